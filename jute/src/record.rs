@@ -1,0 +1,79 @@
+//! `record!`: a record's fields named once, in wire order.
+
+/// Declares records: a struct each, whose fields are encoded and decoded in the order in which they stand.
+///
+/// The struct derives `Clone`, `Debug`, `PartialEq` and `Eq`. An error while decoding names `Struct.field`.
+/// A field that itself is a record names its own fields. See the example at the top of the crate.
+#[macro_export]
+macro_rules! record {
+    ($(
+        $(#[$meta:meta])*
+        $visibility:vis struct $name:ident {
+            $($(#[$field_meta:meta])* $field_visibility:vis $field:ident: $type:ty,)*
+        }
+    )*) => {$(
+        $(#[$meta])*
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        $visibility struct $name {
+            $($(#[$field_meta])* $field_visibility $field: $type,)*
+        }
+
+        impl $crate::Encode for $name {
+            #[allow(unused_variables)]
+            fn encode(&self, writer: &mut $crate::Writer<'_>) {
+                $($crate::Encode::encode(&self.$field, writer);)*
+            }
+        }
+
+        impl $crate::Decode for $name {
+            #[allow(clippy::arithmetic_side_effects)]
+            const SMALLEST: usize = 0 $(+ <$type as $crate::Decode>::SMALLEST)*;
+
+            #[allow(unused_variables)]
+            fn decode(reader: &mut $crate::Reader) -> ::core::result::Result<Self, $crate::DecodeError> {
+                $(
+                    reader.enter(concat!(stringify!($name), ".", stringify!($field)));
+                    let $field = <$type as $crate::Decode>::decode(reader)?;
+                )*
+                Ok(Self { $($field,)* })
+            }
+        }
+    )*};
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::{string::String, vec::Vec};
+
+    use bytes::Bytes;
+
+    use crate::{Decode, DecodeErrorKind, Reader};
+
+    record! {
+        struct Inner { a: i32, b: Option<String>, }
+        struct Outer { inner: Inner, list: Vec<Inner>, }
+        struct Nothing {}
+    }
+
+    #[test]
+    fn an_error_names_the_innermost_field() {
+        let bytes = b"\0\0\0\x01\xff\xff\xff\xff\0\0\0\x01\0\0\0\x02\0\0\0\x0ax\0\0\0\0\0\0\0\0";
+        let error = Outer::decode(&mut Reader::new(Bytes::from_static(bytes))).unwrap_err();
+        assert_eq!((error.field, error.offset), ("Inner.b", 16));
+        assert_eq!(
+            error.kind,
+            DecodeErrorKind::TooLong {
+                announced: 10,
+                left: 9
+            }
+        );
+    }
+
+    #[test]
+    fn the_smallest_record_is_the_sum_of_its_fields() {
+        assert_eq!(
+            (Inner::SMALLEST, Outer::SMALLEST, Nothing::SMALLEST),
+            (8, 12, 0)
+        );
+    }
+}

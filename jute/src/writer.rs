@@ -1,0 +1,100 @@
+//! Appends jute values to a buffer.
+//!
+//! Writing never fails in the middle: a length that does not fit is remembered and reported by [`Writer::finish`],
+//! which also takes back what was written, so a half-written record never reaches the wire.
+
+use bytes::{BufMut, BytesMut};
+
+use crate::EncodeError;
+
+/// Appends jute values to the end of a buffer.
+#[derive(Debug)]
+pub struct Writer<'a> {
+    out: &'a mut BytesMut,
+    start: usize,
+    too_long: Option<usize>,
+}
+
+impl<'a> Writer<'a> {
+    /// Appends to `out`; what it holds already stays.
+    pub fn new(out: &'a mut BytesMut) -> Self {
+        let start = out.len();
+        Self {
+            out,
+            start,
+            too_long: None,
+        }
+    }
+
+    /// Bytes written so far by this writer.
+    #[must_use]
+    pub fn written(&self) -> usize {
+        self.out.len().saturating_sub(self.start)
+    }
+
+    /// Appends raw bytes.
+    pub fn put_slice(&mut self, bytes: &[u8]) {
+        self.out.put_slice(bytes);
+    }
+
+    /// Appends an `int`.
+    pub fn put_i32(&mut self, value: i32) {
+        self.out.put_i32(value);
+    }
+
+    /// Appends a `long`.
+    pub fn put_i64(&mut self, value: i64) {
+        self.out.put_i64(value);
+    }
+
+    /// Appends a length or count; one above 2^31-1 makes [`finish`](Self::finish) fail.
+    pub fn put_length(&mut self, length: usize) {
+        let value = i32::try_from(length).unwrap_or_else(|_| {
+            self.too_long = Some(length);
+            0
+        });
+        self.put_i32(value);
+    }
+
+    /// Appends a `buffer` or `ustring`: its length, then its bytes.
+    pub fn put_buffer(&mut self, bytes: &[u8]) {
+        self.put_length(bytes.len());
+        if self.too_long.is_none() {
+            self.put_slice(bytes);
+        }
+    }
+
+    /// Appends null where a buffer, string or vector may stand.
+    pub fn put_null(&mut self) {
+        self.put_i32(-1);
+    }
+
+    /// Ends the record and says how many bytes it took.
+    ///
+    /// # Errors
+    /// [`EncodeError`] when a length did not fit; the buffer is then as it was before.
+    pub fn finish(self) -> Result<usize, EncodeError> {
+        match self.too_long {
+            None => Ok(self.written()),
+            Some(length) => {
+                self.out.truncate(self.start);
+                Err(EncodeError { length })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_length_that_does_not_fit_leaves_no_trace() {
+        let mut out = BytesMut::from(&b"before"[..]);
+        let mut writer = Writer::new(&mut out);
+        writer.put_i32(1);
+        writer.put_length(1 << 31);
+        assert_eq!(writer.finish(), Err(EncodeError { length: 1 << 31 }));
+        assert_eq!(&out[..], b"before");
+    }
+}

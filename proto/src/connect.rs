@@ -1,0 +1,153 @@
+//! The handshake: the first frame of the client and the first of the server, which have no header.
+
+use core::fmt;
+
+use bytes::Bytes;
+
+use crate::{
+    SessionId, Zxid,
+    jute::{Decode, DecodeError, Encode, Reader, Writer, record},
+};
+
+/// Bytes of a session password. Source: every server sends 16, and the C client copies exactly 16.
+pub const PASSWORD_LEN: usize = 16;
+
+record! {
+    /// The fields that every version of the protocol has.
+    struct RequestBase {
+        protocol_version: i32,
+        last_zxid_seen: Zxid,
+        timeout_ms: i32,
+        session_id: SessionId,
+        password: Option<Bytes>,
+    }
+
+    struct ResponseBase {
+        protocol_version: i32,
+        timeout_ms: i32,
+        session_id: SessionId,
+        password: Option<Bytes>,
+    }
+}
+
+/// The client's first frame.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ConnectRequest {
+    /// 0; servers ignore it.
+    pub protocol_version: i32,
+    /// The highest zxid seen in a reply: a server that is behind it closes the connection without a word.
+    pub last_zxid_seen: Zxid,
+    /// The session timeout that is asked for, in milliseconds.
+    pub timeout_ms: i32,
+    /// The session to resume, or [`SessionId::NONE`] for a new one.
+    pub session_id: SessionId,
+    /// The session's password; 16 zero bytes for a new session.
+    pub password: Option<Bytes>,
+    /// Whether a read-only server will do. `None` leaves the byte out, as clients before 3.4 did.
+    pub read_only: Option<bool>,
+}
+
+/// The server's first frame.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ConnectResponse {
+    /// 0.
+    pub protocol_version: i32,
+    /// The negotiated session timeout in milliseconds; 0 or less refuses the session.
+    pub timeout_ms: i32,
+    /// The session; [`SessionId::NONE`] when it is refused.
+    pub session_id: SessionId,
+    /// What resuming the session takes.
+    pub password: Option<Bytes>,
+    /// Whether the server is read-only. Servers leave the byte out when the request did.
+    pub read_only: Option<bool>,
+}
+
+impl Encode for ConnectRequest {
+    fn encode(&self, writer: &mut Writer<'_>) {
+        self.protocol_version.encode(writer);
+        self.last_zxid_seen.encode(writer);
+        self.timeout_ms.encode(writer);
+        self.session_id.encode(writer);
+        self.password.encode(writer);
+        if let Some(read_only) = self.read_only {
+            read_only.encode(writer);
+        }
+    }
+}
+
+impl Decode for ConnectRequest {
+    const SMALLEST: usize = RequestBase::SMALLEST;
+
+    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+        let base = RequestBase::decode(reader)?;
+        Ok(Self {
+            protocol_version: base.protocol_version,
+            last_zxid_seen: base.last_zxid_seen,
+            timeout_ms: base.timeout_ms,
+            session_id: base.session_id,
+            password: base.password,
+            read_only: decode_read_only(reader)?,
+        })
+    }
+}
+
+impl Encode for ConnectResponse {
+    fn encode(&self, writer: &mut Writer<'_>) {
+        self.protocol_version.encode(writer);
+        self.timeout_ms.encode(writer);
+        self.session_id.encode(writer);
+        self.password.encode(writer);
+        if let Some(read_only) = self.read_only {
+            read_only.encode(writer);
+        }
+    }
+}
+
+impl Decode for ConnectResponse {
+    const SMALLEST: usize = ResponseBase::SMALLEST;
+
+    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+        let base = ResponseBase::decode(reader)?;
+        Ok(Self {
+            protocol_version: base.protocol_version,
+            timeout_ms: base.timeout_ms,
+            session_id: base.session_id,
+            password: base.password,
+            read_only: decode_read_only(reader)?,
+        })
+    }
+}
+
+/// The byte is there or it is not: the length of the frame is the only sign.
+fn decode_read_only(reader: &mut Reader) -> Result<Option<bool>, DecodeError> {
+    if reader.left() == 0 {
+        Ok(None)
+    } else {
+        bool::decode(reader).map(Some)
+    }
+}
+
+/// Without the password, which is all it takes to steal the session.
+impl fmt::Debug for ConnectRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectRequest")
+            .field("protocol_version", &self.protocol_version)
+            .field("last_zxid_seen", &self.last_zxid_seen)
+            .field("timeout_ms", &self.timeout_ms)
+            .field("session_id", &self.session_id)
+            .field("read_only", &self.read_only)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Without the password, which is all it takes to steal the session.
+impl fmt::Debug for ConnectResponse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectResponse")
+            .field("protocol_version", &self.protocol_version)
+            .field("timeout_ms", &self.timeout_ms)
+            .field("session_id", &self.session_id)
+            .field("read_only", &self.read_only)
+            .finish_non_exhaustive()
+    }
+}

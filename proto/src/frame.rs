@@ -1,0 +1,168 @@
+//! Frames: four bytes of length, then that many bytes of message.
+//!
+//! Invariants: a length is compared with the limit as soon as its four bytes are there, before anything is reserved
+//! for it; how the stream was cut into pieces on its way makes no difference.
+
+use core::fmt;
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+
+use crate::jute::{EncodeError, Writer};
+
+/// Bytes of the length that stands before a message, and is not counted in it.
+pub const PREFIX_LEN: usize = 4;
+
+/// The longest message that a server takes unless `jute.maxbuffer` says otherwise: 1 MiB less one byte.
+///
+/// Source: `BinaryInputArchive.maxBuffer`. A server closes the connection on a longer one without a word.
+pub const SERVER_LIMIT: usize = 0xf_ffff;
+
+/// Takes the first frame off the front of `stream`, if it is there as a whole, and returns its message.
+///
+/// The message shares the memory of the stream. `Ok(None)` means that more bytes are needed.
+///
+/// # Errors
+/// [`FrameError`] when the length is below zero or above `limit`: the stream cannot be read any further.
+pub fn split(stream: &mut BytesMut, limit: usize) -> Result<Option<Bytes>, FrameError> {
+    let Some(prefix) = stream.first_chunk::<PREFIX_LEN>() else {
+        return Ok(None);
+    };
+    let announced = i32::from_be_bytes(*prefix);
+    let length = match usize::try_from(announced) {
+        Err(_) => return Err(FrameError::Negative(announced)),
+        Ok(length) if length > limit => return Err(FrameError::TooLong { length, limit }),
+        Ok(length) => length,
+    };
+    if stream.len().saturating_sub(PREFIX_LEN) < length {
+        return Ok(None);
+    }
+    stream.advance(PREFIX_LEN);
+    Ok(Some(stream.split_to(length).freeze()))
+}
+
+/// Appends a frame whose message `write` writes, and returns the length of that message.
+///
+/// The prefix is the largest length possible until the message is complete, so that a frame abandoned half-way is
+/// never taken for a shorter one.
+///
+/// # Errors
+/// [`EncodeError`] when a field or the message is too long for its length; `out` is then as it was before.
+pub fn append(
+    out: &mut BytesMut,
+    write: impl FnOnce(&mut Writer<'_>),
+) -> Result<usize, EncodeError> {
+    let start = out.len();
+    out.put_i32(i32::MAX);
+    let mut writer = Writer::new(out);
+    write(&mut writer);
+    let written = writer.finish().and_then(|length| {
+        let prefix = i32::try_from(length).map_err(|_| EncodeError { length })?;
+        Ok((length, prefix))
+    });
+    match written {
+        Ok((length, prefix)) => {
+            if let Some(slot) = out.get_mut(start..).and_then(<[u8]>::first_chunk_mut) {
+                *slot = prefix.to_be_bytes();
+            }
+            Ok(length)
+        }
+        Err(error) => {
+            out.truncate(start);
+            Err(error)
+        }
+    }
+}
+
+/// A length that no frame can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FrameError {
+    /// Below zero.
+    Negative(i32),
+    /// Above the limit of the receiver.
+    TooLong {
+        /// The length that was announced.
+        length: usize,
+        /// The longest that is accepted.
+        limit: usize,
+    },
+}
+
+impl fmt::Display for FrameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Negative(length) => write!(f, "frame of negative length {length}"),
+            Self::TooLong { length, limit } => {
+                write!(f, "frame of {length} bytes, limit {limit}")
+            }
+        }
+    }
+}
+
+impl core::error::Error for FrameError {}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn lengths_below_zero_and_above_the_limit_are_refused_from_four_bytes_alone() {
+        let refused = |prefix: [u8; 4]| split(&mut BytesMut::from(&prefix[..]), 100).unwrap_err();
+        assert_eq!(refused([0xff; 4]), FrameError::Negative(-1));
+        let longest = FrameError::TooLong {
+            length: 0x7fff_ffff,
+            limit: 100,
+        };
+        assert_eq!(refused([0x7f, 0xff, 0xff, 0xff]), longest);
+        assert_eq!(
+            refused([0, 0, 0, 101]),
+            FrameError::TooLong {
+                length: 101,
+                limit: 100
+            }
+        );
+    }
+
+    #[test]
+    fn the_limit_itself_is_accepted() {
+        let mut stream = BytesMut::from(&b"\0\0\0\x03abc"[..]);
+        assert_eq!(split(&mut stream, 3), Ok(Some(Bytes::from_static(b"abc"))));
+        assert!(stream.is_empty());
+    }
+
+    #[test]
+    fn a_message_that_cannot_be_written_leaves_no_trace() {
+        let mut out = BytesMut::from(&b"before"[..]);
+        let error = append(&mut out, |writer| writer.put_length(1 << 31)).unwrap_err();
+        assert_eq!(error, EncodeError { length: 1 << 31 });
+        assert_eq!(&out[..], b"before");
+    }
+
+    proptest! {
+        #[test]
+        fn any_chunking_gives_the_same_frames(
+            messages in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..8),
+            chunk_sizes in prop::collection::vec(1usize..20, 1..20),
+        ) {
+            let mut wire = BytesMut::new();
+            for message in &messages {
+                append(&mut wire, |writer| writer.put_slice(message)).unwrap();
+            }
+            let mut stream = BytesMut::new();
+            let mut frames: Vec<Vec<u8>> = Vec::new();
+            let mut sizes = chunk_sizes.iter().cycle();
+            while !wire.is_empty() {
+                let size = (*sizes.next().unwrap()).min(wire.len());
+                stream.extend_from_slice(&wire.split_to(size));
+                while let Some(frame) = split(&mut stream, 40).unwrap() {
+                    frames.push(frame.to_vec());
+                }
+            }
+            prop_assert_eq!(frames, messages);
+            prop_assert!(stream.is_empty());
+        }
+    }
+}

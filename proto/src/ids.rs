@@ -1,0 +1,122 @@
+//! Integers of the wire that must not be mixed up, and the macros that declare them.
+
+use core::fmt;
+
+/// Declares a newtype around a wire integer, encoded as that integer.
+macro_rules! wire_integer {
+    ($($(#[$meta:meta])* $name:ident($inner:ty))*) => {$(
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub $inner);
+
+        impl $crate::jute::Encode for $name {
+            fn encode(&self, writer: &mut $crate::jute::Writer<'_>) {
+                self.0.encode(writer);
+            }
+        }
+
+        impl $crate::jute::Decode for $name {
+            const SMALLEST: usize = <$inner as $crate::jute::Decode>::SMALLEST;
+
+            fn decode(reader: &mut $crate::jute::Reader) -> Result<Self, $crate::jute::DecodeError> {
+                Ok(Self(<$inner>::decode(reader)?))
+            }
+        }
+    )*};
+}
+
+/// Declares a newtype around a wire `int` with named values; other values are kept and print as their number.
+macro_rules! wire_enum {
+    (
+        $(#[$meta:meta])* $name:ident {
+            $($(#[$value_meta:meta])* $value:ident = $number:literal $text:literal,)*
+        }
+    ) => {
+        $crate::ids::wire_integer! { $(#[$meta])* $name(i32) }
+
+        impl $name {
+            $($(#[$value_meta])* pub const $value: Self = Self($number);)*
+
+            /// The name that ZooKeeper gives the value; `None` for one that nobody has named.
+            #[must_use]
+            pub fn name(self) -> Option<&'static str> {
+                match self.0 {
+                    $($number => Some($text),)*
+                    _ => None,
+                }
+            }
+        }
+
+        impl core::fmt::Display for $name {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                match self.name() {
+                    Some(name) => write!(f, "{name} ({})", self.0),
+                    None => write!(f, concat!("unknown ", stringify!($name), " {}"), self.0),
+                }
+            }
+        }
+    };
+}
+
+pub(crate) use {wire_enum, wire_integer};
+
+wire_integer! {
+    /// A transaction id: the epoch of the leader in the high half, a counter in the low one. It orders all changes.
+    Zxid(i64)
+    /// A session's id, opaque and never 0 once the session exists.
+    SessionId(i64)
+    /// What pairs a reply with its request. Negative values are reserved, see the constants.
+    Xid(i32)
+    /// A node's version: data (`version`), children (`cversion`) or ACL (`aversion`). It wraps at 2^31.
+    Version(i32)
+}
+
+impl Zxid {
+    /// Before any transaction.
+    pub const ZERO: Self = Self(0);
+}
+
+impl SessionId {
+    /// "No session": what a client that wants a new one sends, and a server that refuses one answers.
+    pub const NONE: Self = Self(0);
+}
+
+impl Xid {
+    /// A notification: a frame from the server that answers no request.
+    pub const NOTIFICATION: Self = Self(-1);
+    /// A ping and its reply.
+    pub const PING: Self = Self(-2);
+    /// An auth packet and its reply.
+    pub const AUTH: Self = Self(-4);
+    /// `setWatches` as the C client numbers it.
+    pub const SET_WATCHES: Self = Self(-8);
+}
+
+impl Version {
+    /// Matches every version: the operation is not conditional.
+    pub const ANY: Self = Self(-1);
+}
+
+impl fmt::Display for Zxid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+impl fmt::Display for Xid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

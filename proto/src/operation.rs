@@ -1,0 +1,194 @@
+//! The table of operations: each one's opcode, request record and reply record, in one place.
+//!
+//! [`Request`], [`Response`] and [`OpCode`] come out of the table, so that an operation is added by one line.
+
+#[allow(
+    clippy::wildcard_imports,
+    reason = "the table names nearly every record once"
+)]
+use crate::records::*;
+use crate::{
+    ids::wire_enum,
+    jute::{Decode, DecodeError, DecodeErrorKind, Encode, Reader, Writer},
+    multi::{MultiReadRequest, MultiRequest, MultiResponse},
+};
+
+wire_enum! {
+    /// What a request asks for.
+    OpCode {
+        /// Server to client only.
+        NOTIFICATION = 0 "notification",
+        /// Creates a node and answers its path.
+        CREATE = 1 "create",
+        /// Deletes a node.
+        DELETE = 2 "delete",
+        /// Reads a node's metadata.
+        EXISTS = 3 "exists",
+        /// Reads a node.
+        GET_DATA = 4 "getData",
+        /// Sets a node's data.
+        SET_DATA = 5 "setData",
+        /// Reads a node's ACL.
+        GET_ACL = 6 "getACL",
+        /// Sets a node's ACL.
+        SET_ACL = 7 "setACL",
+        /// Lists children.
+        GET_CHILDREN = 8 "getChildren",
+        /// Brings the server up to date.
+        SYNC = 9 "sync",
+        /// Keeps the session alive.
+        PING = 11 "ping",
+        /// Lists children and reads the metadata.
+        GET_CHILDREN2 = 12 "getChildren2",
+        /// Checks a version; inside a multi only.
+        CHECK = 13 "check",
+        /// A transaction.
+        MULTI = 14 "multi",
+        /// Creates a node and answers its path and metadata.
+        CREATE2 = 15 "create2",
+        /// Changes the ensemble.
+        RECONFIG = 16 "reconfig",
+        /// Asks whether a watch is there.
+        CHECK_WATCHES = 17 "checkWatches",
+        /// Removes watches.
+        REMOVE_WATCHES = 18 "removeWatches",
+        /// Creates a container.
+        CREATE_CONTAINER = 19 "createContainer",
+        /// Servers among themselves only: any client could delete any leaf with it.
+        DELETE_CONTAINER = 20 "deleteContainer",
+        /// Creates a node with a time to live.
+        CREATE_TTL = 21 "createTTL",
+        /// Several reads at once.
+        MULTI_READ = 22 "multiRead",
+        /// Adds an identity to the connection.
+        AUTH = 100 "auth",
+        /// Restores one-shot watches.
+        SET_WATCHES = 101 "setWatches",
+        /// A step of a SASL exchange.
+        SASL = 102 "sasl",
+        /// Lists the session's ephemeral nodes.
+        GET_EPHEMERALS = 103 "getEphemerals",
+        /// Counts descendants.
+        GET_ALL_CHILDREN_NUMBER = 104 "getAllChildrenNumber",
+        /// Restores watches of all kinds.
+        SET_WATCHES2 = 105 "setWatches2",
+        /// Leaves a persistent watch.
+        ADD_WATCH = 106 "addWatch",
+        /// Tells who the connection is.
+        WHO_AM_I = 107 "whoAmI",
+        /// Servers among themselves only.
+        CREATE_SESSION = -10 "createSession",
+        /// Ends the session.
+        CLOSE_SESSION = -11 "closeSession",
+        /// Not an operation: the type of a failed result inside a multi, and of its last header.
+        ERROR = -1 "error",
+    }
+}
+
+macro_rules! operations {
+    ($($variant:ident = $op:ident, $request:ty => $response:ty;)*) => {
+        /// A request, without its header.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum Request {
+            $(#[doc = concat!("[`OpCode::", stringify!($op), "`].")] $variant($request),)*
+        }
+
+        /// The body of a successful reply, named as the request that it answers.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum Response {
+            $(#[doc = concat!("To [`OpCode::", stringify!($op), "`].")] $variant($response),)*
+        }
+
+        impl Request {
+            /// What the request asks for.
+            #[must_use]
+            pub fn op(&self) -> OpCode {
+                match self {
+                    $(Self::$variant(_) => OpCode::$op,)*
+                }
+            }
+
+            /// Reads the body of a request; bytes behind it are left.
+            ///
+            /// # Errors
+            /// `Unknown` for an operation that clients do not send; else what the record says.
+            pub fn decode(op: OpCode, reader: &mut Reader) -> Result<Self, DecodeError> {
+                match op {
+                    $(OpCode::$op => <$request>::decode(reader).map(Self::$variant),)*
+                    _ => Err(reader.error(DecodeErrorKind::Unknown(op.0))),
+                }
+            }
+        }
+
+        impl Encode for Request {
+            fn encode(&self, writer: &mut Writer<'_>) {
+                match self {
+                    $(Self::$variant(record) => record.encode(writer),)*
+                }
+            }
+        }
+
+        impl Response {
+            /// The operation that the reply answers.
+            #[must_use]
+            pub fn op(&self) -> OpCode {
+                match self {
+                    $(Self::$variant(_) => OpCode::$op,)*
+                }
+            }
+
+            /// Reads the body of a successful reply to `op`; bytes behind it are left, newer servers may add fields.
+            ///
+            /// # Errors
+            /// `Unknown` for an operation that has no reply; else what the record says.
+            pub fn decode(op: OpCode, reader: &mut Reader) -> Result<Self, DecodeError> {
+                match op {
+                    $(OpCode::$op => <$response>::decode(reader).map(Self::$variant),)*
+                    _ => Err(reader.error(DecodeErrorKind::Unknown(op.0))),
+                }
+            }
+        }
+
+        impl Encode for Response {
+            fn encode(&self, writer: &mut Writer<'_>) {
+                match self {
+                    $(Self::$variant(record) => record.encode(writer),)*
+                }
+            }
+        }
+    };
+}
+
+operations! {
+    Create = CREATE, CreateRequest => CreateResponse;
+    Create2 = CREATE2, CreateRequest => Create2Response;
+    CreateContainer = CREATE_CONTAINER, CreateRequest => Create2Response;
+    CreateTtl = CREATE_TTL, CreateTtlRequest => Create2Response;
+    Delete = DELETE, DeleteRequest => Empty;
+    Exists = EXISTS, ExistsRequest => StatResponse;
+    GetData = GET_DATA, GetDataRequest => GetDataResponse;
+    SetData = SET_DATA, SetDataRequest => StatResponse;
+    GetAcl = GET_ACL, GetAclRequest => GetAclResponse;
+    SetAcl = SET_ACL, SetAclRequest => StatResponse;
+    GetChildren = GET_CHILDREN, GetChildrenRequest => GetChildrenResponse;
+    GetChildren2 = GET_CHILDREN2, GetChildrenRequest => GetChildren2Response;
+    GetAllChildrenNumber = GET_ALL_CHILDREN_NUMBER, GetAllChildrenNumberRequest => GetAllChildrenNumberResponse;
+    GetEphemerals = GET_EPHEMERALS, GetEphemeralsRequest => GetEphemeralsResponse;
+    Sync = SYNC, SyncRequest => SyncResponse;
+    Ping = PING, Empty => Empty;
+    Check = CHECK, CheckVersionRequest => Empty;
+    Multi = MULTI, MultiRequest => MultiResponse;
+    MultiRead = MULTI_READ, MultiReadRequest => MultiResponse;
+    Reconfig = RECONFIG, ReconfigRequest => GetDataResponse;
+    SetWatches = SET_WATCHES, SetWatches => Empty;
+    SetWatches2 = SET_WATCHES2, SetWatches2 => Empty;
+    AddWatch = ADD_WATCH, AddWatchRequest => ErrorResponse;
+    CheckWatches = CHECK_WATCHES, CheckWatchesRequest => Empty;
+    RemoveWatches = REMOVE_WATCHES, RemoveWatchesRequest => Empty;
+    Auth = AUTH, AuthPacket => Empty;
+    Sasl = SASL, SaslRequest => SaslResponse;
+    WhoAmI = WHO_AM_I, Empty => WhoAmIResponse;
+    CloseSession = CLOSE_SESSION, Empty => Empty;
+}

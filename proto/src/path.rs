@@ -1,0 +1,283 @@
+//! Which paths are legal, and their parts.
+//!
+//! Source: `PathUtils.validatePath`. Its rule on characters is about UTF-16 units, so it forbids every character above
+//! U+FFFF too. Clients check before they send; servers check the final name of what is created.
+
+use alloc::string::String;
+use core::fmt;
+
+/// The root, and the only path that ends in a slash.
+pub const ROOT: &str = "/";
+
+/// Digits that the server appends to the name of a sequential node, at least.
+pub const SEQUENCE_DIGITS: usize = 10;
+
+/// Checks a path as ZooKeeper does.
+///
+/// # Errors
+/// The first problem, with its byte offset.
+///
+/// ```
+/// use lockkeeper_proto::path;
+/// assert!(path::check("/locks/orders").is_ok());
+/// let problem = path::check("/locks//orders").unwrap_err();
+/// assert_eq!(problem.to_string(), "empty name at byte 7");
+/// ```
+pub fn check(path: &str) -> Result<(), PathProblem> {
+    if path.is_empty() {
+        return Err(PathProblem::Empty);
+    }
+    let Some(names) = path.strip_prefix('/') else {
+        return Err(PathProblem::NotAbsolute);
+    };
+    if let Some((at, character)) = path.char_indices().find(|(_, c)| is_forbidden(*c)) {
+        return Err(PathProblem::Character { at, character });
+    }
+    if names.is_empty() {
+        return Ok(());
+    }
+    if names.ends_with('/') {
+        return Err(PathProblem::TrailingSlash);
+    }
+    let mut at: usize = 1;
+    for name in names.split('/') {
+        match name {
+            "" => return Err(PathProblem::EmptyName { at }),
+            "." | ".." => return Err(PathProblem::Relative { at }),
+            _ => at = at.saturating_add(name.len()).saturating_add(1),
+        }
+    }
+    Ok(())
+}
+
+/// Checks a path to which the server will append a sequence number: it may end in a slash.
+///
+/// # Errors
+/// The first problem of the path as it would become.
+pub fn check_sequential(path: &str) -> Result<(), PathProblem> {
+    if path.len() > ROOT.len() && path.ends_with('/') {
+        // The number becomes the whole name, so only what stands before the slash can be wrong.
+        check(path.trim_end_matches('/'))?;
+        return if path.ends_with("//") {
+            Err(PathProblem::EmptyName {
+                at: path.len().saturating_sub(1),
+            })
+        } else {
+            Ok(())
+        };
+    }
+    check(path)
+}
+
+/// Characters that no path may hold.
+fn is_forbidden(c: char) -> bool {
+    matches!(c,
+        '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}'      // control characters
+        | '\u{e000}'..='\u{f8ff}'                  // private use
+        | '\u{fff0}'..='\u{ffff}'                  // specials, the replacement character among them
+        | '\u{10000}'..                            // surrogates, as Java sees them
+    )
+}
+
+/// The path of the node above; `None` for the root.
+#[must_use]
+pub fn parent(path: &str) -> Option<&str> {
+    match path.rsplit_once('/')? {
+        (_, "") => None,
+        ("", _) => Some(ROOT),
+        (parent, _) => Some(parent),
+    }
+}
+
+/// The last name of a path; empty for the root.
+#[must_use]
+pub fn name(path: &str) -> &str {
+    path.rsplit_once('/').map_or(path, |(_, name)| name)
+}
+
+/// The path of the node called `name` under `parent`.
+#[must_use]
+pub fn join(parent: &str, name: &str) -> String {
+    let parent = parent.strip_suffix('/').unwrap_or(parent);
+    let mut path = String::with_capacity(parent.len().saturating_add(name.len()).saturating_add(1));
+    path.push_str(parent);
+    path.push('/');
+    path.push_str(name);
+    path
+}
+
+/// The path itself and every path above it, longest first, without the root.
+///
+/// ```
+/// let levels: Vec<_> = lockkeeper_proto::path::levels("/a/b/c").collect();
+/// assert_eq!(levels, ["/a/b/c", "/a/b", "/a"]);
+/// ```
+pub fn levels(path: &str) -> impl Iterator<Item = &str> {
+    core::iter::successors(Some(path), |path| parent(path)).take_while(|path| *path != ROOT)
+}
+
+/// Whether `path` is `ancestor` or lies below it. `/app` is no ancestor of `/application`.
+#[must_use]
+pub fn is_within(path: &str, ancestor: &str) -> bool {
+    ancestor == ROOT
+        || path
+            .strip_prefix(ancestor)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// What is wrong with a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PathProblem {
+    /// There is nothing.
+    Empty,
+    /// It does not start with a slash.
+    NotAbsolute,
+    /// It ends with a slash.
+    TrailingSlash,
+    /// Two slashes stand side by side.
+    EmptyName {
+        /// Byte offset of the second one.
+        at: usize,
+    },
+    /// A name is `.` or `..`.
+    Relative {
+        /// Byte offset of the name.
+        at: usize,
+    },
+    /// A control, private-use or special character, or one above U+FFFF.
+    Character {
+        /// Byte offset of the character.
+        at: usize,
+        /// The character.
+        character: char,
+    },
+}
+
+impl fmt::Display for PathProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("it is empty; a path looks like /locks/orders"),
+            Self::NotAbsolute => f.write_str("it must start with /"),
+            Self::TrailingSlash => f.write_str("it must not end with /"),
+            Self::EmptyName { at } => write!(f, "empty name at byte {at}"),
+            Self::Relative { at } => write!(f, "\".\" and \"..\" are no names, at byte {at}"),
+            Self::Character { at, character } => {
+                write!(f, "character {character:?} at byte {at} is not allowed")
+            }
+        }
+    }
+}
+
+impl core::error::Error for PathProblem {}
+
+/// A path that breaks the rules, with the rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathError {
+    /// The path as it was given.
+    pub path: String,
+    /// What is wrong with it.
+    pub problem: PathProblem,
+}
+
+impl PathError {
+    /// Pairs the path with its problem.
+    #[must_use]
+    pub fn new(path: &str, problem: PathProblem) -> Self {
+        Self {
+            path: String::from(path),
+            problem,
+        }
+    }
+}
+
+impl fmt::Display for PathError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "bad path {:?}: {}", self.path, self.problem)
+    }
+}
+
+impl core::error::Error for PathError {}
+
+#[cfg(test)]
+mod tests {
+    use alloc::{format, vec::Vec};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_rules_of_the_reference() {
+        for good in [
+            "/",
+            "/a",
+            "/a/b",
+            "/...",
+            "/a.",
+            "/.a",
+            "/a b",
+            "/é",
+            "/\u{2028}",
+            "/\u{f900}",
+        ] {
+            assert_eq!(check(good), Ok(()), "{good:?}");
+        }
+        let problem = |path: &str| check(path).unwrap_err();
+        assert_eq!(problem(""), PathProblem::Empty);
+        assert_eq!(problem("a"), PathProblem::NotAbsolute);
+        assert_eq!(problem("/g/"), PathProblem::TrailingSlash);
+        assert_eq!(problem("//a"), PathProblem::EmptyName { at: 1 });
+        assert_eq!(problem("/g//b"), PathProblem::EmptyName { at: 3 });
+        assert_eq!(problem("/g/./b"), PathProblem::Relative { at: 3 });
+        assert_eq!(problem("/g/.."), PathProblem::Relative { at: 3 });
+        for bad in [
+            '\0', '\u{1}', '\u{1f}', '\u{7f}', '\u{9f}', '\u{e000}', '\u{f8ff}', '\u{fff0}',
+            '\u{fffd}', '🔒',
+        ] {
+            let path = format!("/g/x{bad}");
+            assert_eq!(
+                problem(&path),
+                PathProblem::Character {
+                    at: 4,
+                    character: bad
+                }
+            );
+        }
+    }
+
+    #[test]
+    fn a_sequential_path_may_end_in_a_slash() {
+        assert_eq!(check_sequential("/g/"), Ok(()));
+        assert_eq!(check_sequential("/g/lock-"), Ok(()));
+        assert_eq!(check_sequential("/"), Ok(()));
+        assert_eq!(
+            check_sequential("/g//"),
+            Err(PathProblem::EmptyName { at: 3 })
+        );
+    }
+
+    #[test]
+    fn parts() {
+        assert_eq!(
+            (parent("/"), parent("/a"), parent("/a/b")),
+            (None, Some("/"), Some("/a"))
+        );
+        assert_eq!((name("/"), name("/a"), name("/a/b")), ("", "a", "b"));
+        assert_eq!((&*join("/", "a"), &*join("/a", "b")), ("/a", "/a/b"));
+        assert!(is_within("/app/x", "/app") && is_within("/app", "/app") && is_within("/x", "/"));
+        assert!(!is_within("/application", "/app"));
+        assert_eq!(levels("/").count(), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn checking_never_panics_and_what_passes_is_made_of_its_levels(path in "[/.a-c\u{0}é🔒]{0,12}") {
+            let _ = check_sequential(&path);
+            if check(&path).is_ok() && path != ROOT {
+                let levels: Vec<_> = levels(&path).collect();
+                let rebuilt = levels.iter().rev().fold(String::from(ROOT), |up, level| join(&up, name(level)));
+                prop_assert_eq!(rebuilt, path);
+            }
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! What a server tells about a node besides its data.
+
+use core::time::Duration;
+
+use crate::{SessionId, Version, Zxid, jute::record};
+
+record! {
+    /// A node's metadata: 68 bytes on the wire.
+    #[derive(Copy, Hash)]
+    pub struct Stat {
+        /// The transaction that created the node.
+        pub czxid: Zxid,
+        /// The transaction that last set its data.
+        pub mzxid: Zxid,
+        /// When it was created: milliseconds since 1970 by the server's clock.
+        pub ctime: i64,
+        /// When its data were last set: milliseconds since 1970 by the server's clock.
+        pub mtime: i64,
+        /// How often its data were set.
+        pub version: Version,
+        /// How often children were created or deleted.
+        pub cversion: Version,
+        /// How often its ACL was set.
+        pub aversion: Version,
+        /// The session that an ephemeral node belongs to; [`SessionId::NONE`] for any other node, containers and TTL nodes too.
+        pub ephemeral_owner: SessionId,
+        /// Bytes of data; 0 for null and for empty data.
+        pub data_length: i32,
+        /// Direct children.
+        pub num_children: i32,
+        /// The transaction that last created or deleted a direct child.
+        pub pzxid: Zxid,
+    }
+}
+
+impl Stat {
+    /// Bytes of an encoded `Stat`.
+    pub const ENCODED_LEN: usize = 68;
+
+    /// The number that the next sequential child would get.
+    ///
+    /// Source: the server numbers by how many children it ever created, and reports
+    /// `cversion` = 2 x created - present.
+    #[must_use]
+    pub fn next_sequence(&self) -> i64 {
+        let twice = i64::from(self.cversion.0).saturating_add(i64::from(self.num_children));
+        twice.div_euclid(2)
+    }
+
+    /// When the node was created, since 1970 by the server's clock.
+    #[must_use]
+    pub fn created(&self) -> Duration {
+        Duration::from_millis(u64::try_from(self.ctime).unwrap_or(0))
+    }
+}
