@@ -1,0 +1,211 @@
+// What the Java programs' sections share: a connected session, a watcher that queues, checks that throw, and a connection that
+// can be cut. The sections inherit from it only to call its helpers by their short names.
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.net.InetAddress;
+import java.net.ServerSocket;
+import java.net.Socket;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import org.apache.zookeeper.CreateMode;
+import org.apache.zookeeper.KeeperException;
+import org.apache.zookeeper.KeeperException.Code;
+import org.apache.zookeeper.WatchedEvent;
+import org.apache.zookeeper.Watcher;
+import org.apache.zookeeper.Watcher.Event.EventType;
+import org.apache.zookeeper.Watcher.Event.KeeperState;
+import org.apache.zookeeper.ZooDefs.Ids;
+import org.apache.zookeeper.ZooKeeper;
+import org.apache.zookeeper.data.ACL;
+
+abstract class Harness {
+    static final int SESSION_TIMEOUT_MS = 10_000;
+    /** How long anything that must happen may take, on a loaded machine. */
+    static final long PATIENCE_MS = 15_000;
+    /** How long to look out for something that must not happen. */
+    static final long SILENCE_MS = 150;
+
+    static final List<ACL> OPEN = Ids.OPEN_ACL_UNSAFE;
+
+    /** A connected client. Its default watcher keeps the changes of state that came after the first connection. */
+    static final class Session implements AutoCloseable {
+        final Events states = new Events();
+        final ZooKeeper zk;
+
+        Session(String hosts) throws Exception {
+            zk = new ZooKeeper(hosts, SESSION_TIMEOUT_MS, states);
+            states.expectState(KeeperState.SyncConnected);
+        }
+
+        /** Waits until this session's server has seen everything that was answered to others before. */
+        void sync(String path) throws Exception {
+            CompletableFuture<Integer> done = new CompletableFuture<>();
+            zk.sync(path, (rc, answered, ctx) -> done.complete(rc), null);
+            check(done.get(PATIENCE_MS, TimeUnit.MILLISECONDS) == 0, "sync succeeds");
+        }
+
+        @Override
+        public void close() {
+            try {
+                zk.close(); // a second close does nothing
+            } catch (InterruptedException e) {
+                throw new IllegalStateException(e);
+            }
+        }
+    }
+
+    /** A watcher that queues what it hears. */
+    static final class Events implements Watcher {
+        private final BlockingQueue<WatchedEvent> queue = new LinkedBlockingQueue<>();
+
+        @Override
+        public void process(WatchedEvent event) {
+            queue.add(event);
+        }
+
+        void expect(EventType type, String path) throws InterruptedException {
+            expectWithin(PATIENCE_MS, type, path);
+        }
+
+        void expectWithin(long ms, EventType type, String path) throws InterruptedException {
+            WatchedEvent event = queue.poll(ms, TimeUnit.MILLISECONDS);
+            check(event != null, "no event, but expected " + type + " " + path);
+            check(event.getType() == type && path.equals(event.getPath()), "expected " + type + " " + path + ", got " + event);
+            check(event.getState() == KeeperState.SyncConnected, "the state in an event: " + event);
+        }
+
+        void expectState(KeeperState state) throws InterruptedException {
+            WatchedEvent event = queue.poll(PATIENCE_MS, TimeUnit.MILLISECONDS);
+            check(event != null, "no event, but expected " + state);
+            check(event.getType() == EventType.None && event.getState() == state, "expected " + state + ", got " + event);
+        }
+
+        /** Each watcher hears of each change of state; where only its node matters, forget those. */
+        Events skipStates() {
+            queue.removeIf(event -> event.getType() == EventType.None);
+            return this;
+        }
+
+        /** Asks the server something first, since an event that is due comes before the answer; then waits a moment more. */
+        void expectNothing(Session session) throws Exception {
+            session.sync("/");
+            WatchedEvent event = queue.poll(SILENCE_MS, TimeUnit.MILLISECONDS);
+            check(event == null, "unexpected: " + event);
+        }
+    }
+
+    /** Passes bytes on between a client and the first of HOSTS, until it is told to cut. */
+    static final class Relay implements AutoCloseable {
+        private final ServerSocket listener = new ServerSocket(0, 16, InetAddress.getLoopbackAddress());
+        private final List<Socket> open = new ArrayList<>();
+        private final String host;
+        private final int port;
+        private final String chroot;
+
+        Relay(String hosts) throws IOException {
+            int slash = hosts.indexOf('/');
+            chroot = slash < 0 ? "" : hosts.substring(slash);
+            String first = (slash < 0 ? hosts : hosts.substring(0, slash)).split(",")[0];
+            int colon = first.lastIndexOf(':');
+            host = first.substring(0, colon);
+            port = Integer.parseInt(first.substring(colon + 1));
+            background(this::accept);
+        }
+
+        String hosts() {
+            return listener.getInetAddress().getHostAddress() + ":" + listener.getLocalPort() + chroot;
+        }
+
+        synchronized void cut() throws IOException {
+            for (Socket socket : open) {
+                socket.close();
+            }
+            open.clear();
+        }
+
+        @Override
+        public void close() throws IOException {
+            listener.close();
+            cut();
+        }
+
+        private void accept() throws IOException {
+            while (true) {
+                Socket client = listener.accept();
+                Socket server = new Socket(host, port);
+                synchronized (this) {
+                    open.add(client);
+                    open.add(server);
+                }
+                background(() -> copy(client, server));
+                background(() -> copy(server, client));
+            }
+        }
+
+        private void copy(Socket from, Socket to) throws IOException {
+            InputStream in = from.getInputStream();
+            OutputStream out = to.getOutputStream();
+            byte[] buffer = new byte[64 * 1024];
+            for (int n = in.read(buffer); n >= 0; n = in.read(buffer)) {
+                out.write(buffer, 0, n);
+            }
+            to.close();
+        }
+
+        private static void background(Call call) {
+            Thread thread = new Thread(() -> {
+                try {
+                    call.run();
+                } catch (Exception e) {
+                    // A closed socket ends its thread; what the client makes of it is what is tested.
+                }
+            });
+            thread.setDaemon(true);
+            thread.start();
+        }
+    }
+
+    interface Call {
+        void run() throws Exception;
+    }
+
+    static void check(boolean holds, String what) {
+        if (!holds) {
+            throw new AssertionError(what);
+        }
+    }
+
+    static KeeperException fails(Code code, Call call) throws Exception {
+        try {
+            call.run();
+        } catch (KeeperException e) {
+            check(e.code() == code, "expected " + code + ", got " + e.code());
+            return e;
+        }
+        throw new AssertionError("expected " + code + ", but it succeeded");
+    }
+
+    static String create(ZooKeeper zk, String path) throws Exception {
+        return create(zk, path, CreateMode.PERSISTENT);
+    }
+
+    /** A node with empty data, open to all. */
+    static String create(ZooKeeper zk, String path, CreateMode mode) throws Exception {
+        return zk.create(path, bytes(""), OPEN, mode);
+    }
+
+    static byte[] bytes(String text) {
+        return text.getBytes(StandardCharsets.UTF_8);
+    }
+
+    static String text(byte[] data) {
+        return data == null ? null : new String(data, StandardCharsets.UTF_8);
+    }
+}
