@@ -43,6 +43,16 @@ impl MultiHeader {
         }
     }
 
+    /// The error for a header, still to be read, whose operation is then found not to belong here.
+    fn unknown(reader: &mut Reader) -> impl Fn(OpCode) -> DecodeError + use<> {
+        reader.enter("MultiHeader.op");
+        let here = reader.error(DecodeErrorKind::Unknown(0));
+        move |op| DecodeError {
+            kind: DecodeErrorKind::Unknown(op.0),
+            ..here
+        }
+    }
+
     /// Behind the last one.
     const END: Self = Self {
         op: OpCode::ERROR,
@@ -100,14 +110,14 @@ macro_rules! listed {
             fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
                 let mut ops = Vec::new();
                 loop {
-                    let unknown = reader.clone();
+                    let unknown = MultiHeader::unknown(reader);
                     let header = MultiHeader::decode(reader)?;
                     if header.done {
                         return Ok(Self { ops });
                     }
                     ops.push(match header.op {
                         $(OpCode::$op => $op_name::$variant(<$record>::decode(reader)?),)*
-                        other => return Err(unknown.error(DecodeErrorKind::Unknown(other.0))),
+                        other => return Err(unknown(other)),
                     });
                 }
             }
@@ -231,7 +241,7 @@ impl Decode for MultiResponse {
     fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
         let mut results = Vec::new();
         loop {
-            let unknown = reader.clone();
+            let unknown = MultiHeader::unknown(reader);
             let header = MultiHeader::decode(reader)?;
             if header.done {
                 return Ok(Self { results });
@@ -250,7 +260,7 @@ impl Decode for MultiResponse {
                     reader.enter("ErrorResponse.err");
                     OpResult::Error(ErrorCode::decode(reader)?)
                 }
-                other => return Err(unknown.error(DecodeErrorKind::Unknown(other.0))),
+                other => return Err(unknown(other)),
             });
         }
     }

@@ -1,0 +1,110 @@
+//! The recorded exchanges in `golden/`, line by line: who sent what, on which connection, and what the recorder says of it.
+//!
+//! Two standalone Java servers, 3.8.0 and 3.9.3, answered the same script; `golden/<exchange>.<version>.hex` is what
+//! went over the wire. `C>` and `S>` are bytes of the client and of the server in hex, with the length that stands
+//! before a message; `#` is a comment, and the one above a message lists its fields in order.
+//! Not here: what the bytes mean (`golden.rs`).
+
+#![allow(
+    dead_code,
+    reason = "shared by several test programs, none of which needs all"
+)]
+
+use std::{fs, path::PathBuf};
+
+/// One exchange with one server.
+pub(crate) struct Recording {
+    /// What it is about: `create2`.
+    pub(crate) exchange: String,
+    /// The server's: `3.9.3`.
+    pub(crate) version: String,
+    /// Everything sent, in order.
+    pub(crate) sent: Vec<Sent>,
+}
+
+/// One line of bytes.
+pub(crate) struct Sent {
+    pub(crate) side: Side,
+    pub(crate) bytes: Vec<u8>,
+    /// The comments since the line of bytes before it.
+    pub(crate) comments: Vec<String>,
+    /// Which connection of the exchange, from 0: a new one follows each end of file.
+    pub(crate) connection: usize,
+    /// The file and line, for failures.
+    pub(crate) place: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Client,
+    Server,
+}
+
+impl Sent {
+    /// The comment right above: the fields of the message in order.
+    pub(crate) fn said(&self) -> &str {
+        self.comments.last().map_or("", String::as_str)
+    }
+}
+
+/// All recordings, by file name. Panics when the folder, or a line of a file, is not as the head of this file says.
+pub(crate) fn all() -> Vec<Recording> {
+    let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden"));
+    let entries =
+        fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+        .into_iter()
+        .map(|name| {
+            let text = fs::read_to_string(folder.join(&name)).unwrap();
+            parse(&name, &text)
+        })
+        .collect()
+}
+
+fn parse(name: &str, text: &str) -> Recording {
+    let (exchange, version) = name
+        .strip_suffix(".hex")
+        .and_then(|stem| stem.split_once('.'))
+        .unwrap_or_else(|| panic!("{name} is not <exchange>.<version>.hex"));
+    let mut sent = Vec::new();
+    let mut connection = 0;
+    let mut comments = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let place = format!("golden/{name}:{}", index + 1);
+        let (mark, rest) = line.split_at_checked(2).unwrap_or((line, ""));
+        let side = match mark {
+            "C>" => Side::Client,
+            "S>" => Side::Server,
+            "# " => {
+                comments.push(rest.to_owned());
+                connection += usize::from(rest == "server closes the connection (EOF)");
+                continue;
+            }
+            _ => panic!("{place}: neither a comment nor bytes: {line}"),
+        };
+        sent.push(Sent {
+            side,
+            bytes: bytes_of_hex(rest.trim()).unwrap_or_else(|| panic!("{place}: not hex")),
+            comments: std::mem::take(&mut comments),
+            connection,
+            place,
+        });
+    }
+    Recording {
+        exchange: exchange.to_owned(),
+        version: version.to_owned(),
+        sent,
+    }
+}
+
+fn bytes_of_hex(digits: &str) -> Option<Vec<u8>> {
+    digits
+        .as_bytes()
+        .chunks(2)
+        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
+        .collect()
+}
