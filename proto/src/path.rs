@@ -24,21 +24,44 @@ pub const SEQUENCE_DIGITS: usize = 10;
 /// assert_eq!(problem.to_string(), "empty name at byte 7");
 /// ```
 pub fn check(path: &str) -> Result<(), PathProblem> {
-    if path.is_empty() {
-        return Err(PathProblem::Empty);
-    }
-    let Some(names) = path.strip_prefix('/') else {
-        return Err(PathProblem::NotAbsolute);
-    };
-    if let Some((at, character)) = path.char_indices().find(|(_, c)| is_forbidden(*c)) {
-        return Err(PathProblem::Character { at, character });
-    }
+    let names = check_characters(path)?;
     if names.is_empty() {
         return Ok(());
     }
     if names.ends_with('/') {
         return Err(PathProblem::TrailingSlash);
     }
+    check_names(names)
+}
+
+/// Checks a path to which the server will append a sequence number: it may end in a slash, or in a dot.
+///
+/// # Errors
+/// The first problem of the path as it would become.
+pub fn check_sequential(path: &str) -> Result<(), PathProblem> {
+    let names = check_characters(path)?;
+    // With its number the last name is neither empty nor a dot or two; those before it stay as they are.
+    names
+        .rsplit_once('/')
+        .map_or(Ok(()), |(above, _)| check_names(above))
+}
+
+/// Checks everything but where the slashes and dots are, and returns what follows the first slash.
+fn check_characters(path: &str) -> Result<&str, PathProblem> {
+    if path.is_empty() {
+        return Err(PathProblem::Empty);
+    }
+    let Some(names) = path.strip_prefix('/') else {
+        return Err(PathProblem::NotAbsolute);
+    };
+    match path.char_indices().find(|(_, c)| is_forbidden(*c)) {
+        Some((at, character)) => Err(PathProblem::Character { at, character }),
+        None => Ok(names),
+    }
+}
+
+/// Checks names of which the first starts at byte 1 of the path.
+fn check_names(names: &str) -> Result<(), PathProblem> {
     let mut at: usize = 1;
     for name in names.split('/') {
         match name {
@@ -48,25 +71,6 @@ pub fn check(path: &str) -> Result<(), PathProblem> {
         }
     }
     Ok(())
-}
-
-/// Checks a path to which the server will append a sequence number: it may end in a slash.
-///
-/// # Errors
-/// The first problem of the path as it would become.
-pub fn check_sequential(path: &str) -> Result<(), PathProblem> {
-    if path.len() > ROOT.len() && path.ends_with('/') {
-        // The number becomes the whole name, so only what stands before the slash can be wrong.
-        check(path.trim_end_matches('/'))?;
-        return if path.ends_with("//") {
-            Err(PathProblem::EmptyName {
-                at: path.len().saturating_sub(1),
-            })
-        } else {
-            Ok(())
-        };
-    }
-    check(path)
 }
 
 /// Characters that no path may hold.
@@ -250,9 +254,22 @@ mod tests {
         assert_eq!(check_sequential("/g/"), Ok(()));
         assert_eq!(check_sequential("/g/lock-"), Ok(()));
         assert_eq!(check_sequential("/"), Ok(()));
+        for (path, at) in [("//", 1), ("/g//", 3), ("/g///", 3), ("//g", 1)] {
+            assert_eq!(
+                check_sequential(path),
+                Err(PathProblem::EmptyName { at }),
+                "{path:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_number_makes_a_name_of_dots() {
+        assert_eq!(check_sequential("/g/."), Ok(()));
+        assert_eq!(check_sequential("/.."), Ok(()));
         assert_eq!(
-            check_sequential("/g//"),
-            Err(PathProblem::EmptyName { at: 3 })
+            check_sequential("/g/../x-"),
+            Err(PathProblem::Relative { at: 3 })
         );
     }
 
@@ -271,8 +288,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn checking_never_panics_and_what_passes_is_made_of_its_levels(path in "[/.a-c\u{0}é🔒]{0,12}") {
-            let _ = check_sequential(&path);
+        fn a_path_is_made_of_its_levels_and_a_sequential_one_is_checked_with_its_number(path in "[/.a-c\u{0}é🔒]{0,12}") {
+            if !path.is_empty() {
+                let numbered = format!("{path}0000000001");
+                prop_assert_eq!(check_sequential(&path), check(&numbered));
+            }
             if check(&path).is_ok() && path != ROOT {
                 let levels: Vec<_> = levels(&path).collect();
                 let rebuilt = levels.iter().rev().fold(String::from(ROOT), |up, level| join(&up, name(level)));
