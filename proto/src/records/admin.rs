@@ -8,18 +8,6 @@ use bytes::Bytes;
 use crate::jute::{Decode, DecodeError, Encode, Reader, Writer, record};
 
 record! {
-    /// A token of a SASL exchange.
-    pub struct SaslRequest {
-        /// The token.
-        pub token: Option<Bytes>,
-    }
-
-    /// A token of a SASL exchange.
-    pub struct SaslResponse {
-        /// The token; null from a server without SASL.
-        pub token: Option<Bytes>,
-    }
-
     /// Asks for another ensemble.
     pub struct ReconfigRequest {
         /// Servers to add, as `server.5=host:2888:3888;2181`, separated by commas.
@@ -45,6 +33,20 @@ record! {
         /// All its identities, in no order.
         pub client_info: Vec<ClientInfo>,
     }
+}
+
+/// A token of a SASL exchange.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SaslRequest {
+    /// The token.
+    pub token: Option<Bytes>,
+}
+
+/// A token of a SASL exchange.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SaslResponse {
+    /// The token; null from a server without SASL.
+    pub token: Option<Bytes>,
 }
 
 /// Adds an identity to the connection.
@@ -90,5 +92,80 @@ impl fmt::Debug for AuthPacket {
         f.debug_struct("AuthPacket")
             .field("scheme", &self.scheme)
             .finish_non_exhaustive()
+    }
+}
+
+/// Tokens may hold a password in clear, so `Debug` leaves them out.
+macro_rules! token {
+    ($($name:ident)*) => {$(
+        impl Encode for $name {
+            fn encode(&self, writer: &mut Writer<'_>) {
+                self.token.encode(writer);
+            }
+        }
+
+        impl Decode for $name {
+            const SMALLEST: usize = 4;
+
+            fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+                reader.enter(concat!(stringify!($name), ".token"));
+                Ok(Self { token: Decode::decode(reader)? })
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($name)).finish_non_exhaustive()
+            }
+        }
+    )*};
+}
+
+token! { SaslRequest SaslResponse }
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+
+    use super::*;
+    use crate::connect::{ConnectRequest, ConnectResponse};
+    use crate::{SessionId, Zxid};
+
+    #[test]
+    fn no_secret_is_printed() {
+        let secret = Some(Bytes::from_static(b"hunter2"));
+        let printed = format!(
+            "{:?}{:?}{:?}{:?}{:?}",
+            AuthPacket {
+                auth_type: 0,
+                scheme: String::from("digest"),
+                auth: secret.clone()
+            },
+            SaslRequest {
+                token: secret.clone()
+            },
+            SaslResponse {
+                token: secret.clone()
+            },
+            ConnectRequest {
+                protocol_version: 0,
+                last_zxid_seen: Zxid::ZERO,
+                timeout_ms: 0,
+                session_id: SessionId::NONE,
+                password: secret.clone(),
+                read_only: None
+            },
+            ConnectResponse {
+                protocol_version: 0,
+                timeout_ms: 0,
+                session_id: SessionId::NONE,
+                password: secret,
+                read_only: None
+            },
+        );
+        assert!(
+            !printed.contains("hunter2") && !printed.contains("104"),
+            "{printed}"
+        );
     }
 }
