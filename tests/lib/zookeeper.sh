@@ -1,0 +1,144 @@
+# shellcheck shell=bash disable=SC2034  # run.sh reads ZOOKEEPER_HOW
+# Sourced by tests/run.sh: find or start a real ZooKeeper, and stop it again. Needs common.sh and $SCRATCH, a directory that
+# the caller removes. After `zookeeper_up`, $ZOOKEEPER is host:port of a server that serves and $ZOOKEEPER_HOW says whose it is.
+
+ZOOKEEPER_HOW=
+ZOOKEEPER=
+SERVER_PID=       # what we started and must stop: a process ...
+SERVER_CONTAINER= # ... or a container, as "ENGINE ID"
+
+# The server's settings, the same for either kind. Time is short, so that tests see expiry and reaping; every node type is
+# there; nothing is fsynced, since no test cuts the power.
+TICK_MS=500
+SESSION_MS=(500 60000) # the shortest and the longest timeout a client can have
+JVM_FLAGS=(-Xmx512m -Dzookeeper.extendedTypesEnabled=true -Dznode.container.checkIntervalMs=2000 -Dzookeeper.forceSync=no)
+
+# zookeeper_up: in this order, the caller's own server, a container, this machine's jars, Debian's package.
+zookeeper_up() {
+    local engine
+    if [ -n "${LOCKKEEPER_TEST_ZOOKEEPER:-}" ]; then
+        ZOOKEEPER=$LOCKKEEPER_TEST_ZOOKEEPER ZOOKEEPER_HOW="named by LOCKKEEPER_TEST_ZOOKEEPER"
+        serving || die "no ZooKeeper answers \`srvr\` at LOCKKEEPER_TEST_ZOOKEEPER=$ZOOKEEPER (wanted: host:port of one that serves)"
+        return
+    fi
+    for engine in docker podman; do
+        # The command may be there without an engine behind it.
+        if have "$engine" && timeout 10 "$engine" info >/dev/null 2>&1; then
+            start_container "$engine" && return
+            say "$engine could not run ${LOCKKEEPER_TEST_IMAGE:-zookeeper:3.9}; looking further"
+        fi
+    done
+    server_jars || install default-jdk-headless libzookeeper-java libcurator-recipes-java || true
+    server_jars || die "no real ZooKeeper to test with. One of these will do: docker or podman; Debian's packages
+  default-jdk-headless libzookeeper-java libcurator-recipes-java; or LOCKKEEPER_TEST_ZOOKEEPER=host:port of a server that may be written to.
+  LOCKKEEPER_TEST_WITHOUT=zookeeper leaves those tests out."
+    start_jars
+}
+
+# zookeeper_down: stop what we started, nothing else. Safe to call at any time.
+zookeeper_down() {
+    local try
+    if [ -n "$SERVER_CONTAINER" ]; then
+        # shellcheck disable=SC2086  # two words
+        set -- $SERVER_CONTAINER
+        "$1" rm -f "$2" >/dev/null 2>&1 || true
+    elif [ -n "$SERVER_PID" ]; then
+        kill "$SERVER_PID" 2>/dev/null || true
+        for try in $(seq 50); do
+            kill -0 "$SERVER_PID" 2>/dev/null || break
+            [ "$try" -lt 50 ] || kill -KILL "$SERVER_PID" 2>/dev/null || true
+            sleep 0.1
+        done
+    fi
+    SERVER_CONTAINER='' SERVER_PID=''
+}
+
+# srvr: what $ZOOKEEPER answers to the four-letter word of that name, the one which every server allows by default.
+srvr() {
+    # shellcheck disable=SC2016  # expanded by the inner shell, which `timeout` can end
+    timeout 5 bash -c 'exec 3<>"/dev/tcp/$1/$2" && printf srvr >&3 && cat <&3' - \
+        "${ZOOKEEPER%:*}" "${ZOOKEEPER##*:}" 2>/dev/null || true
+}
+
+# serving: an open port is not enough, it opens before the server does; and `ruok` says imok even then.
+serving() { [[ $(srvr) == *"Zookeeper version: "* ]]; }
+
+zookeeper_version() { srvr | sed -n 's/^Zookeeper version: *\([^-, ]*\).*/\1/p'; }
+
+# wait_serving ALIVE...: until $ZOOKEEPER serves; fails after 30 s, or at once when the command ALIVE does.
+wait_serving() {
+    local end=$((SECONDS + 30))
+    until serving; do
+        [ "$SECONDS" -lt "$end" ] && "$@" >/dev/null 2>&1 || return 1
+        sleep 0.1
+    done
+}
+
+start_container() {
+    local engine=$1 id port
+    # -p 127.0.0.1::2181: on loopback only, at a port that the engine picks.
+    id=$(timeout 180 "$engine" run -d --rm -p 127.0.0.1::2181 \
+        -e ZOO_TICK_TIME=$TICK_MS -e ZOO_MAX_CLIENT_CNXNS=0 -e ZOO_ADMINSERVER_ENABLED=false \
+        -e 'ZOO_4LW_COMMANDS_WHITELIST=*' -e "JVMFLAGS=${JVM_FLAGS[*]}" \
+        -e "ZOO_CFG_EXTRA=minSessionTimeout=${SESSION_MS[0]} maxSessionTimeout=${SESSION_MS[1]}" \
+        "${LOCKKEEPER_TEST_IMAGE:-zookeeper:3.9}" 2>"$SCRATCH/engine.log") || {
+        tail -n 3 "$SCRATCH/engine.log" >&2
+        return 1
+    }
+    SERVER_CONTAINER="$engine $id"
+    port=$("$engine" port "$id" 2181/tcp | sed -n '1s/.*://p')
+    ZOOKEEPER=127.0.0.1:$port ZOOKEEPER_HOW="a container of ours"
+    wait_serving "$engine" port "$id" && return
+    "$engine" logs "$id" 2>&1 | tail -n 20 >&2
+    zookeeper_down
+    return 1
+}
+
+# server_jars: sets $SERVER_CLASSPATH if this machine can run a server. That these jars suffice was found by watching which
+# classes are loaded; zookeeper.jar names the rest in its manifest.
+server_jars() {
+    local jar
+    SERVER_CLASSPATH=
+    have java || return 1
+    for jar in zookeeper zookeeper-jute slf4j-api slf4j-simple metrics-core snappy-java; do
+        [ -r "$JAR_DIR/$jar.jar" ] || return 1
+        SERVER_CLASSPATH+=${SERVER_CLASSPATH:+:}$JAR_DIR/$jar.jar
+    done
+}
+
+start_jars() {
+    local dir=$SCRATCH/zookeeper port
+    for _ in 1 2 3; do # another process may take the port between our look and the server's bind
+        port=$(free_port)
+        rm -rf "$dir"
+        mkdir "$dir"
+        cat >"$dir/zoo.cfg" <<CFG
+tickTime=$TICK_MS
+minSessionTimeout=${SESSION_MS[0]}
+maxSessionTimeout=${SESSION_MS[1]}
+clientPort=$port
+clientPortAddress=127.0.0.1
+dataDir=$dir/data
+maxClientCnxns=0
+admin.enableServer=false
+4lw.commands.whitelist=*
+CFG
+        java "${JVM_FLAGS[@]}" -XX:+UseSerialGC -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -cp "$SERVER_CLASSPATH" \
+            org.apache.zookeeper.server.ZooKeeperServerMain "$dir/zoo.cfg" >"$dir/log" 2>&1 </dev/null &
+        SERVER_PID=$!
+        ZOOKEEPER=127.0.0.1:$port ZOOKEEPER_HOW="a process of ours, from $JAR_DIR"
+        wait_serving kill -0 "$SERVER_PID" && return
+        zookeeper_down
+        tail -n 20 "$dir/log" >&2
+    done
+    die "ZooKeeper did not start; the end of its log is above"
+}
+
+# free_port: one that nobody listens on, below the range from which the kernel gives ports to outgoing connections.
+free_port() {
+    local port
+    while port=$((20000 + RANDOM % 12000)); do
+        (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || break
+    done
+    echo "$port"
+}

@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# Every test of the workspace, against a real ZooKeeper too. Usage: tests/run.sh [ARGUMENTS OF cargo test]
+#
+# Without arguments: all of it, doc tests included. With arguments: `cargo test ARGUMENTS`, in the same surroundings, as in
+# `tests/run.sh -p lockkeeper-server --test conformance`.
+#
+# What it needs beyond Rust it finds, starts or installs, and stops again, in this order:
+#   a real ZooKeeper    LOCKKEEPER_TEST_ZOOKEEPER=host:port, which may be written to; else a container, where docker or podman
+#                       has a running engine (LOCKKEEPER_TEST_IMAGE, default zookeeper:3.9); else the jars in
+#                       /usr/share/java; else Debian's packages, as root
+#   Java and Curator    a JDK and the jars in /usr/share/java (or LOCKKEEPER_TEST_CLASSPATH); else Debian's packages, as root
+#   kazoo               in a private venv under target/ (or LOCKKEEPER_TEST_PYTHON)
+# What cannot be had is a failure, unless LOCKKEEPER_TEST_WITHOUT names it ("zookeeper", "java", "kazoo", several with blanks).
+#
+# How the Rust tests take part: one that needs any of this is `#[ignore = "needs ...: tests/run.sh"]` and finds it in
+# LOCKKEEPER_TEST_ZOOKEEPER (host:port), LOCKKEEPER_TEST_CLASSPATH (for javac and java), LOCKKEEPER_TEST_PYTHON. One that
+# needs Java or kazoo has `needs_java` or `needs_kazoo` in its full name, which is how it is left out.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. tests/lib/common.sh
+. tests/lib/zookeeper.sh
+. tests/lib/clients.sh
+
+SCRATCH=$(mktemp -d)
+cleanup() {
+    zookeeper_down
+    rm -rf "$SCRATCH"
+}
+trap cleanup EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+for name in ${LOCKKEEPER_TEST_WITHOUT:-}; do
+    case $name in
+        zookeeper | java | kazoo) ;;
+        *) die "LOCKKEEPER_TEST_WITHOUT names \"$name\", which is none of: zookeeper java kazoo" ;;
+    esac
+done
+have cargo || die "no cargo on the PATH: install Rust first (rustup.rs)"
+
+filters=()
+if without zookeeper; then
+    left_out "zookeeper: nothing is run against a real ZooKeeper, nor against foreign clients"
+    real="nothing (LOCKKEEPER_TEST_WITHOUT=$LOCKKEEPER_TEST_WITHOUT)"
+else
+    filters+=(--include-ignored)
+    heading "A real ZooKeeper"
+    zookeeper_up
+    export LOCKKEEPER_TEST_ZOOKEEPER=$ZOOKEEPER
+    real="ZooKeeper $(zookeeper_version) at $ZOOKEEPER, $ZOOKEEPER_HOW"
+    say "$real"
+
+    heading "Foreign clients"
+    if without java; then
+        left_out "java: neither Curator nor Apache's Java client (tests named needs_java)"
+        filters+=(--skip needs_java)
+    else
+        java_up
+        say "$(javac -version 2>&1) with $LOCKKEEPER_TEST_CLASSPATH"
+    fi
+    if without kazoo; then
+        left_out "kazoo: not Python's client (tests named needs_kazoo)"
+        filters+=(--skip needs_kazoo)
+    else
+        kazoo_up
+        say "kazoo $KAZOO in $LOCKKEEPER_TEST_PYTHON"
+    fi
+fi
+
+# Both runs happen whatever the first one says; either decides the exit status.
+failed=()
+if [ $# -gt 0 ]; then
+    heading "cargo test $*"
+    cargo test --locked "$@" -- ${filters[@]+"${filters[@]}"} || failed+=("tests")
+else
+    heading "Tests"
+    # Named targets, not --all-targets: that would run the benchmarks. The examples are built for the tests that run them.
+    cargo test --locked --workspace --no-fail-fast --lib --bins --tests --examples -- ${filters[@]+"${filters[@]}"} ||
+        failed+=("tests")
+    heading "Doc tests"
+    cargo test --locked --workspace --no-fail-fast --doc || failed+=("doc tests")
+fi
+
+printf '\n'
+report_left_out
+[ "${#failed[@]}" -eq 0 ] || die "${failed[*]} (the real arm: $real)"
+echo "All tests passed; the real arm ran on $real."
