@@ -1,0 +1,141 @@
+//! Every kind of message under one type, and strategies that make arbitrary ones of each.
+//!
+//! [`kinds`] asks the crate itself which operations it knows, and panics for one that has no strategy here: an
+//! operation that is added to the table is tested from then on, or the tests fail.
+
+#![allow(
+    dead_code,
+    reason = "shared by several test programs, none of which needs all"
+)]
+
+mod operations;
+mod records;
+
+use bytes::{Bytes, BytesMut};
+use lockkeeper_proto::{
+    OpCode, Request, Response, WatcherEvent,
+    connect::{ConnectRequest, ConnectResponse},
+    header::{ReplyHeader, RequestHeader},
+    jute::{Decode, DecodeError, DecodeErrorKind, Encode, Reader, Writer},
+};
+use proptest::strategy::{BoxedStrategy, Strategy};
+
+/// What a message is read as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    ConnectRequest,
+    ConnectResponse,
+    RequestHeader,
+    ReplyHeader,
+    WatcherEvent,
+    /// The body of a request.
+    Request(OpCode),
+    /// The body of the successful reply to it.
+    Response(OpCode),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Message {
+    ConnectRequest(ConnectRequest),
+    ConnectResponse(ConnectResponse),
+    RequestHeader(RequestHeader),
+    ReplyHeader(ReplyHeader),
+    WatcherEvent(WatcherEvent),
+    Request(Request),
+    Response(Response),
+}
+
+/// Every kind there is.
+pub(crate) fn kinds() -> Vec<Kind> {
+    let mut kinds = vec![
+        Kind::ConnectRequest,
+        Kind::ConnectResponse,
+        Kind::RequestHeader,
+        Kind::ReplyHeader,
+        Kind::WatcherEvent,
+    ];
+    for op in (-256..=1024).map(OpCode) {
+        let unknown = |error: Option<DecodeError>| {
+            error.is_some_and(|error| error.kind == DecodeErrorKind::Unknown(op.0))
+        };
+        let nothing = || Reader::new(Bytes::new());
+        let known = !unknown(Request::decode(op, &mut nothing()).err());
+        assert_eq!(known, !unknown(Response::decode(op, &mut nothing()).err()));
+        if known {
+            kinds.extend([Kind::Request(op), Kind::Response(op)]);
+        }
+    }
+    kinds
+}
+
+impl Kind {
+    pub(crate) fn decode(self, reader: &mut Reader) -> Result<Message, DecodeError> {
+        Ok(match self {
+            Self::ConnectRequest => Message::ConnectRequest(Decode::decode(reader)?),
+            Self::ConnectResponse => Message::ConnectResponse(Decode::decode(reader)?),
+            Self::RequestHeader => Message::RequestHeader(Decode::decode(reader)?),
+            Self::ReplyHeader => Message::ReplyHeader(Decode::decode(reader)?),
+            Self::WatcherEvent => Message::WatcherEvent(Decode::decode(reader)?),
+            Self::Request(op) => Message::Request(Request::decode(op, reader)?),
+            Self::Response(op) => Message::Response(Response::decode(op, reader)?),
+        })
+    }
+
+    /// Decodes all of `bytes` with a reader as clients use it.
+    pub(crate) fn decode_all(self, bytes: &Bytes) -> Result<Message, DecodeError> {
+        self.decode(&mut Reader::new(bytes.clone()))
+    }
+
+    /// Arbitrary messages of this kind.
+    pub(crate) fn messages(self) -> BoxedStrategy<Message> {
+        match self {
+            Self::ConnectRequest => records::connect_request()
+                .prop_map(Message::ConnectRequest)
+                .boxed(),
+            Self::ConnectResponse => records::connect_response()
+                .prop_map(Message::ConnectResponse)
+                .boxed(),
+            Self::RequestHeader => records::request_header()
+                .prop_map(Message::RequestHeader)
+                .boxed(),
+            Self::ReplyHeader => records::reply_header()
+                .prop_map(Message::ReplyHeader)
+                .boxed(),
+            Self::WatcherEvent => records::watcher_event()
+                .prop_map(Message::WatcherEvent)
+                .boxed(),
+            Self::Request(op) => operations::request(op).prop_map(Message::Request).boxed(),
+            Self::Response(op) => operations::response(op).prop_map(Message::Response).boxed(),
+        }
+    }
+}
+
+impl Message {
+    pub(crate) fn kind(&self) -> Kind {
+        match self {
+            Self::ConnectRequest(_) => Kind::ConnectRequest,
+            Self::ConnectResponse(_) => Kind::ConnectResponse,
+            Self::RequestHeader(_) => Kind::RequestHeader,
+            Self::ReplyHeader(_) => Kind::ReplyHeader,
+            Self::WatcherEvent(_) => Kind::WatcherEvent,
+            Self::Request(request) => Kind::Request(request.op()),
+            Self::Response(response) => Kind::Response(response.op()),
+        }
+    }
+
+    pub(crate) fn encoded(&self) -> Bytes {
+        let mut out = BytesMut::new();
+        let mut writer = Writer::new(&mut out);
+        match self {
+            Self::ConnectRequest(it) => it.encode(&mut writer),
+            Self::ConnectResponse(it) => it.encode(&mut writer),
+            Self::RequestHeader(it) => it.encode(&mut writer),
+            Self::ReplyHeader(it) => it.encode(&mut writer),
+            Self::WatcherEvent(it) => it.encode(&mut writer),
+            Self::Request(it) => it.encode(&mut writer),
+            Self::Response(it) => it.encode(&mut writer),
+        }
+        writer.finish().unwrap();
+        out.freeze()
+    }
+}

@@ -1,0 +1,239 @@
+//! What holds for every message of every kind, and for bytes that are no message at all.
+//!
+//! The messages are arbitrary ones (`message`), and where lengths and counts stand in them is known from a schema that
+//! the crate does not use (`schema`). What decoding costs in memory is measured in `allocation.rs`.
+
+mod message;
+mod schema;
+
+use bytes::{Bytes, BytesMut};
+use lockkeeper_proto::{
+    frame, fuzzing,
+    jute::{DecodeErrorKind, NegativeCounts, Reader},
+};
+use proptest::{
+    collection::vec,
+    prelude::*,
+    sample::Index,
+    test_runner::{TestCaseResult, TestRunner},
+};
+
+use message::{Kind, Message};
+use schema::Holds;
+
+/// Checks a property on arbitrary messages of each kind, as many as proptest is told to make.
+fn for_all_messages(property: impl Fn(Kind, &Message, &Bytes) -> TestCaseResult) {
+    for kind in message::kinds() {
+        let checked = TestRunner::default().run(&kind.messages(), |message| {
+            assert_eq!(message.kind(), kind);
+            property(kind, &message, &message.encoded())
+        });
+        checked.unwrap_or_else(|error| panic!("{kind:?}: {error}"));
+    }
+}
+
+#[test]
+fn there_are_29_operations_and_five_messages_that_are_none() {
+    assert_eq!(message::kinds().len(), 5 + 2 * 29);
+}
+
+#[test]
+fn what_is_encoded_decodes_equal_with_nothing_left() {
+    for_all_messages(|kind, message, bytes| {
+        let mut reader = Reader::new(bytes.clone());
+        let decoded = kind.decode(&mut reader);
+        prop_assert_eq!(decoded.as_ref(), Ok(message));
+        prop_assert_eq!(reader.left(), 0);
+        Ok(())
+    });
+}
+
+#[test]
+fn what_is_encoded_is_laid_out_as_the_schema_says() {
+    for_all_messages(|kind, _, bytes| {
+        // It panics otherwise.
+        let places = schema::places(kind, bytes);
+        prop_assert_eq!(places.is_empty(), bytes.is_empty());
+        Ok(())
+    });
+}
+
+/// Newer servers may add fields. Only the handshake ends where its frame ends.
+#[test]
+fn bytes_behind_a_message_are_left_alone() {
+    for_all_messages(|kind, message, bytes| {
+        if matches!(kind, Kind::ConnectRequest | Kind::ConnectResponse) {
+            return Ok(());
+        }
+        let mut longer = BytesMut::from(&bytes[..]);
+        longer.extend_from_slice(b"more");
+        let mut reader = Reader::new(longer.freeze());
+        let decoded = kind.decode(&mut reader);
+        prop_assert_eq!(decoded.as_ref(), Ok(message));
+        prop_assert_eq!(&reader.take_rest()[..], b"more");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_message_cut_short_anywhere_is_an_error_that_says_where() {
+    for_all_messages(|kind, message, bytes| {
+        let places = schema::places(kind, bytes);
+        for length in 0..bytes.len() {
+            let error = match (kind.decode_all(&bytes.slice(..length)), message) {
+                // Its last byte is optional, so without it the message is another one.
+                (Ok(short), Message::ConnectRequest(_) | Message::ConnectResponse(_)) => {
+                    prop_assert_eq!(length, bytes.len() - 1);
+                    prop_assert_eq!(&short.encoded(), &bytes.slice(..length));
+                    continue;
+                }
+                (Ok(short), _) => {
+                    return Err(TestCaseError::fail(format!("{length} bytes: {short:?}")));
+                }
+                (Err(error), _) => error,
+            };
+            let place = places.iter().find(|place| place.offset == error.offset);
+            prop_assert!(place.is_some() && error.offset <= length, "{}", error);
+            let holds = place.map(|place| place.holds);
+            let rest = length - error.offset;
+            match error.kind {
+                DecodeErrorKind::Short { needed, left } => {
+                    let width = match holds {
+                        Some(Holds::Bool) => 1,
+                        Some(Holds::Long) => 8,
+                        _ => 4,
+                    };
+                    prop_assert_eq!((needed, left), (width, rest));
+                    prop_assert!(rest < width);
+                }
+                DecodeErrorKind::TooLong { announced, left } => {
+                    prop_assert!(matches!(holds, Some(Holds::Length | Holds::Count)));
+                    prop_assert_eq!(left + 4, rest);
+                    prop_assert_eq!(Ok(announced), int_at(bytes, error.offset).try_into());
+                }
+                other => return Err(TestCaseError::fail(format!("{length} bytes: {other:?}"))),
+            }
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_hostile_length_or_count_is_refused_where_it_stands() {
+    for_all_messages(|kind, _, bytes| {
+        for place in schema::places(kind, bytes) {
+            if !matches!(place.holds, Holds::Length | Holds::Count) {
+                continue;
+            }
+            let left = bytes.len() - place.offset - 4;
+            let one_too_many = i32::try_from(left + 1).unwrap();
+            for announced in [-2, -5, i32::MIN, one_too_many, 1 << 30, i32::MAX] {
+                let expected = match usize::try_from(announced) {
+                    Ok(announced) => DecodeErrorKind::TooLong { announced, left },
+                    Err(_) => DecodeErrorKind::Negative(announced),
+                };
+                let error = kind.decode_all(&patched(bytes, place.offset, announced));
+                let error = error.map_err(|error| (error.offset, error.kind));
+                prop_assert_eq!(error.err(), Some((place.offset, expected)));
+            }
+            // Null: a value where the record has a place for it, else an error right here.
+            match kind.decode_all(&patched(bytes, place.offset, -1)) {
+                Err(error) if error.kind == DecodeErrorKind::Null => {
+                    prop_assert_eq!(error.offset, place.offset);
+                }
+                Err(error) => prop_assert!(error.offset > place.offset, "{}", error),
+                Ok(_) => {}
+            }
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_reader_that_takes_negative_counts_as_java_does_takes_them_for_zero() {
+    let decode = |kind: Kind, bytes: Bytes| {
+        let mut reader = Reader::new(bytes).with_negative_counts(NegativeCounts::Empty);
+        let decoded = kind.decode(&mut reader);
+        (decoded, reader.left())
+    };
+    for_all_messages(|kind, _, bytes| {
+        for place in schema::places(kind, bytes) {
+            let zero = decode(kind, patched(bytes, place.offset, 0));
+            for announced in [-2, -5, i32::MIN] {
+                let negative = decode(kind, patched(bytes, place.offset, announced));
+                match place.holds {
+                    Holds::Count => prop_assert_eq!(&negative, &zero),
+                    // The rule is about counts only.
+                    Holds::Length => {
+                        let error = negative.0.map_err(|error| (error.offset, error.kind));
+                        let expected = DecodeErrorKind::Negative(announced);
+                        prop_assert_eq!(error.err(), Some((place.offset, expected)));
+                    }
+                    Holds::Bool | Holds::Int | Holds::Long => {}
+                }
+            }
+        }
+        Ok(())
+    });
+}
+
+/// Most of these get past the first fields, unlike bytes that are arbitrary from the start.
+#[test]
+fn damaged_messages_break_no_promise() {
+    for kind in message::kinds() {
+        let damage = vec((any::<Index>(), any::<u8>()), 1..4);
+        let checked = TestRunner::default().run(&(kind.messages(), damage), |(message, damage)| {
+            let mut bytes = message.encoded().to_vec();
+            for (index, value) in damage {
+                if !bytes.is_empty() {
+                    let at = index.index(bytes.len());
+                    bytes[at] = value;
+                }
+            }
+            fuzzing::records(&bytes);
+            Ok(())
+        });
+        checked.unwrap_or_else(|error| panic!("{kind:?}: {error}"));
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_break_a_promise(input in vec(any::<u8>(), 0..300)) {
+        fuzzing::records(&input);
+        fuzzing::frames(&input);
+        fuzzing::paths(&input);
+    }
+
+    #[test]
+    fn no_text_breaks_a_promise_of_paths(text in "[/.a-cé🔒\u{0}\u{9f}\u{e000}]{0,20}") {
+        fuzzing::paths(text.as_bytes());
+    }
+
+    #[test]
+    fn no_chunking_breaks_a_stream(
+        size: u8,
+        messages in vec(vec(any::<u8>(), 0..40), 0..8),
+        rest in vec(any::<u8>(), 0..8),
+    ) {
+        let mut stream = BytesMut::from(&[size][..]);
+        for message in messages {
+            frame::append(&mut stream, |writer| writer.put_slice(&message)).unwrap();
+        }
+        stream.extend_from_slice(&rest);
+        fuzzing::frames(&stream);
+    }
+}
+
+/// `bytes` with another int at `offset`; as they are where none fits.
+fn patched(bytes: &Bytes, offset: usize, value: i32) -> Bytes {
+    let mut patched = BytesMut::from(&bytes[..]);
+    if let Some(slot) = patched[offset..].first_chunk_mut() {
+        *slot = value.to_be_bytes();
+    }
+    patched.freeze()
+}
+
+fn int_at(bytes: &Bytes, offset: usize) -> i32 {
+    i32::from_be_bytes(*bytes[offset..].first_chunk().unwrap())
+}
