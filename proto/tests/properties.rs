@@ -11,12 +11,7 @@ use lockkeeper_proto::{
     frame, fuzzing,
     jute::{DecodeErrorKind, NegativeCounts, Reader},
 };
-use proptest::{
-    collection::vec,
-    prelude::*,
-    sample::Index,
-    test_runner::{TestCaseResult, TestRunner},
-};
+use proptest::{collection::vec, prelude::*, sample::Index, test_runner::TestCaseResult};
 
 use message::{Kind, Message};
 use schema::Holds;
@@ -24,11 +19,10 @@ use schema::Holds;
 /// Checks a property on arbitrary messages of each kind, as many as proptest is told to make.
 fn for_all_messages(property: impl Fn(Kind, &Message, &Bytes) -> TestCaseResult) {
     for kind in message::kinds() {
-        let checked = TestRunner::default().run(&kind.messages(), |message| {
-            assert_eq!(message.kind(), kind);
+        message::check(&kind.messages(), |message| {
+            prop_assert_eq!(message.kind(), kind);
             property(kind, &message, &message.encoded())
         });
-        checked.unwrap_or_else(|error| panic!("{kind:?}: {error}"));
     }
 }
 
@@ -182,7 +176,7 @@ fn a_reader_that_takes_negative_counts_as_java_does_takes_them_for_zero() {
 fn damaged_messages_break_no_promise() {
     for kind in message::kinds() {
         let damage = vec((any::<Index>(), any::<u8>()), 1..4);
-        let checked = TestRunner::default().run(&(kind.messages(), damage), |(message, damage)| {
+        message::check(&(kind.messages(), damage), |(message, damage)| {
             let mut bytes = message.encoded().to_vec();
             for (index, value) in damage {
                 if !bytes.is_empty() {
@@ -193,7 +187,6 @@ fn damaged_messages_break_no_promise() {
             fuzzing::records(&bytes);
             Ok(())
         });
-        checked.unwrap_or_else(|error| panic!("{kind:?}: {error}"));
     }
 }
 

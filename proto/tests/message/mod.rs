@@ -18,7 +18,11 @@ use lockkeeper_proto::{
     header::{ReplyHeader, RequestHeader},
     jute::{Decode, DecodeError, DecodeErrorKind, Encode, Reader, Writer},
 };
-use proptest::strategy::{BoxedStrategy, Strategy};
+use proptest::{
+    prelude::ProptestConfig,
+    strategy::{BoxedStrategy, Strategy},
+    test_runner::{TestCaseResult, TestRunner},
+};
 
 /// What a message is read as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +70,16 @@ pub(crate) fn kinds() -> Vec<Kind> {
         }
     }
     kinds
+}
+
+/// Checks a property as `proptest!` does, with as many cases as it is told to make (`PROPTEST_CASES`).
+pub(crate) fn check<S: Strategy>(strategy: &S, property: impl Fn(S::Value) -> TestCaseResult) {
+    let config = ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    let checked = TestRunner::new(config).run(strategy, property);
+    checked.unwrap_or_else(|error| panic!("{error}"));
 }
 
 impl Kind {

@@ -1,0 +1,171 @@
+//! Reading costs memory in proportion to the bytes that are really there, whatever lengths they announce.
+//!
+//! A program of its own, because counting replaces the allocator of the whole program. It counts by thread.
+
+mod message;
+mod schema;
+
+use allocation_counter::AllocationInfo;
+use bytes::{Bytes, BytesMut};
+use lockkeeper_proto::{
+    Acl, OpCode, Request, Response, Stat, Version, Zxid, frame,
+    multi::{MultiOp, MultiRequest, MultiResponse, OpResult},
+    records::{
+        CheckVersionRequest, ClientInfo, GetAclResponse, GetChildrenResponse, GetDataResponse,
+        SetWatches, WhoAmIResponse,
+    },
+};
+use proptest::{collection::vec, prelude::*};
+
+use message::{Kind, Message};
+use schema::Holds;
+
+/// Bytes of memory at most for each byte of input, even for the densest: results of a multi, which take 9 bytes each
+/// on the wire and have room for data and a `Stat` in memory, in a vector that is just being doubled.
+const PER_BYTE: u64 = 48;
+
+/// Bytes of memory besides: a vector makes room for four elements at once.
+const FIXED: u64 = 512;
+
+/// What reading `input` takes. The decoded value is dropped inside, and was there at the peak.
+fn cost(kind: Kind, input: &Bytes) -> AllocationInfo {
+    allocation_counter::measure(|| drop(kind.decode_all(input)))
+}
+
+fn is_in_proportion(kind: Kind, input: &Bytes) -> Result<(), TestCaseError> {
+    let peak = cost(kind, input).bytes_max;
+    let most = PER_BYTE * input.len() as u64 + FIXED;
+    prop_assert!(peak <= most, "{peak} bytes for {} of {kind:?}", input.len());
+    Ok(())
+}
+
+#[test]
+fn messages_whole_and_cut_short_and_with_hostile_lengths_cost_in_proportion() {
+    for kind in message::kinds() {
+        message::check(&kind.messages(), |message| {
+            let bytes = message.encoded();
+            for length in 0..=bytes.len() {
+                is_in_proportion(kind, &bytes.slice(..length))?;
+            }
+            for place in schema::places(kind, &bytes) {
+                if matches!(place.holds, Holds::Length | Holds::Count) {
+                    for announced in [1 << 16, 1 << 24, 1 << 30, i32::MAX] {
+                        let mut hostile = BytesMut::from(&bytes[..]);
+                        *hostile[place.offset..].first_chunk_mut().unwrap() =
+                            i32::to_be_bytes(announced);
+                        is_in_proportion(kind, &hostile.freeze())?;
+                    }
+                }
+            }
+            Ok(())
+        });
+    }
+}
+
+proptest! {
+    #[test]
+    fn bytes_that_are_no_message_cost_in_proportion(input in vec(any::<u8>(), 0..300)) {
+        let input = Bytes::from(input);
+        for kind in message::kinds() {
+            is_in_proportion(kind, &input)?;
+        }
+    }
+
+    #[test]
+    fn few_distinct_bytes_cost_in_proportion(input in vec(prop_oneof![8 => Just(0), 1 => 0..4_u8, 1 => Just(255)], 0..300)) {
+        let input = Bytes::from(input);
+        for kind in message::kinds() {
+            is_in_proportion(kind, &input)?;
+        }
+    }
+}
+
+#[test]
+fn the_densest_messages_cost_in_proportion() {
+    // One more than a power of two: the vector has just been doubled.
+    const MANY: usize = (1 << 13) + 1;
+    let strings = || vec![String::new(); MANY];
+    let acl = vec![Acl::new(lockkeeper_proto::Perms::ALL, "", ""); MANY];
+    let info = ClientInfo {
+        auth_scheme: String::new(),
+        user: String::new(),
+    };
+    let check = MultiOp::Check(CheckVersionRequest {
+        path: String::new(),
+        version: Version::ANY,
+    });
+    let densest = [
+        Message::Response(Response::GetChildren(GetChildrenResponse {
+            children: strings(),
+        })),
+        Message::Response(Response::GetAcl(GetAclResponse { acl, stat: stat() })),
+        Message::Response(Response::WhoAmI(WhoAmIResponse {
+            client_info: vec![info; MANY],
+        })),
+        Message::Response(Response::Multi(MultiResponse {
+            results: vec![OpResult::Delete; MANY],
+        })),
+        Message::Request(Request::Multi(MultiRequest {
+            ops: vec![check; MANY],
+        })),
+        Message::Request(Request::SetWatches(SetWatches {
+            relative_zxid: Zxid::ZERO,
+            data_watches: strings(),
+            exist_watches: strings(),
+            child_watches: strings(),
+        })),
+    ];
+    for message in densest {
+        let bytes = message.encoded();
+        is_in_proportion(message.kind(), &bytes).unwrap();
+    }
+}
+
+#[test]
+fn data_of_a_node_are_not_copied() {
+    let message = Message::Response(Response::GetData(GetDataResponse {
+        data: Some(Bytes::from(vec![7; 1 << 20])),
+        stat: stat(),
+    }));
+    let bytes = message.encoded();
+    assert!(cost(message.kind(), &bytes).bytes_total < 100);
+}
+
+#[test]
+fn refusing_a_hostile_length_costs_nothing() {
+    let hostile = Bytes::from_static(b"\x7f\xff\xff\xff/path");
+    let kinds = [
+        Kind::Request(OpCode::CREATE),
+        Kind::Response(OpCode::GET_CHILDREN),
+        Kind::Response(OpCode::GET_DATA),
+    ];
+    for kind in kinds {
+        let taken = allocation_counter::measure(|| {
+            kind.decode_all(&hostile).unwrap_err();
+        });
+        assert_eq!(taken.bytes_total, 0, "{kind:?}");
+    }
+    // Nor does a frame that is still to come, however long it will be.
+    let mut stream = BytesMut::from(&b"\x7f\xff\xff\xffthe first bytes"[..]);
+    let taken = allocation_counter::measure(|| {
+        assert_eq!(frame::split(&mut stream, usize::MAX), Ok(None));
+        frame::split(&mut stream, frame::SERVER_LIMIT).unwrap_err();
+    });
+    assert_eq!(taken.bytes_total, 0);
+}
+
+fn stat() -> Stat {
+    Stat {
+        czxid: Zxid::ZERO,
+        mzxid: Zxid::ZERO,
+        ctime: 0,
+        mtime: 0,
+        version: Version(0),
+        cversion: Version(0),
+        aversion: Version(0),
+        ephemeral_owner: lockkeeper_proto::SessionId::NONE,
+        data_length: 0,
+        num_children: 0,
+        pzxid: Zxid::ZERO,
+    }
+}
