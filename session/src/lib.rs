@@ -1,1 +1,51 @@
-//! To come.
+//! A ZooKeeper session: a pure state machine, and around it the framed TCP client.
+//!
+//! [`machine`] decides everything: which server to try, what to send, whose reply a frame is, when a session is lost,
+//! how long a lease lasts. It holds no socket, clock, task or global randomness, so that one seed replays a failure
+//! and a fuzzer reaches reconnect and expiry. The client (feature `tokio`, on by default) carries its bytes.
+//!
+//! ```
+//! # use lockkeeper_server::Server;
+//! use lockkeeper_session::Client;
+//! use lockkeeper_proto::{CreateMode, Version};
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+//! # let server = Server::builder().start().await?;
+//! # let servers = server.connect_string();
+//! let client = Client::connect(&servers).await?;
+//! client.create("/config", "v1", CreateMode::Persistent).await?;
+//! let (node, watcher) = client.get_data_and_watch("/config").await?;
+//! client.set_data("/config", "v2", node.stat.version).await?;
+//! assert_eq!(watcher.await?.path, "/config");
+//! client.close().await;
+//! # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic
+    )
+)]
+
+#[cfg(feature = "tokio")]
+mod client;
+mod connect_string;
+mod error;
+#[doc(hidden)]
+pub mod fuzzing;
+pub mod machine;
+
+#[cfg(feature = "tokio")]
+pub use client::{
+    Builder, Client, ConnectError, Connector, Lease, Reply, Snapshot, Transaction, Transport,
+    WatchedEvent, Watcher,
+};
+pub use connect_string::{ConnectString, ConnectStringError, DEFAULT_PORT, Endpoint};
+pub use error::{Cause, Effect, Error, Lost};
+pub use lockkeeper_proto as proto;
+pub use machine::{Config, OnExpiry, State};

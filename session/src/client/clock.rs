@@ -1,0 +1,170 @@
+//! The client's clock: monotonic, and counting the time that the machine slept.
+//!
+//! A laptop that was shut, or a virtual machine that was paused, must not take its lease for valid when it wakes up; the
+//! clock behind `Instant` stops meanwhile on Linux. So every look compares it with the wall clock. When the wall clock
+//! ran ahead, the time since boot (which counts sleep) tells a sleep from a clock that was set; where there is none, the
+//! jump counts as sleep, which can only end a lease early.
+//!
+//! This is the one place that reads a clock: everything else is given the time.
+
+use std::{
+    sync::Mutex,
+    time::{Duration, Instant, SystemTime},
+};
+
+/// Less than this between two looks is drift, not sleep.
+const JUMP: Duration = Duration::from_millis(100);
+
+static SLEPT: Mutex<Option<Detector>> = Mutex::new(None);
+
+/// Now: `Instant::now()` and the time slept since the first look.
+pub(crate) fn now() -> Instant {
+    let (running, wall) = (read_instant(), read_wall());
+    running + slept(running, wall)
+}
+
+/// An instant of this clock as one of `Instant::now()`, for people who compare the two.
+pub(crate) fn to_running(instant: Instant) -> Instant {
+    let (running, wall) = (read_instant(), read_wall());
+    instant.checked_sub(slept(running, wall)).unwrap_or(running)
+}
+
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the one place that reads the clock"
+)]
+fn read_instant() -> Instant {
+    Instant::now()
+}
+
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the one place that reads the clock"
+)]
+fn read_wall() -> SystemTime {
+    SystemTime::now()
+}
+
+fn slept(running: Instant, wall: SystemTime) -> Duration {
+    // Nobody panics while holding it; a poisoned detector is as good as any.
+    let mut detector = SLEPT
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    detector
+        .get_or_insert_with(|| Detector::new(running, wall, uptime()))
+        .look(running, wall, uptime)
+}
+
+/// Time since boot, sleep included, where the system tells it without a foreign function. Source: proc(5).
+fn uptime() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/uptime").ok()?;
+    Duration::try_from_secs_f64(text.split_whitespace().next()?.parse().ok()?).ok()
+}
+
+/// Compares three clocks.
+#[derive(Debug)]
+struct Detector {
+    start: Instant,
+    start_wall: SystemTime,
+    start_uptime: Option<Duration>,
+    /// How far the wall clock was ahead of the running clock at the last look, in nanoseconds.
+    ahead: i128,
+    slept: Duration,
+}
+
+impl Detector {
+    fn new(start: Instant, start_wall: SystemTime, start_uptime: Option<Duration>) -> Self {
+        Self {
+            start,
+            start_wall,
+            start_uptime,
+            ahead: 0,
+            slept: Duration::ZERO,
+        }
+    }
+
+    /// The time slept since the start.
+    fn look(
+        &mut self,
+        running: Instant,
+        wall: SystemTime,
+        uptime: impl FnOnce() -> Option<Duration>,
+    ) -> Duration {
+        let ran = running.saturating_duration_since(self.start);
+        let wall_ran = match wall.duration_since(self.start_wall) {
+            Ok(forward) => i128::try_from(forward.as_nanos()).unwrap_or(i128::MAX),
+            Err(back) => -i128::try_from(back.duration().as_nanos()).unwrap_or(i128::MAX),
+        };
+        let ahead = wall_ran.saturating_sub(i128::try_from(ran.as_nanos()).unwrap_or(i128::MAX));
+        let jump = ahead.saturating_sub(self.ahead);
+        self.ahead = ahead;
+        if jump >= i128::try_from(JUMP.as_nanos()).unwrap_or(i128::MAX) {
+            let slept = match (self.start_uptime, uptime()) {
+                (Some(before), Some(after)) => after.saturating_sub(before).saturating_sub(ran),
+                _ => self.slept + Duration::from_nanos(u64::try_from(jump).unwrap_or(u64::MAX)),
+            };
+            // The time since boot is rounded to 10 ms.
+            if slept >= self.slept + JUMP / 2 {
+                self.slept = slept;
+            }
+        }
+        self.slept
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn detector(uptime: Option<Duration>) -> (Detector, Instant, SystemTime) {
+        let (start, wall) = (Instant::now(), SystemTime::now());
+        (Detector::new(start, wall, uptime), start, wall)
+    }
+
+    #[test]
+    fn sleep_is_counted() {
+        let (mut detector, start, wall) = detector(Some(HOUR));
+        assert_eq!(
+            detector.look(start + SECOND, wall + SECOND, || None),
+            Duration::ZERO
+        );
+        let woken = detector.look(start + 2 * SECOND, wall + HOUR, || Some(2 * HOUR));
+        assert_eq!(woken, HOUR - 2 * SECOND);
+        let later = detector.look(start + 3 * SECOND, wall + HOUR + SECOND, || None);
+        assert_eq!(later, HOUR - 2 * SECOND);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_is_no_sleep() {
+        let (mut detector, start, wall) = detector(Some(HOUR));
+        let set = detector.look(start + SECOND, wall + HOUR, || Some(HOUR + SECOND));
+        assert_eq!(set, Duration::ZERO);
+        let set_back = detector.look(start + 2 * SECOND, wall - HOUR, || Some(HOUR + 2 * SECOND));
+        assert_eq!(set_back, Duration::ZERO);
+    }
+
+    #[test]
+    fn without_a_time_since_boot_a_jump_counts_as_sleep() {
+        let (mut detector, start, wall) = detector(None);
+        assert_eq!(
+            detector.look(start + SECOND, wall + HOUR + SECOND, || None),
+            HOUR
+        );
+    }
+
+    #[test]
+    fn drift_is_no_sleep() {
+        let (mut detector, start, wall) = detector(None);
+        for second in 1..1000 {
+            let (ran, drift) = (second * SECOND, second * Duration::from_millis(1));
+            assert_eq!(
+                detector.look(start + ran, wall + ran + drift, || None),
+                Duration::ZERO
+            );
+        }
+    }
+}

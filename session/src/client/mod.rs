@@ -1,0 +1,342 @@
+//! The client: a handle on a session machine that a task drives over TCP.
+//!
+//! | file | what |
+//! |---|---|
+//! | `builder` | settings, and the first connection |
+//! | `nodes` | one method for each operation on nodes |
+//! | `transaction` | several operations at once, all or none |
+//! | `watcher` | what waits for a watch |
+//! | `shared` | the machine behind a lock, and who waits for what |
+//! | `driver` | the task between the machine and the socket; the only `spawn` |
+//! | `transport` | byte streams and frames |
+//! | `clock` | the only place that reads a clock |
+
+mod builder;
+mod clock;
+mod driver;
+mod nodes;
+mod shared;
+mod transaction;
+mod transport;
+mod watcher;
+
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::{Duration, Instant},
+};
+
+use lockkeeper_proto::{OpCode, Request, Response, SessionId, path};
+use tokio::sync::watch;
+
+pub use builder::Builder;
+pub use transaction::Transaction;
+pub use transport::{Connector, Transport};
+pub use watcher::{WatchedEvent, Watcher};
+
+use crate::{ConnectStringError, Endpoint, Error, State};
+use shared::Shared;
+
+/// A ZooKeeper client: one session, over whichever server takes it.
+///
+/// Cheap to clone; all clones are one session, and requests of all of them are sent in the order in which they were
+/// made. When the last clone is dropped the session is closed, and its ephemeral nodes go with it.
+///
+/// # Connection loss
+/// A client reconnects by itself, to another server where there are several, and keeps its session and its watches.
+/// Requests that were under way fail with [`Error::ConnectionLost`]; ask [`Error::effect`] whether they may have been
+/// applied. Nothing is repeated silently. Requests made meanwhile wait, at most for the session timeout.
+///
+/// # Cancel safety
+/// Nothing is sent before a future is first polled. A future dropped after that gives up the reply, not the request.
+#[derive(Clone)]
+pub struct Client {
+    shared: Arc<Shared>,
+    /// `None` in clones that do not keep the session open.
+    handle: Option<Arc<Handle>>,
+}
+
+/// Closes the session when the last clone of the client goes.
+struct Handle(Arc<Shared>);
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.0.act(|core| core.machine.close(clock::now()));
+    }
+}
+
+/// What is known of a session at some instant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Snapshot {
+    /// The state of the session.
+    pub state: State,
+    /// The session; [`SessionId::NONE`] before the first one and between two.
+    pub session_id: SessionId,
+    /// The negotiated session timeout, or the one asked for while nothing is negotiated.
+    pub session_timeout: Duration,
+    /// How often a server took the session on: another number means another connection.
+    pub connections: u64,
+    /// The server of the present connection.
+    pub server: Option<Endpoint>,
+}
+
+/// How long a session is sure to live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// The session.
+    pub session_id: SessionId,
+    /// The session's state.
+    pub state: State,
+    /// Until when no server can have expired the session, on the clock of [`Instant::now`]; `None` without a session.
+    ///
+    /// See [`Machine::lease_deadline`](crate::machine::Machine::lease_deadline) for what it rests on.
+    pub valid_until: Option<Instant>,
+    /// Whether `valid_until` is still ahead, on a clock that counts the time the machine slept.
+    pub is_valid: bool,
+}
+
+impl Client {
+    /// Connects with the default settings: `host:port,host:port/chroot`.
+    ///
+    /// # Errors
+    /// See [`Builder::connect`]; a list of servers that cannot be read is [`ConnectError::Servers`].
+    pub async fn connect(servers: &str) -> Result<Self, ConnectError> {
+        Ok(Self::builder(servers)?.connect().await?)
+    }
+
+    /// Settings for a client of these servers: `host:port,host:port/chroot`.
+    ///
+    /// # Errors
+    /// [`ConnectStringError`], naming what is wrong.
+    pub fn builder(servers: &str) -> Result<Builder, ConnectStringError> {
+        Ok(Builder::new(&servers.parse()?))
+    }
+
+    fn start(shared: Arc<Shared>) -> Self {
+        let handle = Some(Arc::new(Handle(shared.clone())));
+        Self { shared, handle }
+    }
+
+    /// What is known of the session now.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        self.shared.snapshot.borrow().clone()
+    }
+
+    /// Follows the state of the session. A receiver that is slow sees the newest state, not every one: compare
+    /// `session_id` to notice an expiry, and `connections` to notice a reconnect.
+    #[must_use]
+    pub fn snapshots(&self) -> watch::Receiver<Snapshot> {
+        self.shared.snapshot.subscribe()
+    }
+
+    /// How long the session is sure to live. Local and cheap: asks no server.
+    #[must_use]
+    pub fn lease(&self) -> Lease {
+        let core = self.shared.lock();
+        let deadline = core.machine.lease_deadline();
+        let (session_id, state) = (core.machine.session_id(), core.machine.state());
+        drop(core);
+        Lease {
+            session_id,
+            state,
+            valid_until: deadline.map(clock::to_running),
+            is_valid: deadline.is_some_and(|deadline| clock::now() < deadline),
+        }
+    }
+
+    /// How many requests wait to be sent or answered.
+    #[must_use]
+    pub fn outstanding(&self) -> usize {
+        self.shared.lock().machine.outstanding()
+    }
+
+    /// How many watches of this client wait for their event.
+    #[must_use]
+    pub fn watch_count(&self) -> usize {
+        self.shared.lock().machine.watch_count()
+    }
+
+    /// Ends the session: sends what was asked for, says goodbye and waits until the server has confirmed it or the
+    /// connection is gone. The session's ephemeral nodes go at once. Other clones of the client have ended with it.
+    ///
+    /// # Cancel safety
+    /// Once polled, the session ends whether it is awaited or not.
+    pub async fn close(self) {
+        let mut snapshots = self.snapshots();
+        self.shared.act(|core| core.machine.close(clock::now()));
+        let ended = |snapshot: &Snapshot| snapshot.state.is_final();
+        // An error means that the driver is gone, and the session with it.
+        let _ = snapshots.wait_for(ended).await;
+    }
+
+    /// A clone that does not keep the session open, for work that must not outlive the others.
+    #[must_use]
+    pub fn downgrade(&self) -> Self {
+        Self {
+            shared: self.shared.clone(),
+            handle: None,
+        }
+    }
+
+    /// Whether this clone keeps the session open; see [`downgrade`](Self::downgrade).
+    #[must_use]
+    pub fn keeps_session(&self) -> bool {
+        self.handle.is_some()
+    }
+
+    /// Runs a future beside the connection, in the client's own task, until it ends or the client does.
+    ///
+    /// For short clean-up work that must go on when its caller is gone; it works outside a runtime, for instance in
+    /// `Drop`. The future should hold a [`downgrade`](Self::downgrade)d client, or the session never ends by itself.
+    pub fn run_in_background(&self, future: impl Future<Output = ()> + Send + 'static) {
+        let mut future: Option<Pin<Box<dyn Future<Output = ()> + Send>>> = Some(Box::pin(future));
+        self.shared.act(|core| {
+            if !core.machine.is_ended() {
+                core.background.extend(future.take());
+            }
+        });
+        // What came too late is dropped here, and not under the lock.
+    }
+
+    /// Sends several requests in one piece, in this order, at once: without waiting for a first poll. The replies come
+    /// in the same order.
+    ///
+    /// This is the layer under the methods: the paths are the server's ([`server_path`](Self::server_path)), a request
+    /// must not leave a watch (its event would reach nobody), and requests that are not meant for users (pings,
+    /// authentication, session control) break the session.
+    pub fn submit<const N: usize>(&self, requests: [Request; N]) -> [Reply; N] {
+        self.shared.act(|core| {
+            requests.map(|request| Reply {
+                op: request.op(),
+                receiver: core.submit(request),
+            })
+        })
+    }
+
+    /// Watches nodes that exist, all with one request, sent at once; each watcher gets one event.
+    ///
+    /// A node that is gone by then is reported as deleted at once, and one whose data changed since the newest reply as
+    /// changed. So nothing is missed when the nodes are known from a reply of this session. The server's part is the
+    /// request with which clients restore their watches; no reply is waited for.
+    ///
+    /// # Errors
+    /// [`Error::BadPath`] for the first path that breaks a rule.
+    pub fn watch_nodes(&self, paths: &[&str]) -> Result<Vec<Watcher>, Error> {
+        let server_paths = paths
+            .iter()
+            .map(|path| self.resolve(path))
+            .collect::<Result<Vec<_>, _>>()?;
+        let watches = self.shared.act(|core| core.watch_nodes(&server_paths));
+        Ok(watches
+            .into_iter()
+            .map(|(id, events)| Watcher::new(self.shared.clone(), id, events))
+            .collect())
+    }
+
+    /// The server's name for a path of this client: with the chroot.
+    #[must_use]
+    pub fn server_path(&self, path: &str) -> String {
+        self.shared.server_path(path)
+    }
+
+    /// This client's name for a path of the server: without the chroot.
+    #[must_use]
+    pub fn client_path(&self, path: String) -> String {
+        self.shared.client_path(path)
+    }
+
+    /// Checks a path and gives it the server's name.
+    fn resolve(&self, path: &str) -> Result<String, Error> {
+        path::check(path).map_err(|problem| path::PathError::new(path, problem))?;
+        Ok(self.shared.server_path(path))
+    }
+
+    /// Sends one request and waits for its reply; errors name the node.
+    async fn ask(&self, node: &str, request: Request) -> Result<Response, Error> {
+        let [reply] = self.submit([request]);
+        reply.await.map_err(|error| error.on(node))
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let snapshot = self.shared.snapshot.borrow();
+        f.debug_struct("Client")
+            .field("session_id", &snapshot.session_id)
+            .field("state", &snapshot.state)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The reply to come of a request that was sent with [`Client::submit`].
+///
+/// # Cancel safety
+/// Dropping it gives up the reply, not the request.
+#[derive(Debug)]
+#[must_use = "the reply says whether the request succeeded"]
+pub struct Reply {
+    op: OpCode,
+    receiver: shared::ReplyReceiver,
+}
+
+impl Reply {
+    /// What was asked.
+    #[must_use]
+    pub fn op(&self) -> OpCode {
+        self.op
+    }
+}
+
+impl Future for Reply {
+    type Output = Result<Response, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let answer = ready!(Pin::new(&mut self.receiver).poll(cx));
+        Poll::Ready(answer.unwrap_or_else(|_| Err(shared::driver_gone())))
+    }
+}
+
+/// Why a client did not come about.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The list of servers cannot be read.
+    Servers(ConnectStringError),
+    /// No server took the client.
+    Session(Error),
+}
+
+impl From<ConnectStringError> for ConnectError {
+    fn from(error: ConnectStringError) -> Self {
+        Self::Servers(error)
+    }
+}
+
+impl From<Error> for ConnectError {
+    fn from(error: Error) -> Self {
+        Self::Session(error)
+    }
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Servers(error) => error.fmt(f),
+            Self::Session(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for ConnectError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Servers(error) => error.source(),
+            Self::Session(error) => error.source(),
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! What handles, watchers and the driver share: the machine behind a lock.
+//!
+//! The lock is a std one: it is held for short, never over an await, and guards and watchers take it in their `Drop`,
+//! outside any runtime. Whoever submits takes it, submits, and wakes the driver; requests submitted under one lock go
+//! out in one write. Answers are handed out by the driver after it has let go of the lock, so that those whom it wakes
+//! do not run into it.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use futures::{future::BoxFuture, task::AtomicWaker};
+use lockkeeper_proto::{Request, Response, SessionId, path};
+use tokio::sync::{oneshot, watch};
+
+use super::{Snapshot, clock};
+use crate::{
+    Effect, Endpoint, Error,
+    machine::{Event, Machine, Output, WatchId},
+};
+
+pub(super) type ReplySender = oneshot::Sender<Result<Response, Error>>;
+pub(super) type ReplyReceiver = oneshot::Receiver<Result<Response, Error>>;
+pub(super) type EventReceiver = oneshot::Receiver<Result<Event, Error>>;
+type EventSender = oneshot::Sender<Result<Event, Error>>;
+
+pub(super) struct Shared {
+    core: Mutex<Core>,
+    /// Woken when there is something for the driver to do.
+    pub(super) driver: AtomicWaker,
+    /// Told by the driver; everybody may look.
+    pub(super) snapshot: watch::Sender<Snapshot>,
+    pub(super) chroot: Option<String>,
+}
+
+pub(super) struct Core {
+    pub(super) machine: Machine<ReplySender>,
+    listeners: HashMap<WatchId, EventSender>,
+    /// Futures that the driver is to run beside the connection; it takes them away.
+    pub(super) background: Vec<BoxFuture<'static, ()>>,
+}
+
+/// What the driver does with an output that is its own affair.
+pub(super) enum LinkCommand {
+    Connect(Arc<Endpoint>),
+    Disconnect,
+}
+
+/// What is handed out once the lock is released, in the order of the wire.
+pub(super) enum Delivery {
+    Reply(ReplySender, Result<Response, Error>),
+    Event(EventSender, Result<Event, Error>),
+    State(Snapshot),
+}
+
+impl Shared {
+    pub(super) fn new(machine: Machine<ReplySender>, chroot: Option<String>) -> Self {
+        let core = Core {
+            machine,
+            listeners: HashMap::new(),
+            background: Vec::new(),
+        };
+        let snapshot = watch::Sender::new(core.snapshot());
+        Self {
+            core: Mutex::new(core),
+            driver: AtomicWaker::new(),
+            snapshot,
+            chroot,
+        }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Core> {
+        // The machine does not panic; if it did, its callers still need their answers.
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets `act` work on the machine and wakes the driver. When the machine has ended there is no driver to hand out
+    /// answers: then it is done here.
+    pub(super) fn act<R>(&self, act: impl FnOnce(&mut Core) -> R) -> R {
+        let mut core = self.lock();
+        let result = act(&mut core);
+        if core.machine.is_ended() {
+            let mut deliveries = Vec::new();
+            core.drain(&mut deliveries, &mut |_| {});
+            drop(core);
+            self.deliver(deliveries.drain(..));
+        } else {
+            drop(core);
+        }
+        self.driver.wake();
+        result
+    }
+
+    pub(super) fn deliver(&self, deliveries: impl Iterator<Item = Delivery>) {
+        for delivery in deliveries {
+            // Who has dropped the receiver does not want to know.
+            match delivery {
+                Delivery::Reply(sender, result) => drop(sender.send(result)),
+                Delivery::Event(sender, result) => drop(sender.send(result)),
+                Delivery::State(snapshot) => drop(self.snapshot.send_replace(snapshot)),
+            }
+        }
+    }
+
+    /// The server's name for a path of this client.
+    pub(super) fn server_path(&self, path: &str) -> String {
+        match self.chroot.as_deref() {
+            None => path.to_owned(),
+            Some(chroot) if path == path::ROOT => chroot.to_owned(),
+            Some(chroot) => format!("{chroot}{path}"),
+        }
+    }
+
+    /// This client's name for a path of the server; one outside the chroot stays as it is.
+    pub(super) fn client_path(&self, path: String) -> String {
+        match self.chroot.as_deref() {
+            Some(chroot) if path == chroot => path::ROOT.to_owned(),
+            Some(chroot) if path::is_within(&path, chroot) => {
+                path.strip_prefix(chroot).map(str::to_owned).unwrap_or(path)
+            }
+            _ => path,
+        }
+    }
+}
+
+impl Core {
+    pub(super) fn submit(&mut self, request: Request) -> ReplyReceiver {
+        let (sender, receiver) = oneshot::channel();
+        self.machine.submit(clock::now(), sender, request);
+        receiver
+    }
+
+    /// As `submit`, for a request that leaves a watch. `None` when it was refused right away.
+    pub(super) fn submit_watching(
+        &mut self,
+        request: Request,
+    ) -> (ReplyReceiver, Option<(WatchId, EventReceiver)>) {
+        let (sender, receiver) = oneshot::channel();
+        let id = self.machine.submit(clock::now(), sender, request);
+        (receiver, id.map(|id| (id, self.listen(id))))
+    }
+
+    pub(super) fn watch_nodes(&mut self, paths: &[String]) -> Vec<(WatchId, EventReceiver)> {
+        let ids = self
+            .machine
+            .watch_nodes(clock::now(), paths.iter().map(String::as_str));
+        ids.into_iter().map(|id| (id, self.listen(id))).collect()
+    }
+
+    fn listen(&mut self, id: WatchId) -> EventReceiver {
+        let (sender, receiver) = oneshot::channel();
+        self.listeners.insert(id, sender);
+        receiver
+    }
+
+    pub(super) fn cancel(&mut self, id: WatchId) {
+        self.listeners.remove(&id);
+        self.machine.cancel(clock::now(), id);
+    }
+
+    /// Takes out everything that the machine has to say.
+    pub(super) fn drain(
+        &mut self,
+        deliveries: &mut Vec<Delivery>,
+        command: &mut dyn FnMut(LinkCommand),
+    ) {
+        while let Some(output) = self.machine.poll_output() {
+            match output {
+                Output::Connect(endpoint) => command(LinkCommand::Connect(endpoint)),
+                Output::Disconnect => command(LinkCommand::Disconnect),
+                Output::Completed(sender, result) => {
+                    deliveries.push(Delivery::Reply(sender, result));
+                }
+                Output::Watch(id, result) => {
+                    if let Some(sender) = self.listeners.remove(&id) {
+                        deliveries.push(Delivery::Event(sender, result));
+                    }
+                }
+                Output::State(state) => {
+                    deliveries.push(Delivery::State(Snapshot {
+                        state,
+                        ..self.snapshot()
+                    }));
+                }
+            }
+        }
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            state: self.machine.state(),
+            session_id: self.machine.session_id(),
+            session_timeout: self.machine.session_timeout(),
+            connections: self.machine.connections(),
+            server: self.machine.endpoint().cloned(),
+        }
+    }
+}
+
+/// What a caller gets whose answer will never come: the runtime of the driver is gone.
+pub(super) fn driver_gone() -> Error {
+    Error::Closed(Effect::Unknown)
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared")
+            .field("snapshot", &*self.snapshot.borrow())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Snapshot {
+    /// Whether this is the session with that id, alive as far as the client knows.
+    #[must_use]
+    pub fn is_session(&self, id: SessionId) -> bool {
+        id != SessionId::NONE && self.session_id == id && !self.state.is_final()
+    }
+}

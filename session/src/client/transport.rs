@@ -1,0 +1,127 @@
+//! Byte streams to a server, and how they are cut into frames.
+
+use std::{fmt, io, sync::Arc};
+
+use bytes::{Bytes, BytesMut};
+use futures::future::BoxFuture;
+use lockkeeper_proto::frame::{self, FrameError};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpStream, lookup_host},
+};
+use tokio_util::codec::Decoder;
+
+use crate::{Cause, Endpoint};
+
+/// A byte stream to a server.
+pub trait Transport: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Transport for T {}
+
+/// How a byte stream to a server comes about: TCP by default, something else in tests or under encryption.
+///
+/// The future is dropped when it takes too long.
+#[derive(Clone)]
+pub struct Connector(Arc<Connect>);
+
+type Connect = dyn Fn(Endpoint) -> BoxFuture<'static, io::Result<Box<dyn Transport>>> + Send + Sync;
+
+impl Connector {
+    /// Connects by calling `connect`.
+    pub fn new<F>(connect: F) -> Self
+    where
+        F: Fn(Endpoint) -> BoxFuture<'static, io::Result<Box<dyn Transport>>>
+            + Send
+            + Sync
+            + 'static,
+    {
+        Self(Arc::new(connect))
+    }
+
+    /// Plain TCP without Nagle's delay. Names are resolved anew each time; all their addresses are tried in turn.
+    #[must_use]
+    pub fn tcp() -> Self {
+        Self::new(|endpoint| Box::pin(connect_tcp(endpoint)))
+    }
+
+    pub(super) fn connect(
+        &self,
+        endpoint: Endpoint,
+    ) -> BoxFuture<'static, io::Result<Box<dyn Transport>>> {
+        (self.0)(endpoint)
+    }
+}
+
+impl fmt::Debug for Connector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connector").finish_non_exhaustive()
+    }
+}
+
+async fn connect_tcp(endpoint: Endpoint) -> io::Result<Box<dyn Transport>> {
+    let mut failure = None;
+    for address in lookup_host((endpoint.host.as_str(), endpoint.port)).await? {
+        match TcpStream::connect(address).await {
+            Ok(stream) => {
+                stream.set_nodelay(true)?;
+                return Ok(Box::new(stream));
+            }
+            Err(error) => failure = Some(error),
+        }
+    }
+    Err(failure
+        .unwrap_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the name has no address")))
+}
+
+/// Cuts a stream into frames, each a slice of the buffer that it was read into.
+#[derive(Debug)]
+pub(super) struct FrameDecoder {
+    pub(super) limit: usize,
+}
+
+impl Decoder for FrameDecoder {
+    type Item = Bytes;
+    type Error = ReadError;
+
+    fn decode(&mut self, stream: &mut BytesMut) -> Result<Option<Bytes>, ReadError> {
+        Ok(frame::split(stream, self.limit)?)
+    }
+
+    /// The end of the stream inside a frame is an end like any other: the frame is worth nothing.
+    fn decode_eof(&mut self, stream: &mut BytesMut) -> Result<Option<Bytes>, ReadError> {
+        self.decode(stream)
+    }
+}
+
+/// Why nothing more can be read.
+#[derive(Debug)]
+pub(super) enum ReadError {
+    Io(io::Error),
+    Frame(FrameError),
+}
+
+impl From<io::Error> for ReadError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<FrameError> for ReadError {
+    fn from(error: FrameError) -> Self {
+        Self::Frame(error)
+    }
+}
+
+impl From<ReadError> for Cause {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Io(error) => io_cause(&error),
+            ReadError::Frame(error) => Self::Frame(error),
+        }
+    }
+}
+
+/// The system's reason as a cause.
+pub(super) fn io_cause(error: &io::Error) -> Cause {
+    Cause::Io(error.to_string().into())
+}

@@ -1,0 +1,241 @@
+//! Where the servers are: `host:port,host:port/chroot`.
+//!
+//! Pure text: names are resolved anew at each attempt to connect, by the client.
+
+use std::{fmt, net::SocketAddr, str::FromStr};
+
+use lockkeeper_proto::path;
+
+/// The port of a server that names none.
+pub const DEFAULT_PORT: u16 = 2181;
+
+/// One server: a name or address, and a port.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Endpoint {
+    /// A host name, an IPv4 address, or an IPv6 address without brackets.
+    pub host: String,
+    /// The TCP port.
+    pub port: u16,
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
+    }
+}
+
+impl From<SocketAddr> for Endpoint {
+    fn from(address: SocketAddr) -> Self {
+        Self {
+            host: address.ip().to_string(),
+            port: address.port(),
+        }
+    }
+}
+
+/// A list of servers, and the node that is taken for the root.
+///
+/// ```
+/// use lockkeeper_session::ConnectString;
+///
+/// let servers: ConnectString = "zk1,zk2:2182,[::1]:2183/app".parse()?;
+/// assert_eq!(servers.endpoints().len(), 3);
+/// assert_eq!(servers.endpoints()[0].to_string(), "zk1:2181");
+/// assert_eq!(servers.chroot(), Some("/app"));
+///
+/// let error = "zk1:port".parse::<ConnectString>().unwrap_err();
+/// assert_eq!(error.to_string(), r#"bad server list "zk1:port": port "port" is not a number from 1 to 65535"#);
+/// # Ok::<(), lockkeeper_session::ConnectStringError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectString {
+    endpoints: Vec<Endpoint>,
+    chroot: Option<String>,
+}
+
+impl ConnectString {
+    /// The servers, in the order of the text; at least one.
+    #[must_use]
+    pub fn endpoints(&self) -> &[Endpoint] {
+        &self.endpoints
+    }
+
+    /// The node under which every path of the client lies; `None` for the real root.
+    #[must_use]
+    pub fn chroot(&self) -> Option<&str> {
+        self.chroot.as_deref()
+    }
+}
+
+impl From<SocketAddr> for ConnectString {
+    fn from(address: SocketAddr) -> Self {
+        Self {
+            endpoints: vec![address.into()],
+            chroot: None,
+        }
+    }
+}
+
+impl fmt::Display for ConnectString {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, endpoint) in self.endpoints.iter().enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            write!(f, "{comma}{endpoint}")?;
+        }
+        f.write_str(self.chroot().unwrap_or(""))
+    }
+}
+
+impl FromStr for ConnectString {
+    type Err = ConnectStringError;
+
+    fn from_str(text: &str) -> Result<Self, ConnectStringError> {
+        let error = |problem| ConnectStringError {
+            text: text.to_owned(),
+            problem,
+        };
+        let (hosts, chroot) = match text.find('/') {
+            Some(slash) => text.split_at(slash),
+            None => (text, path::ROOT),
+        };
+        path::check(chroot)
+            .map_err(|problem| error(Problem::Chroot(chroot.to_owned(), problem)))?;
+        let chroot = (chroot != path::ROOT).then(|| chroot.to_owned());
+        let endpoints = hosts
+            .split(',')
+            .map(parse_endpoint)
+            .collect::<Result<_, _>>()
+            .map_err(error)?;
+        Ok(Self { endpoints, chroot })
+    }
+}
+
+fn parse_endpoint(text: &str) -> Result<Endpoint, Problem> {
+    let text = text.trim();
+    let (host, port) = if let Some(rest) = text.strip_prefix('[') {
+        let (host, rest) = rest
+            .split_once(']')
+            .ok_or(Problem::Brackets(text.to_owned()))?;
+        let port = match rest.strip_prefix(':') {
+            Some(port) => Some(port),
+            None if rest.is_empty() => None,
+            None => return Err(Problem::Brackets(text.to_owned())),
+        };
+        (host, port)
+    } else {
+        match text.split_once(':') {
+            Some((_, port)) if port.contains(':') => {
+                return Err(Problem::Brackets(text.to_owned()));
+            }
+            Some((host, port)) => (host, Some(port)),
+            None => (text, None),
+        }
+    };
+    if host.is_empty() {
+        return Err(Problem::NoHost);
+    }
+    if let Some(character) = host.chars().find(|c| c.is_whitespace() || c.is_control()) {
+        return Err(Problem::Host(host.to_owned(), character));
+    }
+    let port = match port {
+        None => DEFAULT_PORT,
+        Some(port) => match port.parse() {
+            Ok(number) if number != 0 => number,
+            _ => return Err(Problem::Port(port.to_owned())),
+        },
+    };
+    Ok(Endpoint {
+        host: host.to_owned(),
+        port,
+    })
+}
+
+/// A list of servers that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectStringError {
+    text: String,
+    problem: Problem,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Problem {
+    NoHost,
+    Host(String, char),
+    Brackets(String),
+    Port(String),
+    Chroot(String, path::PathProblem),
+}
+
+impl fmt::Display for ConnectStringError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "bad server list {:?}: ", self.text)?;
+        match &self.problem {
+            Problem::NoHost => {
+                f.write_str("a host is missing; it looks like host:port,host:port/chroot")
+            }
+            Problem::Host(host, c) => write!(f, "character {c:?} in host {host:?}"),
+            Problem::Brackets(text) => {
+                write!(
+                    f,
+                    "{text:?} is no server; an IPv6 address looks like [::1]:2181"
+                )
+            }
+            Problem::Port(port) => write!(f, "port {port:?} is not a number from 1 to 65535"),
+            Problem::Chroot(chroot, problem) => write!(f, "chroot {chroot:?}: {problem}"),
+        }
+    }
+}
+
+impl std::error::Error for ConnectStringError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<ConnectString, String> {
+        text.parse()
+            .map_err(|error: ConnectStringError| error.to_string())
+    }
+
+    #[test]
+    fn every_kind_of_host_is_read_and_printed_again() {
+        for text in [
+            "zk:2181",
+            "a:1,b:65535",
+            "127.0.0.1:2181/app",
+            "[::1]:2181,zk.example.org:2182/a/b",
+        ] {
+            assert_eq!(parse(text).unwrap().to_string(), text);
+        }
+        assert_eq!(parse("zk").unwrap().to_string(), "zk:2181");
+        assert_eq!(parse("[fe80::1]").unwrap().to_string(), "[fe80::1]:2181");
+        assert_eq!(parse("zk/").unwrap().chroot(), None);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (text, part) in [
+            ("", "a host is missing"),
+            ("a,,b", "a host is missing"),
+            (":2181", "a host is missing"),
+            ("/app", "a host is missing"),
+            ("zk:", r#"port "" is not"#),
+            ("zk:0", r#"port "0" is not"#),
+            ("zk:65536", r#"port "65536" is not"#),
+            ("::1", "looks like [::1]:2181"),
+            ("[::1", "looks like [::1]:2181"),
+            ("[::1]2181", "looks like [::1]:2181"),
+            ("a b:1", "character ' '"),
+            ("zk/app/", "chroot \"/app/\": it must not end with /"),
+            ("zk//app", "chroot \"//app\": empty name"),
+        ] {
+            let message = parse(text).unwrap_err();
+            assert!(message.contains(part), "{text:?}: {message}");
+            assert!(message.contains(&format!("{text:?}")), "{message}");
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! Why a request failed, and the question that matters above the wire: was it applied?
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use lockkeeper_proto::{
+    ErrorCode, OpCode, Xid, frame::FrameError, jute::DecodeError, path::PathError,
+};
+
+use crate::Endpoint;
+
+/// Whether a failed request may have changed anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Effect {
+    /// The server refused it, or never saw it: nothing has changed.
+    NotApplied,
+    /// It was sent and its reply was lost: it may have been applied, or may still be.
+    Unknown,
+}
+
+/// Why a request failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// The server refused the request.
+    Refused {
+        /// What was asked.
+        op: OpCode,
+        /// On which node, as the caller named it; empty where the operation has none.
+        path: String,
+        /// The server's reason.
+        code: ErrorCode,
+    },
+    /// The server refused a transaction because of one of its operations; none of them was applied.
+    TransactionRefused {
+        /// Which operation, counted from 0.
+        index: usize,
+        /// The server's reason.
+        code: ErrorCode,
+    },
+    /// The connection was lost after the request was sent and before its reply came.
+    ConnectionLost(Lost),
+    /// No server could be reached in time; the request was never sent.
+    Unreachable {
+        /// How long it waited.
+        waited: Duration,
+        /// The servers that were tried last, and what each said.
+        tried: Arc<[Lost]>,
+    },
+    /// The session has expired: its ephemeral nodes are gone or about to go.
+    SessionExpired(Effect),
+    /// Authentication failed; the client has ended.
+    AuthFailed,
+    /// The client was closed.
+    Closed(Effect),
+    /// The path breaks a rule; nothing was sent.
+    BadPath(PathError),
+    /// The request is longer than servers accept; nothing was sent.
+    TooLarge {
+        /// Bytes of the request.
+        length: usize,
+        /// The most that may be sent.
+        limit: usize,
+    },
+    /// Too many requests wait for their replies; nothing was sent.
+    TooManyRequests {
+        /// The most that may wait.
+        limit: usize,
+    },
+    /// The reply could not be read. The connection is given up.
+    Malformed {
+        /// What was asked.
+        op: OpCode,
+        /// What is wrong with the reply.
+        error: DecodeError,
+    },
+}
+
+impl Error {
+    /// Was the request applied?
+    #[must_use]
+    pub fn effect(&self) -> Effect {
+        match self {
+            Self::ConnectionLost(_) | Self::Malformed { .. } => Effect::Unknown,
+            Self::SessionExpired(effect) | Self::Closed(effect) => *effect,
+            _ => Effect::NotApplied,
+        }
+    }
+
+    /// The server's reason, where a server refused.
+    #[must_use]
+    pub fn code(&self) -> Option<ErrorCode> {
+        match self {
+            Self::Refused { code, .. } | Self::TransactionRefused { code, .. } => Some(*code),
+            _ => None,
+        }
+    }
+
+    /// Whether the node, or the parent of a node to create, does not exist.
+    #[must_use]
+    pub fn is_no_node(&self) -> bool {
+        self.code() == Some(ErrorCode::NO_NODE)
+    }
+
+    /// Whether the node exists already.
+    #[must_use]
+    pub fn is_node_exists(&self) -> bool {
+        self.code() == Some(ErrorCode::NODE_EXISTS)
+    }
+
+    /// Whether the same request may succeed on the next connection of this client: the connection or server was at
+    /// fault, not the request. Says nothing of whether repeating it is safe: see [`effect`](Self::effect).
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::ConnectionLost(_) | Self::Unreachable { .. } => true,
+            _ => self.code() == Some(ErrorCode::THROTTLED_OP),
+        }
+    }
+
+    /// The same error about a node; for errors that came up where the path was not known.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn on(mut self, node: &str) -> Self {
+        if let Self::Refused { path, .. } = &mut self {
+            node.clone_into(path);
+        }
+        self
+    }
+}
+
+impl From<PathError> for Error {
+    fn from(error: PathError) -> Self {
+        Self::BadPath(error)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let effect = match self.effect() {
+            Effect::NotApplied => "",
+            Effect::Unknown => "; the request may have been applied",
+        };
+        match self {
+            Self::Refused { op, path, code } => {
+                let op = op.name().unwrap_or("request");
+                let space = if path.is_empty() { "" } else { " " };
+                write!(f, "{op}{space}{path} refused: {code}")
+            }
+            Self::TransactionRefused { index, code } => {
+                write!(f, "transaction refused: operation {index}: {code}")
+            }
+            Self::ConnectionLost(lost) => write!(f, "connection lost: {lost}{effect}"),
+            Self::Unreachable { waited, tried } => {
+                write!(f, "no server reached in {:.1} s", waited.as_secs_f64())?;
+                for (index, lost) in tried.iter().enumerate() {
+                    write!(f, "{} {lost}", if index == 0 { ":" } else { ";" })?;
+                }
+                Ok(())
+            }
+            Self::SessionExpired(_) => write!(f, "session expired{effect}"),
+            Self::AuthFailed => f.write_str("authentication failed"),
+            Self::Closed(_) => write!(f, "client closed{effect}"),
+            Self::BadPath(error) => error.fmt(f),
+            Self::TooLarge { length, limit } => {
+                write!(f, "request of {length} bytes, servers accept {limit}")
+            }
+            Self::TooManyRequests { limit } => {
+                write!(f, "{limit} requests wait for replies already")
+            }
+            Self::Malformed { op, .. } => {
+                let op = op.name().unwrap_or("request");
+                write!(f, "the reply to {op} cannot be read{effect}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Malformed { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// A connection that ended, or never came about: to which server, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// The server.
+    pub endpoint: Arc<Endpoint>,
+    /// Why.
+    pub cause: Cause,
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.endpoint, self.cause)
+    }
+}
+
+/// Why a connection ended, or never came about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cause {
+    /// The operating system's reason: refused, reset, unreachable, a name that does not resolve, ..
+    Io(Arc<str>),
+    /// The server closed the connection.
+    ClosedByServer,
+    /// The server closed the connection without answering the handshake: it is not serving, or is behind this client.
+    ClosedInHandshake,
+    /// The server did not complete the handshake in time.
+    HandshakeTimeout(Duration),
+    /// The server refused a new session.
+    SessionRefused,
+    /// The server's answer to the handshake could not be read, or makes no sense.
+    BadHandshake(Option<DecodeError>),
+    /// The server was silent for so long.
+    Silent(Duration),
+    /// A request was not answered for so long, though the server lives.
+    RequestTimeout(Duration),
+    /// A frame's length was impossible.
+    Frame(FrameError),
+    /// A frame could not be read.
+    Decode(DecodeError),
+    /// A reply that answers no request, or not the oldest one.
+    UnexpectedReply {
+        /// The oldest request, if there is one.
+        expected: Option<Xid>,
+        /// What came.
+        got: Xid,
+    },
+    /// The server did not restore the watches of the session.
+    WatchesRefused(ErrorCode),
+    /// The client gave it up itself: it was closed, or asked to move.
+    ByClient,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(text) => f.write_str(text),
+            Self::ClosedByServer => f.write_str("closed by the server"),
+            Self::ClosedInHandshake => f.write_str(
+                "closed by the server during the handshake (not serving, or no ZooKeeper)",
+            ),
+            Self::HandshakeTimeout(after) => {
+                write!(f, "no handshake within {} ms", after.as_millis())
+            }
+            Self::SessionRefused => f.write_str("the server refused a new session"),
+            Self::BadHandshake(None) => f.write_str("senseless answer to the handshake"),
+            Self::BadHandshake(Some(error)) => {
+                write!(f, "unreadable answer to the handshake: {error}")
+            }
+            Self::Silent(after) => write!(f, "silent for {} ms", after.as_millis()),
+            Self::RequestTimeout(after) => {
+                write!(f, "a request was not answered for {} ms", after.as_millis())
+            }
+            Self::Frame(error) => error.fmt(f),
+            Self::Decode(error) => write!(f, "unreadable frame: {error}"),
+            Self::UnexpectedReply {
+                expected: Some(expected),
+                got,
+            } => {
+                write!(f, "reply to request {got} where {expected} was due")
+            }
+            Self::UnexpectedReply {
+                expected: None,
+                got,
+            } => {
+                write!(f, "reply to request {got}, which was never sent")
+            }
+            Self::WatchesRefused(code) => write!(f, "watches not restored: {code}"),
+            Self::ByClient => f.write_str("given up by this client"),
+        }
+    }
+}
+
+const _: () = {
+    const fn shareable<T: std::error::Error + Send + Sync + 'static>() {}
+    shareable::<Error>();
+};

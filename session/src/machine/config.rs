@@ -1,0 +1,136 @@
+//! What the machine is told once, and the durations that follow from the session timeout.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use lockkeeper_proto::frame;
+
+use crate::{ConnectString, Endpoint};
+
+/// What becomes of the client when its session expires.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OnExpiry {
+    /// It lives on with a new session; what belonged to the old one is told so.
+    #[default]
+    NewSession,
+    /// It ends.
+    End,
+}
+
+/// The settings of a session.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Config {
+    /// The servers; they are tried in shuffled order.
+    pub endpoints: Vec<Endpoint>,
+    /// The session timeout that is asked for; the server has the last word. Default 10 s.
+    pub session_timeout: Duration,
+    /// How long before the server could expire the session a lease ends; `None` for a third of the negotiated timeout.
+    ///
+    /// It covers what a follower tells its leader late (half a tick), and clock drift.
+    pub lease_margin: Option<Duration>,
+    /// How long one server may take to accept and to complete the handshake; `None` for a share of the session timeout.
+    pub connect_timeout: Option<Duration>,
+    /// How long a request may stay unanswered before the connection is given up; `None` for the negotiated timeout.
+    pub request_timeout: Option<Duration>,
+    /// Whether a read-only server will do.
+    pub read_only: bool,
+    /// What becomes of the client when its session expires.
+    pub on_expiry: OnExpiry,
+    /// The longest request, in bytes: `jute.maxbuffer` of the servers. Default [`frame::SERVER_LIMIT`].
+    pub max_request: usize,
+    /// How many requests may wait to be sent or answered. Default 65,536.
+    pub max_outstanding: usize,
+    /// Identities for every connection: scheme and credentials.
+    pub auth: Vec<Auth>,
+    /// Where the machine's random choices start: order of the servers, back-off.
+    pub seed: u64,
+}
+
+/// One identity: scheme and credentials.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Auth {
+    /// The scheme, as in an ACL.
+    pub scheme: String,
+    /// The credentials, in clear.
+    pub credentials: Bytes,
+}
+
+/// Without the credentials.
+impl std::fmt::Debug for Auth {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Auth")
+            .field("scheme", &self.scheme)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Config {
+    /// The default settings for these servers. `seed` should differ from client to client.
+    #[must_use]
+    pub fn new(servers: &ConnectString, seed: u64) -> Self {
+        Self {
+            endpoints: servers.endpoints().to_vec(),
+            session_timeout: Duration::from_secs(10),
+            lease_margin: None,
+            connect_timeout: None,
+            request_timeout: None,
+            read_only: false,
+            on_expiry: OnExpiry::NewSession,
+            max_request: frame::SERVER_LIMIT,
+            max_outstanding: 1 << 16,
+            auth: Vec::new(),
+            seed,
+        }
+    }
+
+    /// The session timeout as it is asked for, in milliseconds.
+    pub(super) fn session_timeout_ms(&self) -> i32 {
+        i32::try_from(self.session_timeout.as_millis())
+            .unwrap_or(i32::MAX)
+            .max(1)
+    }
+
+    /// How long one server may take to accept, and again to complete the handshake.
+    ///
+    /// A share of the session timeout, so that a few dead servers do not cost the session. Source: `ClientCnxn.java`
+    /// divides by the number of servers; here no server gets less than a quarter, so that a long list does not leave
+    /// each server too little time to answer.
+    pub(super) fn connect_timeout(&self, session_timeout: Duration) -> Duration {
+        let shares = u32::try_from(self.endpoints.len().clamp(1, 4)).unwrap_or(4);
+        self.connect_timeout
+            .unwrap_or(session_timeout.max(SHORTEST_TIMEOUT) / shares)
+    }
+}
+
+/// Timers run no faster than for a session timeout of this length, whatever a server negotiates.
+const SHORTEST_TIMEOUT: Duration = Duration::from_millis(60);
+
+/// The durations that follow from the negotiated session timeout.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Timing {
+    /// Silence on our side after which a ping is sent: a third, so that two can be lost.
+    ///
+    /// Source: `ClientCnxn.java`, half of the read timeout.
+    pub(super) ping: Duration,
+    /// Silence on the server's side after which the connection is given up: two thirds, so that a third is left to
+    /// find another server. Source: `ClientCnxn.java`, `readTimeout`.
+    pub(super) read: Duration,
+    /// How long a request may stay unanswered.
+    pub(super) request: Duration,
+    /// From the sending of an answered request to the end of the lease.
+    pub(super) lease: Duration,
+}
+
+impl Timing {
+    pub(super) fn new(config: &Config, negotiated: Duration) -> Self {
+        let timer = negotiated.max(SHORTEST_TIMEOUT);
+        let margin = config.lease_margin.unwrap_or(negotiated / 3);
+        Self {
+            ping: timer / 3,
+            read: timer * 2 / 3,
+            request: config.request_timeout.unwrap_or(timer),
+            lease: negotiated.saturating_sub(margin),
+        }
+    }
+}

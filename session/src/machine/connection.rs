@@ -1,0 +1,299 @@
+//! How connections begin and end, and how the session does.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use lockkeeper_proto::{
+    Request, SessionId,
+    connect::ConnectResponse,
+    jute::{Decode, Reader},
+};
+
+use super::{Input, Machine, OnExpiry, Output, Phase, Purpose, Session, State, Timing};
+use crate::{Cause, Effect, Endpoint, Error, Lost};
+
+/// A password longer than this is no password. Source: every server sends 16 bytes.
+const LONGEST_PASSWORD: usize = 64;
+
+impl<T> Machine<T> {
+    /// Takes in what happened.
+    pub fn handle(&mut self, now: Instant, input: Input) {
+        match input {
+            Input::Connected => self.connected(now),
+            Input::Frame(frame) => self.frame(now, frame),
+            Input::Disconnected(cause) => self.disconnected(now, cause),
+            Input::Tick => self.tick(now),
+        }
+    }
+
+    /// The transport stands: the handshake goes out.
+    fn connected(&mut self, now: Instant) {
+        if let Phase::Connecting { endpoint, .. } = &self.phase {
+            let deadline = now + self.config.connect_timeout(self.session.timeout);
+            self.phase = Phase::Associating {
+                endpoint: endpoint.clone(),
+                sent: now,
+                deadline,
+            };
+            self.send_handshake();
+        }
+    }
+
+    fn frame(&mut self, now: Instant, frame: Bytes) {
+        match &self.phase {
+            Phase::Connected { .. } => {
+                self.last_received = now;
+                self.session.heard = Some(now);
+                self.reply(now, frame);
+            }
+            Phase::Associating { endpoint, sent, .. } => {
+                let (endpoint, sent) = (endpoint.clone(), *sent);
+                match ConnectResponse::decode(&mut Reader::new(frame)) {
+                    Ok(response) => self.associated(now, endpoint, sent, response),
+                    Err(error) => self.give_up(now, Cause::BadHandshake(Some(error))),
+                }
+            }
+            // A frame of a connection that was given up already.
+            _ => {}
+        }
+    }
+
+    /// The server's answer to the handshake.
+    fn associated(
+        &mut self,
+        now: Instant,
+        endpoint: Arc<Endpoint>,
+        sent: Instant,
+        response: ConnectResponse,
+    ) {
+        let resumed = self.session.id != SessionId::NONE;
+        if response.timeout_ms <= 0 || response.session_id == SessionId::NONE {
+            return if resumed {
+                self.outputs.push_back(Output::Disconnect);
+                self.expire(now);
+            } else {
+                self.give_up(now, Cause::SessionRefused);
+            };
+        }
+        let password = response.password.unwrap_or_default();
+        if password.is_empty() || password.len() > LONGEST_PASSWORD {
+            return self.give_up(now, Cause::BadHandshake(None));
+        }
+        if resumed && response.session_id != self.session.id {
+            // Some servers hand out a new session where the old one is gone.
+            self.expire(now);
+            if self.is_ended() {
+                self.outputs.push_back(Output::Disconnect);
+                return;
+            }
+        }
+        let timeout = Duration::from_millis(u64::try_from(response.timeout_ms).unwrap_or(0));
+        self.session.id = response.session_id;
+        self.session.password = Bytes::copy_from_slice(&password);
+        self.session.timeout = timeout;
+        self.session.heard = Some(now);
+        self.timing = Timing::new(&self.config, timeout);
+        self.confirmed = Some(sent);
+        self.last_received = now;
+        self.last_sent = now;
+        self.ping_sent = None;
+        self.connections += 1;
+        tracing::info!(session = %self.session.id, server = %endpoint, ?timeout, "connected");
+        self.phase = Phase::Connected {
+            endpoint,
+            since: now,
+        };
+        self.send_auth();
+        self.restore_watches(now);
+        let read_only = response.read_only == Some(true);
+        self.set_state(if read_only {
+            State::ReadOnly
+        } else {
+            State::Connected
+        });
+    }
+
+    /// The watches of a former connection go before everything that waits.
+    fn restore_watches(&mut self, now: Instant) {
+        let waiting = std::mem::take(&mut self.queue);
+        for batch in self.watches.restore(self.session.last_zxid) {
+            self.restoring += 1;
+            self.enqueue(
+                now,
+                Request::SetWatches(batch),
+                Purpose::SetWatches { restore: true },
+            );
+        }
+        self.queue.extend(waiting);
+    }
+
+    /// The world says that the connection is gone.
+    fn disconnected(&mut self, now: Instant, cause: Cause) {
+        let cause = match (&self.phase, cause) {
+            (Phase::Associating { .. }, Cause::ClosedByServer) => Cause::ClosedInHandshake,
+            (_, cause) => cause,
+        };
+        self.lose(now, cause);
+    }
+
+    /// The machine says that the connection is no good.
+    pub(super) fn give_up(&mut self, now: Instant, cause: Cause) {
+        self.outputs.push_back(Output::Disconnect);
+        self.lose(now, cause);
+    }
+
+    fn lose(&mut self, now: Instant, cause: Cause) {
+        let (endpoint, lasted) = match &self.phase {
+            Phase::Connected { endpoint, since } => (endpoint.clone(), now.duration_since(*since)),
+            Phase::Connecting { endpoint, .. } | Phase::Associating { endpoint, .. } => {
+                (endpoint.clone(), Duration::ZERO)
+            }
+            Phase::Pausing { .. } | Phase::Ended(_) => return,
+        };
+        if self.closing.is_some() {
+            return self.end(State::Closed, cause);
+        }
+        let lost = Lost { endpoint, cause };
+        if self.state.is_connected() {
+            tracing::info!(session = %self.session.id, server = %lost.endpoint, cause = %lost.cause, "connection lost");
+        } else {
+            tracing::debug!(server = %lost.endpoint, cause = %lost.cause, "no connection");
+        }
+        self.endpoints.ended(lost.clone(), lasted);
+        self.phase = Phase::Pausing {
+            until: now + self.endpoints.pause(&mut self.rng),
+        };
+        let known = self.session.id != SessionId::NONE;
+        self.set_state(if known {
+            State::Suspended
+        } else {
+            State::Connecting
+        });
+        self.drop_connection(&Error::ConnectionLost(lost));
+    }
+
+    /// Settles what belonged to the connection. What was not sent yet stays, but for the machine's own requests.
+    fn drop_connection(&mut self, error: &Error) {
+        self.control.clear();
+        self.ping_sent = None;
+        self.restoring = 0;
+        self.held_back.clear();
+        for request in std::mem::take(&mut self.in_flight) {
+            self.fail(request.op, request.purpose, error.clone());
+        }
+        self.queue
+            .retain(|queued| matches!(queued.purpose, Purpose::Caller { .. }));
+    }
+
+    /// The session is over. The machine goes on with a new one, or ends.
+    pub(super) fn expire(&mut self, now: Instant) {
+        tracing::warn!(session = %self.session.id, "session expired");
+        let error = Error::SessionExpired(Effect::NotApplied);
+        self.confirmed = None;
+        self.session = Session::none(self.config.session_timeout);
+        self.timing = Timing::new(&self.config, self.config.session_timeout);
+        self.set_state(State::Expired);
+        self.drop_connection(&Error::SessionExpired(Effect::Unknown));
+        for queued in std::mem::take(&mut self.queue) {
+            self.fail(queued.request.op(), queued.purpose, error.clone());
+        }
+        self.end_watches(&error);
+        match self.config.on_expiry {
+            OnExpiry::NewSession => {
+                self.phase = Phase::Pausing { until: now };
+                self.set_state(State::Connecting);
+            }
+            OnExpiry::End => self.phase = Phase::Ended(error),
+        }
+    }
+
+    /// The machine is over: closed, or not let in.
+    pub(super) fn end(&mut self, state: State, cause: Cause) {
+        let ended = match state {
+            State::AuthFailed => Error::AuthFailed,
+            _ => Error::Closed(Effect::NotApplied),
+        };
+        let before = std::mem::replace(&mut self.phase, Phase::Ended(ended.clone()));
+        let lost = match before {
+            Phase::Pausing { .. } | Phase::Ended(_) => None,
+            Phase::Connecting { endpoint, .. }
+            | Phase::Associating { endpoint, .. }
+            | Phase::Connected { endpoint, .. } => Some(Lost { endpoint, cause }),
+        };
+        self.confirmed = None;
+        self.closing = None;
+        self.set_state(state);
+        if let Some(lost) = lost {
+            self.outputs.push_back(Output::Disconnect);
+            self.drop_connection(&Error::ConnectionLost(lost));
+        }
+        for queued in std::mem::take(&mut self.queue) {
+            self.fail(queued.request.op(), queued.purpose, ended.clone());
+        }
+        self.end_watches(&ended);
+    }
+
+    fn tick(&mut self, now: Instant) {
+        let due = |deadline: Option<Instant>| deadline.is_some_and(|deadline| deadline <= now);
+        if due(self.closing) {
+            return self.end(State::Closed, Cause::RequestTimeout(self.timing.request));
+        }
+        if due(self.session_unheard()) {
+            if !matches!(self.phase, Phase::Pausing { .. }) {
+                self.outputs.push_back(Output::Disconnect);
+            }
+            self.expire(now);
+        }
+        while due(self.patience_ends()) {
+            self.lose_patience(now);
+        }
+        match &self.phase {
+            Phase::Pausing { until } if *until <= now => self.set_out(now),
+            Phase::Connecting { deadline, .. } if *deadline <= now => {
+                let text = Arc::from("not accepted in time");
+                self.give_up(now, Cause::Io(text));
+            }
+            Phase::Associating { deadline, sent, .. } if *deadline <= now => {
+                let waited = now.duration_since(*sent);
+                self.give_up(now, Cause::HandshakeTimeout(waited));
+            }
+            Phase::Connected { .. } if self.silence_ends() <= now => {
+                self.give_up(now, Cause::Silent(self.timing.read));
+            }
+            Phase::Connected { .. } if due(self.request_due()) => {
+                self.give_up(now, Cause::RequestTimeout(self.timing.request));
+            }
+            Phase::Connected { .. } if due(self.ping_due()) => self.send_ping(now),
+            _ => {}
+        }
+    }
+
+    /// Tries the next server.
+    fn set_out(&mut self, now: Instant) {
+        if let Some(endpoint) = self.endpoints.advance() {
+            let deadline = now + self.config.connect_timeout(self.session.timeout);
+            self.phase = Phase::Connecting {
+                endpoint: endpoint.clone(),
+                deadline,
+            };
+            self.outputs.push_back(Output::Connect(endpoint));
+        } else {
+            self.end(State::Closed, Cause::ByClient);
+        }
+    }
+
+    /// Gives up the request that has waited longest for a connection.
+    fn lose_patience(&mut self, now: Instant) {
+        if let Some(queued) = self.queue.pop_front() {
+            let waited = now.duration_since(queued.since);
+            let error = Error::Unreachable {
+                waited,
+                tried: self.tried(),
+            };
+            self.fail(queued.request.op(), queued.purpose, error);
+        }
+    }
+}

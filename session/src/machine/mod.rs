@@ -1,0 +1,376 @@
+//! The session as a pure state machine.
+//!
+//! Time, bytes and randomness are arguments. Methods come in four kinds:
+//!
+//! - questions: [`state`](Machine::state), [`session_id`](Machine::session_id), [`lease_deadline`](Machine::lease_deadline), ..
+//! - the world to the machine: [`handle`](Machine::handle);
+//! - the user to the machine: [`submit`](Machine::submit), [`watch_nodes`](Machine::watch_nodes),
+//!   [`cancel`](Machine::cancel), [`close`](Machine::close);
+//! - the machine to the world, to be called after any of the above, in this order:
+//!   [`poll_output`](Machine::poll_output) until it has nothing, [`transmit`](Machine::transmit),
+//!   [`next_deadline`](Machine::next_deadline).
+//!
+//! ```text
+//!              Connect                Connected            answer to the handshake
+//!   Pausing ────────────► Connecting ───────────► Associating ────────────► Connected
+//!      ▲                       │                       │                        │
+//!      └───────────────────────┴─── Disconnected ──────┴────────────────────────┘
+//!   any of them ── close, refused authentication, expiry when the client ends with it ──► Ended
+//! ```
+//!
+//! Not here: sockets and tasks (`client`), records (`lockkeeper-proto`).
+
+mod config;
+mod connection;
+mod endpoints;
+mod in_flight;
+mod output;
+mod replies;
+mod rng;
+#[cfg(test)]
+mod tests;
+mod transmit;
+mod watches;
+
+use std::{
+    collections::VecDeque,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::{Bytes, BytesMut};
+use lockkeeper_proto::{
+    OpCode, Request, SessionId, Zxid,
+    records::{Empty, SetWatches},
+};
+
+pub use config::{Auth, Config, OnExpiry};
+pub use output::{Event, Input, Output, State};
+pub use watches::WatchId;
+
+use crate::{Cause, Effect, Endpoint, Error, Lost};
+use config::Timing;
+use endpoints::Endpoints;
+use in_flight::{Announced, InFlight, Purpose, Queued};
+use rng::Rng;
+use watches::WatchTable;
+
+/// A session. `T` is what a caller gives with a request, and gets back with its reply.
+#[derive(Debug)]
+pub struct Machine<T> {
+    config: Config,
+    timing: Timing,
+    rng: Rng,
+    endpoints: Endpoints,
+    phase: Phase,
+    state: State,
+    session: Session,
+    /// Requests not yet handed to the transport.
+    queue: VecDeque<Queued<T>>,
+    /// Requests handed to the transport whose replies have not come, oldest first.
+    in_flight: VecDeque<InFlight<T>>,
+    next_xid: i32,
+    watches: WatchTable,
+    /// `setWatches` that restore the watches of a former connection and are not answered yet. Until they are, events
+    /// are kept back, so that nobody acts on one of several changes of the outage.
+    restoring: u32,
+    held_back: Vec<Event>,
+    /// Bytes that go out before any request: handshake, authentication, pings.
+    control: BytesMut,
+    outputs: VecDeque<Output<T>>,
+    /// When the ping on its way was sent.
+    ping_sent: Option<Instant>,
+    last_sent: Instant,
+    last_received: Instant,
+    /// When the newest request that was answered had been sent: from then the server counts at the earliest.
+    confirmed: Option<Instant>,
+    connections: u64,
+    /// Until when a clean close may take.
+    closing: Option<Instant>,
+    removes_watches: bool,
+}
+
+/// Where the connection is.
+#[derive(Debug)]
+enum Phase {
+    Pausing {
+        until: Instant,
+    },
+    Connecting {
+        endpoint: Arc<Endpoint>,
+        deadline: Instant,
+    },
+    Associating {
+        endpoint: Arc<Endpoint>,
+        sent: Instant,
+        deadline: Instant,
+    },
+    Connected {
+        endpoint: Arc<Endpoint>,
+        since: Instant,
+    },
+    Ended(Error),
+}
+
+/// What resuming the session takes.
+#[derive(Debug)]
+struct Session {
+    id: SessionId,
+    password: Bytes,
+    timeout: Duration,
+    last_zxid: Zxid,
+    /// When anything was last heard in this session; `None` before the first connection.
+    heard: Option<Instant>,
+}
+
+impl Session {
+    /// No session yet.
+    fn none(timeout: Duration) -> Self {
+        let password = Bytes::from_static(&[0; lockkeeper_proto::connect::PASSWORD_LEN]);
+        Self {
+            id: SessionId::NONE,
+            password,
+            timeout,
+            last_zxid: Zxid::ZERO,
+            heard: None,
+        }
+    }
+}
+
+impl<T> Machine<T> {
+    /// A session that is to be: the first [`Input::Tick`] sets out to connect.
+    #[must_use]
+    pub fn new(config: Config, now: Instant) -> Self {
+        let mut rng = Rng::new(config.seed);
+        Self {
+            endpoints: Endpoints::new(&config.endpoints, &mut rng),
+            timing: Timing::new(&config, config.session_timeout),
+            session: Session::none(config.session_timeout),
+            config,
+            rng,
+            phase: Phase::Pausing { until: now },
+            state: State::Connecting,
+            queue: VecDeque::new(),
+            in_flight: VecDeque::new(),
+            next_xid: 1,
+            watches: WatchTable::default(),
+            restoring: 0,
+            held_back: Vec::new(),
+            control: BytesMut::new(),
+            outputs: VecDeque::new(),
+            ping_sent: None,
+            last_sent: now,
+            last_received: now,
+            confirmed: None,
+            connections: 0,
+            closing: None,
+            removes_watches: true,
+        }
+    }
+
+    /// The state that the last [`Output::State`] told.
+    #[must_use]
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// Whether the machine has ended and takes nothing any more.
+    #[must_use]
+    pub fn is_ended(&self) -> bool {
+        matches!(self.phase, Phase::Ended(_))
+    }
+
+    /// The session; [`SessionId::NONE`] while there is none.
+    #[must_use]
+    pub fn session_id(&self) -> SessionId {
+        self.session.id
+    }
+
+    /// The session timeout: negotiated, or asked for while nothing is negotiated.
+    #[must_use]
+    pub fn session_timeout(&self) -> Duration {
+        self.session.timeout
+    }
+
+    /// How often a server took the session on so far.
+    #[must_use]
+    pub fn connections(&self) -> u64 {
+        self.connections
+    }
+
+    /// The server of the present connection.
+    #[must_use]
+    pub fn endpoint(&self) -> Option<&Endpoint> {
+        match &self.phase {
+            Phase::Connected { endpoint, .. } => Some(endpoint),
+            _ => None,
+        }
+    }
+
+    /// Until when no server can have expired the session: the newest answered request was *sent* at some instant, so
+    /// the server heard of the client no earlier, and counts the session timeout from there. Less the margin of
+    /// [`Config::lease_margin`]. `None` without a session.
+    ///
+    /// It holds while the clocks of client and servers run at the same rate.
+    #[must_use]
+    pub fn lease_deadline(&self) -> Option<Instant> {
+        self.confirmed.map(|sent| sent + self.timing.lease)
+    }
+
+    /// What each server said last, oldest first, since one was last good.
+    #[must_use]
+    pub fn tried(&self) -> Arc<[Lost]> {
+        self.endpoints.tried()
+    }
+
+    /// How many requests wait to be sent or answered.
+    #[must_use]
+    pub fn outstanding(&self) -> usize {
+        self.queue.len() + self.in_flight.len()
+    }
+
+    /// How many listeners wait for watches.
+    #[must_use]
+    pub fn watch_count(&self) -> usize {
+        self.watches.len()
+    }
+
+    /// Asks something of the server. Requests are sent in the order in which they are submitted; those that wait for a
+    /// connection are given up when none comes about within the session timeout.
+    ///
+    /// A request that leaves a watch (its `watch` is true) gets an id, under which the event comes.
+    pub fn submit(&mut self, now: Instant, token: T, request: Request) -> Option<WatchId> {
+        let refusal = match &self.phase {
+            Phase::Ended(error) => Some(error.clone()),
+            _ if self.closing.is_some() => Some(Error::Closed(Effect::NotApplied)),
+            _ if self.outstanding() >= self.config.max_outstanding => {
+                Some(Error::TooManyRequests {
+                    limit: self.config.max_outstanding,
+                })
+            }
+            _ => None,
+        };
+        if let Some(error) = refusal {
+            self.outputs.push_back(Output::Completed(token, Err(error)));
+            return None;
+        }
+        let watch = Announced::of(&request, &mut self.watches);
+        let id = watch.as_ref().map(|watch| watch.id);
+        self.enqueue(now, request, Purpose::Caller { token, watch });
+        id
+    }
+
+    /// Watches nodes that exist, all with one request; each id gets one event.
+    ///
+    /// A node that is gone by then is reported as deleted at once, and one whose data changed since the newest reply of
+    /// this session as changed. While there is no connection, the watches are left on the next one.
+    pub fn watch_nodes<'a>(
+        &mut self,
+        now: Instant,
+        paths: impl IntoIterator<Item = &'a str>,
+    ) -> Vec<WatchId> {
+        let paths: Vec<&str> = paths.into_iter().collect();
+        let ids: Vec<_> = paths
+            .iter()
+            .map(|path| self.watches.register_data(path))
+            .collect();
+        match &self.phase {
+            Phase::Connected { .. } => {
+                let data_watches = paths.into_iter().map(str::to_owned).collect();
+                let request = SetWatches {
+                    relative_zxid: self.session.last_zxid,
+                    data_watches,
+                    exist_watches: Vec::new(),
+                    child_watches: Vec::new(),
+                };
+                self.enqueue(
+                    now,
+                    Request::SetWatches(request),
+                    Purpose::SetWatches { restore: false },
+                );
+            }
+            Phase::Ended(error) => {
+                let error = error.clone();
+                self.end_watches(&error);
+            }
+            _ => {}
+        }
+        ids
+    }
+
+    /// Nobody waits for this watch any more. The last one of its kind on a path is taken off the server, too.
+    pub fn cancel(&mut self, now: Instant, id: WatchId) {
+        if let Some(removal) = self.watches.cancel(id) {
+            self.remove_watches(now, removal);
+        }
+    }
+
+    /// Ends the session and the machine: sends what was submitted, then says goodbye, if there is a connection.
+    pub fn close(&mut self, now: Instant) {
+        match self.phase {
+            Phase::Ended(_) => {}
+            _ if self.closing.is_some() => {}
+            Phase::Connected { .. } => {
+                self.closing = Some(now + self.timing.request);
+                self.enqueue(now, Request::CloseSession(Empty {}), Purpose::Close);
+            }
+            _ => self.end(State::Closed, Cause::ByClient),
+        }
+    }
+
+    /// Ends the machine at once, without a word to the server: the session is left to expire.
+    pub fn abort(&mut self) {
+        if !self.is_ended() {
+            self.end(State::Closed, Cause::ByClient);
+        }
+    }
+
+    /// What happened, in order; `None` when all is told.
+    #[must_use]
+    pub fn poll_output(&mut self) -> Option<Output<T>> {
+        self.outputs.pop_front()
+    }
+
+    fn enqueue(&mut self, now: Instant, request: Request, purpose: Purpose<T>) {
+        self.queue.push_back(Queued {
+            request,
+            purpose,
+            since: now,
+        });
+    }
+
+    fn remove_watches(
+        &mut self,
+        now: Instant,
+        removal: lockkeeper_proto::records::RemoveWatchesRequest,
+    ) {
+        if self.removes_watches && matches!(self.phase, Phase::Connected { .. }) {
+            self.enqueue(now, Request::RemoveWatches(removal), Purpose::RemoveWatches);
+        }
+    }
+
+    fn set_state(&mut self, state: State) {
+        if self.state != state {
+            self.state = state;
+            self.outputs.push_back(Output::State(state));
+        }
+    }
+
+    fn end_watches(&mut self, error: &Error) {
+        for id in self.watches.drain() {
+            self.outputs
+                .push_back(Output::Watch(id, Err(error.clone())));
+        }
+    }
+
+    /// Settles a request that got no reply.
+    fn fail(&mut self, op: OpCode, purpose: Purpose<T>, error: Error) {
+        if let Purpose::Caller { token, watch } = purpose {
+            if let Some(watch) = watch {
+                watch.settle(&mut self.watches, None);
+            }
+            tracing::trace!(%op, %error, "request failed");
+            self.outputs.push_back(Output::Completed(token, Err(error)));
+        }
+    }
+}

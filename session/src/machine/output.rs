@@ -1,0 +1,82 @@
+//! What goes into the machine, and what comes out of it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use lockkeeper_proto::{EventType, Response};
+
+use super::WatchId;
+use crate::{Cause, Endpoint, Error};
+
+/// What the world tells the machine.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// The connection that was asked for stands.
+    Connected,
+    /// A whole message has arrived on it.
+    Frame(Bytes),
+    /// It has ended, or never came about.
+    Disconnected(Cause),
+    /// Time has passed: [`next_deadline`](super::Machine::next_deadline) has come.
+    Tick,
+}
+
+/// What the machine tells the world, in the order in which it happened: a watch event comes before the reply that
+/// shows the new data.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Output<T> {
+    /// Connect to this server, then say [`Input::Connected`] or [`Input::Disconnected`].
+    Connect(Arc<Endpoint>),
+    /// Drop the connection, or the attempt at one; nothing need be said.
+    Disconnect,
+    /// A request is settled.
+    Completed(T, Result<Response, Error>),
+    /// A watch has fired, or ended.
+    Watch(WatchId, Result<Event, Error>),
+    /// The session's state is another one.
+    State(State),
+}
+
+/// What happened to a watched node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// What happened.
+    pub event_type: EventType,
+    /// The node, as a server path.
+    pub path: String,
+}
+
+/// The state of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum State {
+    /// There is no session yet, or a new one is being sought after an expiry.
+    Connecting,
+    /// A server keeps the session alive.
+    Connected,
+    /// As `Connected`, to a server that takes no writes.
+    ReadOnly,
+    /// The connection is lost; the session lives until the servers expire it. Watches are silent, locks in doubt.
+    Suspended,
+    /// The session is over, its ephemeral nodes are gone. Followed by `Connecting` unless the client ends with it.
+    Expired,
+    /// Authentication failed. The client has ended.
+    AuthFailed,
+    /// The client was closed.
+    Closed,
+}
+
+impl State {
+    /// Whether requests are being answered.
+    #[must_use]
+    pub fn is_connected(self) -> bool {
+        matches!(self, Self::Connected | Self::ReadOnly)
+    }
+
+    /// Whether the client has ended for good. An `Expired` client may live on: see [`OnExpiry`](crate::OnExpiry).
+    #[must_use]
+    pub fn is_final(self) -> bool {
+        matches!(self, Self::AuthFailed | Self::Closed)
+    }
+}

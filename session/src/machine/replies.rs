@@ -1,0 +1,156 @@
+//! Frames of an established connection: replies, notifications, pings.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use lockkeeper_proto::{
+    ErrorCode, OpCode, Response, WatcherEvent, Xid, Zxid,
+    header::ReplyHeader,
+    jute::{Decode, DecodeError, Reader},
+};
+
+use super::{Event, InFlight, Machine, Output, Purpose, State};
+use crate::{Cause, Error};
+
+impl<T> Machine<T> {
+    /// A frame has come on an established connection.
+    pub(super) fn reply(&mut self, now: Instant, frame: Bytes) {
+        let mut reader = Reader::new(frame);
+        let header = match ReplyHeader::decode(&mut reader) {
+            Ok(header) => header,
+            Err(error) => return self.give_up(now, Cause::Decode(error)),
+        };
+        match header.xid {
+            Xid::NOTIFICATION => match WatcherEvent::decode(&mut reader) {
+                Ok(event) => self.notification(now, event),
+                Err(error) => self.give_up(now, Cause::Decode(error)),
+            },
+            Xid::PING => {
+                if let Some(sent) = self.ping_sent.take() {
+                    self.confirm(sent);
+                }
+            }
+            Xid::AUTH => {
+                if !header.err.is_ok() {
+                    tracing::error!(code = %header.err, "authentication failed");
+                    self.end(State::AuthFailed, Cause::ClosedByServer);
+                }
+            }
+            xid => match self.in_flight.pop_front() {
+                Some(oldest) if oldest.xid == xid => {
+                    self.answered(now, oldest, header, &mut reader);
+                }
+                other => {
+                    let expected = other.as_ref().map(|oldest| oldest.xid);
+                    if let Some(oldest) = other {
+                        self.in_flight.push_front(oldest);
+                    }
+                    self.give_up(now, Cause::UnexpectedReply { expected, got: xid });
+                }
+            },
+        }
+    }
+
+    /// The oldest request is answered.
+    fn answered(
+        &mut self,
+        now: Instant,
+        request: InFlight<T>,
+        header: ReplyHeader,
+        body: &mut Reader,
+    ) {
+        if header.zxid > Zxid::ZERO {
+            self.session.last_zxid = self.session.last_zxid.max(header.zxid);
+        }
+        self.confirm(request.sent);
+        match request.purpose {
+            Purpose::Caller { token, watch } => {
+                // Whatever follows an error must not be read.
+                let decoded = header
+                    .err
+                    .is_ok()
+                    .then(|| Response::decode(request.op, body));
+                let malformed = match &decoded {
+                    Some(Err(error)) => Some(*error),
+                    _ => None,
+                };
+                if let Some(watch) = watch {
+                    let code = malformed.is_none().then_some(header.err);
+                    if let Some(removal) = watch.settle(&mut self.watches, code) {
+                        self.remove_watches(now, removal);
+                    }
+                }
+                self.outputs.push_back(Output::Completed(
+                    token,
+                    result(request.op, header.err, decoded),
+                ));
+                if let Some(error) = malformed {
+                    self.give_up(now, Cause::Decode(error));
+                } else if header.err == ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH {
+                    self.end(State::AuthFailed, Cause::ClosedByServer);
+                }
+            }
+            Purpose::SetWatches { .. } if !header.err.is_ok() => {
+                self.give_up(now, Cause::WatchesRefused(header.err));
+            }
+            Purpose::SetWatches { restore: true } => {
+                self.restoring = self.restoring.saturating_sub(1);
+                if self.restoring == 0 {
+                    for event in std::mem::take(&mut self.held_back) {
+                        self.fire(&event);
+                    }
+                }
+            }
+            Purpose::SetWatches { restore: false } => {}
+            Purpose::RemoveWatches => {
+                if header.err == ErrorCode::UNIMPLEMENTED {
+                    // Servers before 3.5 close the connection for it; it is not asked of them again.
+                    self.removes_watches = false;
+                }
+            }
+            Purpose::Close => self.end(State::Closed, Cause::ByClient),
+        }
+    }
+
+    /// Something that is watched has changed.
+    fn notification(&mut self, now: Instant, event: WatcherEvent) {
+        let event = Event {
+            event_type: event.event_type,
+            path: event.path,
+        };
+        if self.restoring == 0 {
+            return self.fire(&event);
+        }
+        // A server sends at most an event for each watch and kind: more is a flood.
+        if self.held_back.len() > 3 * self.watches.len() {
+            return self.give_up(now, Cause::WatchesRefused(ErrorCode::MARSHALLING_ERROR));
+        }
+        self.held_back.push(event);
+    }
+
+    fn fire(&mut self, event: &Event) {
+        for id in self.watches.fire(&event.path, event.event_type) {
+            self.outputs.push_back(Output::Watch(id, Ok(event.clone())));
+        }
+    }
+
+    /// A request sent at this instant was answered: the server heard of the session no earlier.
+    fn confirm(&mut self, sent: Instant) {
+        self.confirmed = self.confirmed.map(|before| before.max(sent));
+    }
+}
+
+fn result(
+    op: OpCode,
+    code: ErrorCode,
+    decoded: Option<Result<Response, DecodeError>>,
+) -> Result<Response, Error> {
+    match decoded {
+        Some(decoded) => decoded.map_err(|error| Error::Malformed { op, error }),
+        None => Err(Error::Refused {
+            op,
+            path: String::new(),
+            code,
+        }),
+    }
+}

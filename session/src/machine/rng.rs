@@ -1,0 +1,42 @@
+//! Random choices that a seed repeats: order of servers, jitter. Not for secrets.
+
+use std::time::Duration;
+
+/// `SplitMix64`: small, and good enough to scatter clients.
+///
+/// Source: Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", 2014.
+#[derive(Debug)]
+pub(super) struct Rng(u64);
+
+impl Rng {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `bound`; 0 when that is 0.
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next().checked_rem(bound).unwrap_or(0)
+    }
+
+    /// A duration from zero to `longest`, in whole microseconds.
+    pub(super) fn up_to(&mut self, longest: Duration) -> Duration {
+        let micros = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX - 1);
+        Duration::from_micros(self.below(micros.saturating_add(1)))
+    }
+
+    /// Puts a list in random order (Fisher-Yates).
+    pub(super) fn shuffle<T>(&mut self, list: &mut [T]) {
+        for last in (1..list.len()).rev() {
+            let other = self.below(last as u64 + 1);
+            list.swap(last, usize::try_from(other).unwrap_or(last));
+        }
+    }
+}

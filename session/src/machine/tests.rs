@@ -1,0 +1,1 @@
+//! The machine by itself: time and bytes by hand.

@@ -1,0 +1,187 @@
+//! From queued requests to bytes, and from the state to the next deadline.
+//!
+//! Requests are encoded only here, when the transport asks: all that were submitted meanwhile go out in one piece, and
+//! what was never asked for was never sent.
+
+use std::time::Instant;
+
+use bytes::{Bytes, BytesMut};
+use lockkeeper_proto::{
+    OpCode, Request, SessionId, Xid,
+    connect::ConnectRequest,
+    frame,
+    header::RequestHeader,
+    jute::{Encode, EncodeError},
+    records::AuthPacket,
+};
+
+use super::{Auth, InFlight, Machine, Phase, Purpose};
+use crate::Error;
+
+impl<T> Machine<T> {
+    /// Appends everything that is to be sent now, and takes it for sent.
+    pub fn transmit(&mut self, now: Instant, out: &mut BytesMut) {
+        let before = out.len();
+        out.extend_from_slice(&self.control);
+        self.control.clear();
+        if matches!(self.phase, Phase::Connected { .. }) {
+            while let Some(queued) = self.queue.pop_front() {
+                self.send(now, &queued.request, queued.purpose, out);
+            }
+        }
+        if out.len() > before {
+            self.last_sent = now;
+        }
+    }
+
+    fn send(&mut self, now: Instant, request: &Request, purpose: Purpose<T>, out: &mut BytesMut) {
+        let (xid, op) = (Xid(self.next_xid), request.op());
+        let start = out.len();
+        let written = append(out, xid, op, request);
+        let limit = self.config.max_request;
+        match written {
+            Ok(length) if length <= limit => {
+                // Unique in a session, also over its connections: a follower that still waits for a write of the former
+                // connection would answer the new request with the old one's result.
+                self.next_xid = if self.next_xid == i32::MAX {
+                    1
+                } else {
+                    self.next_xid + 1
+                };
+                self.in_flight.push_back(InFlight {
+                    xid,
+                    op,
+                    sent: now,
+                    purpose,
+                });
+            }
+            Ok(length) | Err(EncodeError { length }) => {
+                out.truncate(start);
+                self.fail(op, purpose, Error::TooLarge { length, limit });
+            }
+        }
+    }
+
+    /// The first frame of a connection.
+    pub(super) fn send_handshake(&mut self) {
+        let request = ConnectRequest {
+            protocol_version: 0,
+            last_zxid_seen: self.session.last_zxid,
+            timeout_ms: self.config.session_timeout_ms(),
+            session_id: self.session.id,
+            password: Some(self.session.password.clone()),
+            read_only: Some(self.config.read_only),
+        };
+        // A password that a server gave fits a frame: it came in one.
+        let _ = frame::append(&mut self.control, |writer| request.encode(writer));
+    }
+
+    /// The identities of this client: they belong to the connection, not to the session.
+    pub(super) fn send_auth(&mut self) {
+        for Auth {
+            scheme,
+            credentials,
+        } in &self.config.auth
+        {
+            let packet = AuthPacket {
+                auth_type: 0,
+                scheme: scheme.clone(),
+                auth: Some(Bytes::clone(credentials)),
+            };
+            let _ = append(
+                &mut self.control,
+                Xid::AUTH,
+                OpCode::AUTH,
+                &Request::Auth(packet),
+            );
+        }
+    }
+
+    pub(super) fn send_ping(&mut self, now: Instant) {
+        self.ping_sent = Some(now);
+        let ping = RequestHeader {
+            xid: Xid::PING,
+            op: OpCode::PING,
+        };
+        let _ = frame::append(&mut self.control, |writer| ping.encode(writer));
+    }
+
+    /// When [`Input::Tick`](super::Input::Tick) is due; `None` when nothing but the world can go on.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Instant> {
+        let phase = match &self.phase {
+            Phase::Pausing { until } => Some(*until),
+            Phase::Connecting { deadline, .. } | Phase::Associating { deadline, .. } => {
+                Some(*deadline)
+            }
+            Phase::Connected { .. } => [
+                self.ping_due(),
+                Some(self.silence_ends()),
+                self.request_due(),
+            ]
+            .into_iter()
+            .flatten()
+            .min(),
+            Phase::Ended(_) => return None,
+        };
+        [
+            phase,
+            self.patience_ends(),
+            self.session_unheard(),
+            self.closing,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// When a ping is to be sent, unless one is on its way.
+    pub(super) fn ping_due(&self) -> Option<Instant> {
+        self.ping_sent
+            .is_none()
+            .then(|| self.last_sent + self.timing.ping)
+    }
+
+    /// When the server will have been silent for too long.
+    pub(super) fn silence_ends(&self) -> Instant {
+        self.last_received + self.timing.read
+    }
+
+    /// When the oldest request will have been unanswered for too long.
+    pub(super) fn request_due(&self) -> Option<Instant> {
+        self.in_flight
+            .front()
+            .map(|oldest| oldest.sent + self.timing.request)
+    }
+
+    /// When the oldest request that waits for a connection is given up.
+    pub(super) fn patience_ends(&self) -> Option<Instant> {
+        let waiting = !matches!(self.phase, Phase::Connected { .. } | Phase::Ended(_));
+        let oldest = self.queue.front().filter(|_| waiting)?;
+        Some(oldest.since + self.session.timeout)
+    }
+
+    /// When the session counts as expired without a server having said so: 4/3 of its timeout after the last word.
+    ///
+    /// Source: `ClientCnxn.java` from 3.9.3. It frees a client whose servers came back without their data: they close
+    /// every connection of a client that has seen more than they have.
+    pub(super) fn session_unheard(&self) -> Option<Instant> {
+        let lost =
+            self.session.id != SessionId::NONE && !matches!(self.phase, Phase::Connected { .. });
+        let heard = self.session.heard.filter(|_| lost)?;
+        Some(heard + self.session.timeout * 4 / 3)
+    }
+}
+
+/// Appends a request's frame and returns the length of its message.
+fn append(
+    out: &mut BytesMut,
+    xid: Xid,
+    op: OpCode,
+    request: &Request,
+) -> Result<usize, EncodeError> {
+    frame::append(out, |writer| {
+        RequestHeader { xid, op }.encode(writer);
+        request.encode(writer);
+    })
+}
