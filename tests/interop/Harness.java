@@ -61,13 +61,14 @@ abstract class Harness {
         }
     }
 
-    /** A watcher that queues what it hears. */
+    /** A watcher that queues what it hears. Each watcher hears of each change of state too; those are kept apart. */
     static final class Events implements Watcher {
-        private final BlockingQueue<WatchedEvent> queue = new LinkedBlockingQueue<>();
+        private final BlockingQueue<WatchedEvent> nodes = new LinkedBlockingQueue<>();
+        private final BlockingQueue<WatchedEvent> states = new LinkedBlockingQueue<>();
 
         @Override
         public void process(WatchedEvent event) {
-            queue.add(event);
+            (event.getType() == EventType.None ? states : nodes).add(event);
         }
 
         void expect(EventType type, String path) throws InterruptedException {
@@ -75,28 +76,22 @@ abstract class Harness {
         }
 
         void expectWithin(long ms, EventType type, String path) throws InterruptedException {
-            WatchedEvent event = queue.poll(ms, TimeUnit.MILLISECONDS);
+            WatchedEvent event = nodes.poll(ms, TimeUnit.MILLISECONDS);
             check(event != null, "no event, but expected " + type + " " + path);
             check(event.getType() == type && path.equals(event.getPath()), "expected " + type + " " + path + ", got " + event);
             check(event.getState() == KeeperState.SyncConnected, "the state in an event: " + event);
         }
 
         void expectState(KeeperState state) throws InterruptedException {
-            WatchedEvent event = queue.poll(PATIENCE_MS, TimeUnit.MILLISECONDS);
+            WatchedEvent event = states.poll(PATIENCE_MS, TimeUnit.MILLISECONDS);
             check(event != null, "no event, but expected " + state);
-            check(event.getType() == EventType.None && event.getState() == state, "expected " + state + ", got " + event);
-        }
-
-        /** Each watcher hears of each change of state; where only its node matters, forget those. */
-        Events skipStates() {
-            queue.removeIf(event -> event.getType() == EventType.None);
-            return this;
+            check(event.getState() == state, "expected " + state + ", got " + event);
         }
 
         /** Asks the server something first, since an event that is due comes before the answer; then waits a moment more. */
         void expectNothing(Session session) throws Exception {
             session.sync("/");
-            WatchedEvent event = queue.poll(SILENCE_MS, TimeUnit.MILLISECONDS);
+            WatchedEvent event = nodes.poll(SILENCE_MS, TimeUnit.MILLISECONDS);
             check(event == null, "unexpected: " + event);
         }
     }

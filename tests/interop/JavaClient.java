@@ -397,8 +397,7 @@ public final class JavaClient extends Harness {
             check(text(owner.zk.getData(a, false, null)).equals("s"), "the owner reads");
 
             ZooKeeper other = stranger.zk;
-            stranger.sync(root);
-            check(other.exists(a, false) != null, "exists needs no right");
+            stranger.sync(root); // (exists needs no right up to 3.8.3 and 3.9.1, READ later; so leave it out)
             fails(Code.NOAUTH, () -> other.getData(a, false, null));
             fails(Code.NOAUTH, () -> other.getChildren(a, false));
             fails(Code.NOAUTH, () -> other.getACL(a, null));

@@ -111,9 +111,10 @@ def watches(main, root):
         assert lists.get(timeout=PATIENCE) == ["b"]
         writer.create(path + "/a")
         assert lists.get(timeout=PATIENCE) == ["a", "b"]
+        writer.delete(path + "/a")
+        assert lists.get(timeout=PATIENCE) == ["b"]
         writer.delete(path, recursive=True)
-        assert lists.get(timeout=PATIENCE) in (["a"], ["b"], [])
-        wait_for(lambda: seen.get(timeout=PATIENCE) is None)
+        assert seen.get(timeout=PATIENCE) is None
 
 
 def raw_watches(main, writer, root):
@@ -206,8 +207,7 @@ def acl(main, root):
     with connected(main.hosts_arg, auth_data=[("digest", "user:secret")]) as owner:
         owner.create(secret, b"s", acl=CREATOR_ALL_ACL)
         assert owner.get_acls(secret)[0] == [make_digest_acl("user", "secret", all=True)]
-        main.sync(root)
-        assert main.exists(secret) is not None  # needs no right
+        main.sync(root)  # (exists needs no right up to 3.8.3 and 3.9.1, READ later; so leave it out)
         for refused in (main.get, main.get_children, main.get_acls, lambda path: main.set(path, b"x")):
             with fails(kz.NoAuthError):
                 refused(secret)
