@@ -34,7 +34,7 @@ pub(crate) struct Sent {
     pub(crate) place: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Side {
     Client,
     Server,
