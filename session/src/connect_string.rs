@@ -138,7 +138,8 @@ fn parse_endpoint(text: &str) -> Result<Endpoint, Problem> {
     if host.is_empty() {
         return Err(Problem::NoHost);
     }
-    if let Some(character) = host.chars().find(|c| c.is_whitespace() || c.is_control()) {
+    let forbidden = |c: &char| c.is_whitespace() || c.is_control() || matches!(c, '[' | ']');
+    if let Some(character) = host.chars().find(forbidden) {
         return Err(Problem::Host(host.to_owned(), character));
     }
     let port = match port {
@@ -230,6 +231,8 @@ mod tests {
             ("[::1", "looks like [::1]:2181"),
             ("[::1]2181", "looks like [::1]:2181"),
             ("a b:1", "character ' '"),
+            ("[[::1]:1", "character '['"),
+            ("zk]:1", "character ']'"),
             ("zk/app/", "chroot \"/app/\": it must not end with /"),
             ("zk//app", "chroot \"//app\": empty name"),
         ] {

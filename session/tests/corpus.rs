@@ -1,0 +1,18 @@
+//! The corpus of the fuzz target `hosts`: each file is run through the function that the target calls, on stable.
+
+use std::{fs, path::Path};
+
+use lockkeeper_session::fuzzing;
+
+#[test]
+fn the_hosts_corpus_breaks_no_promise() {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus/hosts"));
+    let files =
+        fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut count = 0;
+    for file in files {
+        fuzzing::hosts(&fs::read(file.unwrap().path()).unwrap());
+        count += 1;
+    }
+    assert_ne!(count, 0, "{} is empty", folder.display());
+}
