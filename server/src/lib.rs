@@ -1,1 +1,49 @@
-//! To come.
+//! An in-process `ZooKeeper` server: the real protocol, in memory, on one machine.
+//!
+//! For tests, so that code which needs ZooKeeper is tested without Java and Docker, and for services that run on a single
+//! machine. It behaves as Apache ZooKeeper 3.9.3 does when it runs alone: sessions that expire in ticks, ephemeral and
+//! sequential nodes, containers and times to live, every kind of watch, ACLs with the digest scheme, transactions, and
+//! four-letter words. It is no cluster, and forgets everything when it stops.
+//!
+//! ```
+//! use lockkeeper_server::Server;
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+//! let server = Server::start().await?;
+//! let connect_string = server.connect_string(); // for any ZooKeeper client
+//! assert_eq!(server.report().nodes, 0);
+//! server.shutdown().await;
+//! # Ok::<(), std::io::Error>(())
+//! # }).unwrap();
+//! ```
+//!
+//! [`Server::faults`] makes it misbehave on demand; [`Server::report`] and [`Server::counters`] tell what clients left behind
+//! and what they did. The whole server without sockets and clocks is [`engine::Engine`].
+//!
+//! Not served: quotas, `reconfig` (answered as disabled), SASL (answered as not configured), read-only mode, TLS, and two
+//! of the real server's own operations that it takes from anybody (`deleteContainer`, `createSession`).
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic
+    )
+)]
+
+mod builder;
+mod clock;
+pub mod engine;
+mod faults;
+mod net;
+mod outgoing;
+mod server;
+mod shared;
+
+pub use builder::Builder;
+pub use engine::{Counters, Report, RuleId, SessionReport, Traffic, When};
+pub use faults::Faults;
+pub use lockkeeper_proto as proto;
+pub use server::Server;

@@ -1,0 +1,221 @@
+//! Who may do what: normalising the ACL of a create or setACL, and checking one.
+//!
+//! Who a connection *is* comes from `auth`.
+
+use std::{net::Ipv4Addr, sync::Arc};
+
+use lockkeeper_proto::{Acl, ErrorCode, Id, Perms};
+
+use super::tree::AclList;
+
+/// Whether a connection with these ids may do one of the things in `need`.
+///
+/// Source: `ZooKeeperServer.checkACL`.
+pub(crate) fn allows(acl: &[Acl], need: Perms, ids: &[Id]) -> bool {
+    acl.is_empty()
+        || acl.iter().any(|entry| {
+            entry.perms.allows_any_of(need)
+                && (is_anyone(&entry.id) || ids.iter().any(|own| matches(own, &entry.id)))
+        })
+}
+
+/// As [`allows`], as a result.
+pub(crate) fn check(acl: &[Acl], need: Perms, ids: &[Id]) -> Result<(), ErrorCode> {
+    if allows(acl, need, ids) {
+        Ok(())
+    } else {
+        Err(ErrorCode::NO_AUTH)
+    }
+}
+
+/// The list that is stored for the one that was sent: without duplicates, `auth` replaced by who the connection is.
+///
+/// Source: `PrepRequestProcessor.fixupACL`.
+pub(crate) fn normalise(sent: Option<&[Acl]>, ids: &[Id]) -> Result<AclList, ErrorCode> {
+    let sent = sent.unwrap_or_default();
+    if sent == Acl::OPEN_UNSAFE {
+        return Ok(Arc::from(Acl::OPEN_UNSAFE));
+    }
+    let mut list: Vec<Acl> = Vec::with_capacity(sent.len());
+    let mut push = |entry: Acl| {
+        if !list.contains(&entry) {
+            list.push(entry);
+        }
+    };
+    for (index, entry) in sent.iter().enumerate() {
+        if sent.iter().take(index).any(|earlier| earlier == entry) {
+            continue;
+        }
+        match &*entry.id.scheme {
+            "auth" => {
+                let mut found = false;
+                for own in ids.iter().filter(|own| is_authentication(own)) {
+                    found = true;
+                    push(Acl {
+                        perms: entry.perms,
+                        id: own.clone(),
+                    });
+                }
+                if !found {
+                    return Err(ErrorCode::INVALID_ACL);
+                }
+            }
+            _ if is_valid(&entry.id) => push(entry.clone()),
+            _ => return Err(ErrorCode::INVALID_ACL),
+        }
+    }
+    if list.is_empty() {
+        return Err(ErrorCode::INVALID_ACL);
+    }
+    Ok(Arc::from(list))
+}
+
+/// The list as someone without ADMIN may see it: without the hashes of passwords.
+///
+/// Source: `FinalRequestProcessor`, `getACL`.
+pub(crate) fn redacted(acl: &[Acl]) -> Vec<Acl> {
+    let redact = |entry: &Acl| {
+        if entry.id.scheme == "digest" {
+            let user = entry.id.id.split(':').next().unwrap_or_default();
+            Acl::new(entry.perms, "digest", format!("{user}:x"))
+        } else {
+            entry.clone()
+        }
+    };
+    acl.iter().map(redact).collect()
+}
+
+fn is_anyone(id: &Id) -> bool {
+    id.scheme == "world" && id.id == "anyone"
+}
+
+/// Whether an id proves something, and so may replace `auth`. An address does not.
+fn is_authentication(id: &Id) -> bool {
+    id.scheme == "digest"
+}
+
+/// Whether an id may stand in an ACL list of this server.
+fn is_valid(id: &Id) -> bool {
+    match &*id.scheme {
+        "world" => id.id == "anyone",
+        "ip" => Network::parse(&id.id).is_some(),
+        "digest" => is_valid_digest(&id.id),
+        _ => false,
+    }
+}
+
+/// Two parts as Java's `split(":")` sees them, which forgets empty ones at the end.
+///
+/// Source: `DigestAuthenticationProvider.isValid`.
+fn is_valid_digest(id: &str) -> bool {
+    id.trim_end_matches(':').matches(':').count() == 1
+}
+
+/// Whether a connection with the id `own` is meant by the entry `wanted`.
+fn matches(own: &Id, wanted: &Id) -> bool {
+    own.scheme == wanted.scheme
+        && match &*own.scheme {
+            "ip" => match (Network::parse(&wanted.id), own.id.parse()) {
+                (Some(network), Ok(address)) => network.contains(address),
+                _ => false,
+            },
+            _ => own.id == wanted.id,
+        }
+}
+
+/// An IPv4 address with the bits of it that count. Source: `IPAuthenticationProvider`; IPv6 comes with 3.10 only.
+struct Network {
+    address: u32,
+    mask: u32,
+}
+
+impl Network {
+    fn parse(text: &str) -> Option<Self> {
+        let (address, bits) = match text.split_once('/') {
+            None => (text, 32),
+            Some((address, bits)) => (address, bits.parse::<u32>().ok()?),
+        };
+        Some(Self {
+            address: address.parse::<Ipv4Addr>().ok()?.to_bits(),
+            mask: match bits {
+                0 => 0,
+                1..=32 => u32::MAX << 32_u32.saturating_sub(bits),
+                _ => return None,
+            },
+        })
+    }
+
+    fn contains(&self, address: Ipv4Addr) -> bool {
+        address.to_bits() & self.mask == self.address & self.mask
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(scheme: &'static str, id: &'static str) -> Id {
+        Acl::new(Perms::ALL, scheme, id).id
+    }
+
+    #[test]
+    fn which_ids_are_valid() {
+        for good in [
+            id("world", "anyone"),
+            id("ip", "10.0.0.0/8"),
+            id("ip", "127.0.0.1"),
+            id("ip", "1.2.3.4/0"),
+            id("digest", "a:b"),
+            id("digest", ":b"),
+            id("digest", "a:b:"),
+        ] {
+            assert!(is_valid(&good), "{good:?}");
+        }
+        for bad in [
+            id("world", "someone"),
+            id("ip", "::1"),
+            id("ip", "10.0.0"),
+            id("ip", "10.0.0.0/33"),
+            id("ip", "10.0.0.0/x"),
+            id("digest", "a"),
+            id("digest", "a:"),
+            id("digest", ":"),
+            id("digest", "a:b:c"),
+            id("super", ""),
+            id("sasl", "me"),
+        ] {
+            assert!(!is_valid(&bad), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn auth_becomes_every_authenticated_id() {
+        let ids = [id("ip", "127.0.0.1"), id("digest", "u:h")];
+        let list = normalise(Some(Acl::CREATOR_ALL), &ids).unwrap();
+        assert_eq!(*list, [Acl::new(Perms::ALL, "digest", "u:h")]);
+        assert_eq!(
+            normalise(Some(Acl::CREATOR_ALL), &ids[..1]),
+            Err(ErrorCode::INVALID_ACL)
+        );
+        assert_eq!(normalise(None, &ids), Err(ErrorCode::INVALID_ACL));
+        assert_eq!(normalise(Some(&[]), &ids), Err(ErrorCode::INVALID_ACL));
+        let twice = [Acl::OPEN_UNSAFE, Acl::OPEN_UNSAFE].concat();
+        assert_eq!(normalise(Some(&twice), &ids).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn an_address_matches_the_bits_that_count() {
+        let own = [id("ip", "10.1.2.3")];
+        let acl = |network: &'static str| [Acl::new(Perms::READ, "ip", network)];
+        assert!(allows(&acl("10.0.0.0/8"), Perms::READ, &own));
+        assert!(allows(&acl("0.0.0.0/0"), Perms::READ, &own));
+        assert!(!allows(&acl("10.1.2.4"), Perms::READ, &own));
+        assert!(!allows(&acl("10.0.0.0/8"), Perms::WRITE, &own));
+    }
+
+    #[test]
+    fn hashes_are_redacted() {
+        let list = [Acl::new(Perms::ALL, "digest", "user:hash")];
+        assert_eq!(redacted(&list), [Acl::new(Perms::ALL, "digest", "user:x")]);
+    }
+}

@@ -1,0 +1,134 @@
+//! What a transaction did to a node, and which events follow from it, in which order.
+//!
+//! | mutation | first | then | then |
+//! |---|---|---|---|
+//! | create P | data watches of P: created | child watches of the parent: children changed | |
+//! | delete P | data watches of P: deleted | child watches of P: deleted, but to nobody twice | child watches of the parent |
+//! | set data of P | data watches of P: data changed | | |
+//!
+//! Source: `DataTree.createNode`, `deleteNode`, `setData`.
+
+use std::sync::Arc;
+
+use lockkeeper_proto::{EventType, path};
+
+use super::{
+    ConnId,
+    tree::AclList,
+    watches::{Table, Watches},
+};
+
+/// One change of one node.
+#[derive(Clone, Debug)]
+pub(crate) struct Change {
+    /// Created, deleted, or data changed.
+    pub(crate) what: EventType,
+    pub(crate) path: Arc<str>,
+    /// The node's ACL: who may not read it is not told.
+    pub(crate) acl: AclList,
+    /// The parent's, for the event about its children; the node's own when only data changed.
+    pub(crate) parent_acl: AclList,
+}
+
+/// One event for one connection.
+#[derive(Debug)]
+pub(crate) struct Event<'a> {
+    pub(crate) to: ConnId,
+    pub(crate) what: EventType,
+    pub(crate) path: &'a str,
+    /// What the connection must hold READ on.
+    pub(crate) acl: &'a AclList,
+}
+
+impl Change {
+    /// The events of this change, in order; one-shot watches are used up.
+    ///
+    /// With `only`, for that connection alone.
+    pub(crate) fn trigger(&self, watches: &mut Watches, only: Option<ConnId>) -> Vec<Event<'_>> {
+        let own = |to| Event {
+            to,
+            what: self.what,
+            path: &self.path,
+            acl: &self.acl,
+        };
+        let told = watches.trigger(Table::Data, &self.path, only);
+        let mut events: Vec<Event<'_>> = told.iter().copied().map(own).collect();
+        if self.what == EventType::NODE_DELETED {
+            let rest = watches.trigger(Table::Child, &self.path, only);
+            events.extend(rest.difference(&told).copied().map(own));
+        }
+        if self.what != EventType::NODE_DATA_CHANGED
+            && let Some(parent) = path::parent(&self.path)
+        {
+            let told = watches.trigger(Table::Child, parent, only);
+            events.extend(told.into_iter().map(|to| Event {
+                to,
+                what: EventType::NODE_CHILDREN_CHANGED,
+                path: parent,
+                acl: &self.parent_acl,
+            }));
+        }
+        events
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lockkeeper_proto::Acl;
+
+    use super::*;
+    use crate::engine::{hash::Seeded, watches::Modes};
+
+    const ME: ConnId = ConnId(1);
+
+    fn change(what: EventType, path: &str) -> Change {
+        let acl: AclList = Arc::from(Acl::OPEN_UNSAFE);
+        Change {
+            what,
+            path: Arc::from(path),
+            parent_acl: Arc::clone(&acl),
+            acl,
+        }
+    }
+
+    fn events(watches: &mut Watches, change: &Change) -> Vec<(EventType, String)> {
+        let events = change.trigger(watches, None);
+        events
+            .into_iter()
+            .map(|e| (e.what, e.path.to_owned()))
+            .collect()
+    }
+
+    #[test]
+    fn a_deletion_is_told_once_and_uses_up_both_kinds() {
+        let mut watches = Watches::new(Seeded(1));
+        watches.add(ME, "/n", Modes::DATA);
+        watches.add(ME, "/n", Modes::CHILD);
+        watches.add(ME, "/", Modes::CHILD);
+        let deleted = change(EventType::NODE_DELETED, "/n");
+        assert_eq!(
+            events(&mut watches, &deleted),
+            [
+                (EventType::NODE_DELETED, "/n".to_owned()),
+                (EventType::NODE_CHILDREN_CHANGED, "/".to_owned())
+            ]
+        );
+        assert_eq!(watches.len(), 0);
+    }
+
+    #[test]
+    fn persistent_and_recursive_on_one_path_both_work() {
+        let mut watches = Watches::new(Seeded(1));
+        watches.add(ME, "/n", Modes::PERSISTENT);
+        watches.add(ME, "/n", Modes::RECURSIVE);
+        let created = change(EventType::NODE_CREATED, "/n/c");
+        let expected = [
+            (EventType::NODE_CREATED, "/n/c".to_owned()),
+            (EventType::NODE_CHILDREN_CHANGED, "/n".to_owned()),
+        ];
+        assert_eq!(events(&mut watches, &created), expected);
+        assert_eq!(events(&mut watches, &created), expected);
+        let data = change(EventType::NODE_DATA_CHANGED, "/n");
+        assert_eq!(events(&mut watches, &data).len(), 1);
+    }
+}

@@ -1,0 +1,169 @@
+//! Four-letter words: four bytes in place of a handshake, answered by text, after which the connection is closed.
+//!
+//! Served: `ruok`, `isro`, `srvr`, `stat`, `mntr`, `cons`, `dump`, `wchs`. The other words of the real server are answered
+//! as it answers those that are not in its whitelist. Anything else is the length of a frame.
+//! Latencies are not measured and print as 0.
+//!
+//! Source: `FourLetterCommands`, package `server.command`.
+
+use std::fmt::Write as _;
+
+use super::{Engine, connection::Connection};
+
+/// What the server says it is: clients look at the number in front.
+pub(crate) const VERSION: &str = concat!("3.9.3-lockkeeper-", env!("CARGO_PKG_VERSION"));
+
+/// Words of the real server that are not served.
+const OTHERS: [&[u8; 4]; 9] = [
+    b"conf", b"crst", b"dirs", b"envi", b"gtmk", b"hash", b"srst", b"wchc", b"wchp",
+];
+
+impl Engine {
+    /// The answer to a word; `None` when it is none.
+    pub(super) fn answer_word(&self, word: [u8; 4]) -> Option<String> {
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = match &word {
+            b"ruok" => write!(text, "imok"),
+            b"isro" => write!(text, "rw"),
+            b"srvr" => self.server(&mut text, |_| Ok(())),
+            b"stat" => self.server(&mut text, |text| self.clients(text)),
+            b"mntr" => self.monitor(&mut text),
+            b"cons" => self.full_clients(&mut text),
+            b"dump" => self.dump(&mut text),
+            b"wchs" => self.watch_summary(&mut text),
+            other if OTHERS.contains(&other) => {
+                let word = String::from_utf8_lossy(&word);
+                writeln!(
+                    text,
+                    "{word} is not executed because it is not in the whitelist."
+                )
+            }
+            _ => return None,
+        };
+        Some(text)
+    }
+
+    fn server(
+        &self,
+        text: &mut String,
+        clients: impl FnOnce(&mut String) -> std::fmt::Result,
+    ) -> std::fmt::Result {
+        writeln!(text, "Zookeeper version: {VERSION}, built on unknown")?;
+        clients(text)?;
+        writeln!(text, "Latency min/avg/max: 0/0.0/0")?;
+        writeln!(text, "Received: {}", self.counters.traffic.frames)?;
+        writeln!(text, "Sent: {}", self.packets_sent())?;
+        writeln!(text, "Connections: {}", self.connections.len())?;
+        writeln!(text, "Outstanding: 0")?;
+        writeln!(text, "Zxid: {}", self.live.zxid)?;
+        writeln!(text, "Mode: standalone")?;
+        writeln!(text, "Node count: {}", self.node_count())
+    }
+
+    fn clients(&self, text: &mut String) -> std::fmt::Result {
+        writeln!(text, "Clients:")?;
+        for connection in self.connections.values() {
+            writeln!(text, "{})", Line(connection))?;
+        }
+        writeln!(text)
+    }
+
+    fn full_clients(&self, text: &mut String) -> std::fmt::Result {
+        for connection in self.connections.values() {
+            let session = connection
+                .session()
+                .and_then(|id| Some((id, self.sessions.get(id)?)));
+            let line = Line(connection);
+            match session {
+                None => writeln!(text, "{line})")?,
+                Some((id, session)) => {
+                    let timeout = session.timeout.as_millis();
+                    writeln!(text, "{line},sid={id},to={timeout})")?;
+                }
+            }
+        }
+        writeln!(text)
+    }
+
+    fn monitor(&self, text: &mut String) -> std::fmt::Result {
+        let ephemerals = self.live.tree.ephemerals().values();
+        let ephemerals: usize = ephemerals.map(std::collections::BTreeSet::len).sum();
+        writeln!(text, "zk_version\t{VERSION}, built on unknown")?;
+        writeln!(text, "zk_server_state\tstandalone")?;
+        for (key, value) in [
+            ("min_latency", 0),
+            ("max_latency", 0),
+            ("outstanding_requests", 0),
+            ("packets_received", self.counters.traffic.frames),
+            ("packets_sent", self.packets_sent()),
+            ("stale_sessions_expired", self.counters.expired),
+        ] {
+            writeln!(text, "zk_{key}\t{value}")?;
+        }
+        for (key, value) in [
+            ("num_alive_connections", self.connections.len()),
+            ("global_sessions", self.sessions.iter().len()),
+            ("znode_count", self.node_count()),
+            ("watch_count", self.all_watches()),
+            ("ephemerals_count", ephemerals),
+            (
+                "approximate_data_size",
+                self.live.tree.approximate_data_size(),
+            ),
+        ] {
+            writeln!(text, "zk_{key}\t{value}")?;
+        }
+        writeln!(text, "zk_avg_latency\t0.0")
+    }
+
+    fn dump(&self, text: &mut String) -> std::fmt::Result {
+        writeln!(text, "SessionTracker dump:")?;
+        writeln!(text, "Sessions ({}):", self.sessions.iter().len())?;
+        for (id, session) in self.sessions.iter() {
+            writeln!(text, "\t{id}\t{}ms", session.timeout.as_millis())?;
+        }
+        let ephemerals = self.live.tree.ephemerals();
+        writeln!(text, "ephemeral nodes dump:")?;
+        writeln!(text, "Sessions with Ephemerals ({}):", ephemerals.len())?;
+        for (session, paths) in ephemerals {
+            writeln!(text, "{session}:")?;
+            for path in paths {
+                writeln!(text, "\t{path}")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn watch_summary(&self, text: &mut String) -> std::fmt::Result {
+        let (connections, paths) = self.live.watches.spread();
+        let watches = self.all_watches();
+        writeln!(text, "{connections} connections watching {paths} paths")?;
+        writeln!(text, "Total watches:{watches}")
+    }
+
+    /// As the real server counts: it has its root twice, as `/` and as the empty path.
+    fn node_count(&self) -> usize {
+        self.live.tree.len().saturating_add(1)
+    }
+
+    fn packets_sent(&self) -> u64 {
+        let counters = &self.counters;
+        counters.replies.saturating_add(counters.notifications)
+    }
+}
+
+/// A connection as the lists print it, up to the closing bracket.
+struct Line<'a>(&'a Connection);
+
+impl std::fmt::Display for Line<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self(connection) = self;
+        let ready = i32::from(connection.session().is_some());
+        write!(
+            f,
+            " /{}[{ready}](queued=0,recved={},sent={}",
+            connection.remote, connection.traffic.frames, connection.traffic.frames
+        )
+    }
+}

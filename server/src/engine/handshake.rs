@@ -1,0 +1,132 @@
+//! The first frame of a connection: starting a session, or resuming one.
+//!
+//! In order: a frame that is too short, or a client that has seen later transactions, is closed without a word; then a new
+//! session is made, or the old one is handed over, or refused with zeros.
+//!
+//! One deliberate difference: the real server closes the connection that a session has before it checks the password,
+//! so whoever knows an id can cut its owner off. Here a wrong password disturbs nobody.
+//!
+//! Source: `ZooKeeperServer.processConnectRequest`, `reopenSession`.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use lockkeeper_proto::{
+    OpCode, SessionId,
+    connect::{ConnectRequest, ConnectResponse, PASSWORD_LEN},
+    jute::{Decode, Encode, Reader},
+};
+
+use super::{ConnId, Engine, Now, connection::Phase, rules::Seen};
+
+impl Engine {
+    /// Takes the first message of a connection.
+    pub(super) fn handshake(&mut self, id: ConnId, message: Bytes, now: Now) {
+        let Ok(request) = ConnectRequest::decode(&mut Reader::new(message.clone())) else {
+            return self.close(id);
+        };
+        if self.rules.is_session_stalled(request.session_id) {
+            if let Some(connection) = self.connections.get_mut(&id) {
+                connection.named = request.session_id;
+                connection.unheard = Some(message);
+            }
+            return;
+        }
+        self.counters.note(OpCode::CREATE_SESSION);
+        if self.rules.refuse_handshakes || request.last_zxid_seen > self.live.zxid {
+            return self.close(id);
+        }
+        let fate = self.rules.fate(Seen {
+            op: OpCode::CREATE_SESSION,
+            session: request.session_id,
+            request: None,
+        });
+        if fate.cut_before {
+            return self.close(id);
+        }
+        let timeout = self.negotiate(request.timeout_ms);
+        let session = if request.session_id == SessionId::NONE {
+            Some(self.start_session(timeout, now))
+        } else {
+            self.resume_session(id, &request, timeout, now)
+        };
+        if let Some(connection) = self.connections.get_mut(&id) {
+            self.handshakes.remove(&(connection.handshake_due, id));
+            connection.muted = fate.lose_reply;
+            // A follower has applied the session's start before it answers, so a new session lags behind nothing.
+            connection.lagging = request.session_id != SessionId::NONE
+                && (self.frozen.as_ref())
+                    .is_some_and(|frozen| request.last_zxid_seen <= frozen.view.zxid);
+        }
+        if let Some(delay) = fate.delay {
+            self.hold(id, delay, now);
+        }
+        let password = session.map_or(Bytes::from_static(&[0; PASSWORD_LEN]), |session| {
+            self.sessions.password(session)
+        });
+        let response = ConnectResponse {
+            protocol_version: 0,
+            timeout_ms: session.map_or(0, |_| millis(timeout)),
+            session_id: session.unwrap_or(SessionId::NONE),
+            password: Some(password),
+            read_only: request.read_only.map(|_| false),
+        };
+        self.counters.replies = self.counters.replies.saturating_add(1);
+        self.with(id, |connection| {
+            connection.send(|writer| response.encode(writer));
+            if let Some(session) = session {
+                connection.phase = Phase::Open(session);
+                connection.named = session;
+            }
+        });
+        if let Some(session) = session.and_then(|session| self.sessions.get_mut(session)) {
+            session.connection = Some(id);
+        }
+        if session.is_none() || fate.lose_reply {
+            self.close(id);
+        }
+    }
+
+    fn start_session(&mut self, timeout: Duration, now: Now) -> SessionId {
+        self.next_zxid();
+        let session = self.sessions.create(timeout, now.instant);
+        self.counters.sessions = self.counters.sessions.saturating_add(1);
+        tracing::debug!(%session, ?timeout, "session started");
+        session
+    }
+
+    /// Hands a session over to a connection; `None` when there is no such session or it is somebody else's.
+    fn resume_session(
+        &mut self,
+        id: ConnId,
+        request: &ConnectRequest,
+        timeout: Duration,
+        now: Now,
+    ) -> Option<SessionId> {
+        let wanted = request.session_id;
+        self.sessions.get(wanted)?;
+        if request.password.as_ref() != Some(&self.sessions.password(wanted)) {
+            tracing::debug!(session = %wanted, "wrong password");
+            return None;
+        }
+        if let Some(before) = self.connection_of(wanted).filter(|before| *before != id) {
+            self.close(before);
+        }
+        self.sessions.get_mut(wanted)?.timeout = timeout;
+        self.sessions.touch(wanted, now.instant);
+        tracing::debug!(session = %wanted, ?timeout, "session resumed");
+        Some(wanted)
+    }
+
+    /// The timeout that is granted for the one that is asked for.
+    fn negotiate(&self, asked_ms: i32) -> Duration {
+        let asked = Duration::from_millis(u64::try_from(asked_ms).unwrap_or(0));
+        let min = self.config.min_session_timeout;
+        let min = min.unwrap_or_else(|| self.config.tick_time.saturating_mul(2));
+        asked.max(min).min(self.config.max_session_timeout.max(min))
+    }
+}
+
+fn millis(time: Duration) -> i32 {
+    i32::try_from(time.as_millis()).unwrap_or(i32::MAX)
+}

@@ -1,0 +1,399 @@
+//! The server without sockets, tasks and clocks: bytes and the time go in, bytes come out.
+//!
+//! One serial loop does everything: a request is validated against the present tree, applied, told to those who watch,
+//! and answered, before the next one is looked at. All ordering promises of ZooKeeper follow from that.
+//!
+//! Whoever drives an [`Engine`]
+//!
+//! - tells it what happens: [`connected`](Engine::connected), [`received`](Engine::received),
+//!   [`disconnected`](Engine::disconnected), and [`tick`](Engine::tick) at [`next_deadline`](Engine::next_deadline);
+//! - after each of these calls [`poll_output`](Engine::poll_output)s until there is nothing more to do.
+//!
+//! The same calls with the same times and the same seed give the same bytes.
+//!
+//! | module | what |
+//! |---|---|
+//! | `handshake`, `requests` | what a frame leads to |
+//! | `reads`, `set_watches` | requests that change nothing |
+//! | `writes`, `txn`, `tree` | requests that do; the only way to change the tree; the tree |
+//! | `changes`, `watches` | which events follow from a change; who gets them |
+//! | `sessions`, `expiry` | who lives, until when; what dies with a session; containers and TTLs |
+//! | `acl`, `auth` | who may do what; who is who |
+//! | `rules`, `hooks`, `lag` | faults on demand, for tests |
+//! | `report`, `four_letter` | what can be asked about a running server |
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
+
+use bytes::BytesMut;
+use lockkeeper_proto::{SessionId, frame};
+
+use self::{
+    connection::{Connection, Phase},
+    hash::Seeded,
+    lag::Frozen,
+    rules::Rules,
+    sessions::Sessions,
+    view::View,
+};
+
+mod acl;
+mod auth;
+mod changes;
+mod connection;
+mod expiry;
+mod four_letter;
+mod handshake;
+mod hash;
+mod hooks;
+mod lag;
+mod reads;
+mod report;
+mod requests;
+mod rules;
+mod sessions;
+mod set_watches;
+mod tree;
+mod txn;
+mod view;
+mod watches;
+mod writes;
+
+pub use connection::Traffic;
+pub use report::{Counters, Report, SessionReport};
+pub use rules::{Effect, RuleId, When};
+
+/// How a server behaves. Times as in ZooKeeper's `zoo.cfg`.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Config {
+    /// `tickTime`: sessions expire in steps of this.
+    pub tick_time: Duration,
+    /// `minSessionTimeout`; `None` for two ticks.
+    pub min_session_timeout: Option<Duration>,
+    /// `maxSessionTimeout`.
+    pub max_session_timeout: Duration,
+    /// How long a connection may take for its handshake.
+    pub handshake_timeout: Duration,
+    /// `znode.container.checkIntervalMs`: how often containers and nodes with a time to live are looked at.
+    pub container_check_interval: Duration,
+    /// `jute.maxbuffer`: the longest message that is taken.
+    pub frame_limit: usize,
+    /// What passwords and the order of children are made of.
+    pub seed: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            tick_time: Duration::from_millis(500),
+            min_session_timeout: None,
+            max_session_timeout: Duration::from_secs(60),
+            handshake_timeout: Duration::from_secs(10),
+            container_check_interval: Duration::from_secs(60),
+            frame_limit: frame::SERVER_LIMIT,
+            seed: 0,
+        }
+    }
+}
+
+/// One moment on both clocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Now {
+    /// For timeouts.
+    pub instant: Instant,
+    /// Milliseconds since 1970: for `ctime`, `mtime` and times to live.
+    pub unix_ms: i64,
+}
+
+/// A connection, as whoever drives the engine numbers it; never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnId(pub u64);
+
+/// Something to do for whoever drives the engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Send these bytes.
+    Send(ConnId, BytesMut),
+    /// Close the connection once everything is sent.
+    Close(ConnId),
+    /// Close it now and forget what is not sent yet.
+    Cut(ConnId),
+}
+
+/// What became of received bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "requests that were left must be asked for again"]
+pub enum Received {
+    /// All whole requests among them are done.
+    Wholly,
+    /// Some are left.
+    Partly,
+}
+
+/// A whole ZooKeeper server, without its surroundings.
+#[derive(Debug)]
+pub struct Engine {
+    config: Config,
+    live: View,
+    /// What lagging connections see, while reads are frozen.
+    frozen: Option<Frozen>,
+    sessions: Sessions,
+    connections: BTreeMap<ConnId, Connection>,
+    /// Connections for which [`poll_output`](Self::poll_output) may have something.
+    dirty: BTreeSet<ConnId>,
+    cuts: VecDeque<ConnId>,
+    /// Connections whose handshake is still to come, by when it must be done.
+    handshakes: BTreeSet<(Instant, ConnId)>,
+    /// Connections that hold frames back, by when the first of them may leave.
+    held: BTreeSet<(Instant, ConnId)>,
+    reap_due: Instant,
+    rules: Rules,
+    counters: Counters,
+}
+
+impl Engine {
+    /// A new server with nothing but the system nodes.
+    #[must_use]
+    pub fn new(config: Config, now: Now) -> Self {
+        let seed = Seeded(config.seed);
+        Self {
+            live: View::new(seed),
+            frozen: None,
+            sessions: Sessions::new(now.instant, now.unix_ms, config.tick_time, config.seed),
+            connections: BTreeMap::new(),
+            dirty: BTreeSet::new(),
+            cuts: VecDeque::new(),
+            handshakes: BTreeSet::new(),
+            held: BTreeSet::new(),
+            reap_due: after(now.instant, config.container_check_interval),
+            rules: Rules::default(),
+            counters: Counters::default(),
+            config,
+        }
+    }
+
+    /// A connection was accepted.
+    pub fn connected(&mut self, id: ConnId, remote: SocketAddr, now: Now) {
+        let due = after(now.instant, self.config.handshake_timeout);
+        self.counters.connections = self.counters.connections.saturating_add(1);
+        self.handshakes.insert((due, id));
+        self.connections.insert(id, Connection::new(remote, due));
+    }
+
+    /// Bytes came from a connection, cut anyhow.
+    ///
+    /// With [`Received::Partly`] there is so much to send that the rest must wait: call again, with no bytes, when it is sent.
+    pub fn received(&mut self, id: ConnId, bytes: BytesMut, now: Now) -> Received {
+        let Some(connection) = self.connections.get_mut(&id) else {
+            return Received::Wholly;
+        };
+        if connection.phase == Phase::Closing {
+            return Received::Wholly;
+        }
+        let reads = u64::from(!bytes.is_empty());
+        connection.input.unsplit(bytes);
+        if connection.input.len() > STASH_LIMIT {
+            self.cut(id);
+            return Received::Wholly;
+        }
+        let (received, frames) = self.read_input(id, now);
+        self.counters.traffic.note(reads, frames);
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.traffic.note(reads, frames);
+        }
+        received
+    }
+
+    /// A connection is gone. Its session lives on.
+    pub fn disconnected(&mut self, id: ConnId) {
+        self.leave(id);
+        self.forget(id);
+    }
+
+    /// Time has passed: sessions expire, containers go, what was held back leaves.
+    pub fn tick(&mut self, now: Now) {
+        self.expire_sessions(now);
+        self.reap(now);
+        while let Some((due, id)) = self.handshakes.first().copied()
+            && due <= now.instant
+        {
+            tracing::debug!(connection = id.0, "no handshake in time");
+            self.handshakes.pop_first();
+            self.close(id);
+        }
+        while let Some((due, id)) = self.held.first().copied()
+            && due <= now.instant
+        {
+            self.held.pop_first();
+            if let Some(connection) = self.connections.get_mut(&id) {
+                connection.release(now.instant);
+                self.dirty.insert(id);
+                self.held
+                    .extend(connection.release_due().map(|due| (due, id)));
+            }
+        }
+    }
+
+    /// When [`tick`](Self::tick) has something to do next.
+    #[must_use]
+    pub fn next_deadline(&self) -> Instant {
+        let firsts = [
+            self.sessions.next_expiry(),
+            self.handshakes.first().map(|(due, _)| *due),
+            self.held.first().map(|(due, _)| *due),
+        ];
+        let earliest = firsts.into_iter().flatten().min();
+        earliest.map_or(self.reap_due, |due| due.min(self.reap_due))
+    }
+
+    /// The next thing to do, if there is one.
+    #[must_use = "what is polled must be done: it is not told twice"]
+    pub fn poll_output(&mut self) -> Option<Output> {
+        if let Some(id) = self.cuts.pop_front() {
+            return Some(Output::Cut(id));
+        }
+        let mut from = ConnId(0);
+        while let Some(id) = self.dirty.range(from..).next().copied() {
+            from = ConnId(id.0.saturating_add(1));
+            if self.is_stalled(id) {
+                continue;
+            }
+            self.dirty.remove(&id);
+            let Some(connection) = self.connections.get_mut(&id) else {
+                continue;
+            };
+            let bytes = connection.take_ready();
+            if !bytes.is_empty() {
+                if connection.is_done() {
+                    self.dirty.insert(id);
+                }
+                return Some(Output::Send(id, bytes));
+            }
+            if connection.is_done() {
+                self.forget(id);
+                return Some(Output::Close(id));
+            }
+        }
+        None
+    }
+
+    /// Reads whole messages off a connection's input, as long as somebody listens; how many there were.
+    fn read_input(&mut self, id: ConnId, now: Now) -> (Received, u64) {
+        let mut frames = 0_u64;
+        while !self.is_stalled(id) {
+            let Some(connection) = self.connections.get_mut(&id) else {
+                break;
+            };
+            if connection.phase == Phase::Closing {
+                break;
+            }
+            if connection.ready_len() > BATCH_LIMIT {
+                return (Received::Partly, frames);
+            }
+            if let Some(message) = connection.unheard.take() {
+                self.handshake(id, message, now);
+                continue;
+            }
+            if connection.phase == Phase::Fresh
+                && let Some(word) = connection.input.first_chunk().copied()
+                && let Some(answer) = self.answer_word(word)
+            {
+                self.with(id, |connection| connection.send_raw(answer.as_bytes()));
+                self.close(id);
+                break;
+            }
+            let Some(connection) = self.connections.get_mut(&id) else {
+                break;
+            };
+            match frame::split(&mut connection.input, self.config.frame_limit) {
+                Ok(Some(message)) => {
+                    frames = frames.saturating_add(1);
+                    match connection.phase {
+                        Phase::Open(session) => self.request(id, session, message, now),
+                        Phase::Fresh | Phase::Closing => self.handshake(id, message, now),
+                    }
+                }
+                Ok(None) => break,
+                Err(error) => {
+                    tracing::debug!(connection = id.0, %error, "closing");
+                    self.close(id);
+                }
+            }
+        }
+        (Received::Wholly, frames)
+    }
+
+    /// Does something with a connection, which then may have something to send.
+    fn with(&mut self, id: ConnId, act: impl FnOnce(&mut Connection)) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            act(connection);
+            self.dirty.insert(id);
+        }
+    }
+
+    /// Closes a connection once everything is sent that it is to get.
+    fn close(&mut self, id: ConnId) {
+        self.leave(id);
+        self.with(id, |connection| {
+            connection.phase = Phase::Closing;
+            connection.input.clear();
+        });
+    }
+
+    /// Closes a connection now.
+    fn cut(&mut self, id: ConnId) {
+        self.leave(id);
+        if self.connections.contains_key(&id) {
+            self.forget(id);
+            self.cuts.push_back(id);
+        }
+    }
+
+    /// Ends a connection's share in the service: its watches, and its speaking for a session.
+    fn leave(&mut self, id: ConnId) {
+        let Some(connection) = self.connections.get(&id) else {
+            return;
+        };
+        self.handshakes.remove(&(connection.handshake_due, id));
+        if let Some(session) = connection
+            .session()
+            .and_then(|id| self.sessions.get_mut(id))
+            && session.connection == Some(id)
+        {
+            session.connection = None;
+        }
+        self.live.watches.take_all(id);
+        if let Some(frozen) = &mut self.frozen {
+            frozen.view.watches.take_all(id);
+        }
+    }
+
+    fn forget(&mut self, id: ConnId) {
+        self.dirty.remove(&id);
+        if let Some(connection) = self.connections.remove(&id)
+            && let Some(due) = connection.release_due()
+        {
+            self.held.remove(&(due, id));
+        }
+    }
+
+    /// The connection that speaks for a session.
+    fn connection_of(&self, session: SessionId) -> Option<ConnId> {
+        self.sessions.get(session)?.connection
+    }
+}
+
+/// Bytes for a connection beyond which its further requests wait until some are sent: requests are small, replies are not.
+const BATCH_LIMIT: usize = 1 << 20;
+
+/// Bytes that a connection may have sent while nobody listened to it, before it is cut.
+const STASH_LIMIT: usize = 8 << 20;
+
+/// A moment later; the same one should the clock end before it.
+fn after(now: Instant, time: Duration) -> Instant {
+    now.checked_add(time).unwrap_or(now)
+}

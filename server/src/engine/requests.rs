@@ -1,0 +1,286 @@
+//! What a request leads to: touching its session, the rules of tests, executing it, the reply.
+//!
+//! Invariants: replies leave in the order of the requests; events of a write are on the way before its reply.
+//!
+//! Source: `ZooKeeperServer.processPacket`, `PrepRequestProcessor`, `FinalRequestProcessor`.
+
+use bytes::Bytes;
+use lockkeeper_proto::{
+    ErrorCode, OpCode, Request, Response, SessionId, Xid, Zxid,
+    header::RequestHeader,
+    jute::{Decode, NegativeCounts, Reader},
+    multi::MultiRequest,
+    records::{AuthPacket, Empty, SaslResponse, SyncResponse},
+};
+
+use super::{
+    ConnId, Engine, Now, auth,
+    reads::{self, Asker},
+    rules::Seen,
+    set_watches,
+    txn::{Author, Txn},
+    writes::{self, MultiOutcome},
+};
+
+/// How a request is answered.
+struct Answer {
+    zxid: Zxid,
+    result: Result<Response, ErrorCode>,
+    /// Whether the connection ends with it.
+    close: bool,
+}
+
+impl Engine {
+    /// Takes a request of a session.
+    pub(super) fn request(&mut self, id: ConnId, session: SessionId, message: Bytes, now: Now) {
+        let mut reader = Reader::new(message).with_negative_counts(NegativeCounts::Empty);
+        let Ok(RequestHeader { xid, op }) = RequestHeader::decode(&mut reader) else {
+            return self.close(id);
+        };
+        self.counters.note(op);
+        if !is_served(op) {
+            self.reply(id, xid, Zxid(-1), &Err(ErrorCode::UNIMPLEMENTED));
+            return self.close(id);
+        }
+        // Auth is answered by the real server's I/O thread: it keeps no session alive.
+        if !matches!(op, OpCode::AUTH | OpCode::SASL) {
+            self.sessions.touch(session, now.instant);
+        }
+        let request = match Request::decode(op, &mut reader) {
+            Ok(request) => request,
+            Err(error) => {
+                tracing::debug!(%session, %op, %error, "malformed request");
+                return self.malformed(id, xid, op);
+            }
+        };
+        let fate = self.rules.fate(Seen {
+            op,
+            session,
+            request: Some(&request),
+        });
+        if fate.cut_before {
+            return self.close(id);
+        }
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.muted = fate.lose_reply;
+        }
+        let answer = match fate.refuse {
+            Some(code) => self.seen_by(id, Err(code)),
+            None => self.execute(id, session, &request, now),
+        };
+        if let Some(delay) = fate.delay {
+            self.hold(id, delay, now);
+        }
+        // The protocol's own: whatever xid a ping came with, the reply says ping.
+        let xid = if op == OpCode::PING { Xid::PING } else { xid };
+        self.reply(id, xid, answer.zxid, &answer.result);
+        if answer.close || fate.lose_reply {
+            self.close(id);
+        }
+    }
+
+    /// A body that cannot be decoded. A multi has its transaction by then, other writes have none: so it is from 3.9 on.
+    fn malformed(&mut self, id: ConnId, xid: Xid, op: OpCode) {
+        match op {
+            OpCode::AUTH => return self.close(id),
+            OpCode::MULTI => {
+                self.catch_up(id);
+                self.next_zxid();
+            }
+            _ => {}
+        }
+        let zxid = self.view_of(id).zxid;
+        self.reply(id, xid, zxid, &Err(ErrorCode::MARSHALLING_ERROR));
+    }
+
+    fn execute(&mut self, id: ConnId, session: SessionId, request: &Request, now: Now) -> Answer {
+        match request {
+            Request::Ping(_) => self.seen_by(id, Ok(Response::Ping(Empty {}))),
+            Request::Sync(request) => {
+                self.catch_up(id);
+                let path = request.path.clone();
+                self.seen_by(id, Ok(Response::Sync(SyncResponse { path })))
+            }
+            Request::Auth(packet) => self.authenticate(id, packet),
+            Request::Sasl(_) => Answer {
+                zxid: Zxid::ZERO,
+                result: Ok(Response::Sasl(SaslResponse { token: None })),
+                close: false,
+            },
+            Request::SetWatches(request) => {
+                let response = Response::SetWatches(Empty {});
+                self.set_watches(id, request.into(), response)
+            }
+            Request::SetWatches2(request) => {
+                let response = Response::SetWatches2(Empty {});
+                self.set_watches(id, request.into(), response)
+            }
+            Request::Reconfig(_) => {
+                self.catch_up(id);
+                self.next_zxid();
+                self.seen_by(id, Err(ErrorCode::RECONFIG_DISABLED))
+            }
+            Request::CloseSession(_) => {
+                self.catch_up(id);
+                self.end_session(session, now);
+                let result = Ok(Response::CloseSession(Empty {}));
+                Answer {
+                    close: true,
+                    ..self.seen_by(id, result)
+                }
+            }
+            _ => {
+                let result = self
+                    .read(id, session, request)
+                    .unwrap_or_else(|| self.write(id, session, request, now));
+                self.seen_by(id, result)
+            }
+        }
+    }
+
+    fn read(
+        &mut self,
+        id: ConnId,
+        session: SessionId,
+        request: &Request,
+    ) -> Option<Result<Response, ErrorCode>> {
+        let ids = self.connections.get(&id)?.ids.clone();
+        let asker = Asker {
+            connection: id,
+            session,
+            ids: &ids,
+        };
+        reads::answer(self.view_of(id), asker, request)
+    }
+
+    /// One transaction, which takes its zxid whether it succeeds or not.
+    fn write(
+        &mut self,
+        id: ConnId,
+        session: SessionId,
+        request: &Request,
+        now: Now,
+    ) -> Result<Response, ErrorCode> {
+        self.catch_up(id);
+        let ids = self.connections.get(&id).map(|own| own.ids.clone());
+        let author = Author {
+            zxid: self.next_zxid(),
+            unix_ms: now.unix_ms,
+            ids: ids.as_deref().unwrap_or_default(),
+        };
+        let mut txn = Txn::new(&mut self.live.tree, author);
+        let result = match request {
+            Request::Multi(request) => return self.finish_multi(author, session, request),
+            _ => writes::apply(&mut txn, session, request).unwrap_or(Err(ErrorCode::UNIMPLEMENTED)),
+        };
+        if result.is_ok() {
+            let changes = txn.commit();
+            self.publish(author.zxid, changes);
+        }
+        result
+    }
+
+    fn finish_multi(
+        &mut self,
+        author: Author<'_>,
+        session: SessionId,
+        request: &MultiRequest,
+    ) -> Result<Response, ErrorCode> {
+        let mut txn = Txn::new(&mut self.live.tree, author);
+        match writes::apply_multi(&mut txn, session, request) {
+            MultiOutcome::Applied(response) => {
+                let changes = txn.commit();
+                self.publish(author.zxid, changes);
+                Ok(Response::Multi(response))
+            }
+            MultiOutcome::Failed(response) => {
+                txn.roll_back();
+                Ok(Response::Multi(response))
+            }
+            MultiOutcome::Malformed => Err(ErrorCode::MARSHALLING_ERROR),
+        }
+    }
+
+    fn set_watches(
+        &mut self,
+        id: ConnId,
+        lists: set_watches::Lists<'_>,
+        response: Response,
+    ) -> Answer {
+        let missed = set_watches::apply(self.view_of(id), id, lists);
+        for (event, path) in missed {
+            self.with(id, |connection| connection.notify(Zxid(-1), event, path));
+            self.counters.notifications = self.counters.notifications.saturating_add(1);
+        }
+        self.seen_by(id, Ok(response))
+    }
+
+    fn authenticate(&mut self, id: ConnId, packet: &AuthPacket) -> Answer {
+        let proved = (self.connections.get_mut(&id)).and_then(|connection| {
+            let identity = auth::identity(packet, connection.remote.ip())?;
+            connection.ids = auth::with(&connection.ids, identity);
+            Some(())
+        });
+        Answer {
+            zxid: Zxid::ZERO,
+            result: proved
+                .map(|()| Response::Auth(Empty {}))
+                .ok_or(ErrorCode::AUTH_FAILED),
+            close: proved.is_none(),
+        }
+    }
+
+    /// An answer with the zxid that the connection has come to.
+    fn seen_by(&mut self, id: ConnId, result: Result<Response, ErrorCode>) -> Answer {
+        Answer {
+            zxid: self.view_of(id).zxid,
+            result,
+            close: false,
+        }
+    }
+
+    fn reply(&mut self, id: ConnId, xid: Xid, zxid: Zxid, result: &Result<Response, ErrorCode>) {
+        self.counters.replies = self.counters.replies.saturating_add(1);
+        self.with(id, |connection| {
+            connection.reply(xid, zxid, result.as_ref().map_err(|code| *code));
+        });
+    }
+}
+
+/// Whether a client may send the operation; anything else ends the connection.
+///
+/// Of the real server's own operations, two that it takes from anybody are refused here: `deleteContainer`, which asks
+/// for no permission, and `createSession`.
+fn is_served(op: OpCode) -> bool {
+    matches!(
+        op,
+        OpCode::CREATE
+            | OpCode::CREATE2
+            | OpCode::CREATE_CONTAINER
+            | OpCode::CREATE_TTL
+            | OpCode::DELETE
+            | OpCode::EXISTS
+            | OpCode::GET_DATA
+            | OpCode::SET_DATA
+            | OpCode::GET_ACL
+            | OpCode::SET_ACL
+            | OpCode::GET_CHILDREN
+            | OpCode::GET_CHILDREN2
+            | OpCode::GET_ALL_CHILDREN_NUMBER
+            | OpCode::GET_EPHEMERALS
+            | OpCode::SYNC
+            | OpCode::PING
+            | OpCode::MULTI
+            | OpCode::MULTI_READ
+            | OpCode::RECONFIG
+            | OpCode::SET_WATCHES
+            | OpCode::SET_WATCHES2
+            | OpCode::ADD_WATCH
+            | OpCode::CHECK_WATCHES
+            | OpCode::REMOVE_WATCHES
+            | OpCode::AUTH
+            | OpCode::SASL
+            | OpCode::WHO_AM_I
+            | OpCode::CLOSE_SESSION
+    )
+}

@@ -1,0 +1,315 @@
+//! Faults that tests ask for: which request, and what shall happen to it.
+//!
+//! A rule is used once. Rules are tried in the order in which they were set; every rule that fits a request counts it,
+//! and all that are due have their effect.
+//! Not here: doing it (`requests`, `handshake`), faults that need no request (`hooks`).
+
+use std::{collections::BTreeSet, time::Duration};
+
+use lockkeeper_proto::{
+    ErrorCode, OpCode, Request, SessionId,
+    multi::{MultiOp, MultiReadOp},
+    path,
+};
+
+/// Which request a rule is about: the first that fits, unless [`nth`](Self::nth) says otherwise.
+#[derive(Clone, Debug)]
+#[must_use = "a condition does nothing by itself"]
+pub struct When {
+    ops: Ops,
+    session: Option<SessionId>,
+    within: Option<String>,
+    skip: u32,
+}
+
+#[derive(Clone, Debug)]
+enum Ops {
+    Any,
+    One(OpCode),
+    Creates,
+    Writes,
+}
+
+impl When {
+    /// Any request but pings and handshakes.
+    pub fn any() -> Self {
+        Self {
+            ops: Ops::Any,
+            session: None,
+            within: None,
+            skip: 0,
+        }
+    }
+
+    /// A request of one operation. [`OpCode::CREATE_SESSION`] means the handshake.
+    pub fn op(op: OpCode) -> Self {
+        Self {
+            ops: Ops::One(op),
+            ..Self::any()
+        }
+    }
+
+    /// A create of any kind outside a multi.
+    pub fn create() -> Self {
+        Self {
+            ops: Ops::Creates,
+            ..Self::any()
+        }
+    }
+
+    /// Any request that takes a transaction: creates, `delete`, `setData`, `setACL`, `multi`, `closeSession`.
+    pub fn write() -> Self {
+        Self {
+            ops: Ops::Writes,
+            ..Self::any()
+        }
+    }
+
+    /// Only requests of this session.
+    pub fn of_session(mut self, session: SessionId) -> Self {
+        self.session = Some(session);
+        self
+    }
+
+    /// Only requests about this path or one below it; for a list of operations: one of them.
+    pub fn within(mut self, path: impl Into<String>) -> Self {
+        self.within = Some(path.into());
+        self
+    }
+
+    /// The `n`th request that fits from now on, counted from 1.
+    pub fn nth(mut self, n: u32) -> Self {
+        self.skip = n.saturating_sub(1);
+        self
+    }
+
+    fn fits(&self, seen: Seen<'_>) -> bool {
+        let op = match self.ops {
+            Ops::Any => !matches!(seen.op, OpCode::PING | OpCode::CREATE_SESSION),
+            Ops::One(op) => op == seen.op,
+            Ops::Creates => is_create(seen.op),
+            Ops::Writes => is_write(seen.op),
+        };
+        op && self.session.is_none_or(|session| session == seen.session)
+            && (self.within.as_deref())
+                .is_none_or(|above| seen.request.is_some_and(|request| is_about(request, above)))
+    }
+}
+
+/// What shall happen to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Effect {
+    /// The connection is closed; the request is not executed.
+    CutBefore,
+    /// It is executed; then the connection is closed without the reply, or any event, being sent.
+    LoseReply,
+    /// Its reply, and whatever follows on the connection, comes later by this much.
+    Delay(Duration),
+    /// It is not executed, and answered with this error.
+    Refuse(ErrorCode),
+}
+
+/// A rule that was set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RuleId(u64);
+
+/// A request as rules see it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen<'a> {
+    pub(crate) op: OpCode,
+    pub(crate) session: SessionId,
+    /// `None` for a handshake.
+    pub(crate) request: Option<&'a Request>,
+}
+
+/// What the rules make of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fate {
+    pub(crate) cut_before: bool,
+    pub(crate) lose_reply: bool,
+    pub(crate) delay: Option<Duration>,
+    pub(crate) refuse: Option<ErrorCode>,
+}
+
+/// All faults that are switched on.
+#[derive(Debug, Default)]
+pub(crate) struct Rules {
+    waiting: Vec<Rule>,
+    next: u64,
+    /// Every reply comes later by this much.
+    pub(crate) delay: Option<Duration>,
+    /// Connections are closed when they send their first frame.
+    pub(crate) refuse_handshakes: bool,
+    /// Nobody is heard or answered.
+    pub(crate) all_stalled: bool,
+    /// These sessions are not heard or answered.
+    pub(crate) stalled: BTreeSet<SessionId>,
+}
+
+#[derive(Debug)]
+struct Rule {
+    id: RuleId,
+    when: When,
+    effect: Effect,
+}
+
+impl Rules {
+    pub(crate) fn add(&mut self, when: When, effect: Effect) -> RuleId {
+        let id = RuleId(self.next);
+        self.next = self.next.wrapping_add(1);
+        self.waiting.push(Rule { id, when, effect });
+        id
+    }
+
+    /// Takes a rule back; whether it was still waiting.
+    pub(crate) fn remove(&mut self, id: RuleId) -> bool {
+        let before = self.waiting.len();
+        self.waiting.retain(|rule| rule.id != id);
+        self.waiting.len() < before
+    }
+
+    /// How many rules wait for their request.
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Takes all rules back and switches everything off.
+    pub(crate) fn clear(&mut self) {
+        *self = Self {
+            next: self.next,
+            ..Self::default()
+        };
+    }
+
+    /// What becomes of a request. It counts for the rules that it fits.
+    pub(crate) fn fate(&mut self, seen: Seen<'_>) -> Fate {
+        let mut fate = Fate {
+            delay: self.delay,
+            ..Fate::default()
+        };
+        self.waiting.retain_mut(|rule| {
+            if !rule.when.fits(seen) {
+                return true;
+            }
+            if let Some(left) = rule.when.skip.checked_sub(1) {
+                rule.when.skip = left;
+                return true;
+            }
+            match rule.effect {
+                Effect::CutBefore => fate.cut_before = true,
+                Effect::LoseReply => fate.lose_reply = true,
+                Effect::Delay(delay) => fate.delay = Some(delay),
+                Effect::Refuse(code) => fate.refuse = Some(code),
+            }
+            false
+        });
+        fate
+    }
+
+    pub(crate) fn is_session_stalled(&self, session: SessionId) -> bool {
+        self.all_stalled || self.stalled.contains(&session)
+    }
+}
+
+fn is_create(op: OpCode) -> bool {
+    matches!(
+        op,
+        OpCode::CREATE | OpCode::CREATE2 | OpCode::CREATE_CONTAINER | OpCode::CREATE_TTL
+    )
+}
+
+/// Whether an operation takes a transaction.
+pub(crate) fn is_write(op: OpCode) -> bool {
+    is_create(op)
+        || matches!(
+            op,
+            OpCode::DELETE
+                | OpCode::SET_DATA
+                | OpCode::SET_ACL
+                | OpCode::MULTI
+                | OpCode::RECONFIG
+                | OpCode::CLOSE_SESSION
+        )
+}
+
+/// Whether a request names a path at or below `above`.
+fn is_about(request: &Request, above: &str) -> bool {
+    let within = |path: &str| path::is_within(path, above);
+    let any = |paths: &[String]| paths.iter().any(|path| within(path));
+    match request {
+        Request::Create(r) | Request::Create2(r) | Request::CreateContainer(r) => within(&r.path),
+        Request::CreateTtl(r) => within(&r.path),
+        Request::Delete(r) => within(&r.path),
+        Request::Exists(r) => within(&r.path),
+        Request::GetData(r) => within(&r.path),
+        Request::SetData(r) => within(&r.path),
+        Request::GetAcl(r) => within(&r.path),
+        Request::SetAcl(r) => within(&r.path),
+        Request::GetChildren(r) | Request::GetChildren2(r) => within(&r.path),
+        Request::GetAllChildrenNumber(r) => within(&r.path),
+        Request::Sync(r) => within(&r.path),
+        Request::AddWatch(r) => within(&r.path),
+        Request::CheckWatches(r) => within(&r.path),
+        Request::RemoveWatches(r) => within(&r.path),
+        Request::SetWatches(r) => {
+            any(&r.data_watches) || any(&r.exist_watches) || any(&r.child_watches)
+        }
+        Request::SetWatches2(r) => {
+            any(&r.data_watches)
+                || any(&r.exist_watches)
+                || any(&r.child_watches)
+                || any(&r.persistent_watches)
+                || any(&r.persistent_recursive_watches)
+        }
+        Request::Multi(r) => r.ops.iter().any(|op| match op {
+            MultiOp::Create(r) | MultiOp::Create2(r) | MultiOp::CreateContainer(r) => {
+                within(&r.path)
+            }
+            MultiOp::CreateTtl(r) => within(&r.path),
+            MultiOp::Delete(r) => within(&r.path),
+            MultiOp::SetData(r) => within(&r.path),
+            MultiOp::Check(r) => within(&r.path),
+            _ => false,
+        }),
+        Request::MultiRead(r) => r.ops.iter().any(|op| match op {
+            MultiReadOp::GetData(r) => within(&r.path),
+            MultiReadOp::GetChildren(r) => within(&r.path),
+            _ => false,
+        }),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lockkeeper_proto::{Version, records::DeleteRequest};
+
+    use super::*;
+
+    fn fate_of_delete(rules: &mut Rules, path: &str) -> Fate {
+        let request = Request::Delete(DeleteRequest {
+            path: path.to_owned(),
+            version: Version::ANY,
+        });
+        rules.fate(Seen {
+            op: request.op(),
+            session: SessionId(1),
+            request: Some(&request),
+        })
+    }
+
+    #[test]
+    fn a_rule_is_used_once_on_the_request_that_it_names() {
+        let mut rules = Rules::default();
+        rules.add(When::write().within("/locks").nth(2), Effect::LoseReply);
+        rules.add(When::write().of_session(SessionId(2)), Effect::CutBefore);
+        assert_eq!(fate_of_delete(&mut rules, "/locks/a"), Fate::default());
+        assert_eq!(fate_of_delete(&mut rules, "/lock"), Fate::default());
+        assert!(fate_of_delete(&mut rules, "/locks/b").lose_reply);
+        assert_eq!(fate_of_delete(&mut rules, "/locks/c"), Fate::default());
+        assert_eq!(rules.len(), 1);
+        rules.clear();
+        assert_eq!(rules.len(), 0);
+    }
+}

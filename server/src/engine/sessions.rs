@@ -1,0 +1,191 @@
+//! Sessions: ids, passwords, negotiated timeouts, and expiry in buckets of one tick.
+//!
+//! Invariant: a live session stands in exactly one bucket, the one of its last activity:
+//! `(floor((now + timeout) / tick) + 1) * tick`. So it ends between `timeout` and `timeout + tick` after it.
+//! Not here: what the end of a session does to the tree (`engine::expiry`).
+//!
+//! Source: `SessionTrackerImpl`, `ExpiryQueue.roundToNextInterval`.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use lockkeeper_proto::{SessionId, connect::PASSWORD_LEN};
+use sha1::{Digest, Sha1};
+
+use super::ConnId;
+
+/// A live session.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) timeout: Duration,
+    /// The connection that speaks for the session, if one does.
+    pub(crate) connection: Option<ConnId>,
+    bucket: u64,
+}
+
+/// All live sessions.
+#[derive(Debug)]
+pub(crate) struct Sessions {
+    live: BTreeMap<SessionId, Session>,
+    /// When each bucket ends, in ticks since `epoch`.
+    buckets: BTreeMap<u64, BTreeSet<SessionId>>,
+    epoch: Instant,
+    tick: Duration,
+    next_id: i64,
+    seed: u64,
+}
+
+impl Sessions {
+    /// No sessions. The first id is made of the wall clock, as on the real server with id 1.
+    ///
+    /// Source: `SessionTrackerImpl.initializeNextSessionId`.
+    pub(crate) fn new(epoch: Instant, unix_ms: i64, tick: Duration, seed: u64) -> Self {
+        let time = (unix_ms << 24).cast_unsigned() >> 8;
+        Self {
+            live: BTreeMap::new(),
+            buckets: BTreeMap::new(),
+            epoch,
+            tick: tick.max(Duration::from_millis(1)),
+            next_id: time.cast_signed() & 0x00ff_ffff_ffff_ffff | 1 << 56,
+            seed,
+        }
+    }
+
+    /// Starts a session.
+    pub(crate) fn create(&mut self, timeout: Duration, now: Instant) -> SessionId {
+        let id = SessionId(self.next_id);
+        self.next_id = self.next_id.wrapping_add(1);
+        let bucket = self.bucket(now, timeout);
+        let session = Session {
+            timeout,
+            connection: None,
+            bucket,
+        };
+        self.live.insert(id, session);
+        self.buckets.entry(bucket).or_default().insert(id);
+        id
+    }
+
+    /// The session, if it lives.
+    pub(crate) fn get(&self, id: SessionId) -> Option<&Session> {
+        self.live.get(&id)
+    }
+
+    /// As [`get`](Self::get).
+    pub(crate) fn get_mut(&mut self, id: SessionId) -> Option<&mut Session> {
+        self.live.get_mut(&id)
+    }
+
+    /// All live sessions.
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = (SessionId, &Session)> {
+        self.live.iter().map(|(id, session)| (*id, session))
+    }
+
+    /// What it takes to resume a session: 16 bytes that depend on the id and the engine's seed.
+    pub(crate) fn password(&self, id: SessionId) -> Bytes {
+        let mut hash = Sha1::new();
+        hash.update(self.seed.to_be_bytes());
+        hash.update(id.0.to_be_bytes());
+        let mut password = hash.finalize().to_vec();
+        password.truncate(PASSWORD_LEN);
+        Bytes::from(password)
+    }
+
+    /// Notes activity of a session; whether it lives.
+    pub(crate) fn touch(&mut self, id: SessionId, now: Instant) -> bool {
+        let Some(timeout) = self.live.get(&id).map(|session| session.timeout) else {
+            return false;
+        };
+        let bucket = self.bucket(now, timeout);
+        let Some(session) = self.live.get_mut(&id) else {
+            return false;
+        };
+        let before = std::mem::replace(&mut session.bucket, bucket);
+        if before != bucket {
+            self.leave_bucket(before, id);
+            self.buckets.entry(bucket).or_default().insert(id);
+        }
+        true
+    }
+
+    /// Forgets a session; the connection that spoke for it.
+    pub(crate) fn remove(&mut self, id: SessionId) -> Option<ConnId> {
+        let session = self.live.remove(&id)?;
+        self.leave_bucket(session.bucket, id);
+        session.connection
+    }
+
+    /// The sessions whose time is over.
+    pub(crate) fn expired(&self, now: Instant) -> Vec<SessionId> {
+        let ticks = ticks(now.saturating_duration_since(self.epoch), self.tick);
+        let over = self.buckets.range(..=ticks);
+        over.flat_map(|(_, ids)| ids).copied().collect()
+    }
+
+    /// When [`expired`](Self::expired) may next name one.
+    pub(crate) fn next_expiry(&self) -> Option<Instant> {
+        let (bucket, _) = self.buckets.first_key_value()?;
+        let ticks = u32::try_from(*bucket).unwrap_or(u32::MAX);
+        self.epoch.checked_add(self.tick.saturating_mul(ticks))
+    }
+
+    fn bucket(&self, now: Instant, timeout: Duration) -> u64 {
+        let elapsed = now.saturating_duration_since(self.epoch);
+        ticks(elapsed.saturating_add(timeout), self.tick).saturating_add(1)
+    }
+
+    fn leave_bucket(&mut self, bucket: u64, id: SessionId) {
+        if let Some(ids) = self.buckets.get_mut(&bucket) {
+            ids.remove(&id);
+            if ids.is_empty() {
+                self.buckets.remove(&bucket);
+            }
+        }
+    }
+}
+
+/// Whole ticks in a time.
+fn ticks(time: Duration, tick: Duration) -> u64 {
+    let ticks = time.as_nanos().checked_div(tick.as_nanos()).unwrap_or(0);
+    u64::try_from(ticks).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn a_session_ends_between_its_timeout_and_one_tick_more() {
+        let epoch = clock::now().instant;
+        let mut sessions = Sessions::new(epoch, 0, 500 * MS, 1);
+        let id = sessions.create(1300 * MS, epoch + 40 * MS);
+        assert_eq!(sessions.next_expiry(), Some(epoch + 1500 * MS));
+        assert!(sessions.expired(epoch + 1499 * MS).is_empty());
+        assert_eq!(sessions.expired(epoch + 1500 * MS), [id]);
+        assert!(sessions.touch(id, epoch + 700 * MS));
+        assert!(sessions.expired(epoch + 2499 * MS).is_empty());
+        assert_eq!(sessions.expired(epoch + 2500 * MS), [id]);
+        sessions.remove(id);
+        assert_eq!(sessions.next_expiry(), None);
+        assert!(!sessions.touch(id, epoch));
+    }
+
+    #[test]
+    fn ids_are_distinct_and_passwords_depend_on_seed_and_id() {
+        let epoch = clock::now().instant;
+        let mut sessions = Sessions::new(epoch, 1_795_164_078_763, MS, 1);
+        let (a, b) = (sessions.create(MS, epoch), sessions.create(MS, epoch));
+        assert_eq!(a.0 >> 56, 1);
+        assert_eq!(b.0, a.0 + 1);
+        assert_eq!(sessions.password(a).len(), PASSWORD_LEN);
+        assert_ne!(sessions.password(a), sessions.password(b));
+        let other = Sessions::new(epoch, 0, MS, 2);
+        assert_ne!(sessions.password(a), other.password(a));
+    }
+}

@@ -1,0 +1,305 @@
+//! The nodes: what each one holds, and three indexes kept beside them.
+//!
+//! Invariants: every node but the root is in its parent's `children`; `ephemerals` and `reapable` name exactly the
+//! nodes with such an owner. Counting children, versions and zxids is the business of `txn`, which is the only one
+//! that changes a live tree.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use lockkeeper_proto::{Acl, Perms, SessionId, Stat, Version, Zxid, path};
+
+use super::hash::{Map, Seeded, Set};
+
+/// An ACL list, shared by the nodes that were created with it and by the events that are filtered with it.
+pub(crate) type AclList = Arc<[Acl]>;
+
+/// The nodes that every server starts with and that nobody may delete.
+///
+/// Source: `PrepRequestProcessor.isSpecialPath`.
+pub(crate) const SYSTEM_PATHS: [&str; 4] = [
+    path::ROOT,
+    "/zookeeper",
+    "/zookeeper/quota",
+    "/zookeeper/config",
+];
+
+/// Whose node it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// A persistent node.
+    Nobody,
+    /// An ephemeral node.
+    Session(SessionId),
+    /// A container.
+    Container,
+    /// A node with a time to live.
+    Ttl {
+        /// Milliseconds since the data were last set.
+        ms: i64,
+    },
+}
+
+/// One node.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) data: Option<Bytes>,
+    pub(crate) acl: AclList,
+    pub(crate) czxid: Zxid,
+    pub(crate) mzxid: Zxid,
+    pub(crate) pzxid: Zxid,
+    pub(crate) ctime: i64,
+    pub(crate) mtime: i64,
+    pub(crate) version: Version,
+    pub(crate) aversion: Version,
+    /// How many children were ever created: what the next sequential one is numbered with.
+    pub(crate) created: i32,
+    pub(crate) owner: Owner,
+    pub(crate) children: Set<Box<str>>,
+}
+
+impl Node {
+    /// The metadata as the wire shows it.
+    pub(crate) fn stat(&self) -> Stat {
+        let num_children = i32::try_from(self.children.len()).unwrap_or(i32::MAX);
+        let length = self.data.as_ref().map_or(0, Bytes::len);
+        Stat {
+            czxid: self.czxid,
+            mzxid: self.mzxid,
+            ctime: self.ctime,
+            mtime: self.mtime,
+            version: self.version,
+            // Creates plus deletes; deletes are creates less those that are still there.
+            cversion: Version(self.created.wrapping_mul(2).wrapping_sub(num_children)),
+            aversion: self.aversion,
+            ephemeral_owner: match self.owner {
+                Owner::Session(session) => session,
+                Owner::Nobody | Owner::Container | Owner::Ttl { .. } => SessionId::NONE,
+            },
+            data_length: i32::try_from(length).unwrap_or(i32::MAX),
+            num_children,
+            pzxid: self.pzxid,
+        }
+    }
+}
+
+/// All nodes.
+#[derive(Clone, Debug)]
+pub(crate) struct Tree {
+    nodes: Map<Arc<str>, Node>,
+    ephemerals: BTreeMap<SessionId, BTreeSet<Arc<str>>>,
+    reapable: BTreeSet<Arc<str>>,
+    seed: Seeded,
+}
+
+impl Tree {
+    /// The tree of a new server: the root and the three nodes below `/zookeeper`.
+    pub(crate) fn new(seed: Seeded) -> Self {
+        let mut tree = Self {
+            nodes: Map::with_hasher(seed),
+            ephemerals: BTreeMap::new(),
+            reapable: BTreeSet::new(),
+            seed,
+        };
+        for system in SYSTEM_PATHS {
+            let mut node = tree.blank(Arc::from(Acl::OPEN_UNSAFE), Owner::Nobody);
+            node.data = Some(Bytes::new());
+            if system == "/zookeeper/config" {
+                node.acl = Arc::from([Acl::new(Perms::READ, "world", "anyone")]);
+                node.aversion = Version(-1);
+            }
+            tree.insert(Arc::from(system), node);
+        }
+        tree
+    }
+
+    /// A node with nothing in it and all counters at zero.
+    pub(crate) fn blank(&self, acl: AclList, owner: Owner) -> Node {
+        Node {
+            data: None,
+            acl,
+            czxid: Zxid::ZERO,
+            mzxid: Zxid::ZERO,
+            pzxid: Zxid::ZERO,
+            ctime: 0,
+            mtime: 0,
+            version: Version(0),
+            aversion: Version(0),
+            created: 0,
+            owner,
+            children: Set::with_hasher(self.seed),
+        }
+    }
+
+    /// The node at `path`; the empty path is another name of the root, as on the real server.
+    pub(crate) fn get(&self, path: &str) -> Option<&Node> {
+        self.nodes
+            .get(if path.is_empty() { path::ROOT } else { path })
+    }
+
+    /// As [`get`](Self::get).
+    pub(crate) fn get_mut(&mut self, path: &str) -> Option<&mut Node> {
+        self.nodes
+            .get_mut(if path.is_empty() { path::ROOT } else { path })
+    }
+
+    /// Puts a node where none is, and its name into its parent.
+    pub(crate) fn insert(&mut self, at: Arc<str>, node: Node) {
+        if let Some(parent) = path::parent(&at).and_then(|parent| self.nodes.get_mut(parent)) {
+            parent.children.insert(Box::from(path::name(&at)));
+        }
+        match node.owner {
+            Owner::Nobody => {}
+            Owner::Session(session) => {
+                let own = self.ephemerals.entry(session).or_default();
+                own.insert(Arc::clone(&at));
+            }
+            Owner::Container | Owner::Ttl { .. } => {
+                self.reapable.insert(Arc::clone(&at));
+            }
+        }
+        self.nodes.insert(at, node);
+    }
+
+    /// Takes a node away, and its name out of its parent.
+    pub(crate) fn remove(&mut self, at: &str) -> Option<Node> {
+        let node = self.nodes.remove(at)?;
+        if let Some(parent) = path::parent(at).and_then(|parent| self.nodes.get_mut(parent)) {
+            parent.children.remove(path::name(at));
+        }
+        match node.owner {
+            Owner::Nobody => {}
+            Owner::Session(session) => {
+                if let Some(own) = self.ephemerals.get_mut(&session) {
+                    own.remove(at);
+                    if own.is_empty() {
+                        self.ephemerals.remove(&session);
+                    }
+                }
+            }
+            Owner::Container | Owner::Ttl { .. } => {
+                self.reapable.remove(at);
+            }
+        }
+        Some(node)
+    }
+
+    /// The ephemeral nodes of a session.
+    pub(crate) fn ephemerals_of(&self, session: SessionId) -> impl Iterator<Item = &Arc<str>> {
+        self.ephemerals.get(&session).into_iter().flatten()
+    }
+
+    /// All ephemeral nodes, by session.
+    pub(crate) fn ephemerals(&self) -> &BTreeMap<SessionId, BTreeSet<Arc<str>>> {
+        &self.ephemerals
+    }
+
+    /// Containers and nodes with a time to live whose time has come at `unix_ms`.
+    ///
+    /// Source: `ContainerManager.getCandidates`; containers that never had a child are kept.
+    pub(crate) fn to_reap(&self, unix_ms: i64) -> Vec<Arc<str>> {
+        let due = |at: &&Arc<str>| {
+            self.nodes.get(&***at).is_some_and(|node| {
+                node.children.is_empty()
+                    && match node.owner {
+                        Owner::Container => node.created > 0,
+                        Owner::Ttl { ms } => unix_ms.saturating_sub(node.mtime) > ms,
+                        Owner::Nobody | Owner::Session(_) => false,
+                    }
+            })
+        };
+        self.reapable.iter().filter(due).cloned().collect()
+    }
+
+    /// How many nodes there are, the system's four included.
+    pub(crate) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// How many nodes lie below `path`, at any depth.
+    pub(crate) fn count_below(&self, path: &str) -> usize {
+        let mut count = 0_usize;
+        let mut left = vec![if path.is_empty() {
+            path::ROOT.to_owned()
+        } else {
+            path.to_owned()
+        }];
+        while let Some(path) = left.pop() {
+            let children = self.nodes.get(&*path).into_iter();
+            for child in children.flat_map(|node| &node.children) {
+                count = count.saturating_add(1);
+                left.push(path::join(&path, child));
+            }
+        }
+        count
+    }
+
+    /// All paths but the system's, sorted.
+    pub(crate) fn user_paths(&self) -> Vec<String> {
+        let mut paths: Vec<String> = self
+            .nodes
+            .keys()
+            .filter(|path| !SYSTEM_PATHS.contains(&&***path))
+            .map(std::string::ToString::to_string)
+            .collect();
+        paths.sort_unstable();
+        paths
+    }
+
+    /// Bytes of data and paths, roughly.
+    pub(crate) fn approximate_data_size(&self) -> usize {
+        let size = |(path, node): (&Arc<str>, &Node)| {
+            path.len()
+                .saturating_add(node.data.as_ref().map_or(0, Bytes::len))
+        };
+        self.nodes.iter().map(size).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree() -> Tree {
+        Tree::new(Seeded(7))
+    }
+
+    #[test]
+    fn a_new_tree_looks_as_on_a_new_server() {
+        let tree = tree();
+        let root = tree.get("/").unwrap().stat();
+        assert_eq!((root.num_children, root.cversion), (1, Version(-1)));
+        let zookeeper = tree.get("/zookeeper").unwrap().stat();
+        assert_eq!(
+            (zookeeper.num_children, zookeeper.cversion),
+            (2, Version(-2))
+        );
+        let config = tree.get("/zookeeper/config").unwrap();
+        assert_eq!(config.aversion, Version(-1));
+        assert_eq!((tree.len(), tree.count_below("/")), (4, 3));
+        assert_eq!(tree.get("").unwrap().stat(), root);
+    }
+
+    #[test]
+    fn indexes_follow_the_nodes() {
+        let mut tree = tree();
+        let acl: AclList = Arc::from(Acl::OPEN_UNSAFE);
+        let session = SessionId(5);
+        let node = tree.blank(Arc::clone(&acl), Owner::Session(session));
+        tree.insert(Arc::from("/e"), node);
+        let mut container = tree.blank(acl, Owner::Container);
+        container.created = 1;
+        tree.insert(Arc::from("/c"), container);
+        assert_eq!(tree.ephemerals_of(session).count(), 1);
+        assert_eq!(tree.to_reap(0), [Arc::from("/c")]);
+        assert_eq!(tree.user_paths(), ["/c", "/e"]);
+        tree.remove("/e").unwrap();
+        tree.remove("/c").unwrap();
+        assert_eq!(tree.ephemerals().len(), 0);
+        assert_eq!(tree.to_reap(0), Vec::<Arc<str>>::new());
+        assert_eq!(tree.get("/").unwrap().children.len(), 1);
+    }
+}

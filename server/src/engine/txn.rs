@@ -1,0 +1,414 @@
+//! One transaction on the tree: every operation checks everything first and then changes the tree at once.
+//!
+//! Later operations of a multi see the earlier ones, because those are applied already; if one fails, the whole is
+//! undone, last step first. The order of the checks decides which error is answered, and is ZooKeeper's.
+//!
+//! Source: `PrepRequestProcessor.pRequest2Txn`, `DataTree.processTxn`.
+//! Not here: zxids of transactions that fail, watches (`changes`), reading.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use lockkeeper_proto::{Acl, ErrorCode, EventType, Id, Perms, Stat, Version, Zxid, path};
+
+use super::{
+    acl,
+    changes::Change,
+    tree::{AclList, Node, Owner, SYSTEM_PATHS, Tree},
+};
+
+/// Who writes, when.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Author<'a> {
+    pub(crate) zxid: Zxid,
+    pub(crate) unix_ms: i64,
+    pub(crate) ids: &'a [Id],
+}
+
+/// What to create.
+#[derive(Clone, Debug)]
+pub(crate) struct NewNode<'a> {
+    pub(crate) path: &'a str,
+    pub(crate) data: Option<&'a Bytes>,
+    pub(crate) acl: Option<&'a [Acl]>,
+    pub(crate) owner: Owner,
+    pub(crate) sequential: bool,
+}
+
+/// A transaction under way.
+#[derive(Debug)]
+pub(crate) struct Txn<'a> {
+    tree: &'a mut Tree,
+    author: Author<'a>,
+    changes: Vec<Change>,
+    undo: Vec<Undo>,
+}
+
+/// How to take one step back.
+#[derive(Debug)]
+enum Undo {
+    Create {
+        path: Arc<str>,
+        parent_created: i32,
+        parent_pzxid: Zxid,
+    },
+    Delete {
+        path: Arc<str>,
+        node: Box<Node>,
+        parent_pzxid: Zxid,
+    },
+    Data {
+        path: Arc<str>,
+        data: Option<Bytes>,
+        version: Version,
+        mzxid: Zxid,
+        mtime: i64,
+    },
+}
+
+impl<'a> Txn<'a> {
+    pub(crate) fn new(tree: &'a mut Tree, author: Author<'a>) -> Self {
+        Self {
+            tree,
+            author,
+            changes: Vec::new(),
+            undo: Vec::new(),
+        }
+    }
+
+    /// Ends the transaction: what it changed, in order.
+    pub(crate) fn commit(self) -> Vec<Change> {
+        self.changes
+    }
+
+    /// Ends the transaction as if it had never begun.
+    pub(crate) fn roll_back(mut self) {
+        while let Some(step) = self.undo.pop() {
+            self.take_back(step);
+        }
+    }
+
+    /// Creates a node and returns its path.
+    pub(crate) fn create(&mut self, new: &NewNode<'_>) -> Result<(Arc<str>, Stat), ErrorCode> {
+        let parent_path = parent_of(new.path).ok_or(ErrorCode::BAD_ARGUMENTS)?;
+        let list = acl::normalise(new.acl, self.author.ids)?;
+        let parent = self.tree.get(parent_path).ok_or(ErrorCode::NO_NODE)?;
+        acl::check(&parent.acl, Perms::CREATE, self.author.ids)?;
+        let path: Arc<str> = if new.sequential {
+            Arc::from(format!("{}{:010}", new.path, parent.created))
+        } else {
+            Arc::from(new.path)
+        };
+        path::check(&path).map_err(|_| ErrorCode::BAD_ARGUMENTS)?;
+        if self.tree.get(&path).is_some() {
+            return Err(ErrorCode::NODE_EXISTS);
+        }
+        if matches!(parent.owner, Owner::Session(_)) {
+            return Err(ErrorCode::NO_CHILDREN_FOR_EPHEMERALS);
+        }
+
+        let mut node = self.tree.blank(list, new.owner);
+        // A copy: the request's memory may be a whole megabyte of other requests.
+        node.data = new.data.map(|data| Bytes::copy_from_slice(data));
+        node.czxid = self.author.zxid;
+        node.mzxid = self.author.zxid;
+        node.pzxid = self.author.zxid;
+        node.ctime = self.author.unix_ms;
+        node.mtime = self.author.unix_ms;
+        let stat = node.stat();
+        let acl = Arc::clone(&node.acl);
+        let mut parent_acl = Arc::clone(&acl);
+        if let Some(parent) = self.tree.get_mut(parent_path) {
+            self.undo.push(Undo::Create {
+                path: Arc::clone(&path),
+                parent_created: parent.created,
+                parent_pzxid: parent.pzxid,
+            });
+            // It only moves up, so it sticks at 2^31-1: ZOOKEEPER-3249.
+            parent.created = parent.created.max(parent.created.wrapping_add(1));
+            parent.pzxid = self.author.zxid;
+            parent_acl = Arc::clone(&parent.acl);
+        }
+        self.tree.insert(Arc::clone(&path), node);
+        self.changed(EventType::NODE_CREATED, &path, acl, parent_acl);
+        Ok((path, stat))
+    }
+
+    /// Deletes a node.
+    pub(crate) fn delete(&mut self, path: &str, version: Version) -> Result<(), ErrorCode> {
+        let parent_path = parent_of(path)
+            .filter(|_| !SYSTEM_PATHS.contains(&path))
+            .ok_or(ErrorCode::BAD_ARGUMENTS)?;
+        let parent = self.tree.get(parent_path).ok_or(ErrorCode::NO_NODE)?;
+        acl::check(&parent.acl, Perms::DELETE, self.author.ids)?;
+        let node = self.tree.get(path).ok_or(ErrorCode::NO_NODE)?;
+        check_version(version, node.version)?;
+        if !node.children.is_empty() {
+            return Err(ErrorCode::NOT_EMPTY);
+        }
+        self.remove(path);
+        Ok(())
+    }
+
+    /// Deletes a node without asking anybody: the reaper's way, and that of a session's end.
+    pub(crate) fn remove(&mut self, path: &str) {
+        let Some(node) = self.tree.remove(path) else {
+            return;
+        };
+        let path: Arc<str> = Arc::from(path);
+        let acl = Arc::clone(&node.acl);
+        let mut parent_acl = Arc::clone(&acl);
+        if let Some(parent) = path::parent(&path).and_then(|parent| self.tree.get_mut(parent)) {
+            self.undo.push(Undo::Delete {
+                path: Arc::clone(&path),
+                node: Box::new(node),
+                parent_pzxid: parent.pzxid,
+            });
+            parent.pzxid = self.author.zxid;
+            parent_acl = Arc::clone(&parent.acl);
+        }
+        self.changed(EventType::NODE_DELETED, &path, acl, parent_acl);
+    }
+
+    /// Sets a node's data.
+    pub(crate) fn set_data(
+        &mut self,
+        path: &str,
+        data: Option<&Bytes>,
+        version: Version,
+    ) -> Result<Stat, ErrorCode> {
+        path::check(path).map_err(|_| ErrorCode::BAD_ARGUMENTS)?;
+        let node = self.tree.get_mut(path).ok_or(ErrorCode::NO_NODE)?;
+        acl::check(&node.acl, Perms::WRITE, self.author.ids)?;
+        check_version(version, node.version)?;
+        let path: Arc<str> = Arc::from(path);
+        self.undo.push(Undo::Data {
+            path: Arc::clone(&path),
+            data: node.data.take(),
+            version: node.version,
+            mzxid: node.mzxid,
+            mtime: node.mtime,
+        });
+        node.data = data.map(|data| Bytes::copy_from_slice(data));
+        node.version = Version(node.version.0.wrapping_add(1));
+        node.mzxid = self.author.zxid;
+        node.mtime = self.author.unix_ms;
+        let stat = node.stat();
+        let acl = Arc::clone(&node.acl);
+        self.changed(EventType::NODE_DATA_CHANGED, &path, Arc::clone(&acl), acl);
+        Ok(stat)
+    }
+
+    /// Sets a node's ACL. It is never part of a multi, so there is no way back; and nobody is told.
+    pub(crate) fn set_acl(
+        &mut self,
+        path: &str,
+        sent: Option<&[Acl]>,
+        version: Version,
+    ) -> Result<Stat, ErrorCode> {
+        path::check(path).map_err(|_| ErrorCode::BAD_ARGUMENTS)?;
+        let list = acl::normalise(sent, self.author.ids)?;
+        let node = self.tree.get_mut(path).ok_or(ErrorCode::NO_NODE)?;
+        acl::check(&node.acl, Perms::ADMIN, self.author.ids)?;
+        check_version(version, node.aversion)?;
+        node.acl = list;
+        node.aversion = Version(node.aversion.0.wrapping_add(1));
+        Ok(node.stat())
+    }
+
+    /// Checks that a node is there and has a version.
+    pub(crate) fn check(&self, path: &str, version: Version) -> Result<(), ErrorCode> {
+        path::check(path).map_err(|_| ErrorCode::BAD_ARGUMENTS)?;
+        let node = self.tree.get(path).ok_or(ErrorCode::NO_NODE)?;
+        acl::check(&node.acl, Perms::READ, self.author.ids)?;
+        check_version(version, node.version)
+    }
+
+    fn changed(&mut self, what: EventType, path: &Arc<str>, acl: AclList, parent_acl: AclList) {
+        self.changes.push(Change {
+            what,
+            path: Arc::clone(path),
+            acl,
+            parent_acl,
+        });
+    }
+
+    fn take_back(&mut self, step: Undo) {
+        match step {
+            Undo::Create {
+                path,
+                parent_created,
+                parent_pzxid,
+            } => {
+                self.tree.remove(&path);
+                if let Some(parent) = path::parent(&path).and_then(|up| self.tree.get_mut(up)) {
+                    parent.created = parent_created;
+                    parent.pzxid = parent_pzxid;
+                }
+            }
+            Undo::Delete {
+                path,
+                node,
+                parent_pzxid,
+            } => {
+                if let Some(parent) = path::parent(&path).and_then(|up| self.tree.get_mut(up)) {
+                    parent.pzxid = parent_pzxid;
+                }
+                self.tree.insert(path, *node);
+            }
+            Undo::Data {
+                path,
+                data,
+                version,
+                mzxid,
+                mtime,
+            } => {
+                if let Some(node) = self.tree.get_mut(&path) {
+                    node.data = data;
+                    node.version = version;
+                    node.mzxid = mzxid;
+                    node.mtime = mtime;
+                }
+            }
+        }
+    }
+}
+
+/// What stands before the last slash, unchecked and possibly empty; `None` for what cannot be created or deleted at all.
+///
+/// Source: `PrepRequestProcessor.validatePathForCreate`.
+fn parent_of(path: &str) -> Option<&str> {
+    if path.contains('\0') {
+        return None;
+    }
+    path.rsplit_once('/').map(|(parent, _)| parent)
+}
+
+fn check_version(wanted: Version, present: Version) -> Result<(), ErrorCode> {
+    if wanted == Version::ANY || wanted == present {
+        Ok(())
+    } else {
+        Err(ErrorCode::BAD_VERSION)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::hash::Seeded;
+
+    fn author(zxid: i64) -> Author<'static> {
+        Author {
+            zxid: Zxid(zxid),
+            unix_ms: 1000,
+            ids: &[],
+        }
+    }
+
+    fn node(path: &str) -> NewNode<'_> {
+        NewNode {
+            path,
+            data: None,
+            acl: Some(Acl::OPEN_UNSAFE),
+            owner: Owner::Nobody,
+            sequential: false,
+        }
+    }
+
+    fn create(tree: &mut Tree, zxid: i64, new: &NewNode<'_>) -> Result<Arc<str>, ErrorCode> {
+        let mut txn = Txn::new(tree, author(zxid));
+        txn.create(new).map(|(path, _)| path)
+    }
+
+    #[test]
+    fn which_error_a_bad_path_gets() {
+        let mut tree = Tree::new(Seeded(1));
+        for (path, error) in [
+            ("", ErrorCode::BAD_ARGUMENTS),
+            ("a", ErrorCode::BAD_ARGUMENTS),
+            ("/", ErrorCode::NODE_EXISTS),
+            ("//a", ErrorCode::BAD_ARGUMENTS),
+            ("/g/", ErrorCode::NO_NODE),
+            ("/g//b", ErrorCode::NO_NODE),
+            ("/..", ErrorCode::BAD_ARGUMENTS),
+            ("/a\0", ErrorCode::BAD_ARGUMENTS),
+            ("/a\u{1}", ErrorCode::BAD_ARGUMENTS),
+            ("/no/a", ErrorCode::NO_NODE),
+        ] {
+            assert_eq!(create(&mut tree, 1, &node(path)), Err(error), "{path:?}");
+        }
+    }
+
+    #[test]
+    fn every_child_moves_the_sequence_and_the_end_sticks() {
+        let mut tree = Tree::new(Seeded(1));
+        create(&mut tree, 1, &node("/g")).unwrap();
+        create(&mut tree, 2, &node("/g/plain")).unwrap();
+        let sequential = NewNode {
+            sequential: true,
+            ..node("/g/s-")
+        };
+        assert_eq!(
+            &*create(&mut tree, 3, &sequential).unwrap(),
+            "/g/s-0000000001"
+        );
+        Txn::new(&mut tree, author(4))
+            .delete("/g/plain", Version::ANY)
+            .unwrap();
+        let slash = NewNode {
+            sequential: true,
+            ..node("/g/")
+        };
+        assert_eq!(&*create(&mut tree, 5, &slash).unwrap(), "/g/0000000002");
+        let stat = tree.get("/g").unwrap().stat();
+        assert_eq!((stat.num_children, stat.next_sequence()), (2, 3));
+        assert_eq!((stat.cversion, stat.pzxid), (Version(4), Zxid(5)));
+
+        tree.get_mut("/g").unwrap().created = i32::MAX;
+        assert_eq!(
+            &*create(&mut tree, 6, &sequential).unwrap(),
+            "/g/s-2147483647"
+        );
+        assert_eq!(
+            create(&mut tree, 7, &sequential),
+            Err(ErrorCode::NODE_EXISTS)
+        );
+    }
+
+    #[test]
+    fn rolling_back_leaves_no_trace() {
+        let mut tree = Tree::new(Seeded(1));
+        create(&mut tree, 1, &node("/g")).unwrap();
+        create(&mut tree, 2, &node("/g/x")).unwrap();
+        let stats = |tree: &Tree| ["/", "/g", "/g/x"].map(|path| tree.get(path).unwrap().stat());
+        let before = stats(&tree);
+        let mut txn = Txn::new(&mut tree, author(3));
+        txn.set_data("/g/x", Some(&Bytes::from_static(b"z")), Version(0))
+            .unwrap();
+        txn.create(&node("/h")).unwrap();
+        txn.create(&node("/h/i")).unwrap();
+        txn.delete("/g/x", Version(1)).unwrap();
+        txn.delete("/g", Version::ANY).unwrap();
+        assert_eq!(txn.check("/g", Version::ANY), Err(ErrorCode::NO_NODE));
+        txn.roll_back();
+        assert_eq!(stats(&tree), before);
+        assert_eq!(tree.len(), 6);
+    }
+
+    #[test]
+    fn deleting_looks_at_the_parent_first() {
+        let mut tree = Tree::new(Seeded(1));
+        let mut txn = Txn::new(&mut tree, author(1));
+        let delete = |txn: &mut Txn<'_>, path| txn.delete(path, Version::ANY).unwrap_err();
+        assert_eq!(delete(&mut txn, "x"), ErrorCode::BAD_ARGUMENTS);
+        assert_eq!(delete(&mut txn, "/zookeeper"), ErrorCode::BAD_ARGUMENTS);
+        assert_eq!(delete(&mut txn, "/x/"), ErrorCode::NO_NODE);
+        txn.create(&node("/x")).unwrap();
+        txn.create(&node("/x/y")).unwrap();
+        assert_eq!(
+            txn.delete("/x", Version(3)).unwrap_err(),
+            ErrorCode::BAD_VERSION
+        );
+        assert_eq!(delete(&mut txn, "/x"), ErrorCode::NOT_EMPTY);
+    }
+}

@@ -1,0 +1,24 @@
+//! A state that connections read and watch: the live one, or the older one that lagging connections see.
+
+use lockkeeper_proto::Zxid;
+
+use super::{hash::Seeded, tree::Tree, watches::Watches};
+
+/// The tree as of a transaction, and the watches of those who read it.
+#[derive(Debug)]
+pub(crate) struct View {
+    pub(crate) tree: Tree,
+    pub(crate) watches: Watches,
+    pub(crate) zxid: Zxid,
+}
+
+impl View {
+    /// The state of a new server.
+    pub(crate) fn new(seed: Seeded) -> Self {
+        Self {
+            tree: Tree::new(seed),
+            watches: Watches::new(seed),
+            zxid: Zxid::ZERO,
+        }
+    }
+}

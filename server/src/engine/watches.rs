@@ -1,0 +1,302 @@
+//! Watches: who is told when something happens to a path.
+//!
+//! The server keeps two tables, data and child, whose entries carry the modes standard, persistent and recursive. Here
+//! they are one table of small sets. Modes are independent of each other, as from 3.9.
+//!
+//! Invariant: `paths_of` names exactly the paths at which a connection has an entry.
+//! Not here: which changes trigger what (`changes`), ACL filtering, and sending.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use lockkeeper_proto::{WatcherType, path};
+
+use super::{
+    ConnId,
+    hash::{Map, Seeded},
+};
+
+/// The modes that a connection has registered at one path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Modes(u8);
+
+impl Modes {
+    /// One-shot, of `getData` and `exists`.
+    pub(crate) const DATA: Self = Self(1);
+    /// One-shot, of `getChildren`.
+    pub(crate) const CHILD: Self = Self(2);
+    /// Persistent, in both tables.
+    pub(crate) const PERSISTENT: Self = Self(4);
+    /// Persistent and recursive, in the data table.
+    pub(crate) const RECURSIVE: Self = Self(8);
+
+    const ALL: [Self; 4] = [Self::DATA, Self::CHILD, Self::PERSISTENT, Self::RECURSIVE];
+
+    /// What `checkWatches` and `removeWatches` mean by a type; `None` for a type that nobody knows.
+    ///
+    /// Source: `WatchManagerOptimized`/`WatchManager` of 3.9, by experiment.
+    pub(crate) fn of_type(watcher_type: WatcherType) -> Option<Self> {
+        match watcher_type {
+            WatcherType::CHILDREN => Some(Self::CHILD),
+            WatcherType::DATA => Some(Self::DATA),
+            WatcherType::ANY => Some(Self(0xf)),
+            WatcherType::PERSISTENT => Some(Self::PERSISTENT),
+            WatcherType::PERSISTENT_RECURSIVE => Some(Self::RECURSIVE),
+            _ => None,
+        }
+    }
+
+    const fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    const fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    fn count(self) -> usize {
+        Self::ALL
+            .iter()
+            .filter(|mode| !self.and(**mode).is_empty())
+            .count()
+    }
+}
+
+/// Which table an event looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Table {
+    /// The node itself: created, deleted, data changed.
+    Data,
+    /// Its children.
+    Child,
+}
+
+/// All watches.
+#[derive(Debug)]
+pub(crate) struct Watches {
+    at: Map<Arc<str>, BTreeMap<ConnId, Modes>>,
+    paths_of: BTreeMap<ConnId, BTreeSet<Arc<str>>>,
+    /// Entries with [`Modes::RECURSIVE`]: while there is none, nobody looks at ancestors.
+    recursive: usize,
+}
+
+impl Watches {
+    pub(crate) fn new(seed: Seeded) -> Self {
+        Self {
+            at: Map::with_hasher(seed),
+            paths_of: BTreeMap::new(),
+            recursive: 0,
+        }
+    }
+
+    /// Registers modes of a connection; doing it again changes nothing.
+    pub(crate) fn add(&mut self, connection: ConnId, path: &str, modes: Modes) {
+        let path = match self.at.get_key_value(path) {
+            Some((known, _)) => Arc::clone(known),
+            None => Arc::from(path),
+        };
+        let entries = self.at.entry(Arc::clone(&path)).or_default();
+        let entry = entries.entry(connection).or_default();
+        let new = modes.without(*entry);
+        *entry = entry.or(modes);
+        if !new.and(Modes::RECURSIVE).is_empty() {
+            self.recursive = self.recursive.saturating_add(1);
+        }
+        self.paths_of.entry(connection).or_default().insert(path);
+    }
+
+    /// Whether a connection has one of these modes at exactly this path.
+    pub(crate) fn has(&self, connection: ConnId, path: &str, modes: Modes) -> bool {
+        self.at
+            .get(path)
+            .and_then(|entries| entries.get(&connection))
+            .is_some_and(|own| !own.and(modes).is_empty())
+    }
+
+    /// Removes modes of a connection at one path; whether one was there.
+    pub(crate) fn remove(&mut self, connection: ConnId, path: &str, modes: Modes) -> bool {
+        let Some(entries) = self.at.get_mut(path) else {
+            return false;
+        };
+        let Some(entry) = entries.get_mut(&connection) else {
+            return false;
+        };
+        let found = entry.and(modes);
+        *entry = entry.without(modes);
+        if !found.and(Modes::RECURSIVE).is_empty() {
+            self.recursive = self.recursive.saturating_sub(1);
+        }
+        if entry.is_empty() {
+            entries.remove(&connection);
+            if entries.is_empty() {
+                self.at.remove(path);
+            }
+            if let Some(paths) = self.paths_of.get_mut(&connection) {
+                paths.remove(path);
+                if paths.is_empty() {
+                    self.paths_of.remove(&connection);
+                }
+            }
+        }
+        !found.is_empty()
+    }
+
+    /// Takes everything that a connection has registered.
+    pub(crate) fn take_all(&mut self, connection: ConnId) -> Vec<(Arc<str>, Modes)> {
+        let paths = self.paths_of.get(&connection).cloned().unwrap_or_default();
+        let mut taken = Vec::with_capacity(paths.len());
+        for path in paths {
+            let entries = self.at.get(&path);
+            let modes = entries.and_then(|entries| entries.get(&connection).copied());
+            if let Some(modes) = modes {
+                self.remove(connection, &path, modes);
+                taken.push((path, modes));
+            }
+        }
+        taken
+    }
+
+    /// Who is told of an event at `path`; one-shot watches of that table are used up.
+    ///
+    /// With `only`, just that connection's watches are looked at.
+    pub(crate) fn trigger(
+        &mut self,
+        table: Table,
+        path: &str,
+        only: Option<ConnId>,
+    ) -> BTreeSet<ConnId> {
+        let (one_shot, lasting) = match table {
+            Table::Data => (Modes::DATA, Modes::PERSISTENT.or(Modes::RECURSIVE)),
+            Table::Child => (Modes::CHILD, Modes::PERSISTENT),
+        };
+        let mut told = BTreeSet::new();
+        let mut used_up = Vec::new();
+        for (connection, modes) in self.at.get(path).into_iter().flatten() {
+            if only.is_some_and(|only| only != *connection) {
+                continue;
+            }
+            if !modes.and(one_shot.or(lasting)).is_empty() {
+                told.insert(*connection);
+            }
+            if !modes.and(one_shot).is_empty() {
+                used_up.push(*connection);
+            }
+        }
+        for connection in used_up {
+            self.remove(connection, path, one_shot);
+        }
+        if table == Table::Data && self.recursive > 0 {
+            let mut above = path::parent(path);
+            while let Some(ancestor) = above {
+                let entries = self.at.get(ancestor).into_iter().flatten();
+                told.extend(entries.filter_map(|(connection, modes)| {
+                    let wanted = only.is_none_or(|only| only == *connection)
+                        && !modes.and(Modes::RECURSIVE).is_empty();
+                    wanted.then_some(*connection)
+                }));
+                above = path::parent(ancestor);
+            }
+        }
+        told
+    }
+
+    /// How many watches there are: one for each connection, path and mode.
+    pub(crate) fn len(&self) -> usize {
+        let modes = self.at.values().flat_map(BTreeMap::values);
+        modes.map(|modes| modes.count()).sum()
+    }
+
+    /// How many watches a connection has.
+    pub(crate) fn len_of(&self, connection: ConnId) -> usize {
+        let paths = self.paths_of.get(&connection).into_iter().flatten();
+        paths
+            .filter_map(|path| self.at.get(path)?.get(&connection))
+            .map(|modes| modes.count())
+            .sum()
+    }
+
+    /// Connections that watch, and paths that are watched.
+    pub(crate) fn spread(&self) -> (usize, usize) {
+        (self.paths_of.len(), self.at.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: ConnId = ConnId(1);
+    const B: ConnId = ConnId(2);
+
+    fn watches() -> Watches {
+        Watches::new(Seeded(1))
+    }
+
+    #[test]
+    fn one_shot_watches_are_used_up_and_others_stay() {
+        let mut watches = watches();
+        watches.add(A, "/x", Modes::DATA);
+        watches.add(A, "/x", Modes::DATA);
+        watches.add(B, "/x", Modes::PERSISTENT);
+        assert_eq!(watches.len(), 2);
+        assert_eq!(
+            watches.trigger(Table::Data, "/x", None),
+            BTreeSet::from([A, B])
+        );
+        assert_eq!(
+            watches.trigger(Table::Data, "/x", None),
+            BTreeSet::from([B])
+        );
+        assert_eq!(
+            watches.trigger(Table::Child, "/x", None),
+            BTreeSet::from([B])
+        );
+        assert_eq!(watches.spread(), (1, 1));
+    }
+
+    #[test]
+    fn recursive_watches_see_descendants_in_the_data_table_only() {
+        let mut watches = watches();
+        watches.add(A, "/x", Modes::RECURSIVE);
+        watches.add(B, "/", Modes::RECURSIVE);
+        assert_eq!(
+            watches.trigger(Table::Data, "/x/y/z", None),
+            BTreeSet::from([A, B])
+        );
+        assert_eq!(
+            watches.trigger(Table::Data, "/xy", None),
+            BTreeSet::from([B])
+        );
+        assert_eq!(watches.trigger(Table::Child, "/x", None), BTreeSet::new());
+        assert_eq!(
+            watches.trigger(Table::Data, "/x", Some(A)),
+            BTreeSet::from([A])
+        );
+        assert_eq!(watches.take_all(A).len(), 1);
+        assert_eq!(watches.take_all(B).len(), 1);
+        assert_eq!((watches.recursive, watches.len()), (0, 0));
+    }
+
+    #[test]
+    fn removing_names_the_exact_path_and_mode() {
+        let mut watches = watches();
+        watches.add(A, "/x", Modes::DATA.or(Modes::PERSISTENT));
+        assert!(!watches.remove(A, "/x", Modes::CHILD));
+        assert!(!watches.remove(A, "/x/y", Modes::DATA));
+        assert!(!watches.remove(B, "/x", Modes::DATA));
+        assert!(watches.remove(A, "/x", Modes::DATA));
+        assert!(watches.has(A, "/x", Modes::PERSISTENT));
+        assert!(watches.remove(A, "/x", Modes::of_type(WatcherType::ANY).unwrap()));
+        assert_eq!((watches.len(), watches.spread()), (0, (0, 0)));
+    }
+}

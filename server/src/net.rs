@@ -1,0 +1,180 @@
+//! Sockets: accepting, one task for each connection, one for the port, one for the time. Nothing else is spawned.
+//!
+//! Not here: what the bytes mean (`engine`), in which order they leave (`shared`).
+
+use std::{io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+
+use bytes::BytesMut;
+use futures::future::{Either, select};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{
+        TcpListener, TcpStream,
+        tcp::{ReadHalf, WriteHalf},
+    },
+    sync::{mpsc, oneshot},
+    time,
+};
+use tokio_util::task::TaskTracker;
+
+use crate::{
+    engine::{ConnId, Received},
+    outgoing::Outgoing,
+    shared::Shared,
+};
+
+/// What the task of the port is told to do, and how to say that it is done.
+#[derive(Debug)]
+pub(crate) enum PortOrder {
+    /// Stop listening: connections are refused by the operating system.
+    Close(oneshot::Sender<()>),
+    /// Listen again on the same port.
+    Open(oneshot::Sender<io::Result<()>>),
+}
+
+/// Starts the tasks of a server.
+pub(crate) fn start(
+    shared: &Arc<Shared>,
+    listener: TcpListener,
+    address: SocketAddr,
+    orders: mpsc::Receiver<PortOrder>,
+) -> TaskTracker {
+    let tasks = TaskTracker::new();
+    let own = Arc::clone(shared);
+    tasks.spawn(async move { own.stop.run_until_cancelled(own.keep_time()).await });
+    let (own, connections) = (Arc::clone(shared), tasks.clone());
+    tasks.spawn(async move {
+        let port = serve_port(&own, &connections, listener, address, orders);
+        own.stop.run_until_cancelled(port).await
+    });
+    tasks.close();
+    tasks
+}
+
+async fn serve_port(
+    shared: &Arc<Shared>,
+    tasks: &TaskTracker,
+    listener: TcpListener,
+    address: SocketAddr,
+    mut orders: mpsc::Receiver<PortOrder>,
+) {
+    let mut listener = Some(listener);
+    loop {
+        let order = {
+            let accepting = async {
+                match &listener {
+                    Some(listener) => accept_all(shared, tasks, listener).await,
+                    None => std::future::pending().await,
+                }
+            };
+            match select(pin!(orders.recv()), pin!(accepting)).await {
+                Either::Left((Some(order), _)) => order,
+                Either::Left((None, accepting)) => return accepting.await,
+                Either::Right(((), _)) => return,
+            }
+        };
+        match order {
+            PortOrder::Close(done) => {
+                listener = None;
+                let _ = done.send(());
+            }
+            PortOrder::Open(done) => {
+                let opened = match listener {
+                    Some(_) => Ok(()),
+                    None => TcpListener::bind(address)
+                        .await
+                        .map(|bound| listener = Some(bound)),
+                };
+                let _ = done.send(opened);
+            }
+        }
+    }
+}
+
+async fn accept_all(shared: &Arc<Shared>, tasks: &TaskTracker, listener: &TcpListener) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, remote)) => {
+                let (id, outgoing) = shared.accept(remote);
+                let shared = Arc::clone(shared);
+                tasks.spawn(async move {
+                    let serving = serve(&shared, id, stream, &outgoing);
+                    outgoing.cut.run_until_cancelled(serving).await;
+                    shared.forget(id);
+                });
+            }
+            Err(error) => {
+                // Too many open files, most likely: others must end first.
+                tracing::warn!(%error, "cannot accept");
+                time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+}
+
+/// Serves a connection to its end.
+async fn serve(shared: &Shared, id: ConnId, mut stream: TcpStream, outgoing: &Outgoing) {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "no TCP_NODELAY");
+    }
+    let (mut read, mut write) = stream.split();
+    {
+        let reading = pin!(read_requests(shared, id, &mut read, outgoing));
+        let writing = pin!(write_replies(&mut write, outgoing));
+        if let Either::Left(((), writing)) = select(reading, writing).await {
+            // The client sends no more, but it may still read: `echo ruok | nc` does.
+            shared.forget(id);
+            outgoing.end();
+            let _ = time::timeout(FLUSH, writing).await;
+        }
+    }
+    // Closing a socket with unread input would reset the connection, and the client might lose our last words.
+    let _ = write.shutdown().await;
+    let _ = time::timeout(LINGER, drain(&mut read)).await;
+}
+
+/// Hands everything that is read to the engine; ends when the client does.
+async fn read_requests(shared: &Shared, id: ConnId, read: &mut ReadHalf<'_>, outgoing: &Outgoing) {
+    let mut buffer = BytesMut::new();
+    loop {
+        outgoing.room().await;
+        buffer.reserve(READ_CHUNK);
+        match read.read_buf(&mut buffer).await {
+            Ok(0) => return,
+            Ok(_) => {}
+            Err(error) => {
+                tracing::debug!(connection = id.0, %error, "cannot read");
+                return;
+            }
+        }
+        let mut received = shared.with(|engine, now| engine.received(id, buffer.split(), now));
+        while received == Received::Partly {
+            outgoing.room().await;
+            received = shared.with(|engine, now| engine.received(id, BytesMut::new(), now));
+        }
+    }
+}
+
+/// Writes everything that is queued; ends after the last byte, or when the client does not take it.
+async fn write_replies(write: &mut WriteHalf<'_>, outgoing: &Outgoing) {
+    while let Some(mut bytes) = outgoing.take().await {
+        if let Err(error) = write.write_all_buf(&mut bytes).await {
+            tracing::debug!(%error, "cannot write");
+            return;
+        }
+    }
+}
+
+async fn drain(read: &mut ReadHalf<'_>) {
+    let mut scratch = [0_u8; 1024];
+    while let Ok(1..) = read.read(&mut scratch).await {}
+}
+
+/// Room for one read. A batch of requests for a few hundred locks fits.
+const READ_CHUNK: usize = 16 << 10;
+
+/// How long a client that sends no more may take to read what it asked for.
+const FLUSH: Duration = Duration::from_secs(5);
+
+/// How long the server waits for the client to close a connection that the server has ended.
+const LINGER: Duration = Duration::from_millis(500);

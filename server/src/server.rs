@@ -1,0 +1,119 @@
+//! The handle of a running server.
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    io,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
+
+use tokio::{net::TcpListener, sync::mpsc};
+use tokio_util::task::TaskTracker;
+
+use crate::{
+    Builder, Faults,
+    engine::{Counters, Report},
+    net,
+    shared::Shared,
+};
+
+/// A running server. It stops when this is dropped.
+///
+/// See the [crate's documentation](crate) for an example.
+#[derive(Debug)]
+#[must_use = "a server stops when its handle is dropped"]
+pub struct Server {
+    shared: Arc<Shared>,
+    address: SocketAddr,
+    tasks: TaskTracker,
+    orders: mpsc::Sender<net::PortOrder>,
+}
+
+impl Server {
+    /// Sets a server up.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Starts a server on a free port of 127.0.0.1, with all defaults.
+    ///
+    /// # Errors
+    /// As [`Builder::start`].
+    pub async fn start() -> io::Result<Self> {
+        Self::builder().start().await
+    }
+
+    pub(crate) async fn start_with(mut builder: Builder) -> io::Result<Self> {
+        let listener = TcpListener::bind(builder.address).await?;
+        let address = listener.local_addr()?;
+        builder.config.seed = builder
+            .seed
+            .unwrap_or_else(|| RandomState::new().hash_one(address));
+        let shared = Arc::new(Shared::new(builder.config));
+        let (orders, receiver) = mpsc::channel(1);
+        let tasks = net::start(&shared, listener, address, receiver);
+        tracing::debug!(%address, "listening");
+        Ok(Self {
+            shared,
+            address,
+            tasks,
+            orders,
+        })
+    }
+
+    /// Where the server listens.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The address as clients take it: `host:port`.
+    #[must_use]
+    pub fn connect_string(&self) -> String {
+        let port = self.address.port();
+        match self.address.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => format!("127.0.0.1:{port}"),
+            IpAddr::V6(ip) if ip.is_unspecified() => format!("[::1]:{port}"),
+            _ => self.address.to_string(),
+        }
+    }
+
+    /// Faults on demand.
+    #[must_use]
+    pub fn faults(&self) -> Faults {
+        Faults::new(Arc::clone(&self.shared), self.orders.clone())
+    }
+
+    /// What has happened since the start.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.shared.look(|engine| engine.counters().clone())
+    }
+
+    /// A picture of the present state: nodes, watches, sessions.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        self.shared.look(crate::engine::Engine::report)
+    }
+
+    /// Paths of all nodes but the system's four, sorted.
+    #[must_use]
+    pub fn paths(&self) -> Vec<String> {
+        self.shared.look(crate::engine::Engine::paths)
+    }
+
+    /// Stops the server and waits until its port and all connections are closed.
+    ///
+    /// # Cancel safety
+    /// The server stops in any case.
+    pub async fn shutdown(self) {
+        self.shared.stop.cancel();
+        self.tasks.wait().await;
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.shared.stop.cancel();
+    }
+}
