@@ -1,1 +1,45 @@
-//! To come.
+//! A ZooKeeper client written from the wire up, and the distributed locks built on it.
+//!
+//! ```
+//! # use lockkeeper_server::Server;
+//! use lockkeeper::{Client, Mutex, Version};
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+//! # let server = Server::builder().start().await?;
+//! # let servers = server.connect_string();
+//! let client = Client::connect(&servers).await?;
+//! client.create("/orders", "0", Default::default()).await?;
+//!
+//! let guard = Mutex::new(&client, "/locks/orders")?.lock().await?;
+//! println!("held with token {}", guard.fencing_token());
+//! // Written only if the lock is still held when the write happens:
+//! guard.transaction().set_data("/orders", "1", Version::ANY).commit().await?;
+//! // Success says that the lock was held until now:
+//! guard.release().await?;
+//! # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! This crate only gathers what the layers below it offer:
+//!
+//! | layer | crate | what |
+//! |---|---|---|
+//! | locks | `lockkeeper-recipes` | [`Mutex`] and what its holder has in hand, [`MutexGuard`] |
+//! | session | `lockkeeper-session` | [`Client`]: one session over whichever server takes it |
+//! | protocol | `lockkeeper-proto` | [`proto`]: every record, operation and error code |
+//!
+//! Code that uses it is tested without Java and without containers on the embedded server, `lockkeeper-server`.
+
+pub use lockkeeper_proto as proto;
+pub use lockkeeper_proto::{
+    Acl, Acls, CreateMode, ErrorCode, EventType, Perms, SessionId, Stat, Version, Zxid,
+};
+pub use lockkeeper_recipes::{
+    Error as LockError, FencingToken, GuardedTransaction, LockState, Loss, Mutex, MutexGuard,
+    Ticket, rank,
+};
+pub use lockkeeper_session::{
+    Builder, Cause, Client, ConnectError, ConnectString, ConnectStringError, Connector, Effect,
+    Endpoint, Error, Lease, Lost, OnExpiry, Reply, Snapshot, State, Transaction, Transport,
+    WatchedEvent, Watcher,
+};

@@ -41,6 +41,9 @@ pub mod fuzzing;
 pub mod machine;
 
 #[cfg(feature = "tokio")]
+#[doc(hidden)]
+pub use client::random_u64;
+#[cfg(feature = "tokio")]
 pub use client::{
     Builder, Client, ConnectError, Connector, Lease, Reply, Snapshot, Transaction, Transport,
     WatchedEvent, Watcher,

@@ -34,7 +34,7 @@ impl Builder {
     /// The default settings for these servers.
     pub fn new(servers: &ConnectString) -> Self {
         Self {
-            config: Config::new(servers, random_seed()),
+            config: Config::new(servers, random_u64()),
             chroot: servers.chroot().map(str::to_owned),
             connector: Connector::tcp(),
             frame_limit: FRAME_LIMIT,
@@ -159,6 +159,7 @@ impl Builder {
 /// A number that differs from process to process and from call to call.
 ///
 /// The standard library keys its hash maps from the system's randomness, and nothing else of it gives any.
-pub(super) fn random_seed() -> u64 {
+#[must_use]
+pub fn random_u64() -> u64 {
     RandomState::new().build_hasher().finish()
 }

@@ -32,7 +32,7 @@ use std::{
 use lockkeeper_proto::{OpCode, Request, Response, SessionId, path};
 use tokio::sync::watch;
 
-pub use builder::Builder;
+pub use builder::{Builder, random_u64};
 pub use transaction::Transaction;
 pub use transport::{Connector, Transport};
 pub use watcher::{WatchedEvent, Watcher};
@@ -215,6 +215,18 @@ impl Client {
                 op: request.op(),
                 receiver: core.submit(request),
             })
+        })
+    }
+
+    /// As [`submit`](Self::submit), for any number of requests.
+    #[must_use = "the replies say whether the requests succeeded"]
+    pub fn submit_all(&self, requests: Vec<Request>) -> Vec<Reply> {
+        self.shared.act(|core| {
+            let submit = |request: Request| Reply {
+                op: request.op(),
+                receiver: core.submit(request),
+            };
+            requests.into_iter().map(submit).collect()
         })
     }
 

@@ -1,0 +1,454 @@
+//! A node of ours in the line: created once and for certain, deleted for certain.
+//!
+//! Whatever await its owner is dropped at, no node stays behind while the session lives. A create whose reply was lost
+//! is looked for by its protection *and* its ephemeral owner, behind a barrier: a delete of a name that never exists.
+//! It fails, but like any write of a session it is ordered behind all that the session wrote before, over earlier
+//! connections too, and a listing behind it shows what those writes left. A plain listing from a server that lags would
+//! miss the node, and it would block everybody until the session ends.
+//!
+//! Clean-up runs in the client's own task, never under its caller's deadline, and outlives the caller.
+//! Not here: whose turn it is (`rank`), waiting for it (`line`).
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use lockkeeper_proto::{
+    Acl, Acls, CreateMode, Request, Response, SessionId, Version, Zxid, path,
+    records::{
+        Create2Response, CreateRequest, DeleteRequest, ExistsRequest, GetChildrenRequest,
+        StatResponse,
+    },
+};
+use lockkeeper_session::{Client, Effect, Error as SessionError, Reply};
+
+use crate::{
+    error::{Error, Loss},
+    name::Protection,
+};
+
+/// How often a directory that vanishes between two requests is made again: an empty container may be reaped any time.
+const DIRECTORY_ATTEMPTS: u32 = 8;
+
+/// The place where contenders line up.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    /// The path, as the client names it.
+    pub(crate) path: String,
+    /// The path, as the server names it.
+    server_path: String,
+    /// What each node is to hold.
+    pub(crate) data: Bytes,
+}
+
+impl Directory {
+    pub(crate) fn new(client: &Client, path: &str, data: Bytes) -> Self {
+        Self {
+            path: path.to_owned(),
+            server_path: client.server_path(path),
+            data,
+        }
+    }
+
+    pub(crate) fn list_request(&self) -> Request {
+        let path = self.server_path.clone();
+        Request::GetChildren(GetChildrenRequest { path, watch: false })
+    }
+
+    fn create_request(&self, name: &str, mode: CreateMode) -> Request {
+        Request::Create2(CreateRequest {
+            path: path::join(&self.server_path, name),
+            data: Some(self.data.clone()),
+            acl: Some(Acls::Borrowed(Acl::OPEN_UNSAFE)),
+            flags: mode.flags(),
+        })
+    }
+
+    /// One request for each level of the path, the highest first. Those that exist fail, and nobody minds.
+    fn make_requests(&self) -> Vec<Request> {
+        let mut levels: Vec<_> = path::levels(&self.server_path).collect();
+        levels.reverse();
+        let make = |level: &str| {
+            Request::CreateContainer(CreateRequest {
+                path: level.to_owned(),
+                data: Some(Bytes::new()),
+                acl: Some(Acls::Borrowed(Acl::OPEN_UNSAFE)),
+                flags: CreateMode::Container.flags(),
+            })
+        };
+        levels.into_iter().map(make).collect()
+    }
+
+    fn delete_request(&self, name: &str) -> Request {
+        let path = path::join(&self.server_path, name);
+        Request::Delete(DeleteRequest {
+            path,
+            version: Version::ANY,
+        })
+    }
+}
+
+/// A node of ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Node {
+    /// Its name in the directory.
+    pub(crate) name: String,
+    /// The transaction that created it.
+    pub(crate) czxid: Zxid,
+    /// The session that it belongs to.
+    pub(crate) session_id: SessionId,
+}
+
+/// What is known of the node.
+#[derive(Debug)]
+enum Stage {
+    /// The create is on its way.
+    Creating(Reply),
+    /// The create was sent, and its reply is lost.
+    Unknown,
+    /// The node is there.
+    There(Node),
+    /// Its delete is on its way.
+    Deleting(Node, Reply),
+    /// There is nothing to clean up.
+    Nothing,
+}
+
+/// A contender: a node of ours, or one that may be.
+#[derive(Debug)]
+pub(crate) struct Contender {
+    client: Client,
+    directory: Arc<Directory>,
+    protection: Protection,
+    marker: &'static str,
+    stage: Stage,
+}
+
+impl Contender {
+    /// Sends the create and a listing behind it, in one write; the listing shows the new node.
+    pub(crate) fn enter(
+        client: &Client,
+        directory: Arc<Directory>,
+        marker: &'static str,
+    ) -> (Self, Reply) {
+        let mut contender = Self {
+            client: client.clone(),
+            directory,
+            protection: Protection::random(),
+            marker,
+            stage: Stage::Nothing,
+        };
+        let list = contender.send_create();
+        (contender, list)
+    }
+
+    fn send_create(&mut self) -> Reply {
+        let name = self.protection.name(self.marker);
+        let create = self
+            .directory
+            .create_request(&name, CreateMode::EphemeralSequential);
+        let [create, list] = self.client.submit([create, self.directory.list_request()]);
+        self.stage = Stage::Creating(create);
+        list
+    }
+
+    /// Waits until the node is there. `list` is the listing sent behind the create; returns the one to look at.
+    ///
+    /// # Cancel safety
+    /// Dropping the future keeps what is known; dropping the contender cleans up.
+    pub(crate) async fn created(&mut self, mut list: Reply) -> Result<Reply, Error> {
+        let mut attempts = 0;
+        loop {
+            match &mut self.stage {
+                Stage::There(_) => return Ok(list),
+                Stage::Unknown => {
+                    if let Some(node) = self.find_lost().await? {
+                        self.stage = Stage::There(node);
+                        [list] = self.client.submit([self.directory.list_request()]);
+                    } else {
+                        // It never happened. A fresh protection, so that nothing late can be taken for the new one.
+                        self.protection = Protection::random();
+                        list = self.send_create();
+                    }
+                }
+                Stage::Creating(reply) => match reply.await {
+                    Ok(Response::Create2(created)) => self.stage = Stage::There(node_of(&created)),
+                    Err(error) if error.is_no_node() && attempts < DIRECTORY_ATTEMPTS => {
+                        attempts += 1;
+                        self.stage = Stage::Nothing;
+                        if let Some(behind) = self.make_directory_and_create() {
+                            list = behind;
+                        }
+                    }
+                    Err(error) if is_lost(&error) => self.stage = Stage::Unknown,
+                    Err(error) => {
+                        self.stage = Stage::Nothing;
+                        return Err(Error::of_session(on_path(error, &self.directory.path)));
+                    }
+                    Ok(_) => self.stage = Stage::Unknown,
+                },
+                // Nobody waits for a node that was given up.
+                Stage::Deleting(..) | Stage::Nothing => return Err(Error::Lost(Loss::Deleted)),
+            }
+        }
+    }
+
+    /// One write with everything that a missing directory takes: its levels, the node, the listing. What the levels
+    /// are answered does not matter: the create behind them will tell.
+    fn make_directory_and_create(&mut self) -> Option<Reply> {
+        let name = self.protection.name(self.marker);
+        let mut requests = self.directory.make_requests();
+        requests.push(
+            self.directory
+                .create_request(&name, CreateMode::EphemeralSequential),
+        );
+        requests.push(self.directory.list_request());
+        let mut replies = self.client.submit_all(requests);
+        let list = replies.pop();
+        self.stage = replies.pop().map_or(Stage::Nothing, Stage::Creating);
+        list
+    }
+
+    /// Looks for a node whose create may or may not have happened. `None` when it did not, and never will.
+    async fn find_lost(&self) -> Result<Option<Node>, Error> {
+        find_lost(&self.client, &self.directory, &self.protection).await
+    }
+
+    /// The node, once it is there.
+    pub(crate) fn node(&self) -> Option<&Node> {
+        match &self.stage {
+            Stage::There(node) | Stage::Deleting(node, _) => Some(node),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub(crate) fn directory(&self) -> &Arc<Directory> {
+        &self.directory
+    }
+
+    /// The node's path as the client names it.
+    pub(crate) fn path(&self) -> String {
+        let name = self.node().map_or("", |node| node.name.as_str());
+        path::join(&self.directory.path, name)
+    }
+
+    /// Deletes the node and waits until it is gone for certain.
+    ///
+    /// `Ok` says that it was there until now. Whatever happens, there is nothing left to clean up afterwards.
+    ///
+    /// # Cancel safety
+    /// The delete goes on when the future is dropped.
+    pub(crate) async fn delete(mut self) -> Result<(), Error> {
+        self.start_delete();
+        let mut uncertain = false;
+        loop {
+            let Stage::Deleting(_, reply) = &mut self.stage else {
+                return Err(Error::Lost(Loss::Deleted));
+            };
+            match deleted(reply.await) {
+                // Nobody but us deletes a node with our name, so one that is missing after a lost reply was deleted by us.
+                Deleted::Missing if uncertain => break,
+                Deleted::Done => break,
+                Deleted::Missing => {
+                    let loss = self.session_loss().unwrap_or(Loss::Deleted);
+                    self.forget();
+                    return Err(Error::Lost(loss));
+                }
+                Deleted::Again => {
+                    uncertain = true;
+                    self.start_delete();
+                }
+                Deleted::Failed(error) => {
+                    self.forget();
+                    return Err(Error::of_session(error));
+                }
+            }
+        }
+        self.forget();
+        Ok(())
+    }
+
+    /// How the node was lost with its session, if it was.
+    pub(crate) fn session_loss(&self) -> Option<Loss> {
+        let now = self.client.snapshot();
+        if now.state.is_final() {
+            return Some(Loss::Closed);
+        }
+        self.node()
+            .filter(|node| node.session_id != now.session_id)
+            .map(|_| Loss::Expired)
+    }
+
+    /// There is nothing to clean up any more: the node is gone, or is somebody else's business.
+    pub(crate) fn forget(&mut self) {
+        self.stage = Stage::Nothing;
+    }
+
+    fn start_delete(&mut self) {
+        if let Stage::There(node) | Stage::Deleting(node, _) =
+            std::mem::replace(&mut self.stage, Stage::Nothing)
+        {
+            let [reply] = self
+                .client
+                .submit([self.directory.delete_request(&node.name)]);
+            self.stage = Stage::Deleting(node, reply);
+        }
+    }
+}
+
+/// Sends the delete at once, in the order of the session, so that a create after it finds the line free. The rest goes on
+/// in the client's task.
+impl Drop for Contender {
+    fn drop(&mut self) {
+        if matches!(self.stage, Stage::There(_)) {
+            self.start_delete();
+        }
+        let stage = std::mem::replace(&mut self.stage, Stage::Nothing);
+        let (client, directory) = (self.client.downgrade(), self.directory.clone());
+        let protection = self.protection.clone();
+        match stage {
+            Stage::Nothing => {}
+            Stage::Deleting(node, reply) => self.client.run_in_background(async move {
+                finish_delete(&client, &directory, &node.name, reply).await;
+            }),
+            stage => self.client.run_in_background(async move {
+                clean_up(&client, &directory, &protection, stage).await;
+            }),
+        }
+    }
+}
+
+/// Deletes a node that may be there, or may yet come.
+async fn clean_up(client: &Client, directory: &Directory, protection: &Protection, stage: Stage) {
+    let name = match stage {
+        Stage::Creating(reply) => match reply.await {
+            Ok(Response::Create2(created)) => Some(node_of(&created).name),
+            Err(error) if !is_lost(&error) => return,
+            _ => None,
+        },
+        _ => None,
+    };
+    let name = match name {
+        Some(name) => name,
+        None => match find_lost(client, directory, protection).await {
+            Ok(Some(node)) => node.name,
+            Ok(None) | Err(_) => return,
+        },
+    };
+    tracing::debug!(path = %directory.path, %name, "deleting the node of an abandoned attempt");
+    let [reply] = client.submit([directory.delete_request(&name)]);
+    finish_delete(client, directory, &name, reply).await;
+}
+
+/// Repeats a delete until it is done or the session is over.
+async fn finish_delete(client: &Client, directory: &Directory, name: &str, mut reply: Reply) {
+    loop {
+        match deleted(reply.await) {
+            Deleted::Done
+            | Deleted::Missing
+            | Deleted::Failed(SessionError::SessionExpired(_) | SessionError::Closed(_)) => return,
+            Deleted::Again => [reply] = client.submit([directory.delete_request(name)]),
+            Deleted::Failed(error) => {
+                tracing::warn!(path = %directory.path, name, %error, "node not deleted, it goes with the session");
+                return;
+            }
+        }
+    }
+}
+
+/// Looks for a node by its protection, behind a barrier. Repeats while connections are lost; fails when the session is.
+async fn find_lost(
+    client: &Client,
+    directory: &Directory,
+    protection: &Protection,
+) -> Result<Option<Node>, Error> {
+    loop {
+        // A name that never exists: the server would have appended a number to it.
+        let barrier = directory.delete_request(&protection.name(""));
+        let [barrier, list] = client.submit([barrier, directory.list_request()]);
+        if let Err(error) = barrier.await {
+            if error.is_transient() {
+                continue;
+            }
+            if !error.is_no_node() {
+                return Err(Error::of_session(error));
+            }
+        }
+        let children = match list.await {
+            Ok(Response::GetChildren(list)) => list.children,
+            Err(error) if error.is_transient() => continue,
+            Err(error) if error.is_no_node() => return Ok(None),
+            Err(error) => return Err(Error::of_session(error)),
+            Ok(_) => continue,
+        };
+        let Some(name) = children.into_iter().find(|name| protection.covers(name)) else {
+            return Ok(None);
+        };
+        let path = path::join(&directory.server_path, &name);
+        let [reply] = client.submit([Request::Exists(ExistsRequest { path, watch: false })]);
+        match reply.await {
+            Ok(Response::Exists(StatResponse { stat })) => {
+                let node = Node {
+                    name,
+                    czxid: stat.czxid,
+                    session_id: stat.ephemeral_owner,
+                };
+                // A node of an earlier session is not ours; it goes with that session.
+                let ours = node.session_id == client.snapshot().session_id;
+                return if ours {
+                    Ok(Some(node))
+                } else {
+                    Err(Error::Lost(Loss::Expired))
+                };
+            }
+            Err(error) if error.is_transient() => {}
+            Err(error) if error.is_no_node() => return Ok(None),
+            Err(error) => return Err(Error::of_session(error)),
+            Ok(_) => {}
+        }
+    }
+}
+
+/// Whether a create that failed so may have happened in a session that still lives.
+fn is_lost(error: &SessionError) -> bool {
+    error.effect() == Effect::Unknown
+        && !matches!(
+            error,
+            SessionError::SessionExpired(_) | SessionError::Closed(_)
+        )
+}
+
+fn node_of(created: &Create2Response) -> Node {
+    Node {
+        name: path::name(&created.path).to_owned(),
+        czxid: created.stat.czxid,
+        session_id: created.stat.ephemeral_owner,
+    }
+}
+
+fn on_path(mut error: SessionError, node: &str) -> SessionError {
+    if let SessionError::Refused { path, .. } = &mut error {
+        node.clone_into(path);
+    }
+    error
+}
+
+/// What became of a delete.
+enum Deleted {
+    Done,
+    Missing,
+    Again,
+    Failed(SessionError),
+}
+
+fn deleted(reply: Result<Response, SessionError>) -> Deleted {
+    match reply {
+        Ok(_) => Deleted::Done,
+        Err(error) if error.is_no_node() => Deleted::Missing,
+        Err(error) if error.is_transient() || is_lost(&error) => Deleted::Again,
+        Err(error) => Deleted::Failed(error),
+    }
+}

@@ -1,0 +1,100 @@
+//! Why a lock was not acquired, or is not held any more.
+
+use std::{fmt, time::Duration};
+
+use lockkeeper_session as session;
+
+/// Why a lock was not acquired, or a step under it failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// The deadline came first. Nothing is left behind: the node is being deleted.
+    TimedOut {
+        /// How long it was tried.
+        waited: Duration,
+        /// How many contenders were ahead when last looked; `None` when the line was not reached.
+        ahead: Option<usize>,
+    },
+    /// The lock, or the place in the line, is lost.
+    Lost(Loss),
+    /// The numbers of the lock's directory are used up, or nearly: see [`SEQUENCE_LIMIT`](crate::rank::SEQUENCE_LIMIT).
+    ///
+    /// Let the directory drain, so that the server removes it and it starts anew, or use another path.
+    SequenceExhausted {
+        /// The lock's path.
+        path: String,
+    },
+    /// The client could not do it.
+    Session(session::Error),
+}
+
+/// How a lock was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Loss {
+    /// The lease has run out without a word from a server: another client may hold the lock from now on.
+    /// It may turn out that the session survived.
+    Elapsed,
+    /// The session has expired.
+    Expired,
+    /// Somebody deleted the node.
+    Deleted,
+    /// The client was closed.
+    Closed,
+}
+
+impl Error {
+    /// Names errors of the client that mean the loss of a place in line.
+    pub(crate) fn of_session(error: session::Error) -> Self {
+        match error {
+            session::Error::SessionExpired(_) => Self::Lost(Loss::Expired),
+            session::Error::Closed(_) => Self::Lost(Loss::Closed),
+            error => Self::Session(error),
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TimedOut { waited, ahead } => {
+                write!(f, "lock not acquired in {:.1} s", waited.as_secs_f64())?;
+                match ahead {
+                    Some(ahead) => write!(f, ", {ahead} ahead"),
+                    None => f.write_str(", the line was not reached"),
+                }
+            }
+            Self::Lost(loss) => write!(f, "lock lost: {loss}"),
+            Self::SequenceExhausted { path } => write!(
+                f,
+                "the sequence numbers of {path} are used up: let it drain until the server removes it, or use another path"
+            ),
+            Self::Session(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Session(error) => error.source(),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Elapsed => "the lease has run out",
+            Self::Expired => "the session has expired",
+            Self::Deleted => "the lock node was deleted",
+            Self::Closed => "the client was closed",
+        })
+    }
+}
+
+const _: () = {
+    const fn shareable<T: std::error::Error + Send + Sync + 'static>() {}
+    shareable::<Error>();
+};

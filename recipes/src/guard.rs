@@ -1,0 +1,368 @@
+//! What a holder has in hand: the token, the lease, writes that happen only under the lock, and the way to let go.
+
+use std::{
+    fmt,
+    future::Future,
+    marker::PhantomData,
+    pin::pin,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Instant,
+};
+
+use bytes::Bytes;
+use futures::future::{Either, FutureExt, select};
+use lockkeeper_proto::{CreateMode, ErrorCode, EventType, SessionId, Version, multi::OpResult};
+use lockkeeper_session::{Client, Error as SessionError, Snapshot, Transaction, Watcher};
+
+use crate::{
+    contender::Contender,
+    error::{Error, Loss},
+    line::Place,
+};
+
+/// A number that grows from holder to holder of a lock, across the whole ensemble: also when the lock's directory was
+/// deleted and made again. It is the `czxid` of the lock node.
+///
+/// A resource that remembers the highest token it has seen, and refuses lower ones, is safe from a holder that was
+/// paused and does not know yet that it lost the lock. It breaks only when the ensemble is rebuilt from nothing or
+/// restored from an older backup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FencingToken(u64);
+
+impl FencingToken {
+    /// The number.
+    #[must_use]
+    pub fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for FencingToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// How sure a holder can be of its lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LockState {
+    /// A server keeps the session alive.
+    Held,
+    /// The connection is lost. Nobody else can have the lock before `until`, on the clock of [`Instant::now`].
+    Suspended {
+        /// The end of the lease.
+        until: Instant,
+    },
+    /// The lease has run out without a word from a server: stop. It may turn out that the lock was never lost.
+    Elapsed,
+    /// The lock is lost for good.
+    Lost(Loss),
+}
+
+/// A mutex that is held. Dropping it releases the mutex in the background.
+///
+/// # Safety of the lock
+/// [`is_valid`](Self::is_valid) is local, costs nothing, and turns false *before* any other client can be granted the
+/// lock, as long as the clocks of this machine and the servers run at the same rate. What no lock service can see is a
+/// process that is paused between that look and its next step: give the [`fencing_token`](Self::fencing_token) to
+/// whatever the lock protects, or write through [`transaction`](Self::transaction).
+#[must_use = "dropping the guard releases the lock"]
+pub struct MutexGuard {
+    contender: Contender,
+    token: FencingToken,
+    session_id: SessionId,
+    /// The watch that was left while waiting, if there was a wait.
+    own: Mutex<Option<Watcher>>,
+    /// Set by whoever learns that the node is gone.
+    deleted: Arc<AtomicBool>,
+}
+
+impl MutexGuard {
+    /// The guard of a place whose turn it is.
+    pub(crate) fn new(place: Place) -> Result<Self, Error> {
+        let Place { contender, own, .. } = place;
+        let Some(node) = contender.node() else {
+            return Err(Error::Lost(Loss::Deleted));
+        };
+        Ok(Self {
+            token: FencingToken(u64::try_from(node.czxid.0).unwrap_or(0)),
+            session_id: node.session_id,
+            contender,
+            own: Mutex::new(own),
+            deleted: Arc::default(),
+        })
+    }
+
+    /// The number by which a resource can refuse holders of the past.
+    #[must_use]
+    pub fn fencing_token(&self) -> FencingToken {
+        self.token
+    }
+
+    /// The lock node.
+    #[must_use]
+    pub fn path(&self) -> String {
+        self.contender.path()
+    }
+
+    /// The client whose session holds the lock.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        self.contender.client()
+    }
+
+    /// How sure the lock is. Local: asks no server.
+    ///
+    /// That somebody deleted the node by hand is known here once a server has told: after a wait for the lock, or while
+    /// [`lost`](Self::lost) is awaited.
+    #[must_use]
+    pub fn state(&self) -> LockState {
+        if self.is_deleted() {
+            return LockState::Lost(Loss::Deleted);
+        }
+        let lease = self.client().lease();
+        match lease.valid_until {
+            _ if lease.state.is_final() => LockState::Lost(Loss::Closed),
+            _ if lease.session_id != self.session_id => LockState::Lost(Loss::Expired),
+            Some(_) if lease.is_valid && lease.state.is_connected() => LockState::Held,
+            Some(until) if lease.is_valid => LockState::Suspended { until },
+            _ => LockState::Elapsed,
+        }
+    }
+
+    /// Whether nobody else can hold the lock now. Local: asks no server.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        matches!(self.state(), LockState::Held | LockState::Suspended { .. })
+    }
+
+    /// Until when nobody else can hold the lock, should no server be heard of any more; `None` when it is lost. It moves
+    /// on while the session is connected.
+    #[must_use]
+    pub fn valid_until(&self) -> Option<Instant> {
+        match self.state() {
+            LockState::Lost(_) => None,
+            _ => self.client().lease().valid_until,
+        }
+    }
+
+    /// Waits until the lock cannot be relied on any more, and tells why: [`Loss::Elapsed`] comes before any other client
+    /// can have the lock.
+    ///
+    /// The future does not borrow the guard, and ends with [`Loss::Deleted`] when the guard is released. While it is
+    /// polled the lock node is watched.
+    ///
+    /// # Cancel safety
+    /// It may be dropped and called again.
+    pub fn lost(&self) -> impl Future<Output = Loss> + Send + 'static {
+        let (client, path) = (self.client().downgrade(), self.path());
+        let (session_id, deleted) = (self.session_id, self.deleted.clone());
+        let known = self.is_deleted();
+        async move {
+            if known {
+                return Loss::Deleted;
+            }
+            let loss = lost(&client, &path, session_id).await;
+            if loss == Loss::Deleted {
+                deleted.store(true, Ordering::Release);
+            }
+            loss
+        }
+    }
+
+    /// Starts a transaction that happens only if the lock is still held: its first operation checks the lock node.
+    pub fn transaction(&self) -> GuardedTransaction<'_> {
+        GuardedTransaction {
+            inner: self.checked(),
+            guard: PhantomData,
+        }
+    }
+
+    /// Writes what `build` adds, and releases the lock, in one transaction: all of it happens while the lock is held, or
+    /// nothing does.
+    ///
+    /// # Errors
+    /// As [`GuardedTransaction::commit`]. The lock is released in the background then.
+    ///
+    /// # Cancel safety
+    /// Once polled, the transaction may be applied; the lock is released in any case.
+    pub async fn release_with(
+        mut self,
+        build: impl FnOnce(GuardedTransaction<'_>) -> GuardedTransaction<'_>,
+    ) -> Result<Vec<OpResult>, Error> {
+        let transaction = build(self.transaction())
+            .inner
+            .delete(&self.path(), Version::ANY);
+        let mut results = commit(transaction).await?;
+        results.pop();
+        self.contender.forget();
+        Ok(results)
+    }
+
+    /// Releases the lock and waits until it is free.
+    ///
+    /// Success says that the lock was held until now: everything that was done under it was covered. An error says that
+    /// it was not, or that nobody knows.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] when the lock had been lost.
+    ///
+    /// # Cancel safety
+    /// The lock is released whether the future is awaited or dropped.
+    pub async fn release(self) -> Result<(), Error> {
+        if let Some(loss) = self.contender.session_loss() {
+            return Err(Error::Lost(loss));
+        }
+        self.contender.delete().await
+    }
+
+    fn checked(&self) -> Transaction {
+        self.client()
+            .transaction()
+            .check(&self.path(), Version::ANY)
+    }
+
+    /// Whether it is known that somebody deleted the node.
+    fn is_deleted(&self) -> bool {
+        let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(event) = own.as_mut().and_then(FutureExt::now_or_never) {
+            *own = None;
+            if matches!(event, Ok(event) if event.event_type == EventType::NODE_DELETED) {
+                self.deleted.store(true, Ordering::Release);
+            }
+        }
+        self.deleted.load(Ordering::Acquire)
+    }
+}
+
+impl fmt::Debug for MutexGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MutexGuard")
+            .field("path", &self.path())
+            .field("token", &self.token.0)
+            .field("state", &self.state())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Waits for the end of a node, of its session, or of the session's lease.
+async fn lost(client: &Client, path: &str, session_id: SessionId) -> Loss {
+    let mut snapshots = client.snapshots();
+    let mut watcher = None;
+    loop {
+        let snapshot = snapshots.borrow_and_update().clone();
+        let lease = client.lease();
+        if let Some(loss) = loss_of(&snapshot, session_id) {
+            return loss;
+        }
+        let Some(until) = lease.valid_until.filter(|_| lease.is_valid) else {
+            return Loss::Elapsed;
+        };
+        if watcher.is_none() {
+            watcher = client
+                .watch_nodes(&[path])
+                .ok()
+                .and_then(|mut watchers| watchers.pop());
+        }
+        let event = async {
+            match watcher.as_mut() {
+                Some(watcher) => watcher.await,
+                None => std::future::pending().await,
+            }
+        };
+        let changed = snapshots.changed();
+        let elapsed = tokio::time::sleep_until(until.into());
+        let (event, changed, elapsed) = (pin!(event), pin!(changed), pin!(elapsed));
+        let other = select(changed, elapsed);
+        match select(event, other).await {
+            Either::Left((Ok(event), _)) if event.event_type == EventType::NODE_DELETED => {
+                return Loss::Deleted;
+            }
+            // Its data changed, or the watch ended with the session: look again.
+            Either::Left(_) => watcher = None,
+            Either::Right((Either::Left((Err(_), _)), _)) => return Loss::Closed,
+            Either::Right(_) => {}
+        }
+    }
+}
+
+fn loss_of(snapshot: &Snapshot, session_id: SessionId) -> Option<Loss> {
+    if snapshot.state.is_final() {
+        Some(Loss::Closed)
+    } else if snapshot.session_id == session_id {
+        None
+    } else {
+        Some(Loss::Expired)
+    }
+}
+
+/// Operations that happen all, and only while the lock is held, or not at all.
+#[derive(Debug)]
+#[must_use = "a transaction does nothing until `commit`"]
+pub struct GuardedTransaction<'a> {
+    inner: Transaction,
+    guard: PhantomData<&'a MutexGuard>,
+}
+
+impl GuardedTransaction<'_> {
+    /// The node must be there and its data have this version.
+    pub fn check(mut self, path: &str, version: Version) -> Self {
+        self.inner = self.inner.check(path, version);
+        self
+    }
+
+    /// Creates a node that anybody may change.
+    pub fn create(mut self, path: &str, data: impl Into<Bytes>, mode: CreateMode) -> Self {
+        self.inner = self.inner.create(path, data, mode);
+        self
+    }
+
+    /// Sets a node's data, if they have this version.
+    pub fn set_data(mut self, path: &str, data: impl Into<Bytes>, version: Version) -> Self {
+        self.inner = self.inner.set_data(path, data, version);
+        self
+    }
+
+    /// Deletes a node without children, if its data have this version.
+    pub fn delete(mut self, path: &str, version: Version) -> Self {
+        self.inner = self.inner.delete(path, version);
+        self
+    }
+
+    /// Sends the operations; the results are theirs, in order.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] when the lock was not held any more; nothing was written then.
+    /// [`lockkeeper_session::Error::TransactionRefused`] when an operation failed, counted from 0; nothing was written then.
+    pub async fn commit(self) -> Result<Vec<OpResult>, Error> {
+        commit(self.inner).await
+    }
+}
+
+/// Commits a transaction whose first operation checks the lock node.
+async fn commit(transaction: Transaction) -> Result<Vec<OpResult>, Error> {
+    match transaction.commit().await {
+        Ok(mut results) => {
+            if !results.is_empty() {
+                results.remove(0);
+            }
+            Ok(results)
+        }
+        Err(SessionError::TransactionRefused {
+            index: 0,
+            code: ErrorCode::NO_NODE,
+        }) => Err(Error::Lost(Loss::Deleted)),
+        Err(SessionError::TransactionRefused { index, code }) => {
+            let index = index.saturating_sub(1);
+            Err(Error::Session(SessionError::TransactionRefused {
+                index,
+                code,
+            }))
+        }
+        Err(error) => Err(Error::of_session(error)),
+    }
+}

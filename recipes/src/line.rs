@@ -1,0 +1,269 @@
+//! Waiting for one's turn.
+//!
+//! A waiter watches the node just ahead of it, the one ahead of that (so that the listing which a deep queue needs is
+//! made while the former still holds), and its own: all three with one request. When the last listing showed the node
+//! just ahead as the only one, its deletion *is* the grant, without another request. Why that is sound: while our node
+//! is there its directory cannot be deleted, so every later node gets a higher number; those ahead can only get fewer.
+//! It needs all of the following, and without one of them the line is listed again:
+//!
+//! - the event is the deletion of just that node;
+//! - our own node is still there: its watch has not fired. Events of one connection come in the order of their
+//!   transactions, so after the other event it would have;
+//! - the connection is the one that the watches were left on: events that make up for an outage come in any order;
+//! - the lease is running: a process that slept may see an old event after its session has expired.
+//!
+//! Not here: who is ahead of whom (`rank`), the node itself (`contender`).
+
+use std::{future::poll_fn, task::Poll};
+
+use futures::future::FutureExt;
+use lockkeeper_proto::{EventType, Response, path};
+use lockkeeper_session::{Error as SessionError, Reply, WatchedEvent, Watcher};
+
+use crate::{
+    contender::Contender,
+    error::{Error, Loss},
+    rank::{Kind, Rank, rank},
+};
+
+/// A contender in a line.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) contender: Contender,
+    kind: Kind,
+    /// How many were ahead when last looked.
+    ahead: usize,
+    /// The connection that the last listing came over.
+    connection: u64,
+    /// The watch on our own node, once there was a reason to leave one.
+    pub(crate) own: Option<Watcher>,
+    nearest: Option<Watched>,
+    second: Option<Watched>,
+}
+
+/// Another contender's node, and the watch on it.
+#[derive(Debug)]
+struct Watched {
+    name: String,
+    watcher: Watcher,
+}
+
+/// What woke a waiter.
+enum Woken {
+    Own(Result<WatchedEvent, SessionError>),
+    Nearest(Result<WatchedEvent, SessionError>),
+    Second,
+}
+
+impl Place {
+    /// Waits for the contender's node, and looks once where it stands.
+    pub(crate) async fn take(
+        mut contender: Contender,
+        list: Reply,
+        kind: Kind,
+    ) -> Result<Self, Error> {
+        let list = contender.created(list).await?;
+        let mut place = Self {
+            contender,
+            kind,
+            ahead: 0,
+            connection: 0,
+            own: None,
+            nearest: None,
+            second: None,
+        };
+        place.look(Some(list)).await?;
+        Ok(place)
+    }
+
+    /// How many were ahead when last looked.
+    pub(crate) fn ahead(&self) -> usize {
+        self.ahead
+    }
+
+    /// Waits for our turn. `looked` is called whenever the number ahead is known anew.
+    ///
+    /// # Cancel safety
+    /// The place is kept when the future is dropped.
+    pub(crate) async fn turn(&mut self, mut looked: impl FnMut(usize)) -> Result<(), Error> {
+        loop {
+            looked(self.ahead);
+            if let Some(loss) = self.contender.session_loss() {
+                // The node goes with the session, or has gone.
+                self.contender.forget();
+                return Err(Error::Lost(loss));
+            }
+            if self.ahead == 0 {
+                if self.may_hold() {
+                    return Ok(());
+                }
+                self.look(None).await?;
+                continue;
+            }
+            match self.woken().await {
+                Woken::Own(event) => {
+                    self.own = None;
+                    self.own_event(event)?;
+                }
+                Woken::Nearest(event) => {
+                    self.nearest = None;
+                    let event = event.map_err(Error::of_session)?;
+                    if event.event_type != EventType::NODE_DELETED {
+                        // Its data changed, which concerns nobody here; the watch is left anew.
+                    } else if self.ahead == 1 && self.may_skip_the_listing() {
+                        self.ahead = 0;
+                        continue;
+                    }
+                    self.look(None).await?;
+                }
+                Woken::Second => {
+                    self.second = None;
+                    self.look(None).await?;
+                }
+            }
+        }
+    }
+
+    /// Lists the line (or takes the listing on its way) and watches whom there is to wait for.
+    async fn look(&mut self, mut list: Option<Reply>) -> Result<(), Error> {
+        let children = loop {
+            let reply = list.take().unwrap_or_else(|| {
+                let request = self.contender.directory().list_request();
+                let [reply] = self.contender.client().submit([request]);
+                reply
+            });
+            match reply.await {
+                Ok(Response::GetChildren(list)) => break list.children,
+                Err(error) if error.is_no_node() => return Err(Error::Lost(Loss::Deleted)),
+                // Reading again is always safe. The client paces its connections itself.
+                Err(SessionError::ConnectionLost(_) | SessionError::Malformed { .. }) | Ok(_) => {}
+                Err(error) => return Err(Error::of_session(error)),
+            }
+        };
+        self.connection = self.contender.client().snapshot().connections;
+        let mine = self.contender.node().map_or("", |node| &node.name);
+        match rank(self.kind, children.iter().map(String::as_str), mine) {
+            Rank::First => {
+                self.ahead = 0;
+                self.nearest = None;
+                self.second = None;
+                Ok(())
+            }
+            Rank::Waiting {
+                ahead,
+                nearest,
+                second,
+            } => {
+                self.ahead = ahead;
+                self.watch(nearest, second)
+            }
+            Rank::Gone => {
+                // Nothing is left to delete.
+                self.contender.forget();
+                Err(Error::Lost(Loss::Deleted))
+            }
+            Rank::Exhausted => {
+                let path = self.contender.directory().path.clone();
+                Err(Error::SequenceExhausted { path })
+            }
+        }
+    }
+
+    /// Leaves the watches that are missing, with one request.
+    fn watch(&mut self, nearest: &str, second: Option<&str>) -> Result<(), Error> {
+        let second = second.map(str::to_owned);
+        // What was second may be nearest now: its watch is good for that.
+        if self
+            .nearest
+            .as_ref()
+            .is_none_or(|watched| watched.name != nearest)
+        {
+            self.nearest = self.second.take().filter(|watched| watched.name == nearest);
+        }
+        self.second = self
+            .second
+            .take()
+            .filter(|watched| Some(&watched.name) == second.as_ref());
+
+        let directory = &self.contender.directory().path;
+        let mut paths = Vec::with_capacity(3);
+        if self.own.is_none() {
+            paths.push(self.contender.path());
+        }
+        if self.nearest.is_none() {
+            paths.push(path::join(directory, nearest));
+        }
+        if let (Some(second), None) = (&second, &self.second) {
+            paths.push(path::join(directory, second));
+        }
+        if paths.is_empty() {
+            return Ok(());
+        }
+        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+        let mut watchers = self.contender.client().watch_nodes(&paths)?.into_iter();
+        if self.own.is_none() {
+            self.own = watchers.next();
+        }
+        if self.nearest.is_none() {
+            let name = nearest.to_owned();
+            self.nearest = watchers.next().map(|watcher| Watched { name, watcher });
+        }
+        if let (Some(name), None) = (second, &self.second) {
+            self.second = watchers.next().map(|watcher| Watched { name, watcher });
+        }
+        Ok(())
+    }
+
+    /// Waits for the first event that concerns us.
+    async fn woken(&mut self) -> Woken {
+        poll_fn(|cx| {
+            if let Some(own) = &mut self.own
+                && let Poll::Ready(event) = own.poll_unpin(cx)
+            {
+                return Poll::Ready(Woken::Own(event));
+            }
+            if let Some(nearest) = &mut self.nearest
+                && let Poll::Ready(event) = nearest.watcher.poll_unpin(cx)
+            {
+                return Poll::Ready(Woken::Nearest(event));
+            }
+            if let Some(second) = &mut self.second
+                && second.watcher.poll_unpin(cx).is_ready()
+            {
+                return Poll::Ready(Woken::Second);
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    fn own_event(&mut self, event: Result<WatchedEvent, SessionError>) -> Result<(), Error> {
+        let event = event.map_err(Error::of_session)?;
+        if event.event_type == EventType::NODE_DELETED {
+            self.contender.forget();
+            return Err(Error::Lost(Loss::Deleted));
+        }
+        let path = self.contender.path();
+        self.own = self.contender.client().watch_nodes(&[&path])?.pop();
+        Ok(())
+    }
+
+    /// Whether the deletion of the only node ahead is the grant; see the top of the file.
+    fn may_skip_the_listing(&mut self) -> bool {
+        let same_connection = self.contender.client().snapshot().connections == self.connection;
+        let own_is_there = self
+            .own
+            .as_mut()
+            .is_some_and(|own| own.now_or_never().is_none());
+        if !own_is_there {
+            // The event is spent; the next look leaves another watch, or finds the node gone.
+            self.own = None;
+        }
+        same_connection && own_is_there
+    }
+
+    /// Whether the lease of the session is running.
+    fn may_hold(&self) -> bool {
+        self.contender.client().lease().is_valid
+    }
+}

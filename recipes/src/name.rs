@@ -1,0 +1,143 @@
+//! Node names: made as Curator makes them, read as everybody makes them.
+//!
+//! A contender's name ends with one of its recipe's markers and the ten digits that the server appended. Whatever stands
+//! before the marker is another implementation's business; whatever does not end so is no contender at all.
+
+use std::fmt;
+
+use lockkeeper_proto::path::SEQUENCE_DIGITS;
+
+/// What Curator puts before the identifier of a protected node. Source: `ProtectedUtils.PROTECTED_PREFIX`.
+const PROTECTED_PREFIX: &str = "_c_";
+
+/// The marker of the mutexes of Curator and go-zk, and of ours.
+pub(crate) const LOCK: &str = "lock-";
+
+/// All markers that stand for a mutex: Curator's, and kazoo's for its lock and its read lock.
+pub(crate) const MUTEX_MARKERS: &[&str] = &[LOCK, "__lock__", "__rlock__"];
+
+/// The number that the server gave to a node, as the name tells it. Negative after the counter has overflowed.
+pub(crate) fn sequence(name: &str, markers: &[&str]) -> Option<i32> {
+    let (_, digits) = markers
+        .iter()
+        .filter_map(|marker| {
+            name.rfind(marker)
+                .map(|at| (at, name.get(at + marker.len()..)))
+        })
+        .max_by_key(|(at, _)| *at)?;
+    let digits = digits?;
+    // `%010d`: the sign takes one of the ten places, unless the number needs them all.
+    let (unsigned, shortest) = match digits.strip_prefix('-') {
+        Some(unsigned) => (unsigned, SEQUENCE_DIGITS - 1),
+        None => (digits, SEQUENCE_DIGITS),
+    };
+    let all_digits = unsigned.bytes().all(|byte| byte.is_ascii_digit());
+    let well_formed = all_digits && (shortest..=SEQUENCE_DIGITS).contains(&unsigned.len());
+    well_formed.then(|| digits.parse().ok())?
+}
+
+/// What tells one attempt's node from all others: a random UUID in Curator's dress.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Protection(String);
+
+impl Protection {
+    /// A fresh one. Never used for a second attempt, so that a late request of the first cannot touch the second.
+    pub(crate) fn random() -> Self {
+        let (high, low) = (
+            lockkeeper_session::random_u64(),
+            lockkeeper_session::random_u64(),
+        );
+        // Version 4, variant 1: RFC 9562.
+        let high = (high & 0xffff_ffff_ffff_0fff) | 0x4000;
+        let low = (low & 0x3fff_ffff_ffff_ffff) | 0x8000_0000_0000_0000;
+        Self(format!(
+            "{PROTECTED_PREFIX}{:08x}-{:04x}-{:04x}-{:04x}-{:012x}-",
+            high >> 32,
+            (high >> 16) & 0xffff,
+            high & 0xffff,
+            low >> 48,
+            low & 0xffff_ffff_ffff,
+        ))
+    }
+
+    /// Whether the node with this name was created under this protection.
+    pub(crate) fn covers(&self, name: &str) -> bool {
+        name.starts_with(&self.0)
+    }
+
+    /// The name to ask for, to which the server appends its number.
+    pub(crate) fn name(&self, marker: &str) -> String {
+        format!("{}{marker}", self.0)
+    }
+}
+
+impl fmt::Debug for Protection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn contenders_of_every_implementation_are_read() {
+        for (name, number) in [
+            (
+                "_c_37f2a2a2-6f2c-4c70-9f0e-3f1c7a3e9a11-lock-0000000012",
+                Some(12),
+            ),
+            (
+                "_c_0f9e8d7c6b5a49388271605f4e3d2c1b-lock-0000000003",
+                Some(3),
+            ),
+            (
+                "0f9e8d7c6b5a49388271605f4e3d2c1b__lock__0000000007",
+                Some(7),
+            ),
+            (
+                "0f9e8d7c6b5a49388271605f4e3d2c1b__rlock__0000000008",
+                Some(8),
+            ),
+            ("lock-0000000001", Some(1)),
+            ("a-lock-b-lock-0000000009", Some(9)),
+            ("lock-2147483647", Some(i32::MAX)),
+            ("lock--2147483648", Some(i32::MIN)),
+            ("lock--000000005", Some(-5)),
+            ("lock--00000005", None),
+            ("lock-000000001", None),
+            ("lock-00000000001", None),
+            ("lock-9999999999", None),
+            ("lock-+000000001", None),
+            ("lock-", None),
+            ("notalock", None),
+            ("000", None),
+            ("0000000001", None),
+            (
+                "_c_37f2a2a2-6f2c-4c70-9f0e-3f1c7a3e9a11-lease-0000000001",
+                None,
+            ),
+        ] {
+            assert_eq!(sequence(name, MUTEX_MARKERS), number, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_protected_name_is_curators_and_no_two_are_alike() {
+        let name = Protection::random().name(LOCK);
+        assert_eq!(
+            name.len(),
+            "_c_37f2a2a2-6f2c-4c70-9f0e-3f1c7a3e9a11-lock-".len()
+        );
+        let dashes: Vec<_> = name.match_indices('-').map(|(at, _)| at).collect();
+        assert_eq!(dashes, [11, 16, 21, 26, 39, 44]);
+        assert_eq!(&name[17..18], "4");
+        let many: HashSet<_> = (0..10_000)
+            .map(|_| Protection::random().name(LOCK))
+            .collect();
+        assert_eq!(many.len(), 10_000);
+    }
+}
