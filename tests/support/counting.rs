@@ -1,0 +1,126 @@
+//! A transport that counts: what each write to the socket carried.
+
+use std::{
+    io,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll, ready},
+};
+
+use bytes::BytesMut;
+use lockkeeper::{
+    Client, Connector,
+    proto::{
+        OpCode, frame,
+        header::RequestHeader,
+        jute::{Decode, Reader},
+    },
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+};
+
+/// The requests of each write, without handshake and pings.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tally(Arc<Mutex<Vec<Vec<OpCode>>>>);
+
+impl Tally {
+    /// Forgets what was counted so far.
+    pub(crate) fn clear(&self) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
+    }
+
+    /// The requests of each write, in order.
+    pub(crate) fn writes(&self) -> Vec<Vec<OpCode>> {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+/// A client whose writes are counted.
+pub(crate) async fn counting_client(servers: &str) -> (Client, Tally) {
+    let tally = Tally::default();
+    let counted = tally.clone();
+    let connector = Connector::new(move |endpoint| {
+        let tally = counted.clone();
+        Box::pin(async move {
+            let stream = TcpStream::connect((endpoint.host.as_str(), endpoint.port)).await?;
+            stream.set_nodelay(true)?;
+            Ok(Box::new(Counting {
+                stream,
+                tally,
+                sent: BytesMut::new(),
+                handshake: true,
+            }) as _)
+        })
+    });
+    let client = Client::builder(servers)
+        .unwrap()
+        .connector(connector)
+        .connect()
+        .await
+        .unwrap();
+    (client, tally)
+}
+
+struct Counting {
+    stream: TcpStream,
+    tally: Tally,
+    /// What was written and is no whole frame yet.
+    sent: BytesMut,
+    /// Whether the first frame, which has no header, is still to come.
+    handshake: bool,
+}
+
+impl Counting {
+    fn count(&mut self, written: &[u8]) {
+        self.sent.extend_from_slice(written);
+        let mut requests = Vec::new();
+        while let Some(message) = frame::split(&mut self.sent, usize::MAX).unwrap() {
+            if !std::mem::take(&mut self.handshake) {
+                let header = RequestHeader::decode(&mut Reader::new(message)).unwrap();
+                requests.push(header.op);
+            }
+        }
+        requests.retain(|op| *op != OpCode::PING);
+        if !requests.is_empty() {
+            self.tally.0.lock().unwrap().push(requests);
+        }
+    }
+}
+
+impl AsyncRead for Counting {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Counting {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = ready!(Pin::new(&mut self.stream).poll_write(cx, bytes))?;
+        self.count(&bytes[..written]);
+        Poll::Ready(Ok(written))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

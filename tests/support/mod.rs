@@ -1,0 +1,209 @@
+//! Where the end-to-end tests run: each on the embedded server, and the same once more on a real ZooKeeper.
+//!
+//! Invariant: a test that knows only its [`Ensemble`] cannot tell which arm it is on, and does not meet the other tests on a
+//! server that it shares with them, as long as it stays below [`Ensemble::unique_path`].
+//! Not here: bytes on the wire (`conformance`), clients that are not ours (`foreign_clients`, `curator`).
+
+#![allow(
+    dead_code,
+    unused_imports,
+    unused_macros,
+    reason = "each test binary uses its part of this"
+)]
+
+use std::{
+    future::Future,
+    hash::{BuildHasher, RandomState},
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use lockkeeper::{Client, CreateMode, Error, Version, proto::path};
+use lockkeeper_server::Server;
+
+/// Which server a test runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arm {
+    /// A new embedded server, for this test alone.
+    Embedded,
+    /// The ZooKeeper that `tests/run.sh` names in `LOCKKEEPER_TEST_ZOOKEEPER`, which other tests use at the same time.
+    Real,
+}
+
+impl Arm {
+    pub(crate) async fn start(self) -> Ensemble {
+        let (servers, server) = match self {
+            Self::Embedded => {
+                let server = embedded().await;
+                (server.connect_string(), Some(server))
+            }
+            Self::Real => (from_environment("LOCKKEEPER_TEST_ZOOKEEPER"), None),
+        };
+        let ensemble = Ensemble {
+            servers,
+            server,
+            handed_out: Mutex::default(),
+        };
+        let client = ensemble.client().await;
+        match client.create(ROOT, "", CreateMode::Persistent).await {
+            Err(error) if !error.is_node_exists() => panic!("{ROOT} cannot be created: {error}"),
+            _ => client.close().await,
+        }
+        ensemble
+    }
+}
+
+/// An embedded server, set up as tests/lib/zookeeper.sh sets up the real one.
+async fn embedded() -> Server {
+    Server::builder()
+        .tick_time(Duration::from_millis(500))
+        .min_session_timeout(Duration::from_millis(500))
+        .max_session_timeout(Duration::from_secs(60))
+        .container_check_interval(Duration::from_secs(2))
+        .start()
+        .await
+        .expect("a free port on loopback")
+}
+
+/// A server to run a test on.
+#[derive(Debug)]
+pub(crate) struct Ensemble {
+    servers: String,
+    server: Option<Server>,
+    handed_out: Mutex<Vec<String>>,
+}
+
+impl Ensemble {
+    /// `host:port`, for any client.
+    pub(crate) fn servers(&self) -> String {
+        self.servers.clone()
+    }
+
+    /// The embedded server with its hooks; `None` on the real arm.
+    pub(crate) fn server(&self) -> Option<&Server> {
+        self.server.as_ref()
+    }
+
+    /// A client with a session of its own, of [`SESSION_TIMEOUT`].
+    pub(crate) async fn client(&self) -> Client {
+        Client::builder(&self.servers)
+            .expect("a list of servers")
+            .session_timeout(SESSION_TIMEOUT)
+            .connect()
+            .await
+            .unwrap_or_else(|error| panic!("no session at {}: {error}", self.servers))
+    }
+
+    /// A path that nobody else uses, now or in another run. Its parent exists, the node does not. After the test it is
+    /// deleted with all that is below it.
+    pub(crate) fn unique_path(&self, name: &str) -> String {
+        let random = RandomState::new().hash_one(name);
+        let path = format!("{ROOT}/{name}-{random:016x}");
+        let mut handed_out = self
+            .handed_out
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        handed_out.push(path.clone());
+        path
+    }
+
+    /// Deletes what a test left behind, where others would be left with it.
+    async fn clean_up(&self) {
+        if self.server.is_some() {
+            return;
+        }
+        let handed_out = std::mem::take(
+            &mut *self
+                .handed_out
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        );
+        let client = self.client().await;
+        for path in handed_out {
+            // What an ephemeral node of a session that still lives holds up may stay.
+            let _ = delete_tree(&client, &path).await;
+        }
+        client.close().await;
+    }
+}
+
+/// Deletes a node and everything below it.
+async fn delete_tree(client: &Client, root: &str) -> Result<(), Error> {
+    let mut found = vec![root.to_owned()];
+    let mut next = 0;
+    while let Some(node) = found.get(next) {
+        match client.get_children(node).await {
+            Ok(names) => {
+                let below: Vec<_> = names.iter().map(|name| path::join(node, name)).collect();
+                found.extend(below);
+            }
+            Err(error) if error.is_no_node() => {}
+            Err(error) => return Err(error),
+        }
+        next += 1;
+    }
+    for node in found.iter().rev() {
+        match client.delete(node, Version::ANY).await {
+            Err(error) if !error.is_no_node() => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// What `tests/run.sh` has found or started.
+pub(crate) fn from_environment(name: &str) -> String {
+    std::env::var(name)
+        .unwrap_or_else(|_| panic!("{name} is not set: run this test with tests/run.sh"))
+}
+
+/// Runs a test on an arm, and cleans up behind it when it succeeds. See [`on_both_arms`].
+pub(crate) async fn run(arm: Arm, test: impl AsyncFnOnce(&Ensemble)) {
+    let ensemble = arm.start().await;
+    tokio::time::timeout(PATIENCE, test(&ensemble))
+        .await
+        .unwrap_or_else(|_| panic!("no end after {PATIENCE:?} on {arm:?}: the test hangs"));
+    ensemble.clean_up().await;
+}
+
+/// Makes two tests of each function: `name::embedded` and `name::real`.
+///
+/// ```ignore
+/// on_both_arms! {
+///     /// Why this matters.
+///     async fn a_node_is_where_it_was_created(ensemble: &Ensemble) { .. }
+/// }
+/// ```
+macro_rules! on_both_arms {
+    ($($(#[$attribute:meta])* async fn $name:ident($ensemble:ident: &$type:ty) $body:block)*) => {$(
+        $(#[$attribute])*
+        mod $name {
+            #[allow(unused_imports, reason = "not every test needs its surroundings")]
+            use super::*;
+
+            async fn test($ensemble: &$type) $body
+
+            #[tokio::test]
+            async fn embedded() {
+                $crate::support::run($crate::support::Arm::Embedded, test).await;
+            }
+
+            #[tokio::test]
+            #[ignore = "needs a real ZooKeeper: tests/run.sh"]
+            async fn real() {
+                $crate::support::run($crate::support::Arm::Real, test).await;
+            }
+        }
+    )*};
+}
+
+pub(crate) use on_both_arms;
+
+/// The session timeout of [`Ensemble::client`]: short enough to wait for its end, long enough for a busy machine.
+pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(6);
+
+/// How long one test may take: far more than any does, so that a hang is a failure and no wait.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The parent of all that tests create.
+const ROOT: &str = "/lockkeeper-tests";
