@@ -9,17 +9,18 @@
 //! Clean-up runs in the client's own task, never under its caller's deadline, and outlives the caller.
 //! Not here: whose turn it is (`rank`), waiting for it (`line`).
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use futures::future::FutureExt;
 use lockkeeper_proto::{
-    Acl, Acls, CreateMode, Request, Response, SessionId, Version, Zxid, path,
+    Acl, Acls, CreateMode, EventType, Request, Response, SessionId, Version, Zxid, path,
     records::{
         Create2Response, CreateRequest, DeleteRequest, ExistsRequest, GetChildrenRequest,
         StatResponse,
     },
 };
-use lockkeeper_session::{Client, Effect, Error as SessionError, Reply};
+use lockkeeper_session::{Client, Effect, Error as SessionError, Reply, Watcher};
 
 use crate::{
     error::{Error, Loss},
@@ -121,6 +122,9 @@ pub(crate) struct Contender {
     protection: Protection,
     marker: &'static str,
     stage: Stage,
+    /// The watch on the node, once there was a reason to leave one. It is kept until the node is gone: a watch given up
+    /// earlier would be taken off the server by a request of its own. Behind a lock because a guard is looked at by many.
+    own: Mutex<Option<Watcher>>,
 }
 
 impl Contender {
@@ -136,6 +140,7 @@ impl Contender {
             protection: Protection::random(),
             marker,
             stage: Stage::Nothing,
+            own: Mutex::new(None),
         };
         let list = contender.send_create();
         (contender, list)
@@ -219,6 +224,21 @@ impl Contender {
             Stage::There(node) | Stage::Deleting(node, _) => Some(node),
             _ => None,
         }
+    }
+
+    /// The watch on the node.
+    pub(crate) fn own_watch(&mut self) -> &mut Option<Watcher> {
+        self.own.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the watch on the node has told that somebody deleted it. The event is told once.
+    pub(crate) fn is_told_deleted(&self) -> bool {
+        let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(event) = own.as_mut().and_then(FutureExt::now_or_never) else {
+            return false;
+        };
+        *own = None;
+        matches!(event, Ok(event) if event.event_type == EventType::NODE_DELETED)
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -309,10 +329,12 @@ impl Drop for Contender {
         let stage = std::mem::replace(&mut self.stage, Stage::Nothing);
         let (client, directory) = (self.client.downgrade(), self.directory.clone());
         let protection = self.protection.clone();
+        let own = self.own_watch().take();
         match stage {
             Stage::Nothing => {}
             Stage::Deleting(node, reply) => self.client.run_in_background(async move {
                 finish_delete(&client, &directory, &node.name, reply).await;
+                drop(own);
             }),
             stage => self.client.run_in_background(async move {
                 clean_up(&client, &directory, &protection, stage).await;

@@ -6,16 +6,16 @@ use std::{
     marker::PhantomData,
     pin::pin,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::Instant,
 };
 
 use bytes::Bytes;
-use futures::future::{Either, FutureExt, select};
+use futures::future::{Either, select};
 use lockkeeper_proto::{CreateMode, ErrorCode, EventType, SessionId, Version, multi::OpResult};
-use lockkeeper_session::{Client, Error as SessionError, Snapshot, Transaction, Watcher};
+use lockkeeper_session::{Client, Error as SessionError, Snapshot, Transaction};
 
 use crate::{
     contender::Contender,
@@ -75,8 +75,6 @@ pub struct MutexGuard {
     contender: Contender,
     token: FencingToken,
     session_id: SessionId,
-    /// The watch that was left while waiting, if there was a wait.
-    own: Mutex<Option<Watcher>>,
     /// Set by whoever learns that the node is gone.
     deleted: Arc<AtomicBool>,
 }
@@ -84,7 +82,7 @@ pub struct MutexGuard {
 impl MutexGuard {
     /// The guard of a place whose turn it is.
     pub(crate) fn new(place: Place) -> Result<Self, Error> {
-        let Place { contender, own, .. } = place;
+        let contender = place.contender;
         let Some(node) = contender.node() else {
             return Err(Error::Lost(Loss::Deleted));
         };
@@ -92,7 +90,6 @@ impl MutexGuard {
             token: FencingToken(u64::try_from(node.czxid.0).unwrap_or(0)),
             session_id: node.session_id,
             contender,
-            own: Mutex::new(own),
             deleted: Arc::default(),
         })
     }
@@ -228,12 +225,8 @@ impl MutexGuard {
 
     /// Whether it is known that somebody deleted the node.
     fn is_deleted(&self) -> bool {
-        let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(event) = own.as_mut().and_then(FutureExt::now_or_never) {
-            *own = None;
-            if matches!(event, Ok(event) if event.event_type == EventType::NODE_DELETED) {
-                self.deleted.store(true, Ordering::Release);
-            }
+        if self.contender.is_told_deleted() {
+            self.deleted.store(true, Ordering::Release);
         }
         self.deleted.load(Ordering::Acquire)
     }

@@ -35,8 +35,6 @@ pub(crate) struct Place {
     ahead: usize,
     /// The connection that the last listing came over.
     connection: u64,
-    /// The watch on our own node, once there was a reason to leave one.
-    pub(crate) own: Option<Watcher>,
     nearest: Option<Watched>,
     second: Option<Watched>,
 }
@@ -68,7 +66,6 @@ impl Place {
             kind,
             ahead: 0,
             connection: 0,
-            own: None,
             nearest: None,
             second: None,
         };
@@ -102,7 +99,7 @@ impl Place {
             }
             match self.woken().await {
                 Woken::Own(event) => {
-                    self.own = None;
+                    *self.contender.own_watch() = None;
                     self.own_event(event)?;
                 }
                 Woken::Nearest(event) => {
@@ -185,9 +182,10 @@ impl Place {
             .take()
             .filter(|watched| Some(&watched.name) == second.as_ref());
 
+        let leaves_own = self.contender.own_watch().is_none();
         let directory = &self.contender.directory().path;
         let mut paths = Vec::with_capacity(3);
-        if self.own.is_none() {
+        if leaves_own {
             paths.push(self.contender.path());
         }
         if self.nearest.is_none() {
@@ -201,8 +199,8 @@ impl Place {
         }
         let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
         let mut watchers = self.contender.client().watch_nodes(&paths)?.into_iter();
-        if self.own.is_none() {
-            self.own = watchers.next();
+        if leaves_own {
+            *self.contender.own_watch() = watchers.next();
         }
         if self.nearest.is_none() {
             let name = nearest.to_owned();
@@ -217,7 +215,7 @@ impl Place {
     /// Waits for the first event that concerns us.
     async fn woken(&mut self) -> Woken {
         poll_fn(|cx| {
-            if let Some(own) = &mut self.own
+            if let Some(own) = self.contender.own_watch()
                 && let Poll::Ready(event) = own.poll_unpin(cx)
             {
                 return Poll::Ready(Woken::Own(event));
@@ -244,20 +242,18 @@ impl Place {
             return Err(Error::Lost(Loss::Deleted));
         }
         let path = self.contender.path();
-        self.own = self.contender.client().watch_nodes(&[&path])?.pop();
+        *self.contender.own_watch() = self.contender.client().watch_nodes(&[&path])?.pop();
         Ok(())
     }
 
     /// Whether the deletion of the only node ahead is the grant; see the top of the file.
     fn may_skip_the_listing(&mut self) -> bool {
         let same_connection = self.contender.client().snapshot().connections == self.connection;
-        let own_is_there = self
-            .own
-            .as_mut()
-            .is_some_and(|own| own.now_or_never().is_none());
+        let own = self.contender.own_watch();
+        let own_is_there = own.as_mut().is_some_and(|own| own.now_or_never().is_none());
         if !own_is_there {
             // The event is spent; the next look leaves another watch, or finds the node gone.
-            self.own = None;
+            *self.contender.own_watch() = None;
         }
         same_connection && own_is_there
     }
