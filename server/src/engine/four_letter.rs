@@ -1,6 +1,6 @@
 //! Four-letter words: four bytes in place of a handshake, answered by text, after which the connection is closed.
 //!
-//! Served: `ruok`, `isro`, `srvr`, `stat`, `mntr`, `cons`, `dump`, `wchs`. The other words of the real server are answered
+//! Served: `ruok`, `isro`, `srvr`, `stat`, `mntr`, `cons`, `dump`, `wchs`, `conf`, `envi`. The other words of the real server are answered
 //! as it answers those that are not in its whitelist. Anything else is the length of a frame.
 //! Latencies are not measured and print as 0.
 //!
@@ -14,8 +14,8 @@ use super::{Engine, connection::Connection};
 pub(crate) const VERSION: &str = concat!("3.9.3-lockkeeper-", env!("CARGO_PKG_VERSION"));
 
 /// Words of the real server that are not served.
-const OTHERS: [&[u8; 4]; 9] = [
-    b"conf", b"crst", b"dirs", b"envi", b"gtmk", b"hash", b"srst", b"wchc", b"wchp",
+const OTHERS: [&[u8; 4]; 7] = [
+    b"crst", b"dirs", b"gtmk", b"hash", b"srst", b"wchc", b"wchp",
 ];
 
 impl Engine {
@@ -32,6 +32,12 @@ impl Engine {
             b"cons" => self.full_clients(&mut text),
             b"dump" => self.dump(&mut text),
             b"wchs" => self.watch_summary(&mut text),
+            b"conf" => self.configuration(&mut text),
+            // Some clients ask for the version in this way.
+            b"envi" => write!(
+                text,
+                "Environment:\nzookeeper.version={VERSION}, built on unknown\n"
+            ),
             other if OTHERS.contains(&other) => {
                 let word = String::from_utf8_lossy(&word);
                 writeln!(
@@ -115,6 +121,18 @@ impl Engine {
             writeln!(text, "zk_{key}\t{value}")?;
         }
         writeln!(text, "zk_avg_latency\t0.0")
+    }
+
+    fn configuration(&self, text: &mut String) -> std::fmt::Result {
+        let config = &self.config;
+        for (key, time) in [
+            ("tickTime", config.tick_time),
+            ("minSessionTimeout", self.min_session_timeout()),
+            ("maxSessionTimeout", config.max_session_timeout),
+        ] {
+            writeln!(text, "{key}={}", time.as_millis())?;
+        }
+        writeln!(text, "serverId=0")
     }
 
     fn dump(&self, text: &mut String) -> std::fmt::Result {

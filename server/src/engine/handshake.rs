@@ -118,11 +118,16 @@ impl Engine {
         Some(wanted)
     }
 
+    /// Two ticks, unless it was set.
+    pub(super) fn min_session_timeout(&self) -> Duration {
+        let set = self.config.min_session_timeout;
+        set.unwrap_or_else(|| self.config.tick_time.saturating_mul(2))
+    }
+
     /// The timeout that is granted for the one that is asked for.
     fn negotiate(&self, asked_ms: i32) -> Duration {
         let asked = Duration::from_millis(u64::try_from(asked_ms).unwrap_or(0));
-        let min = self.config.min_session_timeout;
-        let min = min.unwrap_or_else(|| self.config.tick_time.saturating_mul(2));
+        let min = self.min_session_timeout();
         asked.max(min).min(self.config.max_session_timeout.max(min))
     }
 }

@@ -1,0 +1,333 @@
+//! Two clients for tests: [`Raw`] sends bytes and sees frames, [`Peer`] has a session and calls operations one by one.
+//!
+//! Every wait ends after a while with a panic: a test hangs nowhere.
+
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use std::{
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
+
+use bytes::{Bytes, BytesMut};
+use lockkeeper_proto::{
+    Acl, CreateMode, ErrorCode, Request, Response, SessionId, Version, WatcherEvent, Xid, Zxid,
+    connect::{ConnectRequest, ConnectResponse},
+    frame,
+    header::{ReplyHeader, RequestHeader},
+    jute::{Decode, Encode, Reader},
+    records::{
+        CreateRequest, DeleteRequest, Empty, ExistsRequest, GetChildrenRequest, GetDataRequest,
+        SetDataRequest, SyncRequest,
+    },
+};
+use lockkeeper_server::Server;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
+
+/// How long anything may take that must happen.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// For measuring that something did not happen too early.
+#[allow(clippy::disallowed_methods, reason = "tests look at real time")]
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}
+
+/// A connection and the bytes that came in on it.
+pub(crate) struct Raw {
+    stream: TcpStream,
+    input: BytesMut,
+}
+
+impl Raw {
+    pub(crate) async fn connect(address: SocketAddr) -> Self {
+        Self {
+            stream: TcpStream::connect(address).await.unwrap(),
+            input: BytesMut::new(),
+        }
+    }
+
+    pub(crate) async fn send(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).await.unwrap();
+    }
+
+    /// The next frame without its prefix; `None` when the server has closed the connection.
+    pub(crate) async fn next_frame(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(message) = frame::split(&mut self.input, usize::MAX >> 1).unwrap() {
+                return Some(message);
+            }
+            let read = timeout(PATIENCE, self.stream.read_buf(&mut self.input));
+            let read = read.await.expect("the server is silent");
+            if read.is_err() || matches!(read, Ok(0)) {
+                assert!(self.input.is_empty(), "half a frame: {:?}", self.input);
+                return None;
+            }
+        }
+    }
+
+    pub(crate) async fn frame(&mut self) -> Bytes {
+        self.next_frame()
+            .await
+            .expect("the server closed the connection")
+    }
+
+    /// Whether nothing comes for a moment.
+    pub(crate) async fn is_silent(&mut self) -> bool {
+        let moment = Duration::from_millis(30);
+        self.input.is_empty()
+            && timeout(moment, self.stream.read_buf(&mut self.input))
+                .await
+                .is_err()
+    }
+
+    pub(crate) async fn assert_closed(&mut self) {
+        assert_eq!(self.next_frame().await, None);
+    }
+
+    /// Everything until the server closes the connection.
+    pub(crate) async fn rest(&mut self) -> Vec<u8> {
+        let mut rest = self.input.split().to_vec();
+        let read = self.stream.read_to_end(&mut rest);
+        timeout(PATIENCE, read)
+            .await
+            .expect("the server does not close")
+            .unwrap();
+        rest
+    }
+
+    pub(crate) async fn handshake(&mut self, request: &ConnectRequest) -> Option<ConnectResponse> {
+        self.send(&framed(request)).await;
+        let message = self.next_frame().await?;
+        let response = ConnectResponse::decode(&mut Reader::new(message)).unwrap();
+        (response.timeout_ms > 0).then_some(response)
+    }
+}
+
+/// A request for a new session.
+pub(crate) fn new_session(timeout_ms: i32) -> ConnectRequest {
+    ConnectRequest {
+        protocol_version: 0,
+        last_zxid_seen: Zxid::ZERO,
+        timeout_ms,
+        session_id: SessionId::NONE,
+        password: Some(Bytes::from_static(&[0; 16])),
+        read_only: Some(false),
+    }
+}
+
+/// A message with its prefix.
+pub(crate) fn framed(message: &impl Encode) -> Vec<u8> {
+    let mut out = BytesMut::new();
+    frame::append(&mut out, |writer| message.encode(writer)).unwrap();
+    out.to_vec()
+}
+
+/// A request with its prefix.
+pub(crate) fn request_frame(xid: Xid, request: &Request) -> Vec<u8> {
+    let mut out = BytesMut::new();
+    let op = request.op();
+    frame::append(&mut out, |writer| {
+        RequestHeader { xid, op }.encode(writer);
+        request.encode(writer);
+    })
+    .unwrap();
+    out.to_vec()
+}
+
+/// A client with a session.
+pub(crate) struct Peer {
+    pub(crate) raw: Raw,
+    pub(crate) session: SessionId,
+    pub(crate) password: Bytes,
+    /// Of the newest reply.
+    pub(crate) zxid: Zxid,
+    /// Notifications that came before replies.
+    pub(crate) events: Vec<WatcherEvent>,
+    xid: i32,
+}
+
+impl Peer {
+    /// Starts a session of 10 s.
+    pub(crate) async fn join(server: &Server) -> Self {
+        Self::join_for(server, 10_000).await
+    }
+
+    pub(crate) async fn join_for(server: &Server, timeout_ms: i32) -> Self {
+        let raw = Raw::connect(server.local_addr()).await;
+        Self::start(raw, &new_session(timeout_ms))
+            .await
+            .expect("a new session is refused")
+    }
+
+    /// Takes the session of `self` to another connection, as a client that has seen what it has seen.
+    pub(crate) async fn resume(self, server: &Server) -> Option<Self> {
+        let raw = Raw::connect(server.local_addr()).await;
+        let request = self.resume_request();
+        Self::start(raw, &request).await
+    }
+
+    pub(crate) fn resume_request(&self) -> ConnectRequest {
+        ConnectRequest {
+            last_zxid_seen: self.zxid,
+            session_id: self.session,
+            password: Some(self.password.clone()),
+            ..new_session(10_000)
+        }
+    }
+
+    async fn start(mut raw: Raw, request: &ConnectRequest) -> Option<Self> {
+        let response = raw.handshake(request).await?;
+        Some(Self {
+            raw,
+            session: response.session_id,
+            password: response.password.unwrap(),
+            zxid: request.last_zxid_seen,
+            events: Vec::new(),
+            xid: 0,
+        })
+    }
+
+    pub(crate) async fn send(&mut self, request: &Request) -> Xid {
+        self.xid += 1;
+        let xid = Xid(self.xid);
+        self.raw.send(&request_frame(xid, request)).await;
+        xid
+    }
+
+    /// Sends and waits; `None` when the connection ends instead.
+    pub(crate) async fn try_call(
+        &mut self,
+        request: &Request,
+    ) -> Option<Result<Response, ErrorCode>> {
+        let xid = self.send(request).await;
+        self.reply_to(xid, request).await
+    }
+
+    pub(crate) async fn call(&mut self, request: &Request) -> Result<Response, ErrorCode> {
+        self.try_call(request)
+            .await
+            .expect("the connection ended without a reply")
+    }
+
+    pub(crate) async fn reply_to(
+        &mut self,
+        xid: Xid,
+        request: &Request,
+    ) -> Option<Result<Response, ErrorCode>> {
+        loop {
+            let mut reader = Reader::new(self.raw.next_frame().await?);
+            let header = ReplyHeader::decode(&mut reader).unwrap();
+            if header.xid == Xid::NOTIFICATION {
+                self.events.push(WatcherEvent::decode(&mut reader).unwrap());
+                continue;
+            }
+            assert_eq!(header.xid, xid);
+            if header.zxid.0 > 0 {
+                self.zxid = header.zxid;
+            }
+            if !header.err.is_ok() {
+                return Some(Err(header.err));
+            }
+            let response = Response::decode(request.op(), &mut reader).unwrap();
+            assert_eq!(reader.left(), 0);
+            return Some(Ok(response));
+        }
+    }
+
+    /// The next notification.
+    pub(crate) async fn event(&mut self) -> WatcherEvent {
+        if !self.events.is_empty() {
+            return self.events.remove(0);
+        }
+        let mut reader = Reader::new(self.raw.frame().await);
+        let header = ReplyHeader::decode(&mut reader).unwrap();
+        assert_eq!(header.xid, Xid::NOTIFICATION);
+        WatcherEvent::decode(&mut reader).unwrap()
+    }
+
+    pub(crate) async fn create(
+        &mut self,
+        path: &str,
+        mode: CreateMode,
+    ) -> Result<String, ErrorCode> {
+        match self.call(&create(path, b"", mode)).await? {
+            Response::Create(created) => Ok(created.path),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) async fn children(&mut self, path: &str) -> Result<Vec<String>, ErrorCode> {
+        match self.call(&get_children(path, false)).await? {
+            Response::GetChildren(mut response) => {
+                response.children.sort();
+                Ok(response.children)
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) async fn close(mut self) {
+        self.call(&Request::CloseSession(Empty {})).await.unwrap();
+        self.raw.assert_closed().await;
+    }
+}
+
+pub(crate) fn create(path: &str, data: &[u8], mode: CreateMode) -> Request {
+    create_with(path, data, mode, Acl::OPEN_UNSAFE.to_vec())
+}
+
+pub(crate) fn create_with(path: &str, data: &[u8], mode: CreateMode, acl: Vec<Acl>) -> Request {
+    Request::Create(CreateRequest {
+        path: path.to_owned(),
+        data: Some(Bytes::copy_from_slice(data)),
+        acl: Some(acl.into()),
+        flags: mode.flags(),
+    })
+}
+
+pub(crate) fn delete(path: &str) -> Request {
+    Request::Delete(DeleteRequest {
+        path: path.to_owned(),
+        version: Version::ANY,
+    })
+}
+
+pub(crate) fn set_data(path: &str, data: &[u8]) -> Request {
+    Request::SetData(SetDataRequest {
+        path: path.to_owned(),
+        data: Some(Bytes::copy_from_slice(data)),
+        version: Version::ANY,
+    })
+}
+
+pub(crate) fn get_data(path: &str, watch: bool) -> Request {
+    Request::GetData(GetDataRequest {
+        path: path.to_owned(),
+        watch,
+    })
+}
+
+pub(crate) fn exists(path: &str, watch: bool) -> Request {
+    Request::Exists(ExistsRequest {
+        path: path.to_owned(),
+        watch,
+    })
+}
+
+pub(crate) fn get_children(path: &str, watch: bool) -> Request {
+    Request::GetChildren(GetChildrenRequest {
+        path: path.to_owned(),
+        watch,
+    })
+}
+
+pub(crate) fn sync(path: &str) -> Request {
+    Request::Sync(SyncRequest {
+        path: path.to_owned(),
+    })
+}

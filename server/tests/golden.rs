@@ -1,0 +1,464 @@
+//! The exchanges that were captured from Apache ZooKeeper 3.9.3, run against this server.
+//!
+//! Each is sent as it was captured, after the state was set up that it was captured in. What comes back must be equal field
+//! by field, but for times, session ids and passwords. Zxids must be equal too, counted from the first reply of the
+//! exchange: so it is also checked which requests take a transaction, and which zxid each reply and event shows.
+//!
+//! Left out: nothing but the values in `srvr`, which depend on what else the server has done; its lines are compared by name.
+
+mod common;
+
+use std::{collections::VecDeque, path::Path, time::Duration};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use common::{Peer, Raw, create_with, delete, framed, new_session, request_frame, set_data};
+use lockkeeper_proto::{
+    Acl, CreateMode, OpCode, Perms, Request, Response, SessionId, Stat, WatcherEvent, Xid, Zxid,
+    connect::{ConnectRequest, ConnectResponse},
+    header::{ReplyHeader, RequestHeader},
+    jute::{Decode, NegativeCounts, Reader},
+    multi::{MultiOp, MultiRequest, OpResult},
+    records::{CreateRequest, DeleteRequest, SetDataRequest},
+};
+use lockkeeper_server::Server;
+
+/// What another session does: before the exchange, or where a comment in it says so.
+enum Do {
+    Create(&'static str),
+    CreateWith(&'static str, &'static str),
+    Set(&'static str, &'static str),
+    Delete(&'static str),
+    /// A node that nobody but `user:pass` may touch; the second can be read.
+    Secret(&'static str),
+    SecretButReadable(&'static str),
+    /// The transaction of `multi_watch_events`.
+    Multi,
+    /// A write that fails: it takes a zxid and nothing else.
+    Fail,
+}
+
+use Do::*;
+
+/// The state before each exchange. `/g` is there in all of them.
+fn setup(name: &str) -> Vec<Do> {
+    let mut steps = vec![Create("/g")];
+    steps.extend(match name {
+        "addWatch_bad_mode"
+        | "addWatch_persistent"
+        | "addWatch_recursive"
+        | "checkWatches"
+        | "exists_hit_watch_delete"
+        | "multi_failure"
+        | "multi_success"
+        | "removeWatches"
+        | "setACL"
+        | "setData"
+        | "watch_before_reply" => vec![Create("/g/x")],
+        "multiRead" => vec![CreateWith("/g/x", "data")],
+        "getData_watch" => vec![CreateWith("/g/x", "old")],
+        "delete" => vec![Create("/g/d")],
+        "getChildren_watch_delete" => vec![Create("/g/a")],
+        "getChildren" | "getChildren2" => vec![Create("/g/a"), Create("/g/b")],
+        "getAllChildrenNumber" => vec![Create("/g/a"), Create("/g/a/b")],
+        "error_noauth" => vec![SecretButReadable("/g/sec"), Secret("/g/sec2")],
+        "pipelined_handshake" => vec![
+            Fail,
+            Fail,
+            Fail,
+            Fail,
+            Fail,
+            Create("/g/e"),
+            Delete("/g/e"),
+            Fail,
+            Fail,
+        ],
+        "setWatches" => vec![
+            Create("/g/a"),
+            Create("/g/b"),
+            Create("/g/d"),
+            Fail,
+            Set("/g/a", "1"),
+            Delete("/g/d"),
+            Create("/g/new"),
+            Create("/g/b/k"),
+        ],
+        "setWatches2" => vec![
+            Create("/g/a"),
+            Create("/g/b"),
+            Fail,
+            Set("/g/a", "1"),
+            Create("/g/b/k"),
+            Fail,
+            Fail,
+        ],
+        _ => vec![],
+    });
+    steps
+}
+
+/// What another session does in the middle of an exchange.
+fn meanwhile(name: &str) -> Vec<Do> {
+    match name {
+        "addWatch_persistent" => vec![
+            Set("/g/x", ""),
+            Create("/g/x/k"),
+            Delete("/g/x/k"),
+            Set("/g/x", ""),
+        ],
+        "addWatch_recursive" => vec![
+            Set("/g/x", ""),
+            Create("/g/x/k"),
+            Set("/g/x/k", ""),
+            Delete("/g/x/k"),
+            Delete("/g/x"),
+        ],
+        "exists_hit_watch_delete" => vec![Delete("/g/x")],
+        "exists_miss_watch" => vec![Create("/g/x")],
+        "getChildren" => vec![Create("/g/c")],
+        "getChildren_watch_delete" => vec![Delete("/g/a")],
+        "getData_watch" => vec![Set("/g/x", "new")],
+        "multi_watch_events" => vec![Multi],
+        "setWatches" => vec![Set("/g/b", "1")],
+        "setWatches2" => vec![Set("/g/a", "2"), Create("/g/b/k2")],
+        other => panic!("{other}: unknown interlude"),
+    }
+}
+
+#[derive(Debug)]
+enum Step {
+    Client(Vec<u8>),
+    Server(Vec<u8>),
+    Meanwhile,
+    Closes,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_captured_exchange_goes_as_it_went() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../proto/tests/golden");
+    let mut names: Vec<String> = std::fs::read_dir(&folder)
+        .unwrap()
+        .filter_map(|entry| {
+            let file = entry.unwrap().file_name().into_string().unwrap();
+            file.strip_suffix(".3.9.3.hex").map(str::to_owned)
+        })
+        .collect();
+    names.sort();
+    assert!(names.len() >= 79, "{} exchanges", names.len());
+    for name in names {
+        let file = folder.join(format!("{name}.3.9.3.hex"));
+        let text = std::fs::read_to_string(file).unwrap();
+        println!("{name}");
+        replay(&name, parse(&text)).await;
+    }
+}
+
+fn parse(text: &str) -> Vec<Step> {
+    let bytes = |hex: &str| {
+        let digits: Vec<u8> = hex.trim().bytes().collect();
+        let byte =
+            |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
+        digits.chunks(2).map(byte).collect()
+    };
+    text.lines()
+        .filter_map(|line| {
+            if let Some(hex) = line.strip_prefix("C> ") {
+                Some(Step::Client(bytes(hex)))
+            } else if let Some(hex) = line.strip_prefix("S> ") {
+                Some(Step::Server(bytes(hex)))
+            } else if line.starts_with("# another session") {
+                Some(Step::Meanwhile)
+            } else if line.starts_with("# server closes the connection") {
+                Some(Step::Closes)
+            } else {
+                None
+            }
+        })
+        .collect()
+}
+
+async fn replay(name: &str, steps: Vec<Step>) {
+    let server = Server::builder()
+        .tick_time(Duration::from_millis(50))
+        .min_session_timeout(Duration::from_millis(500))
+        .start()
+        .await
+        .unwrap();
+    let mut other = Peer::join(&server).await;
+    for step in setup(name) {
+        act(&mut other, step).await;
+    }
+    let mut replay = Replay {
+        name,
+        asked: VecDeque::new(),
+        captured_base: first_zxid(&steps),
+        own_base: None,
+        is_open: false,
+        is_answered: false,
+        server: &server,
+    };
+    let earlier = earlier_session(name, &server).await;
+    let mut raw = Raw::connect(server.local_addr()).await;
+    for step in steps {
+        match step {
+            Step::Client(bytes) => {
+                let bytes = replay.adapt(bytes, earlier.as_ref());
+                raw.send(&bytes).await;
+            }
+            Step::Server(captured) if name.starts_with("4lw_") => {
+                let own = raw.rest().await;
+                compare_words(name, &captured, &own);
+            }
+            Step::Server(captured) => {
+                let captured = Bytes::from(captured).slice(4..);
+                let own = raw.frame().await;
+                replay.compare(captured, own);
+            }
+            Step::Meanwhile => {
+                for step in meanwhile(name) {
+                    act(&mut other, step).await;
+                }
+            }
+            Step::Closes => raw.assert_closed().await,
+        }
+    }
+    server.shutdown().await;
+}
+
+/// The session that an exchange begins with resuming.
+async fn earlier_session(name: &str, server: &Server) -> Option<ConnectResponse> {
+    let resumes = matches!(
+        name,
+        "connect_resume" | "connect_resume_bad_password" | "session_expired_reconnect"
+    );
+    if !resumes {
+        return None;
+    }
+    let mut raw = Raw::connect(server.local_addr()).await;
+    let earlier = raw.handshake(&new_session(10_000)).await.unwrap();
+    if name == "session_expired_reconnect" {
+        assert!(server.faults().expire(earlier.session_id));
+    }
+    Some(earlier)
+}
+
+struct Replay<'a> {
+    name: &'a str,
+    /// Requests that have no reply yet.
+    asked: VecDeque<(Xid, OpCode)>,
+    captured_base: i64,
+    own_base: Option<i64>,
+    /// Whether the handshake was sent, and answered.
+    is_open: bool,
+    is_answered: bool,
+    server: &'a Server,
+}
+
+impl Replay<'_> {
+    /// The captured bytes with what depends on the run: session, password, and the zxid of a setWatches.
+    fn adapt(&mut self, bytes: Vec<u8>, earlier: Option<&ConnectResponse>) -> Vec<u8> {
+        let mut body = Reader::new(Bytes::from(bytes.clone()).slice(4.min(bytes.len())..))
+            .with_negative_counts(NegativeCounts::Empty);
+        if !self.is_open {
+            let Ok(mut request) = ConnectRequest::decode(&mut body) else {
+                return bytes;
+            };
+            if let Some(earlier) = earlier {
+                request.session_id = earlier.session_id;
+                if self.name != "connect_resume_bad_password" {
+                    request.password.clone_from(&earlier.password);
+                }
+            }
+            self.is_open = true;
+            return framed(&request);
+        }
+        let Ok(RequestHeader { xid, op }) = RequestHeader::decode(&mut body) else {
+            return bytes;
+        };
+        self.asked.push_back((xid, op));
+        let Ok(mut request) = Request::decode(op, &mut body) else {
+            return bytes;
+        };
+        // The session's start was the last transaction, and is what the captured reply shows.
+        let shift = self.server.report().zxid.0 - self.captured_base;
+        match &mut request {
+            Request::SetWatches(lists) => lists.relative_zxid.0 += shift,
+            Request::SetWatches2(lists) => lists.relative_zxid.0 += shift,
+            _ => return bytes,
+        }
+        request_frame(xid, &request)
+    }
+
+    fn compare(&mut self, captured: Bytes, own: Bytes) {
+        let name = self.name;
+        if !std::mem::replace(&mut self.is_answered, true) {
+            let read = |bytes| ConnectResponse::decode(&mut Reader::new(bytes)).unwrap();
+            let (captured, mut own) = (read(captured), read(own));
+            assert_eq!(
+                own.session_id == SessionId::NONE,
+                captured.session_id == SessionId::NONE,
+                "{name}"
+            );
+            assert_eq!(own.password.as_ref().unwrap().len(), 16);
+            own.session_id = captured.session_id;
+            own.password.clone_from(&captured.password);
+            assert_eq!(own, captured, "{name}");
+            return;
+        }
+        let (mut captured, mut own) = (Reader::new(captured), Reader::new(own));
+        let captured_header = ReplyHeader::decode(&mut captured).unwrap();
+        let own_header = ReplyHeader::decode(&mut own).unwrap();
+        if own_header.zxid.0 > 0 {
+            self.own_base.get_or_insert(own_header.zxid.0);
+        }
+        let shift = self.own_base.unwrap_or(0) - self.captured_base;
+        let shifted = ReplyHeader {
+            zxid: shifted(captured_header.zxid, shift),
+            ..captured_header
+        };
+        assert_eq!(own_header, shifted, "{name}");
+        if own_header.xid == Xid::NOTIFICATION {
+            let read = |reader: &mut Reader| WatcherEvent::decode(reader).unwrap();
+            assert_eq!(read(&mut own), read(&mut captured), "{name}");
+            return;
+        }
+        // Auth may be answered before what was asked before it; pings are answered as pings.
+        let (_, op) = self.asked.pop_front().unwrap();
+        if !own_header.err.is_ok() {
+            assert_eq!(own.left(), 0, "{name}");
+            return;
+        }
+        let mut own_reply = Response::decode(op, &mut own).unwrap();
+        let mut captured_reply = Response::decode(op, &mut captured).unwrap();
+        assert_eq!((own.left(), captured.left()), (0, 0), "{name}");
+        normalise(&mut own_reply, 0);
+        normalise(&mut captured_reply, shift);
+        assert_eq!(own_reply, captured_reply, "{name}");
+    }
+}
+
+/// Zxids count from the start of the exchange; 0 and -1 are themselves.
+fn shifted(zxid: Zxid, shift: i64) -> Zxid {
+    if zxid.0 > 0 {
+        Zxid(zxid.0 + shift)
+    } else {
+        zxid
+    }
+}
+
+/// The zxid of the first reply that shows one.
+fn first_zxid(steps: &[Step]) -> i64 {
+    let zxids = steps.iter().filter_map(|step| match step {
+        // Longer than a header, and no answer to a handshake.
+        Step::Server(bytes) if bytes.len() >= 20 && !matches!(bytes.len(), 40 | 41) => {
+            let mut reader = Reader::new(Bytes::from(bytes.clone()).slice(4..));
+            Some(ReplyHeader::decode(&mut reader).unwrap().zxid.0)
+        }
+        _ => None,
+    });
+    zxids.into_iter().find(|zxid| *zxid > 0).unwrap_or(0)
+}
+
+fn normalise(reply: &mut Response, shift: i64) {
+    let stat = |stat: &mut Stat| {
+        assert!(stat.mtime >= stat.ctime);
+        stat.ctime = 0;
+        stat.mtime = 0;
+        stat.ephemeral_owner.0 = i64::from(stat.ephemeral_owner != SessionId::NONE);
+        for zxid in [&mut stat.czxid, &mut stat.mzxid, &mut stat.pzxid] {
+            *zxid = shifted(*zxid, shift);
+        }
+    };
+    match reply {
+        Response::Exists(r) | Response::SetData(r) | Response::SetAcl(r) => stat(&mut r.stat),
+        Response::Create2(r) | Response::CreateContainer(r) | Response::CreateTtl(r) => {
+            stat(&mut r.stat);
+        }
+        Response::GetData(r) | Response::Reconfig(r) => stat(&mut r.stat),
+        Response::GetAcl(r) => stat(&mut r.stat),
+        Response::GetChildren(r) => r.children.sort(),
+        Response::GetChildren2(r) => {
+            r.children.sort();
+            stat(&mut r.stat);
+        }
+        Response::GetEphemerals(r) => r.ephemerals.sort(),
+        Response::WhoAmI(r) => r.client_info.sort_by(|a, b| a.user.cmp(&b.user)),
+        Response::Multi(r) | Response::MultiRead(r) => {
+            for result in &mut r.results {
+                match result {
+                    OpResult::Create2(r) => stat(&mut r.stat),
+                    OpResult::SetData(r) => stat(&mut r.stat),
+                    OpResult::GetData(r) => stat(&mut r.stat),
+                    OpResult::GetChildren(r) => r.children.sort(),
+                    _ => {}
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn compare_words(name: &str, captured: &[u8], own: &[u8]) {
+    if name != "4lw_srvr" {
+        return assert_eq!(own, captured, "{name}");
+    }
+    let keys = |text: &[u8]| -> Vec<String> {
+        let text = std::str::from_utf8(text).unwrap();
+        let key = |line: &str| line.split(": ").next().unwrap().to_owned();
+        text.lines().map(key).collect()
+    };
+    assert_eq!(keys(own), keys(captured), "{name}");
+}
+
+async fn act(peer: &mut Peer, step: Do) {
+    let anyone = || Acl::OPEN_UNSAFE.to_vec();
+    let owner = || Acl::new(Perms::ALL, "digest", "user:smGaoVKd/cQkjm7b88GyorAUz20=");
+    let node =
+        |path, data: &str, acl| create_with(path, data.as_bytes(), CreateMode::Persistent, acl);
+    let request = match step {
+        Create(path) => node(path, "", anyone()),
+        CreateWith(path, data) => node(path, data, anyone()),
+        Secret(path) => node(path, "s", vec![owner()]),
+        SecretButReadable(path) => {
+            let acl = [vec![owner()], Acl::READ_UNSAFE.to_vec()].concat();
+            node(path, "s", acl)
+        }
+        Set(path, data) => set_data(path, data.as_bytes()),
+        Delete(path) => delete(path),
+        Fail => {
+            peer.call(&delete("/none")).await.unwrap_err();
+            return;
+        }
+        Multi => Request::Multi(interlude()),
+    };
+    peer.call(&request).await.unwrap();
+}
+
+/// create /g/a, create /g/b, setData /g/a, delete /g/b
+fn interlude() -> MultiRequest {
+    let version = lockkeeper_proto::Version::ANY;
+    let create = |path: &str| {
+        MultiOp::Create(CreateRequest {
+            path: path.to_owned(),
+            data: None,
+            acl: Some(Acl::OPEN_UNSAFE.into()),
+            flags: 0,
+        })
+    };
+    let mut data = BytesMut::new();
+    data.put_u8(b'1');
+    MultiRequest {
+        ops: vec![
+            create("/g/a"),
+            create("/g/b"),
+            MultiOp::SetData(SetDataRequest {
+                path: "/g/a".to_owned(),
+                data: Some(data.freeze()),
+                version,
+            }),
+            MultiOp::Delete(DeleteRequest {
+                path: "/g/b".to_owned(),
+                version,
+            }),
+        ],
+    }
+}

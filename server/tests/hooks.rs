@@ -1,0 +1,354 @@
+//! The faults that tests can ask for, as clients see them.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{
+    Peer, Raw, create, delete, exists, get_children, get_data, new_session, now, set_data, sync,
+};
+use lockkeeper_proto::{
+    CreateMode::{Ephemeral, Persistent, PersistentSequential},
+    ErrorCode, EventType, OpCode, Response, Xid, Zxid,
+    header::ReplyHeader,
+    jute::{Decode, Reader},
+};
+use lockkeeper_server::{Server, When};
+
+async fn server() -> Server {
+    Server::start().await.unwrap()
+}
+
+fn data_of(response: Response) -> Vec<u8> {
+    match response {
+        Response::GetData(response) => response.data.unwrap().to_vec(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn cutting_leaves_the_session() {
+    let server = server().await;
+    let mut peer = Peer::join(&server).await;
+    let mut other = Peer::join(&server).await;
+    peer.create("/e", Ephemeral).await.unwrap();
+    assert!(server.faults().cut(peer.session));
+    peer.raw.assert_closed().await;
+    assert!(!server.faults().cut(peer.session));
+    assert!(!server.report().sessions[&peer.session].is_connected);
+    let peer = peer.resume(&server).await.unwrap();
+    other.create("/n", Persistent).await.unwrap();
+    server.faults().cut_all();
+    for mut peer in [peer, other] {
+        peer.raw.assert_closed().await;
+    }
+    assert_eq!(server.report().nodes, 2);
+}
+
+#[tokio::test]
+async fn a_lost_reply_was_applied_and_a_cut_request_was_not() {
+    let server = server().await;
+    let faults = server.faults();
+    let mut peer = Peer::join(&server).await;
+    peer.create("/locks", Persistent).await.unwrap();
+    faults.lose_reply(When::create().within("/locks"));
+    peer.create("/elsewhere", Persistent).await.unwrap();
+    assert_eq!(faults.pending(), 1);
+    assert_eq!(
+        peer.try_call(&create("/locks/a", b"", Ephemeral)).await,
+        None
+    );
+    assert_eq!(faults.pending(), 0);
+    let mut peer = peer.resume(&server).await.unwrap();
+    assert_eq!(peer.children("/locks").await.unwrap(), ["a"]);
+
+    faults.cut_before(When::op(OpCode::DELETE).nth(2));
+    peer.create("/locks/b", Ephemeral).await.unwrap();
+    peer.call(&delete("/locks/b")).await.unwrap();
+    assert_eq!(peer.try_call(&delete("/locks/a")).await, None);
+    let mut peer = peer.resume(&server).await.unwrap();
+    assert_eq!(peer.children("/locks").await.unwrap(), ["a"]);
+
+    faults.refuse(When::write(), ErrorCode::OPERATION_TIMEOUT);
+    let refused = peer.call(&delete("/locks/a")).await;
+    assert_eq!(refused, Err(ErrorCode::OPERATION_TIMEOUT));
+    let rule = faults.lose_reply(When::any());
+    assert!(faults.take_back(rule) && !faults.take_back(rule));
+    peer.call(&delete("/locks/a")).await.unwrap();
+}
+
+/// The event that a write of one's own causes is lost with its reply: nothing comes after the cut.
+#[tokio::test]
+async fn a_lost_reply_takes_the_events_before_it_along() {
+    let server = server().await;
+    let mut peer = Peer::join(&server).await;
+    peer.create("/n", Persistent).await.unwrap();
+    peer.call(&get_data("/n", true)).await.unwrap();
+    server
+        .faults()
+        .lose_reply(When::write().of_session(peer.session));
+    assert_eq!(peer.try_call(&set_data("/n", b"x")).await, None);
+    assert_eq!(peer.events, []);
+    assert_eq!(server.report().watches, 0);
+}
+
+#[tokio::test]
+async fn the_reply_to_a_handshake_can_be_lost() {
+    let server = server().await;
+    let faults = server.faults();
+    faults.lose_reply(When::op(OpCode::CREATE_SESSION));
+    let mut raw = Raw::connect(server.local_addr()).await;
+    assert_eq!(raw.handshake(&new_session(10_000)).await, None);
+    assert_eq!(server.report().sessions.len(), 1);
+    faults.refuse_handshakes(true);
+    let mut raw = Raw::connect(server.local_addr()).await;
+    assert_eq!(raw.handshake(&new_session(10_000)).await, None);
+    faults.clear();
+    Peer::join(&server).await;
+}
+
+#[tokio::test]
+async fn expiring_ends_the_session_at_once() {
+    let server = server().await;
+    let mut peer = Peer::join(&server).await;
+    let mut watcher = Peer::join(&server).await;
+    peer.create("/e", Ephemeral).await.unwrap();
+    watcher.call(&exists("/e", true)).await.unwrap();
+    assert!(server.faults().expire(peer.session));
+    assert!(!server.faults().expire(peer.session));
+    peer.raw.assert_closed().await;
+    assert_eq!(watcher.event().await.event_type, EventType::NODE_DELETED);
+    assert!(peer.resume(&server).await.is_none());
+}
+
+#[tokio::test]
+async fn a_delay_holds_up_one_connection_and_no_other() {
+    let server = server().await;
+    let mut slow = Peer::join(&server).await;
+    let mut quick = Peer::join(&server).await;
+    let hour = Duration::from_secs(3600);
+    let when = When::op(OpCode::CREATE).of_session(slow.session);
+    server.faults().delay_reply(when, hour);
+    slow.send(&create("/a", b"", Persistent)).await;
+    while quick.children("/").await.unwrap().len() < 2 {}
+    quick.create("/b", Persistent).await.unwrap();
+    // What follows waits too.
+    slow.send(&get_children("/", true)).await;
+    assert!(slow.raw.is_silent().await);
+}
+
+#[tokio::test]
+async fn delayed_replies_come_late_and_in_order() {
+    const DELAY: Duration = Duration::from_millis(50);
+    let server = server().await;
+    let mut peer = Peer::join(&server).await;
+    server.faults().delay_all(DELAY);
+    let since = now();
+    let (first, second) = (create("/a", b"", Persistent), get_children("/", true));
+    let (xid, next) = (peer.send(&first).await, peer.send(&second).await);
+    peer.reply_to(xid, &first).await.unwrap().unwrap();
+    peer.reply_to(next, &second).await.unwrap().unwrap();
+    assert!(since.elapsed() >= DELAY);
+    server.faults().delay_none();
+    peer.create("/b", Persistent).await.unwrap();
+    assert_eq!(peer.event().await.path, "/");
+}
+
+#[tokio::test]
+async fn a_stalled_server_is_silent_and_forgets_nothing() {
+    let server = server().await;
+    let faults = server.faults();
+    let mut peer = Peer::join(&server).await;
+    faults.stall();
+    let request = create("/n", b"", Persistent);
+    let xid = peer.send(&request).await;
+    assert!(peer.raw.is_silent().await);
+    assert_eq!(server.report().nodes, 0);
+    faults.resume();
+    peer.reply_to(xid, &request).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_stalled_session_hears_nothing_while_others_go_on() {
+    let server = server().await;
+    let faults = server.faults();
+    let mut cut_off = Peer::join(&server).await;
+    let mut other = Peer::join(&server).await;
+    cut_off.create("/e", Ephemeral).await.unwrap();
+    other.call(&exists("/e", true)).await.unwrap();
+    faults.stall_session(cut_off.session);
+    // Another connection of the same session gets no answer either.
+    let mut raw = Raw::connect(server.local_addr()).await;
+    raw.send(&common::framed(&cut_off.resume_request())).await;
+    assert!(faults.expire(cut_off.session));
+    assert_eq!(other.event().await.event_type, EventType::NODE_DELETED);
+    assert!(cut_off.raw.is_silent().await && raw.is_silent().await);
+    faults.resume_session(cut_off.session);
+    cut_off.raw.assert_closed().await;
+    // The handshake is heard now, and refused.
+    assert_eq!(&raw.frame().await[4..8], [0; 4]);
+    raw.assert_closed().await;
+}
+
+#[tokio::test]
+async fn a_lagging_connection_reads_the_past_until_it_writes() {
+    let server = server().await;
+    let faults = server.faults();
+    let mut reader = Peer::join(&server).await;
+    let mut writer = Peer::join(&server).await;
+    writer.create("/n", Persistent).await.unwrap();
+    writer.call(&set_data("/n", b"old")).await.unwrap();
+    reader.call(&get_data("/n", true)).await.unwrap();
+    let then = reader.zxid;
+    faults.freeze_reads();
+
+    writer.call(&set_data("/n", b"new")).await.unwrap();
+    writer.create("/m", Persistent).await.unwrap();
+    assert_eq!(
+        data_of(writer.call(&get_data("/n", false)).await.unwrap()),
+        b"new",
+        "who writes is up to date"
+    );
+    assert_eq!(
+        data_of(reader.call(&get_data("/n", false)).await.unwrap()),
+        b"old"
+    );
+    assert_eq!(reader.zxid, then);
+    // Watches on what it sees are told of what has happened since, too.
+    reader.call(&exists("/m", true)).await.unwrap_err();
+    assert!(reader.raw.is_silent().await);
+
+    reader.create("/own", Persistent).await.unwrap();
+    let events: Vec<_> = reader
+        .events
+        .iter()
+        .map(|e| (e.event_type, &*e.path))
+        .collect();
+    assert_eq!(
+        events,
+        [
+            (EventType::NODE_DATA_CHANGED, "/n"),
+            (EventType::NODE_CREATED, "/m")
+        ]
+    );
+    assert_eq!(
+        data_of(reader.call(&get_data("/n", false)).await.unwrap()),
+        b"new"
+    );
+    faults.thaw();
+    assert_eq!(server.report().watches, 0);
+}
+
+/// The case of a create whose reply was lost: after the reconnect a plain listing does not show the node.
+#[tokio::test]
+async fn a_session_that_resumes_on_a_lagging_server_misses_its_own_node_until_it_syncs() {
+    let server = server().await;
+    let faults = server.faults();
+    let mut peer = Peer::join(&server).await;
+    peer.create("/locks", Persistent).await.unwrap();
+    faults.freeze_reads();
+    faults.lose_reply(When::create());
+    assert_eq!(
+        peer.try_call(&create("/locks/a", b"", Ephemeral)).await,
+        None
+    );
+    let mut peer = peer.resume(&server).await.unwrap();
+    assert_eq!(peer.children("/locks").await.unwrap(), Vec::<String>::new());
+    peer.call(&sync("/locks")).await.unwrap();
+    assert_eq!(peer.children("/locks").await.unwrap(), ["a"]);
+    // Whoever has seen it is never shown less.
+    server.faults().cut(peer.session);
+    let mut peer = peer.resume(&server).await.unwrap();
+    assert_eq!(peer.children("/locks").await.unwrap(), ["a"]);
+    // Nor does a new session begin in the past.
+    let mut new = Peer::join(&server).await;
+    assert_eq!(new.children("/locks").await.unwrap(), ["a"]);
+}
+
+#[tokio::test]
+async fn thawing_tells_what_was_missed() {
+    let server = server().await;
+    let faults = server.faults();
+    let mut watcher = Peer::join(&server).await;
+    let mut writer = Peer::join(&server).await;
+    watcher.call(&get_children("/", true)).await.unwrap();
+    faults.freeze_reads();
+    writer.create("/a", Persistent).await.unwrap();
+    writer.create("/b", Persistent).await.unwrap();
+    assert!(watcher.raw.is_silent().await);
+    faults.thaw();
+    let mut frame = Reader::new(watcher.raw.frame().await);
+    let header = ReplyHeader::decode(&mut frame).unwrap();
+    // One event, of the transaction that caused it: the watch was used up by the first.
+    assert_eq!((header.xid, header.zxid), (Xid::NOTIFICATION, Zxid(3)));
+    assert!(watcher.raw.is_silent().await);
+    assert_eq!(
+        watcher.children("/").await.unwrap(),
+        ["a", "b", "zookeeper"]
+    );
+}
+
+#[tokio::test]
+async fn the_port_can_be_closed_and_opened() {
+    let server = server().await;
+    let faults = server.faults();
+    let mut peer = Peer::join(&server).await;
+    faults.close_port().await;
+    let refused = tokio::net::TcpStream::connect(server.local_addr()).await;
+    assert!(refused.is_err());
+    peer.create("/n", Persistent).await.unwrap();
+    faults.cut_all();
+    faults.open_port().await.unwrap();
+    faults.open_port().await.unwrap();
+    let mut peer = peer.resume(&server).await.unwrap();
+    assert_eq!(peer.children("/").await.unwrap(), ["n", "zookeeper"]);
+}
+
+#[tokio::test]
+async fn sequences_can_be_set_and_stick_at_the_end() {
+    let server = server().await;
+    let mut peer = Peer::join(&server).await;
+    assert!(!server.faults().set_sequence("/none", 1));
+    assert!(server.faults().set_sequence("/", i32::MAX));
+    for expected in [Ok("/s-2147483647".to_owned()), Err(ErrorCode::NODE_EXISTS)] {
+        assert_eq!(peer.create("/s-", PersistentSequential).await, expected);
+    }
+    assert!(server.faults().set_sequence("/", -5));
+    let created = peer.create("/s-", PersistentSequential).await.unwrap();
+    assert_eq!(created, "/s--000000005");
+}
+
+#[tokio::test]
+async fn counters_tell_what_clients_did() {
+    let server = server().await;
+    let mut peer = Peer::join(&server).await;
+    let before = server.report().sessions[&peer.session].traffic;
+    let two = [
+        common::request_frame(Xid(1), &create("/n", b"", Persistent)),
+        common::request_frame(Xid(2), &get_children("/n", true)),
+    ];
+    peer.raw.send(&two.concat()).await;
+    peer.raw.frame().await;
+    peer.raw.frame().await;
+    let after = server.report().sessions[&peer.session].traffic;
+    assert_eq!(after.frames - before.frames, 2);
+    assert_eq!((before.reads, after.reads), (1, 2));
+    assert_eq!(after.reads_with_several_frames, 1);
+
+    let counters = server.counters();
+    assert_eq!(counters.requests_of(OpCode::CREATE), 1);
+    assert_eq!(counters.requests_of(OpCode::GET_CHILDREN), 1);
+    assert_eq!(counters.requests_of(OpCode::CREATE_SESSION), 1);
+    assert_eq!(counters.all_requests(), 2);
+    assert_eq!((counters.connections, counters.sessions), (1, 1));
+    assert_eq!(server.paths(), ["/n"]);
+    assert_eq!(server.report().watches, 1);
+    assert_eq!(server.report().sessions[&peer.session].watches, 1);
+    peer.raw
+        .send(&common::request_frame(Xid(3), &delete("/n")))
+        .await;
+    peer.raw.frame().await;
+    peer.raw.frame().await;
+    assert_eq!(server.report().watches, 0);
+    assert_eq!(server.counters().notifications, 1);
+}
