@@ -272,11 +272,7 @@ impl Contender {
                 // Nobody but us deletes a node with our name, so one that is missing after a lost reply was deleted by us.
                 Deleted::Missing if uncertain => break,
                 Deleted::Done => break,
-                Deleted::Missing => {
-                    let loss = self.session_loss().unwrap_or(Loss::Deleted);
-                    self.forget();
-                    return Err(Error::Lost(loss));
-                }
+                Deleted::Missing => return Err(self.gone()),
                 Deleted::Again => {
                     uncertain = true;
                     self.start_delete();
@@ -293,13 +289,14 @@ impl Contender {
 
     /// How the node was lost with its session, if it was.
     pub(crate) fn session_loss(&self) -> Option<Loss> {
-        let now = self.client.snapshot();
-        if now.state.is_final() {
-            return Some(Loss::Closed);
-        }
-        self.node()
-            .filter(|node| node.session_id != now.session_id)
-            .map(|_| Loss::Expired)
+        session_loss(&self.client, self.node()?.session_id)
+    }
+
+    /// Somebody deleted the node, or its session ended with it: there is nothing to clean up any more.
+    pub(crate) fn gone(&mut self) -> Error {
+        let loss = self.session_loss().unwrap_or(Loss::Deleted);
+        self.forget();
+        Error::Lost(loss)
     }
 
     /// There is nothing to clean up any more: the node is gone, or is somebody else's business.
@@ -340,6 +337,17 @@ impl Drop for Contender {
                 clean_up(&client, &directory, &protection, stage).await;
             }),
         }
+    }
+}
+
+/// How a node of this session was lost with it, if it was.
+pub(crate) fn session_loss(client: &Client, session_id: SessionId) -> Option<Loss> {
+    if client.is_closed() {
+        Some(Loss::Closed)
+    } else if client.snapshot().session_id == session_id {
+        None
+    } else {
+        Some(Loss::Expired)
     }
 }
 

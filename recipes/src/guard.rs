@@ -15,10 +15,10 @@ use std::{
 use bytes::Bytes;
 use futures::future::{Either, select};
 use lockkeeper_proto::{CreateMode, ErrorCode, EventType, SessionId, Version, multi::OpResult};
-use lockkeeper_session::{Client, Error as SessionError, Snapshot, Transaction};
+use lockkeeper_session::{Client, Error as SessionError, Transaction};
 
 use crate::{
-    contender::Contender,
+    contender::{Contender, session_loss},
     error::{Error, Loss},
     line::Place,
 };
@@ -118,13 +118,14 @@ impl MutexGuard {
     /// [`lost`](Self::lost) is awaited.
     #[must_use]
     pub fn state(&self) -> LockState {
+        if let Some(loss) = self.contender.session_loss() {
+            return LockState::Lost(loss);
+        }
         if self.is_deleted() {
             return LockState::Lost(Loss::Deleted);
         }
         let lease = self.client().lease();
         match lease.valid_until {
-            _ if lease.state.is_final() => LockState::Lost(Loss::Closed),
-            _ if lease.session_id != self.session_id => LockState::Lost(Loss::Expired),
             Some(_) if lease.is_valid && lease.state.is_connected() => LockState::Held,
             Some(until) if lease.is_valid => LockState::Suspended { until },
             _ => LockState::Elapsed,
@@ -247,9 +248,9 @@ async fn lost(client: &Client, path: &str, session_id: SessionId) -> Loss {
     let mut snapshots = client.snapshots();
     let mut watcher = None;
     loop {
-        let snapshot = snapshots.borrow_and_update().clone();
+        snapshots.mark_unchanged();
         let lease = client.lease();
-        if let Some(loss) = loss_of(&snapshot, session_id) {
+        if let Some(loss) = session_loss(client, session_id) {
             return loss;
         }
         let Some(until) = lease.valid_until.filter(|_| lease.is_valid) else {
@@ -273,23 +274,13 @@ async fn lost(client: &Client, path: &str, session_id: SessionId) -> Loss {
         let other = select(changed, elapsed);
         match select(event, other).await {
             Either::Left((Ok(event), _)) if event.event_type == EventType::NODE_DELETED => {
-                return Loss::Deleted;
+                return session_loss(client, session_id).unwrap_or(Loss::Deleted);
             }
             // Its data changed, or the watch ended with the session: look again.
             Either::Left(_) => watcher = None,
             Either::Right((Either::Left((Err(_), _)), _)) => return Loss::Closed,
             Either::Right(_) => {}
         }
-    }
-}
-
-fn loss_of(snapshot: &Snapshot, session_id: SessionId) -> Option<Loss> {
-    if snapshot.state.is_final() {
-        Some(Loss::Closed)
-    } else if snapshot.session_id == session_id {
-        None
-    } else {
-        Some(Loss::Expired)
     }
 }
 

@@ -154,11 +154,7 @@ impl Place {
                 self.ahead = ahead;
                 self.watch(nearest, second)
             }
-            Rank::Gone => {
-                // Nothing is left to delete.
-                self.contender.forget();
-                Err(Error::Lost(Loss::Deleted))
-            }
+            Rank::Gone => Err(self.contender.gone()),
             Rank::Exhausted => {
                 let path = self.contender.directory().path.clone();
                 Err(Error::SequenceExhausted { path })
@@ -238,8 +234,7 @@ impl Place {
     fn own_event(&mut self, event: Result<WatchedEvent, SessionError>) -> Result<(), Error> {
         let event = event.map_err(Error::of_session)?;
         if event.event_type == EventType::NODE_DELETED {
-            self.contender.forget();
-            return Err(Error::Lost(Loss::Deleted));
+            return Err(self.contender.gone());
         }
         let path = self.contender.path();
         *self.contender.own_watch() = self.contender.client().watch_nodes(&[&path])?.pop();

@@ -149,6 +149,12 @@ impl Client {
         }
     }
 
+    /// Whether the client has ended, or was told to: by [`close`](Self::close) or the drop of its last handle.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.shared.lock().machine.is_closing()
+    }
+
     /// How many requests wait to be sent or answered.
     #[must_use]
     pub fn outstanding(&self) -> usize {

@@ -84,6 +84,15 @@ impl Config {
         }
     }
 
+    /// The same settings, with durations that an instant can be moved by: a caller may mean "for ever" by a very long one.
+    pub(super) fn bounded(mut self) -> Self {
+        let bounded = |duration: Duration| duration.min(LONGEST_TIMEOUT);
+        self.session_timeout = bounded(self.session_timeout);
+        self.connect_timeout = self.connect_timeout.map(bounded);
+        self.request_timeout = self.request_timeout.map(bounded);
+        self
+    }
+
     /// The session timeout as it is asked for, in milliseconds.
     pub(super) fn session_timeout_ms(&self) -> i32 {
         i32::try_from(self.session_timeout.as_millis())
@@ -103,6 +112,8 @@ impl Config {
     }
 }
 
+/// No duration is longer: what the wire can say of a session timeout, some 25 days.
+const LONGEST_TIMEOUT: Duration = Duration::from_millis(i32::MAX as u64);
 /// Timers run no faster than for a session timeout of this length, whatever a server negotiates.
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(60);
 
@@ -118,6 +129,13 @@ pub(super) struct Timing {
     pub(super) read: Duration,
     /// How long a request may stay unanswered.
     pub(super) request: Duration,
+    /// How long a request waits for a connection.
+    pub(super) patience: Duration,
+    /// Silence of all servers after which the session counts as expired without one having said so.
+    ///
+    /// Source: `ClientCnxn.java` from 3.9.3, 4/3 of the timeout. It frees a client whose servers came back without
+    /// their data: they close every connection of a client that has seen more than they have.
+    pub(super) unheard: Duration,
     /// From the sending of an answered request to the end of the lease.
     pub(super) lease: Duration,
 }
@@ -130,6 +148,8 @@ impl Timing {
             ping: timer / 3,
             read: timer * 2 / 3,
             request: config.request_timeout.unwrap_or(timer),
+            patience: timer,
+            unheard: timer * 4 / 3,
             lease: negotiated.saturating_sub(margin),
         }
     }

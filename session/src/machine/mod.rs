@@ -141,6 +141,7 @@ impl<T> Machine<T> {
     /// A session that is to be: the first [`Input::Tick`] sets out to connect.
     #[must_use]
     pub fn new(config: Config, now: Instant) -> Self {
+        let config = config.bounded();
         let mut rng = Rng::new(config.seed);
         Self {
             endpoints: Endpoints::new(&config.endpoints, &mut rng),
@@ -178,6 +179,12 @@ impl<T> Machine<T> {
     #[must_use]
     pub fn is_ended(&self) -> bool {
         matches!(self.phase, Phase::Ended(_))
+    }
+
+    /// Whether the machine has ended, or was told to.
+    #[must_use]
+    pub fn is_closing(&self) -> bool {
+        self.closing.is_some() || self.is_ended()
     }
 
     /// The session; [`SessionId::NONE`] while there is none.

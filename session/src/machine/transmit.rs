@@ -158,18 +158,15 @@ impl<T> Machine<T> {
     pub(super) fn patience_ends(&self) -> Option<Instant> {
         let waiting = !matches!(self.phase, Phase::Connected { .. } | Phase::Ended(_));
         let oldest = self.queue.front().filter(|_| waiting)?;
-        Some(oldest.since + self.session.timeout)
+        Some(oldest.since + self.timing.patience)
     }
 
-    /// When the session counts as expired without a server having said so: 4/3 of its timeout after the last word.
-    ///
-    /// Source: `ClientCnxn.java` from 3.9.3. It frees a client whose servers came back without their data: they close
-    /// every connection of a client that has seen more than they have.
+    /// When the session counts as expired without a server having said so.
     pub(super) fn session_unheard(&self) -> Option<Instant> {
         let lost =
             self.session.id != SessionId::NONE && !matches!(self.phase, Phase::Connected { .. });
         let heard = self.session.heard.filter(|_| lost)?;
-        Some(heard + self.session.timeout * 4 / 3)
+        Some(heard + self.timing.unheard)
     }
 }
 
