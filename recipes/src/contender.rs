@@ -165,16 +165,16 @@ impl Contender {
         loop {
             match &mut self.stage {
                 Stage::There(_) => return Ok(list),
-                Stage::Unknown => {
-                    if let Some(node) = self.find_lost().await? {
+                Stage::Unknown => match self.find_lost().await {
+                    Ok(Some(node)) => {
                         self.stage = Stage::There(node);
                         [list] = self.client.submit([self.directory.list_request()]);
-                    } else {
-                        // It never happened. A fresh protection, so that nothing late can be taken for the new one.
-                        self.protection = Protection::random();
-                        list = self.send_create();
                     }
-                }
+                    // It never happened, or it belonged to a session that is over.
+                    Ok(None) => list = self.start_anew(),
+                    Err(error) if self.may_start_anew(&error) => list = self.start_anew(),
+                    Err(error) => return Err(Error::of_session(error)),
+                },
                 Stage::Creating(reply) => match reply.await {
                     Ok(Response::Create2(created)) => self.stage = Stage::There(node_of(&created)),
                     Err(error) if error.is_no_node() && attempts < DIRECTORY_ATTEMPTS => {
@@ -185,6 +185,7 @@ impl Contender {
                         }
                     }
                     Err(error) if is_lost(&error) => self.stage = Stage::Unknown,
+                    Err(error) if self.may_start_anew(&error) => list = self.start_anew(),
                     Err(error) => {
                         self.stage = Stage::Nothing;
                         return Err(Error::of_session(on_path(error, &self.directory.path)));
@@ -213,8 +214,19 @@ impl Contender {
         list
     }
 
+    /// A create under a fresh protection, so that nothing late can be taken for the new node.
+    fn start_anew(&mut self) -> Reply {
+        self.protection = Protection::random();
+        self.send_create()
+    }
+
+    /// Whether an attempt that had no place in the line yet can go on in the next session.
+    fn may_start_anew(&self, error: &SessionError) -> bool {
+        matches!(error, SessionError::SessionExpired(_)) && !self.client.is_closed()
+    }
+
     /// Looks for a node whose create may or may not have happened. `None` when it did not, and never will.
-    async fn find_lost(&self) -> Result<Option<Node>, Error> {
+    async fn find_lost(&self) -> Result<Option<Node>, SessionError> {
         find_lost(&self.client, &self.directory, &self.protection).await
     }
 
@@ -389,30 +401,27 @@ async fn finish_delete(client: &Client, directory: &Directory, name: &str, mut r
     }
 }
 
-/// Looks for a node by its protection, behind a barrier. Repeats while connections are lost; fails when the session is.
+/// Looks for a node of this session by its protection, behind a barrier. Repeats while connections are lost; fails when
+/// the session is.
 async fn find_lost(
     client: &Client,
     directory: &Directory,
     protection: &Protection,
-) -> Result<Option<Node>, Error> {
+) -> Result<Option<Node>, SessionError> {
     loop {
         // A name that never exists: the server would have appended a number to it.
         let barrier = directory.delete_request(&protection.name(""));
         let [barrier, list] = client.submit([barrier, directory.list_request()]);
-        if let Err(error) = barrier.await {
-            if error.is_transient() {
-                continue;
-            }
-            if !error.is_no_node() {
-                return Err(Error::of_session(error));
-            }
+        match barrier.await {
+            Err(error) if error.is_transient() => continue,
+            Err(error) if !error.is_no_node() => return Err(error),
+            _ => {}
         }
         let children = match list.await {
             Ok(Response::GetChildren(list)) => list.children,
-            Err(error) if error.is_transient() => continue,
             Err(error) if error.is_no_node() => return Ok(None),
-            Err(error) => return Err(Error::of_session(error)),
-            Ok(_) => continue,
+            Err(error) if !error.is_transient() => return Err(error),
+            _ => continue,
         };
         let Some(name) = children.into_iter().find(|name| protection.covers(name)) else {
             return Ok(None);
@@ -428,16 +437,11 @@ async fn find_lost(
                 };
                 // A node of an earlier session is not ours; it goes with that session.
                 let ours = node.session_id == client.snapshot().session_id;
-                return if ours {
-                    Ok(Some(node))
-                } else {
-                    Err(Error::Lost(Loss::Expired))
-                };
+                return Ok(ours.then_some(node));
             }
-            Err(error) if error.is_transient() => {}
             Err(error) if error.is_no_node() => return Ok(None),
-            Err(error) => return Err(Error::of_session(error)),
-            Ok(_) => {}
+            Err(error) if !error.is_transient() => return Err(error),
+            _ => {}
         }
     }
 }
