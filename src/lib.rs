@@ -43,3 +43,8 @@ pub use lockkeeper_session::{
     Endpoint, Error, Lease, Lost, OnExpiry, Reply, Snapshot, State, Transaction, Transport,
     WatchedEvent, Watcher,
 };
+
+/// The examples of the README run with the documentation tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeDoctests;

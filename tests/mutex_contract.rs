@@ -220,8 +220,8 @@ on_both_arms! {
         guard.transaction().set_data(&data, "1", Version::ANY).commit().await.unwrap();
         let lost = tokio::spawn(guard.lost());
         ensemble.client().await.delete(&guard.path(), Version::ANY).await.unwrap();
-        let loss = tokio::time::timeout(LONG, lost).await.unwrap().unwrap();
-        assert_eq!(loss, Loss::Deleted);
+        let told = tokio::time::timeout(LONG, lost).await.unwrap().unwrap();
+        assert_eq!(told, Loss::Deleted);
         assert_eq!(guard.state(), LockState::Lost(Loss::Deleted));
         assert!(!guard.is_valid());
         let refused = guard.transaction().set_data(&data, "2", Version::ANY).commit().await;

@@ -1,0 +1,41 @@
+//! How do I stop working when the lock is lost?
+//!
+//! `cargo run --example lose`: on an embedded server, which is made to fall silent.
+
+use std::time::Duration;
+
+use lockkeeper::{Client, LockState, Mutex};
+use lockkeeper_server::Server;
+use tokio::time::sleep;
+
+/// Work that takes longer than the lock will last.
+async fn work() {
+    sleep(Duration::from_secs(60)).await;
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let server = Server::start().await?;
+    let timeout = Duration::from_secs(1);
+    let servers = server.connect_string();
+    let client = Client::builder(&servers)?
+        .session_timeout(timeout)
+        .connect()
+        .await?;
+    let guard = Mutex::new(&client, "/locks/job")?.lock().await?;
+    assert_eq!(guard.state(), LockState::Held);
+
+    server.faults().stall(); // from here on the server says nothing
+    tokio::select! {
+        () = work() => println!("done"),
+        // Comes before any other client can have the lock.
+        loss = guard.lost() => println!("stopped in time: {loss}"),
+    }
+    assert!(!guard.is_valid());
+    Ok(())
+}
+
+#[test]
+fn it_runs() {
+    main().unwrap();
+}

@@ -1,0 +1,48 @@
+//! How do I follow a node?
+//!
+//! `cargo run --example watch [HOSTS]`: on an embedded server unless HOSTS names a real one.
+
+use lockkeeper::{Client, CreateMode, EventType, Version};
+use lockkeeper_server::Server;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let embedded = Server::start().await?;
+    let servers = std::env::args().nth(1).filter(|arg| arg.contains(':'));
+    let servers = servers.unwrap_or_else(|| embedded.connect_string());
+
+    let client = Client::connect(&servers).await?;
+    let node = client
+        .create("/config-", "0", CreateMode::EphemeralSequential)
+        .await?
+        .path;
+    let writer = client.clone();
+    let path = node.clone();
+    let writing = tokio::spawn(async move {
+        for value in ["1", "2", "3"] {
+            writer.set_data(&path, value, Version::ANY).await?;
+        }
+        writer.delete(&path, Version::ANY).await
+    });
+
+    // A watch fires once. Between its event and the next read changes may go by: act on what is read, not on the event.
+    loop {
+        let (value, changed) = match client.get_data_and_watch(&node).await {
+            Ok(read) => read,
+            Err(error) if error.is_no_node() => break,
+            Err(error) => return Err(error.into()),
+        };
+        println!("{:?}", value.data);
+        if changed.await?.event_type == EventType::NODE_DELETED {
+            break;
+        }
+    }
+    println!("deleted");
+    writing.await??;
+    Ok(())
+}
+
+#[test]
+fn it_runs() {
+    main().unwrap();
+}
