@@ -50,6 +50,8 @@ pub(crate) struct Connection {
     /// Whether what it would get is thrown away: its connection is "lost" in a moment.
     pub(crate) muted: bool,
     pub(crate) traffic: Traffic,
+    /// Frames that it was sent.
+    pub(crate) sent: u64,
     ready: BytesMut,
     held: VecDeque<Held>,
 }
@@ -96,6 +98,7 @@ impl Connection {
             lagging: false,
             muted: false,
             traffic: Traffic::default(),
+            sent: 0,
             ready: BytesMut::new(),
             held: VecDeque::new(),
         }
@@ -118,8 +121,9 @@ impl Connection {
             Some(held) => &mut held.frames,
             None => &mut self.ready,
         };
-        if let Err(error) = frame::append(out, write) {
-            tracing::warn!(%error, "a reply cannot be encoded");
+        match frame::append(out, write) {
+            Ok(_) => self.sent = self.sent.saturating_add(1),
+            Err(error) => tracing::warn!(%error, "a reply cannot be encoded"),
         }
     }
 

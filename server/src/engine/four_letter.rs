@@ -181,7 +181,7 @@ impl std::fmt::Display for Line<'_> {
         write!(
             f,
             " /{}[{ready}](queued=0,recved={},sent={}",
-            connection.remote, connection.traffic.frames, connection.traffic.frames
+            connection.remote, connection.traffic.frames, connection.sent
         )
     }
 }

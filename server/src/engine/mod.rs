@@ -203,6 +203,10 @@ impl Engine {
         let (received, frames) = self.read_input(id, now);
         self.counters.traffic.note(reads, frames);
         if let Some(connection) = self.connections.get_mut(&id) {
+            if connection.input.is_empty() {
+                // Or the empty rest would keep the whole buffer that it is a rest of.
+                connection.input = BytesMut::new();
+            }
             connection.traffic.note(reads, frames);
         }
         received

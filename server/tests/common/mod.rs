@@ -158,7 +158,11 @@ impl Peer {
     }
 
     pub(crate) async fn join_for(server: &Server, timeout_ms: i32) -> Self {
-        let raw = Raw::connect(server.local_addr()).await;
+        Self::join_at(server.local_addr(), timeout_ms).await
+    }
+
+    pub(crate) async fn join_at(address: SocketAddr, timeout_ms: i32) -> Self {
+        let raw = Raw::connect(address).await;
         Self::start(raw, &new_session(timeout_ms))
             .await
             .expect("a new session is refused")
@@ -166,7 +170,11 @@ impl Peer {
 
     /// Takes the session of `self` to another connection, as a client that has seen what it has seen.
     pub(crate) async fn resume(self, server: &Server) -> Option<Self> {
-        let raw = Raw::connect(server.local_addr()).await;
+        self.resume_at(server.local_addr()).await
+    }
+
+    pub(crate) async fn resume_at(self, address: SocketAddr) -> Option<Self> {
+        let raw = Raw::connect(address).await;
         let request = self.resume_request();
         Self::start(raw, &request).await
     }
