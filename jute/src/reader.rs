@@ -28,6 +28,7 @@ pub struct Reader {
     total: usize,
     field: &'static str,
     negative_counts: NegativeCounts,
+    lossy_strings: bool,
 }
 
 impl Reader {
@@ -40,6 +41,7 @@ impl Reader {
             total,
             field: "input",
             negative_counts: NegativeCounts::default(),
+            lossy_strings: false,
         }
     }
 
@@ -47,6 +49,13 @@ impl Reader {
     #[must_use]
     pub fn with_negative_counts(mut self, rule: NegativeCounts) -> Self {
         self.negative_counts = rule;
+        self
+    }
+
+    /// The same reader, for which bytes that are no text become U+FFFD, as a Java server reads them.
+    #[must_use]
+    pub fn with_lossy_strings(mut self) -> Self {
+        self.lossy_strings = true;
         self
     }
 
@@ -136,7 +145,7 @@ impl Reader {
     /// Besides UTF-8 this takes the two three-byte surrogates that Java's writer makes of a character above U+FFFF.
     ///
     /// # Errors
-    /// As [`take_buffer`](Self::take_buffer), and `NotUtf8`.
+    /// As [`take_buffer`](Self::take_buffer), and `NotUtf8` (unless the reader takes such bytes as U+FFFD).
     pub fn take_string(&mut self) -> Result<Option<String>, DecodeError> {
         let start = self.clone_position();
         let Some(bytes) = self.take_buffer()? else {
@@ -145,6 +154,10 @@ impl Reader {
         match core::str::from_utf8(&bytes) {
             Ok(text) => Ok(Some(String::from(text))),
             Err(_) => join_surrogates(&bytes)
+                .or_else(|| {
+                    let lossy = || String::from_utf8_lossy(&bytes).into_owned();
+                    self.lossy_strings.then(lossy)
+                })
                 .map(Some)
                 .ok_or_else(|| start.error(DecodeErrorKind::NotUtf8)),
         }
@@ -323,6 +336,12 @@ mod tests {
             let error = reader(bad).take_string().unwrap_err();
             assert_eq!((error.kind, error.offset), (DecodeErrorKind::NotUtf8, 0));
         }
+    }
+
+    #[test]
+    fn a_lossy_reader_takes_bytes_that_are_no_text() {
+        let mut lossy = reader(b"\0\0\0\x03a\xffb").with_lossy_strings();
+        assert_eq!(lossy.take_string().unwrap().unwrap(), "a\u{fffd}b");
     }
 
     #[test]

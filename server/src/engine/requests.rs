@@ -33,7 +33,9 @@ struct Answer {
 impl Engine {
     /// Takes a request of a session.
     pub(super) fn request(&mut self, id: ConnId, session: SessionId, message: Bytes, now: Now) {
-        let mut reader = Reader::new(message).with_negative_counts(NegativeCounts::Empty);
+        let mut reader = Reader::new(message)
+            .with_negative_counts(NegativeCounts::Empty)
+            .with_lossy_strings();
         let Ok(RequestHeader { xid, op }) = RequestHeader::decode(&mut reader) else {
             return self.close(id);
         };

@@ -1,0 +1,437 @@
+//! The engine without sockets, on a clock that the test moves.
+
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use lockkeeper_proto::{
+    Acl, CreateMode, ErrorCode, OpCode, Request, Response, SessionId, Version, Xid, Zxid,
+    connect::{ConnectRequest, ConnectResponse},
+    frame::{self, SERVER_LIMIT},
+    header::{ReplyHeader, RequestHeader},
+    jute::{Decode, Encode, Reader},
+    records::{
+        CreateRequest, CreateTtlRequest, DeleteRequest, Empty, GetChildrenRequest, SetDataRequest,
+    },
+};
+use lockkeeper_server::engine::{Config, ConnId, Engine, Now, Output, Received};
+use proptest::prelude::*;
+
+const MS: Duration = Duration::from_millis(1);
+
+/// An engine, a clock, and what came out.
+struct World {
+    engine: Engine,
+    now: Now,
+    /// By connection: what it was sent, and whether it was closed.
+    sent: Vec<(BytesMut, bool)>,
+}
+
+impl World {
+    fn new(tick_ms: u32) -> Self {
+        let now = Now {
+            instant: origin(),
+            unix_ms: 1_000_000,
+        };
+        let mut config = Config::default();
+        config.tick_time = MS * tick_ms;
+        config.container_check_interval = Duration::from_secs(60);
+        Self {
+            engine: Engine::new(config, now),
+            now,
+            sent: Vec::new(),
+        }
+    }
+
+    /// Lets time pass, with every deadline on the way.
+    fn pass(&mut self, time: Duration) {
+        let end = self.now.instant + time;
+        loop {
+            let due = self.engine.next_deadline().min(end).max(self.now.instant);
+            let step = due - self.now.instant;
+            self.now.instant = due;
+            self.now.unix_ms += i64::try_from(step.as_millis()).unwrap();
+            self.engine.tick(self.now);
+            self.collect();
+            if due == end && self.engine.next_deadline() > end {
+                return;
+            }
+        }
+    }
+
+    fn connect(&mut self) -> ConnId {
+        let id = ConnId(u64::try_from(self.sent.len()).unwrap());
+        self.sent.push((BytesMut::new(), false));
+        self.engine
+            .connected(id, "127.0.0.1:5".parse().unwrap(), self.now);
+        id
+    }
+
+    fn send(&mut self, id: ConnId, bytes: &[u8]) {
+        let mut received = self.engine.received(id, BytesMut::from(bytes), self.now);
+        self.collect();
+        while received == Received::Partly {
+            received = self.engine.received(id, BytesMut::new(), self.now);
+            self.collect();
+        }
+    }
+
+    fn collect(&mut self) {
+        while let Some(output) = self.engine.poll_output() {
+            match output {
+                Output::Send(id, bytes) => {
+                    let (sent, closed) = self.of(id);
+                    assert!(!*closed);
+                    sent.unsplit(bytes);
+                }
+                Output::Close(id) | Output::Cut(id) => self.of(id).1 = true,
+            }
+        }
+    }
+
+    fn of(&mut self, id: ConnId) -> &mut (BytesMut, bool) {
+        &mut self.sent[usize::try_from(id.0).unwrap()]
+    }
+
+    fn frame(&mut self, id: ConnId) -> Reader {
+        let (sent, _) = self.of(id);
+        Reader::new(frame::split(sent, usize::MAX >> 1).unwrap().unwrap())
+    }
+
+    fn join(&mut self, timeout_ms: i32) -> (ConnId, ConnectResponse) {
+        let id = self.connect();
+        self.send(id, &connect_frame(timeout_ms));
+        let response = ConnectResponse::decode(&mut self.frame(id)).unwrap();
+        (id, response)
+    }
+
+    fn call(&mut self, id: ConnId, request: &Request) -> Result<Response, ErrorCode> {
+        self.send(id, &request_frame(Xid(1), request));
+        let mut reply = self.frame(id);
+        let header = ReplyHeader::decode(&mut reply).unwrap();
+        assert_eq!(header.xid, Xid(1));
+        if header.err.is_ok() {
+            Ok(Response::decode(request.op(), &mut reply).unwrap())
+        } else {
+            Err(header.err)
+        }
+    }
+}
+
+#[allow(
+    clippy::disallowed_methods,
+    reason = "an origin; nothing measures with it"
+)]
+fn origin() -> Instant {
+    Instant::now()
+}
+
+fn framed(write: impl Fn(&mut lockkeeper_proto::jute::Writer<'_>)) -> Vec<u8> {
+    let mut out = BytesMut::new();
+    frame::append(&mut out, write).unwrap();
+    out.to_vec()
+}
+
+fn connect_frame(timeout_ms: i32) -> Vec<u8> {
+    let request = ConnectRequest {
+        protocol_version: 0,
+        last_zxid_seen: Zxid::ZERO,
+        timeout_ms,
+        session_id: SessionId::NONE,
+        password: None,
+        read_only: None,
+    };
+    framed(|writer| request.encode(writer))
+}
+
+fn request_frame(xid: Xid, request: &Request) -> Vec<u8> {
+    let op = request.op();
+    framed(|writer| {
+        RequestHeader { xid, op }.encode(writer);
+        request.encode(writer);
+    })
+}
+
+fn create(path: &str, mode: CreateMode) -> Request {
+    let record = CreateRequest {
+        path: path.to_owned(),
+        data: None,
+        acl: Some(Acl::OPEN_UNSAFE.into()),
+        flags: mode.flags(),
+    };
+    match mode {
+        CreateMode::Container => Request::CreateContainer(record),
+        CreateMode::PersistentWithTtl(ttl) => Request::CreateTtl(CreateTtlRequest {
+            path: record.path,
+            data: None,
+            acl: record.acl,
+            flags: record.flags,
+            ttl_ms: i64::try_from(ttl.as_millis()).unwrap(),
+        }),
+        _ => Request::Create(record),
+    }
+}
+
+fn delete(path: &str) -> Request {
+    Request::Delete(DeleteRequest {
+        path: path.to_owned(),
+        version: Version::ANY,
+    })
+}
+
+fn set_data(path: &str) -> Request {
+    Request::SetData(SetDataRequest {
+        path: path.to_owned(),
+        data: None,
+        version: Version::ANY,
+    })
+}
+
+#[test]
+fn used_containers_go_at_the_next_scan_and_unused_ones_stay() {
+    let mut world = World::new(500);
+    let (id, _) = world.join(60_000);
+    for path in ["/used", "/unused", "/full"] {
+        world
+            .call(id, &create(path, CreateMode::Container))
+            .unwrap();
+    }
+    world
+        .call(id, &create("/used/a", CreateMode::Persistent))
+        .unwrap();
+    world
+        .call(id, &create("/full/a", CreateMode::Persistent))
+        .unwrap();
+    world.call(id, &delete("/used/a")).unwrap();
+    world.pass(59_999 * MS);
+    assert_eq!(world.engine.report().nodes, 4);
+    let zxid = world.engine.report().zxid;
+    world.pass(2 * MS);
+    assert_eq!(world.engine.paths(), ["/full", "/full/a", "/unused"]);
+    // The session expired at about the same time: one transaction each.
+    assert!(world.engine.report().zxid.0 - zxid.0 <= 2);
+}
+
+#[test]
+fn a_time_to_live_counts_from_the_last_set_and_waits_for_children() {
+    let mut world = World::new(500);
+    let mode = CreateMode::PersistentWithTtl(90_000 * MS);
+    let (id, _) = world.join(60_000);
+    for path in ["/plain", "/set", "/parent"] {
+        world.call(id, &create(path, mode)).unwrap();
+    }
+    world
+        .call(id, &create("/parent/a", CreateMode::Persistent))
+        .unwrap();
+    world.pass(50_000 * MS);
+    world.call(id, &set_data("/set")).unwrap();
+    // Scans at 60 s and 120 s: only at the second one is 90 s over, and for one node only.
+    world.pass(50_000 * MS);
+    world.call(id, &Request::WhoAmI(Empty {})).unwrap();
+    assert_eq!(world.engine.report().nodes, 4);
+    world.pass(25_000 * MS);
+    assert_eq!(world.engine.paths(), ["/parent", "/parent/a", "/set"]);
+    world.call(id, &delete("/parent/a")).unwrap();
+    world.pass(60_000 * MS);
+    assert_eq!(world.engine.report().nodes, 0);
+}
+
+#[test]
+fn sessions_expire_in_ticks_and_any_request_but_auth_keeps_them() {
+    let mut world = World::new(500);
+    let (id, response) = world.join(1300);
+    assert_eq!(response.timeout_ms, 1300);
+    world.pass(1000 * MS);
+    world.call(id, &Request::WhoAmI(Empty {})).unwrap();
+    // Active at 1000, so until 2300, which the tick rounds to 2500.
+    world.pass(1499 * MS);
+    assert_eq!(world.engine.report().sessions.len(), 1);
+    world.pass(MS);
+    assert_eq!(world.engine.report().sessions.len(), 0);
+    assert_eq!(world.engine.counters().expired, 1);
+    assert_eq!(
+        *world.of(id),
+        (BytesMut::new(), true),
+        "closed without a word"
+    );
+}
+
+#[test]
+fn a_stalled_session_expires_and_its_connection_stays_silent() {
+    let mut world = World::new(500);
+    let (id, response) = world.join(1000);
+    world
+        .call(id, &create("/e", CreateMode::Ephemeral))
+        .unwrap();
+    let session = response.session_id;
+    world.engine.set_session_stalled(session, true, world.now);
+    let ping = Request::Ping(Empty {});
+    for _ in 0..4 {
+        world.send(id, &request_frame(Xid::PING, &ping));
+        world.pass(400 * MS);
+    }
+    assert_eq!(world.engine.report().nodes, 0);
+    assert_eq!(*world.of(id), (BytesMut::new(), false));
+    world.engine.set_session_stalled(session, false, world.now);
+    world.collect();
+    assert_eq!(*world.of(id), (BytesMut::new(), true));
+}
+
+#[test]
+fn only_the_handshake_is_hurried() {
+    let mut world = World::new(500);
+    let silent = world.connect();
+    world.send(silent, &[0, 0, 0]);
+    let (id, _) = world.join(60_000);
+    world.pass(Duration::from_secs(10));
+    assert!(world.of(silent).1);
+    assert!(!world.of(id).1);
+    assert_eq!(world.engine.report().connections, 1);
+}
+
+#[test]
+fn delayed_replies_leave_when_they_are_due() {
+    let mut world = World::new(500);
+    let (id, _) = world.join(60_000);
+    world.engine.set_delay(Some(70 * MS));
+    world.send(id, &request_frame(Xid(1), &delete("/none")));
+    world.pass(50 * MS);
+    world.engine.set_delay(None);
+    // Without a delay of its own, it still comes after the first.
+    world.send(id, &request_frame(Xid(2), &delete("/none")));
+    world.pass(19 * MS);
+    assert!(world.of(id).0.is_empty());
+    world.pass(MS);
+    for xid in [1, 2] {
+        let header = ReplyHeader::decode(&mut world.frame(id)).unwrap();
+        assert_eq!(header.xid, Xid(xid));
+    }
+}
+
+#[test]
+fn text_that_is_no_utf8_is_a_bad_path() {
+    let mut world = World::new(500);
+    let (id, _) = world.join(60_000);
+    let mut bytes = request_frame(Xid(1), &create("/pg?", CreateMode::Persistent));
+    let at = bytes.iter().position(|byte| *byte == b'?').unwrap();
+    bytes[at] = 0xff;
+    world.send(id, &bytes);
+    let header = ReplyHeader::decode(&mut world.frame(id)).unwrap();
+    assert_eq!(header.err, ErrorCode::BAD_ARGUMENTS);
+}
+
+/// A conversation of two clients; what each of them gets, with everything cut into pieces.
+fn conversation(chunks: &[usize], seed: u64) -> Vec<(BytesMut, bool)> {
+    let now = Now {
+        instant: origin(),
+        unix_ms: 7,
+    };
+    let mut config = Config::default();
+    config.seed = seed;
+    let mut world = World {
+        engine: Engine::new(config, now),
+        now,
+        sent: Vec::new(),
+    };
+    let requests = [
+        create("/g", CreateMode::Persistent),
+        Request::GetChildren(GetChildrenRequest {
+            path: "/g".to_owned(),
+            watch: true,
+        }),
+        create("/g/s-", CreateMode::EphemeralSequential),
+        create("/g/s-", CreateMode::EphemeralSequential),
+        delete("/g"),
+        Request::CloseSession(Empty {}),
+    ];
+    let mut bytes = connect_frame(5000);
+    for request in &requests {
+        bytes.extend(request_frame(Xid(9), request));
+    }
+    let ids = [world.connect(), world.connect()];
+    for id in ids {
+        let mut rest = &bytes[..];
+        let mut sizes = chunks.iter().cycle();
+        while !rest.is_empty() {
+            let size = (*sizes.next().unwrap()).min(rest.len());
+            let (chunk, behind) = rest.split_at(size);
+            world.send(id, chunk);
+            rest = behind;
+        }
+    }
+    world.sent
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes() {
+    assert_eq!(conversation(&[1000], 5), conversation(&[1000], 5));
+    assert_ne!(conversation(&[1000], 5), conversation(&[1000], 6));
+}
+
+proptest! {
+    #[test]
+    fn any_chunking_gives_the_same_bytes(chunks in prop::collection::vec(1_usize..60, 1..20)) {
+        prop_assert_eq!(conversation(&chunks, 5), conversation(&[1000], 5));
+    }
+
+    #[test]
+    fn no_bytes_panic(
+        op in prop::sample::select(vec![1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22,
+            100, 101, 102, 103, 104, 105, 106, 107, -11, -10, 0, 999]),
+        body in prop::collection::vec(prop_oneof![Just(0_u8), Just(b'/'), Just(1), any::<u8>()], 0..80),
+        after in prop::collection::vec(any::<u8>(), 0..20),
+    ) {
+        let mut world = World::new(500);
+        let (id, _) = world.join(1000);
+        let header = RequestHeader { xid: Xid(1), op: OpCode(op) };
+        world.send(id, &framed(|writer| {
+            header.encode(writer);
+            writer.put_slice(&body);
+        }));
+        world.send(id, &after);
+        world.engine.freeze_reads();
+        world.pass(5000 * MS);
+        world.engine.thaw();
+        prop_assert_eq!(world.engine.report().sessions.len(), 0);
+        prop_assert_eq!(world.engine.report().watches, 0);
+    }
+
+    #[test]
+    fn no_first_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+        let mut world = World::new(500);
+        let id = world.connect();
+        world.send(id, &framed(|writer| writer.put_slice(&bytes)));
+        let id = world.connect();
+        world.send(id, &bytes);
+        world.engine.disconnected(id);
+        world.pass(100_000 * MS);
+        prop_assert_eq!(world.engine.report().connections, 0);
+    }
+}
+
+/// Requests are small and replies are not: what a batch asks for is not made all at once.
+#[test]
+fn a_batch_that_asks_for_much_is_worked_off_in_parts() {
+    let mut world = World::new(500);
+    let (id, _) = world.join(60_000);
+    let big = Request::SetData(SetDataRequest {
+        path: "/n".to_owned(),
+        data: Some(Bytes::from(vec![1; SERVER_LIMIT - 100])),
+        version: Version::ANY,
+    });
+    world
+        .call(id, &create("/n", CreateMode::Persistent))
+        .unwrap();
+    world.call(id, &big).unwrap();
+    let read = Request::GetData(lockkeeper_proto::records::GetDataRequest {
+        path: "/n".to_owned(),
+        watch: false,
+    });
+    let batch = request_frame(Xid(1), &read).repeat(10);
+    let received = world
+        .engine
+        .received(id, BytesMut::from(&batch[..]), world.now);
+    assert_eq!(received, Received::Partly);
+    assert_eq!(world.engine.counters().requests_of(OpCode::GET_DATA), 2);
+    world.send(id, &[]);
+    assert_eq!(world.engine.counters().requests_of(OpCode::GET_DATA), 10);
+}
