@@ -1,8 +1,8 @@
 //! The exchanges that were captured from Apache ZooKeeper 3.9.3, run against this server.
 //!
 //! Each is sent as it was captured, after the state was set up that it was captured in. What comes back must be equal field
-//! by field, but for times, session ids and passwords. Zxids must be equal too, counted from the first reply of the
-//! exchange: so it is also checked which requests take a transaction, and which zxid each reply and event shows.
+//! by field, but for times, session ids and passwords. Zxids must be equal too, counted from the start of the session of
+//! the exchange: so it is also checked which requests take a transaction, and which zxid each reply and event shows.
 //!
 //! Left out: nothing but the values in `srvr`, which depend on what else the server has done; its lines are compared by name.
 
@@ -190,13 +190,14 @@ async fn replay(name: &str, steps: Vec<Step>) {
     let mut replay = Replay {
         name,
         asked: VecDeque::new(),
-        captured_base: first_zxid(&steps),
-        own_base: None,
+        shift: 0,
         is_open: false,
         is_answered: false,
-        server: &server,
     };
     let earlier = earlier_session(name, &server).await;
+    // The session's start takes a zxid itself.
+    let start = server.report().zxid.0 + i64::from(earlier.is_none());
+    replay.shift = start - captured_start(&steps);
     let mut raw = Raw::connect(server.local_addr()).await;
     for step in steps {
         match step {
@@ -245,12 +246,11 @@ struct Replay<'a> {
     name: &'a str,
     /// Requests that have no reply yet.
     asked: VecDeque<(Xid, OpCode)>,
-    captured_base: i64,
-    own_base: Option<i64>,
+    /// From captured zxids to those of this run.
+    shift: i64,
     /// Whether the handshake was sent, and answered.
     is_open: bool,
     is_answered: bool,
-    server: &'a Server,
 }
 
 impl Replay<'_> {
@@ -278,11 +278,9 @@ impl Replay<'_> {
         let Ok(mut request) = Request::decode(op, &mut body) else {
             return bytes;
         };
-        // The session's start was the last transaction, and is what the captured reply shows.
-        let shift = self.server.report().zxid.0 - self.captured_base;
         match &mut request {
-            Request::SetWatches(lists) => lists.relative_zxid.0 += shift,
-            Request::SetWatches2(lists) => lists.relative_zxid.0 += shift,
+            Request::SetWatches(lists) => lists.relative_zxid.0 += self.shift,
+            Request::SetWatches2(lists) => lists.relative_zxid.0 += self.shift,
             _ => return bytes,
         }
         request_frame(xid, &request)
@@ -307,15 +305,11 @@ impl Replay<'_> {
         let (mut captured, mut own) = (Reader::new(captured), Reader::new(own));
         let captured_header = ReplyHeader::decode(&mut captured).unwrap();
         let own_header = ReplyHeader::decode(&mut own).unwrap();
-        if own_header.zxid.0 > 0 {
-            self.own_base.get_or_insert(own_header.zxid.0);
-        }
-        let shift = self.own_base.unwrap_or(0) - self.captured_base;
-        let shifted = ReplyHeader {
-            zxid: shifted(captured_header.zxid, shift),
+        let expected = ReplyHeader {
+            zxid: shifted(captured_header.zxid, self.shift),
             ..captured_header
         };
-        assert_eq!(own_header, shifted, "{name}");
+        assert_eq!(own_header, expected, "{name}");
         if own_header.xid == Xid::NOTIFICATION {
             let read = |reader: &mut Reader| WatcherEvent::decode(reader).unwrap();
             assert_eq!(read(&mut own), read(&mut captured), "{name}");
@@ -331,7 +325,7 @@ impl Replay<'_> {
         let mut captured_reply = Response::decode(op, &mut captured).unwrap();
         assert_eq!((own.left(), captured.left()), (0, 0), "{name}");
         normalise(&mut own_reply, 0);
-        normalise(&mut captured_reply, shift);
+        normalise(&mut captured_reply, self.shift);
         assert_eq!(own_reply, captured_reply, "{name}");
     }
 }
@@ -345,17 +339,48 @@ fn shifted(zxid: Zxid, shift: i64) -> Zxid {
     }
 }
 
-/// The zxid of the first reply that shows one.
-fn first_zxid(steps: &[Step]) -> i64 {
-    let zxids = steps.iter().filter_map(|step| match step {
-        // Longer than a header, and no answer to a handshake.
-        Step::Server(bytes) if bytes.len() >= 20 && !matches!(bytes.len(), 40 | 41) => {
-            let mut reader = Reader::new(Bytes::from(bytes.clone()).slice(4..));
-            Some(ReplyHeader::decode(&mut reader).unwrap().zxid.0)
-        }
+/// The zxid of the captured session's start: what the first reply shows, less the transaction that it may be about.
+fn captured_start(steps: &[Step]) -> i64 {
+    let sent = steps.iter().filter_map(|step| match step {
+        Step::Client(bytes) => Some(bytes),
         _ => None,
     });
-    zxids.into_iter().find(|zxid| *zxid > 0).unwrap_or(0)
+    let received = steps.iter().filter_map(|step| match step {
+        Step::Server(bytes) => Some(bytes),
+        _ => None,
+    });
+    // Without the handshake.
+    let first_write = sent.skip(1).find_map(|bytes| {
+        let mut reader = Reader::new(Bytes::from(bytes.clone()).slice(4..))
+            .with_negative_counts(NegativeCounts::Empty);
+        let RequestHeader { op, .. } = RequestHeader::decode(&mut reader).ok()?;
+        // The reply to auth shows no zxid: look at the next one.
+        (op != OpCode::AUTH).then(|| {
+            let reads = Request::decode(op, &mut reader).is_ok();
+            op == OpCode::MULTI || reads && takes_transaction(op)
+        })
+    });
+    let first_zxid = received.skip(1).find_map(|bytes| {
+        let mut reader = Reader::new(Bytes::from(bytes.clone()).slice(4..));
+        let zxid = ReplyHeader::decode(&mut reader).ok()?.zxid.0;
+        (zxid > 0).then_some(zxid)
+    });
+    first_zxid.unwrap_or(0) - i64::from(first_write == Some(true))
+}
+
+fn takes_transaction(op: OpCode) -> bool {
+    matches!(
+        op,
+        OpCode::CREATE
+            | OpCode::CREATE2
+            | OpCode::CREATE_CONTAINER
+            | OpCode::CREATE_TTL
+            | OpCode::DELETE
+            | OpCode::SET_DATA
+            | OpCode::SET_ACL
+            | OpCode::RECONFIG
+            | OpCode::CLOSE_SESSION
+    )
 }
 
 fn normalise(reply: &mut Response, shift: i64) {
