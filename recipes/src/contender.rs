@@ -486,3 +486,32 @@ fn deleted(reply: Result<Response, SessionError>) -> Deleted {
         Err(error) => Deleted::Failed(error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use lockkeeper_server::Server;
+
+    use super::*;
+    use crate::name;
+
+    /// Curator's lock takes the dying node of its own former session for its own.
+    #[tokio::test]
+    async fn a_node_with_our_name_in_another_session_is_not_ours() {
+        let server = Server::start().await.unwrap();
+        let ours = Client::connect(&server.connect_string()).await.unwrap();
+        let other = Client::connect(&server.connect_string()).await.unwrap();
+        ours.create("/lock", "", CreateMode::Persistent)
+            .await
+            .unwrap();
+        let directory = Directory::new(&ours, "/lock", Bytes::new());
+        let protection = Protection::random();
+        let path = path::join("/lock", &protection.name(name::LOCK));
+        let node = other
+            .create(&path, "", CreateMode::EphemeralSequential)
+            .await
+            .unwrap();
+        assert_eq!(find_lost(&ours, &directory, &protection).await, Ok(None));
+        let found = find_lost(&other, &directory, &protection).await.unwrap();
+        assert_eq!(found, Some(node_of(&node)));
+    }
+}

@@ -14,14 +14,18 @@
 //!
 //! Not here: who is ahead of whom (`rank`), the node itself (`contender`).
 
-use std::{future::poll_fn, task::Poll};
+use std::{
+    future::poll_fn,
+    sync::Arc,
+    task::{Context, Poll},
+};
 
 use futures::future::FutureExt;
 use lockkeeper_proto::{EventType, Response, path};
-use lockkeeper_session::{Error as SessionError, Reply, WatchedEvent, Watcher};
+use lockkeeper_session::{Client, Error as SessionError, Reply, WatchedEvent, Watcher};
 
 use crate::{
-    contender::Contender,
+    contender::{Contender, Directory},
     error::{Error, Loss},
     rank::{Kind, Rank, rank},
 };
@@ -33,7 +37,7 @@ pub(crate) struct Place {
     kind: Kind,
     /// How many were ahead when last looked.
     ahead: usize,
-    /// The connection that the last listing came over.
+    /// The connection that the last listing was asked for on; the watches were left on it, or on a later one.
     connection: u64,
     nearest: Option<Watched>,
     second: Option<Watched>,
@@ -54,18 +58,20 @@ enum Woken {
 }
 
 impl Place {
-    /// Waits for the contender's node, and looks once where it stands.
+    /// Enters the line, and looks once where we stand.
     pub(crate) async fn take(
-        mut contender: Contender,
-        list: Reply,
+        client: &Client,
+        directory: Arc<Directory>,
         kind: Kind,
     ) -> Result<Self, Error> {
+        let connection = client.snapshot().connections;
+        let (mut contender, list) = Contender::enter(client, directory, kind.marker());
         let list = contender.created(list).await?;
         let mut place = Self {
             contender,
             kind,
             ahead: 0,
-            connection: 0,
+            connection,
             nearest: None,
             second: None,
         };
@@ -99,24 +105,23 @@ impl Place {
             }
             match self.woken().await {
                 Woken::Own(event) => {
-                    *self.contender.own_watch() = None;
-                    self.own_event(event)?;
+                    let event = event.map_err(Error::of_session)?;
+                    if event.event_type == EventType::NODE_DELETED {
+                        return Err(self.contender.gone());
+                    }
+                    // Its data changed, which means nothing here. But the node ahead may have been told with it.
+                    self.look(None).await?;
                 }
                 Woken::Nearest(event) => {
-                    self.nearest = None;
                     let event = event.map_err(Error::of_session)?;
-                    if event.event_type != EventType::NODE_DELETED {
-                        // Its data changed, which concerns nobody here; the watch is left anew.
-                    } else if self.ahead == 1 && self.may_skip_the_listing() {
+                    let deleted = event.event_type == EventType::NODE_DELETED;
+                    if deleted && self.ahead == 1 && self.is_same_connection() {
                         self.ahead = 0;
-                        continue;
+                    } else {
+                        self.look(None).await?;
                     }
-                    self.look(None).await?;
                 }
-                Woken::Second => {
-                    self.second = None;
-                    self.look(None).await?;
-                }
+                Woken::Second => self.look(None).await?,
             }
         }
     }
@@ -125,6 +130,7 @@ impl Place {
     async fn look(&mut self, mut list: Option<Reply>) -> Result<(), Error> {
         let children = loop {
             let reply = list.take().unwrap_or_else(|| {
+                self.connection = self.contender.client().snapshot().connections;
                 let request = self.contender.directory().list_request();
                 let [reply] = self.contender.client().submit([request]);
                 reply
@@ -137,7 +143,6 @@ impl Place {
                 Err(error) => return Err(Error::of_session(error)),
             }
         };
-        self.connection = self.contender.client().snapshot().connections;
         let mine = self.contender.node().map_or("", |node| &node.name);
         match rank(self.kind, children.iter().map(String::as_str), mine) {
             Rank::First => {
@@ -208,22 +213,20 @@ impl Place {
         Ok(())
     }
 
-    /// Waits for the first event that concerns us.
+    /// Waits for the first event that concerns us. The watchers of what was told are gone afterwards.
+    ///
+    /// Ours is looked at *after* the one of the node ahead: events are told in the order of their transactions, so when
+    /// the node ahead has been told to be gone, an earlier deletion of ours has been told, too.
     async fn woken(&mut self) -> Woken {
         poll_fn(|cx| {
-            if let Some(own) = self.contender.own_watch()
-                && let Poll::Ready(event) = own.poll_unpin(cx)
-            {
+            let nearest = told(&mut self.nearest, |watched| &mut watched.watcher, cx);
+            if let Some(event) = told(self.contender.own_watch(), |own| own, cx) {
                 return Poll::Ready(Woken::Own(event));
             }
-            if let Some(nearest) = &mut self.nearest
-                && let Poll::Ready(event) = nearest.watcher.poll_unpin(cx)
-            {
+            if let Some(event) = nearest {
                 return Poll::Ready(Woken::Nearest(event));
             }
-            if let Some(second) = &mut self.second
-                && second.watcher.poll_unpin(cx).is_ready()
-            {
+            if told(&mut self.second, |watched| &mut watched.watcher, cx).is_some() {
                 return Poll::Ready(Woken::Second);
             }
             Poll::Pending
@@ -231,30 +234,28 @@ impl Place {
         .await
     }
 
-    fn own_event(&mut self, event: Result<WatchedEvent, SessionError>) -> Result<(), Error> {
-        let event = event.map_err(Error::of_session)?;
-        if event.event_type == EventType::NODE_DELETED {
-            return Err(self.contender.gone());
-        }
-        let path = self.contender.path();
-        *self.contender.own_watch() = self.contender.client().watch_nodes(&[&path])?.pop();
-        Ok(())
-    }
-
-    /// Whether the deletion of the only node ahead is the grant; see the top of the file.
-    fn may_skip_the_listing(&mut self) -> bool {
-        let same_connection = self.contender.client().snapshot().connections == self.connection;
-        let own = self.contender.own_watch();
-        let own_is_there = own.as_mut().is_some_and(|own| own.now_or_never().is_none());
-        if !own_is_there {
-            // The event is spent; the next look leaves another watch, or finds the node gone.
-            *self.contender.own_watch() = None;
-        }
-        same_connection && own_is_there
+    /// Whether the watches that told were left on the present connection; see the top of the file.
+    fn is_same_connection(&self) -> bool {
+        self.contender.client().snapshot().connections == self.connection
     }
 
     /// Whether the lease of the session is running.
     fn may_hold(&self) -> bool {
         self.contender.client().lease().is_valid
+    }
+}
+
+/// The event of a watcher, if it has come; the watcher is gone then.
+fn told<T>(
+    slot: &mut Option<T>,
+    watcher: impl FnOnce(&mut T) -> &mut Watcher,
+    cx: &mut Context<'_>,
+) -> Option<Result<WatchedEvent, SessionError>> {
+    match watcher(slot.as_mut()?).poll_unpin(cx) {
+        Poll::Ready(event) => {
+            *slot = None;
+            Some(event)
+        }
+        Poll::Pending => None,
     }
 }

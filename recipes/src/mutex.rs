@@ -14,11 +14,10 @@ use lockkeeper_session::{Client, Error as SessionError};
 use tokio::time::timeout;
 
 use crate::{
-    contender::{Contender, Directory},
+    contender::Directory,
     error::Error,
     guard::MutexGuard,
     line::Place,
-    name,
     rank::{self, Kind},
 };
 
@@ -146,8 +145,7 @@ impl Mutex {
     }
 
     async fn take_place(&self) -> Result<Place, Error> {
-        let (contender, list) = Contender::enter(&self.client, self.directory.clone(), name::LOCK);
-        Place::take(contender, list, Kind::Mutex).await
+        Place::take(&self.client, self.directory.clone(), Kind::Mutex).await
     }
 
     async fn lock_looking(&self, looked: impl FnMut(usize)) -> Result<MutexGuard, Error> {

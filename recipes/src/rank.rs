@@ -41,6 +41,14 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// The marker in the names of our own nodes.
+    pub(crate) fn marker(self) -> &'static str {
+        match self {
+            Self::Mutex => name::LOCK,
+        }
+    }
+
+    /// All markers in the names of contenders.
     fn markers(self) -> &'static [&'static str] {
         match self {
             Self::Mutex => name::MUTEX_MARKERS,

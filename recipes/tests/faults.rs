@@ -5,6 +5,7 @@
 
 use std::time::{Duration, Instant};
 
+use futures::future::FutureExt;
 use lockkeeper_proto::{CreateMode, OpCode, SessionId};
 use lockkeeper_recipes::{Error, LockState, Loss, Mutex, MutexGuard};
 use lockkeeper_server::{Server, When};
@@ -210,6 +211,24 @@ async fn a_place_in_line_outlives_the_connection() {
     let granted = soon(waiting).await.unwrap().unwrap();
     assert_eq!(granted.path(), node);
     assert_eq!(waiter.snapshot().connections, 2);
+}
+
+/// go-zk never looks whether its own node is there. Both deletions are told before the waiter runs again: ours first.
+#[tokio::test]
+async fn a_deletion_of_our_node_that_is_told_with_the_one_ahead_is_no_grant() {
+    let server = server().await;
+    let (holder, waiter) = (client(&server).await, client(&server).await);
+    let guard = mutex(&holder).lock().await.unwrap();
+    let ticket = mutex(&waiter).enqueue().await.unwrap();
+    let node = ticket.path();
+    let mut waiting = std::pin::pin!(ticket.wait());
+    assert!(waiting.as_mut().now_or_never().is_none());
+    let any = lockkeeper_proto::Version::ANY;
+    holder.delete(&node, any).await.unwrap();
+    guard.release().await.unwrap();
+    until("both are told", || waiter.watch_count() == 0).await;
+    let error = soon(waiting).await.unwrap_err();
+    assert_eq!(error, Error::Lost(Loss::Deleted));
 }
 
 /// After an outage the events of what was missed come in any order. The one about the node ahead must not be taken for
