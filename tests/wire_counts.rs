@@ -32,9 +32,18 @@ async fn client(server: &Server) -> (Client, Tally) {
 
 /// Waits until the server has heard so many requests of a kind, in all.
 async fn heard(server: &Server, op: OpCode, count: u64) {
-    while server.counters().requests.get(&op).copied().unwrap_or(0) < count {
+    until(|| server.counters().requests_of(op) >= count).await;
+}
+
+/// Waits for a condition, but not for ever.
+async fn until(mut condition: impl FnMut() -> bool) {
+    for _ in 0..10_000 {
+        if condition() {
+            return;
+        }
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
+    panic!("it never came about");
 }
 
 #[tokio::test]
@@ -115,9 +124,7 @@ async fn no_hand_over_in_a_deep_queue_waits_for_a_request() {
     for (index, (waiting, tally)) in waiters.into_iter().enumerate() {
         // The next one has looked again, if it had more than one before it: it waits for nothing but the event.
         let looked = 1 + usize::from(index > 0);
-        while listings(&tallies[index]) < looked {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        until(|| listings(&tallies[index]) >= looked).await;
         let before = tally.writes().concat().len();
         guard.release().await.unwrap();
         guard = waiting.await.unwrap().unwrap();
