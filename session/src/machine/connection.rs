@@ -203,7 +203,11 @@ impl<T> Machine<T> {
         self.end_watches(&error);
         match self.config.on_expiry {
             OnExpiry::NewSession => {
-                self.phase = Phase::Pausing { until: now };
+                // A pause that has begun is not cut short: a server that grants a session for a moment only, and closes
+                // every connection, would be asked in a loop.
+                if !matches!(self.phase, Phase::Pausing { .. }) {
+                    self.phase = Phase::Pausing { until: now };
+                }
                 self.set_state(State::Connecting);
             }
             OnExpiry::End => self.phase = Phase::Ended(error),
