@@ -86,10 +86,10 @@ impl Config {
 
     /// The same settings, with durations that an instant can be moved by: a caller may mean "for ever" by a very long one.
     pub(super) fn bounded(mut self) -> Self {
-        let bounded = |duration: Duration| duration.min(LONGEST_TIMEOUT);
-        self.session_timeout = bounded(self.session_timeout);
-        self.connect_timeout = self.connect_timeout.map(bounded);
-        self.request_timeout = self.request_timeout.map(bounded);
+        self.session_timeout = self.session_timeout.min(LONGEST_TIMEOUT);
+        for timeout in [&mut self.connect_timeout, &mut self.request_timeout] {
+            *timeout = timeout.map(|timeout| timeout.min(LONGEST_TIMEOUT));
+        }
         self
     }
 
