@@ -232,7 +232,10 @@ impl<T> Machine<T> {
         self.set_state(state);
         if let Some(lost) = lost {
             self.outputs.push_back(Output::Disconnect);
-            self.drop_connection(&Error::ConnectionLost(lost));
+            self.drop_connection(&match lost.cause {
+                Cause::ByClient => Error::Closed(Effect::Unknown),
+                _ => Error::ConnectionLost(lost),
+            });
         }
         for queued in std::mem::take(&mut self.queue) {
             self.fail(queued.request.op(), queued.purpose, ended.clone());
