@@ -145,7 +145,7 @@ impl Builder {
             }
             Ok(_) => return Err(Error::Closed(Effect::NotApplied)),
             Err(_) => {
-                let tried = client.shared.lock().machine.tried();
+                let tried = client.shared.lock().machine.tried_by(clock::now());
                 return Err(Error::Unreachable {
                     waited: patience,
                     tried,

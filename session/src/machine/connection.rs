@@ -298,9 +298,27 @@ impl<T> Machine<T> {
             let waited = now.duration_since(queued.since);
             let error = Error::Unreachable {
                 waited,
-                tried: self.tried(),
+                tried: self.tried_by(now),
             };
             self.fail(queued.request.op(), queued.purpose, error);
         }
     }
 }
+    /// As `tried`, and what became so far of an attempt that still lasts, at a server of which nothing else is known.
+    pub(crate) fn tried_by(&self, now: Instant) -> Arc<[Lost]> {
+        let (endpoint, cause) = match &self.phase {
+            Phase::Connecting { endpoint, .. } => (endpoint, Cause::Io("not accepted yet".into())),
+            Phase::Associating { endpoint, sent, .. } => {
+                let waited = now.duration_since(*sent);
+                (endpoint, Cause::HandshakeTimeout(waited))
+            }
+            _ => return self.tried(),
+        };
+        let tried = self.tried();
+        if tried.iter().any(|lost| lost.endpoint == *endpoint) {
+            return tried;
+        }
+        let endpoint = endpoint.clone();
+        let pending = Lost { endpoint, cause };
+        tried.iter().cloned().chain([pending]).collect()
+    }
