@@ -278,6 +278,9 @@ impl<T> Machine<T> {
         }
     }
 
+            Phase::Connected { .. } if due(self.pong_due()) => {
+                self.give_up(now, Cause::RequestTimeout(self.timing.read));
+            }
     /// Tries the next server.
     fn set_out(&mut self, now: Instant) {
         if let Some(endpoint) = self.endpoints.advance() {

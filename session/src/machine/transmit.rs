@@ -119,6 +119,7 @@ impl<T> Machine<T> {
                 Some(self.silence_ends()),
                 self.request_due(),
             ]
+                self.pong_due(),
             .into_iter()
             .flatten()
             .min(),
@@ -145,6 +146,12 @@ impl<T> Machine<T> {
     /// When the server will have been silent for too long.
     pub(super) fn silence_ends(&self) -> Instant {
         self.last_received + self.timing.read
+    /// When the ping on its way will have been unanswered for too long: as no other is sent meanwhile, the session is in
+    /// danger by then, whatever else the server sends.
+    pub(super) fn pong_due(&self) -> Option<Instant> {
+        self.ping_sent.map(|sent| sent + self.timing.read)
+    }
+
     }
 
     /// When the oldest request will have been unanswered for too long.
