@@ -59,7 +59,9 @@ impl<T> Machine<T> {
         header: ReplyHeader,
         body: &mut Reader,
     ) {
-        if header.zxid > Zxid::ZERO {
+        // While watches are being restored, how far the server is does not tell what this client has seen: the next
+        // connection would be asked for too little.
+        if header.zxid > Zxid::ZERO && self.restoring < 2 {
             self.session.last_zxid = self.session.last_zxid.max(header.zxid);
         }
         self.confirm(request.sent);
