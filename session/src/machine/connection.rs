@@ -12,7 +12,9 @@ use lockkeeper_proto::{
     jute::{Decode, Reader},
 };
 
-use super::{Input, Machine, OnExpiry, Output, Phase, Purpose, Session, State, Timing};
+use super::{
+    Input, Machine, OnExpiry, Output, Phase, Purpose, Session, State, Timing, batches::Batches,
+};
 use crate::{Cause, Effect, Endpoint, Error, Lost};
 
 /// A password longer than this is no password. Source: every server sends 16 bytes.
@@ -119,7 +121,10 @@ impl<T> Machine<T> {
     /// The watches of a former connection go before everything that waits.
     fn restore_watches(&mut self, now: Instant) {
         let waiting = std::mem::take(&mut self.queue);
-        for batch in self.watches.restore(self.session.last_zxid) {
+        let mut batches = Batches::new(self.session.last_zxid, self.config.max_request);
+        self.watches.restore(&mut batches);
+        self.restored_watches = self.watches.len();
+        for batch in batches.finish() {
             self.restoring += 1;
             self.enqueue(
                 now,
@@ -273,14 +278,14 @@ impl<T> Machine<T> {
             Phase::Connected { .. } if due(self.request_due()) => {
                 self.give_up(now, Cause::RequestTimeout(self.timing.request));
             }
+            Phase::Connected { .. } if due(self.pong_due()) => {
+                self.give_up(now, Cause::RequestTimeout(self.timing.read));
+            }
             Phase::Connected { .. } if due(self.ping_due()) => self.send_ping(now),
             _ => {}
         }
     }
 
-            Phase::Connected { .. } if due(self.pong_due()) => {
-                self.give_up(now, Cause::RequestTimeout(self.timing.read));
-            }
     /// Tries the next server.
     fn set_out(&mut self, now: Instant) {
         if let Some(endpoint) = self.endpoints.advance() {
@@ -306,7 +311,6 @@ impl<T> Machine<T> {
             self.fail(queued.request.op(), queued.purpose, error);
         }
     }
-}
     /// As `tried`, and what became so far of an attempt that still lasts, at a server of which nothing else is known.
     pub(crate) fn tried_by(&self, now: Instant) -> Arc<[Lost]> {
         let (endpoint, cause) = match &self.phase {
@@ -325,3 +329,4 @@ impl<T> Machine<T> {
         let pending = Lost { endpoint, cause };
         tried.iter().cloned().chain([pending]).collect()
     }
+}

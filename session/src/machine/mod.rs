@@ -20,6 +20,7 @@
 //!
 //! Not here: sockets and tasks (`client`), records (`lockkeeper-proto`).
 
+mod batches;
 mod config;
 mod connection;
 mod endpoints;
@@ -27,6 +28,7 @@ mod in_flight;
 mod output;
 mod replies;
 mod rng;
+mod session;
 #[cfg(test)]
 mod tests;
 mod transmit;
@@ -34,29 +36,28 @@ mod watches;
 
 use std::{
     collections::VecDeque,
+    fmt,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use bytes::{Bytes, BytesMut};
-use lockkeeper_proto::{
-    OpCode, Request, SessionId, Zxid,
-    records::{Empty, SetWatches},
-};
+use bytes::BytesMut;
+use lockkeeper_proto::{OpCode, Request, SessionId, records::Empty};
 
 pub use config::{Auth, Config, OnExpiry};
 pub use output::{Event, Input, Output, State};
 pub use watches::WatchId;
 
 use crate::{Cause, Effect, Endpoint, Error, Lost};
+use batches::Batches;
 use config::Timing;
 use endpoints::Endpoints;
 use in_flight::{Announced, InFlight, Purpose, Queued};
 use rng::Rng;
-use watches::WatchTable;
+use session::Session;
+use watches::{WatchKind, WatchTable};
 
 /// A session. `T` is what a caller gives with a request, and gets back with its reply.
-#[derive(Debug)]
 pub struct Machine<T> {
     config: Config,
     timing: Timing,
@@ -74,6 +75,8 @@ pub struct Machine<T> {
     /// `setWatches` that restore the watches of a former connection and are not answered yet. Until they are, events
     /// are kept back, so that nobody acts on one of several changes of the outage.
     restoring: u32,
+    /// How many watches there were when this connection began.
+    restored_watches: usize,
     held_back: Vec<Event>,
     /// Bytes that go out before any request: handshake, authentication, pings.
     control: BytesMut,
@@ -112,31 +115,6 @@ enum Phase {
     Ended(Error),
 }
 
-/// What resuming the session takes.
-#[derive(Debug)]
-struct Session {
-    id: SessionId,
-    password: Bytes,
-    timeout: Duration,
-    last_zxid: Zxid,
-    /// When anything was last heard in this session; `None` before the first connection.
-    heard: Option<Instant>,
-}
-
-impl Session {
-    /// No session yet.
-    fn none(timeout: Duration) -> Self {
-        let password = Bytes::from_static(&[0; lockkeeper_proto::connect::PASSWORD_LEN]);
-        Self {
-            id: SessionId::NONE,
-            password,
-            timeout,
-            last_zxid: Zxid::ZERO,
-            heard: None,
-        }
-    }
-}
-
 impl<T> Machine<T> {
     /// A session that is to be: the first [`Input::Tick`] sets out to connect.
     #[must_use]
@@ -156,6 +134,7 @@ impl<T> Machine<T> {
             next_xid: 1,
             watches: WatchTable::default(),
             restoring: 0,
+            restored_watches: 0,
             held_back: Vec::new(),
             control: BytesMut::new(),
             outputs: VecDeque::new(),
@@ -267,7 +246,7 @@ impl<T> Machine<T> {
         id
     }
 
-    /// Watches nodes that exist, all with one request; each id gets one event.
+    /// Watches nodes that exist, all with one request unless they are very many; each id gets one event.
     ///
     /// A node that is gone by then is reported as deleted at once, and one whose data changed since the newest reply of
     /// this session as changed. While there is no connection, the watches are left on the next one.
@@ -283,18 +262,14 @@ impl<T> Machine<T> {
             .collect();
         match &self.phase {
             Phase::Connected { .. } => {
-                let data_watches = paths.into_iter().map(str::to_owned).collect();
-                let request = SetWatches {
-                    relative_zxid: self.session.last_zxid,
-                    data_watches,
-                    exist_watches: Vec::new(),
-                    child_watches: Vec::new(),
-                };
-                self.enqueue(
-                    now,
-                    Request::SetWatches(request),
-                    Purpose::SetWatches { restore: false },
-                );
+                let mut batches = Batches::new(self.session.last_zxid, self.config.max_request);
+                for path in paths {
+                    batches.add(WatchKind::Data, path);
+                }
+                for batch in batches.finish() {
+                    let purpose = Purpose::SetWatches { restore: false };
+                    self.enqueue(now, Request::SetWatches(batch), purpose);
+                }
             }
             Phase::Ended(error) => {
                 let error = error.clone();
@@ -379,5 +354,19 @@ impl<T> Machine<T> {
             tracing::trace!(%op, %error, "request failed");
             self.outputs.push_back(Output::Completed(token, Err(error)));
         }
+    }
+}
+
+/// Without what passes through it: passwords, credentials, data.
+impl<T> fmt::Debug for Machine<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Machine")
+            .field("phase", &self.phase)
+            .field("state", &self.state)
+            .field("session", &self.session)
+            .field("queue", &self.queue.len())
+            .field("in_flight", &self.in_flight.len())
+            .field("watches", &self.watches.len())
+            .finish_non_exhaustive()
     }
 }

@@ -95,14 +95,7 @@ impl<T> Machine<T> {
             Purpose::SetWatches { .. } if !header.err.is_ok() => {
                 self.give_up(now, Cause::WatchesRefused(header.err));
             }
-            Purpose::SetWatches { restore: true } => {
-                self.restoring = self.restoring.saturating_sub(1);
-                if self.restoring == 0 {
-                    for event in std::mem::take(&mut self.held_back) {
-                        self.fire(&event);
-                    }
-                }
-            }
+            Purpose::SetWatches { restore: true } => self.restored(),
             Purpose::SetWatches { restore: false } => {}
             Purpose::RemoveWatches => {
                 if header.err == ErrorCode::UNIMPLEMENTED {
@@ -124,10 +117,20 @@ impl<T> Machine<T> {
             return self.fire(&event);
         }
         // A server sends at most an event for each watch and kind: more is a flood.
-        if self.held_back.len() > 3 * self.watches.len() {
+        if self.held_back.len() > 3 * self.restored_watches {
             return self.give_up(now, Cause::WatchesRefused(ErrorCode::MARSHALLING_ERROR));
         }
         self.held_back.push(event);
+    }
+
+    /// A part of the watches of a former connection is restored. After the last one, what was kept back is told.
+    pub(super) fn restored(&mut self) {
+        self.restoring = self.restoring.saturating_sub(1);
+        if self.restoring == 0 {
+            for event in std::mem::take(&mut self.held_back) {
+                self.fire(&event);
+            }
+        }
     }
 
     fn fire(&mut self, event: &Event) {

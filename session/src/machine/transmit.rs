@@ -57,6 +57,9 @@ impl<T> Machine<T> {
             }
             Ok(length) | Err(EncodeError { length }) => {
                 out.truncate(start);
+                if matches!(purpose, Purpose::SetWatches { restore: true }) {
+                    self.restored();
+                }
                 self.fail(op, purpose, Error::TooLarge { length, limit });
             }
         }
@@ -116,10 +119,10 @@ impl<T> Machine<T> {
             }
             Phase::Connected { .. } => [
                 self.ping_due(),
+                self.pong_due(),
                 Some(self.silence_ends()),
                 self.request_due(),
             ]
-                self.pong_due(),
             .into_iter()
             .flatten()
             .min(),
@@ -143,15 +146,15 @@ impl<T> Machine<T> {
             .then(|| self.last_sent + self.timing.ping)
     }
 
-    /// When the server will have been silent for too long.
-    pub(super) fn silence_ends(&self) -> Instant {
-        self.last_received + self.timing.read
     /// When the ping on its way will have been unanswered for too long: as no other is sent meanwhile, the session is in
     /// danger by then, whatever else the server sends.
     pub(super) fn pong_due(&self) -> Option<Instant> {
         self.ping_sent.map(|sent| sent + self.timing.read)
     }
 
+    /// When the server will have been silent for too long.
+    pub(super) fn silence_ends(&self) -> Instant {
+        self.last_received + self.timing.read
     }
 
     /// When the oldest request will have been unanswered for too long.

@@ -7,14 +7,12 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    mem,
     sync::Arc,
 };
 
-use lockkeeper_proto::{
-    EventType, Zxid,
-    records::{RemoveWatchesRequest, SetWatches},
-};
+use lockkeeper_proto::{EventType, records::RemoveWatchesRequest};
+
+use super::batches::Batches;
 
 /// Who is told when a watch fires. Unique for the life of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -30,11 +28,6 @@ pub(super) enum WatchKind {
     /// Left by `getChildren`.
     Child,
 }
-
-/// Bytes of paths in one `setWatches`, so that many watches do not make a frame that the server refuses.
-///
-/// Source: `ClientCnxn.java`, `SET_WATCHES_MAX_LENGTH`.
-const BATCH_BYTES: usize = 128 * 1024;
 
 #[derive(Debug, Default)]
 struct PathWatches {
@@ -236,43 +229,25 @@ impl WatchTable {
         told
     }
 
-    /// What restores all watches on a new connection, in batches.
-    pub(super) fn restore(&self, relative_zxid: Zxid) -> Vec<SetWatches> {
-        let empty = || SetWatches {
-            relative_zxid,
-            data_watches: Vec::new(),
-            exist_watches: Vec::new(),
-            child_watches: Vec::new(),
-        };
-        let (mut batches, mut batch, mut bytes) = (Vec::new(), empty(), 0);
+    /// What restores all watches on a new connection.
+    pub(super) fn restore(&self, batches: &mut Batches) {
         for (path, watches) in &self.paths {
-            let kinds = [&watches.data, &watches.exist, &watches.child];
-            let lists = [
-                &mut batch.data_watches,
-                &mut batch.exist_watches,
-                &mut batch.child_watches,
-            ];
-            for (listeners, list) in kinds.into_iter().zip(lists) {
+            for (kind, listeners) in [
+                (WatchKind::Data, &watches.data),
+                (WatchKind::Exist, &watches.exist),
+                (WatchKind::Child, &watches.child),
+            ] {
                 if !listeners.is_empty() {
-                    list.push(path.to_string());
-                    bytes += path.len();
+                    batches.add(kind, path);
                 }
             }
-            if bytes >= BATCH_BYTES {
-                batches.push(mem::replace(&mut batch, empty()));
-                bytes = 0;
-            }
         }
-        if bytes > 0 {
-            batches.push(batch);
-        }
-        batches
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use lockkeeper_proto::WatcherType;
+    use lockkeeper_proto::{WatcherType, Zxid};
 
     use super::*;
 
@@ -345,7 +320,9 @@ mod tests {
             registered(&mut table, &format!("/{long}{index:04}"), WatchKind::Data);
         }
         registered(&mut table, "/a", WatchKind::Child);
-        let batches = table.restore(Zxid(5));
+        let mut batches = Batches::new(Zxid(5), 1 << 20);
+        table.restore(&mut batches);
+        let batches = batches.finish();
         assert_eq!(batches.len(), 3);
         let paths: usize = batches
             .iter()

@@ -1,0 +1,43 @@
+//! What is known of the session, and what resuming it takes.
+
+use std::{
+    fmt,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use lockkeeper_proto::{SessionId, Zxid, connect::PASSWORD_LEN};
+
+/// A session, or none yet.
+pub(super) struct Session {
+    pub(super) id: SessionId,
+    pub(super) password: Bytes,
+    pub(super) timeout: Duration,
+    pub(super) last_zxid: Zxid,
+    /// When anything was last heard in this session; `None` before the first connection.
+    pub(super) heard: Option<Instant>,
+}
+
+impl Session {
+    /// No session yet.
+    pub(super) fn none(timeout: Duration) -> Self {
+        Self {
+            id: SessionId::NONE,
+            password: Bytes::from_static(&[0; PASSWORD_LEN]),
+            timeout,
+            last_zxid: Zxid::ZERO,
+            heard: None,
+        }
+    }
+}
+
+/// Without the password, which is all it takes to steal the session.
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session")
+            .field("id", &self.id)
+            .field("timeout", &self.timeout)
+            .field("last_zxid", &self.last_zxid)
+            .finish_non_exhaustive()
+    }
+}
