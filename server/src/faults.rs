@@ -56,6 +56,8 @@ impl Faults {
     }
 
     /// Executes a request to come, and cuts its connection instead of answering: the client cannot know what happened.
+    ///
+    /// Earlier replies still arrive; requests that were sent behind it are not executed.
     #[allow(
         clippy::must_use_candidate,
         reason = "the id is needed to take it back"

@@ -2,7 +2,7 @@
 //!
 //! Not here: what the bytes mean (`engine`), in which order they leave (`shared`).
 
-use std::{io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+use std::{convert::Infallible, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
 use bytes::BytesMut;
 use futures::future::{Either, select};
@@ -15,7 +15,6 @@ use tokio::{
     sync::{mpsc, oneshot},
     time,
 };
-use tokio_util::task::TaskTracker;
 
 use crate::{
     engine::{ConnId, Received},
@@ -32,28 +31,33 @@ pub(crate) enum PortOrder {
     Open(oneshot::Sender<io::Result<()>>),
 }
 
-/// Starts the tasks of a server.
+/// Held by every task while it runs: the receiver of the pair hears the end of the last one.
+type Alive = mpsc::Sender<Infallible>;
+
+/// Starts the tasks of a server. What comes back ends, without ever having said anything, when all of them have.
 pub(crate) fn start(
     shared: &Arc<Shared>,
     listener: TcpListener,
     address: SocketAddr,
     orders: mpsc::Receiver<PortOrder>,
-) -> TaskTracker {
-    let tasks = TaskTracker::new();
-    let own = Arc::clone(shared);
-    tasks.spawn(async move { own.stop.run_until_cancelled(own.keep_time()).await });
-    let (own, connections) = (Arc::clone(shared), tasks.clone());
-    tasks.spawn(async move {
-        let port = serve_port(&own, &connections, listener, address, orders);
-        own.stop.run_until_cancelled(port).await
+) -> mpsc::Receiver<Infallible> {
+    let (alive, ended) = mpsc::channel(1);
+    let (own, held) = (Arc::clone(shared), alive.clone());
+    tokio::spawn(async move {
+        own.stop.run_until_cancelled(own.keep_time()).await;
+        drop(held);
     });
-    tasks.close();
-    tasks
+    let own = Arc::clone(shared);
+    tokio::spawn(async move {
+        let port = serve_port(&own, &alive, listener, address, orders);
+        own.stop.run_until_cancelled(port).await;
+    });
+    ended
 }
 
 async fn serve_port(
     shared: &Arc<Shared>,
-    tasks: &TaskTracker,
+    alive: &Alive,
     listener: TcpListener,
     address: SocketAddr,
     mut orders: mpsc::Receiver<PortOrder>,
@@ -63,7 +67,7 @@ async fn serve_port(
         let order = {
             let accepting = async {
                 match &listener {
-                    Some(listener) => accept_all(shared, tasks, listener).await,
+                    Some(listener) => accept_all(shared, alive, listener).await,
                     None => std::future::pending().await,
                 }
             };
@@ -91,16 +95,17 @@ async fn serve_port(
     }
 }
 
-async fn accept_all(shared: &Arc<Shared>, tasks: &TaskTracker, listener: &TcpListener) {
+async fn accept_all(shared: &Arc<Shared>, alive: &Alive, listener: &TcpListener) {
     loop {
         match listener.accept().await {
             Ok((stream, remote)) => {
                 let (id, outgoing) = shared.accept(remote);
-                let shared = Arc::clone(shared);
-                tasks.spawn(async move {
+                let (shared, held) = (Arc::clone(shared), alive.clone());
+                tokio::spawn(async move {
                     let serving = serve(&shared, id, stream, &outgoing);
                     outgoing.cut.run_until_cancelled(serving).await;
                     shared.forget(id);
+                    drop(held);
                 });
             }
             Err(error) => {

@@ -1,6 +1,7 @@
 //! The handle of a running server.
 
 use std::{
+    convert::Infallible,
     hash::{BuildHasher, RandomState},
     io,
     net::{IpAddr, SocketAddr},
@@ -8,7 +9,6 @@ use std::{
 };
 
 use tokio::{net::TcpListener, sync::mpsc};
-use tokio_util::task::TaskTracker;
 
 use crate::{
     Builder, Faults,
@@ -25,7 +25,8 @@ use crate::{
 pub struct Server {
     shared: Arc<Shared>,
     address: SocketAddr,
-    tasks: TaskTracker,
+    /// Ends when the last task has.
+    tasks: mpsc::Receiver<Infallible>,
     orders: mpsc::Sender<net::PortOrder>,
 }
 
@@ -106,9 +107,9 @@ impl Server {
     ///
     /// # Cancel safety
     /// The server stops in any case.
-    pub async fn shutdown(self) {
+    pub async fn shutdown(mut self) {
         self.shared.stop.cancel();
-        self.tasks.wait().await;
+        self.tasks.recv().await;
     }
 }
 

@@ -102,7 +102,8 @@ impl When {
 pub enum Effect {
     /// The connection is closed; the request is not executed.
     CutBefore,
-    /// It is executed; then the connection is closed without the reply, or any event, being sent.
+    /// It is executed; then the connection is closed without the reply, or an event that it caused, being sent.
+    /// What was sent behind it is not executed.
     LoseReply,
     /// Its reply, and whatever follows on the connection, comes later by this much.
     Delay(Duration),
