@@ -1,0 +1,226 @@
+//! A client of the demo: it takes the lock, counts on the server, releases the lock, again and again.
+//!
+//! Each is a thread with a runtime and a session of its own, like a process of its own: when one stands still, the
+//! others do not notice but by their locks.
+//!
+//! The counter is read when the lock is granted and written, one higher, when it is about to be released. If two clients
+//! ever held the lock at once, one of the two counts would be lost.
+
+use std::{
+    hash::{BuildHasher as _, RandomState},
+    io,
+    sync::Arc,
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use lockkeeper::{Builder, Client, Effect, LockError, Loss, Mutex, MutexGuard, Version};
+use tokio::{runtime, sync::mpsc, time::sleep};
+
+use super::{
+    events::{Event, What, Write},
+    orders::Orders,
+};
+
+/// How long a client holds the lock.
+pub(super) const HOLD_MS: (u64, u64) = (60, 220);
+/// How long it does something else afterwards.
+const REST_MS: (u64, u64) = (20, 300);
+/// How long it rests when something did not work.
+const RECOVER: Duration = Duration::from_millis(200);
+/// How often a write is repeated that never reached a server.
+const ATTEMPTS: u32 = 20;
+
+/// A client that contends.
+#[derive(Debug)]
+pub(super) struct Contender {
+    /// Counted from 0.
+    pub(super) number: usize,
+    pub(super) builder: Builder,
+    /// The lock's path.
+    pub(super) lock: String,
+    /// The counter's path.
+    pub(super) counter: String,
+    /// How long it stands still at most.
+    pub(super) patience: Duration,
+    pub(super) orders: Arc<Orders>,
+    pub(super) events: mpsc::Sender<Event>,
+}
+
+impl Contender {
+    /// Starts the client's thread.
+    pub(super) fn start(self) -> io::Result<JoinHandle<()>> {
+        let runtime = runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        thread::Builder::new()
+            .name(format!("client {}", self.number + 1))
+            .spawn(move || runtime.block_on(self.live()))
+    }
+
+    async fn live(self) {
+        let mut finished = self.orders.finished();
+        let connected = tokio::select! {
+            biased;
+            _ = finished.wait_for(|finished| *finished) => return,
+            connected = self.builder.clone().connect() => connected,
+        };
+        match connected {
+            Ok(client) => {
+                self.contend(&client).await;
+                client.close().await;
+            }
+            Err(error) => self.tell(What::Trouble(error.to_string())).await,
+        }
+        self.tell(What::Left).await;
+    }
+
+    async fn contend(&self, client: &Client) {
+        let mut random = Random::new();
+        let mut finished = self.orders.finished();
+        let mutex = match Mutex::new(client, &self.lock) {
+            Ok(mutex) => mutex.with_data(format!("client {} of a demo", self.number + 1)),
+            Err(error) => return self.tell(What::Trouble(error.to_string())).await,
+        };
+        while !*finished.borrow() {
+            self.tell(What::Queued).await;
+            let guard = tokio::select! {
+                biased;
+                _ = finished.wait_for(|finished| *finished) => return,
+                guard = mutex.lock() => guard,
+            };
+            let rest = match guard {
+                Ok(guard) => {
+                    self.hold(guard, random.between(HOLD_MS)).await;
+                    random.between(REST_MS)
+                }
+                Err(error) => {
+                    self.tell(What::Trouble(error.to_string())).await;
+                    RECOVER
+                }
+            };
+            tokio::select! {
+                biased;
+                _ = finished.wait_for(|finished| *finished) => {}
+                () = sleep(rest) => {}
+            }
+        }
+    }
+
+    /// Does what the lock is for, and releases it.
+    async fn hold(&self, guard: MutexGuard, hold: Duration) {
+        let granted = Instant::now();
+        let token = guard.fencing_token().get();
+        self.tell_at(granted, What::Granted { token }).await;
+        let lease_until = guard.valid_until().unwrap_or(granted);
+        let next = self.read(guard.client()).await;
+        if self.orders.take_pause() {
+            return self.pause(guard, next).await;
+        }
+        sleep(hold).await;
+        let write = match next {
+            Ok(next) => self.write(&guard, next).await,
+            Err(error) => Write::Failed(error),
+        };
+        let now = Instant::now();
+        let ended = if guard.is_valid() {
+            now
+        } else {
+            guard.valid_until().unwrap_or(lease_until).min(now)
+        };
+        self.tell_at(now, What::Released { ended, write }).await;
+        if let Err(error) = guard.release().await {
+            self.tell(What::Trouble(error.to_string())).await;
+        }
+    }
+
+    /// Stands still with the lock in hand until somebody else has it, and then goes on as if nothing had happened.
+    async fn pause(&self, guard: MutexGuard, next: Result<u64, String>) {
+        let now = Instant::now();
+        let lease_until = guard.valid_until().unwrap_or(now);
+        self.tell_at(now, What::Stopped { lease_until }).await;
+        self.orders.stand_still(self.patience);
+        let trusts = guard.is_valid();
+        self.tell(What::Woke { trusts }).await;
+        let value = next.unwrap_or(0);
+        let write = self.write_late(&guard, value).await;
+        self.tell(What::Late { value, write }).await;
+        // It fails, and says that the lock was lost: who asks is told.
+        let _ = guard.release().await;
+    }
+
+    /// What the counter is to be next.
+    async fn read(&self, client: &Client) -> Result<u64, String> {
+        let node = client.get_data(&self.counter).await;
+        let data = node.map_err(|error| error.to_string())?.data;
+        super::stage::number_in(data.as_deref())
+            .and_then(|value| value.checked_add(1))
+            .ok_or_else(|| "the counter holds no number".to_owned())
+    }
+
+    /// Writes the counter, if the lock is held when the server does it.
+    async fn write(&self, guard: &MutexGuard, value: u64) -> Write {
+        match self.try_write(guard, value).await {
+            Ok(()) => Write::Done,
+            Err(LockError::Lost(loss)) => Write::Refused(loss.to_string()),
+            Err(LockError::Session(error)) if error.effect() == Effect::Unknown => {
+                Write::InDoubt(error.to_string())
+            }
+            Err(error) => Write::Failed(error.to_string()),
+        }
+    }
+
+    /// As [`write`](Self::write), until it is the server that answers: a client knows by itself that its session has
+    /// expired, but here it is to be seen that the server would not have been fooled.
+    async fn write_late(&self, guard: &MutexGuard, value: u64) -> Write {
+        let mut write = Write::Failed("never sent".to_owned());
+        for _ in 0..ATTEMPTS {
+            write = match self.try_write(guard, value).await {
+                Ok(()) => return Write::Done,
+                Err(LockError::Lost(Loss::Deleted)) => {
+                    return Write::Refused("lock node gone".to_owned());
+                }
+                Err(error) => Write::InDoubt(error.to_string()),
+            };
+            sleep(RECOVER / 4).await;
+        }
+        write
+    }
+
+    async fn try_write(&self, guard: &MutexGuard, value: u64) -> Result<(), LockError> {
+        let transaction = guard.transaction();
+        transaction
+            .set_data(&self.counter, value.to_string(), Version::ANY)
+            .commit()
+            .await
+            .map(|_| ())
+    }
+
+    async fn tell(&self, what: What) {
+        self.tell_at(Instant::now(), what).await;
+    }
+
+    async fn tell_at(&self, at: Instant, what: What) {
+        let client = self.number;
+        // Nobody listens any more when the show is over.
+        let _ = self.events.send(Event { at, client, what }).await;
+    }
+}
+
+/// Pseudo-random numbers, good enough for durations. Source: Marsaglia, "Xorshift RNGs".
+#[derive(Debug)]
+struct Random(u64);
+
+impl Random {
+    /// Starts anywhere.
+    fn new() -> Self {
+        Self(RandomState::new().hash_one(0) | 1)
+    }
+
+    fn between(&mut self, (low, high): (u64, u64)) -> Duration {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        Duration::from_millis(low + self.0 % (high - low + 1))
+    }
+}

@@ -1,0 +1,134 @@
+//! Durations as people type and read them: `30`, `1.5s`, `500ms`, `2m`, `1h`.
+//!
+//! A bare number is seconds, as for flock(1) and sleep(1).
+
+use std::{fmt, time::Duration};
+
+/// The longest duration that is taken, a year: nobody waits longer, and no sum of two overflows.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// Reads a duration, zero included.
+pub(crate) fn parse(text: &str) -> Result<Duration, BadDuration> {
+    let digits = text
+        .find(|c: char| !(c.is_ascii_digit() || c == '.'))
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: f64 = number.parse().map_err(|_| BadDuration::Form)?;
+    let unit = match unit {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(BadDuration::Form),
+    };
+    Duration::try_from_secs_f64(number * unit)
+        .ok()
+        .filter(|duration| *duration <= LONGEST)
+        .ok_or(BadDuration::TooLong)
+}
+
+/// Reads a duration that must not be zero; less than a millisecond is zero to ZooKeeper.
+pub(crate) fn parse_positive(text: &str) -> Result<Duration, BadDuration> {
+    let duration = parse(text)?;
+    if duration < Duration::from_millis(1) {
+        return Err(BadDuration::Zero);
+    }
+    Ok(duration)
+}
+
+/// Why a duration cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BadDuration {
+    /// It is no number with a unit.
+    Form,
+    /// It is nothing.
+    Zero,
+    /// It is longer than anybody waits.
+    TooLong,
+}
+
+impl fmt::Display for BadDuration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Form => {
+                "a duration looks like 30, 1.5s, 500ms, 2m or 1h; a bare number is seconds"
+            }
+            Self::Zero => "it must be 1ms or more",
+            Self::TooLong => "it must be a year or less",
+        })
+    }
+}
+
+impl std::error::Error for BadDuration {}
+
+/// A duration with three significant digits: `7.31 ms`, `412 ms`, `1.05 s`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Human(pub(crate) Duration);
+
+impl fmt::Display for Human {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = self.0.as_secs_f64() * 1e3;
+        let text = if ms < 9.995 {
+            format!("{ms:.2} ms")
+        } else if ms < 99.95 {
+            format!("{ms:.1} ms")
+        } else if ms < 999.5 {
+            format!("{ms:.0} ms")
+        } else if ms < 9_995.0 {
+            format!("{:.2} s", ms / 1e3)
+        } else {
+            format!("{:.1} s", ms / 1e3)
+        };
+        f.pad(&text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_unit_is_read() {
+        for (text, ms) in [
+            ("0", 0),
+            ("30", 30_000),
+            ("1.5s", 1_500),
+            (".5", 500),
+            ("500ms", 500),
+            ("2m", 120_000),
+            ("1h", 3_600_000),
+        ] {
+            assert_eq!(parse(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_duration_is_refused() {
+        for text in ["", "s", "-1", "1 s", "1d", "1.2.3", "inf", "NaN", "1e3"] {
+            assert_eq!(parse(text), Err(BadDuration::Form), "{text:?}");
+        }
+        let endless = "9".repeat(400);
+        for text in ["9000h", "99999999999999999999", endless.as_str()] {
+            assert_eq!(parse(text), Err(BadDuration::TooLong), "{text:?}");
+        }
+        assert_eq!(parse_positive("0"), Err(BadDuration::Zero));
+        assert_eq!(parse_positive("0.1ms"), Err(BadDuration::Zero));
+        assert_eq!(parse_positive("1ms"), Ok(Duration::from_millis(1)));
+    }
+
+    #[test]
+    fn people_read_three_digits() {
+        for (us, text) in [
+            (0, "0.00 ms"),
+            (7_314, "7.31 ms"),
+            (9_996, "10.0 ms"),
+            (41_260, "41.3 ms"),
+            (412_000, "412 ms"),
+            (999_600, "1.00 s"),
+            (1_054_000, "1.05 s"),
+            (62_000_000, "62.0 s"),
+        ] {
+            assert_eq!(Human(Duration::from_micros(us)).to_string(), text);
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Exit statuses, and the failures behind them.
+//!
+//! The numbers from 64 on are those of `sysexits.h`; 126, 127 and 128+n are what shells use. A command that was run has
+//! the last word: its own status is passed on, whatever it means.
+
+use std::{ffi::OsString, fmt, io, time::Duration};
+
+use lockkeeper::{ConnectStringError, Error, LockError};
+
+use crate::{duration::Human, servers::VARIABLE};
+
+/// All went well.
+pub(crate) const OK: u8 = 0;
+/// What the demo found is not what a lock promises.
+pub(crate) const BROKEN: u8 = 1;
+/// Bad usage. Source: `sysexits.h`, `EX_USAGE`.
+pub(crate) const USAGE: u8 = 64;
+/// No server was reached in time, or it refused. Source: `EX_UNAVAILABLE`.
+pub(crate) const UNAVAILABLE: u8 = 69;
+/// The operating system refused something. Source: `EX_OSERR`.
+pub(crate) const SYSTEM: u8 = 71;
+/// The lock was lost while the command ran. Source: `EX_IOERR`.
+pub(crate) const LOST: u8 = 74;
+/// The lock was not acquired in time: try again later. Source: `EX_TEMPFAIL`.
+pub(crate) const NOT_ACQUIRED: u8 = 75;
+/// The command cannot be executed. Source: POSIX, "Exit Status for Commands".
+pub(crate) const CANNOT_EXECUTE: u8 = 126;
+/// The command cannot be found. Source: as above.
+pub(crate) const NOT_FOUND: u8 = 127;
+/// Added to the number of the signal that ended a command.
+const SIGNAL_BASE: u8 = 128;
+
+/// The status of something that a signal ended.
+pub(crate) fn of_signal(signal: i32) -> u8 {
+    u8::try_from(signal).map_or(SIGNAL_BASE, |signal| SIGNAL_BASE.saturating_add(signal))
+}
+
+/// Tells people something, on stderr.
+pub(crate) fn say(what: &dyn fmt::Display) {
+    use io::Write as _;
+    // A stderr that is closed must not end a command that goes well.
+    let _ = writeln!(io::stderr(), "lockkeeper: {what}");
+}
+
+/// Why there is nothing to show for it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub(crate) enum Failure {
+    /// Neither option nor variable names a server.
+    NoServers,
+    /// The variable's list of servers cannot be read.
+    BadVariable(ConnectStringError),
+    /// The variable is not text.
+    UnreadableVariable,
+    /// No server took the client.
+    Connect(Error),
+    /// The part of the tree that was to be used is not there.
+    NoChroot(String),
+    /// The lock is taken, and nobody wanted to wait.
+    Taken { path: String },
+    /// The lock was not acquired in time.
+    TimedOut {
+        path: String,
+        waited: Duration,
+        ahead: Option<usize>,
+    },
+    /// The lock cannot be acquired.
+    Lock { path: String, error: LockError },
+    /// The command did not start.
+    Command { program: OsString, error: io::Error },
+    /// The address cannot be listened on.
+    Listen { address: String, error: io::Error },
+    /// The operating system refused something that it never should.
+    System(io::Error),
+    /// The output cannot be written.
+    Output(io::Error),
+}
+
+impl Failure {
+    /// The exit status.
+    pub(crate) fn status(&self) -> u8 {
+        match self {
+            Self::NoServers | Self::BadVariable(_) | Self::UnreadableVariable => USAGE,
+            Self::Connect(_) | Self::NoChroot(_) => UNAVAILABLE,
+            Self::Taken { .. } | Self::TimedOut { .. } => NOT_ACQUIRED,
+            Self::Lock { error, .. } => match error {
+                LockError::TimedOut { .. } | LockError::Lost(_) => NOT_ACQUIRED,
+                _ => UNAVAILABLE,
+            },
+            Self::Command { error, .. } => match error.kind() {
+                io::ErrorKind::NotFound => NOT_FOUND,
+                _ => CANNOT_EXECUTE,
+            },
+            Self::Listen { .. } | Self::System(_) | Self::Output(_) => SYSTEM,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoServers => write!(
+                f,
+                "no servers: give --connect HOST:PORT,.. or set {VARIABLE}; to try it out, run `lockkeeper serve` \
+                 and use 127.0.0.1:2181"
+            ),
+            Self::BadVariable(error) => write!(f, "{VARIABLE}: {error}"),
+            Self::UnreadableVariable => write!(f, "{VARIABLE}: it is not UTF-8"),
+            Self::Connect(error) => error.fmt(f),
+            Self::NoChroot(chroot) => write!(
+                f,
+                "the chroot {chroot} does not exist; create it, or leave it out of --connect"
+            ),
+            Self::Taken { path } => write!(f, "{path}: the lock is taken"),
+            Self::TimedOut {
+                path,
+                waited,
+                ahead,
+            } => {
+                write!(f, "{path}: lock not acquired in {}", Human(*waited))?;
+                match ahead {
+                    Some(ahead) => write!(f, ", {ahead} ahead"),
+                    None => f.write_str(", the line was not reached"),
+                }
+            }
+            Self::Lock {
+                path,
+                error: LockError::Lost(loss),
+            } => write!(f, "{path}: place in the line lost: {loss}"),
+            Self::Lock { path, error } => write!(f, "{path}: {error}"),
+            Self::Command { program, error } => {
+                let program = program.display();
+                match error.kind() {
+                    io::ErrorKind::NotFound => write!(f, "{program}: command not found"),
+                    _ => write!(f, "{program}: cannot be executed: {error}"),
+                }
+            }
+            Self::Listen { address, error } => write!(f, "cannot listen on {address}: {error}"),
+            Self::System(error) => error.fmt(f),
+            Self::Output(error) => write!(f, "cannot write to stdout: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_of_signals_are_those_of_shells() {
+        assert_eq!(of_signal(2), 130);
+        assert_eq!(of_signal(15), 143);
+        assert_eq!(of_signal(-1), 128);
+    }
+
+    #[test]
+    fn a_command_that_is_missing_is_told_from_one_that_cannot_run() {
+        let failure = |kind| Failure::Command {
+            program: "x".into(),
+            error: io::Error::from(kind),
+        };
+        assert_eq!(failure(io::ErrorKind::NotFound).status(), 127);
+        assert_eq!(failure(io::ErrorKind::PermissionDenied).status(), 126);
+    }
+}

@@ -1,0 +1,127 @@
+//! Acquiring the lock, within the time that there is.
+
+use std::{
+    future::Future,
+    io::{self, IsTerminal as _},
+    pin::pin,
+    time::Duration,
+};
+
+use lockkeeper::{Builder, Client, ConnectString, LockError, Loss, Mutex, MutexGuard};
+use tokio::time::{Instant, timeout};
+
+use crate::{
+    args::RunArgs,
+    exit::{self, Failure},
+};
+
+/// Who waits at a terminal is told so after this much.
+const SILENCE: Duration = Duration::from_secs(1);
+
+/// How long to wait for the lock.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Wait {
+    /// Not at all.
+    Try,
+    /// For this long from the start, connecting included.
+    Until { whole: Duration, deadline: Instant },
+    /// As long as it takes.
+    Forever,
+}
+
+impl Wait {
+    /// What the arguments say, from now on.
+    pub(super) fn new(args: &RunArgs) -> Self {
+        match args.wait {
+            _ if args.try_once => Self::Try,
+            None => Self::Forever,
+            Some(whole) if whole.is_zero() => Self::Try,
+            Some(whole) => Self::Until {
+                whole,
+                deadline: Instant::now() + whole,
+            },
+        }
+    }
+
+    fn left(self) -> Option<Duration> {
+        match self {
+            Self::Until { deadline, .. } => {
+                Some(deadline.saturating_duration_since(Instant::now()))
+            }
+            Self::Try | Self::Forever => None,
+        }
+    }
+}
+
+/// Connects: within the session timeout, or less if there is less time.
+pub(super) async fn connect(
+    servers: &ConnectString,
+    session_timeout: Duration,
+    wait: Wait,
+) -> Result<Client, Failure> {
+    let patience = wait
+        .left()
+        .map_or(session_timeout, |left| left.min(session_timeout));
+    Builder::new(servers)
+        .session_timeout(session_timeout)
+        .patience(patience)
+        .connect()
+        .await
+        .map_err(Failure::Connect)
+}
+
+/// Acquires the lock.
+///
+/// A session that expires in the line costs the place in it and not the whole attempt: somebody who waits for hours
+/// will see servers restarted.
+///
+/// # Cancel safety
+/// That of [`Mutex::lock`].
+pub(super) async fn acquire(mutex: &Mutex, wait: Wait) -> Result<MutexGuard, Failure> {
+    let path = mutex.path();
+    loop {
+        let acquired = match wait {
+            Wait::Try => mutex.try_lock().await,
+            Wait::Forever => told(path, mutex.lock()).await.map(Some),
+            Wait::Until { .. } => {
+                let left = wait.left().unwrap_or_default();
+                told(path, mutex.lock_timeout(left)).await.map(Some)
+            }
+        };
+        return match (acquired, wait) {
+            (Ok(Some(guard)), _) => Ok(guard),
+            (Ok(None), _) => Err(Failure::Taken {
+                path: path.to_owned(),
+            }),
+            (Err(LockError::Lost(Loss::Expired)), _) => {
+                exit::say(&format_args!(
+                    "{path}: the session expired in the line; queueing again"
+                ));
+                continue;
+            }
+            (Err(LockError::TimedOut { ahead, .. }), Wait::Until { whole, .. }) => {
+                Err(Failure::TimedOut {
+                    path: path.to_owned(),
+                    waited: whole,
+                    ahead,
+                })
+            }
+            (Err(error), _) => Err(Failure::Lock {
+                path: path.to_owned(),
+                error,
+            }),
+        };
+    }
+}
+
+/// Waits for the lock; people who sit before it are told what it is that takes so long.
+async fn told<T>(path: &str, lock: impl Future<Output = T>) -> T {
+    let mut lock = pin!(lock);
+    if io::stderr().is_terminal() {
+        match timeout(SILENCE, &mut lock).await {
+            Ok(result) => return result,
+            Err(_) => exit::say(&format_args!("{path}: waiting for the lock")),
+        }
+    }
+    lock.await
+}

@@ -1,0 +1,167 @@
+//! `lockkeeper run`: a command under a lock.
+//!
+//! Connect, acquire, run, release. At every step a signal to end is heard, and whatever happens, the session is closed
+//! behind it, so that nothing of ours is left on the servers while they can be reached.
+//!
+//! Two rules decide what is reported:
+//! - the status is the command's own only if the lock was held from its start to its end;
+//! - where nobody can know that, the answer is that the lock was lost.
+
+mod acquire;
+mod child;
+
+use std::{ffi::OsString, path::Path, pin::pin, process, time::Duration};
+
+use lockkeeper::{Client, Error, LockError, LockState, Loss, Mutex, MutexGuard};
+use rustix::process::Signal;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::{
+    args::RunArgs,
+    exit::{self, Failure},
+    servers,
+    signals::Signals,
+};
+use acquire::Wait;
+use child::{Child, Place};
+
+/// Signals that are the command's business.
+const CAUGHT: [Signal; 6] = [
+    Signal::INT,
+    Signal::TERM,
+    Signal::HUP,
+    Signal::QUIT,
+    Signal::USR1,
+    Signal::USR2,
+];
+
+/// How long saying goodbye to the servers may take. They notice by themselves, only later.
+const GOODBYE: Duration = Duration::from_secs(2);
+
+/// The longest grace time that nobody asked for.
+const LONGEST_GRACE: Duration = Duration::from_secs(5);
+
+/// Runs the command under the lock. The status is the one to exit with.
+pub(crate) async fn run(args: RunArgs) -> Result<u8, Failure> {
+    let wait = Wait::new(&args);
+    let servers = servers::given(args.connect.as_ref())?;
+    let mut signals = Signals::catch(&CAUGHT).map_err(Failure::System)?;
+    let client = tokio::select! {
+        biased;
+        signal = signals.ending() => return Ok(exit::of_signal(signal.as_raw())),
+        client = acquire::connect(&servers, args.session_timeout, wait) => client?,
+    };
+    let status = under_lock(&client, &args, wait, &mut signals).await;
+    let _ = timeout(GOODBYE, client.close()).await;
+    status
+}
+
+async fn under_lock(
+    client: &Client,
+    args: &RunArgs,
+    wait: Wait,
+    signals: &mut Signals,
+) -> Result<u8, Failure> {
+    let path = args.path.as_str();
+    let mutex = Mutex::new(client, path)
+        .map_err(|error| Failure::Lock {
+            path: path.to_owned(),
+            error: LockError::from(Error::from(error)),
+        })?
+        .with_data(who(&args.command));
+    let guard = tokio::select! {
+        biased;
+        signal = signals.ending() => return Ok(exit::of_signal(signal.as_raw())),
+        guard = acquire::acquire(&mutex, wait) => guard?,
+    };
+    let child = Child::start(&args.command, &environment(&guard, path), Place::of_this())?;
+    let grace = args.grace.unwrap_or_else(|| grace_for(client));
+    hold(guard, child, signals, path, grace).await
+}
+
+/// What an operator who looks at the lock's nodes reads there.
+///
+/// The command's arguments are left out: they may hold secrets, and anybody may read the node.
+fn who(command: &[OsString]) -> String {
+    let host = rustix::system::uname();
+    let host = host.nodename().to_string_lossy();
+    let program = command.first().map_or(Path::new(""), Path::new);
+    let (pid, program) = (process::id(), program.display());
+    format!("host={host} pid={pid} command={program}")
+}
+
+/// What the command is told.
+fn environment(guard: &MutexGuard, path: &str) -> [(&'static str, String); 3] {
+    [
+        ("LOCKKEEPER_TOKEN", guard.fencing_token().to_string()),
+        ("LOCKKEEPER_PATH", path.to_owned()),
+        ("LOCKKEEPER_NODE", guard.path()),
+    ]
+}
+
+/// How long a command may take to end when nobody said.
+///
+/// A lease ends a third of the session timeout before the session can: with a quarter the command is gone before
+/// somebody else can have the lock.
+fn grace_for(client: &Client) -> Duration {
+    (client.snapshot().session_timeout / 4).min(LONGEST_GRACE)
+}
+
+/// Waits for the command, or for the loss of its lock.
+async fn hold(
+    guard: MutexGuard,
+    mut child: Child,
+    signals: &mut Signals,
+    path: &str,
+    grace: Duration,
+) -> Result<u8, Failure> {
+    let ended = {
+        let mut loss = pin!(guard.lost());
+        loop {
+            tokio::select! {
+                biased;
+                why = &mut loss => break Err(why),
+                status = child.wait() => break Ok(status.map_err(Failure::System)?),
+                signal = signals.next() => child.pass_on(signal),
+            }
+        }
+    };
+    match ended {
+        Ok(status) => release(guard, child::exit_status(status), path).await,
+        Err(loss) => {
+            exit::say(&format_args!(
+                "{path}: lock lost: {loss}; ending {child}, which has {} for it",
+                crate::duration::Human(grace)
+            ));
+            child.end(grace, signals).await.map_err(Failure::System)?;
+            Ok(exit::LOST)
+        }
+    }
+}
+
+/// Releases the lock of a command that has ended with this status.
+async fn release(guard: MutexGuard, status: u8, path: &str) -> Result<u8, Failure> {
+    let report = |loss: Loss| {
+        exit::say(&format_args!(
+            "{path}: lock lost before the command ended: {loss}"
+        ));
+        Ok(exit::LOST)
+    };
+    // This process may have been stopped while the command ran on and ended: the lease says so, no event needs to.
+    let until = match (guard.state(), guard.valid_until()) {
+        (LockState::Held | LockState::Suspended { .. }, Some(until)) => Instant::from_std(until),
+        (LockState::Lost(loss), _) => return report(loss),
+        _ => return report(Loss::Elapsed),
+    };
+    // Past the lease the answer could be that the session has expired, and it would not concern the command any more.
+    let unconfirmed = match timeout_at(until, guard.release()).await {
+        Ok(Ok(())) => return Ok(status),
+        Ok(Err(LockError::Lost(loss))) => return report(loss),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => "no word from a server".to_owned(),
+    };
+    exit::say(&format_args!(
+        "{path}: release not confirmed ({unconfirmed}); the lock is free when the session timeout is over"
+    ));
+    Ok(status)
+}

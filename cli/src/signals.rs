@@ -1,0 +1,101 @@
+//! Signals of this process, as a stream.
+//!
+//! A signal that was ignored when the process started stays ignored, here and in its children: that is how nohup(1) and
+//! background jobs of scripts protect what they start.
+
+use std::{
+    fs,
+    future::poll_fn,
+    io,
+    task::{Context, Poll},
+};
+
+use rustix::process::Signal;
+use tokio::signal::unix::{self, SignalKind};
+
+/// The signals that ask a process to end.
+pub(crate) const ENDING: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
+
+/// Receives signals. They are caught from the moment this is made until the process ends.
+#[derive(Debug)]
+pub(crate) struct Signals(Vec<(Signal, unix::Signal)>);
+
+impl Signals {
+    /// Catches these signals, but for those that are ignored.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub(crate) fn catch(signals: &[Signal]) -> io::Result<Self> {
+        let ignored = ignored();
+        let caught = signals
+            .iter()
+            .filter(|signal| !is_in(ignored, **signal))
+            .map(|signal| {
+                let stream = unix::signal(SignalKind::from_raw(signal.as_raw()))?;
+                Ok((*signal, stream))
+            });
+        caught.collect::<io::Result<_>>().map(Self)
+    }
+
+    /// Waits for the next signal.
+    ///
+    /// # Cancel safety
+    /// No signal is lost; two of a kind may become one, as signals do.
+    pub(crate) async fn next(&mut self) -> Signal {
+        poll_fn(|cx| self.poll(cx)).await
+    }
+
+    /// Waits for a signal that asks to end; drops others.
+    pub(crate) async fn ending(&mut self) -> Signal {
+        loop {
+            let signal = self.next().await;
+            if ENDING.contains(&signal) {
+                return signal;
+            }
+        }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Signal> {
+        for (signal, stream) in &mut self.0 {
+            if stream.poll_recv(cx).is_ready() {
+                return Poll::Ready(*signal);
+            }
+        }
+        Poll::Pending
+    }
+}
+
+/// The set of ignored signals, where the system tells it without a foreign function. Source: proc(5), `SigIgn`.
+fn ignored() -> u64 {
+    fs::read_to_string("/proc/self/status").map_or(0, |status| ignored_in(&status))
+}
+
+fn ignored_in(status: &str) -> u64 {
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .unwrap_or_default();
+    u64::from_str_radix(line.trim(), 16).unwrap_or(0)
+}
+
+/// Bit n-1 stands for signal n.
+fn is_in(set: u64, signal: Signal) -> bool {
+    u32::try_from(signal.as_raw() - 1)
+        .ok()
+        .and_then(|bit| set.checked_shr(bit))
+        .is_some_and(|set| set & 1 == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ignored_signals_are_read_from_the_status_of_the_process() {
+        let set = ignored_in("Name:\tx\nSigBlk:\t0000000000000004\nSigIgn:\t0000000000001001\n");
+        assert!(is_in(set, Signal::HUP));
+        assert!(!is_in(set, Signal::INT));
+        assert!(is_in(set, Signal::PIPE));
+        assert_eq!(ignored_in("Name:\tx\n"), 0);
+    }
+}
