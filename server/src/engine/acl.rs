@@ -28,20 +28,15 @@ pub(crate) fn check(acl: &[Acl], need: Perms, ids: &[Id]) -> Result<(), ErrorCod
     }
 }
 
-/// The list that is stored for the one that was sent: without duplicates, `auth` replaced by who the connection is.
+/// The list that is stored for the one that was sent: without duplicates, then `auth` replaced by who the connection is.
 ///
-/// Source: `PrepRequestProcessor.fixupACL`.
+/// What the replacement repeats stays. Source: `PrepRequestProcessor.fixupACL`.
 pub(crate) fn normalise(sent: Option<&[Acl]>, ids: &[Id]) -> Result<AclList, ErrorCode> {
     let sent = sent.unwrap_or_default();
     if sent == Acl::OPEN_UNSAFE {
         return Ok(Arc::from(Acl::OPEN_UNSAFE));
     }
     let mut list: Vec<Acl> = Vec::with_capacity(sent.len());
-    let mut push = |entry: Acl| {
-        if !list.contains(&entry) {
-            list.push(entry);
-        }
-    };
     for (index, entry) in sent.iter().enumerate() {
         if sent.iter().take(index).any(|earlier| earlier == entry) {
             continue;
@@ -51,7 +46,7 @@ pub(crate) fn normalise(sent: Option<&[Acl]>, ids: &[Id]) -> Result<AclList, Err
                 let mut found = false;
                 for own in ids.iter().filter(|own| is_authentication(own)) {
                     found = true;
-                    push(Acl {
+                    list.push(Acl {
                         perms: entry.perms,
                         id: own.clone(),
                     });
@@ -60,7 +55,7 @@ pub(crate) fn normalise(sent: Option<&[Acl]>, ids: &[Id]) -> Result<AclList, Err
                     return Err(ErrorCode::INVALID_ACL);
                 }
             }
-            _ if is_valid(&entry.id) => push(entry.clone()),
+            _ if is_valid(&entry.id) => list.push(entry.clone()),
             _ => return Err(ErrorCode::INVALID_ACL),
         }
     }
@@ -136,7 +131,7 @@ impl Network {
             Some((address, bits)) => (address, bits.parse::<u32>().ok()?),
         };
         Some(Self {
-            address: address.parse::<Ipv4Addr>().ok()?.to_bits(),
+            address: parse_address(address)?.to_bits(),
             mask: match bits {
                 0 => 0,
                 1..=32 => u32::MAX << 32_u32.saturating_sub(bits),
@@ -148,6 +143,12 @@ impl Network {
     fn contains(&self, address: Ipv4Addr) -> bool {
         address.to_bits() & self.mask == self.address & self.mask
     }
+}
+
+/// Four numbers; unlike in Rust they may have zeros in front. Source: `IPAuthenticationProvider.v4addr2Bytes`.
+fn parse_address(text: &str) -> Option<Ipv4Addr> {
+    let bytes: Result<Vec<u8>, _> = text.split('.').map(str::parse).collect();
+    <[u8; 4]>::try_from(bytes.ok()?).ok().map(Ipv4Addr::from)
 }
 
 #[cfg(test)]
@@ -165,6 +166,7 @@ mod tests {
             id("ip", "10.0.0.0/8"),
             id("ip", "127.0.0.1"),
             id("ip", "1.2.3.4/0"),
+            id("ip", "01.002.3.255"),
             id("digest", "a:b"),
             id("digest", ":b"),
             id("digest", "a:b:"),
@@ -175,6 +177,9 @@ mod tests {
             id("world", "someone"),
             id("ip", "::1"),
             id("ip", "10.0.0"),
+            id("ip", "10.0.0.0.0"),
+            id("ip", "10.0.0.256"),
+            id("ip", "10.0.0."),
             id("ip", "10.0.0.0/33"),
             id("ip", "10.0.0.0/x"),
             id("digest", "a"),
@@ -201,6 +206,10 @@ mod tests {
         assert_eq!(normalise(Some(&[]), &ids), Err(ErrorCode::INVALID_ACL));
         let twice = [Acl::OPEN_UNSAFE, Acl::OPEN_UNSAFE].concat();
         assert_eq!(normalise(Some(&twice), &ids).unwrap().len(), 1);
+        // Duplicates are dropped before the replacement, not after it.
+        let named = Acl::new(Perms::ALL, "auth", "whoever");
+        let two = [Acl::CREATOR_ALL, &[named]].concat();
+        assert_eq!(normalise(Some(&two), &ids).unwrap().len(), 2);
     }
 
     #[test]
