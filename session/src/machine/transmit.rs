@@ -173,8 +173,8 @@ impl<T> Machine<T> {
 
     /// When the session counts as expired without a server having said so.
     pub(super) fn session_unheard(&self) -> Option<Instant> {
-        let lost =
-            self.session.id != SessionId::NONE && !matches!(self.phase, Phase::Connected { .. });
+        let lost = self.session.id != SessionId::NONE
+            && !matches!(self.phase, Phase::Connected { .. } | Phase::Ended(_));
         let heard = self.session.heard.filter(|_| lost)?;
         Some(heard + self.timing.unheard)
     }
