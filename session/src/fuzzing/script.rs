@@ -1,0 +1,197 @@
+//! Bytes as choices: what a server says and what a user asks for.
+
+use bytes::{Bytes, BytesMut};
+use lockkeeper_proto::{
+    CreateMode, ErrorCode, EventType, KeeperState, OpCode, Request, SessionId, Version,
+    WatcherEvent, Xid, Zxid,
+    connect::ConnectResponse,
+    frame,
+    header::ReplyHeader,
+    jute::{Encode, Writer},
+    records::{
+        CreateRequest, DeleteRequest, ExistsRequest, GetChildrenRequest, GetDataRequest,
+        SyncRequest,
+    },
+};
+
+use crate::Cause;
+
+/// Choices still to be made. Where the bytes have run out, every choice is the first one.
+pub(super) struct Script<'a>(pub(super) &'a [u8]);
+
+impl Script<'_> {
+    pub(super) fn next(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    pub(super) fn byte(&mut self) -> u8 {
+        self.next().unwrap_or(0)
+    }
+
+    fn i64(&mut self) -> i64 {
+        let choice = self.byte();
+        match choice % 8 {
+            0 => i64::MAX,
+            1 => i64::MIN,
+            2 => -1,
+            _ => i64::from(choice),
+        }
+    }
+
+    /// As many bytes as the next one says, and are there.
+    pub(super) fn take(&mut self) -> Bytes {
+        let length = usize::from(self.byte()).min(self.0.len());
+        let (taken, rest) = self.0.split_at(length);
+        self.0 = rest;
+        Bytes::copy_from_slice(taken)
+    }
+
+    pub(super) fn path(&mut self) -> String {
+        match self.byte() {
+            choice @ 0..0xf0 => format!("/{}", choice % 8),
+            choice => format!("/{}", "long".repeat(usize::from(choice))),
+        }
+    }
+
+    pub(super) fn cause(&mut self) -> Cause {
+        match self.byte() % 3 {
+            0 => Cause::ClosedByServer,
+            1 => Cause::Io("reset".into()),
+            _ => Cause::Frame(frame::FrameError::Negative(-1)),
+        }
+    }
+
+    /// The answer to a handshake as it should be.
+    pub(super) fn good_handshake(&mut self, asked: SessionId) -> Bytes {
+        let session_id = if asked == SessionId::NONE {
+            SessionId(i64::from(self.byte()) + 1)
+        } else {
+            asked
+        };
+        message(|writer| {
+            ConnectResponse {
+                protocol_version: 0,
+                timeout_ms: 4000,
+                session_id,
+                password: Some(Bytes::from_static(&[7; 16])),
+                read_only: None,
+            }
+            .encode(writer);
+        })
+    }
+
+    /// The answer to a handshake: of the session that was asked for, mostly.
+    pub(super) fn handshake(&mut self, asked: SessionId) -> Bytes {
+        let choice = self.byte();
+        let session_id = match choice % 8 {
+            0 => SessionId::NONE,
+            1 => SessionId(0x999),
+            _ if asked == SessionId::NONE => SessionId(i64::from(choice) + 1),
+            _ => asked,
+        };
+        let timeout_ms = match self.byte() % 8 {
+            0 => 0,
+            1 => -1,
+            2 => 1,
+            3 => i32::MAX,
+            _ => 4000,
+        };
+        let password = match self.byte() % 8 {
+            0 => None,
+            1 => Some(Bytes::new()),
+            2 => Some(Bytes::from(vec![1; 100])),
+            _ => Some(Bytes::from(vec![7; 16])),
+        };
+        message(|writer| {
+            ConnectResponse {
+                protocol_version: 0,
+                timeout_ms,
+                session_id,
+                password,
+                read_only: [None, Some(false), Some(true)]
+                    .into_iter()
+                    .nth(usize::from(choice) % 3)
+                    .flatten(),
+            }
+            .encode(writer);
+        })
+    }
+
+    /// A reply: mostly a success with a body that may well fit.
+    pub(super) fn reply(&mut self, xid: Xid, op: OpCode) -> Bytes {
+        let choice = self.byte();
+        let xid = if choice == 0 { Xid(xid.0 + 1) } else { xid };
+        let err = match choice % 16 {
+            1 | 2 => ErrorCode::NO_NODE,
+            3 => ErrorCode::UNIMPLEMENTED,
+            4 => ErrorCode(i32::from(choice) - 300),
+            5 if choice < 8 => ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH,
+            _ => ErrorCode::OK,
+        };
+        let zxid = Zxid(self.i64());
+        message(|writer| {
+            ReplyHeader { xid, zxid, err }.encode(writer);
+            match op {
+                _ if choice > 0xf8 => writer.put_slice(&self.take()),
+                // A path, no children or no data, and as many bytes as a Stat takes.
+                OpCode::SYNC => "/".to_owned().encode(writer),
+                OpCode::CREATE2 => {
+                    "/".to_owned().encode(writer);
+                    writer.put_slice(&[0; 68]);
+                }
+                OpCode::EXISTS => writer.put_slice(&[0; 68]),
+                _ => writer.put_slice(&[0; 72]),
+            }
+        })
+    }
+
+    pub(super) fn notification(&mut self) -> Bytes {
+        let event = WatcherEvent {
+            event_type: EventType(i32::from(self.byte() % 6)),
+            state: KeeperState(3),
+            path: self.path(),
+        };
+        let header = ReplyHeader {
+            xid: Xid::NOTIFICATION,
+            zxid: Zxid(self.i64()),
+            err: ErrorCode::OK,
+        };
+        message(|writer| {
+            header.encode(writer);
+            event.encode(writer);
+        })
+    }
+}
+
+/// Something that a user may ask for.
+pub(super) fn request(script: &mut Script<'_>) -> Request {
+    let choice = script.byte();
+    let (path, watch) = (script.path(), choice & 0x80 != 0);
+    match choice % 6 {
+        0 => Request::GetData(GetDataRequest { path, watch }),
+        1 => Request::Exists(ExistsRequest { path, watch }),
+        2 => Request::GetChildren(GetChildrenRequest { path, watch }),
+        3 => Request::Delete(DeleteRequest {
+            path,
+            version: Version::ANY,
+        }),
+        4 => Request::Create2(CreateRequest {
+            path,
+            data: Some(script.take()),
+            acl: None,
+            flags: CreateMode::Persistent.flags(),
+        }),
+        _ => Request::Sync(SyncRequest { path }),
+    }
+}
+
+fn message(write: impl FnOnce(&mut Writer<'_>)) -> Bytes {
+    let mut out = BytesMut::new();
+    let appended = frame::append(&mut out, write);
+    assert!(appended.is_ok(), "a short message");
+    let mut message = out.freeze();
+    let _ = bytes::Buf::get_i32(&mut message);
+    message
+}

@@ -1,0 +1,390 @@
+//! Any bytes as the story of a session: what the network, the server, the clock and the user do, one after the other.
+//!
+//! Around the machine stands the bookkeeping that finds a broken promise: which requests were really sent, who has been
+//! answered, whether there is a connection. It takes the machine at its word and knows nothing of its inside.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    time::{Duration, Instant},
+};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use lockkeeper_proto::{
+    OpCode, Request, SessionId, Xid,
+    connect::ConnectRequest,
+    frame,
+    header::RequestHeader,
+    jute::{Decode, Reader},
+};
+
+use super::script::{Script, request};
+use crate::{
+    Config, Effect, Error, OnExpiry, State,
+    machine::{Auth, Input, Machine, Output, WatchId},
+};
+
+/// Steps of one story; more bytes are not read.
+const LONGEST_STORY: usize = 2000;
+/// Requests that may wait at a time.
+const OUTSTANDING: usize = 50;
+
+pub(super) struct Story {
+    machine: Machine<u32>,
+    now: Instant,
+    link: Link,
+    wire: BytesMut,
+    handshake_due: bool,
+    /// Requests made and not sent, in order.
+    made: VecDeque<u32>,
+    sent: BTreeSet<u32>,
+    settled: BTreeSet<u32>,
+    /// Numbers and operations of the requests that the server has and did not answer.
+    unanswered: VecDeque<(Xid, OpCode)>,
+    /// Watches, and whether each was told of its end.
+    watches: BTreeMap<WatchId, bool>,
+    state: State,
+    lease: Option<(SessionId, Duration, Instant)>,
+    last_token: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Link {
+    Down,
+    Connecting,
+    Up,
+}
+
+impl Story {
+    pub(super) fn begin(script: &mut Script<'_>) -> Self {
+        let now = birth();
+        Self {
+            machine: Machine::new(config(script), now),
+            now,
+            link: Link::Down,
+            wire: BytesMut::new(),
+            handshake_due: false,
+            made: VecDeque::new(),
+            sent: BTreeSet::new(),
+            settled: BTreeSet::new(),
+            unanswered: VecDeque::new(),
+            watches: BTreeMap::new(),
+            state: State::Connecting,
+            lease: None,
+            last_token: 0,
+        }
+    }
+
+    pub(super) fn tell(&mut self, script: &mut Script<'_>) {
+        for _ in 0..LONGEST_STORY {
+            let Some(step) = script.next() else {
+                break;
+            };
+            self.step(step, script);
+            self.look();
+            // Sometimes the socket takes nothing; but no server answers a handshake that it has not got.
+            if step < 0xe0 || self.handshake_due {
+                self.transmit();
+                self.look();
+            }
+        }
+    }
+
+    fn step(&mut self, step: u8, script: &mut Script<'_>) {
+        match step % 16 {
+            0 | 1 => self.pass(Duration::from_millis(u64::from(script.byte()) * 40)),
+            2 => self.reach_deadline(),
+            3 => self.stand(),
+            4 => {
+                self.machine
+                    .handle(self.now, Input::Disconnected(script.cause()));
+                self.down();
+            }
+            5 => self.frame(script.take()),
+            6 => {
+                let frame = script.handshake(self.machine.session_id());
+                self.frame(frame);
+            }
+            7 | 8 => {
+                if let Some((xid, op)) = self.unanswered.pop_front() {
+                    self.frame(script.reply(xid, op));
+                }
+            }
+            9 => self.frame(script.notification()),
+            10 => {
+                let xid = Xid(-i32::from(script.byte() % 9));
+                self.frame(script.reply(xid, OpCode::PING));
+            }
+            11 => self.cancel(script.byte()),
+            12 => {
+                let paths = [script.path(), script.path()];
+                let paths = paths.iter().map(String::as_str);
+                for id in self.machine.watch_nodes(self.now, paths) {
+                    assert_eq!(self.watches.insert(id, false), None, "the id of another");
+                }
+            }
+            13 if script.byte() < 16 => self.machine.close(self.now),
+            13 if script.byte() < 16 => self.machine.abort(),
+            13 | 14 => self.submit(request(script)),
+            _ => self.get_on(script),
+        }
+    }
+
+    // What happens.
+
+    /// Time passes, and the machine is not told before the end of it: a late timer, a paused process.
+    fn pass(&mut self, time: Duration) {
+        self.now += time;
+        self.machine.handle(self.now, Input::Tick);
+    }
+
+    fn reach_deadline(&mut self) {
+        let Some(due) = self.machine.next_deadline() else {
+            assert!(self.machine.is_ended(), "it waits for nothing");
+            return;
+        };
+        self.now = self.now.max(due);
+        for ticks in 0.. {
+            self.machine.handle(self.now, Input::Tick);
+            self.look();
+            self.transmit();
+            if self
+                .machine
+                .next_deadline()
+                .is_none_or(|due| due > self.now)
+            {
+                return;
+            }
+            assert!(ticks < 4, "it spins");
+        }
+    }
+
+    /// What brings a session about, so that a short story gets far.
+    fn get_on(&mut self, script: &mut Script<'_>) {
+        match self.link {
+            Link::Down => self.reach_deadline(),
+            Link::Connecting => self.stand(),
+            Link::Up if !self.state.is_connected() => {
+                let frame = script.good_handshake(self.machine.session_id());
+                self.frame(frame);
+            }
+            Link::Up => {
+                while let Some((xid, op)) = self.unanswered.pop_front() {
+                    let frame = script.reply(xid, op);
+                    self.frame(frame);
+                    self.look();
+                }
+            }
+        }
+    }
+
+    fn stand(&mut self) {
+        self.machine.handle(self.now, Input::Connected);
+        if self.link == Link::Connecting {
+            self.link = Link::Up;
+            self.handshake_due = true;
+        }
+    }
+
+    fn down(&mut self) {
+        self.link = Link::Down;
+        self.wire.clear();
+        self.unanswered.clear();
+        self.handshake_due = false;
+    }
+
+    fn frame(&mut self, frame: Bytes) {
+        self.machine.handle(self.now, Input::Frame(frame));
+    }
+
+    fn submit(&mut self, request: Request) {
+        self.last_token += 1;
+        self.made.push_back(self.last_token);
+        let watch = self.machine.submit(self.now, self.last_token, request);
+        if let Some(id) = watch {
+            assert_eq!(self.watches.insert(id, false), None, "the id of another");
+        }
+    }
+
+    fn cancel(&mut self, which: u8) {
+        let which = usize::from(which) % self.watches.len().max(1);
+        if let Some((id, _)) = self.watches.iter().nth(which) {
+            let id = *id;
+            self.machine.cancel(self.now, id);
+            // Nobody waits for it any more.
+            self.watches.remove(&id);
+        }
+    }
+
+    // What the machine says.
+
+    fn look(&mut self) {
+        while let Some(output) = self.machine.poll_output() {
+            match output {
+                Output::Connect(_) => {
+                    assert_eq!(self.link, Link::Down, "two connections");
+                    self.link = Link::Connecting;
+                }
+                Output::Disconnect => self.down(),
+                Output::Completed(token, result) => self.settled(token, result.err().as_ref()),
+                Output::Watch(id, _) => {
+                    if let Some(told) = self.watches.get_mut(&id) {
+                        assert!(!std::mem::replace(told, true), "{id:?} is told twice");
+                    }
+                }
+                Output::State(state) => {
+                    assert_ne!(self.state, state, "told twice");
+                    assert!(!self.state.is_final(), "{state:?} after the end");
+                    self.state = state;
+                }
+            }
+        }
+        assert_eq!(self.state, self.machine.state());
+        assert!(self.machine.outstanding() <= OUTSTANDING + self.watches.len() + 20);
+        let ended = self.machine.is_ended();
+        assert!(!ended || self.link == Link::Down, "a connection is left");
+        assert_eq!(self.machine.next_deadline().is_none(), ended);
+        self.look_at_the_lease();
+    }
+
+    fn look_at_the_lease(&mut self) {
+        let (id, timeout) = (self.machine.session_id(), self.machine.session_timeout());
+        let Some(deadline) = self.machine.lease_deadline() else {
+            return;
+        };
+        assert_ne!(id, SessionId::NONE, "a lease without a session");
+        assert!(deadline <= self.now + timeout, "longer than the session");
+        if let Some((before_id, before_timeout, before)) = self.lease
+            && (before_id, before_timeout) == (id, timeout)
+            && self.machine.state() != State::Expired
+        {
+            // A session of the same id after an expiry starts anew, and never earlier than the former one.
+            assert!(before <= deadline, "it moved back");
+        }
+        self.lease = Some((id, timeout, deadline));
+    }
+
+    fn settled(&mut self, token: u32, error: Option<&Error>) {
+        assert!(token <= self.last_token, "the token of nobody");
+        assert!(self.settled.insert(token), "{token} is settled twice");
+        self.made.retain(|other| *other != token);
+        let was_sent = self.sent.contains(&token);
+        match error {
+            None | Some(Error::Refused { .. }) => assert!(was_sent, "answered, and never sent"),
+            Some(error) => assert_eq!(was_sent, error.effect() == Effect::Unknown, "{error:?}"),
+        }
+    }
+
+    /// Takes what is to be sent, and reads it as a server does.
+    fn transmit(&mut self) {
+        self.machine.transmit(self.now, &mut self.wire);
+        assert!(
+            self.wire.is_empty() || self.link == Link::Up,
+            "into nothing"
+        );
+        while let Ok(Some(message)) = frame::split(&mut self.wire, usize::MAX) {
+            let mut reader = Reader::new(message);
+            if std::mem::take(&mut self.handshake_due) {
+                assert!(ConnectRequest::decode(&mut reader).is_ok());
+            } else {
+                self.sent(&mut reader);
+            }
+            assert_eq!(reader.left(), 0);
+        }
+        assert!(self.wire.is_empty(), "half a frame");
+    }
+
+    fn sent(&mut self, reader: &mut Reader) {
+        let Ok(RequestHeader { xid, op }) = RequestHeader::decode(reader) else {
+            unreachable!("a request without a header");
+        };
+        assert!(Request::decode(op, reader).is_ok());
+        match op {
+            OpCode::PING => assert_eq!(xid, Xid::PING),
+            OpCode::AUTH => assert_eq!(xid, Xid::AUTH),
+            _ => {
+                assert!(xid.0 > 0);
+                assert!(self.unanswered.iter().all(|(other, _)| *other != xid));
+                self.unanswered.push_back((xid, op));
+            }
+        }
+        let of_the_machine = [
+            OpCode::PING,
+            OpCode::AUTH,
+            OpCode::SET_WATCHES,
+            OpCode::REMOVE_WATCHES,
+            OpCode::CLOSE_SESSION,
+        ];
+        if !of_the_machine.contains(&op) {
+            // A request that was too long for the others to wait for it is settled by the next look.
+            self.look();
+            let Some(token) = self.made.pop_front() else {
+                unreachable!("a request that nobody made");
+            };
+            assert!(self.sent.insert(token), "sent twice");
+        }
+    }
+
+    /// Whatever has happened: in the end everybody knows.
+    pub(super) fn end(mut self) {
+        self.machine.abort();
+        self.look();
+        self.transmit();
+        assert!(self.machine.is_ended());
+        assert_eq!(self.machine.outstanding(), 0);
+        assert_eq!(self.machine.watch_count(), 0);
+        assert_eq!(self.settled, (1..=self.last_token).collect());
+        assert_eq!(self.machine.lease_deadline(), None);
+        let late = self.last_token + 1;
+        let request = Request::Sync(lockkeeper_proto::records::SyncRequest {
+            path: "/".to_owned(),
+        });
+        self.submit(request);
+        self.look();
+        assert!(self.settled.contains(&late));
+    }
+}
+
+/// What a story's own clock starts at; only what passes since then matters.
+#[allow(clippy::disallowed_methods, reason = "where virtual time starts")]
+fn birth() -> Instant {
+    Instant::now()
+}
+
+fn config(script: &mut Script<'_>) -> Config {
+    let choice = script.byte();
+    let servers = match choice % 3 {
+        0 => "zk1",
+        1 => "zk1,zk2",
+        _ => "zk1,zk2,zk3/app",
+    };
+    let Ok(servers) = servers.parse() else {
+        unreachable!("a list of servers");
+    };
+    let mut config = Config::new(&servers, u64::from(choice));
+    config.session_timeout = Duration::from_millis(match (choice >> 2) % 4 {
+        0 => 10_000,
+        1 => 1,
+        2 => 600,
+        _ => u64::MAX,
+    });
+    config.max_outstanding = OUTSTANDING;
+    if choice & 16 != 0 {
+        config.on_expiry = OnExpiry::End;
+    }
+    if choice & 32 != 0 {
+        config.max_request = 120;
+    }
+    if choice & 64 != 0 {
+        let mut credentials = BytesMut::new();
+        credentials.put_slice(b"user:password");
+        config.auth.push(Auth {
+            scheme: "digest".to_owned(),
+            credentials: credentials.freeze(),
+        });
+    }
+    if choice & 128 != 0 {
+        config.request_timeout = Some(Duration::from_millis(100));
+        config.lease_margin = Some(Duration::ZERO);
+    }
+    config
+}

@@ -1,1 +1,0 @@
-//! The machine by itself: time and bytes by hand.

@@ -1,0 +1,374 @@
+//! Expiry, closing, refused authentication: what ends is told to everybody, once.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use lockkeeper_proto::{
+    ErrorCode, OpCode, Request, Response, SessionId, Xid,
+    records::{AuthPacket, Empty},
+};
+
+use super::{
+    pair::{ID, PASSWORD, Pair, SECOND, THIRD, TIMEOUT},
+    requests::{delete, get, lost, sound_reply, sync},
+};
+use crate::{
+    Cause, Effect, Error, OnExpiry, State,
+    machine::{Auth, Output},
+};
+
+fn is_disconnect(output: &Output<u32>) -> bool {
+    matches!(output, Output::Disconnect)
+}
+
+#[test]
+fn a_session_that_the_server_refuses_is_over_and_a_new_one_is_sought_at_once() {
+    let mut pair = Pair::connected(|_| {});
+    let sent = pair.submit(delete("/sent"));
+    pair.reply(Xid(1), 55, Ok(Response::Delete(Empty {})));
+    pair.cut();
+    let waiting = pair.submit(delete("/waiting"));
+    pair.reach();
+    pair.outputs.clear();
+    pair.refuse_session();
+    assert!(is_disconnect(&pair.outputs[0]));
+    assert_eq!(pair.states(), [State::Expired, State::Connecting]);
+    let over = Error::SessionExpired(Effect::NotApplied);
+    assert_eq!(pair.error(waiting), over);
+    assert!(pair.is_settled(sent));
+    assert_eq!(pair.machine.session_id(), SessionId::NONE);
+    assert_eq!(pair.machine.session_timeout(), TIMEOUT);
+
+    let refused = pair.now;
+    let request = pair.reach();
+    assert_eq!(pair.now, refused);
+    assert_eq!(request.session_id, SessionId::NONE);
+    assert_eq!(request.last_zxid_seen.0, 0);
+    assert_ne!(request.password.as_deref(), Some(PASSWORD));
+    pair.accept(SessionId(0x200), TIMEOUT);
+    assert_eq!(pair.machine.session_id(), SessionId(0x200));
+    assert_eq!(pair.states(), [State::Connected]);
+}
+
+/// Some servers give a new session to a client whose old one they do not know.
+#[test]
+fn another_session_than_the_one_asked_for_is_an_expiry() {
+    let mut pair = Pair::connected(|_| {});
+    let watch = pair.watch(get("/a", true), ErrorCode::OK);
+    pair.cut();
+    let waiting = pair.submit(delete("/waiting"));
+    pair.reach();
+    pair.outputs.clear();
+    pair.accept(SessionId(0x200), 6 * SECOND);
+    let told = [State::Expired, State::Connecting, State::Connected];
+    assert_eq!(pair.states(), told);
+    let over = Error::SessionExpired(Effect::NotApplied);
+    assert_eq!(pair.error(waiting), over);
+    assert_eq!(pair.fired(), [(watch, Err(over))]);
+    assert_eq!(pair.machine.session_id(), SessionId(0x200));
+    assert_eq!(pair.machine.session_timeout(), 6 * SECOND);
+    assert_eq!(pair.requests(), []);
+    let token = pair.submit(sync("/"));
+    pair.serve();
+    assert!(pair.result(token).is_ok());
+}
+
+#[test]
+fn a_session_of_which_no_server_wants_to_hear_is_over_after_four_thirds_of_its_timeout() {
+    let mut pair = Pair::connected(|_| {});
+    let heard = pair.now;
+    pair.wait(SECOND);
+    pair.cut();
+    while pair.machine.state() == State::Suspended {
+        let attempts = pair.attempts;
+        pair.tick();
+        if pair.attempts > attempts {
+            pair.stand();
+            pair.cut();
+        }
+    }
+    assert_eq!(pair.now - heard, TIMEOUT * 4 / 3);
+    let told = [State::Suspended, State::Expired, State::Connecting];
+    assert_eq!(pair.states(), told);
+    assert_eq!(pair.reach().session_id, SessionId::NONE);
+}
+
+/// A server that grants a session for a moment and closes every connection was asked for a new one without a pause.
+#[test]
+fn an_expiry_does_not_cut_a_pause_short() {
+    let mut pair = Pair::new(|_| {});
+    for _ in 0..20 {
+        pair.reach();
+        pair.accept(ID, Duration::from_millis(1));
+        pair.cut();
+    }
+    assert!(pair.now - pair.born > 10 * SECOND);
+}
+
+#[test]
+fn an_attempt_under_way_is_given_up_when_the_session_expires() {
+    let mut pair = Pair::connected(|config| config.connect_timeout = Some(100 * SECOND));
+    pair.cut();
+    pair.reach();
+    pair.outputs.clear();
+    pair.tick();
+    assert_eq!(pair.states(), [State::Expired, State::Connecting]);
+    assert!(is_disconnect(&pair.outputs[0]));
+    assert!(matches!(pair.outputs[1], Output::Connect(_)));
+    assert_eq!(pair.stand().session_id, SessionId::NONE);
+}
+
+#[test]
+fn a_client_may_end_with_its_session() {
+    for other_session in [true, false] {
+        let mut pair = Pair::connected(|config| config.on_expiry = OnExpiry::End);
+        pair.cut();
+        let waiting = pair.submit(sync("/"));
+        pair.reach();
+        pair.outputs.clear();
+        if other_session {
+            pair.accept(SessionId(0x200), TIMEOUT);
+        } else {
+            pair.refuse_session();
+        }
+        assert!(pair.outputs.iter().any(is_disconnect));
+        assert_eq!(pair.states(), [State::Expired]);
+        assert!(pair.machine.is_ended());
+        assert_eq!(pair.machine.next_deadline(), None);
+        let over = Error::SessionExpired(Effect::NotApplied);
+        assert_eq!(pair.error(waiting), over);
+        let late = pair.submit(sync("/"));
+        assert_eq!(pair.error(late), over);
+        let watches = pair.machine.watch_nodes(pair.now, ["/a"]);
+        pair.pump();
+        assert_eq!(pair.fired(), [(watches[0], Err(over))]);
+        pair.machine.close(pair.now);
+        pair.machine.abort();
+        pair.pump();
+        assert_eq!(pair.states(), []);
+    }
+}
+
+#[test]
+fn closing_sends_what_was_asked_for_and_then_says_goodbye() {
+    let mut pair = Pair::connected(|_| {});
+    let watch = pair.watch(get("/a", true), ErrorCode::OK);
+    let before = pair.submit_quietly(sync("/before")).0;
+    pair.machine.close(pair.now);
+    let after = pair.submit(sync("/after"));
+    let closed = Error::Closed(Effect::NotApplied);
+    assert_eq!(pair.error(after), closed);
+    let requests = pair.requests();
+    let ops: Vec<_> = requests.iter().map(|(_, request)| request.op()).collect();
+    assert_eq!(ops, [OpCode::SYNC, OpCode::CLOSE_SESSION]);
+    pair.reply(requests[0].0, 5, Ok(sound_reply(&requests[0].1)));
+    assert!(pair.result(before).is_ok());
+    assert_eq!(pair.states(), []);
+    pair.reply(requests[1].0, 6, Ok(sound_reply(&requests[1].1)));
+    assert_eq!(pair.states(), [State::Closed]);
+    assert_eq!(pair.fired(), [(watch, Err(closed.clone()))]);
+    assert!(pair.outputs.iter().any(is_disconnect));
+    assert!(pair.machine.is_ended());
+    let late = pair.submit(sync("/"));
+    assert_eq!(pair.error(late), closed);
+    pair.cut();
+    assert_eq!(pair.machine.next_deadline(), None);
+}
+
+#[test]
+fn a_client_without_a_connection_is_closed_at_once() {
+    for suspended in [true, false] {
+        let mut pair = Pair::new(|_| {});
+        if suspended {
+            pair.connect();
+            pair.cut();
+        }
+        let waiting = pair.submit(sync("/"));
+        pair.machine.close(pair.now);
+        pair.pump();
+        assert_eq!(pair.error(waiting), Error::Closed(Effect::NotApplied));
+        assert_eq!(pair.states().last(), Some(&State::Closed));
+        assert_eq!(pair.machine.next_deadline(), None);
+    }
+}
+
+#[test]
+fn an_attempt_under_way_is_given_up_by_closing() {
+    for standing in [true, false] {
+        let mut pair = Pair::new(|_| {});
+        pair.tick();
+        if standing {
+            pair.stand();
+        }
+        pair.machine.close(pair.now);
+        pair.pump();
+        assert!(pair.outputs.iter().any(is_disconnect));
+        assert_eq!(pair.states(), [State::Closed]);
+        pair.handle(crate::machine::Input::Connected);
+        assert_eq!(pair.frame(), None);
+    }
+}
+
+#[test]
+fn a_server_that_does_not_say_goodbye_is_left_in_the_end() {
+    for pings in [true, false] {
+        let mut pair = Pair::connected(|_| {});
+        let token = pair.submit(delete("/a"));
+        pair.machine.close(pair.now);
+        pair.pump();
+        while !pair.machine.is_ended() {
+            pair.wait(SECOND);
+            if pings && pair.ops().contains(&OpCode::PING) {
+                pair.reply(Xid::PING, 1, Ok(Response::Ping(Empty {})));
+            }
+        }
+        let took = if pings { TIMEOUT } else { 2 * THIRD };
+        assert_eq!(pair.now - pair.born, took);
+        assert_eq!(pair.error(token).effect(), Effect::Unknown);
+        assert_eq!(pair.states(), [State::Closed]);
+    }
+}
+
+#[test]
+fn a_connection_lost_while_closing_ends_the_client() {
+    let mut pair = Pair::connected(|_| {});
+    let token = pair.submit(delete("/a"));
+    pair.machine.close(pair.now);
+    pair.pump();
+    pair.cut();
+    let why = lost("zk1", Cause::ClosedByServer);
+    assert_eq!(pair.error(token), Error::ConnectionLost(why));
+    assert_eq!(pair.states(), [State::Closed]);
+    assert_eq!(pair.machine.next_deadline(), None);
+}
+
+#[test]
+fn an_abort_settles_everything_without_a_word() {
+    let mut pair = Pair::connected(|_| {});
+    let watch = pair.watch(get("/a", true), ErrorCode::OK);
+    let sent = pair.submit(delete("/sent"));
+    let ops = pair.ops();
+    let waiting = pair.submit_quietly(delete("/waiting")).0;
+    pair.machine.abort();
+    pair.pump();
+    assert_eq!((ops, pair.ops()), (vec![OpCode::DELETE], vec![]));
+    assert_eq!(pair.error(sent), Error::Closed(Effect::Unknown));
+    let closed = Error::Closed(Effect::NotApplied);
+    assert_eq!(pair.error(waiting), closed);
+    assert_eq!(pair.fired(), [(watch, Err(closed))]);
+    assert_eq!(pair.states(), [State::Closed]);
+    assert_eq!(pair.machine.lease_deadline(), None);
+}
+
+/// A tick that came late found a session that had not been heard of for long, and brought the machine back to life.
+#[test]
+fn what_has_ended_stays_ended_however_late_it_is() {
+    let mut pair = Pair::connected(|_| {});
+    pair.machine.abort();
+    pair.pump();
+    pair.now += 10 * TIMEOUT;
+    pair.handle(crate::machine::Input::Tick);
+    assert_eq!(pair.states(), [State::Closed]);
+    assert!(pair.machine.is_ended());
+}
+
+fn digest(credentials: &'static str) -> Auth {
+    Auth {
+        scheme: "digest".to_owned(),
+        credentials: Bytes::from_static(credentials.as_bytes()),
+    }
+}
+
+#[test]
+fn identities_are_told_on_every_connection_before_anything_else() {
+    let mut pair = Pair::new(|config| config.auth = vec![digest("a:1"), digest("b:2")]);
+    let packet = |credentials: &'static str| {
+        Request::Auth(AuthPacket {
+            auth_type: 0,
+            scheme: "digest".to_owned(),
+            auth: Some(Bytes::from_static(credentials.as_bytes())),
+        })
+    };
+    pair.submit(get("/a", true));
+    for round in 0..3 {
+        pair.connect();
+        let mut requests = pair.requests().into_iter();
+        assert_eq!(requests.next(), Some((Xid::AUTH, packet("a:1"))));
+        assert_eq!(requests.next(), Some((Xid::AUTH, packet("b:2"))));
+        let (xid, request) = requests.next().unwrap();
+        let restores = matches!(request, Request::SetWatches(_));
+        assert_eq!(restores, round > 0);
+        pair.reply(xid, 1, Ok(sound_reply(&request)));
+        pair.cut();
+    }
+}
+
+#[test]
+fn refused_authentication_ends_the_client() {
+    let mut pair = Pair::connected(|config| config.auth = vec![digest("a:1")]);
+    let sent = pair.submit(delete("/sent"));
+    let waiting = pair.submit_quietly(delete("/waiting")).0;
+    pair.machine.handle(pair.now, crate::machine::Input::Tick);
+    let watch = pair.machine.watch_nodes(pair.now, ["/a"])[0];
+    pair.reply(Xid::AUTH, 0, Err(ErrorCode::AUTH_FAILED));
+    assert_eq!(pair.states(), [State::AuthFailed]);
+    assert_eq!(pair.error(sent).effect(), Effect::Unknown);
+    assert_eq!(pair.error(waiting), Error::AuthFailed);
+    assert_eq!(pair.fired(), [(watch, Err(Error::AuthFailed))]);
+    assert!(pair.outputs.iter().any(is_disconnect));
+    let late = pair.submit(sync("/"));
+    assert_eq!(pair.error(late), Error::AuthFailed);
+    assert_eq!(pair.machine.next_deadline(), None);
+}
+
+#[test]
+fn a_server_that_demands_authentication_ends_the_client() {
+    let mut pair = Pair::connected(|_| {});
+    let token = pair.submit(sync("/"));
+    let code = ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH;
+    pair.answer_all(|_| Err(code));
+    assert_eq!(pair.error(token).code(), Some(code));
+    assert_eq!(pair.states(), [State::AuthFailed]);
+    assert!(pair.machine.is_ended());
+}
+
+#[test]
+fn without_a_server_the_client_is_closed() {
+    let mut pair = Pair::new(|config| config.endpoints.clear());
+    let token = pair.submit(sync("/"));
+    pair.tick();
+    assert_eq!(pair.error(token), Error::Closed(Effect::NotApplied));
+    assert_eq!(pair.states(), [State::Closed]);
+}
+
+/// Whoever prints a machine prints neither what steals the session nor what opens its nodes.
+#[test]
+fn secrets_are_not_printed() {
+    let mut pair = Pair::new(|config| config.auth = vec![digest("user:hunter2")]);
+    pair.submit_quietly(super::requests::create("/a", b"hunter2".to_vec()));
+    pair.reach();
+    let look = |pair: &Pair| {
+        let text = format!("{:?} {:#?}", pair.machine, pair.machine);
+        for secret in ["hunter2", "sixteen", "115, 105"] {
+            assert!(!text.contains(secret), "{text}");
+        }
+    };
+    look(&pair);
+    let answer = lockkeeper_proto::connect::ConnectResponse {
+        protocol_version: 0,
+        timeout_ms: 9000,
+        session_id: ID,
+        password: Some(Bytes::from_static(PASSWORD)),
+        read_only: None,
+    };
+    let mut out = bytes::BytesMut::new();
+    lockkeeper_proto::frame::append(&mut out, |writer| {
+        lockkeeper_proto::jute::Encode::encode(&answer, writer);
+    })
+    .unwrap();
+    let frame = lockkeeper_proto::frame::split(&mut out, usize::MAX);
+    let frame = frame.unwrap().unwrap();
+    pair.machine
+        .handle(pair.now, crate::machine::Input::Frame(frame));
+    look(&pair);
+}

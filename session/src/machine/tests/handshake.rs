@@ -1,0 +1,231 @@
+//! How connections begin: what is asked for, and what an answer means.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use lockkeeper_proto::{
+    SessionId, Zxid,
+    connect::{ConnectRequest, ConnectResponse},
+    jute::{DecodeErrorKind, Encode},
+};
+
+use super::{
+    pair::{ID, PASSWORD, Pair, SECOND, THIRD, TIMEOUT},
+    requests::{lost, sync},
+};
+use crate::{
+    Cause, Error, State,
+    machine::{Input, Output},
+};
+
+#[test]
+fn a_new_session_is_asked_for_with_no_id_a_blank_password_and_the_wanted_timeout() {
+    let mut pair = Pair::new(|_| {});
+    assert_eq!(pair.machine.session_id(), SessionId::NONE);
+    let wanted = ConnectRequest {
+        protocol_version: 0,
+        last_zxid_seen: Zxid::ZERO,
+        timeout_ms: 9000,
+        session_id: SessionId::NONE,
+        password: Some(Bytes::from_static(&[0; 16])),
+        read_only: Some(false),
+    };
+    assert_eq!(pair.reach(), wanted);
+    pair.accept(ID, TIMEOUT);
+    assert_eq!(pair.machine.session_id(), ID);
+    assert_eq!(pair.machine.connections(), 1);
+    assert_eq!(pair.machine.endpoint().unwrap().host, "zk1");
+    assert_eq!(pair.states(), [State::Connected]);
+}
+
+#[test]
+fn a_session_is_resumed_with_its_id_its_password_and_the_newest_zxid() {
+    let mut pair = Pair::connected(|config| config.read_only = true);
+    pair.submit(sync("/"));
+    let (xid, _) = pair.request().unwrap();
+    pair.reply(xid, 77, Err(lockkeeper_proto::ErrorCode::NO_NODE));
+    pair.cut();
+    let wanted = ConnectRequest {
+        protocol_version: 0,
+        last_zxid_seen: Zxid(77),
+        timeout_ms: 9000,
+        session_id: ID,
+        password: Some(Bytes::from_static(PASSWORD)),
+        read_only: Some(true),
+    };
+    assert_eq!(pair.connect(), wanted);
+    assert_eq!(pair.machine.connections(), 2);
+    assert_eq!(pair.states(), [State::Suspended, State::Connected]);
+}
+
+#[test]
+fn the_negotiated_timeout_counts_and_the_wanted_one_is_asked_for_again() {
+    let mut pair = Pair::new(|_| {});
+    assert_eq!(pair.machine.session_timeout(), TIMEOUT);
+    pair.reach();
+    pair.accept(ID, 30 * SECOND);
+    assert_eq!(pair.machine.session_timeout(), 30 * SECOND);
+    let connected = pair.now;
+    pair.tick();
+    assert_eq!(pair.now - connected, 10 * SECOND, "a ping");
+    pair.tick();
+    assert_eq!(pair.now - connected, 20 * SECOND, "given up");
+    assert_eq!(pair.last_cause(), Cause::Silent(20 * SECOND));
+
+    assert_eq!(pair.reach().timeout_ms, 9000);
+    pair.accept(ID, 3 * SECOND);
+    let connected = pair.now;
+    assert_eq!(pair.machine.session_timeout(), 3 * SECOND);
+    pair.tick();
+    assert_eq!(pair.now - connected, SECOND, "a ping");
+}
+
+/// A server that refuses the session closes the connection with what it has not read, and the refusal may be lost.
+#[test]
+fn no_request_is_sent_before_the_server_has_answered_the_handshake() {
+    let mut pair = Pair::new(|config| {
+        config.auth.push(crate::machine::Auth {
+            scheme: "digest".to_owned(),
+            credentials: Bytes::from_static(b"a:b"),
+        });
+    });
+    pair.submit(sync("/"));
+    pair.reach();
+    pair.submit(sync("/"));
+    assert_eq!(pair.requests(), []);
+    pair.accept(ID, TIMEOUT);
+    assert_eq!(pair.requests().len(), 3);
+}
+
+#[test]
+fn a_refused_new_session_is_no_expiry() {
+    let mut pair = Pair::new(|_| {});
+    pair.reach();
+    pair.refuse_session();
+    assert_eq!(pair.states(), []);
+    assert_eq!(pair.last_cause(), Cause::SessionRefused);
+    assert!(matches!(pair.outputs.last(), Some(Output::Disconnect)));
+    pair.connect();
+    assert_eq!(pair.states(), [State::Connected]);
+}
+
+#[test]
+fn an_answer_that_makes_no_sense_is_no_session() {
+    for password in [None, Some(0), Some(65), Some(100_000)] {
+        let mut pair = Pair::new(|_| {});
+        pair.reach();
+        pair.answer_handshake(&ConnectResponse {
+            protocol_version: 0,
+            timeout_ms: 1000,
+            session_id: ID,
+            password: password.map(|length| vec![1; length].into()),
+            read_only: None,
+        });
+        assert_eq!(pair.last_cause(), Cause::BadHandshake(None));
+        assert_eq!(pair.machine.session_id(), SessionId::NONE);
+        pair.connect();
+    }
+}
+
+#[test]
+fn an_answer_that_cannot_be_read_names_the_field() {
+    let mut pair = Pair::new(|_| {});
+    pair.reach();
+    pair.handle(Input::Frame(Bytes::from_static(&[0; 6])));
+    let Cause::BadHandshake(Some(error)) = pair.last_cause() else {
+        panic!("{:?}", pair.last_cause());
+    };
+    assert_eq!(error.field, "ResponseBase.timeout_ms");
+    assert_eq!(error.kind, DecodeErrorKind::Short { needed: 4, left: 2 });
+    pair.connect();
+}
+
+#[test]
+fn an_answer_may_lack_the_last_byte_or_have_more_of_them() {
+    let response = ConnectResponse {
+        protocol_version: 0,
+        timeout_ms: 9000,
+        session_id: SessionId(-5),
+        password: Some(Bytes::from_static(PASSWORD)),
+        read_only: None,
+    };
+    let mut pair = Pair::new(|_| {});
+    pair.reach();
+    pair.answer_handshake(&response);
+    assert_eq!(pair.machine.session_id(), SessionId(-5));
+
+    let mut pair = Pair::new(|_| {});
+    pair.reach();
+    pair.receive(|writer| {
+        response.encode(writer);
+        writer.put_slice(b"\x01more");
+    });
+    assert_eq!(pair.machine.state(), State::ReadOnly);
+    assert!(pair.machine.state().is_connected());
+}
+
+#[test]
+fn a_server_that_does_not_accept_or_answer_in_time_is_left() {
+    let mut pair = Pair::new(|config| config.connect_timeout = Some(SECOND));
+    pair.tick();
+    pair.wait(SECOND);
+    assert!(matches!(pair.last_cause(), Cause::Io(_)));
+    pair.reach();
+    let sent = pair.now;
+    pair.tick();
+    assert_eq!(pair.now - sent, SECOND);
+    assert_eq!(pair.last_cause(), Cause::HandshakeTimeout(SECOND));
+    pair.connect();
+}
+
+#[test]
+fn each_of_several_servers_gets_its_share_of_the_timeout() {
+    for (servers, share) in [("a", 9000), ("a,b,c", 3000), ("a,b,c,d,e,f,g", 2250)] {
+        let servers: crate::ConnectString = servers.parse().unwrap();
+        let mut pair = Pair::new(|config| config.endpoints = servers.endpoints().to_vec());
+        pair.tick();
+        let due = pair.machine.next_deadline().unwrap();
+        assert_eq!(due - pair.now, Duration::from_millis(share));
+    }
+}
+
+/// It may be behind this client, or not be serving: another one may well have the session.
+#[test]
+fn a_server_that_closes_without_an_answer_does_not_end_the_session() {
+    let servers: crate::ConnectString = "zk1,zk2".parse().unwrap();
+    let mut pair = Pair::connected(|config| config.endpoints = servers.endpoints().to_vec());
+    let first = pair.machine.endpoint().unwrap().host.clone();
+    pair.cut();
+    pair.reach();
+    pair.cut();
+    assert_eq!(pair.states(), [State::Suspended]);
+    let tried = pair.machine.tried();
+    assert_eq!(tried[0], lost(&first, Cause::ClosedByServer));
+    assert_eq!(tried[1].cause, Cause::ClosedInHandshake);
+    assert_ne!(tried[0].endpoint, tried[1].endpoint);
+    assert_eq!(pair.connect().session_id, ID);
+}
+
+#[test]
+fn what_belongs_to_a_connection_that_was_given_up_is_ignored() {
+    let mut pair = Pair::connected(|_| {});
+    pair.wait(2 * THIRD);
+    assert_eq!(pair.last_cause(), Cause::Silent(2 * THIRD));
+    let (before, attempts) = (pair.machine.next_deadline(), pair.attempts);
+    pair.handle(Input::Connected);
+    pair.handle(Input::Frame(Bytes::from_static(&[0; 40])));
+    pair.handle(Input::Disconnected(Cause::ClosedByServer));
+    assert_eq!(pair.frame(), None);
+    assert_eq!(pair.machine.next_deadline(), before);
+    assert_eq!(pair.attempts, attempts);
+    assert_eq!(pair.machine.tried().len(), 1);
+
+    pair.reach();
+    pair.handle(Input::Connected);
+    assert_eq!(pair.frame(), None, "no second handshake");
+    pair.accept(ID, TIMEOUT);
+    let token = pair.submit(sync("/"));
+    pair.handle(Input::Connected);
+    pair.serve();
+    assert!(!matches!(pair.result(token), Err(Error::ConnectionLost(_))));
+}

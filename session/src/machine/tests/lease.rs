@@ -1,0 +1,204 @@
+//! Until when no server can have expired the session: from when something was *sent* that was answered since.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use lockkeeper_proto::{EventType, Response, Xid, records::Empty};
+use proptest::prelude::*;
+
+use super::{
+    pair::{ID, Pair, SECOND, THIRD, TIMEOUT},
+    requests::sync,
+};
+use crate::{State, machine::Auth};
+
+/// What a third of the timeout leaves of it.
+const LEASE: Duration = Duration::from_secs(6);
+
+fn lease(pair: &Pair) -> Option<Instant> {
+    pair.machine.lease_deadline()
+}
+
+#[test]
+fn there_is_no_lease_without_a_session() {
+    let mut pair = Pair::new(|_| {});
+    assert_eq!(lease(&pair), None);
+    pair.reach();
+    assert_eq!(lease(&pair), None);
+    pair.accept(ID, TIMEOUT);
+    assert!(lease(&pair).is_some());
+}
+
+#[test]
+fn it_counts_from_the_sending_of_the_handshake_and_not_from_its_answer() {
+    let mut pair = Pair::new(|_| {});
+    pair.reach();
+    let sent = pair.now;
+    pair.wait(SECOND);
+    pair.accept(ID, TIMEOUT);
+    assert_eq!(lease(&pair), Some(sent + LEASE));
+    pair.cut();
+    assert_eq!(lease(&pair), Some(sent + LEASE), "it lives on, suspended");
+    pair.reach();
+    let sent_again = pair.now;
+    assert_eq!(lease(&pair), Some(sent + LEASE));
+    pair.wait(SECOND);
+    pair.accept(ID, TIMEOUT);
+    assert_eq!(lease(&pair), Some(sent_again + LEASE));
+}
+
+#[test]
+fn a_reply_moves_it_to_when_its_request_was_sent() {
+    let mut pair = Pair::connected(|_| {});
+    let connected = pair.now;
+    pair.wait(SECOND);
+    pair.submit(sync("/"));
+    pair.wait(SECOND);
+    pair.submit(sync("/"));
+    assert_eq!(lease(&pair), Some(connected + LEASE), "not by sending");
+    pair.wait(Duration::from_millis(500));
+    for seconds in [1, 2] {
+        let (xid, request) = pair.request().unwrap();
+        pair.reply(xid, 1, Ok(super::requests::sound_reply(&request)));
+        let sent = connected + seconds * SECOND;
+        assert_eq!(lease(&pair), Some(sent + LEASE));
+    }
+}
+
+#[test]
+fn a_request_counts_from_when_it_is_handed_over_and_not_from_when_it_is_made() {
+    let mut pair = Pair::new(|_| {});
+    pair.submit(sync("/"));
+    pair.wait(SECOND);
+    pair.connect();
+    let sent = pair.now;
+    pair.wait(SECOND);
+    pair.serve();
+    assert_eq!(lease(&pair), Some(sent + LEASE));
+}
+
+#[test]
+fn an_idle_session_keeps_it_by_its_pings() {
+    let mut pair = Pair::connected(|_| {});
+    let connected = pair.now;
+    for pings in 1..10 {
+        pair.wait(THIRD);
+        assert_eq!(pair.ops().len(), 1);
+        pair.reply(Xid::PING, 1, Ok(Response::Ping(Empty {})));
+        assert_eq!(lease(&pair), Some(connected + pings * THIRD + LEASE));
+        assert!(lease(&pair).unwrap() > pair.now + THIRD);
+    }
+}
+
+/// The server sends them by itself: they do not show that it heard of the client.
+#[test]
+fn events_and_authentication_do_not_move_it() {
+    let mut pair = Pair::connected(|config| {
+        config.auth.push(Auth {
+            scheme: "digest".to_owned(),
+            credentials: Bytes::from_static(b"a:b"),
+        });
+    });
+    let before = lease(&pair);
+    pair.wait(SECOND);
+    pair.reply(Xid::AUTH, 0, Ok(Response::Auth(Empty {})));
+    pair.event(EventType::NODE_CREATED, "/a");
+    pair.reply(Xid::PING, 1, Ok(Response::Ping(Empty {})));
+    assert_eq!(lease(&pair), before, "nor a ping that was not sent");
+}
+
+#[test]
+fn the_margin_is_a_third_unless_it_is_set() {
+    for (margin, left) in [
+        (None, LEASE),
+        (Some(SECOND), 8 * SECOND),
+        (Some(Duration::ZERO), TIMEOUT),
+        (Some(TIMEOUT * 2), Duration::ZERO),
+    ] {
+        let pair = Pair::connected(|config| config.lease_margin = margin);
+        assert_eq!(lease(&pair), Some(pair.now + left));
+    }
+}
+
+#[test]
+fn it_ends_with_the_session() {
+    let mut pair = Pair::connected(|_| {});
+    pair.cut();
+    pair.reach();
+    pair.refuse_session();
+    assert_eq!(lease(&pair), None);
+    pair.connect();
+    assert!(lease(&pair).is_some());
+    pair.cut();
+    pair.wait(LEASE);
+    assert!(lease(&pair).unwrap() <= pair.now);
+    pair.wait(TIMEOUT);
+    assert!(pair.states().contains(&State::Expired));
+    assert_eq!(lease(&pair), None);
+    pair.connect();
+    pair.machine.abort();
+    assert_eq!(lease(&pair), None);
+}
+
+/// A server by the book: it counts the timeout from what it hears, whenever it hears it.
+fn a_holder_never_outlives_its_session(steps: Vec<(u8, u16)>) {
+    let mut pair = Pair::connected(|config| config.lease_margin = Some(Duration::ZERO));
+    let mut expires = pair.now + TIMEOUT;
+    let mut before = lease(&pair).unwrap();
+    let mut heard = Vec::new();
+    for (what, millis) in steps {
+        pair.wait(Duration::from_millis(millis.into()));
+        if pair.now > expires || pair.machine.state() == State::Expired {
+            break;
+        }
+        match what % 4 {
+            0 => drop(pair.submit(sync("/"))),
+            // The server hears what was sent.
+            1 => {
+                let requests = pair.requests();
+                if !requests.is_empty() {
+                    expires = pair.now + TIMEOUT;
+                }
+                heard.extend(requests);
+            }
+            // An answer comes in.
+            2 if !heard.is_empty() => {
+                let (xid, request) = heard.remove(0);
+                pair.reply(xid, 1, Ok(super::requests::sound_reply(&request)));
+            }
+            3 if what % 16 == 3 => {
+                pair.cut();
+                heard.clear();
+                pair.reach();
+                if pair.now > expires {
+                    break;
+                }
+                expires = pair.now + TIMEOUT;
+                pair.accept(ID, TIMEOUT);
+            }
+            _ => {}
+        }
+        if !pair.machine.state().is_connected() {
+            heard.clear();
+            pair.reach();
+            if pair.now > expires {
+                break;
+            }
+            expires = pair.now + TIMEOUT;
+            pair.accept(ID, TIMEOUT);
+        }
+        let now = lease(&pair).unwrap();
+        assert!(now >= before, "it moved back");
+        assert!(now <= expires, "it outlives the session");
+        before = now;
+    }
+}
+
+proptest! {
+    #[test]
+    fn it_never_moves_back_and_never_outlives_the_session(
+        steps in prop::collection::vec((any::<u8>(), 0..4000_u16), 0..100)
+    ) {
+        a_holder_never_outlives_its_session(steps);
+    }
+}

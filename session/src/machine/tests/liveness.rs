@@ -1,0 +1,236 @@
+//! Pings and silence, and that no server makes the machine spin.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use lockkeeper_proto::{EventType, OpCode, Request, Xid, connect::ConnectResponse, records::Empty};
+
+use super::{
+    pair::{ID, PASSWORD, Pair, SECOND, THIRD, TIMEOUT},
+    requests::{lost, sync},
+};
+use crate::{
+    Cause, Effect, Error, State,
+    machine::{Input, Output},
+};
+
+fn pong(pair: &mut Pair) {
+    let body = lockkeeper_proto::Response::Ping(Empty {});
+    pair.reply(Xid::PING, 1, Ok(body));
+}
+
+#[test]
+fn a_ping_is_sent_after_a_third_of_the_timeout_without_requests() {
+    let mut pair = Pair::connected(|_| {});
+    pair.wait(Duration::from_nanos(2_999_999_999));
+    assert_eq!(pair.ops(), []);
+    pair.wait(Duration::from_nanos(1));
+    assert_eq!(pair.requests(), [(Xid::PING, Request::Ping(Empty {}))]);
+    pong(&mut pair);
+    pair.wait(2 * SECOND);
+    pair.submit(sync("/"));
+    assert_eq!(pair.ops(), [OpCode::SYNC]);
+    pair.wait(2 * SECOND);
+    assert_eq!(pair.ops(), [], "a request is a sign of life");
+    pair.wait(SECOND);
+    assert_eq!(pair.ops(), [OpCode::PING]);
+}
+
+#[test]
+fn one_ping_is_under_way_at_a_time() {
+    let mut pair = Pair::connected(|_| {});
+    pair.wait(THIRD);
+    pair.event(EventType::NODE_CREATED, "/of no interest");
+    pair.wait(THIRD);
+    assert_eq!(pair.ops(), [OpCode::PING]);
+    assert_eq!(pair.machine.state(), State::Connected);
+}
+
+#[test]
+fn a_server_that_answers_pings_is_kept() {
+    let mut pair = Pair::connected(|_| {});
+    for _ in 0..1000 {
+        pair.wait(THIRD);
+        assert_eq!(pair.ops(), [OpCode::PING]);
+        pong(&mut pair);
+    }
+    assert_eq!(pair.states(), []);
+}
+
+#[test]
+fn a_silent_server_is_given_up_after_two_thirds_of_the_timeout() {
+    let mut pair = Pair::connected(|_| {});
+    pair.wait(SECOND);
+    let token = pair.submit(sync("/"));
+    pair.wait(Duration::from_nanos(4_999_999_999));
+    assert_eq!(pair.states(), []);
+    pair.wait(Duration::from_nanos(1));
+    assert_eq!(pair.states(), [State::Suspended]);
+    let why = lost("zk1", Cause::Silent(2 * THIRD));
+    assert_eq!(pair.error(token), Error::ConnectionLost(why));
+    let disconnected = |output: &Output<u32>| matches!(output, Output::Disconnect);
+    assert!(pair.outputs.iter().any(disconnected));
+}
+
+#[test]
+fn every_frame_is_a_sign_of_life() {
+    let mut pair = Pair::connected(|_| {});
+    pair.wait(5 * SECOND);
+    pair.event(EventType::NODE_CREATED, "/of no interest");
+    pair.wait(2 * SECOND);
+    assert_eq!(pair.states(), []);
+}
+
+/// A client whose ping was swallowed sent nothing more, as long as events came in, and lost its session.
+#[test]
+fn a_server_that_sends_events_and_answers_no_ping_is_left() {
+    let mut pair = Pair::connected(|_| {});
+    while pair.machine.state().is_connected() {
+        pair.wait(SECOND);
+        pair.event(EventType::NODE_CREATED, "/of no interest");
+        assert!(pair.now - pair.born < 2 * TIMEOUT);
+    }
+    assert_eq!(pair.now - pair.born, TIMEOUT);
+    assert_eq!(pair.last_cause(), Cause::RequestTimeout(2 * THIRD));
+}
+
+#[test]
+fn a_request_that_is_not_answered_costs_the_connection_though_pings_are() {
+    for (setting, limit) in [(None, TIMEOUT), (Some(20 * SECOND), 20 * SECOND)] {
+        let mut pair = Pair::connected(|config| config.request_timeout = setting);
+        let token = pair.submit(sync("/"));
+        let later = loop {
+            pair.wait(SECOND);
+            if pair.ops().contains(&OpCode::PING) {
+                pong(&mut pair);
+            }
+            if pair.is_settled(token) {
+                break pair.now - pair.born;
+            }
+        };
+        assert_eq!(later, limit);
+        let error = pair.error(token);
+        let why = lost("zk1", Cause::RequestTimeout(limit));
+        assert_eq!(error, Error::ConnectionLost(why));
+        assert_eq!(error.effect(), Effect::Unknown);
+        assert!(error.is_transient());
+    }
+}
+
+/// What a server might do, for ever.
+#[derive(Clone, Copy, Debug)]
+enum Manner {
+    NotThere,
+    SilentInHandshake,
+    Closes,
+    Refuses,
+    TakesOn,
+    TakesOnAndCloses,
+    Answers,
+    OtherSession,
+}
+
+/// Ticks a machine again and again at its next deadline while the server goes on in its manner, and looks how long
+/// that takes: connections and ticks must both stay few.
+fn assert_unhurried(manner: Manner, timeout_ms: i32, asked: Duration) {
+    let mut pair = Pair::new(|config| config.session_timeout = asked);
+    let mut id = 0;
+    let (mut idle, mut connections) = (0, Vec::new());
+    for _ in 0..300 {
+        let (before, attempts) = (pair.now, pair.attempts);
+        if pair.machine.outstanding() == 0 {
+            pair.submit(sync("/"));
+        }
+        pair.tick();
+        idle = if pair.now > before { 0 } else { idle + 1 };
+        assert!(idle < 4, "{manner:?}, {timeout_ms} ms: it spins");
+        if pair.attempts > attempts {
+            connections.push(pair.now);
+            match manner {
+                Manner::NotThere => pair.handle(Input::Disconnected(Cause::Io("refused".into()))),
+                Manner::Closes => {
+                    pair.stand();
+                    pair.cut();
+                }
+                Manner::SilentInHandshake => drop(pair.stand()),
+                Manner::Refuses => {
+                    pair.stand();
+                    pair.refuse_session();
+                }
+                _ => {
+                    let asked_for = pair.stand();
+                    if matches!(manner, Manner::OtherSession) || asked_for.session_id.0 == 0 {
+                        id += 1;
+                    }
+                    pair.answer_handshake(&ConnectResponse {
+                        protocol_version: 0,
+                        timeout_ms,
+                        session_id: lockkeeper_proto::SessionId(id),
+                        password: Some(Bytes::from_static(PASSWORD)),
+                        read_only: None,
+                    });
+                }
+            }
+        }
+        match manner {
+            Manner::Answers => pair.serve(),
+            Manner::TakesOnAndCloses | Manner::OtherSession => pair.cut(),
+            _ => drop(pair.requests()),
+        }
+        pair.outputs.clear();
+    }
+    let took = pair.now - pair.born;
+    assert!(
+        took > SECOND,
+        "{manner:?}, {timeout_ms} ms: 300 ticks in {took:?}"
+    );
+    for ten in connections.windows(10) {
+        let took = ten[9] - ten[0];
+        assert!(
+            took > 2 * SECOND,
+            "{manner:?}, {timeout_ms} ms: 10 connections in {took:?}"
+        );
+    }
+}
+
+#[test]
+fn no_server_and_no_timeout_make_it_hurry() {
+    for manner in [
+        Manner::NotThere,
+        Manner::SilentInHandshake,
+        Manner::Closes,
+        Manner::Refuses,
+        Manner::TakesOn,
+        Manner::TakesOnAndCloses,
+        Manner::Answers,
+        Manner::OtherSession,
+    ] {
+        for timeout_ms in [1, 59, 10_000, i32::MAX] {
+            for asked in [Duration::ZERO, TIMEOUT, Duration::MAX] {
+                assert_unhurried(manner, timeout_ms, asked);
+            }
+        }
+    }
+}
+
+#[test]
+fn settings_without_measure_are_no_danger() {
+    for length in [Duration::ZERO, Duration::from_nanos(1), Duration::MAX] {
+        let mut pair = Pair::new(|config| {
+            config.session_timeout = length;
+            config.connect_timeout = Some(length);
+            config.request_timeout = Some(length);
+            config.lease_margin = Some(length);
+        });
+        let asked_for = pair.reach().timeout_ms;
+        assert_eq!(asked_for, if length > SECOND { i32::MAX } else { 1 });
+        pair.accept(ID, TIMEOUT);
+        assert!(pair.machine.lease_deadline().is_some());
+        pair.submit(sync("/"));
+        pair.tick();
+        pair.tick();
+        pair.machine.close(pair.now);
+        pair.wait(2 * THIRD);
+        assert!(pair.machine.is_ended());
+    }
+}

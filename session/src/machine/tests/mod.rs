@@ -1,0 +1,25 @@
+//! The machine by itself: time and bytes by hand.
+//!
+//! | file | what is promised |
+//! |---|---|
+//! | `handshake` | how connections begin |
+//! | `liveness` | pings, silence, and that no deadline makes it spin |
+//! | `replies` | whose reply a frame is, in which order things are told, what goes out in one piece |
+//! | `reconnect` | what becomes of requests, which server is next and when |
+//! | `watches` | what is restored, held back, taken off the server |
+//! | `ends` | expiry, closing, refused authentication |
+//! | `lease` | until when no server can have expired the session |
+//! | `script` | any story at all: no panic, everything settled once |
+//!
+//! `pair` is the scripted server that they share, `requests` what passes between the two.
+
+mod ends;
+mod handshake;
+mod lease;
+mod liveness;
+mod pair;
+mod reconnect;
+mod replies;
+mod requests;
+mod script;
+mod watches;

@@ -1,0 +1,363 @@
+//! A machine and a scripted server: bytes pass between them by hand, and time by leaps.
+//!
+//! Invariant, checked on the way: every request is settled at most once, every watch ends at most once.
+
+use std::{
+    collections::HashSet,
+    time::{Duration, Instant},
+};
+
+use bytes::{Bytes, BytesMut};
+use lockkeeper_proto::{
+    ErrorCode, EventType, KeeperState, OpCode, Request, Response, SessionId, WatcherEvent, Xid,
+    Zxid,
+    connect::{ConnectRequest, ConnectResponse},
+    frame,
+    header::{ReplyHeader, RequestHeader},
+    jute::{Decode, Encode, Reader, Writer},
+};
+
+use super::requests::sound_reply;
+use crate::{
+    Cause, Config, Error, State,
+    machine::{Event, Input, Machine, Output, WatchId},
+};
+
+pub(super) const SECOND: Duration = Duration::from_secs(1);
+/// The session timeout of the tests, and what a third of it is.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(9);
+pub(super) const THIRD: Duration = Duration::from_secs(3);
+pub(super) const ID: SessionId = SessionId(0x100);
+pub(super) const PASSWORD: &[u8] = b"sixteen bytes ..";
+
+/// What a test's own clock starts at. The machine never asks for the time, so that any instant will do.
+#[allow(clippy::disallowed_methods, reason = "where virtual time starts")]
+pub(super) fn birth() -> Instant {
+    Instant::now()
+}
+
+pub(super) struct Pair {
+    pub(super) machine: Machine<u32>,
+    pub(super) now: Instant,
+    pub(super) born: Instant,
+    /// What the machine said and no test has taken yet.
+    pub(super) outputs: Vec<Output<u32>>,
+    /// How often there was something to transmit.
+    pub(super) writes: usize,
+    /// How often it set out to connect.
+    pub(super) attempts: usize,
+    wire: BytesMut,
+    last_token: u32,
+    settled: HashSet<u32>,
+    ended: HashSet<WatchId>,
+}
+
+impl Pair {
+    /// A machine with one server and a session timeout of [`TIMEOUT`], unless `settings` say otherwise.
+    pub(super) fn new(settings: impl FnOnce(&mut Config)) -> Self {
+        let servers = "zk1:2181".parse().unwrap();
+        let mut config = Config::new(&servers, 1);
+        config.session_timeout = TIMEOUT;
+        settings(&mut config);
+        let born = birth();
+        Self {
+            machine: Machine::new(config, born),
+            now: born,
+            born,
+            outputs: Vec::new(),
+            writes: 0,
+            attempts: 0,
+            wire: BytesMut::new(),
+            last_token: 0,
+            settled: HashSet::new(),
+            ended: HashSet::new(),
+        }
+    }
+
+    /// As `new`, connected.
+    pub(super) fn connected(settings: impl FnOnce(&mut Config)) -> Self {
+        let mut pair = Self::new(settings);
+        pair.connect();
+        pair.outputs.clear();
+        pair
+    }
+
+    /// Does what a driver does after each call: outputs, bytes, outputs again.
+    pub(super) fn pump(&mut self) {
+        self.drain();
+        let before = self.wire.len();
+        self.machine.transmit(self.now, &mut self.wire);
+        if self.wire.len() > before {
+            self.writes += 1;
+        }
+        self.drain();
+    }
+
+    fn drain(&mut self) {
+        while let Some(output) = self.machine.poll_output() {
+            match &output {
+                Output::Completed(token, _) => {
+                    assert!(self.settled.insert(*token), "{token} is settled twice");
+                }
+                Output::Watch(id, _) => assert!(self.ended.insert(*id), "{id:?} ends twice"),
+                Output::Connect(_) => self.attempts += 1,
+                // What was under way on the connection is lost.
+                Output::Disconnect => self.wire.clear(),
+                Output::State(_) => {}
+            }
+            self.outputs.push(output);
+        }
+    }
+
+    pub(super) fn handle(&mut self, input: Input) {
+        self.machine.handle(self.now, input);
+        self.pump();
+    }
+
+    // Time.
+
+    /// Lets time pass, ticking whenever the machine wants to.
+    pub(super) fn wait(&mut self, duration: Duration) {
+        let until = self.now + duration;
+        let mut ticks = 0;
+        while let Some(due) = self.machine.next_deadline().filter(|due| *due <= until) {
+            self.now = self.now.max(due);
+            self.handle(Input::Tick);
+            ticks += 1;
+            assert!(ticks < 100_000, "it spins");
+        }
+        self.now = until;
+    }
+
+    /// Lets time pass to the next deadline, and ticks.
+    pub(super) fn tick(&mut self) {
+        let due = self.machine.next_deadline().expect("a deadline");
+        self.now = self.now.max(due);
+        self.handle(Input::Tick);
+    }
+
+    // Connections.
+
+    /// Lets time pass until the machine wants a connection, and lets it come about.
+    pub(super) fn reach(&mut self) -> ConnectRequest {
+        let attempts = self.attempts;
+        let mut ticks = 0;
+        while self.attempts == attempts {
+            self.tick();
+            ticks += 1;
+            assert!(ticks < 100, "it does not connect");
+        }
+        self.stand()
+    }
+
+    /// The connection that was asked for stands: the handshake that the server gets.
+    pub(super) fn stand(&mut self) -> ConnectRequest {
+        self.wire.clear();
+        self.handle(Input::Connected);
+        let frame = self.frame().expect("a handshake");
+        ConnectRequest::decode(&mut Reader::new(frame)).unwrap()
+    }
+
+    /// The server answers the handshake.
+    pub(super) fn accept(&mut self, id: SessionId, timeout: Duration) {
+        self.answer_handshake(&ConnectResponse {
+            protocol_version: 0,
+            timeout_ms: timeout.as_millis().try_into().unwrap(),
+            session_id: id,
+            password: Some(Bytes::from_static(PASSWORD)),
+            read_only: Some(false),
+        });
+    }
+
+    /// The server refuses the session, and closes the connection as real ones do.
+    pub(super) fn refuse_session(&mut self) {
+        self.answer_handshake(&ConnectResponse {
+            protocol_version: 0,
+            timeout_ms: 0,
+            session_id: SessionId::NONE,
+            password: Some(Bytes::from_static(&[0; 16])),
+            read_only: Some(false),
+        });
+    }
+
+    pub(super) fn answer_handshake(&mut self, response: &ConnectResponse) {
+        self.receive(|writer| response.encode(writer));
+    }
+
+    /// Connects, with the usual session and its timeout.
+    pub(super) fn connect(&mut self) -> ConnectRequest {
+        let request = self.reach();
+        self.accept(ID, TIMEOUT);
+        assert!(self.machine.state().is_connected());
+        request
+    }
+
+    /// The server closes the connection.
+    pub(super) fn cut(&mut self) {
+        self.handle(Input::Disconnected(Cause::ClosedByServer));
+        self.wire.clear();
+    }
+
+    // Requests.
+
+    pub(super) fn submit(&mut self, request: Request) -> u32 {
+        let token = self.submit_quietly(request).0;
+        self.pump();
+        token
+    }
+
+    /// Submits and says nothing to the transport yet.
+    pub(super) fn submit_quietly(&mut self, request: Request) -> (u32, Option<WatchId>) {
+        self.last_token += 1;
+        let token = self.last_token;
+        (token, self.machine.submit(self.now, token, request))
+    }
+
+    pub(super) fn submit_watching(&mut self, request: Request) -> (u32, WatchId) {
+        let (token, id) = self.submit_quietly(request);
+        self.pump();
+        (token, id.expect("a request that leaves a watch"))
+    }
+
+    /// Leaves a watch: the request is answered with success, or with this code.
+    pub(super) fn watch(&mut self, request: Request, code: ErrorCode) -> WatchId {
+        let (token, id) = self.submit_watching(request);
+        self.answer_all(|request| match code {
+            ErrorCode::OK => Ok(sound_reply(request)),
+            code => Err(code),
+        });
+        assert_eq!(self.result(token).is_ok(), code.is_ok());
+        id
+    }
+
+    /// The next frame that the server gets.
+    pub(super) fn frame(&mut self) -> Option<Bytes> {
+        frame::split(&mut self.wire, usize::MAX).unwrap()
+    }
+
+    /// The next request that the server gets.
+    pub(super) fn request(&mut self) -> Option<(Xid, Request)> {
+        let mut reader = Reader::new(self.frame()?);
+        let RequestHeader { xid, op } = RequestHeader::decode(&mut reader).unwrap();
+        let request = Request::decode(op, &mut reader).unwrap();
+        assert_eq!(reader.left(), 0, "{request:?}");
+        Some((xid, request))
+    }
+
+    /// All requests that the server has got.
+    pub(super) fn requests(&mut self) -> Vec<(Xid, Request)> {
+        std::iter::from_fn(|| self.request()).collect()
+    }
+
+    /// Their operations.
+    pub(super) fn ops(&mut self) -> Vec<OpCode> {
+        self.requests().iter().map(|(_, r)| r.op()).collect()
+    }
+
+    // Replies.
+
+    pub(super) fn receive(&mut self, write: impl FnOnce(&mut Writer<'_>)) {
+        let mut out = BytesMut::new();
+        frame::append(&mut out, write).unwrap();
+        let frame = frame::split(&mut out, usize::MAX).unwrap().unwrap();
+        self.handle(Input::Frame(frame));
+    }
+
+    pub(super) fn reply(&mut self, xid: Xid, zxid: i64, reply: Result<Response, ErrorCode>) {
+        let err = reply.as_ref().err().copied().unwrap_or(ErrorCode::OK);
+        let zxid = Zxid(zxid);
+        self.receive(|writer| {
+            ReplyHeader { xid, zxid, err }.encode(writer);
+            if let Ok(body) = reply {
+                body.encode(writer);
+            }
+        });
+    }
+
+    /// Answers everything that the server has got, in order.
+    pub(super) fn answer_all(
+        &mut self,
+        mut answer: impl FnMut(&Request) -> Result<Response, ErrorCode>,
+    ) {
+        while let Some((xid, request)) = self.request() {
+            self.reply(xid, 1, answer(&request));
+        }
+    }
+
+    /// Answers everything that the server has got with success.
+    pub(super) fn serve(&mut self) {
+        self.answer_all(|request| Ok(sound_reply(request)));
+    }
+
+    pub(super) fn event(&mut self, event_type: EventType, path: &str) {
+        self.receive(|writer| {
+            ReplyHeader {
+                xid: Xid::NOTIFICATION,
+                zxid: Zxid(-1),
+                err: ErrorCode::OK,
+            }
+            .encode(writer);
+            WatcherEvent {
+                event_type,
+                state: KeeperState::SYNC_CONNECTED,
+                path: path.to_owned(),
+            }
+            .encode(writer);
+        });
+    }
+
+    // What the machine said.
+
+    /// Takes out how a request was settled.
+    pub(super) fn result(&mut self, token: u32) -> Result<Response, Error> {
+        let is_it = |output: &Output<u32>| matches!(output, Output::Completed(t, _) if *t == token);
+        match self.outputs.iter().position(is_it) {
+            Some(index) => match self.outputs.remove(index) {
+                Output::Completed(_, result) => result,
+                _ => unreachable!(),
+            },
+            None => panic!("{token} is not settled"),
+        }
+    }
+
+    pub(super) fn error(&mut self, token: u32) -> Error {
+        self.result(token).unwrap_err()
+    }
+
+    pub(super) fn is_settled(&self, token: u32) -> bool {
+        self.settled.contains(&token)
+    }
+
+    /// Takes out which states were told.
+    pub(super) fn states(&mut self) -> Vec<State> {
+        self.take(|output| match output {
+            Output::State(state) => Ok(state),
+            other => Err(other),
+        })
+    }
+
+    /// Takes out which watches fired or ended.
+    pub(super) fn fired(&mut self) -> Vec<(WatchId, Result<Event, Error>)> {
+        self.take(|output| match output {
+            Output::Watch(id, result) => Ok((id, result)),
+            other => Err(other),
+        })
+    }
+
+    fn take<T>(&mut self, pick: impl Fn(Output<u32>) -> Result<T, Output<u32>>) -> Vec<T> {
+        let mut taken = Vec::new();
+        for output in std::mem::take(&mut self.outputs) {
+            match pick(output) {
+                Ok(value) => taken.push(value),
+                Err(other) => self.outputs.push(other),
+            }
+        }
+        taken
+    }
+
+    /// Why the newest connection, or attempt at one, ended.
+    pub(super) fn last_cause(&self) -> Cause {
+        let tried = self.machine.tried();
+        tried.last().expect("a connection that ended").cause.clone()
+    }
+}

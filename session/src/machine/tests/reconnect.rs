@@ -1,0 +1,236 @@
+//! What becomes of requests when a connection goes, and which server is tried next and when.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use super::{
+    pair::{ID, Pair, SECOND, TIMEOUT},
+    requests::{delete, lost, sync},
+};
+use crate::{
+    Cause, ConnectString, Effect, Error, State,
+    machine::{Config, Input, Output},
+};
+
+fn servers(text: &'static str) -> impl Fn(&mut Config) {
+    move |config| {
+        let servers: ConnectString = text.parse().unwrap();
+        config.endpoints = servers.endpoints().to_vec();
+    }
+}
+
+/// The servers of the connections asked for since the outputs were last taken.
+fn asked(pair: &mut Pair) -> Vec<String> {
+    std::mem::take(&mut pair.outputs)
+        .into_iter()
+        .filter_map(|output| match output {
+            Output::Connect(endpoint) => Some(endpoint.host.clone()),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn what_was_sent_is_unknown_and_what_was_not_is_sent_on_the_next_connection() {
+    let mut pair = Pair::connected(|_| {});
+    let sent = pair.submit(delete("/sent"));
+    let waiting = pair.submit_quietly(delete("/waiting")).0;
+    pair.machine
+        .handle(pair.now, Input::Disconnected(Cause::ClosedByServer));
+    pair.cut();
+    let error = pair.error(sent);
+    let why = lost("zk1", Cause::ClosedByServer);
+    assert_eq!(error, Error::ConnectionLost(why));
+    assert_eq!(error.effect(), Effect::Unknown);
+    let later = pair.submit(delete("/later"));
+    assert_eq!(pair.machine.outstanding(), 2);
+    pair.connect();
+    let sent: Vec<_> = pair.requests().into_iter().map(|(_, r)| r).collect();
+    assert_eq!(sent, [delete("/waiting"), delete("/later")]);
+    assert!(!pair.is_settled(waiting) && !pair.is_settled(later));
+}
+
+#[test]
+fn what_waits_for_a_connection_is_given_up_after_the_session_timeout() {
+    let mut pair = Pair::new(servers("zk1,zk2"));
+    let first = pair.submit(sync("/first"));
+    pair.wait(SECOND);
+    let second = pair.submit(sync("/second"));
+    let mut refused = BTreeSet::new();
+    while pair.now - pair.born < 8 * SECOND {
+        pair.tick();
+        if let Some(host) = asked(&mut pair).pop() {
+            pair.handle(Input::Disconnected(Cause::Io(
+                format!("{host} is down").into(),
+            )));
+            refused.insert(host);
+        }
+    }
+    assert!(!pair.is_settled(first));
+    assert_eq!(refused.len(), 2);
+    pair.wait((pair.born + TIMEOUT).duration_since(pair.now));
+    let error = pair.error(first);
+    assert_eq!(error.effect(), Effect::NotApplied);
+    assert!(error.is_transient());
+    let Error::Unreachable { waited, tried } = error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(waited, TIMEOUT);
+    for host in ["zk1", "zk2"] {
+        let why = lost(host, Cause::Io(format!("{host} is down").into()));
+        assert!(tried.contains(&why), "{tried:?}");
+    }
+    assert!(!pair.is_settled(second));
+    pair.wait(SECOND);
+    assert!(matches!(pair.error(second), Error::Unreachable { .. }));
+    assert_eq!(pair.machine.outstanding(), 0);
+}
+
+/// The only server took connections and said nothing: "no server reached in 10.0 s", and no word of why.
+#[test]
+fn an_attempt_that_still_lasts_is_told_of_too() {
+    for (stands, cause) in [
+        (true, Cause::HandshakeTimeout(TIMEOUT)),
+        (false, Cause::Io("not accepted yet".into())),
+    ] {
+        let mut pair = Pair::new(|config| config.connect_timeout = Some(2 * TIMEOUT));
+        let token = pair.submit(sync("/"));
+        pair.tick();
+        if stands {
+            pair.stand();
+        }
+        pair.wait(TIMEOUT);
+        let Error::Unreachable { tried, .. } = pair.error(token) else {
+            panic!("{:?}", pair.outputs);
+        };
+        assert_eq!(*tried, [lost("zk1", cause)]);
+    }
+}
+
+#[test]
+fn patience_counts_from_the_request_and_not_from_the_loss() {
+    let mut pair = Pair::connected(|_| {});
+    pair.cut();
+    pair.wait(SECOND);
+    let token = pair.submit(sync("/"));
+    let submitted = pair.now;
+    while !pair.is_settled(token) {
+        pair.tick();
+    }
+    assert_eq!(pair.now - submitted, TIMEOUT);
+}
+
+#[test]
+fn a_session_goes_on_with_another_server() {
+    let mut pair = Pair::new(servers("zk1,zk2,zk3"));
+    let mut seen = BTreeSet::new();
+    for round in 1..=6 {
+        pair.connect();
+        seen.insert(pair.machine.endpoint().unwrap().host.clone());
+        assert_eq!(pair.machine.session_id(), ID);
+        assert_eq!(pair.machine.connections(), round);
+        pair.wait(2 * SECOND);
+        pair.cut();
+        assert_eq!(pair.machine.endpoint(), None);
+    }
+    assert_eq!(seen.len(), 3);
+}
+
+#[test]
+fn servers_have_their_turn_in_an_order_that_the_seed_decides() {
+    let mut orders = BTreeMap::new();
+    for seed in 0..100 {
+        let mut pair = Pair::new(|config| {
+            servers("a,b,c")(config);
+            config.seed = seed;
+        });
+        let mut order = Vec::new();
+        while order.len() < 6 {
+            pair.tick();
+            for host in asked(&mut pair) {
+                pair.handle(Input::Disconnected(Cause::ClosedByServer));
+                order.push(host);
+            }
+        }
+        assert_eq!(order[..3], order[3..]);
+        order.truncate(3);
+        *orders.entry(order).or_insert(0) += 1;
+    }
+    assert_eq!(orders.len(), 6, "{orders:?}");
+}
+
+/// How long the pauses are when every attempt fails at once.
+fn pauses(servers: &'static str, seed: u64) -> Vec<Duration> {
+    let mut pair = Pair::new(|config| {
+        self::servers(servers)(config);
+        config.seed = seed;
+    });
+    pair.tick();
+    let mut pauses = Vec::new();
+    for _ in 0..30 {
+        let lost = pair.now;
+        pair.handle(Input::Disconnected(Cause::ClosedByServer));
+        pair.tick();
+        pauses.push(pair.now - lost);
+    }
+    assert_eq!(pair.attempts, 31);
+    pauses
+}
+
+#[test]
+fn pauses_grow_to_a_second_and_scatter() {
+    let millis = Duration::from_millis;
+    for seed in 0..50 {
+        let pauses = pauses("a", seed);
+        for (pause, longest) in pauses.iter().zip([100, 200, 400, 800]) {
+            let longest = millis(longest);
+            assert!(longest * 2 / 3 <= *pause && *pause <= longest, "{pause:?}");
+        }
+        for pause in &pauses[4..] {
+            assert!(millis(666) <= *pause && *pause <= SECOND, "{pause:?}");
+        }
+    }
+    assert_ne!(pauses("a", 1), pauses("a", 2));
+}
+
+#[test]
+fn the_servers_of_one_round_are_tried_without_much_delay() {
+    for seed in 0..50 {
+        let pauses = pauses("a,b,c,d", seed);
+        assert!(pauses[..3].iter().sum::<Duration>() <= Duration::from_millis(150));
+        assert!(pauses[3] >= Duration::from_millis(66));
+    }
+}
+
+/// The whole story of a machine whose servers come and go.
+fn history(seed: u64) -> Vec<String> {
+    let mut pair = Pair::new(|config| {
+        servers("a,b,c")(config);
+        config.seed = seed;
+    });
+    let mut story = Vec::new();
+    for step in 0..60_u32 {
+        pair.submit(sync(&format!("/{step}")));
+        pair.tick();
+        if pair.attempts.is_multiple_of(3) && matches!(pair.machine.state(), State::Connecting) {
+            pair.stand();
+            pair.accept(ID, TIMEOUT);
+        } else if step % 3 == 0 {
+            pair.cut();
+        }
+        let at = pair.now - pair.born;
+        for output in std::mem::take(&mut pair.outputs) {
+            story.push(format!("{at:?} {output:?}"));
+        }
+    }
+    story
+}
+
+#[test]
+fn one_seed_gives_one_history() {
+    assert!(history(7).len() > 60);
+    assert_eq!(history(7), history(7));
+    assert_ne!(history(7), history(8));
+}

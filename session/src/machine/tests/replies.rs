@@ -1,0 +1,339 @@
+//! Whose reply a frame is, in which order things are told, and what goes out in one piece.
+
+use bytes::Bytes;
+use lockkeeper_proto::{
+    ErrorCode, EventType, KeeperState, OpCode, Response, WatcherEvent, Xid, Zxid,
+    header::ReplyHeader,
+    jute::{DecodeErrorKind, Encode},
+    records::{Empty, SyncResponse},
+};
+
+use super::{
+    pair::{Pair, THIRD},
+    requests::{children, create, delete, exists, get, lost, sound_reply, sync},
+};
+use crate::{
+    Cause, Effect, Error, State,
+    machine::{Input, Output},
+};
+
+fn echo(path: &str) -> Response {
+    let path = path.to_owned();
+    Response::Sync(SyncResponse { path })
+}
+
+fn sync_lost(cause: Cause) -> Error {
+    Error::ConnectionLost(lost("zk1", cause))
+}
+
+#[test]
+fn all_that_was_submitted_goes_out_in_one_piece_and_in_order() {
+    let mut pair = Pair::connected(|_| {});
+    let before = pair.writes;
+    let wanted: Vec<_> = (0..100).map(|n| sync(&format!("/{n}"))).collect();
+    for request in &wanted {
+        pair.submit_quietly(request.clone());
+    }
+    pair.pump();
+    assert_eq!(pair.writes, before + 1);
+    let (xids, got): (Vec<_>, Vec<_>) = pair.requests().into_iter().unzip();
+    assert_eq!(got, wanted);
+    assert!(xids.is_sorted() && xids.iter().all(|xid| xid.0 > 0));
+    assert_eq!(pair.machine.outstanding(), 100);
+    pair.pump();
+    assert_eq!(pair.writes, before + 1, "nothing is sent twice");
+}
+
+#[test]
+fn replies_belong_to_requests_in_order() {
+    let mut pair = Pair::connected(|_| {});
+    let first = pair.submit(sync("/first"));
+    let second = pair.submit(sync("/second"));
+    let (first_xid, _) = pair.request().unwrap();
+    let (second_xid, _) = pair.request().unwrap();
+    pair.reply(first_xid, 1, Ok(echo("/first")));
+    assert!(!pair.is_settled(second));
+    pair.reply(second_xid, 2, Ok(echo("/second")));
+    assert_eq!(pair.result(first), Ok(echo("/first")));
+    assert_eq!(pair.result(second), Ok(echo("/second")));
+    assert_eq!(pair.machine.outstanding(), 0);
+}
+
+/// Two other clients match replies by their order of arrival, and gave the data of one node to the reader of another.
+#[test]
+fn a_reply_out_of_order_ends_the_connection_and_reaches_nobody() {
+    let mut pair = Pair::connected(|_| {});
+    let first = pair.submit(sync("/first"));
+    let second = pair.submit(sync("/second"));
+    let (expected, _) = pair.request().unwrap();
+    let (got, _) = pair.request().unwrap();
+    pair.reply(got, 1, Ok(echo("/second")));
+    let why = Cause::UnexpectedReply {
+        expected: Some(expected),
+        got,
+    };
+    for token in [first, second] {
+        let error = pair.error(token);
+        assert_eq!(error, sync_lost(why.clone()));
+        assert_eq!(error.effect(), Effect::Unknown);
+    }
+    assert_eq!(pair.states(), [State::Suspended]);
+    pair.connect();
+}
+
+#[test]
+fn a_reply_to_no_request_ends_the_connection() {
+    for got in [Xid(0), Xid(-3), Xid(i32::MIN), Xid(1), Xid::SET_WATCHES] {
+        let mut pair = Pair::connected(|_| {});
+        pair.reply(got, 1, Ok(echo("/")));
+        let expected = None;
+        assert_eq!(pair.last_cause(), Cause::UnexpectedReply { expected, got });
+        pair.connect();
+    }
+}
+
+#[test]
+fn pings_and_authentication_are_answered_out_of_turn() {
+    let mut pair = Pair::connected(|config| {
+        config.auth.push(crate::machine::Auth {
+            scheme: "digest".to_owned(),
+            credentials: Bytes::from_static(b"a:b"),
+        });
+    });
+    let (xid, _) = pair.request().unwrap();
+    assert_eq!(xid, Xid::AUTH);
+    let token = pair.submit(sync("/"));
+    let (sync_xid, _) = pair.request().unwrap();
+    pair.wait(THIRD);
+    pair.reply(Xid::PING, 1, Ok(Response::Ping(Empty {})));
+    pair.reply(Xid::PING, 1, Ok(Response::Ping(Empty {})));
+    pair.reply(Xid::AUTH, 0, Ok(Response::Auth(Empty {})));
+    assert!(!pair.is_settled(token));
+    pair.reply(sync_xid, 1, Ok(echo("/")));
+    assert_eq!(pair.result(token), Ok(echo("/")));
+    assert_eq!(pair.states(), []);
+}
+
+#[test]
+fn what_follows_an_error_is_not_read_and_an_unknown_code_is_kept() {
+    for code in [ErrorCode::NO_NODE, ErrorCode(-4711), ErrorCode(7)] {
+        let mut pair = Pair::connected(|_| {});
+        let token = pair.submit(sync("/a"));
+        let (xid, _) = pair.request().unwrap();
+        pair.receive(|writer| {
+            let zxid = Zxid(5);
+            ReplyHeader {
+                xid,
+                zxid,
+                err: code,
+            }
+            .encode(writer);
+            writer.put_slice(&[0xff; 7]);
+        });
+        let error = pair.error(token);
+        assert_eq!(error.code(), Some(code));
+        assert_eq!(error.effect(), Effect::NotApplied);
+        assert_eq!(pair.states(), []);
+    }
+}
+
+#[test]
+fn bytes_behind_a_reply_are_ignored() {
+    let mut pair = Pair::connected(|_| {});
+    let token = pair.submit(get("/a", false));
+    let (xid, request) = pair.request().unwrap();
+    pair.receive(|writer| {
+        let (zxid, err) = (Zxid(5), ErrorCode::OK);
+        ReplyHeader { xid, zxid, err }.encode(writer);
+        sound_reply(&request).encode(writer);
+        writer.put_slice(b"of a newer server");
+    });
+    assert_eq!(pair.result(token), Ok(sound_reply(&request)));
+    assert_eq!(pair.states(), []);
+}
+
+#[test]
+fn a_reply_that_cannot_be_read_is_named_and_ends_the_connection() {
+    let mut pair = Pair::connected(|_| {});
+    let token = pair.submit(sync("/a"));
+    let other = pair.submit(sync("/b"));
+    let (xid, _) = pair.request().unwrap();
+    pair.receive(|writer| {
+        let (zxid, err) = (Zxid(5), ErrorCode::OK);
+        ReplyHeader { xid, zxid, err }.encode(writer);
+        writer.put_slice(&[0, 0, 0, 9, b'/']);
+    });
+    let Error::Malformed { op, error } = pair.error(token) else {
+        panic!("it was read");
+    };
+    assert_eq!((op, error.field), (OpCode::SYNC, "SyncResponse.path"));
+    let kind = DecodeErrorKind::TooLong {
+        announced: 9,
+        left: 1,
+    };
+    assert_eq!(error.kind, kind);
+    assert_eq!(pair.error(other), sync_lost(Cause::Decode(error)));
+    pair.connect();
+}
+
+#[test]
+fn a_frame_without_a_whole_header_ends_the_connection() {
+    for length in [0, 3, 15] {
+        let mut pair = Pair::connected(|_| {});
+        pair.handle(Input::Frame(Bytes::from(vec![0; length])));
+        assert!(matches!(pair.last_cause(), Cause::Decode(_)), "{length}");
+    }
+}
+
+#[test]
+fn an_event_is_told_before_the_reply_that_shows_the_change() {
+    let mut pair = Pair::connected(|_| {});
+    let watch = pair.watch(get("/a", true), ErrorCode::OK);
+    let token = pair.submit(get("/a", false));
+    pair.event(EventType::NODE_DATA_CHANGED, "/a");
+    pair.serve();
+    let order: Vec<_> = pair
+        .outputs
+        .iter()
+        .map(|output| match output {
+            Output::Watch(id, Ok(event)) => (event.path.clone(), *id == watch),
+            Output::Completed(done, Ok(_)) => ("reply".to_owned(), *done == token),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(order, [("/a".to_owned(), true), ("reply".to_owned(), true)]);
+}
+
+#[test]
+fn an_event_of_an_unknown_type_concerns_everybody_on_the_path() {
+    let mut pair = Pair::connected(|_| {});
+    let data = pair.watch(get("/a", true), ErrorCode::OK);
+    let child = pair.watch(children("/a", true), ErrorCode::OK);
+    let elsewhere = pair.watch(exists("/b", true), ErrorCode::OK);
+    pair.receive(|writer| {
+        ReplyHeader {
+            xid: Xid::NOTIFICATION,
+            zxid: Zxid(9),
+            err: ErrorCode(-3),
+        }
+        .encode(writer);
+        WatcherEvent {
+            event_type: EventType(99),
+            state: KeeperState(-7),
+            path: "/a".to_owned(),
+        }
+        .encode(writer);
+    });
+    let fired = pair.fired();
+    let types: Vec<_> = fired
+        .iter()
+        .map(|(id, event)| (*id, event.as_ref().unwrap().event_type.0))
+        .collect();
+    assert_eq!(types, [(data, 99), (child, 99)]);
+    assert_eq!(pair.machine.watch_count(), 1);
+    assert_eq!(pair.states(), []);
+    pair.event(EventType::NODE_CREATED, "/b");
+    assert_eq!(pair.fired()[0].0, elsewhere);
+}
+
+#[test]
+fn a_request_too_long_is_refused_and_the_others_are_sent() {
+    let mut pair = Pair::connected(|config| config.max_request = 100);
+    let before = pair.submit_quietly(sync("/before")).0;
+    let long = pair.submit_quietly(create("/long", vec![0; 100])).0;
+    let just = pair.submit_quietly(sync(&format!("/{}", "x".repeat(87)))).0;
+    pair.pump();
+    let error = pair.error(long);
+    let Error::TooLarge { length, limit } = error else {
+        panic!("{error:?}");
+    };
+    assert_eq!((length, limit), (129, 100));
+    assert_eq!(error.effect(), Effect::NotApplied);
+    let xids: Vec<_> = pair.requests().iter().map(|(xid, _)| xid.0).collect();
+    assert_eq!(xids, [1, 2]);
+    assert!(!pair.is_settled(before) && !pair.is_settled(just));
+}
+
+#[test]
+fn so_many_requests_wait_and_no_more() {
+    for connected in [true, false] {
+        let mut pair = Pair::new(|config| config.max_outstanding = 3);
+        if connected {
+            pair.connect();
+        }
+        for _ in 0..3 {
+            pair.submit(sync("/"));
+        }
+        let refused = pair.submit(sync("/"));
+        let error = pair.error(refused);
+        assert_eq!(error, Error::TooManyRequests { limit: 3 });
+        assert_eq!(error.effect(), Effect::NotApplied);
+        let (token, watch) = pair.submit_quietly(get("/", true));
+        pair.pump();
+        assert!(pair.error(token) == error && watch.is_none());
+        if connected {
+            pair.serve();
+            let token = pair.submit(sync("/"));
+            assert!(!pair.is_settled(token));
+        }
+    }
+}
+
+/// A follower that still waits for a write of the former connection answers a request of the same number with it.
+#[test]
+fn numbers_of_requests_are_not_used_again_on_the_next_connection() {
+    let mut pair = Pair::connected(|_| {});
+    let mut used = std::collections::HashSet::new();
+    for _ in 0..5 {
+        pair.submit(delete("/a"));
+        pair.submit(get("/a", true));
+        for (xid, _) in pair.requests() {
+            assert!(used.insert(xid), "{xid} again");
+        }
+        pair.cut();
+        pair.connect();
+    }
+}
+
+#[test]
+fn numbers_of_requests_stay_positive_when_they_wrap() {
+    let mut pair = Pair::connected(|_| {});
+    pair.machine.next_xid = i32::MAX - 1;
+    for _ in 0..4 {
+        pair.submit(sync("/"));
+    }
+    let xids: Vec<_> = pair.requests().iter().map(|(xid, _)| xid.0).collect();
+    assert_eq!(xids, [i32::MAX - 1, i32::MAX, 1, 2]);
+}
+
+/// Too high a number locks the client out of every server, too low a one costs it events.
+#[test]
+fn the_newest_zxid_is_that_of_replies_alone() {
+    let mut pair = Pair::connected(|_| {});
+    let zxid_after = |pair: &mut Pair| {
+        pair.cut();
+        pair.connect().last_zxid_seen.0
+    };
+    pair.submit(sync("/"));
+    let (xid, _) = pair.request().unwrap();
+    pair.reply(xid, 10, Ok(echo("/")));
+    assert_eq!(zxid_after(&mut pair), 10);
+    for lower in [0, -1, 9] {
+        pair.submit(sync("/"));
+        let (xid, _) = pair.request().unwrap();
+        pair.reply(xid, lower, Err(ErrorCode::NO_NODE));
+        assert_eq!(zxid_after(&mut pair), 10);
+    }
+    pair.reply(Xid::PING, 99, Ok(Response::Ping(Empty {})));
+    pair.reply(Xid::AUTH, 99, Ok(Response::Auth(Empty {})));
+    pair.receive(|writer| {
+        let (xid, zxid, err) = (Xid::NOTIFICATION, Zxid(99), ErrorCode::OK);
+        ReplyHeader { xid, zxid, err }.encode(writer);
+        writer.put_slice(&[0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0, 1, b'/']);
+    });
+    assert_eq!(zxid_after(&mut pair), 10);
+    pair.submit(sync("/"));
+    assert_eq!(pair.request(), Some((Xid(5), sync("/"))));
+    pair.reply(Xid(5), 11, Err(ErrorCode::NO_NODE));
+    assert_eq!(zxid_after(&mut pair), 11);
+}

@@ -1,0 +1,96 @@
+//! Requests and replies in short.
+
+use bytes::Bytes;
+use lockkeeper_proto::{
+    CreateMode, Request, Response, Stat, Version, Zxid,
+    jute::{Decode, Reader},
+    records::{
+        CreateRequest, DeleteRequest, Empty, ExistsRequest, GetChildrenRequest,
+        GetChildrenResponse, GetDataRequest, GetDataResponse, SetWatches, StatResponse,
+        SyncRequest, SyncResponse,
+    },
+};
+
+use crate::{Cause, Endpoint, Lost};
+
+/// What a healthy server might answer.
+pub(super) fn sound_reply(request: &Request) -> Response {
+    let stat = Stat::decode(&mut Reader::new(Bytes::from_static(
+        &[0; Stat::ENCODED_LEN],
+    )))
+    .unwrap();
+    match request {
+        Request::GetData(_) => Response::GetData(GetDataResponse { data: None, stat }),
+        Request::Exists(_) => Response::Exists(StatResponse { stat }),
+        Request::GetChildren(_) => Response::GetChildren(GetChildrenResponse {
+            children: Vec::new(),
+        }),
+        Request::Sync(SyncRequest { path }) => Response::Sync(SyncResponse { path: path.clone() }),
+        Request::Delete(_) => Response::Delete(Empty {}),
+        Request::Ping(_) => Response::Ping(Empty {}),
+        Request::Auth(_) => Response::Auth(Empty {}),
+        Request::SetWatches(_) => Response::SetWatches(Empty {}),
+        Request::RemoveWatches(_) => Response::RemoveWatches(Empty {}),
+        Request::CloseSession(_) => Response::CloseSession(Empty {}),
+        other => panic!("no reply to {other:?} is written down"),
+    }
+}
+
+pub(super) fn sync(path: &str) -> Request {
+    let path = path.to_owned();
+    Request::Sync(SyncRequest { path })
+}
+
+pub(super) fn get(path: &str, watch: bool) -> Request {
+    let path = path.to_owned();
+    Request::GetData(GetDataRequest { path, watch })
+}
+
+pub(super) fn exists(path: &str, watch: bool) -> Request {
+    let path = path.to_owned();
+    Request::Exists(ExistsRequest { path, watch })
+}
+
+pub(super) fn children(path: &str, watch: bool) -> Request {
+    let path = path.to_owned();
+    Request::GetChildren(GetChildrenRequest { path, watch })
+}
+
+pub(super) fn delete(path: &str) -> Request {
+    let path = path.to_owned();
+    Request::Delete(DeleteRequest {
+        path,
+        version: Version::ANY,
+    })
+}
+
+pub(super) fn create(path: &str, data: Vec<u8>) -> Request {
+    Request::Create2(CreateRequest {
+        path: path.to_owned(),
+        data: Some(data.into()),
+        acl: None,
+        flags: CreateMode::Persistent.flags(),
+    })
+}
+
+pub(super) fn set_watches(relative: i64, data: &[&str], exist: &[&str], child: &[&str]) -> Request {
+    let owned = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect();
+    Request::SetWatches(SetWatches {
+        relative_zxid: Zxid(relative),
+        data_watches: owned(data),
+        exist_watches: owned(exist),
+        child_watches: owned(child),
+    })
+}
+
+/// That the connection to this server was lost for this reason.
+pub(super) fn lost(host: &str, cause: Cause) -> Lost {
+    let endpoint = Endpoint {
+        host: host.to_owned(),
+        port: 2181,
+    };
+    Lost {
+        endpoint: endpoint.into(),
+        cause,
+    }
+}
