@@ -1,0 +1,309 @@
+//! `lockkeeper run`: statuses, what the command is told, exclusion, time limits.
+
+mod support;
+
+use std::{
+    fs,
+    io::Write as _,
+    process::Stdio,
+    time::{Duration, Instant},
+};
+
+use lockkeeper::{SessionId, proto::OpCode};
+use lockkeeper_server::Server;
+use rustix::process::Signal;
+use support::{Arm, Running, ended, is_alive, pid_of, wait_for};
+
+on_both_arms!(
+    the_status_is_the_commands_own,
+    a_command_that_does_not_start,
+    the_command_is_told,
+    the_streams_are_the_commands,
+    two_runs_exclude_each_other,
+    a_try_on_a_lock_that_is_taken_writes_nothing,
+    a_try_on_a_free_lock_takes_it,
+    a_wait_ends_in_time_and_leaves_nothing,
+    a_lock_that_is_deleted_ends_the_command,
+    a_script_ends_with_what_it_has_started,
+    what_does_not_end_is_killed,
+    a_command_that_ends_while_nobody_looks,
+);
+
+fn the_status_is_the_commands_own(arm: &Arm) {
+    let path = arm.path();
+    for (script, status) in [
+        ("exit 0", 0),
+        ("exit 7", 7),
+        ("exit 255", 255),
+        ("kill -TERM $$", 143),
+        ("kill -KILL $$", 137),
+    ] {
+        let ended = ended(&mut arm.run(&[], &path, &["sh", "-c", script]));
+        assert_eq!(
+            (ended.status, ended.stderr.as_str()),
+            (status, ""),
+            "{script}"
+        );
+        assert_eq!(arm.nodes(&path), Vec::<String>::new(), "{script}");
+    }
+}
+
+fn a_command_that_does_not_start(arm: &Arm) {
+    let path = arm.path();
+    for (command, status, text) in [
+        ("lockkeeper-no-such-command", 127, "command not found"),
+        ("/no/such/command", 127, "command not found"),
+        ("/etc/passwd", 126, "cannot be executed"),
+        ("/", 126, "cannot be executed"),
+    ] {
+        let ended = ended(&mut arm.run(&[], &path, &[command]));
+        assert_eq!(ended.status, status, "{command}");
+        assert!(ended.stderr.contains(command) && ended.stderr.contains(text));
+        assert_eq!(arm.nodes(&path), Vec::<String>::new(), "{command}");
+    }
+}
+
+fn the_command_is_told(arm: &Arm) {
+    let path = arm.path();
+    let script = "echo $LOCKKEEPER_TOKEN; echo $LOCKKEEPER_PATH; echo $LOCKKEEPER_NODE; read x";
+    let mut tokens = Vec::new();
+    for _ in 0..2 {
+        let mut run = arm.run(&[], &path, &["sh", "-c", script, "secret argument"]);
+        let mut run = Running::start(run.env("IGNORED", "1"));
+        tokens.push(run.line().parse::<u64>().unwrap());
+        assert_eq!(run.line(), path);
+        let node = run.line();
+        // The script may have ended by now: stdin is empty. The name is what it held.
+        assert!(node.starts_with(&format!("{path}/_c_")), "{node}");
+        assert_eq!(run.end().status, 1, "read at the end of a file");
+    }
+    assert!(tokens[0] < tokens[1], "{tokens:?}");
+
+    let run = Running::start(&mut arm.run(&[], &path, &["sleep", "60"]));
+    wait_for("the lock node", || !arm.nodes(&path).is_empty());
+    let node = format!("{path}/{}", arm.nodes(&path)[0]);
+    let (data, pid) = (arm.data(&node), run.pid());
+    assert!(data.starts_with("host="), "{data}");
+    assert!(
+        data.ends_with(&format!(" pid={pid} command=sleep")),
+        "{data}"
+    );
+    // The command starts after the node is there; a signal before that ends the wait for the lock.
+    run.signal(Signal::TERM);
+    assert_eq!(run.end().status, 143);
+}
+
+fn the_streams_are_the_commands(arm: &Arm) {
+    let mut run = arm.run(&[], &arm.path(), &["sh", "-c", "cat; echo error >&2"]);
+    let mut run = run
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    run.stdin.take().unwrap().write_all(b"one\ntwo").unwrap();
+    let output = run.wait_with_output().unwrap();
+    assert_eq!(output.stdout, b"one\ntwo");
+    assert_eq!(output.stderr, b"error\n");
+}
+
+fn two_runs_exclude_each_other(arm: &Arm) {
+    let path = arm.path();
+    let log = std::env::temp_dir().join(path.replace('/', "_"));
+    let script =
+        r#"echo "in $LOCKKEEPER_TOKEN" >> "$0"; sleep 0.1; echo "out $LOCKKEEPER_TOKEN" >> "$0""#;
+    let runs: Vec<_> = (0..4)
+        .map(|_| {
+            let log = log.to_str().unwrap();
+            Running::start(&mut arm.run(&[], &path, &["sh", "-c", script, log]))
+        })
+        .collect();
+    for run in runs {
+        assert_eq!(run.end().status, 0);
+    }
+    let text = fs::read_to_string(&log).unwrap();
+    fs::remove_file(&log).unwrap();
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines.len(), 8, "{text}");
+    let mut last = 0;
+    for pair in lines.chunks(2) {
+        let token = pair[0].strip_prefix("in ").unwrap();
+        assert_eq!(pair[1].strip_prefix("out "), Some(token), "{text}");
+        let token: u64 = token.parse().unwrap();
+        assert!(last < token, "{text}");
+        last = token;
+    }
+}
+
+fn a_try_on_a_lock_that_is_taken_writes_nothing(arm: &Arm) {
+    let path = arm.path();
+    let guard = arm.hold(&path);
+    let creates = || {
+        let counters = arm.server.as_ref().map(Server::counters);
+        counters.map(|counters| counters.requests_of(OpCode::CREATE2))
+    };
+    let (nodes, before) = (arm.nodes(&path), creates());
+    for options in [&["--try"][..], &["--wait", "0"]] {
+        let ended = ended(&mut arm.run(options, &path, &["echo", "ran"]));
+        assert_eq!(
+            (ended.status, ended.stdout.as_str()),
+            (75, ""),
+            "{options:?}"
+        );
+        assert_eq!(
+            ended.stderr,
+            format!("lockkeeper: {path}: the lock is taken\n")
+        );
+    }
+    assert_eq!((arm.nodes(&path), creates()), (nodes, before));
+    arm.release(guard);
+}
+
+fn a_try_on_a_free_lock_takes_it(arm: &Arm) {
+    let path = arm.path();
+    let ended = ended(&mut arm.run(&["--try"], &path, &["echo", "ran"]));
+    assert_eq!((ended.status, ended.stdout.as_str()), (0, "ran\n"));
+}
+
+fn a_wait_ends_in_time_and_leaves_nothing(arm: &Arm) {
+    let path = arm.path();
+    let guard = arm.hold(&path);
+    let start = Instant::now();
+    let ended = ended(&mut arm.run(&["--wait", "400ms"], &path, &["echo", "ran"]));
+    assert!(start.elapsed() >= Duration::from_millis(400));
+    assert_eq!((ended.status, ended.stdout.as_str()), (75, ""));
+    assert!(
+        ended.stderr.contains("not acquired in 400 ms, 1 ahead"),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(arm.nodes(&path).len(), 1, "only the holder's");
+    arm.release(guard);
+}
+
+fn a_lock_that_is_deleted_ends_the_command(arm: &Arm) {
+    let path = arm.path();
+    let script = "echo $$ $LOCKKEEPER_NODE; exec sleep 60";
+    let mut run = Running::start(&mut arm.run(&[], &path, &["sh", "-c", script]));
+    let line = run.line();
+    let (pid, node) = line.split_once(' ').unwrap();
+    arm.delete(node);
+    let ended = run.end();
+    assert_eq!(ended.status, 74, "{}", ended.stderr);
+    assert!(
+        ended
+            .stderr
+            .contains("lock lost: the lock node was deleted"),
+        "{}",
+        ended.stderr
+    );
+    assert!(!is_alive(pid_of(pid)));
+}
+
+fn a_script_ends_with_what_it_has_started(arm: &Arm) {
+    let path = arm.path();
+    let script = "sleep 61 & echo $! $LOCKKEEPER_NODE; sleep 62; echo never";
+    let mut run = Running::start(&mut arm.run(&[], &path, &["sh", "-c", script]));
+    let line = run.line();
+    let (pid, node) = line.split_once(' ').unwrap();
+    arm.delete(node);
+    let ended = run.end();
+    assert_eq!((ended.status, ended.stdout.as_str()), (74, ""));
+    assert!(!is_alive(pid_of(pid)), "its child in the background");
+}
+
+fn what_does_not_end_is_killed(arm: &Arm) {
+    let path = arm.path();
+    let script = "trap '' TERM; echo $$ $LOCKKEEPER_NODE; while :; do sleep 0.1; done";
+    let mut run = arm.run(&["--grace", "200ms"], &path, &["sh", "-c", script]);
+    let mut run = Running::start(&mut run);
+    let line = run.line();
+    let (pid, node) = line.split_once(' ').unwrap();
+    arm.delete(node);
+    let ended = run.end();
+    assert_eq!(ended.status, 74);
+    assert!(
+        ended.stderr.contains("has not ended: killed"),
+        "{}",
+        ended.stderr
+    );
+    assert!(!is_alive(pid_of(pid)));
+}
+
+/// `run` is stopped, its lock goes, its command ends with 0, and `run` goes on: that 0 must not be passed on.
+fn a_command_that_ends_while_nobody_looks(arm: &Arm) {
+    let path = arm.path();
+    let script = "echo $$ $LOCKKEEPER_NODE; read x; exit 0";
+    let mut run = arm.run(&["--session-timeout", "2s"], &path, &["sh", "-c", script]);
+    let mut run = run
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut stdout = std::io::BufReader::new(run.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut stdout, &mut line).unwrap();
+    let (pid, _) = line.split_once(' ').unwrap();
+    let me = pid_of(&run.id().to_string());
+
+    rustix::process::kill_process(me, Signal::STOP).unwrap();
+    wait_for("the end of the session", || arm.nodes(&path).is_empty());
+    run.stdin.take().unwrap().write_all(b"
+").unwrap();
+    wait_for("the end of the command", || !is_alive(pid_of(pid)));
+    rustix::process::kill_process(me, Signal::CONT).unwrap();
+    assert_eq!(run.wait().unwrap().code(), Some(74));
+}
+
+/// The session that holds the lock.
+fn session_of(server: &Server, path: &str) -> Option<SessionId> {
+    let holds = |node: &String| node.starts_with(path);
+    let mut sessions = server.report().sessions.into_iter();
+    let holder = sessions.find(|(_, session)| session.ephemerals.iter().any(holds));
+    holder.map(|(id, _)| id)
+}
+
+#[test]
+fn a_session_that_the_server_ends_ends_the_command() {
+    let arm = Arm::embedded();
+    let path = arm.path();
+    let script = "echo $$; exec sleep 60";
+    let mut run = Running::start(&mut arm.run(&[], &path, &["sh", "-c", script]));
+    let pid = pid_of(&run.line());
+    let server = arm.server.as_ref().unwrap();
+    let session = session_of(server, &path).unwrap();
+    assert!(server.faults().expire(session));
+    let ended = run.end();
+    assert_eq!(ended.status, 74, "{}", ended.stderr);
+    // Whether it hears first of its node or of its session is up to the server.
+    assert!(ended.stderr.contains("lock lost"), "{}", ended.stderr);
+    assert!(!is_alive(pid));
+}
+
+/// Nothing is heard of the server any more: the command is gone before the session can be over there.
+#[test]
+fn a_server_that_falls_silent_ends_the_command_in_time() {
+    let arm = Arm::embedded();
+    let path = arm.path();
+    let options = ["--session-timeout", "4s"];
+    let script = "echo $$; trap '' TERM; while :; do sleep 0.1; done";
+    let mut run = Running::start(&mut arm.run(&options, &path, &["sh", "-c", script]));
+    let pid = pid_of(&run.line());
+    let server = arm.server.as_ref().unwrap();
+    let session = session_of(server, &path).unwrap();
+    server.faults().stall();
+    wait_for("the end of the command", || !is_alive(pid));
+    assert_eq!(
+        session_of(server, &path),
+        Some(session),
+        "nobody else can have had the lock"
+    );
+    server.faults().resume();
+    let ended = run.end();
+    assert_eq!(ended.status, 74, "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("lock lost: the lease has run out"),
+        "{}",
+        ended.stderr
+    );
+}

@@ -1,0 +1,70 @@
+//! `lockkeeper serve`.
+
+mod support;
+
+use lockkeeper::Client;
+use rustix::process::Signal;
+use support::{Running, ended, is_ignored, lockkeeper};
+use tokio::runtime::Runtime;
+
+#[test]
+fn it_says_when_it_is_ready_and_ends_when_it_is_told() {
+    for signal in [Signal::TERM, Signal::INT] {
+        if is_ignored(signal) {
+            continue;
+        }
+        let mut serve = Running::start(&mut lockkeeper(&["serve", "--listen", "localhost:0"]));
+        let line = serve.line();
+        let address = line.strip_prefix("listening on ").unwrap().to_owned();
+        Runtime::new().unwrap().block_on(async {
+            let client = Client::connect(&address).await.unwrap();
+            assert!(client.exists("/zookeeper").await.unwrap().is_some());
+            client.close().await;
+        });
+        serve.signal(signal);
+        let ended = serve.end();
+        assert_eq!((ended.status, ended.stderr.as_str()), (0, ""));
+    }
+}
+
+#[test]
+fn sessions_are_what_the_options_say() {
+    let options = [
+        "--listen",
+        "127.0.0.1:0",
+        "--tick-time",
+        "50ms",
+        "--max-session-timeout",
+        "3s",
+    ];
+    let mut serve = Running::start(lockkeeper(&["serve"]).args(options));
+    let line = serve.line();
+    let address = line.strip_prefix("listening on ").unwrap();
+    Runtime::new().unwrap().block_on(async {
+        for (asked, granted) in [(10, 100), (60_000, 3_000)] {
+            let asked = std::time::Duration::from_millis(asked);
+            let builder = Client::builder(address).unwrap().session_timeout(asked);
+            let client = builder.patience(support::PATIENCE).connect().await.unwrap();
+            assert_eq!(client.snapshot().session_timeout.as_millis(), granted);
+        }
+    });
+}
+
+#[test]
+fn an_address_that_is_taken_is_named() {
+    let mut serve = Running::start(&mut lockkeeper(&["serve", "--listen", "127.0.0.1:0"]));
+    let line = serve.line();
+    let address = line.strip_prefix("listening on ").unwrap();
+    let second = ended(&mut lockkeeper(&["serve", "--listen", address]));
+    assert_eq!((second.status, second.stdout.as_str()), (71, ""));
+    let message = format!("lockkeeper: cannot listen on {address}: Address already in use");
+    assert!(second.stderr.starts_with(&message), "{}", second.stderr);
+}
+
+#[test]
+fn an_address_for_everybody_is_warned_about() {
+    let mut serve = Running::start(&mut lockkeeper(&["serve", "--listen", "0.0.0.0:0"]));
+    assert!(serve.line().starts_with("listening on 0.0.0.0:"));
+    serve.signal(Signal::TERM);
+    assert!(serve.end().stderr.contains("no encryption"));
+}

@@ -1,0 +1,133 @@
+//! `lockkeeper run` and signals.
+
+mod support;
+
+use std::process::Command;
+
+use rustix::process::Signal;
+use support::{Arm, Running, is_alive, is_ignored, pid_of, wait_for};
+
+on_both_arms!(
+    signals_are_passed_on,
+    a_signal_ends_a_script_with_what_it_has_started,
+    a_signal_ends_the_wait_and_leaves_nothing,
+    a_holder_that_is_killed_frees_the_lock_in_the_end,
+    a_holder_that_was_stopped_too_long_ends_its_command,
+    a_signal_that_was_ignored_stays_ignored,
+);
+
+fn signals_are_passed_on(arm: &Arm) {
+    let path = arm.path();
+    for (name, signal) in [
+        ("INT", Signal::INT),
+        ("TERM", Signal::TERM),
+        ("HUP", Signal::HUP),
+        ("QUIT", Signal::QUIT),
+        ("USR1", Signal::USR1),
+        ("USR2", Signal::USR2),
+    ] {
+        if is_ignored(signal) {
+            continue;
+        }
+        let script = format!(
+            "trap 'echo got {name}; exit 9' {name}; echo ready; while :; do sleep 0.05; done"
+        );
+        let mut run = Running::start(&mut arm.run(&[], &path, &["sh", "-c", &script]));
+        assert_eq!(run.line(), "ready");
+        run.signal(signal);
+        let ended = run.end();
+        assert_eq!(ended.stdout, format!("got {name}\n"));
+        assert_eq!(ended.status, 9, "{name}");
+    }
+}
+
+fn a_signal_ends_a_script_with_what_it_has_started(arm: &Arm) {
+    let script = "sleep 60 & echo $!; wait";
+    let mut run = Running::start(&mut arm.run(&[], &arm.path(), &["sh", "-c", script]));
+    let pid = pid_of(&run.line());
+    run.signal(Signal::TERM);
+    assert_eq!(run.end().status, 143);
+    wait_for("the end of what the script started", || !is_alive(pid));
+}
+
+fn a_signal_ends_the_wait_and_leaves_nothing(arm: &Arm) {
+    let path = arm.path();
+    let guard = arm.hold(&path);
+    for (signal, status) in [(Signal::TERM, 143), (Signal::INT, 130)] {
+        if is_ignored(signal) {
+            continue;
+        }
+        let run = Running::start(&mut arm.run(&[], &path, &["echo", "ran"]));
+        wait_for("a second node", || arm.nodes(&path).len() == 2);
+        run.signal(signal);
+        let ended = run.end();
+        assert_eq!((ended.status, ended.stdout.as_str()), (status, ""));
+        assert_eq!(arm.nodes(&path).len(), 1, "only the holder's");
+    }
+    arm.release(guard);
+}
+
+fn a_holder_that_is_killed_frees_the_lock_in_the_end(arm: &Arm) {
+    let path = arm.path();
+    let options = ["--session-timeout", "1s"];
+    let script = "echo $$; exec sleep 60";
+    let mut holder = Running::start(&mut arm.run(&options, &path, &["sh", "-c", script]));
+    let pid = pid_of(&holder.line());
+    let mut next = Running::start(&mut arm.run(&[], &path, &["echo", "ran"]));
+    wait_for("a second node", || arm.nodes(&path).len() == 2);
+    assert!(next.is_running());
+
+    holder.signal(Signal::KILL);
+    assert_eq!(next.line(), "ran");
+    assert_eq!(next.end().status, 0);
+    // As the help says: nobody is left to end it.
+    assert!(is_alive(pid));
+    rustix::process::kill_process(pid, Signal::KILL).unwrap();
+}
+
+fn a_holder_that_was_stopped_too_long_ends_its_command(arm: &Arm) {
+    let path = arm.path();
+    let options = ["--session-timeout", "2s"];
+    let script = "echo $$; exec sleep 60";
+    let mut holder = Running::start(&mut arm.run(&options, &path, &["sh", "-c", script]));
+    let pid = pid_of(&holder.line());
+    holder.signal(Signal::STOP);
+    wait_for("the end of the session", || arm.nodes(&path).is_empty());
+    assert!(is_alive(pid));
+
+    holder.signal(Signal::CONT);
+    let ended = holder.end();
+    assert_eq!(ended.status, 74, "{}", ended.stderr);
+    assert!(ended.stderr.contains("lock lost"), "{}", ended.stderr);
+    assert!(!is_alive(pid));
+}
+
+/// As under nohup(1): neither `run` nor its command notice a hang-up.
+fn a_signal_that_was_ignored_stays_ignored(arm: &Arm) {
+    let script = "echo ready; read x < \"$0\"; echo $x";
+    let fifo = std::env::temp_dir().join(arm.path().replace('/', "_"));
+    assert!(
+        Command::new("mkfifo")
+            .arg(&fifo)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let inner = arm.run(
+        &[],
+        &arm.path(),
+        &["sh", "-c", script, fifo.to_str().unwrap()],
+    );
+    let mut nohup = Command::new("sh");
+    nohup
+        .args(["-c", "trap '' HUP; exec \"$0\" \"$@\""])
+        .arg(inner.get_program())
+        .args(inner.get_args());
+    let mut run = Running::start(&mut nohup);
+    assert_eq!(run.line(), "ready");
+    run.signal(Signal::HUP);
+    std::fs::write(&fifo, "alive\n").unwrap();
+    std::fs::remove_file(&fifo).unwrap();
+    assert_eq!(run.line(), "alive");
+    assert_eq!(run.end().status, 0);
+}

@@ -1,0 +1,248 @@
+//! What the tests of the command share: servers to run against, and the command as a process.
+//!
+//! Each scenario is a function over an [`Arm`]; [`on_both_arms`] makes two tests of it. Nothing here sleeps for a
+//! fixed time to let something happen: it waits for what is to happen, and gives up after [`PATIENCE`].
+
+#![allow(dead_code, reason = "each test uses its part")]
+
+use std::{
+    ffi::OsStr,
+    io::{BufRead as _, BufReader, Read as _},
+    process::{Child, ChildStdout, Command, ExitStatus, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
+    thread,
+    time::{Duration, Instant, SystemTime},
+};
+
+use lockkeeper::{Client, MutexGuard};
+use lockkeeper_server::Server;
+use rustix::process::{Pid, Signal};
+use tokio::runtime::Runtime;
+
+/// Far longer than anything takes, even on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Makes a test against the embedded server, and one against a real ZooKeeper, of each scenario.
+#[macro_export]
+macro_rules! on_both_arms {
+    ($($scenario:ident),+ $(,)?) => {
+        mod embedded {
+            $(#[test] fn $scenario() { super::$scenario(&$crate::support::Arm::embedded()); })+
+        }
+        mod real {
+            $(
+                #[test]
+                #[ignore = "needs a real ZooKeeper: tests/run.sh"]
+                fn $scenario() { super::$scenario(&$crate::support::Arm::real()); }
+            )+
+        }
+    };
+}
+
+/// A server, and a client that looks at what the command does there.
+pub(crate) struct Arm {
+    runtime: Runtime,
+    pub(crate) connect: String,
+    pub(crate) server: Option<Server>,
+    client: Client,
+}
+
+impl Arm {
+    /// The embedded server, in this process.
+    pub(crate) fn embedded() -> Self {
+        let runtime = Runtime::new().unwrap();
+        let tick = Duration::from_millis(100);
+        let server = Server::builder().tick_time(tick).start();
+        let server = runtime.block_on(server).unwrap();
+        let connect = server.connect_string();
+        Self::new(runtime, connect, Some(server))
+    }
+
+    /// The ZooKeeper that `tests/run.sh` has found or started.
+    pub(crate) fn real() -> Self {
+        let connect = std::env::var("LOCKKEEPER_TEST_ZOOKEEPER")
+            .expect("LOCKKEEPER_TEST_ZOOKEEPER names no server: use tests/run.sh");
+        Self::new(Runtime::new().unwrap(), connect, None)
+    }
+
+    fn new(runtime: Runtime, connect: String, server: Option<Server>) -> Self {
+        let client = runtime.block_on(Client::connect(&connect)).unwrap();
+        Self {
+            runtime,
+            connect,
+            server,
+            client,
+        }
+    }
+
+    /// A path that nobody has used.
+    pub(crate) fn path(&self) -> String {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos();
+        let next = NEXT.fetch_add(1, Ordering::Relaxed);
+        let arm = self.server.as_ref().map_or("real", |_| "embedded");
+        let pid = std::process::id();
+        format!("/lockkeeper-cli-test/{arm}-{pid}-{next}-{now}")
+    }
+
+    /// The names of the nodes below a path; none if there is no such path.
+    pub(crate) fn nodes(&self, path: &str) -> Vec<String> {
+        match self.runtime.block_on(self.client.get_children(path)) {
+            Ok(children) => children,
+            Err(error) if error.is_no_node() => Vec::new(),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// What a node holds.
+    pub(crate) fn data(&self, path: &str) -> String {
+        let node = self.runtime.block_on(self.client.get_data(path)).unwrap();
+        String::from_utf8(node.data.unwrap().to_vec()).unwrap()
+    }
+
+    pub(crate) fn delete(&self, path: &str) {
+        let version = lockkeeper::Version::ANY;
+        let deleted = self.runtime.block_on(self.client.delete(path, version));
+        deleted.unwrap();
+    }
+
+    /// Takes the lock, as another client.
+    pub(crate) fn hold(&self, path: &str) -> MutexGuard {
+        let mutex = lockkeeper::Mutex::new(&self.client, path).unwrap();
+        self.runtime.block_on(mutex.lock()).unwrap()
+    }
+
+    pub(crate) fn release(&self, guard: MutexGuard) {
+        self.runtime.block_on(guard.release()).unwrap();
+    }
+
+    /// `lockkeeper run OPTIONS PATH -- COMMAND` on this server.
+    pub(crate) fn run(&self, options: &[&str], path: &str, command: &[&str]) -> Command {
+        let mut run = lockkeeper(&["run", "--connect", &self.connect]);
+        run.args(options).arg(path).arg("--").args(command);
+        run
+    }
+}
+
+/// The command, in a clean environment.
+pub(crate) fn lockkeeper<S: AsRef<OsStr>>(arguments: &[S]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
+    command.args(arguments).env_remove("LOCKKEEPER_CONNECT");
+    command
+}
+
+/// What a command left when it had ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) status: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// Runs a command to its end.
+pub(crate) fn ended(command: &mut Command) -> Ended {
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    Ended {
+        status: code(output.status),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+fn code(status: ExitStatus) -> i32 {
+    status
+        .code()
+        .unwrap_or_else(|| panic!("ended by a signal: {status}"))
+}
+
+/// A command that runs; killed when the test is over.
+pub(crate) struct Running {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Running {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        Self { child, stdout }
+    }
+
+    /// The next line on stdout, without its end; empty at the end of stdout.
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    pub(crate) fn pid(&self) -> Pid {
+        pid_of(&self.child.id().to_string())
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        rustix::process::kill_process(self.pid(), signal).unwrap();
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    /// Waits for the end. Stderr is read to its end: whoever else has it must be gone, too.
+    pub(crate) fn end(mut self) -> Ended {
+        let mut status = None;
+        wait_for("the end of the command", || {
+            status = self.child.try_wait().unwrap();
+            status.is_some()
+        });
+        let (mut stdout, mut stderr) = (String::new(), String::new());
+        self.stdout.read_to_string(&mut stdout).unwrap();
+        let pipe = self.child.stderr.as_mut().unwrap();
+        pipe.read_to_string(&mut stderr).unwrap();
+        Ended {
+            status: code(status.unwrap()),
+            stdout,
+            stderr,
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub(crate) fn pid_of(text: &str) -> Pid {
+    Pid::from_raw(text.parse().unwrap()).unwrap()
+}
+
+/// Whether a process of that number is there, and not merely waiting to be waited for.
+pub(crate) fn is_alive(pid: Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+    stat.is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+/// Waits until it is so.
+pub(crate) fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < PATIENCE, "waited in vain for {what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Signals that this process ignores, as jobs in the background of a script do; so do the commands that it starts.
+pub(crate) fn is_ignored(signal: Signal) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let set = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .map_or(0, |set| u64::from_str_radix(set.trim(), 16).unwrap());
+    set >> (signal.as_raw() - 1) & 1 == 1
+}
