@@ -53,13 +53,13 @@ impl Arm {
     }
 }
 
-/// An embedded server, set up as tests/lib/zookeeper.sh sets up the real one.
+/// An embedded server, set up as tests/lib/zookeeper.sh sets up the real one, but for the reaper, which is waited for.
 async fn embedded() -> Server {
     Server::builder()
         .tick_time(Duration::from_millis(500))
         .min_session_timeout(Duration::from_millis(500))
         .max_session_timeout(Duration::from_secs(60))
-        .container_check_interval(Duration::from_secs(2))
+        .container_check_interval(Duration::from_millis(250))
         .start()
         .await
         .expect("a free port on loopback")

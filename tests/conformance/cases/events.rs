@@ -1,0 +1,321 @@
+//! Which change tells which watch what: the whole table, a case for each kind of change.
+//!
+//! Each watch has a connection of its own: `d` getData, `e` exists on a node that is there, `m` exists on one that is missing,
+//! `c` getChildren, `p` persistent, `r` recursive, all on `$/n`; and on its parent `R` recursive, `C` getChildren, `P` persistent.
+//! Where a change can be made again it is, so that it shows which watches fire once.
+
+use crate::conformance;
+
+conformance! {
+    a_created_node: r#"
+        m> exists $/n watch
+        m< no node
+        p> addWatch $/n kind=persistent
+        p< ok
+        r> addWatch $/n kind=recursive
+        r< ok
+        R> addWatch $ kind=recursive
+        R< ok
+        C> getChildren $ watch
+        C< ok []
+        P> addWatch $ kind=persistent
+        P< ok
+        a> create $/n
+        a< z1 ok $/n
+        C< event children $
+        P< event children $
+        R< event created $/n
+        m< event created $/n
+        p< event created $/n
+        r< event created $/n
+        a> delete $/n
+        a< z2 ok
+        P< event children $
+        R< event deleted $/n
+        p< event deleted $/n
+        r< event deleted $/n
+        a> create $/n
+        a< z3 ok $/n
+        P< event children $
+        R< event created $/n
+        p< event created $/n
+        r< event created $/n
+    "#;
+
+    a_node_whose_data_are_set: r#"
+        a> create $/n
+        a< z1 ok $/n
+        d> getData $/n watch
+        d< ok "" stat z1
+        e> exists $/n watch
+        e< ok stat z1
+        c> getChildren $/n watch
+        c< ok []
+        p> addWatch $/n kind=persistent
+        p< ok
+        r> addWatch $/n kind=recursive
+        r< ok
+        R> addWatch $ kind=recursive
+        R< ok
+        C> getChildren2 $ watch
+        C< ok [n] stat z0 p=z1 cv=1 kids=1
+        P> addWatch $ kind=persistent
+        P< ok
+        a> setData $/n data=1
+        a< z2 ok stat z1 m=z2 v=1 len=1
+        R< event changed $/n
+        d< event changed $/n
+        e< event changed $/n
+        p< event changed $/n
+        r< event changed $/n
+        a> setData $/n data=1
+        a< z3 ok stat z1 m=z3 v=2 len=1
+        R< event changed $/n
+        p< event changed $/n
+        r< event changed $/n
+    "#;
+
+    a_deleted_node: r#"
+        a> create $/n
+        a< z1 ok $/n
+        d> getData $/n watch
+        d< ok "" stat z1
+        e> exists $/n watch
+        e< ok stat z1
+        c> getChildren $/n watch
+        c< ok []
+        p> addWatch $/n kind=persistent
+        p< ok
+        r> addWatch $/n kind=recursive
+        r< ok
+        R> addWatch $ kind=recursive
+        R< ok
+        C> getChildren $ watch
+        C< ok [n]
+        P> addWatch $ kind=persistent
+        P< ok
+        a> delete $/n
+        a< z2 ok
+        C< event children $
+        P< event children $
+        R< event deleted $/n
+        c< event deleted $/n
+        d< event deleted $/n
+        e< event deleted $/n
+        p< event deleted $/n
+        r< event deleted $/n
+        a> create $/n
+        a< z3 ok $/n
+        P< event children $
+        R< event created $/n
+        p< event created $/n
+        r< event created $/n
+        a> delete $/n
+        a< z4 ok
+        P< event children $
+        R< event deleted $/n
+        p< event deleted $/n
+        r< event deleted $/n
+    "#;
+
+    a_node_whose_acl_is_set: r#"
+        a> create $/n
+        a< z1 ok $/n
+        d> getData $/n watch
+        d< ok "" stat z1
+        e> exists $/n watch
+        e< ok stat z1
+        c> getChildren $/n watch
+        c< ok []
+        p> addWatch $/n kind=persistent
+        p< ok
+        r> addWatch $/n kind=recursive
+        r< ok
+        R> addWatch $ kind=recursive
+        R< ok
+        C> getChildren $ watch
+        C< ok [n]
+        P> addWatch $ kind=persistent
+        P< ok
+        a> setACL $/n
+        a< z2 ok stat z1 av=1
+    "#;
+
+    a_created_child: r#"
+        a> create $/n
+        a< z1 ok $/n
+        d> getData $/n watch
+        d< ok "" stat z1
+        e> exists $/n watch
+        e< ok stat z1
+        c> getChildren2 $/n watch
+        c< ok [] stat z1
+        p> addWatch $/n kind=persistent
+        p< ok
+        r> addWatch $/n kind=recursive
+        r< ok
+        R> addWatch $ kind=recursive
+        R< ok
+        C> getChildren $ watch
+        C< ok [n]
+        P> addWatch $ kind=persistent
+        P< ok
+        a> create $/n/c
+        a< z2 ok $/n/c
+        R< event created $/n/c
+        c< event children $/n
+        p< event children $/n
+        r< event created $/n/c
+        a> create $/n/c2
+        a< z3 ok $/n/c2
+        R< event created $/n/c2
+        p< event children $/n
+        r< event created $/n/c2
+    "#;
+
+    a_child_whose_data_are_set: r#"
+        a> create $/n
+        a< z1 ok $/n
+        a> create $/n/c
+        a< z2 ok $/n/c
+        d> getData $/n watch
+        d< ok "" stat z1 p=z2 cv=1 kids=1
+        e> exists $/n watch
+        e< ok stat z1 p=z2 cv=1 kids=1
+        c> getChildren $/n watch
+        c< ok [c]
+        p> addWatch $/n kind=persistent
+        p< ok
+        r> addWatch $/n kind=recursive
+        r< ok
+        R> addWatch $ kind=recursive
+        R< ok
+        C> getChildren $ watch
+        C< ok [n]
+        P> addWatch $ kind=persistent
+        P< ok
+        a> setData $/n/c data=1
+        a< z3 ok stat z2 m=z3 v=1 len=1
+        R< event changed $/n/c
+        r< event changed $/n/c
+        a> setData $/n/c data=1
+        a< z4 ok stat z2 m=z4 v=2 len=1
+        R< event changed $/n/c
+        r< event changed $/n/c
+    "#;
+
+    a_deleted_child: r#"
+        a> create $/n
+        a< z1 ok $/n
+        a> create $/n/c
+        a< z2 ok $/n/c
+        a> create $/n/c2
+        a< z3 ok $/n/c2
+        d> getData $/n watch
+        d< ok "" stat z1 p=z3 cv=2 kids=2
+        e> exists $/n watch
+        e< ok stat z1 p=z3 cv=2 kids=2
+        c> getChildren $/n watch
+        c< ok [c c2]
+        p> addWatch $/n kind=persistent
+        p< ok
+        r> addWatch $/n kind=recursive
+        r< ok
+        R> addWatch $ kind=recursive
+        R< ok
+        C> getChildren $ watch
+        C< ok [n]
+        P> addWatch $ kind=persistent
+        P< ok
+        a> delete $/n/c
+        a< z4 ok
+        R< event deleted $/n/c
+        c< event children $/n
+        p< event children $/n
+        r< event deleted $/n/c
+        a> delete $/n/c2
+        a< z5 ok
+        R< event deleted $/n/c2
+        p< event children $/n
+        r< event deleted $/n/c2
+    "#;
+
+    a_session_that_ends: r#"
+        s> create $/n mode=ephemeral
+        s< z1 ok $/n
+        d> getData $/n watch
+        d< ok "" stat z1 owner=s
+        e> exists $/n watch
+        e< ok stat z1 owner=s
+        c> getChildren $/n watch
+        c< ok []
+        p> addWatch $/n kind=persistent
+        p< ok
+        r> addWatch $/n kind=recursive
+        r< ok
+        R> addWatch $ kind=recursive
+        R< ok
+        C> getChildren $ watch
+        C< ok [n]
+        P> addWatch $ kind=persistent
+        P< ok
+        s> closeSession
+        s< z2 ok
+        s< closed
+        C< event children $
+        P< event children $
+        R< event deleted $/n
+        c< event deleted $/n
+        d< event deleted $/n
+        e< event deleted $/n
+        p< event deleted $/n
+        r< event deleted $/n
+    "#;
+
+    /// The same events as by hand.
+    a_node_that_the_server_deletes: r#"
+        a> createTTL $/n ttl=1500
+        a< z1 ok $/n stat z1
+        p> addWatch $/n kind=persistent
+        p< ok
+        R> addWatch $ kind=recursive
+        R< ok
+        C> getChildren $ watch
+        C< ok [n]
+        p?
+        p< event deleted $/n
+        R?
+        R< event deleted $/n
+        C?
+        C< event children $
+    "#;
+
+    writes_that_fail_tell_nobody: r#"
+        a> create $/n
+        a< z1 ok $/n
+        d> getData $/n watch
+        d< ok "" stat z1
+        m> exists $/no watch
+        m< no node
+        c> getChildren $/n watch
+        c< ok []
+        r> addWatch $ kind=recursive
+        r< ok
+        a> create $/n
+        a< z2 node exists
+        a> setData $/n data=1 version=7
+        a< z3 bad version
+        a> delete $/n version=7
+        a< z4 bad version
+        a> delete $/no
+        a< z5 no node
+        a> setACL $/n version=7
+        a< z6 bad version
+        a> multi
+        + setData $/n data=1
+        + check $/no
+        a< z7 ok
+        + ok
+        + no node
+    "#;
+}

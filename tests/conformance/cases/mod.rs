@@ -1,0 +1,15 @@
+//! The cases, by what they are about.
+
+mod acl;
+mod acl_lists;
+mod check_order;
+mod events;
+mod modes;
+mod multi;
+mod nodes;
+mod paths;
+mod sessions;
+mod set_watches;
+mod stat;
+mod watches;
+mod wire;

@@ -1,0 +1,284 @@
+//! Sessions: how they begin, move from connection to connection, and end.
+
+use crate::conformance;
+
+conformance! {
+    a_session_begins_with_a_handshake: r#"
+        a> connect timeout=10000
+        a< session a timeout=10000
+        a> ping
+        a< ok
+    "#;
+
+    /// Clients before 3.4 do not send the byte, and are not sent one.
+    an_old_client_is_answered_as_one: r#"
+        a> connect timeout=10000 readonly=absent
+        a< session a timeout=10000 readonly=absent
+        a> ping
+        a< ok
+        b> connect timeout=10000 resume=a readonly=absent
+        b< session a timeout=10000 readonly=absent
+        a< closed
+        b> ping
+        b< ok
+    "#;
+
+    a_client_that_would_take_less_gets_a_whole_server: r#"
+        a> connect timeout=10000 readonly=true
+        a< session a timeout=10000
+        a> create $/x
+        a< z1 ok $/x
+    "#;
+
+    /// The bounds are those that both arms are started with. Each connection takes the place of the one before, since such
+    /// short sessions may end at any time.
+    timeouts_are_kept_within_bounds: r#"
+        a> connect timeout=1234
+        a< session a timeout=1234
+        a! hush
+        a> connect timeout=0
+        a< session a timeout=500
+        a! hush
+        a> connect timeout=-5
+        a< session a timeout=500
+        a! hush
+        a> connect timeout=1
+        a< session a timeout=500
+        a! hush
+        a> connect timeout=499
+        a< session a timeout=500
+        a! hush
+        a> connect timeout=500
+        a< session a timeout=500
+        a! hush
+        a> connect timeout=60000
+        a< session a timeout=60000
+        a> connect timeout=60001
+        a< session a timeout=60000
+        a> connect timeout=2147483647
+        a< session a timeout=60000
+    "#;
+
+    a_new_session_needs_no_password: r#"
+        a> connect timeout=10000 password=null
+        a< session a timeout=10000
+        b> connect timeout=10000 password=""
+        b< session b timeout=10000
+        c> connect timeout=10000 password=short
+        c< session c timeout=10000
+        d> connect timeout=10000 version=7
+        d< session d timeout=10000
+        d> ping
+        d< ok
+    "#;
+
+    a_session_moves_to_a_new_connection: r#"
+        a> connect timeout=10000
+        a< session a timeout=10000
+        a> create $/e mode=ephemeral
+        a< z1 ok $/e
+        a! drop
+        b> connect timeout=10000 resume=a
+        b< session a timeout=10000
+        b> exists $/e
+        b< ok stat z1 owner=a
+        b> getEphemerals /
+        b< ok [$/e]
+    "#;
+
+    a_session_that_moves_leaves_its_old_connection: r#"
+        a> connect timeout=10000
+        a< session a timeout=10000
+        a> create $/e mode=ephemeral
+        a< z1 ok $/e
+        a> getData $/e watch
+        a< ok "" stat z1 owner=a
+        b> connect timeout=10000 resume=a
+        b< session a timeout=10000
+        a< closed
+        b> setData $/e data=1
+        b< z2 ok stat z1 m=z2 v=1 len=1 owner=a
+        b> getEphemerals /
+        b< ok [$/e]
+    "#;
+
+    the_timeout_is_negotiated_again: r#"
+        a> connect timeout=10000
+        a< session a timeout=10000
+        a! drop
+        a> connect timeout=20000 resume=a
+        a< session a timeout=20000
+        a! drop
+        a> connect timeout=70000 resume=a
+        a< session a timeout=60000
+    "#;
+
+    a_session_is_resumed_with_its_password_only: r#"
+        a> connect timeout=10000
+        a< session a timeout=10000
+        a> create $/e mode=ephemeral
+        a< z1 ok $/e
+        a! drop
+        b> connect resume=a password="0123456789abcdef"
+        b< refused
+        b< closed
+        c> connect resume=a password=null
+        c< refused
+        c< closed
+        d> connect resume=a password=""
+        d< refused
+        d< closed
+        a> connect timeout=10000 resume=a
+        a< session a timeout=10000
+        a> getEphemerals /
+        a< ok [$/e]
+    "#;
+
+    an_unknown_session_is_refused: r#"
+        a> connect session=81985529216486895
+        a< refused
+        a< closed
+        b> connect session=-1
+        b< refused
+        b< closed
+        c> connect session=1 readonly=absent
+        c< refused readonly=absent
+        c< closed
+    "#;
+
+    /// Without a word, and without harm to the connection that is there.
+    a_server_that_is_behind_hangs_up: r#"
+        a> connect timeout=10000
+        a< session a timeout=10000
+        b> connect zxid=9223372036854775807
+        b< closed
+        c> connect resume=a zxid=9223372036854775807
+        c< closed
+        a> exists $
+        a< ok stat z0
+        d> connect timeout=10000 zxid=-1
+        d< session d timeout=10000
+        e> connect timeout=10000 zxid=z0
+        e< session e timeout=10000
+    "#;
+
+    a_session_that_is_closed_takes_its_nodes_along: r#"
+        a> create $/e mode=ephemeral
+        a< z1 ok $/e
+        a> create $/p
+        a< z2 ok $/p
+        b> exists $/e watch
+        b< ok stat z1 owner=a
+        c> getChildren $ watch
+        c< ok [e p]
+        a> closeSession
+        a< z3 ok
+        a< closed
+        b< event deleted $/e
+        c< event children $
+        b> exists $/e
+        b< no node
+        b> getChildren $
+        b< ok [p]
+    "#;
+
+    a_session_sees_the_end_of_its_own_nodes: r#"
+        a> create $/e mode=ephemeral
+        a< z1 ok $/e
+        a> exists $/e watch
+        a< ok stat z1 owner=a
+        a> closeSession
+        a< event deleted $/e
+        a< z2 ok
+        a< closed
+    "#;
+
+    a_closed_session_is_gone: r#"
+        a> connect timeout=10000
+        a< session a timeout=10000
+        a> closeSession
+        a< z1 ok
+        a< closed
+        a> connect timeout=10000 resume=a
+        a< refused
+        a< closed
+    "#;
+
+    /// What comes behind it does not happen, but whether that is told depends on how fast the server hangs up.
+    a_goodbye_waits_for_what_was_asked_before: r#"
+        a> create $/e mode=ephemeral
+        a< z1 ok $/e
+        a& setData $/e data=1
+        a& getData $/e
+        a> closeSession
+        a< z2 ok stat z1 m=z2 v=1 len=1 owner=a
+        a< ok "1" stat z1 m=z2 v=1 len=1 owner=a
+        a< z3 ok
+        a< closed
+        b> getChildren $
+        b< ok []
+    "#;
+
+    a_lost_connection_ends_no_session: r#"
+        a> create $/e mode=ephemeral
+        a< z1 ok $/e
+        b> exists $/e watch
+        b< ok stat z1 owner=a
+        a! drop
+        b> exists $/e
+        b< ok stat z1 owner=a
+        a> connect resume=a
+        a< session a timeout=30000
+        a> delete $/e
+        a< z2 ok
+        b< event deleted $/e
+    "#;
+
+    /// An end of the connection is all that a client is told of an expiry.
+    a_silent_session_expires: r#"
+        a> connect timeout=2000
+        a< session a timeout=2000
+        a> create $/e mode=ephemeral
+        a< z1 ok $/e
+        b> exists $/e watch
+        b< ok stat z1 owner=a
+        c> addWatch $ kind=persistent
+        c< ok
+        a! hush
+        a? after=2000
+        a< closed
+        b?
+        b< event deleted $/e
+        c?
+        c< event children $
+        b> exists $/e
+        b< no node
+        b> exists $
+        b< ok stat z0 p=z2 cv=2
+        a> connect timeout=2000 resume=a
+        a< refused
+        a< closed
+        a> connect timeout=10000
+        a< session a timeout=10000
+        a> create $/e mode=ephemeral
+        a< z3 ok $/e
+        c< event children $
+    "#;
+
+    a_session_without_a_connection_expires: r#"
+        a> connect timeout=2000
+        a< session a timeout=2000
+        a> create $/e mode=ephemeral
+        a< z1 ok $/e
+        b> exists $/e watch
+        b< ok stat z1 owner=a
+        a! drop
+        b? after=2000
+        b< event deleted $/e
+        a> connect timeout=2000 resume=a
+        a< refused
+        a< closed
+        b> getChildren $
+        b< ok []
+    "#;
+}

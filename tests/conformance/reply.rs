@@ -1,0 +1,214 @@
+//! What a server sends, as the lines of a script.
+
+use bytes::Bytes;
+use lockkeeper::proto::{
+    Acl, ErrorCode, EventType, KeeperState, OpCode, Response, WatcherEvent, Zxid,
+    header::ReplyHeader,
+    jute::{Decode, Reader},
+    multi::OpResult,
+    records::{Create2Response, CreateResponse, GetChildrenResponse, GetDataResponse},
+};
+
+use super::{
+    fields::PERMS,
+    names::Names,
+    words::{bare, quoted},
+};
+
+/// A watch event.
+pub(crate) fn event(header: ReplyHeader, body: Bytes, names: &Names) -> String {
+    // 3.9 shows the transaction behind the event, servers before it -1; catch-up events show -1 on all of them.
+    assert!(
+        header.zxid == Zxid(-1) || header.zxid > Zxid::ZERO,
+        "an event shows {}",
+        header.zxid
+    );
+    assert_eq!(header.err, ErrorCode::OK, "an event with an error");
+    let mut reader = Reader::new(body);
+    let event = WatcherEvent::decode(&mut reader).expect("a watch event");
+    assert_eq!(reader.left(), 0, "more than an event: {event:?}");
+    assert_eq!(event.state, KeeperState::SYNC_CONNECTED);
+    let what = match event.event_type {
+        EventType::NODE_CREATED => "created",
+        EventType::NODE_DELETED => "deleted",
+        EventType::NODE_DATA_CHANGED => "changed",
+        EventType::NODE_CHILDREN_CHANGED => "children",
+        other => panic!("no server sends {other}"),
+    };
+    format!("event {what} {}", names.shorten(&event.path))
+}
+
+/// A reply: the transaction of a write, how it went, and what was answered.
+pub(crate) fn reply(
+    op: OpCode,
+    header: ReplyHeader,
+    body: Bytes,
+    names: &mut Names,
+) -> Vec<String> {
+    let mut line = zxid(op, header, names);
+    if !header.err.is_ok() {
+        // Anything behind the header of an error means nothing.
+        line += header.err.name().unwrap_or("?");
+        return vec![line];
+    }
+    line += "ok";
+    let mut more = Vec::new();
+    let mut reader = Reader::new(body);
+    match Response::decode(op, &mut reader) {
+        Ok(response) => {
+            let text = response_text(&response, names, &mut more);
+            if !text.is_empty() {
+                line = format!("{line} {text}");
+            }
+        }
+        Err(error) => panic!("{op} cannot be decoded: {error}"),
+    }
+    assert_eq!(reader.left(), 0, "more than a reply to {op}");
+    let mut lines = vec![line];
+    lines.extend(more);
+    lines
+}
+
+/// Checks which transaction a header shows, and names it where it is the request's own.
+fn zxid(op: OpCode, header: ReplyHeader, names: &mut Names) -> String {
+    match (op, header.err) {
+        // Answered without a look at the tree.
+        (OpCode::AUTH | OpCode::SASL, _) => assert_eq!(header.zxid, Zxid::ZERO, "{op}"),
+        (_, ErrorCode::UNIMPLEMENTED) if !is_write(op) => {
+            assert_eq!(header.zxid, Zxid(-1), "{op}");
+        }
+        // Before 3.9 a write that cannot be parsed takes a transaction, from 3.9 it does not.
+        (_, ErrorCode::MARSHALLING_ERROR) => names.read(header.zxid),
+        _ if is_write(op) => return names.written(header.zxid) + " ",
+        _ => names.read(header.zxid),
+    }
+    String::new()
+}
+
+/// Whether the operation takes a transaction, even when it fails.
+fn is_write(op: OpCode) -> bool {
+    matches!(
+        op,
+        OpCode::CREATE
+            | OpCode::CREATE2
+            | OpCode::CREATE_CONTAINER
+            | OpCode::CREATE_TTL
+            | OpCode::DELETE
+            | OpCode::SET_DATA
+            | OpCode::SET_ACL
+            | OpCode::MULTI
+            | OpCode::RECONFIG
+            | OpCode::CLOSE_SESSION
+    )
+}
+
+fn response_text(response: &Response, names: &mut Names, more: &mut Vec<String>) -> String {
+    match response {
+        Response::Create(created) => names.shorten(&created.path),
+        Response::Create2(created)
+        | Response::CreateContainer(created)
+        | Response::CreateTtl(created) => {
+            format!(
+                "{} {}",
+                names.shorten(&created.path),
+                names.stat(&created.stat)
+            )
+        }
+        Response::Exists(found) => names.stat(&found.stat),
+        Response::SetData(set) | Response::SetAcl(set) => names.stat(&set.stat),
+        Response::GetData(read) | Response::Reconfig(read) => node(read, names),
+        Response::GetAcl(read) => format!("{} {}", acl(&read.acl), names.stat(&read.stat)),
+        Response::GetChildren(list) => children(list),
+        Response::GetChildren2(list) => {
+            format!("{} {}", sorted(&list.children), names.stat(&list.stat))
+        }
+        Response::GetAllChildrenNumber(count) => count.total_number.to_string(),
+        Response::GetEphemerals(list) => {
+            let paths: Vec<_> = list
+                .ephemerals
+                .iter()
+                .map(|path| names.shorten(path))
+                .collect();
+            sorted(&paths)
+        }
+        Response::Sync(echo) => names.shorten(&echo.path),
+        Response::AddWatch(answer) => {
+            assert!(answer.err.is_ok(), "addWatch answers {}", answer.err);
+            String::new()
+        }
+        Response::Sasl(answer) => answer.token.as_deref().map_or("null".to_owned(), quoted),
+        Response::WhoAmI(answer) => {
+            let ids = answer.client_info.iter();
+            let ids: Vec<_> = ids
+                .map(|id| format!("{}:{}", id.auth_scheme, id.user))
+                .collect();
+            names.hide_address(&sorted(&ids))
+        }
+        Response::Multi(answer) | Response::MultiRead(answer) => {
+            more.extend(
+                answer
+                    .results
+                    .iter()
+                    .map(|result| one_result(result, names)),
+            );
+            String::new()
+        }
+        _ => String::new(),
+    }
+}
+
+fn one_result(result: &OpResult, names: &mut Names) -> String {
+    let text = match result {
+        // A `create2` is answered without its Stat before 3.7.2, 3.8.2 and 3.9.
+        OpResult::Create(CreateResponse { path })
+        | OpResult::Create2(Create2Response { path, .. }) => {
+            format!("created {}", names.shorten(path))
+        }
+        OpResult::Delete => "deleted".to_owned(),
+        OpResult::Check => "checked".to_owned(),
+        OpResult::SetData(set) => format!("set {}", names.stat(&set.stat)),
+        OpResult::GetData(read) => node(read, names),
+        OpResult::GetChildren(list) => children(list),
+        OpResult::Error(code) => code.name().unwrap_or("?").to_owned(),
+        other => panic!("not known here: {other:?}"),
+    };
+    format!("+ {text}")
+}
+
+fn node(read: &GetDataResponse, names: &mut Names) -> String {
+    let data = read.data.as_deref().map_or("null".to_owned(), quoted);
+    format!("{data} {}", names.stat(&read.stat))
+}
+
+fn children(list: &GetChildrenResponse) -> String {
+    sorted(&list.children)
+}
+
+/// A list without an order.
+fn sorted(list: &[String]) -> String {
+    let mut list: Vec<_> = list.iter().map(|word| bare(word)).collect();
+    list.sort();
+    format!("[{}]", list.join(" "))
+}
+
+fn acl(list: &[Acl]) -> String {
+    let entry = |acl: &Acl| {
+        let perms = match acl.perms.0 {
+            bits @ 0..32 => letters(bits),
+            other => other.to_string(),
+        };
+        format!("{}:{}:{perms}", acl.id.scheme, acl.id.id)
+    };
+    let list: Vec<_> = list.iter().map(entry).collect();
+    list.join(",")
+}
+
+fn letters(bits: i32) -> String {
+    let of_bit = |(bit, letter): (usize, char)| (bits >> bit & 1 == 1).then_some(letter);
+    let letters: String = PERMS.chars().enumerate().filter_map(of_bit).collect();
+    if letters.is_empty() {
+        "0".to_owned()
+    } else {
+        letters
+    }
+}

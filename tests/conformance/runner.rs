@@ -1,0 +1,340 @@
+//! Runs a script against a server and compares what happened with what the script says.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use bytes::{Bytes, BytesMut};
+use lockkeeper::proto::{
+    OpCode, SessionId, Xid, Zxid,
+    connect::{ConnectRequest, PASSWORD_LEN},
+};
+
+use super::{
+    connection::{Connection, Pending, new_session, open},
+    names::Names,
+    reply,
+    request::Outgoing,
+    script::{self, Step, What},
+    support::Ensemble,
+    words::Words,
+};
+
+/// Runs a script; a panic shows all that happened where it is not what the script says.
+pub(crate) async fn check(ensemble: &Ensemble, script: &str) {
+    let steps = script::parse(script);
+    let mut runner = Runner::new(ensemble).await;
+    for step in &steps {
+        runner.run(step).await;
+    }
+    runner.end().await;
+    script::compare(script, &runner.lines);
+}
+
+struct Runner {
+    servers: String,
+    names: Names,
+    connections: BTreeMap<char, Connection>,
+    /// When the connection that was last dropped or hushed said its last word.
+    last_word: Instant,
+    /// What happened, as the script would say it.
+    lines: Vec<String>,
+}
+
+impl Runner {
+    /// Makes the root of the case, and finds out who we are to the server.
+    async fn new(ensemble: &Ensemble) -> Self {
+        let mut runner = Self {
+            servers: ensemble.servers(),
+            names: Names::default(),
+            connections: BTreeMap::new(),
+            last_word: Instant::now(),
+            lines: Vec::new(),
+        };
+        runner.names.root = ensemble.unique_path("conformance");
+        for request in ["create $", "whoAmI"] {
+            runner.send('-', request, &[]).await;
+            runner.flush('-').await;
+        }
+        let who = runner.lines.pop().expect("an answer");
+        let ip = who.split_once("ip:").expect("an address").1;
+        ip.trim_end_matches(']').clone_into(&mut runner.names.ip);
+        assert_eq!(runner.lines, ["-< z0 ok $"]);
+        runner.lines.clear();
+        // It stays until the end: its goodbye would be a transaction, and shown as one.
+        runner.connection('-').is_in_session = false;
+        runner
+    }
+
+    async fn run(&mut self, step: &Step) {
+        self.lines.extend(step.source.iter().cloned());
+        let Step {
+            who,
+            what,
+            text,
+            more,
+            ..
+        } = step;
+        let who = *who;
+        match what {
+            What::Request => {
+                self.request(who, text, more).await;
+                self.flush(who).await;
+                self.listen(who).await;
+            }
+            What::Queue => self.send(who, text, more).await,
+            What::Await => {
+                let mut words = Words::new(text, &self.names);
+                let after = words
+                    .number("after")
+                    .map_or(Duration::ZERO, Duration::from_millis);
+                words.end();
+                while !self.receive(who).await && self.connections.contains_key(&who) {}
+                let waited = self.last_word.elapsed();
+                assert!(waited >= after, "{waited:?} after the last word: {text}");
+            }
+            What::Order => self.order(who, text).await,
+        }
+    }
+
+    async fn request(&mut self, who: char, text: &str, more: &[String]) {
+        match text.split_once(' ').unwrap_or((text, "")) {
+            ("connect", options) => self.connect(who, options).await,
+            ("word", word) => self.word(who, word).await,
+            _ => self.send(who, text, more).await,
+        }
+    }
+
+    /// Queues a request, over a new session where there is no connection.
+    async fn send(&mut self, who: char, text: &str, more: &[String]) {
+        if !self.connections.contains_key(&who) {
+            let mut connection = Connection::open(&self.servers).await;
+            let response = connection.handshake(&new_session(30_000)).await;
+            let response = response.expect("a session");
+            let password = response.password.expect("a password");
+            self.names.add_session(who, response.session_id, password);
+            self.connections.insert(who, connection);
+        }
+        let request = Outgoing::parse(text, more, &self.names);
+        let connection = self.connection(who);
+        let xid = match request.op {
+            _ if request.xid.is_some() => request.xid.unwrap_or_default(),
+            OpCode::PING => Xid::PING,
+            OpCode::AUTH => Xid::AUTH,
+            _ => connection.next_xid(),
+        };
+        request.frame(xid, &mut connection.output);
+        connection.pending.push_back(Pending {
+            // A ping is answered as a ping, whatever number it had.
+            reply_xid: if request.op == OpCode::PING {
+                Xid::PING
+            } else {
+                xid
+            },
+            op: request.op,
+            is_numbered: request.xid.is_some(),
+            is_brief: request.is_brief,
+        });
+    }
+
+    /// Sends what is queued and waits for all replies.
+    async fn flush(&mut self, who: char) {
+        if let Some(connection) = self.connections.get_mut(&who) {
+            connection.flush().await;
+        }
+        while self
+            .connections
+            .get(&who)
+            .is_some_and(|connection| !connection.pending.is_empty())
+        {
+            self.receive(who).await;
+        }
+    }
+
+    /// Everything that the servers have to say so far, first to the one that asked.
+    async fn listen(&mut self, first: char) {
+        let others = self.connections.keys().copied().filter(|who| *who != first);
+        let all: Vec<_> = std::iter::once(first).chain(others).collect();
+        for who in all {
+            match self.connections.get_mut(&who) {
+                Some(connection) if connection.is_in_session => connection.probe().await,
+                _ => continue,
+            }
+            while self.receive(who).await {}
+        }
+    }
+
+    /// The next message; false for the reply to a probe and for the end of the connection.
+    async fn receive(&mut self, who: char) -> bool {
+        let connection = self.connection(who);
+        let Some(message) = connection.next().await else {
+            self.connections.remove(&who);
+            self.say(who, "closed");
+            return false;
+        };
+        let (header, body) = open(message);
+        if header.xid == Xid::NOTIFICATION {
+            let event = reply::event(header, body, &self.names);
+            self.say(who, &event);
+            return true;
+        }
+        let at = connection
+            .pending
+            .iter()
+            .position(|pending| pending.reply_xid == header.xid);
+        let Some(at) = at else {
+            assert_eq!(header.xid, Xid::PING, "a reply to nothing: {header:?}");
+            self.names.read(header.zxid);
+            return false;
+        };
+        let pending = connection.pending.remove(at).expect("just found");
+        let mut lines = reply::reply(pending.op, header, body, &mut self.names).into_iter();
+        let mut first = lines.next().expect("a line");
+        if let Some((outcome, _)) = first.split_once("ok ").filter(|_| pending.is_brief) {
+            first = format!("{outcome}ok");
+        }
+        if pending.is_numbered {
+            first = format!("xid={} {first}", header.xid);
+        }
+        if at > 0 {
+            first = format!("early {first}");
+        }
+        self.say(who, &first);
+        self.lines.extend(lines);
+        true
+    }
+
+    async fn order(&mut self, who: char, text: &str) {
+        match text.split_once(' ').unwrap_or((text, "")) {
+            ("drop", "") => {
+                let dropped = self.connections.remove(&who).expect("a connection");
+                self.last_word = dropped.last_sent;
+            }
+            // From now on, nothing is sent that the script does not say.
+            ("hush", "") => {
+                let connection = self.connection(who);
+                connection.is_in_session = false;
+                self.last_word = connection.last_sent;
+            }
+            ("bytes", bytes) => {
+                if !self.connections.contains_key(&who) {
+                    let connection = Connection::open(&self.servers).await;
+                    self.connections.insert(who, connection);
+                }
+                let bytes = Words::new(bytes, &self.names).bytes().expect("bytes");
+                let connection = self.connection(who);
+                connection.output.extend_from_slice(&bytes);
+                connection.is_in_session = false;
+                connection.flush().await;
+            }
+            _ => panic!("no such order: {text}"),
+        }
+    }
+
+    async fn connect(&mut self, who: char, options: &str) {
+        let mut words = Words::new(options, &self.names);
+        let resumed = words
+            .option("resume")
+            .map(|letter| letter.parse().expect("a letter"));
+        let known = resumed.map(|letter| self.names.session_called(letter));
+        let (session_id, password) = known
+            .clone()
+            .unwrap_or((SessionId::NONE, Bytes::from_static(&[0; PASSWORD_LEN])));
+        let request = ConnectRequest {
+            protocol_version: words.number("version").unwrap_or(0),
+            last_zxid_seen: words
+                .option("zxid")
+                .map_or(Zxid::ZERO, |zxid| self.names.zxid_called(&zxid)),
+            timeout_ms: words.number("timeout").unwrap_or(30_000),
+            session_id: words.number("session").map_or(session_id, SessionId),
+            password: words.option_bytes("password", Some(password.to_vec())),
+            read_only: match words.option("readonly").as_deref() {
+                None => Some(false),
+                Some("absent") => None,
+                Some(value) => Some(value.parse().expect("true or false")),
+            },
+        };
+        words.end();
+        let mut connection = Connection::open(&self.servers).await;
+        let response = connection.handshake(&request).await;
+        if response.is_some() {
+            self.connections.insert(who, connection);
+        }
+        let Some(response) = response else {
+            self.say(who, "closed");
+            return;
+        };
+        assert_eq!(response.protocol_version, 0);
+        let password = response.password.expect("a password");
+        assert_eq!(password.len(), PASSWORD_LEN);
+        let read_only = match response.read_only {
+            None => " readonly=absent",
+            Some(false) => "",
+            Some(true) => " readonly=true",
+        };
+        if response.timeout_ms == 0 {
+            assert_eq!(response.session_id, SessionId::NONE);
+            assert!(
+                password.iter().all(|byte| *byte == 0),
+                "a password for no session"
+            );
+            self.say(who, &format!("refused{read_only}"));
+            self.receive(who).await;
+            return;
+        }
+        match known {
+            Some(known) => assert_eq!(known, (response.session_id, password)),
+            None => self.names.add_session(who, response.session_id, password),
+        }
+        let letter = self.names.session(response.session_id);
+        self.say(
+            who,
+            &format!(
+                "session {letter} timeout={}{read_only}",
+                response.timeout_ms
+            ),
+        );
+    }
+
+    /// A four-letter word: the answer is text.
+    async fn word(&mut self, who: char, word: &str) {
+        let mut connection = Connection::open(&self.servers).await;
+        connection.output = BytesMut::from(word);
+        connection.flush().await;
+        let answer = connection.rest().await;
+        let answer = String::from_utf8(answer.to_vec()).expect("text");
+        for line in answer.lines() {
+            // Values differ, their names do not.
+            let name = line.split_once(": ").map_or(line, |(name, _)| name);
+            self.say(who, name);
+        }
+        self.say(who, "closed");
+    }
+
+    /// Ends all sessions, unless the script has.
+    async fn end(&mut self) {
+        let happened = self.lines.len();
+        while let Some(who) = self.connections.keys().next().copied() {
+            self.close(who).await;
+        }
+        self.lines.truncate(happened);
+    }
+
+    async fn close(&mut self, who: char) {
+        if self.connection(who).is_in_session {
+            self.send(who, "closeSession", &[]).await;
+            self.flush(who).await;
+        }
+        self.connections.remove(&who);
+    }
+
+    fn connection(&mut self, who: char) -> &mut Connection {
+        let connection = self.connections.get_mut(&who);
+        connection.unwrap_or_else(|| panic!("{who} has no connection"))
+    }
+
+    fn say(&mut self, who: char, what: &str) {
+        self.lines.push(format!("{who}< {what}"));
+    }
+}

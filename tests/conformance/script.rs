@@ -1,0 +1,89 @@
+//! The lines of a script, and their comparison with what happened. The language is described in `main.rs`.
+
+/// A line that does something, with what belongs to it.
+pub(crate) struct Step {
+    /// The connection.
+    pub(crate) who: char,
+    pub(crate) what: What,
+    pub(crate) text: String,
+    /// The operations of a list.
+    pub(crate) more: Vec<String>,
+    /// The lines as they stand, for the transcript.
+    pub(crate) source: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    /// `a> REQUEST`
+    Request,
+    /// `a& REQUEST`
+    Queue,
+    /// `a?`
+    Await,
+    /// `a! ORDER`
+    Order,
+}
+
+pub(crate) fn parse(script: &str) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::new();
+    let mut in_step = false;
+    for line in lines(script) {
+        if let Some(operation) = line.strip_prefix("+ ") {
+            // Behind what happened it is a result.
+            if let Some(step) = steps.last_mut().filter(|_| in_step) {
+                step.more.push(operation.to_owned());
+                step.source.push(line.to_owned());
+            }
+            continue;
+        }
+        let mut chars = line.chars();
+        let (who, sign) = (chars.next(), chars.next());
+        let what = match sign {
+            Some('>') => What::Request,
+            Some('&') => What::Queue,
+            Some('?') => What::Await,
+            Some('!') => What::Order,
+            Some('<') => {
+                in_step = false;
+                continue;
+            }
+            _ => panic!("not a line of a script: {line}"),
+        };
+        in_step = true;
+        steps.push(Step {
+            who: who.expect("a letter"),
+            what,
+            text: chars.as_str().trim().to_owned(),
+            more: Vec::new(),
+            source: vec![line.to_owned()],
+        });
+    }
+    steps
+}
+
+/// Panics with all that happened unless it is what the script says.
+pub(crate) fn compare(script: &str, happened: &[String]) {
+    let expected: Vec<_> = lines(script).collect();
+    if expected == happened {
+        return;
+    }
+    let same = expected
+        .iter()
+        .zip(happened)
+        .take_while(|(one, other)| one == other)
+        .count();
+    let show = |line: Option<&str>| line.unwrap_or("(the end)").to_owned();
+    panic!(
+        "line {} should be\n    {}\nbut is\n    {}\n\nAll that happened:\n    {}\n",
+        same + 1,
+        show(expected.get(same).copied()),
+        show(happened.get(same).map(String::as_str)),
+        happened.join("\n    "),
+    );
+}
+
+/// Without comments and blanks.
+fn lines(script: &str) -> impl Iterator<Item = &str> {
+    let lines = script.lines().map(str::trim);
+    lines.filter(|line| !line.is_empty() && !line.starts_with('#'))
+}
