@@ -24,7 +24,7 @@
 //!
 //! | layer | crate | what |
 //! |---|---|---|
-//! | locks | `lockkeeper-recipes` | [`Mutex`] and what its holder has in hand, [`MutexGuard`] |
+//! | locks | `lockkeeper-recipes` | [`Mutex`] and what its holder has in hand, [`Guard`] |
 //! | session | `lockkeeper-session` | [`Client`]: one session over whichever server takes it |
 //! | protocol | `lockkeeper-proto` | [`proto`]: every record, operation and error code |
 //!
@@ -34,9 +34,13 @@ pub use lockkeeper_proto as proto;
 pub use lockkeeper_proto::{
     Acl, Acls, CreateMode, ErrorCode, EventType, Perms, SessionId, Stat, Version, Zxid,
 };
+#[doc(hidden)]
+pub use lockkeeper_recipes::Guard as MutexGuard;
 pub use lockkeeper_recipes::{
-    Error as LockError, FencingToken, GuardedTransaction, LockState, Loss, Mutex, MutexGuard,
-    Ticket, rank,
+    Election, Error as LockError, FencingToken, Guard, GuardedTransaction, Latch, Leadership,
+    LockState, Loss, Member, MultiGuard, MultiLock, Mutex, Participant, REVOKE, ReentrantGuard,
+    ReentrantMutex, RwLock, Semaphore, SemaphoreTicket, Term, Ticket, WriteGuard, break_lock, rank,
+    revoke,
 };
 pub use lockkeeper_session::{
     Builder, Cause, Client, ConnectError, ConnectString, ConnectStringError, Connector, Effect,

@@ -11,82 +11,24 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bytes::Bytes;
 use futures::future::FutureExt;
 use lockkeeper_proto::{
-    Acl, Acls, CreateMode, EventType, Request, Response, SessionId, Version, Zxid, path,
-    records::{
-        Create2Response, CreateRequest, DeleteRequest, ExistsRequest, GetChildrenRequest,
-        StatResponse,
-    },
+    CreateMode, ErrorCode, EventType, Request, Response, SessionId, Zxid,
+    multi::{MultiOp, MultiRequest},
+    path,
+    records::Create2Response,
 };
-use lockkeeper_session::{Client, Effect, Error as SessionError, Reply, Watcher};
+use lockkeeper_session::{Client, Error as SessionError, Reply, Watcher};
 
 use crate::{
+    cleanup::{Deleted, clean_up, deleted, find_lost, finish_delete, is_lost},
+    directory::Directory,
     error::{Error, Loss},
-    name::Protection,
+    name::{self, Protection},
 };
 
 /// How often a directory that vanishes between two requests is made again: an empty container may be reaped any time.
 const DIRECTORY_ATTEMPTS: u32 = 8;
-
-/// The place where contenders line up.
-#[derive(Debug)]
-pub(crate) struct Directory {
-    /// The path, as the client names it.
-    pub(crate) path: String,
-    /// The path, as the server names it.
-    server_path: String,
-    /// What each node is to hold.
-    pub(crate) data: Bytes,
-}
-
-impl Directory {
-    pub(crate) fn new(client: &Client, path: &str, data: Bytes) -> Self {
-        Self {
-            path: path.to_owned(),
-            server_path: client.server_path(path),
-            data,
-        }
-    }
-
-    pub(crate) fn list_request(&self) -> Request {
-        let path = self.server_path.clone();
-        Request::GetChildren(GetChildrenRequest { path, watch: false })
-    }
-
-    fn create_request(&self, name: &str, mode: CreateMode) -> Request {
-        Request::Create2(CreateRequest {
-            path: path::join(&self.server_path, name),
-            data: Some(self.data.clone()),
-            acl: Some(Acls::Borrowed(Acl::OPEN_UNSAFE)),
-            flags: mode.flags(),
-        })
-    }
-
-    /// One request for each level of the path, the highest first. Those that exist fail, and nobody minds.
-    fn make_requests(&self) -> Vec<Request> {
-        let mut levels: Vec<_> = path::levels(&self.server_path).collect();
-        levels.reverse();
-        let make = |level: &str| {
-            Request::CreateContainer(CreateRequest {
-                path: level.to_owned(),
-                data: Some(Bytes::new()),
-                acl: Some(Acls::Borrowed(Acl::OPEN_UNSAFE)),
-                flags: CreateMode::Container.flags(),
-            })
-        };
-        levels.into_iter().map(make).collect()
-    }
-
-    fn delete_request(&self, name: &str) -> Request {
-        let path = path::join(&self.server_path, name);
-        Request::Delete(DeleteRequest {
-            path,
-            version: Version::ANY,
-        })
-    }
-}
 
 /// A node of ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -316,6 +258,65 @@ impl Contender {
         self.stage = Stage::Nothing;
     }
 
+    /// Puts a reader's node in the place of this writer's, in one transaction.
+    ///
+    /// # Cancel safety
+    /// Dropped at any time, neither node stays behind.
+    pub(crate) async fn downgrade(mut self) -> Result<Self, Error> {
+        let Some(writer) = self.node().cloned() else {
+            return Err(self.gone());
+        };
+        let number = name::parse(&writer.name, &[name::WRITE]).map_or(0, |(_, number)| number);
+        let protection = Protection::random();
+        let name = format!("{}{number:010}", protection.name(name::READ));
+        let replace = || {
+            let create = self.directory.create_request(&name, CreateMode::Ephemeral);
+            let delete = self.directory.delete_request(&writer.name);
+            let [reply] = self.client.submit([transaction([create, delete])]);
+            Stage::Creating(reply)
+        };
+        let mut reader = Self {
+            client: self.client.clone(),
+            directory: self.directory.clone(),
+            protection,
+            marker: name::READ,
+            stage: replace(),
+            own: Mutex::new(None),
+        };
+        loop {
+            match &mut reader.stage {
+                Stage::Creating(reply) => match reply.await {
+                    Ok(Response::Multi(response)) => {
+                        if let Some((index, code)) = response.failure() {
+                            reader.forget();
+                            if code == ErrorCode::NO_NODE {
+                                return Err(self.gone());
+                            }
+                            let refused = SessionError::TransactionRefused { index, code };
+                            return Err(Error::Session(refused));
+                        }
+                        reader.stage = Stage::There(Node {
+                            name: name.clone(),
+                            ..writer.clone()
+                        });
+                    }
+                    Err(error) if !is_lost(&error) => {
+                        reader.forget();
+                        return Err(Error::of_session(error));
+                    }
+                    _ => reader.stage = Stage::Unknown,
+                },
+                Stage::Unknown => match reader.find_lost().await? {
+                    Some(node) => reader.stage = Stage::There(node),
+                    None => reader.stage = replace(),
+                },
+                _ => break,
+            }
+        }
+        self.forget();
+        Ok(reader)
+    }
+
     fn start_delete(&mut self) {
         if let Stage::There(node) | Stage::Deleting(node, _) =
             std::mem::replace(&mut self.stage, Stage::Nothing)
@@ -345,8 +346,11 @@ impl Drop for Contender {
                 finish_delete(&client, &directory, &node.name, reply).await;
                 drop(own);
             }),
-            stage => self.client.run_in_background(async move {
-                clean_up(&client, &directory, &protection, stage).await;
+            Stage::Creating(reply) => self.client.run_in_background(async move {
+                clean_up(&client, &directory, &protection, Some(reply)).await;
+            }),
+            Stage::Unknown | Stage::There(_) => self.client.run_in_background(async move {
+                clean_up(&client, &directory, &protection, None).await;
             }),
         }
     }
@@ -363,98 +367,6 @@ pub(crate) fn session_loss(client: &Client, session_id: SessionId) -> Option<Los
     }
 }
 
-/// Deletes a node that may be there, or may yet come.
-async fn clean_up(client: &Client, directory: &Directory, protection: &Protection, stage: Stage) {
-    let name = match stage {
-        Stage::Creating(reply) => match reply.await {
-            Ok(Response::Create2(created)) => Some(node_of(&created).name),
-            Err(error) if !is_lost(&error) => return,
-            _ => None,
-        },
-        _ => None,
-    };
-    let name = match name {
-        Some(name) => name,
-        None => match find_lost(client, directory, protection).await {
-            Ok(Some(node)) => node.name,
-            Ok(None) | Err(_) => return,
-        },
-    };
-    tracing::debug!(path = %directory.path, %name, "deleting the node of an abandoned attempt");
-    let [reply] = client.submit([directory.delete_request(&name)]);
-    finish_delete(client, directory, &name, reply).await;
-}
-
-/// Repeats a delete until it is done or the session is over.
-async fn finish_delete(client: &Client, directory: &Directory, name: &str, mut reply: Reply) {
-    loop {
-        match deleted(reply.await) {
-            Deleted::Done
-            | Deleted::Missing
-            | Deleted::Failed(SessionError::SessionExpired(_) | SessionError::Closed(_)) => return,
-            Deleted::Again => [reply] = client.submit([directory.delete_request(name)]),
-            Deleted::Failed(error) => {
-                tracing::warn!(path = %directory.path, name, %error, "node not deleted, it goes with the session");
-                return;
-            }
-        }
-    }
-}
-
-/// Looks for a node of this session by its protection, behind a barrier. Repeats while connections are lost; fails when
-/// the session is.
-async fn find_lost(
-    client: &Client,
-    directory: &Directory,
-    protection: &Protection,
-) -> Result<Option<Node>, SessionError> {
-    loop {
-        // A name that never exists: the server would have appended a number to it.
-        let barrier = directory.delete_request(&protection.name(""));
-        let [barrier, list] = client.submit([barrier, directory.list_request()]);
-        match barrier.await {
-            Err(error) if error.is_transient() => continue,
-            Err(error) if !error.is_no_node() => return Err(error),
-            _ => {}
-        }
-        let children = match list.await {
-            Ok(Response::GetChildren(list)) => list.children,
-            Err(error) if error.is_no_node() => return Ok(None),
-            Err(error) if !error.is_transient() => return Err(error),
-            _ => continue,
-        };
-        let Some(name) = children.into_iter().find(|name| protection.covers(name)) else {
-            return Ok(None);
-        };
-        let path = path::join(&directory.server_path, &name);
-        let [reply] = client.submit([Request::Exists(ExistsRequest { path, watch: false })]);
-        match reply.await {
-            Ok(Response::Exists(StatResponse { stat })) => {
-                let node = Node {
-                    name,
-                    czxid: stat.czxid,
-                    session_id: stat.ephemeral_owner,
-                };
-                // A node of an earlier session is not ours; it goes with that session.
-                let ours = node.session_id == client.snapshot().session_id;
-                return Ok(ours.then_some(node));
-            }
-            Err(error) if error.is_no_node() => return Ok(None),
-            Err(error) if !error.is_transient() => return Err(error),
-            _ => {}
-        }
-    }
-}
-
-/// Whether a create that failed so may have happened in a session that still lives.
-fn is_lost(error: &SessionError) -> bool {
-    error.effect() == Effect::Unknown
-        && !matches!(
-            error,
-            SessionError::SessionExpired(_) | SessionError::Closed(_)
-        )
-}
-
 fn node_of(created: &Create2Response) -> Node {
     Node {
         name: path::name(&created.path).to_owned(),
@@ -463,55 +375,21 @@ fn node_of(created: &Create2Response) -> Node {
     }
 }
 
+/// The requests as one transaction; those that cannot be part of one are left out.
+fn transaction(requests: [Request; 2]) -> Request {
+    let op = |request| match request {
+        Request::Create2(create) => Some(MultiOp::Create2(create)),
+        Request::Delete(delete) => Some(MultiOp::Delete(delete)),
+        _ => None,
+    };
+    Request::Multi(MultiRequest {
+        ops: requests.into_iter().filter_map(op).collect(),
+    })
+}
+
 fn on_path(mut error: SessionError, node: &str) -> SessionError {
     if let SessionError::Refused { path, .. } = &mut error {
         node.clone_into(path);
     }
     error
-}
-
-/// What became of a delete.
-enum Deleted {
-    Done,
-    Missing,
-    Again,
-    Failed(SessionError),
-}
-
-fn deleted(reply: Result<Response, SessionError>) -> Deleted {
-    match reply {
-        Ok(_) => Deleted::Done,
-        Err(error) if error.is_no_node() => Deleted::Missing,
-        Err(error) if error.is_transient() || is_lost(&error) => Deleted::Again,
-        Err(error) => Deleted::Failed(error),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use lockkeeper_server::Server;
-
-    use super::*;
-    use crate::name;
-
-    /// Curator's lock takes the dying node of its own former session for its own.
-    #[tokio::test]
-    async fn a_node_with_our_name_in_another_session_is_not_ours() {
-        let server = Server::start().await.unwrap();
-        let ours = Client::connect(&server.connect_string()).await.unwrap();
-        let other = Client::connect(&server.connect_string()).await.unwrap();
-        ours.create("/lock", "", CreateMode::Persistent)
-            .await
-            .unwrap();
-        let directory = Directory::new(&ours, "/lock", Bytes::new());
-        let protection = Protection::random();
-        let path = path::join("/lock", &protection.name(name::LOCK));
-        let node = other
-            .create(&path, "", CreateMode::EphemeralSequential)
-            .await
-            .unwrap();
-        assert_eq!(find_lost(&ours, &directory, &protection).await, Ok(None));
-        let found = find_lost(&other, &directory, &protection).await.unwrap();
-        assert_eq!(found, Some(node_of(&node)));
-    }
 }

@@ -24,6 +24,18 @@ pub enum Error {
         /// The lock's path.
         path: String,
     },
+    /// More leases were asked for than there can be, or a limit was set where it is fixed.
+    OverLimit {
+        /// How many were asked for.
+        asked: usize,
+        /// How many there can be.
+        limit: usize,
+    },
+    /// One path is twice among the locks that are to be taken together: it would wait for itself.
+    SelfDeadlock {
+        /// The path.
+        path: String,
+    },
     /// The client could not do it.
     Session(session::Error),
 }
@@ -54,6 +66,12 @@ impl Error {
     }
 }
 
+impl From<session::Error> for Error {
+    fn from(error: session::Error) -> Self {
+        Self::of_session(error)
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -69,6 +87,12 @@ impl fmt::Display for Error {
                 f,
                 "the sequence numbers of {path} are used up: let it drain until the server removes it, or use another path"
             ),
+            Self::OverLimit { asked, limit } => {
+                write!(f, "{asked} leases asked for, the limit is {limit}")
+            }
+            Self::SelfDeadlock { path } => {
+                write!(f, "{path} is there twice and would wait for itself")
+            }
             Self::Session(error) => error.fmt(f),
         }
     }

@@ -20,7 +20,6 @@ use lockkeeper_session::{Client, Error as SessionError, Transaction};
 use crate::{
     contender::{Contender, session_loss},
     error::{Error, Loss},
-    line::Place,
 };
 
 /// A number that grows from holder to holder of a lock, across the whole ensemble: also when the lock's directory was
@@ -63,7 +62,7 @@ pub enum LockState {
     Lost(Loss),
 }
 
-/// A mutex that is held. Dropping it releases the mutex in the background.
+/// A lock that is held. Dropping it releases the lock in the background.
 ///
 /// # Safety of the lock
 /// [`is_valid`](Self::is_valid) is local, costs nothing, and turns false *before* any other client can be granted the
@@ -71,7 +70,7 @@ pub enum LockState {
 /// process that is paused between that look and its next step: give the [`fencing_token`](Self::fencing_token) to
 /// whatever the lock protects, or write through [`transaction`](Self::transaction).
 #[must_use = "dropping the guard releases the lock"]
-pub struct MutexGuard {
+pub struct Guard {
     contender: Contender,
     token: FencingToken,
     session_id: SessionId,
@@ -79,10 +78,9 @@ pub struct MutexGuard {
     deleted: Arc<AtomicBool>,
 }
 
-impl MutexGuard {
-    /// The guard of a place whose turn it is.
-    pub(crate) fn new(place: Place) -> Result<Self, Error> {
-        let contender = place.contender;
+impl Guard {
+    /// The guard of a contender whose turn it is.
+    pub(crate) fn new(contender: Contender) -> Result<Self, Error> {
         let Some(node) = contender.node() else {
             return Err(Error::Lost(Loss::Deleted));
         };
@@ -218,6 +216,23 @@ impl MutexGuard {
         self.contender.delete().await
     }
 
+    /// Becomes a reader, with the token of the writer.
+    pub(crate) async fn downgrade(self) -> Result<Self, Error> {
+        let Self {
+            contender,
+            token,
+            session_id,
+            deleted: _,
+        } = self;
+        let contender = contender.downgrade().await?;
+        Ok(Self {
+            contender,
+            token,
+            session_id,
+            deleted: Arc::default(),
+        })
+    }
+
     fn checked(&self) -> Transaction {
         self.client()
             .transaction()
@@ -233,9 +248,9 @@ impl MutexGuard {
     }
 }
 
-impl fmt::Debug for MutexGuard {
+impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MutexGuard")
+        f.debug_struct("Guard")
             .field("path", &self.path())
             .field("token", &self.token.0)
             .field("state", &self.state())
@@ -289,7 +304,7 @@ async fn lost(client: &Client, path: &str, session_id: SessionId) -> Loss {
 #[must_use = "a transaction does nothing until `commit`"]
 pub struct GuardedTransaction<'a> {
     inner: Transaction,
-    guard: PhantomData<&'a MutexGuard>,
+    guard: PhantomData<&'a Guard>,
 }
 
 impl GuardedTransaction<'_> {

@@ -40,14 +40,32 @@
     )
 )]
 
+mod cleanup;
 mod contender;
+mod directory;
+mod election;
 mod error;
 mod guard;
 mod line;
+mod lock;
+mod multi_lock;
 mod mutex;
 mod name;
+mod participants;
 pub mod rank;
+mod reentrant;
+mod revocation;
+mod rw_lock;
+mod semaphore;
 
+pub use election::{Election, Latch, Leadership, Term};
 pub use error::{Error, Loss};
-pub use guard::{FencingToken, GuardedTransaction, LockState, MutexGuard};
-pub use mutex::{Mutex, Ticket};
+pub use guard::{FencingToken, Guard, GuardedTransaction, LockState};
+pub use lock::Ticket;
+pub use multi_lock::{Member, MultiGuard, MultiLock};
+pub use mutex::Mutex;
+pub use participants::Participant;
+pub use reentrant::{ReentrantGuard, ReentrantMutex};
+pub use revocation::{REVOKE, break_lock, revoke};
+pub use rw_lock::{RwLock, WriteGuard};
+pub use semaphore::{Semaphore, SemaphoreTicket};

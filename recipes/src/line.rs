@@ -25,7 +25,8 @@ use lockkeeper_proto::{EventType, Response, path};
 use lockkeeper_session::{Client, Error as SessionError, Reply, WatchedEvent, Watcher};
 
 use crate::{
-    contender::{Contender, Directory},
+    contender::Contender,
+    directory::Directory,
     error::{Error, Loss},
     rank::{Kind, Rank, rank},
 };
@@ -37,6 +38,8 @@ pub(crate) struct Place {
     kind: Kind,
     /// How many were ahead when last looked.
     ahead: usize,
+    /// Whether the end of the one just ahead is all that it takes.
+    is_last: bool,
     /// The connection that the last listing was asked for on; the watches were left on it, or on a later one.
     connection: u64,
     nearest: Option<Watched>,
@@ -71,6 +74,7 @@ impl Place {
             contender,
             kind,
             ahead: 0,
+            is_last: false,
             connection,
             nearest: None,
             second: None,
@@ -115,7 +119,7 @@ impl Place {
                 Woken::Nearest(event) => {
                     let event = event.map_err(Error::of_session)?;
                     let deleted = event.event_type == EventType::NODE_DELETED;
-                    if deleted && self.ahead == 1 && self.is_same_connection() {
+                    if deleted && self.is_last && self.is_same_connection() {
                         self.ahead = 0;
                     } else {
                         self.look(None).await?;
@@ -155,8 +159,10 @@ impl Place {
                 ahead,
                 nearest,
                 second,
+                is_last,
             } => {
                 self.ahead = ahead;
+                self.is_last = is_last;
                 self.watch(nearest, second)
             }
             Rank::Gone => Err(self.contender.gone()),

@@ -1,39 +1,32 @@
 //! The fair mutex.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::time::Duration;
 
 use bytes::Bytes;
-use lockkeeper_proto::path::{self, PathError};
-use lockkeeper_session::{Client, Error as SessionError};
-use tokio::time::timeout;
+use lockkeeper_proto::path::PathError;
+use lockkeeper_session::Client;
 
 use crate::{
-    contender::Directory,
     error::Error,
-    guard::MutexGuard,
-    line::Place,
-    rank::{self, Kind},
+    guard::Guard,
+    lock::{Line, Ticket},
+    participants::Participant,
+    rank::Kind,
 };
 
 /// A lock that one contender holds at a time, in the order in which they came; not reentrant.
 ///
 /// It is compatible with Curator's `InterProcessMutex` and go-zk's `Lock` on the same path, in both directions.
 ///
-/// Cheap to clone. Each `lock` is a contender of its own, also among tasks of one client.
+/// Cheap to clone. Each `lock` is a contender of its own, also among tasks of one client, and its guard may be released
+/// by any task.
 ///
 /// # Cost
 /// Uncontended, one round trip: the node is created and the line listed in one write. A waiter watches with one request
 /// more, and is granted the lock by the event that its predecessor is gone. Releasing is one delete.
 #[derive(Clone, Debug)]
 pub struct Mutex {
-    client: Client,
-    directory: Arc<Directory>,
+    line: Line,
 }
 
 impl Mutex {
@@ -43,29 +36,21 @@ impl Mutex {
     /// # Errors
     /// [`PathError`] for a path that breaks a rule.
     pub fn new(client: &Client, path: &str) -> Result<Self, PathError> {
-        path::check(path).map_err(|problem| PathError::new(path, problem))?;
-        let directory = Arc::new(Directory::new(client, path, Bytes::new()));
-        Ok(Self {
-            client: client.clone(),
-            directory,
-        })
+        Line::new(client, path, Kind::Mutex).map(|line| Self { line })
     }
 
     /// The same mutex, whose nodes hold `data`: who the contender is, for people who look.
     #[must_use]
     pub fn with_data(self, data: impl Into<Bytes>) -> Self {
-        let directory = Arc::new(Directory::new(
-            &self.client,
-            &self.directory.path,
-            data.into(),
-        ));
-        Self { directory, ..self }
+        Self {
+            line: self.line.with_data(data.into()),
+        }
     }
 
     /// The path of the mutex.
     #[must_use]
     pub fn path(&self) -> &str {
-        &self.directory.path
+        self.line.path()
     }
 
     /// Waits until the lock is ours.
@@ -78,8 +63,8 @@ impl Mutex {
     ///
     /// # Cancel safety
     /// Dropped at any time, it leaves no node behind and holds nobody up.
-    pub async fn lock(&self) -> Result<MutexGuard, Error> {
-        self.lock_looking(|_| {}).await
+    pub async fn lock(&self) -> Result<Guard, Error> {
+        self.line.lock().await
     }
 
     /// As [`lock`](Self::lock), for at most `wait`: one deadline for everything, from the first request to the grant.
@@ -89,18 +74,8 @@ impl Mutex {
     ///
     /// # Cancel safety
     /// As [`lock`](Self::lock).
-    pub async fn lock_timeout(&self, wait: Duration) -> Result<MutexGuard, Error> {
-        const UNKNOWN: usize = usize::MAX;
-        let ahead = AtomicUsize::new(UNKNOWN);
-        let lock = self.lock_looking(|now| ahead.store(now, Ordering::Relaxed));
-        if let Ok(result) = timeout(wait, lock).await {
-            return result;
-        }
-        let ahead = Some(ahead.into_inner()).filter(|ahead| *ahead != UNKNOWN);
-        Err(Error::TimedOut {
-            waited: wait,
-            ahead,
-        })
+    pub async fn lock_timeout(&self, wait: Duration) -> Result<Guard, Error> {
+        self.line.lock_timeout(wait).await
     }
 
     /// Takes the lock if nobody has it or waits for it.
@@ -112,23 +87,8 @@ impl Mutex {
     ///
     /// # Cancel safety
     /// As [`lock`](Self::lock).
-    pub async fn try_lock(&self) -> Result<Option<MutexGuard>, Error> {
-        match self.client.get_children(self.path()).await {
-            Ok(children)
-                if rank::is_contended(Kind::Mutex, children.iter().map(String::as_str)) =>
-            {
-                return Ok(None);
-            }
-            Ok(_) => {}
-            Err(error) if error.is_no_node() => {}
-            Err(error) => return Err(Error::of_session(error)),
-        }
-        let mut place = self.take_place().await?;
-        if place.ahead() > 0 {
-            return Ok(None);
-        }
-        place.turn(|_| {}).await?;
-        MutexGuard::new(place).map(Some)
+    pub async fn try_lock(&self) -> Result<Option<Guard>, Error> {
+        self.line.try_lock().await
     }
 
     /// Enters the line and returns once the place in it is known.
@@ -139,57 +99,14 @@ impl Mutex {
     /// # Cancel safety
     /// As [`lock`](Self::lock).
     pub async fn enqueue(&self) -> Result<Ticket, Error> {
-        Ok(Ticket {
-            place: self.take_place().await?,
-        })
+        self.line.enqueue().await
     }
 
-    async fn take_place(&self) -> Result<Place, Error> {
-        Place::take(&self.client, self.directory.clone(), Kind::Mutex).await
-    }
-
-    async fn lock_looking(&self, looked: impl FnMut(usize)) -> Result<MutexGuard, Error> {
-        let mut place = self.take_place().await?;
-        place.turn(looked).await?;
-        MutexGuard::new(place)
-    }
-}
-
-/// A place in the line of a mutex. Dropping it leaves the line.
-#[derive(Debug)]
-#[must_use = "dropping the ticket leaves the line"]
-pub struct Ticket {
-    place: Place,
-}
-
-impl Ticket {
-    /// How many contenders were ahead when last looked; 0 when it is our turn.
-    #[must_use]
-    pub fn position(&self) -> usize {
-        self.place.ahead()
-    }
-
-    /// Our node in the line.
-    #[must_use]
-    pub fn path(&self) -> String {
-        self.place.contender.path()
-    }
-
-    /// Waits until the lock is ours.
+    /// Who holds the lock, first, and who waits for it, in order; Curator's, go-zk's and kazoo's contenders too.
     ///
     /// # Errors
-    /// As [`Mutex::lock`].
-    ///
-    /// # Cancel safety
-    /// Dropped, it leaves the line.
-    pub async fn wait(mut self) -> Result<MutexGuard, Error> {
-        self.place.turn(|_| {}).await?;
-        MutexGuard::new(self.place)
-    }
-}
-
-impl From<SessionError> for Error {
-    fn from(error: SessionError) -> Self {
-        Self::of_session(error)
+    /// [`Error::Session`].
+    pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
+        self.line.participants().await
     }
 }

@@ -12,20 +12,27 @@ const PROTECTED_PREFIX: &str = "_c_";
 
 /// The marker of the mutexes of Curator and go-zk, and of ours.
 pub(crate) const LOCK: &str = "lock-";
+/// Curator's marker of a reader.
+pub(crate) const READ: &str = "__READ__";
+/// Curator's marker of a writer.
+pub(crate) const WRITE: &str = "__WRIT__";
+/// Curator's marker of a lease of a semaphore.
+pub(crate) const LEASE: &str = "lease-";
+/// Curator's marker of a leader latch.
+pub(crate) const LATCH: &str = "latch-";
+/// kazoo's marker of a lock, and of a writer.
+pub(crate) const KAZOO_LOCK: &str = "__lock__";
+/// kazoo's marker of a reader.
+pub(crate) const KAZOO_READ: &str = "__rlock__";
 
-/// All markers that stand for a mutex: Curator's, and kazoo's for its lock and its read lock.
-pub(crate) const MUTEX_MARKERS: &[&str] = &[LOCK, "__lock__", "__rlock__"];
-
-/// The number that the server gave to a node, as the name tells it. Negative after the counter has overflowed.
-pub(crate) fn sequence(name: &str, markers: &[&str]) -> Option<i32> {
-    let (_, digits) = markers
+/// What a node's name tells: which of the markers it ends with, and the number that the server gave to it. The number is
+/// negative after the directory's counter has overflowed.
+pub(crate) fn parse<'m>(name: &str, markers: &[&'m str]) -> Option<(&'m str, i32)> {
+    let (at, marker) = markers
         .iter()
-        .filter_map(|marker| {
-            name.rfind(marker)
-                .map(|at| (at, name.get(at + marker.len()..)))
-        })
+        .filter_map(|marker| name.rfind(marker).map(|at| (at, *marker)))
         .max_by_key(|(at, _)| *at)?;
-    let digits = digits?;
+    let digits = name.get(at + marker.len()..)?;
     // `%010d`: the sign takes one of the ten places, unless the number needs them all.
     let (unsigned, shortest) = match digits.strip_prefix('-') {
         Some(unsigned) => (unsigned, SEQUENCE_DIGITS - 1),
@@ -33,7 +40,8 @@ pub(crate) fn sequence(name: &str, markers: &[&str]) -> Option<i32> {
     };
     let all_digits = unsigned.bytes().all(|byte| byte.is_ascii_digit());
     let well_formed = all_digits && (shortest..=SEQUENCE_DIGITS).contains(&unsigned.len());
-    well_formed.then(|| digits.parse().ok())?
+    let number = well_formed.then(|| digits.parse().ok())??;
+    Some((marker, number))
 }
 
 /// What tells one attempt's node from all others: a random UUID in Curator's dress.
@@ -121,7 +129,9 @@ mod tests {
                 None,
             ),
         ] {
-            assert_eq!(sequence(name, MUTEX_MARKERS), number, "{name}");
+            let markers = [LOCK, KAZOO_LOCK, KAZOO_READ];
+            let parsed = parse(name, &markers).map(|(_, number)| number);
+            assert_eq!(parsed, number, "{name}");
         }
     }
 

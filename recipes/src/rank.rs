@@ -15,16 +15,18 @@ pub const SEQUENCE_LIMIT: i32 = i32::MAX - 0xffff;
 /// Where a contender stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rank<'a> {
-    /// Nobody is ahead.
+    /// Nobody is ahead with whom it conflicts.
     First,
     /// Somebody is ahead.
     Waiting {
-        /// How many contenders are ahead.
+        /// How many contenders are ahead with whom it conflicts.
         ahead: usize,
-        /// The one just ahead.
+        /// The last one of them, for whose end it waits.
         nearest: &'a str,
         /// The one ahead of that one.
         second: Option<&'a str>,
+        /// Whether the end of `nearest` is all that it takes: no other is ahead, and none can come there.
+        is_last: bool,
     },
     /// The contender is not in the listing: its node was deleted.
     Gone,
@@ -32,12 +34,25 @@ pub enum Rank<'a> {
     Exhausted,
 }
 
-/// Which nodes of a directory contend with each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// As what a contender stands in a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
-    /// A mutex: everybody with everybody.
+    /// In the line of a mutex.
     Mutex,
+    /// As a reader in the line of a read/write lock.
+    Read,
+    /// As a writer in the line of a read/write lock.
+    Write,
+    /// In the line of a leader latch.
+    Latch,
+}
+
+/// Whether a contender shares with others of its sort.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Role {
+    Exclusive,
+    Shared,
 }
 
 impl Kind {
@@ -45,74 +60,125 @@ impl Kind {
     pub(crate) fn marker(self) -> &'static str {
         match self {
             Self::Mutex => name::LOCK,
+            Self::Read => name::READ,
+            Self::Write => name::WRITE,
+            Self::Latch => name::LATCH,
         }
     }
 
     /// All markers in the names of contenders.
     fn markers(self) -> &'static [&'static str] {
         match self {
-            Self::Mutex => name::MUTEX_MARKERS,
+            Self::Mutex => &[name::LOCK, name::KAZOO_LOCK, name::KAZOO_READ],
+            Self::Read | Self::Write => {
+                &[name::WRITE, name::READ, name::KAZOO_LOCK, name::KAZOO_READ]
+            }
+            Self::Latch => &[name::LATCH],
         }
+    }
+
+    fn role(self) -> Role {
+        if self == Self::Read {
+            Role::Shared
+        } else {
+            Role::Exclusive
+        }
+    }
+
+    /// What another contender's name tells; `None` for a child that is no contender of this kind.
+    fn contender(self, child: &str) -> Option<(i32, Role)> {
+        let (marker, number) = name::parse(child, self.markers())?;
+        let shared = matches!(marker, name::READ | name::KAZOO_READ);
+        Some((
+            number,
+            if shared {
+                Role::Shared
+            } else {
+                Role::Exclusive
+            },
+        ))
     }
 }
 
 /// Where `mine` stands among `children`. Children that are no contenders of this kind do not count.
+///
+/// The order is that of the numbers. A reader that was a writer keeps the writer's number and stands just behind it.
 ///
 /// ```
 /// use lockkeeper_recipes::rank::{Kind, Rank, rank};
 ///
 /// let children = ["x-lock-0000000011", "y-lock-0000000009", "z-lock-0000000010", "README"];
 /// assert_eq!(rank(Kind::Mutex, children, "y-lock-0000000009"), Rank::First);
+/// let (nearest, second) = ("z-lock-0000000010", Some("y-lock-0000000009"));
 /// assert_eq!(
 ///     rank(Kind::Mutex, children, "x-lock-0000000011"),
-///     Rank::Waiting { ahead: 2, nearest: "z-lock-0000000010", second: Some("y-lock-0000000009") },
+///     Rank::Waiting { ahead: 2, nearest, second, is_last: false },
 /// );
 /// ```
 pub fn rank<'a>(kind: Kind, children: impl IntoIterator<Item = &'a str>, mine: &str) -> Rank<'a> {
-    let Some(own) = name::sequence(mine, kind.markers()) else {
+    let Some(own) = kind.contender(mine) else {
         return Rank::Gone;
     };
-    let (mut present, mut exhausted, mut ahead) = (false, own > SEQUENCE_LIMIT, 0);
-    let mut nearest: Option<(i32, &str)> = None;
-    let mut second = None;
+    let (mut present, mut exhausted, mut ahead) = (false, own.0 > SEQUENCE_LIMIT, 0);
+    let mut nearest: Option<((i32, Role), &str)> = None;
+    let mut second: Option<((i32, Role), &str)> = None;
     for child in children {
         if child == mine {
             present = true;
             continue;
         }
-        let Some(number) = name::sequence(child, kind.markers()) else {
+        let Some(other) = kind.contender(child) else {
             continue;
         };
-        exhausted |= number < 0 || number == own;
-        if number >= own {
+        exhausted |= other.0 < 0 || other == own;
+        let conflicts = kind.role() == Role::Exclusive || other.1 == Role::Exclusive;
+        if other > own || !conflicts {
             continue;
         }
         ahead += 1;
-        let candidate = Some((number, child));
-        if nearest.is_none_or(|(highest, _)| number > highest) {
+        let candidate = Some((other, child));
+        if nearest.is_none_or(|(highest, _)| other > highest) {
             second = nearest;
             nearest = candidate;
-        } else if second.is_none_or(|(highest, _): (i32, &str)| number > highest) {
+        } else if second.is_none_or(|(highest, _)| other > highest) {
             second = candidate;
         }
     }
     match nearest {
         _ if !present => Rank::Gone,
-        _ if exhausted || own < 0 => Rank::Exhausted,
+        _ if exhausted || own.0 < 0 => Rank::Exhausted,
         None => Rank::First,
-        Some((_, nearest)) => Rank::Waiting {
-            ahead,
-            nearest,
-            second: second.map(|(_, name)| name),
-        },
+        Some(((_, role), nearest)) => {
+            // A writer may become a reader with the same number: somebody new, ahead of a writer that waits for it.
+            let may_turn_reader = kind == Kind::Write && role == Role::Exclusive;
+            let second = second.map(|(_, name)| name);
+            Rank::Waiting {
+                ahead,
+                nearest,
+                second,
+                is_last: ahead == 1 && !may_turn_reader,
+            }
+        }
     }
 }
 
-/// Whether anybody contends in a directory with these children.
+/// Whether anybody in a directory with these children stands in the way of a newcomer.
 pub fn is_contended<'a>(kind: Kind, children: impl IntoIterator<Item = &'a str>) -> bool {
+    let in_the_way = |(_, role)| kind.role() == Role::Exclusive || role == Role::Exclusive;
     children
         .into_iter()
-        .any(|child| name::sequence(child, kind.markers()).is_some())
+        .filter_map(|child| kind.contender(child))
+        .any(in_the_way)
+}
+
+/// The contenders among a directory's children, in the order of their numbers.
+pub(crate) fn in_order(kind: Kind, children: Vec<String>) -> Vec<String> {
+    let mut contenders: Vec<_> = children
+        .into_iter()
+        .filter_map(|child| kind.contender(&child).map(|key| (key, child)))
+        .collect();
+    contenders.sort();
+    contenders.into_iter().map(|(_, child)| child).collect()
 }
 
 #[cfg(test)]
@@ -141,6 +207,7 @@ mod tests {
             ahead: 2,
             nearest: "b-lock-0000000002",
             second: Some("z-lock-0000000001"),
+            is_last: false,
         };
         assert_eq!(rank_of(&children, "a-lock-0000000010"), expected);
     }
@@ -157,6 +224,7 @@ mod tests {
             ahead: 1,
             nearest: "aa__lock__0000000001",
             second: None,
+            is_last: true,
         };
         assert_eq!(rank_of(&children, &node(2)), expected);
     }
@@ -185,6 +253,64 @@ mod tests {
         assert_eq!(rank_of(&twins, "a-lock-0000000007"), Rank::Exhausted);
     }
 
+    #[test]
+    fn readers_wait_for_the_last_writer_before_them_and_writers_for_everybody() {
+        let names = [
+            "r__READ__0000000001",
+            "w__WRIT__0000000002",
+            "r__READ__0000000003",
+            "w__WRIT__0000000004",
+            "r__READ__0000000005",
+        ];
+        let of = |kind, index: usize| rank(kind, names, names[index]);
+        assert_eq!(of(Kind::Read, 0), Rank::First);
+        let behind = |ahead, nearest: usize, second: Option<usize>, is_last| Rank::Waiting {
+            ahead,
+            nearest: names[nearest],
+            second: second.map(|index| names[index]),
+            is_last,
+        };
+        assert_eq!(of(Kind::Write, 1), behind(1, 0, None, true));
+        assert_eq!(of(Kind::Read, 2), behind(1, 1, None, true));
+        assert_eq!(of(Kind::Write, 3), behind(3, 2, Some(1), false));
+        assert_eq!(of(Kind::Read, 4), behind(2, 3, Some(1), false));
+        assert!(!is_contended(Kind::Read, [names[0], names[2]]));
+        assert!(is_contended(Kind::Read, names) && is_contended(Kind::Write, [names[0]]));
+    }
+
+    /// Curator let a queued writer overtake a writer that had become a reader.
+    #[test]
+    fn a_writer_that_became_a_reader_keeps_its_place() {
+        let (reader, writer) = ("r__READ__0000000001", "w__WRIT__0000000002");
+        let expected = Rank::Waiting {
+            ahead: 1,
+            nearest: reader,
+            second: None,
+            is_last: true,
+        };
+        assert_eq!(rank(Kind::Write, [reader, writer], writer), expected);
+        // While it is a writer, its end does not prove that nobody is ahead.
+        let still = "r__WRIT__0000000001";
+        let expected = Rank::Waiting {
+            ahead: 1,
+            nearest: still,
+            second: None,
+            is_last: false,
+        };
+        assert_eq!(rank(Kind::Write, [still, writer], writer), expected);
+        // Both of its nodes may be there for an instant; the reader is behind its own writer.
+        assert_eq!(rank(Kind::Write, [still, reader], still), Rank::First);
+        assert_eq!(
+            rank(Kind::Read, [still, reader], reader),
+            Rank::Waiting {
+                ahead: 1,
+                nearest: still,
+                second: None,
+                is_last: true
+            }
+        );
+    }
+
     proptest! {
         #[test]
         fn exactly_one_is_first_and_everybody_else_waits_for_the_one_before(
@@ -201,6 +327,7 @@ mod tests {
                         ahead: index,
                         nearest: &sorted[index - 1],
                         second: (index > 1).then(|| &*sorted[index - 2]),
+                        is_last: index == 1,
                     },
                 };
                 prop_assert_eq!(rank_of(&children, mine), expected);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use futures::future::FutureExt;
 use lockkeeper_proto::{CreateMode, OpCode, SessionId};
-use lockkeeper_recipes::{Error, LockState, Loss, Mutex, MutexGuard};
+use lockkeeper_recipes::{Error, Guard, LockState, Loss, Mutex};
 use lockkeeper_server::{Server, When};
 use lockkeeper_session::Client;
 
@@ -408,7 +408,7 @@ async fn a_directory_that_vanishes_is_made_again() {
             .delete(PATH, lockkeeper_proto::Version::ANY)
             .await
             .unwrap();
-        let guard: MutexGuard = soon(mutex(&client).lock()).await.unwrap();
+        let guard: Guard = soon(mutex(&client).lock()).await.unwrap();
         assert!(
             guard.fencing_token() > before,
             "tokens grow over incarnations"

@@ -1,0 +1,386 @@
+//! The semaphore: so many leases at a time.
+//!
+//! In Curator's layout: a mutex under `locks` orders those who want leases, and the head of that line alone counts the
+//! nodes under `leases`. So nobody who waits for several leases can be overtaken, or blocked by another who holds some of
+//! his own while waiting for more.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures::future::{Either, select};
+use lockkeeper_proto::{
+    CreateMode, Response, Version,
+    path::{self, PathError},
+};
+use lockkeeper_session::{Client, Watcher};
+use tokio::time::timeout;
+
+use crate::{
+    contender::Contender,
+    directory::Directory,
+    error::Error,
+    guard::Guard,
+    lock::{Line, Ticket},
+    name,
+    participants::{Participant, participants},
+    rank::Kind,
+};
+
+/// A lock that so many holders share, each with one lease or several, in the order in which they came.
+///
+/// It is compatible with Curator's `InterProcessSemaphoreV2` on the same path. All users of a path must agree on the limit,
+/// or share it through a node ([`with_shared_limit`](Self::with_shared_limit)), which can then be changed while leases
+/// are held: a lower limit takes no lease away, it lets nobody in until enough have come back.
+///
+/// Cheap to clone.
+///
+/// # Cost
+/// Two round trips when a lease is free: one for the head of the line, one for the lease.
+#[derive(Clone, Debug)]
+pub struct Semaphore {
+    client: Client,
+    path: String,
+    heads: Line,
+    leases: Arc<Directory>,
+    limit: Limit,
+}
+
+#[derive(Clone, Debug)]
+enum Limit {
+    Fixed(usize),
+    /// A node whose data are the limit, as Curator's `SharedCount` writes it: four bytes, big-endian.
+    Shared(String),
+}
+
+impl Semaphore {
+    /// The semaphore at this path, with `limit` leases. Nothing is sent; nodes are made when they are first needed.
+    ///
+    /// # Errors
+    /// [`PathError`] for a path that breaks a rule.
+    pub fn new(client: &Client, path: &str, limit: usize) -> Result<Self, PathError> {
+        Self::with_limit(client, path, Limit::Fixed(limit))
+    }
+
+    /// The semaphore at this path, whose limit is kept in the node `limit_path`: see [`set_limit`](Self::set_limit).
+    ///
+    /// # Errors
+    /// [`PathError`] for a path that breaks a rule.
+    pub fn with_shared_limit(
+        client: &Client,
+        path: &str,
+        limit_path: &str,
+    ) -> Result<Self, PathError> {
+        path::check(limit_path).map_err(|problem| PathError::new(limit_path, problem))?;
+        Self::with_limit(client, path, Limit::Shared(limit_path.to_owned()))
+    }
+
+    fn with_limit(client: &Client, path: &str, limit: Limit) -> Result<Self, PathError> {
+        path::check(path).map_err(|problem| PathError::new(path, problem))?;
+        let heads = Line::new(client, &path::join(path, "locks"), Kind::Mutex)?;
+        let leases = Directory::new(client, &path::join(path, "leases"), Bytes::new());
+        let (client, path) = (client.clone(), path.to_owned());
+        Ok(Self {
+            client,
+            path,
+            heads,
+            leases: Arc::new(leases),
+            limit,
+        })
+    }
+
+    /// The same semaphore, whose nodes hold `data`: who the contender is, for people who look.
+    #[must_use]
+    pub fn with_data(self, data: impl Into<Bytes>) -> Self {
+        let data = data.into();
+        let leases = Directory::new(&self.client, &self.leases.path, data.clone());
+        Self {
+            heads: self.heads.with_data(data),
+            leases: Arc::new(leases),
+            ..self
+        }
+    }
+
+    /// The path of the semaphore.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Waits for one lease.
+    ///
+    /// # Errors
+    /// As [`Mutex::lock`](crate::Mutex::lock); [`Error::OverLimit`] when a fixed limit is 0.
+    ///
+    /// # Cancel safety
+    /// Dropped at any time, it leaves no node behind and holds nobody up.
+    pub async fn acquire(&self) -> Result<Guard, Error> {
+        let head = self.heads.lock().await?;
+        one(self.lease(head, 1).await?)
+    }
+
+    /// Waits for several leases, all or none.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire); [`Error::OverLimit`] for more than a fixed limit.
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Self::acquire).
+    pub async fn acquire_many(&self, count: usize) -> Result<Vec<Guard>, Error> {
+        let head = self.heads.lock().await?;
+        self.lease(head, count).await
+    }
+
+    /// As [`acquire`](Self::acquire), for at most `wait`: one deadline for everything.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire), and [`Error::TimedOut`].
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Self::acquire).
+    pub async fn acquire_timeout(&self, wait: Duration) -> Result<Guard, Error> {
+        match timeout(wait, self.acquire()).await {
+            Ok(acquired) => acquired,
+            Err(_) => Err(Error::TimedOut {
+                waited: wait,
+                ahead: None,
+            }),
+        }
+    }
+
+    /// Takes a lease if one is free and nobody waits. A refused try writes nothing.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Self::acquire).
+    pub async fn try_acquire(&self) -> Result<Option<Guard>, Error> {
+        if self.available().await? == 0 {
+            return Ok(None);
+        }
+        let Some(head) = self.heads.try_lock().await? else {
+            return Ok(None);
+        };
+        // Nobody else can take one now, but leases may have been taken since.
+        if self.available().await? == 0 {
+            return Ok(None);
+        }
+        one(self.lease(head, 1).await?).map(Some)
+    }
+
+    /// Enters the line and returns once the place in it is known.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Self::acquire).
+    pub async fn enqueue(&self) -> Result<SemaphoreTicket, Error> {
+        Ok(SemaphoreTicket {
+            semaphore: self.clone(),
+            ticket: self.heads.enqueue().await?,
+        })
+    }
+
+    /// How many leases are free, as this client's server knows it.
+    ///
+    /// # Errors
+    /// [`Error::Session`].
+    pub async fn available(&self) -> Result<usize, Error> {
+        let (limit, _) = self.read_limit().await?;
+        let taken = match self.client.get_children(&self.leases.path).await {
+            Err(error) if error.is_no_node() => 0,
+            children => leases(&children?).count(),
+        };
+        Ok(limit.saturating_sub(taken))
+    }
+
+    /// Sets a limit that is shared through a node; it holds for everybody at once. Makes the node if it is missing.
+    ///
+    /// # Errors
+    /// [`Error::OverLimit`] for a fixed limit, or one above 2^31-1; [`Error::Session`].
+    pub async fn set_limit(&self, limit: usize) -> Result<(), Error> {
+        let (Limit::Shared(path), Ok(count)) = (&self.limit, i32::try_from(limit)) else {
+            return Err(Error::OverLimit {
+                asked: limit,
+                limit: 0,
+            });
+        };
+        let data = Bytes::copy_from_slice(&count.to_be_bytes());
+        match self.client.set_data(path, data.clone(), Version::ANY).await {
+            Err(error) if error.is_no_node() => {
+                self.client
+                    .create(path, data, CreateMode::Persistent)
+                    .await?;
+            }
+            set => drop(set?),
+        }
+        Ok(())
+    }
+
+    /// Who holds leases.
+    ///
+    /// # Errors
+    /// [`Error::Session`].
+    pub async fn holders(&self) -> Result<Vec<Participant>, Error> {
+        let children = match self.client.get_children(&self.leases.path).await {
+            Err(error) if error.is_no_node() => Vec::new(),
+            children => children?,
+        };
+        let names = leases(&children).cloned().collect();
+        participants(&self.client, &self.leases.path, names).await
+    }
+
+    /// Who waits, in order; the first one of them may be just about to get its lease.
+    ///
+    /// # Errors
+    /// [`Error::Session`].
+    pub async fn waiters(&self) -> Result<Vec<Participant>, Error> {
+        self.heads.participants().await
+    }
+
+    /// Takes leases, as the head of the line, and lets go of the head.
+    async fn lease(&self, head: Guard, count: usize) -> Result<Vec<Guard>, Error> {
+        if let Limit::Fixed(limit) = self.limit
+            && count > limit
+        {
+            return Err(Error::OverLimit {
+                asked: count,
+                limit,
+            });
+        }
+        let mut entered = Vec::with_capacity(count);
+        for _ in 0..count {
+            entered.push(Contender::enter(
+                &self.client,
+                self.leases.clone(),
+                name::LEASE,
+            ));
+        }
+        let mut contenders = Vec::with_capacity(count);
+        let mut listing = None;
+        for (mut contender, list) in entered {
+            listing = Some(contender.created(list).await?);
+            contenders.push(contender);
+        }
+        // The listing behind the last create shows all of ours.
+        let mut children = match listing {
+            Some(list) => match list.await {
+                Ok(Response::GetChildren(list)) => Some(list.children),
+                Err(error) if !error.is_transient() => return Err(error.into()),
+                _ => None,
+            },
+            None => return Ok(Vec::new()),
+        };
+        loop {
+            let (limit, mut limit_changed) = self.read_limit().await?;
+            if let Some(children) = children.take()
+                && room(&children, &mut contenders, limit)?
+            {
+                break;
+            }
+            let (now, changed) = match self.client.get_children_and_watch(&self.leases.path).await {
+                Err(error) if error.is_transient() => continue,
+                listed => listed?,
+            };
+            if room(&now, &mut contenders, limit)? {
+                break;
+            }
+            // Whatever comes of either, even its end, is a reason to look again: the next look says what is wrong.
+            let lost = head.lost();
+            let limit_changed = async {
+                match limit_changed.as_mut() {
+                    Some(changed) => drop(changed.await),
+                    None => std::future::pending().await,
+                }
+            };
+            let (limit_changed, lost) = (std::pin::pin!(limit_changed), std::pin::pin!(lost));
+            if let Either::Right((Either::Right((loss, _)), _)) =
+                select(changed, select(limit_changed, lost)).await
+            {
+                return Err(Error::Lost(loss));
+            }
+        }
+        drop(head);
+        contenders.into_iter().map(Guard::new).collect()
+    }
+
+    /// The limit now, and what tells of its next change.
+    async fn read_limit(&self) -> Result<(usize, Option<Watcher>), Error> {
+        let path = match &self.limit {
+            Limit::Fixed(limit) => return Ok((*limit, None)),
+            Limit::Shared(path) => path,
+        };
+        loop {
+            match self.client.get_data_and_watch(path).await {
+                Err(error) if error.is_transient() => {}
+                read => {
+                    let (node, changed) = read?;
+                    let data = node
+                        .data
+                        .as_deref()
+                        .and_then(|data| data.first_chunk::<4>());
+                    let count = data.map_or(0, |data| i32::from_be_bytes(*data));
+                    return Ok((usize::try_from(count).unwrap_or(0), Some(changed)));
+                }
+            }
+        }
+    }
+}
+
+/// The leases among the children of their directory.
+fn leases(children: &[String]) -> impl Iterator<Item = &String> {
+    children
+        .iter()
+        .filter(|child| name::parse(child, &[name::LEASE]).is_some())
+}
+
+/// Whether all leases that are there, ours among them, are within the limit.
+fn room(children: &[String], contenders: &mut [Contender], limit: usize) -> Result<bool, Error> {
+    for contender in contenders {
+        let ours = contender.node().map(|node| &node.name);
+        if !children.iter().any(|child| Some(child) == ours) {
+            return Err(contender.gone());
+        }
+    }
+    Ok(leases(children).count() <= limit)
+}
+
+/// The one lease that was asked for.
+fn one(mut leases: Vec<Guard>) -> Result<Guard, Error> {
+    leases.pop().ok_or(Error::OverLimit { asked: 1, limit: 0 })
+}
+
+/// A place in the line of a semaphore. Dropping it leaves the line.
+#[derive(Debug)]
+#[must_use = "dropping the ticket leaves the line"]
+pub struct SemaphoreTicket {
+    semaphore: Semaphore,
+    ticket: Ticket,
+}
+
+impl SemaphoreTicket {
+    /// How many contenders were ahead when last looked.
+    #[must_use]
+    pub fn position(&self) -> usize {
+        self.ticket.position()
+    }
+
+    /// Our node in the line.
+    #[must_use]
+    pub fn path(&self) -> String {
+        self.ticket.path()
+    }
+
+    /// Waits for one lease.
+    ///
+    /// # Errors
+    /// As [`Semaphore::acquire`].
+    ///
+    /// # Cancel safety
+    /// Dropped, it leaves the line.
+    pub async fn wait(self) -> Result<Guard, Error> {
+        let head = self.ticket.wait().await?;
+        one(self.semaphore.lease(head, 1).await?)
+    }
+}
