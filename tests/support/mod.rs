@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use lockkeeper::{Client, CreateMode, Error, Version, proto::path};
+use lockkeeper::{Client, CreateMode, Version, proto::path};
 use lockkeeper_server::Server;
 
 /// Which server a test runs on.
@@ -120,35 +120,25 @@ impl Ensemble {
         );
         let client = self.client().await;
         for path in handed_out {
-            // What an ephemeral node of a session that still lives holds up may stay.
-            let _ = delete_tree(&client, &path).await;
+            delete_tree(&client, &path).await;
         }
         client.close().await;
     }
 }
 
-/// Deletes a node and everything below it.
-async fn delete_tree(client: &Client, root: &str) -> Result<(), Error> {
+/// Deletes a node and everything below it, as far as that can be listed and is not held up by a session that still lives.
+async fn delete_tree(client: &Client, root: &str) {
     let mut found = vec![root.to_owned()];
     let mut next = 0;
     while let Some(node) = found.get(next) {
-        match client.get_children(node).await {
-            Ok(names) => {
-                let below: Vec<_> = names.iter().map(|name| path::join(node, name)).collect();
-                found.extend(below);
-            }
-            Err(error) if error.is_no_node() => {}
-            Err(error) => return Err(error),
-        }
+        let names = client.get_children(node).await.unwrap_or_default();
+        let below: Vec<_> = names.iter().map(|name| path::join(node, name)).collect();
+        found.extend(below);
         next += 1;
     }
     for node in found.iter().rev() {
-        match client.delete(node, Version::ANY).await {
-            Err(error) if !error.is_no_node() => return Err(error),
-            _ => {}
-        }
+        let _ = client.delete(node, Version::ANY).await;
     }
-    Ok(())
 }
 
 /// What `tests/run.sh` has found or started.
