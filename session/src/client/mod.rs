@@ -174,10 +174,15 @@ impl Client {
     /// Once polled, the session ends whether it is awaited or not.
     pub async fn close(self) {
         let mut snapshots = self.snapshots();
-        self.shared.act(|core| core.machine.close(clock::now()));
-        let ended = |snapshot: &Snapshot| snapshot.state.is_final();
-        // An error means that the driver is gone, and the session with it.
-        let _ = snapshots.wait_for(ended).await;
+        let has_ended = self.shared.act(|core| {
+            core.machine.close(clock::now());
+            core.machine.is_ended()
+        });
+        // A client that ended with its session tells no other state any more.
+        if !has_ended {
+            let ended = |snapshot: &Snapshot| snapshot.state.is_final();
+            let _ = snapshots.wait_for(ended).await;
+        }
     }
 
     /// A clone that does not keep the session open, for work that must not outlive the others.
