@@ -1,0 +1,245 @@
+//! Answers to requests that make no sense.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use lockkeeper_proto::{
+    ErrorCode, OpCode, Xid,
+    frame::FrameError,
+    jute::{DecodeError, DecodeErrorKind, Encode},
+};
+use lockkeeper_session::{Cause, Client, Effect, Error};
+
+use super::server::{
+    Server, assert_patient, assert_well, header, lost, message, raw_reply, reply, sound, within,
+};
+
+const TIMEOUT: Duration = Duration::from_secs(4);
+
+/// A server whose first `bad` connections answer every request with this.
+async fn answering(
+    bad: usize,
+    answer: impl Fn(Xid) -> Bytes + Clone + Send + Sync + 'static,
+) -> Server {
+    Server::bad(bad, move |mut peer| {
+        let answer = answer.clone();
+        async move {
+            if peer.handshake().await {
+                while let Some((xid, _)) = peer.request().await {
+                    peer.send(&answer(xid)).await;
+                }
+            }
+        }
+    })
+    .await
+}
+
+/// What a caller learns when the first connection answers so; then that the second one is fine, and that the client
+/// is patient when all connections answer so.
+async fn learnt<T: std::fmt::Debug>(
+    answer: impl Fn(Xid) -> Bytes + Clone + Send + Sync + 'static,
+    ask: impl AsyncFn(&Client) -> Result<T, Error>,
+) -> Error {
+    let server = answering(1, answer.clone()).await;
+    let client = server.client(TIMEOUT).await.unwrap();
+    let error = within(ask(&client)).await.unwrap_err();
+    assert_eq!(error.effect(), Effect::Unknown);
+    assert_well(&client).await;
+    assert_eq!(server.connections(), 2);
+
+    let server = answering(usize::MAX, answer).await;
+    let client = server.client(TIMEOUT).await.unwrap();
+    assert_patient(&server, &client).await;
+    error
+}
+
+async fn get(client: &Client) -> Result<(), Error> {
+    client.get_data("/a").await.map(drop)
+}
+
+/// What is wrong with a reply that cannot be read.
+fn malformed(error: Error) -> (OpCode, &'static str, DecodeErrorKind) {
+    match error {
+        Error::Malformed { op, error } => (op, error.field, error.kind),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn prefix(length: i32) -> impl Fn(Xid) -> Bytes + Clone + Send + Sync + 'static {
+    move |_| {
+        let mut frame = length.to_be_bytes().to_vec();
+        frame.resize(4 + usize::try_from(length.clamp(0, 100)).unwrap(), 0);
+        frame.into()
+    }
+}
+
+#[tokio::test]
+async fn a_frame_of_negative_length() {
+    let error = learnt(prefix(-1), get).await;
+    assert_eq!(lost(error), Cause::Frame(FrameError::Negative(-1)));
+}
+
+#[tokio::test]
+async fn a_frame_too_short_for_a_header() {
+    for length in [0, 3] {
+        let error = learnt(prefix(length), get).await;
+        let left = usize::try_from(length).unwrap();
+        let short = DecodeError {
+            field: "ReplyHeader.xid",
+            offset: 0,
+            kind: DecodeErrorKind::Short { needed: 4, left },
+        };
+        assert_eq!(lost(error), Cause::Decode(short));
+    }
+}
+
+#[tokio::test]
+async fn the_longest_frame_that_can_be_announced() {
+    let error = learnt(prefix(i32::MAX), get).await;
+    let too_long = FrameError::TooLong {
+        length: 0x7fff_ffff,
+        limit: 8 << 20,
+    };
+    assert_eq!(lost(error), Cause::Frame(too_long));
+}
+
+#[tokio::test]
+async fn a_string_of_impossible_length() {
+    let string = |length: i32| {
+        move |xid| {
+            let mut body = length.to_be_bytes().to_vec();
+            body.push(b'/');
+            raw_reply(xid, &body)
+        }
+    };
+    let sync = async |client: &Client| client.sync("/a").await;
+    let negative = malformed(learnt(string(-5), sync).await);
+    let field = "SyncResponse.path";
+    let kind = DecodeErrorKind::Negative(-5);
+    assert_eq!(negative, (OpCode::SYNC, field, kind));
+    let long = malformed(learnt(string(1 << 30), sync).await);
+    let kind = DecodeErrorKind::TooLong {
+        announced: 1 << 30,
+        left: 1,
+    };
+    assert_eq!(long, (OpCode::SYNC, field, kind));
+}
+
+/// Memory for so many children was reserved before they were looked for, by all other clients: the process was aborted.
+#[tokio::test]
+async fn a_list_of_impossible_length() {
+    let list = |count: i32| move |xid| raw_reply(xid, &count.to_be_bytes());
+    let children = async |client: &Client| client.get_children("/a").await;
+    let field = "GetChildrenResponse.children";
+    let negative = malformed(learnt(list(-2), children).await);
+    let kind = DecodeErrorKind::Negative(-2);
+    assert_eq!(negative, (OpCode::GET_CHILDREN, field, kind));
+    let long = malformed(learnt(list(i32::MAX), children).await);
+    let kind = DecodeErrorKind::TooLong {
+        announced: 0x7fff_ffff,
+        left: 0,
+    };
+    assert_eq!(long, (OpCode::GET_CHILDREN, field, kind));
+}
+
+#[tokio::test]
+async fn a_string_that_is_not_utf8() {
+    let children = async |client: &Client| client.get_children("/a").await;
+    let body = b"\0\0\0\x01\0\0\0\x02\xc3\x28";
+    let error = malformed(learnt(|xid| raw_reply(xid, body), children).await);
+    assert_eq!(error.2, DecodeErrorKind::NotUtf8);
+}
+
+#[tokio::test]
+async fn a_reply_that_ends_early() {
+    let error = malformed(learnt(|xid| raw_reply(xid, b"\0\0\0\x01x\0\0"), get).await);
+    let kind = DecodeErrorKind::Short { needed: 8, left: 2 };
+    assert_eq!(error, (OpCode::GET_DATA, "Stat.czxid", kind));
+}
+
+#[tokio::test]
+async fn a_reply_to_a_request_that_nobody_made() {
+    let stray = |xid: Xid| raw_reply(Xid(xid.0 + 70), &[0; 72]);
+    let error = learnt(stray, get).await;
+    let cause = Cause::UnexpectedReply {
+        expected: Some(Xid(1)),
+        got: Xid(71),
+    };
+    assert_eq!(lost(error), cause);
+}
+
+/// Two other clients gave the data of one node to the reader of another.
+#[tokio::test]
+async fn replies_out_of_order_reach_nobody() {
+    let server = Server::bad(1, |mut peer| async move {
+        peer.handshake().await;
+        let first = peer.request().await.unwrap();
+        let second = peer.request().await.unwrap();
+        for (xid, request) in [second, first] {
+            peer.send(&reply(xid, &sound(&request))).await;
+        }
+        peer.ignore().await;
+    })
+    .await;
+    let client = server.client(TIMEOUT).await.unwrap();
+    let both = async { tokio::join!(client.get_data("/a"), client.get_data("/b")) };
+    let (first, second) = within(both).await;
+    let cause = Cause::UnexpectedReply {
+        expected: Some(Xid(1)),
+        got: Xid(2),
+    };
+    assert_eq!(lost(first.unwrap_err()), cause);
+    assert_eq!(lost(second.unwrap_err()), cause);
+    assert_well(&client).await;
+    assert_eq!(server.connections(), 2);
+}
+
+#[tokio::test]
+async fn an_unknown_error_code_is_kept_and_costs_no_connection() {
+    let code = ErrorCode(-4711);
+    let server = answering(1, move |xid| {
+        message(|writer| {
+            header(xid, code).encode(writer);
+            writer.put_slice(b"whatever");
+        })
+    })
+    .await;
+    let client = server.client(TIMEOUT).await.unwrap();
+    for _ in 0..3 {
+        let error = within(client.get_data("/a")).await.unwrap_err();
+        let refused = Error::Refused {
+            op: OpCode::GET_DATA,
+            path: "/a".to_owned(),
+            code,
+        };
+        assert_eq!(error, refused);
+        assert_eq!(
+            error.to_string(),
+            "getData /a refused: unknown ErrorCode -4711"
+        );
+    }
+    assert_eq!(server.connections(), 1);
+}
+
+/// Another client took the last 68 bytes for the metadata, and gave out what was before them as data.
+#[tokio::test]
+async fn bytes_behind_a_reply_are_ignored() {
+    let server = Server::bad(1, |mut peer| async move {
+        peer.handshake().await;
+        while let Some((xid, request)) = peer.request().await {
+            let more = message(|writer| {
+                header(xid, ErrorCode::OK).encode(writer);
+                sound(&request).encode(writer);
+                writer.put_slice(&[0xee; 200]);
+            });
+            peer.send(&more).await;
+        }
+    })
+    .await;
+    let client = server.client(TIMEOUT).await.unwrap();
+    assert_well(&client).await;
+    assert_eq!(client.get_children("/a").await.unwrap(), ["child"]);
+    let stat = client.exists("/a").await.unwrap().unwrap();
+    assert_eq!(stat.version.0, 0);
+    assert_eq!(server.connections(), 1);
+}
