@@ -21,14 +21,33 @@
 //! [`rank`] says from a listing whose turn it is. Names are Curator's, so that Curator's and go-zk's clients on the same
 //! path exclude us and we them.
 //!
+//! | kind | type |
+//! |---|---|
+//! | fair mutex, which any task may release | [`Mutex`] |
+//! | reentrant mutex, counted for each named owner | [`ReentrantMutex`] |
+//! | fair read/write lock with downgrade | [`RwLock`] |
+//! | semaphore, with a limit that can be shared and changed | [`Semaphore`] |
+//! | several locks, all or none | [`MultiLock`] |
+//! | leader election: a latch, and a loop | [`Election`] |
+//!
+//! All of them hand out a [`Guard`], or something around one: with a fencing token, a lease, the notice of its loss,
+//! transactions that happen only under the lock, and the request of others to let go ([`Guard::revoked`]).
+//! A mutex and a read/write lock on one path are one line, and exclude each other.
+//!
+//! Where to look for what:
+//!
 //! | module | what |
 //! |---|---|
 //! | `name` | node names: made as Curator makes them, read as everybody makes them |
 //! | [`rank`] | the one pure function that decides who holds what |
+//! | `directory` | the node under which contenders line up, and the requests about it |
 //! | `contender` | a node of ours in the line: created once and for certain, deleted for certain |
+//! | `cleanup` | what becomes of nodes whose owner is gone |
 //! | `line` | waiting for one's turn |
 //! | `guard` | what a holder has in hand |
-//! | `mutex` | the fair mutex |
+//! | `lock` | what all kinds have in common: the ways into a line |
+//! | `mutex`, `reentrant`, `rw_lock`, `semaphore`, `multi_lock`, `election` | the kinds |
+//! | `revocation`, `participants` | asking a holder to let go, and looking who is there |
 
 #![cfg_attr(
     not(test),

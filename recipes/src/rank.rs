@@ -69,10 +69,14 @@ impl Kind {
     /// All markers in the names of contenders.
     fn markers(self) -> &'static [&'static str] {
         match self {
-            Self::Mutex => &[name::LOCK, name::KAZOO_LOCK, name::KAZOO_READ],
-            Self::Read | Self::Write => {
-                &[name::WRITE, name::READ, name::KAZOO_LOCK, name::KAZOO_READ]
-            }
+            // One line for all of them: a mutex and a read/write lock on one path exclude each other.
+            Self::Mutex | Self::Read | Self::Write => &[
+                name::LOCK,
+                name::WRITE,
+                name::READ,
+                name::KAZOO_LOCK,
+                name::KAZOO_READ,
+            ],
             Self::Latch => &[name::LATCH],
         }
     }
@@ -148,9 +152,10 @@ pub fn rank<'a>(kind: Kind, children: impl IntoIterator<Item = &'a str>, mine: &
         _ if !present => Rank::Gone,
         _ if exhausted || own.0 < 0 => Rank::Exhausted,
         None => Rank::First,
-        Some(((_, role), nearest)) => {
-            // A writer may become a reader with the same number: somebody new, ahead of a writer that waits for it.
-            let may_turn_reader = kind == Kind::Write && role == Role::Exclusive;
+        Some((_, nearest)) => {
+            // A writer may become a reader with the same number: somebody new, ahead of whoever waits for the reader too.
+            let is_writer = nearest.contains(name::WRITE);
+            let may_turn_reader = is_writer && kind.role() == Role::Exclusive;
             let second = second.map(|(_, name)| name);
             Rank::Waiting {
                 ahead,
@@ -274,6 +279,30 @@ mod tests {
         assert_eq!(of(Kind::Read, 2), behind(1, 1, None, true));
         assert_eq!(of(Kind::Write, 3), behind(3, 2, Some(1), false));
         assert_eq!(of(Kind::Read, 4), behind(2, 3, Some(1), false));
+        // A mutex on the same path stands in the same line, as a writer that never becomes a reader.
+        let mixed = [names[0], "m-lock-0000000002", "w__WRIT__0000000003"];
+        let expected = Rank::Waiting {
+            ahead: 2,
+            nearest: mixed[1],
+            second: Some(mixed[0]),
+            is_last: false,
+        };
+        assert_eq!(rank(Kind::Write, mixed, mixed[2]), expected);
+        let pair = [mixed[1], mixed[2]];
+        let expected = Rank::Waiting {
+            ahead: 1,
+            nearest: mixed[1],
+            second: None,
+            is_last: true,
+        };
+        assert_eq!(rank(Kind::Write, pair, mixed[2]), expected);
+        let expected = Rank::Waiting {
+            ahead: 1,
+            nearest: mixed[0],
+            second: None,
+            is_last: true,
+        };
+        assert_eq!(rank(Kind::Mutex, mixed, mixed[1]), expected);
         assert!(!is_contended(Kind::Read, [names[0], names[2]]));
         assert!(is_contended(Kind::Read, names) && is_contended(Kind::Write, [names[0]]));
     }

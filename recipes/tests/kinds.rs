@@ -216,6 +216,51 @@ async fn a_shared_limit_holds_at_once_for_everybody() {
     assert!(semaphore.try_acquire().await.unwrap().is_some());
 }
 
+#[tokio::test]
+async fn whoever_waits_for_a_lease_and_loses_its_node_is_told_and_never_granted() {
+    let server = server().await;
+    let (one, two) = (client(&server).await, client(&server).await);
+    let semaphore = |client: &Client| Semaphore::new(client, "/sem", 1).unwrap();
+    let held = semaphore(&one).acquire().await.unwrap();
+    let waiting = semaphore(&two);
+    let waiting = tokio::spawn(async move { waiting.acquire().await });
+    until("it waits", || below(&server, "/sem/leases") == 2).await;
+    let nodes = server.paths();
+    let held_path = held.path();
+    let node = nodes
+        .iter()
+        .find(|path| path.starts_with("/sem/leases/") && **path != held_path);
+    break_lock(&one, node.unwrap()).await.unwrap();
+    held.release().await.unwrap();
+    assert_eq!(
+        soon(waiting).await.unwrap().unwrap_err(),
+        Error::Lost(Loss::Deleted)
+    );
+    until("nothing is left", || {
+        below(&server, "/sem/leases") + below(&server, "/sem/locks") == 0
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_mutex_and_a_read_write_lock_on_one_path_exclude_each_other() {
+    let server = server().await;
+    let (one, two) = (client(&server).await, client(&server).await);
+    let (mutex, lock) = (
+        Mutex::new(&one, "/m").unwrap(),
+        RwLock::new(&two, "/m").unwrap(),
+    );
+    let guard = mutex.lock().await.unwrap();
+    assert!(lock.try_read().await.unwrap().is_none());
+    assert!(lock.try_write().await.unwrap().is_none());
+    let reader = lock.enqueue_read().await.unwrap();
+    guard.release().await.unwrap();
+    let reader = soon(reader.wait()).await.unwrap();
+    assert!(mutex.try_lock().await.unwrap().is_none());
+    assert!(lock.try_read().await.unwrap().is_some());
+    reader.release().await.unwrap();
+}
+
 /// Curator: a lease whose owner gave up after it was created was never returned.
 #[tokio::test]
 async fn a_semaphore_that_is_given_up_at_any_moment_keeps_no_lease() {
