@@ -1,22 +1,22 @@
 //! Access control lists.
 
-use alloc::borrow::Cow;
+use alloc::{borrow::Cow, string::String};
 
-use crate::jute::record;
+use crate::jute::{Decode, DecodeError, Encode, Reader, Writer, record};
 
 /// An ACL list as it travels: the well-known ones are static, so that sending them allocates nothing.
 pub type Acls = Cow<'static, [Acl]>;
 
-record! {
-    /// Whom an entry is about.
-    #[derive(Hash)]
-    pub struct Id {
-        /// `world`, `auth`, `digest`, `ip`, `sasl`, `x509`, ..
-        pub scheme: Cow<'static, str>,
-        /// What the scheme says it is: `anyone`, `user:hash`, `10.0.0.0/8`, ..
-        pub id: Cow<'static, str>,
-    }
+/// Whom an entry is about.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Id {
+    /// `world`, `auth`, `digest`, `ip`, `sasl`, `x509`, ..
+    pub scheme: Cow<'static, str>,
+    /// What the scheme says it is: `anyone`, `user:hash`, `10.0.0.0/8`, ..
+    pub id: Cow<'static, str>,
+}
 
+record! {
     /// One entry: what one id may do.
     #[derive(Hash)]
     pub struct Acl {
@@ -24,6 +24,33 @@ record! {
         pub perms: Perms,
         /// To whom.
         pub id: Id,
+    }
+}
+
+impl Encode for Id {
+    fn encode(&self, writer: &mut Writer<'_>) {
+        self.scheme.encode(writer);
+        self.id.encode(writer);
+    }
+}
+
+/// Null is read as empty where servers do not mind it: as a scheme, which is then one that nobody knows, and as the id of
+/// `auth`, which nobody looks at. kazoo writes every empty string as null, and so its `CREATOR_ALL_ACL`.
+impl Decode for Id {
+    const SMALLEST: usize = 8;
+
+    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+        reader.enter("Id.scheme");
+        let scheme = reader.take_string()?.unwrap_or_default();
+        reader.enter("Id.id");
+        let id = match scheme.as_str() {
+            "auth" => reader.take_string()?.unwrap_or_default(),
+            _ => String::decode(reader)?,
+        };
+        Ok(Self {
+            scheme: Cow::Owned(scheme),
+            id: Cow::Owned(id),
+        })
     }
 }
 
@@ -93,5 +120,23 @@ impl Acl {
                 id: id.into(),
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    #[test]
+    fn null_is_nobody_known_and_the_whole_of_auth() {
+        let decode = |bytes: &'static [u8]| Id::decode(&mut Reader::new(Bytes::from_static(bytes)));
+        let auth = decode(b"\0\0\0\x04auth\xff\xff\xff\xff").unwrap();
+        assert_eq!((&*auth.scheme, &*auth.id), ("auth", ""));
+        let nobody = decode(b"\xff\xff\xff\xff\0\0\0\x01x").unwrap();
+        assert_eq!((&*nobody.scheme, &*nobody.id), ("", "x"));
+        let error = decode(b"\0\0\0\x05world\xff\xff\xff\xff").unwrap_err();
+        assert_eq!((error.field, error.offset), ("Id.id", 9));
     }
 }

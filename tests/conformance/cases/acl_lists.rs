@@ -109,11 +109,20 @@ conformance! {
         a< z5 invalid ACL
     "#;
 
-    an_identity_is_not_null: r#"
+    /// kazoo writes every empty string as null.
+    null_is_nobody_and_the_whole_of_auth: r#"
+        a> raw create str:$/x str:null i32:1 i32:31 str:null str:anyone i32:0
+        a< z1 invalid ACL
         a> raw create str:$/x str:null i32:1 i32:31 str:world str:null i32:0
         a< marshalling error
-        a> exists $
-        a< ok stat z0
+        a> raw create str:$/x str:null i32:1 i32:31 str:auth str:null i32:0
+        a< z2 invalid ACL
+        a> auth digest user:pass
+        a< ok
+        a> raw create str:$/x str:null i32:1 i32:31 str:auth str:null i32:0
+        a< z3 ok $/x
+        a> getACL $/x
+        a< ok digest:user:smGaoVKd/cQkjm7b88GyorAUz20=:rwcda stat z3
     "#;
 
     a_digest_has_two_parts: r#"
