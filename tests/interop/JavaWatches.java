@@ -241,10 +241,10 @@ final class JavaWatches extends Harness {
         create(zk, fresh, CreateMode.CONTAINER);
         create(zk, box, CreateMode.CONTAINER);
         create(zk, box + "/c");
+        zk.exists(box, seen); // before it can go: a quick server may not leave time for that
         zk.delete(box + "/c", -1);
-        zk.exists(box, seen);
         seen.expectWithin(75_000, EventType.NodeDeleted, box);
-        zk.create(brief, bytes(""), OPEN, CreateMode.PERSISTENT_WITH_TTL, new Stat(), 100);
+        zk.create(brief, bytes(""), OPEN, CreateMode.PERSISTENT_WITH_TTL, new Stat(), 2_000);
         zk.exists(brief, seen);
         seen.expectWithin(75_000, EventType.NodeDeleted, brief);
         check(zk.exists(fresh, false) != null, "a container that never had a child stays");
