@@ -11,6 +11,8 @@
     reason = "each test binary uses its part of this"
 )]
 
+pub(crate) mod programs;
+
 use std::{
     future::Future,
     hash::{BuildHasher, RandomState},

@@ -1,0 +1,58 @@
+//! Clients that know nothing of lockkeeper, on the embedded server: Apache's own, in Java, and kazoo, in Python.
+//!
+//! Each test is one section of the programs in tests/interop, whose checks all hold on a real `ZooKeeper`: what fails here is a
+//! difference of the embedded server. Not here: Curator, which is met on both kinds of server (`curator`).
+
+mod support;
+
+use support::{Arm, programs};
+
+/// Runs one section, which must succeed and take all of its nodes away again.
+async fn section(mut program: tokio::process::Command, name: &str) {
+    let ensemble = Arm::Embedded.start().await;
+    let server = ensemble.server().expect("the embedded server");
+    let before = server.paths();
+    program.args([&ensemble.servers(), name]);
+    assert_eq!(programs::output(program).await, format!("ok {name}\n"));
+    assert_eq!(server.paths(), before);
+    assert_eq!(server.report().sessions.len(), 0, "{:?}", server.report());
+}
+
+macro_rules! sections {
+    ($program:expr, $needs:literal: $($test:ident = $section:literal;)*) => {$(
+        #[tokio::test]
+        #[ignore = $needs]
+        async fn $test() {
+            super::section($program, $section).await;
+        }
+    )*};
+}
+
+mod needs_java {
+    use super::programs;
+
+    sections! {
+        programs::java("JavaClient"), "needs Java and ZooKeeper's client: tests/run.sh":
+        nodes_and_sessions_are_as_apaches_client_expects = "basic";
+        one_shot_watches_are_as_apaches_client_expects = "watches";
+        persistent_watches_are_as_apaches_client_expects = "persistent";
+        transactions_are_as_apaches_client_expects = "multi";
+        permissions_are_as_apaches_client_expects = "acl";
+        locks_can_be_built_with_apaches_client = "lock";
+        apaches_client_survives_a_cut_connection = "reconnect";
+        containers_and_outlived_nodes_go_as_apaches_client_expects = "reaping";
+    }
+}
+
+mod needs_kazoo {
+    use super::programs;
+
+    sections! {
+        programs::python("kazoo_client.py"), "needs Python and kazoo: tests/run.sh":
+        nodes_and_sessions_are_as_kazoo_expects = "basic";
+        watches_are_as_kazoo_expects = "watches";
+        transactions_are_as_kazoo_expects = "multi";
+        permissions_are_as_kazoo_expects = "acl";
+        kazoos_lock_locks = "lock";
+    }
+}

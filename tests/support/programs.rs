@@ -1,0 +1,135 @@
+//! The programs in tests/interop: compiled, run, and listened to line by line.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Output, Stdio},
+    sync::OnceLock,
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines},
+    process::{Child, ChildStdout, Command},
+    time::timeout,
+};
+
+use super::from_environment;
+
+/// A Java program with what it needs on its class path. All are compiled when the first one is asked for.
+pub(crate) fn java(class: &str) -> Command {
+    static CLASSES: OnceLock<PathBuf> = OnceLock::new();
+    let classes = CLASSES.get_or_init(compile);
+    let libraries = from_environment("LOCKKEEPER_TEST_CLASSPATH");
+    let mut command = Command::new("java");
+    command
+        // Many short programs on a small machine.
+        .args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp"])
+        .arg(format!("{libraries}:{}", classes.display()))
+        .arg(class);
+    command
+}
+
+/// A Python program, run where kazoo is.
+pub(crate) fn python(program: &str) -> Command {
+    let mut command = Command::new(from_environment("LOCKKEEPER_TEST_PYTHON"));
+    command.arg(sources().join(program));
+    command
+}
+
+/// Where the programs are.
+fn sources() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop")
+}
+
+/// Compiles all of them into a directory that only this test binary uses.
+fn compile() -> PathBuf {
+    let classes = Path::new(env!("CARGO_TARGET_TMPDIR")).join(env!("CARGO_CRATE_NAME"));
+    let entries = sources().read_dir().expect("tests/interop");
+    let files = entries.map(|entry| entry.expect("a file").path());
+    let output = std::process::Command::new("javac")
+        .args(["-cp", &from_environment("LOCKKEEPER_TEST_CLASSPATH"), "-d"])
+        .arg(&classes)
+        .args(files.filter(|file| file.extension().is_some_and(|kind| kind == "java")))
+        .output()
+        .expect("a JDK on the PATH");
+    assert_succeeded("javac", &output);
+    classes
+}
+
+/// Runs a program to its end and returns what it said.
+pub(crate) async fn output(mut command: Command) -> String {
+    let name = format!("{:?}", command.as_std());
+    let run = command.stdin(Stdio::null()).kill_on_drop(true).output();
+    let output = timeout(PATIENCE, run).await;
+    let output = output
+        .unwrap_or_else(|_| panic!("no end after {PATIENCE:?}: {name}"))
+        .unwrap_or_else(|error| panic!("{error}: {name}"));
+    assert_succeeded(&name, &output);
+    String::from_utf8(output.stdout).expect("text")
+}
+
+fn assert_succeeded(name: &str, output: &Output) {
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    assert!(
+        output.status.success(),
+        "{}: {name}\n{}{}",
+        output.status,
+        text(&output.stdout),
+        text(&output.stderr)
+    );
+}
+
+/// A program that is spoken with while it runs. It is killed when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Running {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Running {
+    pub(crate) fn start(mut command: Command) -> Self {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap_or_else(|error| panic!("{error}: {:?}", command.as_std()));
+        let stdout = child.stdout.take().expect("a pipe");
+        Self {
+            child,
+            lines: BufReader::new(stdout).lines(),
+        }
+    }
+
+    /// The next line that it says.
+    pub(crate) async fn line(&mut self) -> String {
+        let line = timeout(PATIENCE, self.lines.next_line()).await;
+        if let Some(line) = line.expect("the program is silent").expect("text") {
+            return line;
+        }
+        let mut errors = String::new();
+        if let Some(mut stderr) = self.child.stderr.take() {
+            let _ = stderr.read_to_string(&mut errors).await;
+        }
+        panic!("the program ended early: {errors}");
+    }
+
+    pub(crate) async fn say(&mut self, line: &str) {
+        let stdin = self.child.stdin.as_mut().expect("a pipe");
+        stdin
+            .write_all(format!("{line}\n").as_bytes())
+            .await
+            .expect("a program that listens");
+    }
+
+    /// Waits for its end, which must be a good one.
+    pub(crate) async fn end(mut self) {
+        let status = timeout(PATIENCE, self.child.wait()).await;
+        let status = status.expect("the program does not end").expect("a status");
+        assert!(status.success(), "{status}");
+    }
+}
+
+/// How long a program may take for anything. The slowest waits for a server's reaper.
+const PATIENCE: Duration = Duration::from_secs(100);
