@@ -142,7 +142,16 @@ impl fmt::Display for Failure {
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for Failure {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        // Whatever is told with the failure is not told again.
+        match self {
+            Self::Connect(error) => error.source(),
+            Self::Lock { error, .. } => error.source(),
+            _ => None,
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {

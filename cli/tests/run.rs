@@ -248,8 +248,14 @@ fn a_command_that_ends_while_nobody_looks(arm: &Arm) {
 
     rustix::process::kill_process(me, Signal::STOP).unwrap();
     wait_for("the end of the session", || arm.nodes(&path).is_empty());
-    run.stdin.take().unwrap().write_all(b"
-").unwrap();
+    run.stdin
+        .take()
+        .unwrap()
+        .write_all(
+            b"
+",
+        )
+        .unwrap();
     wait_for("the end of the command", || !is_alive(pid_of(pid)));
     rustix::process::kill_process(me, Signal::CONT).unwrap();
     assert_eq!(run.wait().unwrap().code(), Some(74));

@@ -2,7 +2,10 @@
 
 mod support;
 
-use std::process::Command;
+use std::{
+    io::{BufRead as _, BufReader, Write as _},
+    process::{Command, Stdio},
+};
 
 use rustix::process::Signal;
 use support::{Arm, Running, is_alive, is_ignored, pid_of, wait_for};
@@ -130,4 +133,46 @@ fn a_signal_that_was_ignored_stays_ignored(arm: &Arm) {
     std::fs::remove_file(&fifo).unwrap();
     assert_eq!(run.line(), "alive");
     assert_eq!(run.end().status, 0);
+}
+
+/// In the foreground of a terminal the command may use it, and a Ctrl-C reaches it once: from the terminal, not from us.
+#[test]
+#[cfg(target_os = "linux")]
+fn in_a_terminal_ctrl_c_comes_from_the_terminal() {
+    let arm = Arm::embedded();
+    let script = r#"i=0; trap 'i=$((i+1))' INT; read x; echo "read $x"; echo ready
+        while [ $i = 0 ]; do sleep 0.05; done; sleep 0.3; echo "interrupts: $i"; exit 3"#;
+    let binary = env!("CARGO_BIN_EXE_lockkeeper");
+    let (connect, path) = (&arm.connect, arm.path());
+    // script(1), of util-linux, runs it in a terminal of its own, and types what it reads.
+    let mut terminal = Command::new("script")
+        .args([
+            "--quiet",
+            "--return",
+            "--flush",
+            "--echo",
+            "never",
+            "--command",
+        ])
+        .arg(format!(
+            r#""{binary}" run --connect {connect} {path} -- sh -c "$SCRIPT""#
+        ))
+        .arg("/dev/null")
+        .env("SCRIPT", script)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("script(1), of util-linux, is needed");
+    let mut keyboard = terminal.stdin.take().unwrap();
+    let mut screen = BufReader::new(terminal.stdout.take().unwrap());
+    let mut next = |keys: &[u8]| {
+        keyboard.write_all(keys).unwrap();
+        let mut line = String::new();
+        screen.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    };
+    assert_eq!(next(b"typed\n"), "read typed");
+    assert_eq!(next(b""), "ready");
+    assert_eq!(next(b"\x03"), "interrupts: 1");
+    assert_eq!(terminal.wait().unwrap().code(), Some(3));
 }

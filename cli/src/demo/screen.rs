@@ -26,9 +26,9 @@ pub(super) const BAD: Style = AnsiColor::Red.on_default().bold();
 const COLOURS: [AnsiColor; 5] = [
     AnsiColor::Cyan,
     AnsiColor::Magenta,
-    AnsiColor::Blue,
     AnsiColor::Green,
-    AnsiColor::BrightRed,
+    AnsiColor::BrightBlue,
+    AnsiColor::White,
 ];
 
 /// Columns of the time, `1234.567`.
