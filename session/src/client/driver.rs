@@ -39,6 +39,8 @@ pub(super) struct Driver {
     connector: Connector,
     frame_limit: usize,
     link: Link,
+    /// Whether the link became another one and was not asked for news since, or its end not reported.
+    other_link: bool,
     inputs: Vec<Input>,
     out: BytesMut,
     deliveries: Vec<Delivery>,
@@ -47,6 +49,14 @@ pub(super) struct Driver {
     /// request moves the next deadline a little later.
     armed: Option<Instant>,
     background: FuturesUnordered<BoxFuture<'static, ()>>,
+}
+
+/// What a turn of the machine came to.
+struct Turn {
+    deadline: Option<Instant>,
+    has_ended: bool,
+    /// Whether requests stay in the queue because too much waits for the socket.
+    held_back: bool,
 }
 
 enum Link {
@@ -62,6 +72,7 @@ impl Driver {
             connector,
             frame_limit,
             link: Link::Down,
+            other_link: false,
             inputs: Vec::new(),
             out: BytesMut::new(),
             deliveries: Vec::new(),
@@ -78,6 +89,7 @@ impl Driver {
 
     /// Takes in what the world has to say, at most a turn's worth.
     fn read(&mut self, cx: &mut Context<'_>) {
+        self.other_link = false;
         match &mut self.link {
             Link::Down => {}
             Link::Connecting(connecting) => match connecting.as_mut().poll(cx) {
@@ -86,7 +98,8 @@ impl Driver {
                     let decoder = FrameDecoder {
                         limit: self.frame_limit,
                     };
-                    self.link = Link::Up(FramedRead::with_capacity(stream, decoder, READ_BYTES));
+                    let frames = FramedRead::with_capacity(stream, decoder, READ_BYTES);
+                    self.replace_link(Link::Up(frames));
                     self.inputs.push(Input::Connected);
                 }
                 Poll::Ready(Err(error)) => self.down(io_cause(&error)),
@@ -109,13 +122,18 @@ impl Driver {
     }
 
     fn down(&mut self, cause: Cause) {
-        self.link = Link::Down;
+        self.replace_link(Link::Down);
         self.out.clear();
         self.inputs.push(Input::Disconnected(cause));
     }
 
-    /// Tells the machine, and takes out what it says. Returns the next deadline, and whether the machine goes on.
-    fn turn(&mut self, now: Instant) -> (Option<Instant>, bool) {
+    fn replace_link(&mut self, link: Link) {
+        self.link = link;
+        self.other_link = true;
+    }
+
+    /// Tells the machine, and takes out what it says.
+    fn turn(&mut self, now: Instant) -> Turn {
         let mut commands = Vec::new();
         let mut core = self.shared.lock();
         for input in self.inputs.drain(..) {
@@ -129,12 +147,17 @@ impl Driver {
             core.machine.handle(now, Input::Tick);
         }
         core.drain(&mut self.deliveries, &mut |command| commands.push(command));
-        if self.out.len() < WRITE_BACKLOG {
+        let held_back = self.out.len() >= WRITE_BACKLOG;
+        if !held_back {
             core.machine.transmit(now, &mut self.out);
             // A request that cannot be sent is answered while the rest is being encoded.
             core.drain(&mut self.deliveries, &mut |command| commands.push(command));
         }
-        let next = (core.machine.next_deadline(), !core.machine.is_ended());
+        let turn = Turn {
+            deadline: core.machine.next_deadline(),
+            has_ended: core.machine.is_ended(),
+            held_back,
+        };
         let background = mem::take(&mut core.background);
         drop(core);
 
@@ -142,16 +165,17 @@ impl Driver {
         for command in commands {
             match command {
                 LinkCommand::Disconnect => {
-                    self.link = Link::Down;
+                    self.replace_link(Link::Down);
                     self.out.clear();
                 }
                 LinkCommand::Connect(endpoint) => {
-                    self.link = Link::Connecting(self.connector.connect((*endpoint).clone()));
+                    let connecting = self.connector.connect((*endpoint).clone());
+                    self.replace_link(Link::Connecting(connecting));
                 }
             }
         }
         self.shared.deliver(self.deliveries.drain(..));
-        next
+        turn
     }
 
     /// Writes what is to be sent.
@@ -204,20 +228,18 @@ impl Future for Driver {
         let this = &mut *self;
         this.shared.driver.register(cx.waker());
         for _ in 0..TURNS_PER_POLL {
-            let link = mem::discriminant(&this.link);
             this.read(cx);
             let full = this.inputs.len() == FRAMES_PER_TURN;
             let now = clock::now();
-            let (deadline, goes_on) = this.turn(now);
-            if !goes_on {
+            let turn = this.turn(now);
+            if turn.has_ended {
                 return Poll::Ready(());
             }
             this.write(cx);
             this.run_background(cx);
-            let due = this.sleep(cx, now, deadline);
-            // A new link has not been asked for news yet, and a broken one not been reported.
-            let other_link = mem::discriminant(&this.link) != link;
-            if !(full || due || other_link) {
+            let due = this.sleep(cx, now, turn.deadline);
+            let room = turn.held_back && this.out.len() < WRITE_BACKLOG;
+            if !(full || due || room || this.other_link) {
                 return Poll::Pending;
             }
         }
