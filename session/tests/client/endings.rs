@@ -1,0 +1,233 @@
+//! Dropping, closing, and a runtime that goes away.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    thread,
+    time::Duration,
+};
+
+use lockkeeper_proto::{CreateMode, OpCode, Version};
+use lockkeeper_server::{Server, When};
+use lockkeeper_session::{Client, Effect, Error, State};
+use tokio::runtime::Runtime;
+
+use super::servers::{client, eventually, follow, server, within};
+
+#[tokio::test]
+async fn the_session_ends_with_the_last_handle() {
+    let server = server().await;
+    let first = client(&server).await;
+    first
+        .create("/mine", "", CreateMode::Ephemeral)
+        .await
+        .unwrap();
+    let (second, weak) = (first.clone(), first.downgrade());
+    let (_, watcher) = weak.exists_and_watch("/other").await.unwrap();
+    assert!(second.keeps_session() && !weak.keeps_session());
+    drop(first);
+    within(second.sync("/")).await.unwrap();
+    assert_eq!(server.report().sessions.len(), 1);
+    let mut snapshots = second.snapshots();
+    drop(second);
+    let last = within(snapshots.wait_for(|now| now.state == State::Closed)).await;
+    assert!(last.is_ok());
+    assert!(server.report().sessions.is_empty() && server.paths().is_empty());
+    let counters = server.counters();
+    assert_eq!(counters.requests_of(OpCode::CLOSE_SESSION), 1);
+    assert_eq!(counters.expired, 0);
+    assert!(within(watcher).await.is_err());
+    let closed = Error::Closed(Effect::NotApplied);
+    assert_eq!(within(weak.sync("/")).await.unwrap_err(), closed);
+    assert!(weak.is_closed());
+}
+
+#[tokio::test]
+async fn closing_waits_for_what_was_asked_and_for_the_server() {
+    let server = server().await;
+    let first = client(&server).await;
+    let other = first.clone();
+    let mode = CreateMode::Ephemeral;
+    let created = tokio::spawn({
+        let client = first.clone();
+        async move { client.create("/mine", "", mode).await }
+    });
+    tokio::task::yield_now().await;
+    server
+        .faults()
+        .delay_reply(When::create(), Duration::from_millis(50));
+    within(first.close()).await;
+    assert!(server.report().sessions.is_empty());
+    assert_eq!(server.paths(), [""; 0]);
+    assert!(within(created).await.unwrap().is_ok());
+    let closed = Error::Closed(Effect::NotApplied);
+    assert_eq!(within(other.sync("/")).await.unwrap_err(), closed);
+    within(other.clone().close()).await;
+    drop(other);
+}
+
+#[tokio::test]
+async fn closing_without_a_connection_does_not_wait() {
+    let server = server().await;
+    let client = client(&server).await;
+    server.faults().refuse_handshakes(true);
+    server.faults().cut(client.snapshot().session_id);
+    follow(&client, |now| now.state == State::Suspended).await;
+    let waiting = tokio::spawn({
+        let client = client.clone();
+        async move { client.sync("/").await }
+    });
+    tokio::task::yield_now().await;
+    within(client.close()).await;
+    let closed = Error::Closed(Effect::NotApplied);
+    assert_eq!(within(waiting).await.unwrap().unwrap_err(), closed);
+}
+
+#[tokio::test]
+async fn closing_a_session_of_which_the_server_says_nothing_ends_within_its_timeout() {
+    let server = server().await;
+    let builder = super::servers::builder(&server);
+    let builder = builder.session_timeout(Duration::from_millis(600));
+    let client = within(builder.connect()).await.unwrap();
+    server.faults().stall();
+    let begin = tokio::time::Instant::now();
+    within(client.close()).await;
+    assert!(begin.elapsed() < Duration::from_secs(2));
+}
+
+/// The server lives in its own runtime, the driver of the client in another, and its users are plain threads.
+struct Apart {
+    server: Server,
+    client: Client,
+    drivers: Runtime,
+    servers: Runtime,
+}
+
+impl Apart {
+    fn new() -> Self {
+        let runtime = || tokio::runtime::Runtime::new().unwrap();
+        let (servers, drivers) = (runtime(), runtime());
+        let server = servers.block_on(server());
+        let client = drivers.block_on(client(&server));
+        Self {
+            server,
+            client,
+            drivers,
+            servers,
+        }
+    }
+
+    fn until(&self, condition: impl FnMut() -> bool) {
+        self.servers.block_on(eventually(condition));
+    }
+}
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    let runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = { runtime }.enable_time().build().unwrap();
+    runtime.block_on(within(future))
+}
+
+#[test]
+fn whoever_waits_is_told_when_the_runtime_of_the_driver_goes_away() {
+    let apart = Apart::new();
+    let client = apart.client.clone();
+    let (_, watcher) = block_on(client.get_data_and_watch("/")).unwrap();
+    let late = Duration::from_secs(60);
+    let faults = apart.server.faults();
+    faults.delay_reply(When::op(OpCode::SYNC), late);
+    let waiting = thread::spawn({
+        let client = client.clone();
+        move || block_on(client.sync("/"))
+    });
+    let watching = thread::spawn(move || block_on(watcher));
+    apart.until(|| apart.server.counters().requests_of(OpCode::SYNC) == 1);
+    let Apart {
+        drivers,
+        server: _server,
+        ..
+    } = apart;
+    drop(drivers);
+    let unknown = Error::Closed(Effect::Unknown);
+    assert_eq!(waiting.join().unwrap().unwrap_err(), unknown);
+    let closed = Error::Closed(Effect::NotApplied);
+    assert_eq!(watching.join().unwrap().unwrap_err(), closed);
+
+    assert_eq!(block_on(client.sync("/")).unwrap_err(), closed);
+    assert_eq!(client.snapshot().state, State::Closed);
+    assert_eq!(client.lease().valid_until, None);
+    client.run_in_background(async { panic!("there is nobody to run it") });
+    assert!(block_on(client.watch_nodes(&["/"]).unwrap().remove(0)).is_err());
+    block_on(client.close());
+}
+
+#[test]
+fn background_work_is_taken_from_outside_of_a_runtime() {
+    let apart = Apart::new();
+    let mode = CreateMode::Persistent;
+    block_on(apart.client.create("/a", "", mode)).unwrap();
+    let weak = apart.client.downgrade();
+    let (done, is_done) = mpsc::channel();
+    apart.client.run_in_background(async move {
+        let deleted = weak.delete("/a", Version::ANY).await;
+        done.send(deleted).unwrap();
+    });
+    let deleted = is_done.recv_timeout(Duration::from_secs(20)).unwrap();
+    assert_eq!(deleted, Ok(()));
+    assert!(apart.server.paths().is_empty());
+
+    // So are requests, and the end of a watcher and of the client.
+    let (_, watcher) = block_on(apart.client.get_data_and_watch("/")).unwrap();
+    assert_eq!(apart.server.report().watches, 1);
+    drop(watcher);
+    apart.until(|| apart.server.report().watches == 0);
+    let Apart {
+        client,
+        server,
+        servers,
+        drivers: _drivers,
+    } = apart;
+    drop(client);
+    servers.block_on(eventually(|| server.report().sessions.is_empty()));
+}
+
+/// Sets a flag when it is dropped.
+struct Flag(Arc<AtomicBool>);
+
+impl Drop for Flag {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[tokio::test]
+async fn background_work_ends_with_the_client() {
+    let server = server().await;
+    let client = client(&server).await;
+    let dropped = Arc::new(AtomicBool::new(false));
+    let flag = Flag(dropped.clone());
+    let weak = client.downgrade();
+    client.run_in_background(async move {
+        let _flag = flag;
+        // Never ends by itself, and takes the client's lock when it is dropped.
+        let _watcher = weak.exists_and_watch("/never").await;
+        std::future::pending::<()>().await;
+    });
+    eventually(|| server.report().watches == 1).await;
+    assert!(!dropped.load(Ordering::Relaxed));
+    within(client.close()).await;
+    eventually(|| dropped.load(Ordering::Relaxed)).await;
+}
+
+#[tokio::test]
+async fn a_client_that_was_not_waited_for_leaves_no_session() {
+    let server = server().await;
+    server.faults().delay_all(Duration::from_millis(30));
+    let connecting = super::servers::builder(&server).connect();
+    let given_up = tokio::time::timeout(Duration::from_millis(5), connecting).await;
+    assert!(given_up.is_err());
+    eventually(|| server.report().connections == 0).await;
+}

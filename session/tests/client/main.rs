@@ -1,0 +1,17 @@
+//! The client on a healthy server: what it costs, what it survives, and how it ends.
+//!
+//! | file | what is promised |
+//! |---|---|
+//! | `writes` | requests made together go out in one write |
+//! | `survival` | a lost connection costs neither the session nor what belongs to it; an expiry is told |
+//! | `endings` | dropping, closing, and a runtime that goes away |
+//! | `transports` | connections that are slow to come about, or to take what is written |
+//!
+//! `counting` is a transport that counts, `servers` the embedded server and what the tests ask of it.
+
+mod counting;
+mod endings;
+mod servers;
+mod survival;
+mod transports;
+mod writes;

@@ -1,0 +1,195 @@
+//! Connections that are slow to come about, or to take what is written.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::{Bytes, BytesMut};
+use lockkeeper_proto::{
+    ErrorCode, Request, SessionId, Xid, Zxid,
+    connect::ConnectResponse,
+    frame,
+    header::{ReplyHeader, RequestHeader},
+    jute::{Decode, Encode, Reader, Writer},
+    records::SyncRequest,
+};
+use lockkeeper_session::{Client, Connector, State, Transport};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt, DuplexStream},
+    net::TcpStream,
+    time::Instant,
+};
+
+use super::servers::{follow, server, within};
+
+#[tokio::test]
+async fn an_attempt_that_hangs_is_replaced_when_the_session_expires() {
+    let server = server().await;
+    let attempts = Arc::new(AtomicUsize::new(0));
+    let counted = attempts.clone();
+    let connector = Connector::new(move |endpoint| {
+        let attempt = counted.fetch_add(1, Ordering::Relaxed);
+        Box::pin(async move {
+            // The second one hangs.
+            if attempt == 1 {
+                std::future::pending::<()>().await;
+            }
+            let stream = TcpStream::connect((endpoint.host.as_str(), endpoint.port)).await?;
+            Ok(Box::new(stream) as Box<dyn Transport>)
+        })
+    });
+    let builder = Client::builder(&server.connect_string()).unwrap();
+    let builder = builder
+        .connector(connector)
+        .session_timeout(Duration::from_millis(300))
+        .connect_timeout(Duration::from_secs(15));
+    let client = within(builder.connect()).await.unwrap();
+    let before = client.snapshot().session_id;
+    server.faults().cut(before);
+    let begin = Instant::now();
+    while attempts.load(Ordering::Relaxed) < 3 {
+        // The driver runs all the time, and does not wait for its timer.
+        client.run_in_background(async {});
+        tokio::task::yield_now().await;
+        assert!(begin.elapsed() < Duration::from_secs(5), "no third attempt");
+    }
+    let back = follow(&client, |now| now.connections == 2).await;
+    assert_ne!(back.session_id, before);
+    assert_eq!(attempts.load(Ordering::Relaxed), 3);
+    assert!(begin.elapsed() < Duration::from_secs(5));
+}
+
+/// The server's end of a pipe that holds little.
+struct Pipe {
+    stream: DuplexStream,
+    read: BytesMut,
+}
+
+impl Pipe {
+    async fn message(&mut self) -> Reader {
+        loop {
+            if let Some(message) = frame::split(&mut self.read, usize::MAX).unwrap() {
+                return Reader::new(message);
+            }
+            assert_ne!(self.stream.read_buf(&mut self.read).await.unwrap(), 0);
+        }
+    }
+
+    async fn send(&mut self, write: impl FnOnce(&mut Writer<'_>)) {
+        let mut out = BytesMut::new();
+        frame::append(&mut out, write).unwrap();
+        self.stream.write_all(&out).await.unwrap();
+    }
+
+    async fn handshake(&mut self) {
+        self.message().await;
+        self.send(|writer| {
+            ConnectResponse {
+                protocol_version: 0,
+                timeout_ms: 60_000,
+                session_id: SessionId(1),
+                password: Some(Bytes::from_static(&[7; 16])),
+                read_only: None,
+            }
+            .encode(writer);
+        })
+        .await;
+    }
+
+    async fn request(&mut self) -> Xid {
+        let header = RequestHeader::decode(&mut self.message().await);
+        header.unwrap().xid
+    }
+
+    async fn refuse(&mut self, xid: Xid) {
+        let (zxid, err) = (Zxid(1), ErrorCode::NO_NODE);
+        self.send(|writer| ReplyHeader { xid, zxid, err }.encode(writer))
+            .await;
+    }
+}
+
+/// A client whose only connection is a pipe.
+async fn piped(capacity: usize) -> (Client, Pipe) {
+    let (near, far) = tokio::io::duplex(capacity);
+    let near = std::sync::Mutex::new(Some(near));
+    let connector = Connector::new(move |_| {
+        let stream = near.lock().unwrap().take();
+        Box::pin(async move {
+            match stream {
+                Some(stream) => Ok(Box::new(stream) as Box<dyn Transport>),
+                None => std::future::pending().await,
+            }
+        })
+    });
+    let mut pipe = Pipe {
+        stream: far,
+        read: BytesMut::with_capacity(2 << 20),
+    };
+    let builder = Client::builder("nowhere:1").unwrap();
+    let builder = builder.connector(connector);
+    let connecting = builder.session_timeout(Duration::from_secs(60)).connect();
+    let (client, ()) = within(async { tokio::join!(connecting, pipe.handshake()) }).await;
+    (client.unwrap(), pipe)
+}
+
+fn sync(length: usize) -> Request {
+    let path = format!("/{}", "x".repeat(length));
+    Request::Sync(SyncRequest { path })
+}
+
+/// What was asked while much waited for the socket stayed behind when the socket had taken it, until something else
+/// came up: a server that answers many requests together was waited for in vain.
+#[tokio::test]
+async fn requests_made_while_much_is_being_written_follow_without_delay() {
+    let (client, mut pipe) = piped(600_000).await;
+    let replies = client.submit_all((0..10).map(|_| sync(100_000)).collect());
+    tokio::task::yield_now().await;
+    let late = client.submit_all(vec![sync(1)]);
+    assert_eq!(client.outstanding(), 11);
+    let begin = Instant::now();
+    let mut xids = Vec::new();
+    for _ in 0..11 {
+        xids.push(within(pipe.request()).await);
+    }
+    assert!(begin.elapsed() < Duration::from_secs(5));
+    for xid in xids {
+        pipe.refuse(xid).await;
+    }
+    for reply in replies.into_iter().chain(late) {
+        assert!(within(reply).await.unwrap_err().is_no_node());
+    }
+    assert_eq!(client.snapshot().state, State::Connected);
+}
+
+/// However the stream is cut: replies that come byte by byte, requests that leave in small pieces.
+#[tokio::test]
+async fn a_pipe_of_one_byte_will_do() {
+    let (client, mut pipe) = piped(1).await;
+    let replies = client.submit_all(vec![sync(50), sync(0), sync(50)]);
+    for _ in 0..3 {
+        let xid = within(pipe.request()).await;
+        within(pipe.refuse(xid)).await;
+    }
+    for reply in replies {
+        assert!(within(reply).await.unwrap_err().is_no_node());
+    }
+}
+
+/// The pipe's other end goes while much is still to be written.
+#[tokio::test]
+async fn a_connection_lost_while_writing_settles_everything() {
+    let (client, mut pipe) = piped(4096).await;
+    let replies = client.submit_all((0..10).map(|_| sync(100_000)).collect());
+    within(pipe.request()).await;
+    drop(pipe);
+    for reply in replies {
+        let error = within(reply).await.unwrap_err();
+        assert!(error.is_transient(), "{error}");
+    }
+    assert_eq!(client.snapshot().state, State::Suspended);
+    assert_eq!(client.outstanding(), 0);
+}
