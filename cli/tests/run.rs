@@ -313,3 +313,23 @@ fn a_server_that_falls_silent_ends_the_command_in_time() {
         ended.stderr
     );
 }
+
+/// The command ended while the lease was running, so it was covered; only the servers do not know yet.
+#[test]
+fn a_release_that_nobody_confirms_takes_nothing_from_the_command() {
+    let arm = Arm::embedded();
+    let options = ["--session-timeout", "3s"];
+    let script = "echo ready; read x; exit 5";
+    let mut run = arm.run(&options, &arm.path(), &["sh", "-c", script]);
+    let run = run.stdin(Stdio::piped()).stderr(Stdio::piped());
+    let mut run = run.stdout(Stdio::piped()).spawn().unwrap();
+    let mut ready = [0; 6];
+    let stdout = run.stdout.as_mut().unwrap();
+    std::io::Read::read_exact(stdout, &mut ready).unwrap();
+    arm.server.as_ref().unwrap().faults().stall();
+    run.stdin.take().unwrap().write_all(b"\n").unwrap();
+    let output = run.wait_with_output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(5), "{stderr}");
+    assert!(stderr.contains("release not confirmed"), "{stderr}");
+}
