@@ -34,8 +34,6 @@ pub use lockkeeper_proto as proto;
 pub use lockkeeper_proto::{
     Acl, Acls, CreateMode, ErrorCode, EventType, Perms, SessionId, Stat, Version, Zxid,
 };
-#[doc(hidden)]
-pub use lockkeeper_recipes::Guard as MutexGuard;
 pub use lockkeeper_recipes::{
     Election, Error as LockError, FencingToken, Guard, GuardedTransaction, Latch, Leadership,
     LockState, Loss, Member, MultiGuard, MultiLock, Mutex, Participant, REVOKE, ReentrantGuard,

@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lockkeeper::{Builder, Client, Effect, LockError, Loss, Mutex, MutexGuard, Version};
+use lockkeeper::{Builder, Client, Effect, Guard, LockError, Loss, Mutex, Version};
 use tokio::{runtime, sync::mpsc, time::sleep};
 
 use super::{
@@ -108,7 +108,7 @@ impl Contender {
     }
 
     /// Does what the lock is for, and releases it.
-    async fn hold(&self, guard: MutexGuard, hold: Duration) {
+    async fn hold(&self, guard: Guard, hold: Duration) {
         let granted = Instant::now();
         let token = guard.fencing_token().get();
         self.tell_at(granted, What::Granted { token }).await;
@@ -135,7 +135,7 @@ impl Contender {
     }
 
     /// Stands still with the lock in hand until somebody else has it, and then goes on as if nothing had happened.
-    async fn pause(&self, guard: MutexGuard, next: Result<u64, String>) {
+    async fn pause(&self, guard: Guard, next: Result<u64, String>) {
         let now = Instant::now();
         let lease_until = guard.valid_until().unwrap_or(now);
         self.tell_at(now, What::Stopped { lease_until }).await;
@@ -159,7 +159,7 @@ impl Contender {
     }
 
     /// Writes the counter, if the lock is held when the server does it.
-    async fn write(&self, guard: &MutexGuard, value: u64) -> Write {
+    async fn write(&self, guard: &Guard, value: u64) -> Write {
         match self.try_write(guard, value).await {
             Ok(()) => Write::Done,
             Err(LockError::Lost(loss)) => Write::Refused(loss.to_string()),
@@ -172,7 +172,7 @@ impl Contender {
 
     /// As [`write`](Self::write), until it is the server that answers: a client knows by itself that its session has
     /// expired, but here it is to be seen that the server would not have been fooled.
-    async fn write_late(&self, guard: &MutexGuard, value: u64) -> Write {
+    async fn write_late(&self, guard: &Guard, value: u64) -> Write {
         let mut write = Write::Failed("never sent".to_owned());
         for _ in 0..ATTEMPTS {
             write = match self.try_write(guard, value).await {
@@ -187,7 +187,7 @@ impl Contender {
         write
     }
 
-    async fn try_write(&self, guard: &MutexGuard, value: u64) -> Result<(), LockError> {
+    async fn try_write(&self, guard: &Guard, value: u64) -> Result<(), LockError> {
         let transaction = guard.transaction();
         transaction
             .set_data(&self.counter, value.to_string(), Version::ANY)

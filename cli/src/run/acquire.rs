@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use lockkeeper::{Builder, Client, ConnectString, LockError, Loss, Mutex, MutexGuard};
+use lockkeeper::{Builder, Client, ConnectString, Guard, LockError, Loss, Mutex};
 use tokio::time::{Instant, timeout};
 
 use crate::{
@@ -77,7 +77,7 @@ pub(super) async fn connect(
 ///
 /// # Cancel safety
 /// That of [`Mutex::lock`].
-pub(super) async fn acquire(mutex: &Mutex, wait: Wait) -> Result<MutexGuard, Failure> {
+pub(super) async fn acquire(mutex: &Mutex, wait: Wait) -> Result<Guard, Failure> {
     let path = mutex.path();
     loop {
         let acquired = match wait {

@@ -12,7 +12,7 @@ mod child;
 
 use std::{ffi::OsString, path::Path, pin::pin, process, time::Duration};
 
-use lockkeeper::{Client, Error, LockError, LockState, Loss, Mutex, MutexGuard};
+use lockkeeper::{Client, Error, Guard, LockError, LockState, Loss, Mutex};
 use rustix::process::Signal;
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -91,7 +91,7 @@ fn who(command: &[OsString]) -> String {
 }
 
 /// What the command is told.
-fn environment(guard: &MutexGuard, path: &str) -> [(&'static str, String); 3] {
+fn environment(guard: &Guard, path: &str) -> [(&'static str, String); 3] {
     [
         ("LOCKKEEPER_TOKEN", guard.fencing_token().to_string()),
         ("LOCKKEEPER_PATH", path.to_owned()),
@@ -109,7 +109,7 @@ fn grace_for(client: &Client) -> Duration {
 
 /// Waits for the command, or for the loss of its lock.
 async fn hold(
-    guard: MutexGuard,
+    guard: Guard,
     mut child: Child,
     signals: &mut Signals,
     path: &str,
@@ -140,7 +140,7 @@ async fn hold(
 }
 
 /// Releases the lock of a command that has ended with this status.
-async fn release(guard: MutexGuard, status: u8, path: &str) -> Result<u8, Failure> {
+async fn release(guard: Guard, status: u8, path: &str) -> Result<u8, Failure> {
     let report = |loss: Loss| {
         exit::say(&format_args!(
             "{path}: lock lost before the command ended: {loss}"
