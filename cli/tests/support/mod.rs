@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use lockkeeper::{Client, MutexGuard};
+use lockkeeper::{Client, Guard};
 use lockkeeper_server::Server;
 use rustix::process::{Pid, Signal};
 use tokio::runtime::Runtime;
@@ -107,12 +107,12 @@ impl Arm {
     }
 
     /// Takes the lock, as another client.
-    pub(crate) fn hold(&self, path: &str) -> MutexGuard {
+    pub(crate) fn hold(&self, path: &str) -> Guard {
         let mutex = lockkeeper::Mutex::new(&self.client, path).unwrap();
         self.runtime.block_on(mutex.lock()).unwrap()
     }
 
-    pub(crate) fn release(&self, guard: MutexGuard) {
+    pub(crate) fn release(&self, guard: Guard) {
         self.runtime.block_on(guard.release()).unwrap();
     }
 
