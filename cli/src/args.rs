@@ -2,7 +2,7 @@
 //!
 //! Whatever can be checked without a server is checked here, so that bad usage never has an effect.
 
-use std::{ffi::OsString, fmt, str::FromStr, time::Duration};
+use std::{ffi::OsString, fmt, num::NonZero, str::FromStr, time::Duration};
 
 use clap::{Args, Parser, Subcommand, error::ErrorKind};
 use lockkeeper::{
@@ -53,6 +53,14 @@ pub(crate) struct RunArgs {
     /// How long the servers keep the lock for us without hearing of us
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse_positive)]
     pub(crate) session_timeout: Duration,
+
+    /// Share the lock with others who run with --shared; not beside one who runs without
+    #[arg(long, conflicts_with = "holders")]
+    pub(crate) shared: bool,
+
+    /// Let this many hold the lock at a time; all users of a path must say the same number
+    #[arg(long, value_name = "N")]
+    pub(crate) holders: Option<NonZero<usize>>,
 
     /// How long to wait for a server and the lock together [default: as long as it takes]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]

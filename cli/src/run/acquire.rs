@@ -7,9 +7,10 @@ use std::{
     time::Duration,
 };
 
-use lockkeeper::{Builder, Client, ConnectString, Guard, LockError, Loss, Mutex};
+use lockkeeper::{Builder, Client, ConnectString, Guard, LockError, Loss};
 use tokio::time::{Instant, timeout};
 
+use super::lock::Lock;
 use crate::{
     args::RunArgs,
     exit::{self, Failure},
@@ -76,16 +77,16 @@ pub(super) async fn connect(
 /// will see servers restarted.
 ///
 /// # Cancel safety
-/// That of [`Mutex::lock`].
-pub(super) async fn acquire(mutex: &Mutex, wait: Wait) -> Result<Guard, Failure> {
-    let path = mutex.path();
+/// That of [`Mutex::lock`](lockkeeper::Mutex::lock).
+pub(super) async fn acquire(lock: &Lock, wait: Wait) -> Result<Guard, Failure> {
+    let path = lock.path();
     loop {
         let acquired = match wait {
-            Wait::Try => mutex.try_lock().await,
-            Wait::Forever => told(path, mutex.lock()).await.map(Some),
+            Wait::Try => lock.try_lock().await,
+            Wait::Forever => told(path, lock.lock()).await.map(Some),
             Wait::Until { .. } => {
                 let left = wait.left().unwrap_or_default();
-                told(path, mutex.lock_timeout(left)).await.map(Some)
+                told(path, lock.lock_timeout(left)).await.map(Some)
             }
         };
         return match (acquired, wait) {

@@ -9,10 +9,11 @@
 
 mod acquire;
 mod child;
+mod lock;
 
 use std::{ffi::OsString, path::Path, pin::pin, process, time::Duration};
 
-use lockkeeper::{Client, Error, Guard, LockError, LockState, Loss, Mutex};
+use lockkeeper::{Client, Guard, LockError, LockState, Loss};
 use rustix::process::Signal;
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -24,6 +25,7 @@ use crate::{
 };
 use acquire::Wait;
 use child::{Child, Place};
+use lock::Lock;
 
 /// Signals that are the command's business.
 const CAUGHT: [Signal; 6] = [
@@ -63,16 +65,11 @@ async fn under_lock(
     signals: &mut Signals,
 ) -> Result<u8, Failure> {
     let path = args.path.as_str();
-    let mutex = Mutex::new(client, path)
-        .map_err(|error| Failure::Lock {
-            path: path.to_owned(),
-            error: LockError::from(Error::from(error)),
-        })?
-        .with_data(who(&args.command));
+    let lock = Lock::new(client, args, who(&args.command))?;
     let guard = tokio::select! {
         biased;
         signal = signals.ending() => return Ok(exit::of_signal(signal.as_raw())),
-        guard = acquire::acquire(&mutex, wait) => guard?,
+        guard = acquire::acquire(&lock, wait) => guard?,
     };
     let child = Child::start(&args.command, &environment(&guard, path), Place::of_this())?;
     let grace = args.grace.unwrap_or_else(|| grace_for(client));

@@ -1,0 +1,72 @@
+//! `lockkeeper run --shared` and `--holders`: who may run beside whom.
+
+mod support;
+
+use rustix::process::Signal;
+use support::{Arm, Running, ended};
+
+on_both_arms!(readers_share_and_exclude_a_writer, so_many_and_no_more,);
+
+/// A command that says that it runs, and goes on until it is ended.
+const UNTIL_TOLD: &[&str] = &["sh", "-c", "echo running; exec sleep 60"];
+
+fn stop(running: Running) {
+    running.signal(Signal::TERM);
+    assert_eq!(running.end().status, 128 + 15);
+}
+
+fn readers_share_and_exclude_a_writer(arm: &Arm) {
+    let path = arm.path();
+    let readers: Vec<_> = (0..2)
+        .map(|_| {
+            let mut reader = Running::start(&mut arm.run(&["--shared"], &path, UNTIL_TOLD));
+            assert_eq!(reader.line(), "running");
+            reader
+        })
+        .collect();
+    let writer = ended(&mut arm.run(&["--try"], &path, &["true"]));
+    assert_eq!(writer.status, 75);
+    for reader in readers {
+        stop(reader);
+    }
+    let mut writer = Running::start(&mut arm.run(&[], &path, UNTIL_TOLD));
+    assert_eq!(writer.line(), "running");
+    let reader = ended(&mut arm.run(&["--shared", "--try"], &path, &["true"]));
+    assert_eq!(reader.status, 75);
+    stop(writer);
+    assert_eq!(arm.nodes(&path), Vec::<String>::new());
+}
+
+fn so_many_and_no_more(arm: &Arm) {
+    let path = arm.path();
+    let options = ["--holders", "2"];
+    let holders: Vec<_> = (0..2)
+        .map(|_| {
+            let mut holder = Running::start(&mut arm.run(&options, &path, UNTIL_TOLD));
+            assert_eq!(holder.line(), "running");
+            holder
+        })
+        .collect();
+    let third = ended(&mut arm.run(&["--holders", "2", "--try"], &path, &["true"]));
+    assert_eq!(third.status, 75);
+    for holder in holders {
+        stop(holder);
+    }
+    let free = ended(&mut arm.run(&["--holders", "2", "--try"], &path, &["true"]));
+    assert_eq!(free.status, 0);
+    assert_eq!(arm.nodes(&format!("{path}/leases")), Vec::<String>::new());
+}
+
+#[test]
+fn how_many_is_a_number_from_one_and_not_given_with_shared() {
+    for options in [
+        &["--holders", "0"][..],
+        &["--holders", "x"],
+        &["--shared", "--holders", "2"],
+    ] {
+        let arguments = [&["run"], options, &["/locks/x", "--", "true"]].concat();
+        let refused = ended(&mut support::lockkeeper(&arguments));
+        assert_eq!(refused.status, 64, "{options:?}");
+        assert!(refused.stderr.contains("--holders"), "{}", refused.stderr);
+    }
+}
