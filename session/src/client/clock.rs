@@ -14,6 +14,7 @@ use std::{
 
 /// Less than this between two looks is drift, not sleep.
 const JUMP: Duration = Duration::from_millis(100);
+const JUMP_NANOS: i128 = JUMP.as_nanos().cast_signed();
 
 static SLEPT: Mutex<Option<Detector>> = Mutex::new(None);
 
@@ -50,9 +51,12 @@ fn slept(running: Instant, wall: SystemTime) -> Duration {
     let mut detector = SLEPT
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
-    detector
-        .get_or_insert_with(|| Detector::new(running, wall, uptime()))
-        .look(running, wall, uptime)
+    let detector = detector.get_or_insert_with(|| Detector::new(running, wall, uptime()));
+    if detector.jump(running, wall) < JUMP_NANOS {
+        return detector.look(running, wall, uptime);
+    }
+    // A busy machine may have held the thread up between the two clocks: a real jump shows again.
+    detector.look(read_instant(), read_wall(), uptime)
 }
 
 /// Time since boot, sleep included, where the system tells it without a foreign function. Source: proc(5).
@@ -83,6 +87,17 @@ impl Detector {
         }
     }
 
+    /// By how much the wall clock ran faster than the running clock since the last look, in nanoseconds.
+    fn jump(&self, running: Instant, wall: SystemTime) -> i128 {
+        let nanos = |time: Duration| i128::try_from(time.as_nanos()).unwrap_or(i128::MAX);
+        let ran = nanos(running.saturating_duration_since(self.start));
+        let wall_ran = match wall.duration_since(self.start_wall) {
+            Ok(forward) => nanos(forward),
+            Err(back) => -nanos(back.duration()),
+        };
+        wall_ran.saturating_sub(ran).saturating_sub(self.ahead)
+    }
+
     /// The time slept since the start.
     fn look(
         &mut self,
@@ -90,15 +105,10 @@ impl Detector {
         wall: SystemTime,
         uptime: impl FnOnce() -> Option<Duration>,
     ) -> Duration {
-        let ran = running.saturating_duration_since(self.start);
-        let wall_ran = match wall.duration_since(self.start_wall) {
-            Ok(forward) => i128::try_from(forward.as_nanos()).unwrap_or(i128::MAX),
-            Err(back) => -i128::try_from(back.duration().as_nanos()).unwrap_or(i128::MAX),
-        };
-        let ahead = wall_ran.saturating_sub(i128::try_from(ran.as_nanos()).unwrap_or(i128::MAX));
-        let jump = ahead.saturating_sub(self.ahead);
-        self.ahead = ahead;
-        if jump >= i128::try_from(JUMP.as_nanos()).unwrap_or(i128::MAX) {
+        let jump = self.jump(running, wall);
+        self.ahead = self.ahead.saturating_add(jump);
+        if jump >= JUMP_NANOS {
+            let ran = running.saturating_duration_since(self.start);
             let slept = match (self.start_uptime, uptime()) {
                 (Some(before), Some(after)) => after.saturating_sub(before).saturating_sub(ran),
                 _ => self.slept + Duration::from_nanos(u64::try_from(jump).unwrap_or(u64::MAX)),
