@@ -1,0 +1,224 @@
+//! What a request and a lock cost in instructions and allocations: a gate that noise does not move.
+//!
+//! It runs itself under valgrind, each scenario with two numbers of rounds, and divides the difference by the difference:
+//! what is left is what one round costs, without start-up. The figures are compared with `cost.txt`.
+//!
+//! ```text
+//! cargo bench -p lockkeeper-bench --bench cost               compare; fails when a scenario costs more than it did
+//! cargo bench -p lockkeeper-bench --bench cost -- --bless    write the new figures down
+//! ```
+
+use std::{
+    env,
+    fmt::{self, Write},
+    hint::black_box,
+    process::{Command, ExitCode},
+};
+
+use bytes::BytesMut;
+use lockkeeper::{Client, CreateMode, Mutex, Version};
+use lockkeeper_bench::{loopback, messages, workloads::Failure};
+
+/// Rounds of the two runs.
+const ROUNDS: [u64; 2] = [300, 1300];
+/// By how much a scenario may cost more instructions than written down: compilers and their libraries differ.
+const TOLERANCE_PER_CENT: u64 = 3;
+const FIGURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/cost.txt");
+
+/// Something to be done so many rounds.
+type Scenario = fn(u64) -> Result<(), Failure>;
+
+const SCENARIOS: [(&str, Scenario); 8] = [
+    ("encode create", encode_create),
+    ("decode 32 children", |rounds| decode_children(rounds, 32)),
+    ("decode 1000 children", |rounds| {
+        decode_children(rounds, 1000)
+    }),
+    ("split 100 frames", split_frames),
+    ("get", |rounds| on_client(rounds, true, Kind::Get)),
+    ("create and delete", |rounds| {
+        on_client(rounds, true, Kind::CreateDelete)
+    }),
+    ("lock and release", |rounds| {
+        on_client(rounds, true, Kind::Lock)
+    }),
+    ("lock after a wait and release", |rounds| {
+        on_client(rounds, false, Kind::Lock)
+    }),
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let result = match &arguments[..] {
+        [run, scenario, rounds] if run == "run" => run_here(scenario, rounds),
+        _ => compare(arguments.iter().any(|argument| argument == "--bless")),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("cost: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run_here(scenario: &str, rounds: &str) -> Result<(), Failure> {
+    let (_, run) = SCENARIOS
+        .iter()
+        .find(|(name, _)| *name == scenario)
+        .ok_or("no such scenario")?;
+    run(rounds.parse()?)
+}
+
+/// What one round of a scenario costs.
+#[derive(Clone, Copy)]
+struct Cost {
+    instructions: u64,
+    allocations: u64,
+}
+
+impl Cost {
+    fn measure(scenario: &str) -> Result<Self, Failure> {
+        let [few, many] = ROUNDS;
+        let per_round = |tool: &str, word: &str| -> Result<u64, Failure> {
+            let difference = valgrind(tool, word, scenario, many)?
+                .saturating_sub(valgrind(tool, word, scenario, few)?);
+            let rounds = many - few;
+            Ok((difference + rounds / 2) / rounds)
+        };
+        Ok(Self {
+            instructions: per_round("callgrind", "Collected :")?,
+            allocations: per_round("dhat", "Total:")?,
+        })
+    }
+}
+
+/// What a tool counted: the last number of the line that has this word.
+fn valgrind(tool: &str, word: &str, scenario: &str, rounds: u64) -> Result<u64, Failure> {
+    let output = Command::new("valgrind")
+        .arg(format!("--tool={tool}"))
+        .arg(format!("--{tool}-out-file=/dev/null"))
+        .arg(env::current_exe()?)
+        .args(["run", scenario, &rounds.to_string()])
+        .output()
+        .map_err(|error| format!("valgrind cannot be run: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    let number = |word: &str| word.replace(',', "").parse().ok();
+    let line = text.lines().find(|line| line.contains(word));
+    line.filter(|_| output.status.success())
+        .and_then(|line| line.split_whitespace().filter_map(number).next_back())
+        .ok_or_else(|| format!("valgrind failed:\n{text}").into())
+}
+
+impl fmt::Display for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:>9} instructions {:>6} allocations",
+            self.instructions, self.allocations
+        )
+    }
+}
+
+fn compare(bless: bool) -> Result<(), Failure> {
+    let known = std::fs::read_to_string(FIGURES).unwrap_or_default();
+    let (mut worse, mut figures) = (Vec::new(), String::new());
+    for (scenario, _) in SCENARIOS {
+        let cost = Cost::measure(scenario)?;
+        writeln!(figures, "{scenario:<32}{cost}")?;
+        let before = known.lines().find_map(|line| parse(line, scenario));
+        let is_worse = before.is_some_and(|before| {
+            cost.instructions > before.instructions * (100 + TOLERANCE_PER_CENT) / 100
+                || cost.allocations > before.allocations
+        });
+        match before {
+            Some(before) => println!("{scenario:<32}{cost}   before: {before}"),
+            None => println!("{scenario:<32}{cost}"),
+        }
+        if is_worse {
+            worse.push(scenario);
+        }
+    }
+    if bless {
+        return Ok(std::fs::write(FIGURES, figures)?);
+    }
+    if worse.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("these cost more than {FIGURES} says: {}", worse.join(", ")).into())
+    }
+}
+
+fn parse(line: &str, scenario: &str) -> Option<Cost> {
+    let mut words = line.strip_prefix(scenario)?.split_whitespace();
+    let instructions = words.next()?.parse().ok()?;
+    let allocations = words.nth(1)?.parse().ok()?;
+    Some(Cost {
+        instructions,
+        allocations,
+    })
+}
+
+fn encode_create(rounds: u64) -> Result<(), Failure> {
+    let request = messages::create_request();
+    let mut out = BytesMut::new();
+    for _ in 0..rounds {
+        out.clear();
+        messages::encode(black_box(&request), &mut out)?;
+        black_box(&out);
+    }
+    Ok(())
+}
+
+fn decode_children(rounds: u64, names: usize) -> Result<(), Failure> {
+    let reply = messages::children_reply(names)?;
+    for _ in 0..rounds {
+        black_box(messages::decode_children(black_box(&reply).clone())?);
+    }
+    Ok(())
+}
+
+fn split_frames(rounds: u64) -> Result<(), Failure> {
+    let stream = messages::stream(100)?;
+    let mut input = BytesMut::new();
+    for _ in 0..rounds {
+        input.extend_from_slice(black_box(&stream));
+        black_box(messages::split_all(&mut input)?);
+    }
+    Ok(())
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Get,
+    CreateDelete,
+    Lock,
+}
+
+/// A whole client, its task included, on one thread.
+fn on_client(rounds: u64, empty: bool, kind: Kind) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()?;
+    runtime.block_on(async {
+        let connector = loopback::connector(empty);
+        let client = Client::builder("memory:1")?
+            .connector(connector)
+            .connect()
+            .await?;
+        let mutex = Mutex::new(&client, "/bench/locks/one")?;
+        for _ in 0..rounds {
+            match kind {
+                Kind::Get => drop(client.get_data("/bench/data").await?),
+                Kind::CreateDelete => {
+                    client
+                        .create("/bench/node", "", CreateMode::Ephemeral)
+                        .await?;
+                    client.delete("/bench/node", Version::ANY).await?;
+                }
+                Kind::Lock => mutex.lock().await?.release().await?,
+            }
+        }
+        Ok(())
+    })
+}

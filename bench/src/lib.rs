@@ -1,0 +1,32 @@
+//! What benchmark programs share: command line, measurement window, histogram, the line that they print.
+//!
+//! A program takes `HOST:PORT WORKLOAD SECONDS PARAM` and prints one line of JSON. Because programs for other clients
+//! (`peers/`) do the same with the same code, a comparison is a matter of running them in turn against one server.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`args`] | the command line |
+//! | [`window`] | when to count, and what the process used meanwhile |
+//! | [`histogram`] | latencies |
+//! | [`exclusion`] | whether two were ever inside at once |
+//! | [`report`] | the line of JSON |
+//!
+//! With the feature `client` (on by default) there is also what measures lockkeeper itself:
+//!
+//! | module | what |
+//! |---|---|
+//! | `workloads` | the workloads over lockkeeper |
+//! | `loopback` | a server in memory that costs next to nothing, to count instructions over |
+//! | `messages` | messages to measure the codec with |
+
+pub mod args;
+pub mod exclusion;
+pub mod histogram;
+#[cfg(feature = "client")]
+pub mod loopback;
+#[cfg(feature = "client")]
+pub mod messages;
+pub mod report;
+pub mod window;
+#[cfg(feature = "client")]
+pub mod workloads;

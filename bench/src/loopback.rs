@@ -1,0 +1,230 @@
+//! A server that is no server: it answers every request at once, in the memory of the client's own thread.
+//!
+//! What a client costs can be counted over it to the instruction, since nothing else runs: no kernel, no other
+//! thread, no clock. It knows one directory with at most one stranger in it, and checks nothing.
+//! Not here: a server for tests; that is `lockkeeper-server`.
+
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll, Waker},
+};
+
+use bytes::{Buf, BytesMut};
+use lockkeeper::{
+    Connector, ErrorCode, EventType, SessionId, Stat, Transport, Version, Zxid,
+    proto::{
+        CreateMode, KeeperState, OpCode, WatcherEvent, Xid,
+        connect::{ConnectResponse, PASSWORD_LEN},
+        frame,
+        header::{ReplyHeader, RequestHeader},
+        jute::{Decode, Encode, Reader, Writer},
+        path,
+        records::CreateRequest,
+    },
+};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+const SESSION: SessionId = SessionId(0x1234);
+const TIMEOUT_MS: i32 = 10_000;
+const DATA: [u8; 100] = [b'x'; 100];
+/// Holds the lock when the line is not empty, and lets go as soon as somebody watches it. First in every line.
+const STRANGER: &str = "_c_00000000-0000-4000-8000-000000000000-lock-0000000000";
+
+/// A connector to a server in memory. When the line is not `empty`, a stranger holds every lock until it is watched.
+#[must_use]
+pub fn connector(empty: bool) -> Connector {
+    Connector::new(move |_| {
+        let loopback: Box<dyn Transport> = Box::new(Loopback::new(empty));
+        Box::pin(std::future::ready(Ok(loopback)))
+    })
+}
+
+struct Loopback {
+    stranger: bool,
+    requests: BytesMut,
+    replies: BytesMut,
+    reader: Option<Waker>,
+    associated: bool,
+    /// The transaction that was last "done", and the number of the last node.
+    zxid: i64,
+    /// The name of the last node that was created.
+    newest: String,
+    /// Whether that node is watched.
+    watched: bool,
+    stat: BytesMut,
+}
+
+impl Loopback {
+    fn new(empty: bool) -> Self {
+        let mut stat = BytesMut::new();
+        stat_of_ours().encode(&mut Writer::new(&mut stat));
+        Self {
+            stranger: !empty,
+            requests: BytesMut::new(),
+            replies: BytesMut::new(),
+            reader: None,
+            associated: false,
+            zxid: 0,
+            newest: String::new(),
+            watched: false,
+            stat,
+        }
+    }
+
+    fn answer(&mut self) -> io::Result<()> {
+        let limit = frame::SERVER_LIMIT;
+        while let Some(request) =
+            frame::split(&mut self.requests, limit).map_err(io::Error::other)?
+        {
+            if self.associated {
+                self.reply(Reader::new(request))?;
+            } else {
+                self.associated = true;
+                let response = ConnectResponse {
+                    protocol_version: 0,
+                    timeout_ms: TIMEOUT_MS,
+                    session_id: SESSION,
+                    password: Some(vec![1; PASSWORD_LEN].into()),
+                    read_only: Some(false),
+                };
+                send(&mut self.replies, |writer| response.encode(writer))?;
+            }
+        }
+        if !self.replies.is_empty()
+            && let Some(reader) = self.reader.take()
+        {
+            reader.wake();
+        }
+        Ok(())
+    }
+
+    fn reply(&mut self, mut request: Reader) -> io::Result<()> {
+        let RequestHeader { xid, op } =
+            RequestHeader::decode(&mut request).map_err(io::Error::other)?;
+        if op == OpCode::CREATE2 {
+            let create = CreateRequest::decode(&mut request).map_err(io::Error::other)?;
+            self.zxid += 1;
+            self.newest.clear();
+            self.newest.push_str(&create.path);
+            if create.flags == CreateMode::EphemeralSequential.flags() {
+                use std::fmt::Write as _;
+                let _ = write!(self.newest, "{:010}", self.zxid);
+            }
+        }
+        let header = ReplyHeader {
+            xid,
+            zxid: Zxid(self.zxid),
+            err: ErrorCode::OK,
+        };
+        if op == OpCode::DELETE && std::mem::take(&mut self.watched) {
+            let newest = self.newest.clone();
+            self.deleted(newest)?;
+        }
+        let (newest, stat, stranger) = (&*self.newest, &self.stat[..], self.stranger);
+        send(&mut self.replies, |writer| {
+            header.encode(writer);
+            match op {
+                OpCode::CREATE2 => {
+                    writer.put_buffer(newest.as_bytes());
+                    writer.put_slice(stat);
+                }
+                OpCode::GET_DATA => {
+                    writer.put_buffer(&DATA);
+                    writer.put_slice(stat);
+                }
+                OpCode::GET_CHILDREN => {
+                    writer.put_length(1 + usize::from(stranger));
+                    if stranger {
+                        writer.put_buffer(STRANGER.as_bytes());
+                    }
+                    writer.put_buffer(path::name(newest).as_bytes());
+                }
+                _ => {}
+            }
+        })?;
+        if op == OpCode::SET_WATCHES {
+            self.watched = true;
+            let directory = path::parent(&self.newest).unwrap_or(path::ROOT);
+            self.deleted(path::join(directory, STRANGER))?;
+        }
+        Ok(())
+    }
+
+    /// Tells the client that a node is gone.
+    fn deleted(&mut self, path: String) -> io::Result<()> {
+        let header = ReplyHeader {
+            xid: Xid::NOTIFICATION,
+            zxid: Zxid(-1),
+            err: ErrorCode::OK,
+        };
+        let event = WatcherEvent {
+            event_type: EventType::NODE_DELETED,
+            state: KeeperState::SYNC_CONNECTED,
+            path,
+        };
+        send(&mut self.replies, |writer| {
+            header.encode(writer);
+            event.encode(writer);
+        })
+    }
+}
+
+fn send(replies: &mut BytesMut, write: impl FnOnce(&mut Writer<'_>)) -> io::Result<()> {
+    frame::append(replies, write)
+        .map(|_| ())
+        .map_err(io::Error::other)
+}
+
+fn stat_of_ours() -> Stat {
+    Stat {
+        czxid: Zxid(1),
+        mzxid: Zxid(1),
+        ctime: 0,
+        mtime: 0,
+        version: Version(0),
+        cversion: Version(0),
+        aversion: Version(0),
+        ephemeral_owner: SESSION,
+        data_length: 0,
+        num_children: 0,
+        pzxid: Zxid(1),
+    }
+}
+
+impl AsyncRead for Loopback {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.replies.is_empty() {
+            self.reader = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        let length = self.replies.len().min(buffer.remaining());
+        buffer.put_slice(&self.replies[..length]);
+        self.replies.advance(length);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Loopback {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.requests.extend_from_slice(bytes);
+        self.answer()?;
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,103 @@
+//! Messages as a client sends and gets them, to measure the codec with.
+
+use bytes::{Bytes, BytesMut};
+use lockkeeper::{
+    Acl, Acls, CreateMode, ErrorCode, Zxid,
+    proto::{
+        OpCode, Request, Response, Xid, frame,
+        header::{ReplyHeader, RequestHeader},
+        jute::{Decode, Encode, Reader},
+        records::{CreateRequest, GetChildrenResponse},
+    },
+};
+
+use crate::workloads::Failure;
+
+/// The create of a lock node.
+#[must_use]
+pub fn create_request() -> Request {
+    Request::Create2(CreateRequest {
+        path: "/bench/locks/one/_c_37f2a2a2-6f2c-4c70-9f0e-3f1c7a3e9a11-lock-".to_owned(),
+        data: Some(Bytes::new()),
+        acl: Some(Acls::Borrowed(Acl::OPEN_UNSAFE)),
+        flags: CreateMode::EphemeralSequential.flags(),
+    })
+}
+
+/// Appends a request's frame.
+///
+/// # Errors
+/// When it is too long.
+pub fn encode(request: &Request, out: &mut BytesMut) -> Result<(), Failure> {
+    let header = RequestHeader {
+        xid: Xid(1),
+        op: request.op(),
+    };
+    frame::append(out, |writer| {
+        header.encode(writer);
+        request.encode(writer);
+    })?;
+    Ok(())
+}
+
+/// A reply, without its length, that lists so many lock nodes.
+///
+/// # Errors
+/// When it is too long.
+pub fn children_reply(names: usize) -> Result<Bytes, Failure> {
+    let name = |number| format!("_c_37f2a2a2-6f2c-4c70-9f0e-3f1c7a3e9a11-lock-{number:010}");
+    let list = GetChildrenResponse {
+        children: (0..names).map(name).collect(),
+    };
+    let mut out = BytesMut::new();
+    reply(&mut out, &list)?;
+    let message = frame::split(&mut out, frame::SERVER_LIMIT)?;
+    message.ok_or_else(|| "an incomplete frame".into())
+}
+
+/// Reads such a reply, as the client does.
+///
+/// # Errors
+/// When it is malformed.
+pub fn decode_children(reply: Bytes) -> Result<Response, Failure> {
+    let mut reader = Reader::new(reply);
+    ReplyHeader::decode(&mut reader)?;
+    Ok(Response::decode(OpCode::GET_CHILDREN, &mut reader)?)
+}
+
+/// So many frames with small replies, one after the other.
+///
+/// # Errors
+/// When one is too long.
+pub fn stream(frames: usize) -> Result<Bytes, Failure> {
+    let mut out = BytesMut::new();
+    for _ in 0..frames {
+        reply(&mut out, &lockkeeper::proto::records::Empty {})?;
+    }
+    Ok(out.freeze())
+}
+
+/// Takes all frames off a stream, and returns how many they were.
+///
+/// # Errors
+/// When the stream is malformed.
+pub fn split_all(stream: &mut BytesMut) -> Result<usize, Failure> {
+    let mut frames = 0;
+    while let Some(message) = frame::split(stream, frame::SERVER_LIMIT)? {
+        frames += usize::from(!message.is_empty());
+    }
+    Ok(frames)
+}
+
+fn reply(out: &mut BytesMut, body: &impl Encode) -> Result<(), Failure> {
+    let header = ReplyHeader {
+        xid: Xid(1),
+        zxid: Zxid(1),
+        err: ErrorCode::OK,
+    };
+    frame::append(out, |writer| {
+        header.encode(writer);
+        body.encode(writer);
+    })?;
+    Ok(())
+}
