@@ -3,7 +3,7 @@
 //! Each case is a script: what connections send, and what must come back. Everything that comes back must stand there, in its
 //! order; what differs from run to run has names instead (`names`). A script is run on either arm, so what it says about
 //! ZooKeeper was checked against ZooKeeper. Where servers before 3.9 behave differently the input avoids it, or the difference
-//! is taken out of the transcript, with a comment that names it.
+//! is taken out of the transcript, with a comment that names it. Other scripts are drawn (`random`).
 //!
 //! | line | meaning |
 //! |---|---|
@@ -35,6 +35,7 @@ mod cases;
 mod connection;
 mod fields;
 mod names;
+mod random;
 mod reply;
 mod request;
 mod runner;

@@ -23,13 +23,17 @@ use super::{
 
 /// Runs a script; a panic shows all that happened where it is not what the script says.
 pub(crate) async fn check(ensemble: &Ensemble, script: &str) {
-    let steps = script::parse(script);
+    script::compare(script, &happened(ensemble, script).await);
+}
+
+/// Runs a script and returns it with all that happened.
+pub(crate) async fn happened(ensemble: &Ensemble, script: &str) -> Vec<String> {
     let mut runner = Runner::new(ensemble).await;
-    for step in &steps {
+    for step in &script::parse(script) {
         runner.run(step).await;
     }
     runner.end().await;
-    script::compare(script, &runner.lines);
+    runner.lines
 }
 
 struct Runner {

@@ -1,0 +1,184 @@
+//! Scripts that nobody wrote: many requests on few nodes, drawn by a seed, to which both arms must say the same.
+//!
+//! The embedded server's answers are the script for the real one. Left out is what depends on time (the reaper, expiry), what has
+//! no order (the ends of several ephemeral nodes of one session) and what differs between versions (`cases::watches`).
+
+use std::fmt::Write;
+
+use super::{
+    runner, script,
+    support::{self, Arm},
+};
+
+/// How many scripts are drawn; a seed that once failed is added behind them.
+const SEEDS: std::ops::Range<u64> = 0..40;
+
+/// Requests in each.
+const LENGTH: usize = 80;
+
+#[tokio::test]
+#[ignore = "needs a real ZooKeeper: tests/run.sh"]
+async fn requests_that_nobody_chose_are_answered_alike() {
+    support::run(Arm::Real, async |real| {
+        let embedded = Arm::Embedded.start().await;
+        for seed in SEEDS {
+            // The test runner shows it when this fails.
+            println!("seed {seed}");
+            let drawn = Draw(seed).script();
+            let expected = runner::happened(&embedded, &drawn).await;
+            let happened = runner::happened(real, &drawn).await;
+            script::compare(&expected.join("\n"), &happened);
+        }
+    })
+    .await;
+}
+
+/// Random choices: `SplitMix64`.
+struct Draw(u64);
+
+impl Draw {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
+        let count = u64::try_from(choices.len()).expect("few");
+        choices[usize::try_from(self.next() % count).expect("few")]
+    }
+
+    /// `a` and `b` do everything and leave watches that fire once; `c` and `d` only listen, for good.
+    fn script(&mut self) -> String {
+        let mut script = String::from(
+            "a> auth digest user:pass
+             c> addWatch $ kind=recursive
+             d> addWatch $ kind=persistent
+             d> addWatch $/a kind=persistent
+             d> addWatch $/b/c kind=recursive\n",
+        );
+        for _ in 0..LENGTH {
+            let who = self.one_of(&['a', 'b']);
+            let _ = match self.next() % 40 {
+                0..5 => writeln!(script, "{who}& {}", self.request()),
+                5 => writeln!(
+                    script,
+                    "{who}> sync $\n{who}! drop\n{who}> connect resume={who}"
+                ),
+                6..12 => writeln!(script, "{who}> multi{}", self.list(Self::write)),
+                12 => writeln!(script, "{who}> multiRead{}", self.list(Self::plain_read)),
+                _ => writeln!(script, "{who}> {}", self.request()),
+            };
+        }
+        script + "a> sync $\nb> sync $\na> getAllChildrenNumber $\n"
+    }
+
+    fn list(&mut self, one: impl Fn(&mut Self) -> String) -> String {
+        let count = self.next() % 5;
+        (0..count).map(|_| format!("\n+ {}", one(self))).collect()
+    }
+
+    fn request(&mut self) -> String {
+        match self.next() % 16 {
+            0..7 => self.write(),
+            7 => {
+                let acl = self.acl();
+                format!("setACL {} {acl}{}", self.path(), self.version())
+            }
+            8 => {
+                let op = self.one_of(&["getACL", "getAllChildrenNumber", "sync"]);
+                format!("{op} {}", self.path())
+            }
+            9 => format!("getEphemerals {}", self.one_of(&["/", "$/a", "null"])),
+            10 => {
+                let kind = self.one_of(&["data", "children", "any"]);
+                format!("removeWatches {} kind={kind}", self.path())
+            }
+            11 => {
+                let zxid = self.one_of(&["0", "z0"]);
+                let (data, exist, child) = (self.path(), self.path(), self.path());
+                format!("setWatches zxid={zxid} data={data} exist={exist} child={child}")
+            }
+            _ => {
+                let op = self.one_of(&["exists", "getData", "getChildren", "getChildren2"]);
+                let watch = self.one_of(&["", " watch"]);
+                format!("{op} {}{watch}", self.path())
+            }
+        }
+    }
+
+    fn write(&mut self) -> String {
+        match self.next() % 8 {
+            0..4 => {
+                let mode = [
+                    "",
+                    " mode=ephemeral",
+                    " mode=sequential",
+                    " mode=ephemeral-sequential",
+                ];
+                let op = self.one_of(&["create", "create2"]);
+                let (mode, acl) = (self.one_of(&mode), self.acl());
+                // A number behind the root's name would make a node that does not belong to the case.
+                let path = match self.path() {
+                    "$" => "$/",
+                    other => other,
+                };
+                format!("{op} {path} {acl}{mode}{}", self.data())
+            }
+            4 => format!("createTTL {} ttl=3600000{}", self.path(), self.data()),
+            5 => format!("setData {}{}{}", self.path(), self.data(), self.version()),
+            _ => format!("delete {}{}", self.path(), self.version()),
+        }
+    }
+
+    fn plain_read(&mut self) -> String {
+        let op = self.one_of(&["getData", "getChildren"]);
+        format!("{op} {}", self.path())
+    }
+
+    /// Few, so that they meet. Some are no paths at all.
+    fn path(&mut self) -> &'static str {
+        self.one_of(&[
+            "$/",
+            "$/a",
+            "$/a",
+            "$/b",
+            "$/b",
+            "$/a/c",
+            "$/a/d",
+            "$/b/c",
+            "$/b/c",
+            "$/b/c/e",
+            "$/b/c/e/f",
+            "$/n-0000000000",
+            "$/n-",
+            "$",
+            "$/a/..",
+        ])
+    }
+
+    fn acl(&mut self) -> &'static str {
+        // Never without READ for all: versions differ in what an `exists` needs.
+        let choices = [
+            "acl=world:anyone:r,auth::rwcda",
+            "acl=world:anyone:rwc",
+            "acl=world:anyone:rda",
+            "acl=none",
+            "acl=auth::wcd,world:anyone:r",
+        ];
+        match self.next() % 8 {
+            0 => self.one_of(&choices),
+            _ => "acl=world:anyone:rwcda",
+        }
+    }
+
+    fn data(&mut self) -> &'static str {
+        self.one_of(&["", " data=x", " data=null", " data=longer"])
+    }
+
+    fn version(&mut self) -> &'static str {
+        self.one_of(&["", "", "", " version=0", " version=1", " version=2"])
+    }
+}
