@@ -77,7 +77,9 @@ impl Draw {
 
     fn list(&mut self, one: impl Fn(&mut Self) -> String) -> String {
         let count = self.next() % 5;
-        (0..count).map(|_| format!("\n+ {}", one(self))).collect()
+        let mut lines = vec![String::new()];
+        lines.extend((0..count).map(|_| one(self)));
+        lines.join("\n+ ")
     }
 
     fn request(&mut self) -> String {
