@@ -11,6 +11,7 @@
     reason = "each test binary uses its part of this"
 )]
 
+pub(crate) mod exclusion;
 pub(crate) mod programs;
 
 use std::{

@@ -1,0 +1,236 @@
+//! Contenders of two implementations on one mutex, and what must be true of everything that they tell afterwards.
+//!
+//! Each round reads a counter, holds for a moment and writes it back plus one without a version: it is right at the end only if
+//! nobody ever shared the lock. Which side wrote which value is the order of the holds, and shows whether the sides took turns.
+//! Times are those of this machine's clock, on which both sides are.
+//! Not here: locks that are shared (`interop_recipes`), and which programs there are (tests/interop/README.md).
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use lockkeeper::{Client, CreateMode, Guard, Mutex, Version};
+use tokio::process::Command;
+
+use super::{Ensemble, programs::Running};
+
+/// Contenders of each side, each with a session of its own.
+pub(crate) const CONTENDERS: usize = 4;
+
+/// How often each contender takes the lock.
+pub(crate) const ROUNDS: usize = 25;
+
+/// How long it is held, in each round.
+pub(crate) const HOLD: Duration = Duration::from_millis(2);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Theirs,
+    Ours,
+}
+
+/// One round.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Held {
+    /// What was written.
+    pub(crate) value: u64,
+    pub(crate) side: Side,
+    /// Inside the lock, ms since 1970.
+    pub(crate) start: u128,
+    pub(crate) end: u128,
+    /// Of ours alone.
+    pub(crate) token: Option<u64>,
+}
+
+/// Lets contenders of ours and those of `program` contend for one mutex. The program is one of those in tests/interop that are
+/// called contenders; `more` are its arguments behind the usual ones.
+pub(crate) async fn they_and_we_exclude_each_other(
+    ensemble: &Ensemble,
+    program: Command,
+    more: &[&str],
+) {
+    let lock = ensemble.unique_path("lock");
+    let (first, counter) = counter(ensemble).await;
+    let mut theirs = start(ensemble, program, &lock, &counter);
+    theirs.args([
+        CONTENDERS.to_string(),
+        ROUNDS.to_string(),
+        HOLD.as_millis().to_string(),
+    ]);
+    theirs.args(more);
+    let mut theirs = Running::start(theirs);
+    assert_eq!(theirs.line().await, "ready");
+
+    // All of theirs wait for a lock that we hold ..
+    let guard = Mutex::new(&first, &lock).unwrap().lock().await.unwrap();
+    theirs.say("go").await;
+    until_line_has(&first, &lock, 1 + CONTENDERS).await;
+    // .. and behind them ours wait for one that they will hold.
+    let mut ours = Vec::new();
+    for _ in 0..CONTENDERS {
+        let client = ensemble.client().await;
+        let mutex = Mutex::new(&client, &lock).unwrap();
+        let ticket = mutex.enqueue().await.unwrap();
+        assert!(ticket.position() > CONTENDERS, "{ticket:?}");
+        ours.push((client, mutex, ticket));
+    }
+    let mut all = vec![round(guard, &counter).await];
+
+    let mut tasks = Vec::new();
+    for (client, mutex, ticket) in ours {
+        let counter = counter.clone();
+        tasks.push(tokio::spawn(async move {
+            let mut rounds = vec![round(ticket.wait().await.unwrap(), &counter).await];
+            for _ in 1..ROUNDS {
+                rounds.push(round(mutex.lock().await.unwrap(), &counter).await);
+            }
+            client.close().await;
+            rounds
+        }));
+    }
+    for _ in 0..CONTENDERS * ROUNDS {
+        all.push(their_round(&theirs.line().await));
+    }
+    assert_eq!(theirs.line().await, format!("done {}", CONTENDERS * ROUNDS));
+    theirs.end().await;
+    for task in tasks {
+        all.extend(task.await.unwrap());
+    }
+    assert_exclusive(all, &value_of(&first, &counter).await);
+    first.close().await;
+}
+
+/// A new counter at 0, and the client that made it.
+pub(crate) async fn counter(ensemble: &Ensemble) -> (Client, String) {
+    let counter = ensemble.unique_path("counter");
+    let client = ensemble.client().await;
+    client
+        .create(&counter, "0", CreateMode::Persistent)
+        .await
+        .unwrap();
+    (client, counter)
+}
+
+/// A contender with the arguments that all of them have.
+pub(crate) fn start(
+    ensemble: &Ensemble,
+    mut program: Command,
+    lock: &str,
+    counter: &str,
+) -> Command {
+    program.args([&ensemble.servers(), lock, counter]);
+    program
+}
+
+/// One round of ours: the counter goes up, in no atomic way.
+pub(crate) async fn round(guard: Guard, counter: &str) -> Held {
+    let held = write(&guard, counter).await;
+    guard.release().await.unwrap();
+    held
+}
+
+/// The counter goes up, in no atomic way. Meanwhile it is no number, for those who must not look at it.
+pub(crate) async fn write(guard: &Guard, counter: &str) -> Held {
+    let client = guard.client();
+    let start = now();
+    let value = value_of(client, counter).await.parse::<u64>().unwrap() + 1;
+    set(client, counter, "busy").await;
+    tokio::time::sleep(HOLD).await;
+    set(client, counter, &value.to_string()).await;
+    Held {
+        value,
+        side: Side::Ours,
+        start,
+        end: now(),
+        token: Some(guard.fencing_token().get()),
+    }
+}
+
+/// `held THREAD VALUE START_MS END_MS`
+pub(crate) fn their_round(line: &str) -> Held {
+    let words: Vec<_> = line.split(' ').collect();
+    let ["held", _, value, start, end] = words[..] else {
+        panic!("not a round: {line}");
+    };
+    Held {
+        value: value.parse().unwrap(),
+        side: Side::Theirs,
+        start: start.parse().unwrap(),
+        end: end.parse().unwrap(),
+        token: None,
+    }
+}
+
+/// No two of these overlap, no increment is lost, the tokens grow, and either side came after the other at least twice.
+pub(crate) fn assert_exclusive(mut all: Vec<Held>, counter: &str) {
+    all.sort_by_key(|held| held.value);
+    let values: Vec<_> = all.iter().map(|held| held.value).collect();
+    let expected: Vec<_> = (1..=values.len() as u64).collect();
+    assert_eq!(values, expected, "an increment was lost");
+    assert_eq!(counter, values.len().to_string());
+
+    for pair in all.windows(2) {
+        assert!(
+            pair[0].end <= pair[1].start,
+            "two held the lock at once: {pair:?}"
+        );
+    }
+    let tokens: Vec<_> = all.iter().filter_map(|held| held.token).collect();
+    assert!(tokens.is_sorted(), "{tokens:?}");
+
+    let sides: Vec<_> = all.iter().map(|held| held.side).collect();
+    assert_took_turns(&sides);
+}
+
+/// Either side came after the other at least twice.
+pub(crate) fn assert_took_turns(sides: &[Side]) {
+    let turns = |from, to| {
+        let pairs = sides.windows(2);
+        pairs.filter(|pair| **pair == [from, to]).count()
+    };
+    let (to_us, to_them) = (
+        turns(Side::Theirs, Side::Ours),
+        turns(Side::Ours, Side::Theirs),
+    );
+    assert!(
+        to_us >= 2 && to_them >= 2,
+        "{to_us} and {to_them} turns: {sides:?}"
+    );
+}
+
+pub(crate) async fn value_of(client: &Client, counter: &str) -> String {
+    let node = client.get_data(counter).await.unwrap();
+    String::from_utf8(node.data.unwrap().to_vec()).unwrap()
+}
+
+async fn set(client: &Client, counter: &str, value: &str) {
+    client
+        .set_data(counter, value.to_owned(), Version::ANY)
+        .await
+        .unwrap();
+}
+
+/// Waits until this many stand in the line.
+pub(crate) async fn until_line_has(client: &Client, lock: &str, length: usize) {
+    until_line(client, lock, |names| names.len() == length).await;
+}
+
+/// Waits until the names of those in the line are as they should be.
+pub(crate) async fn until_line(client: &Client, lock: &str, is_so: impl Fn(&[String]) -> bool) {
+    loop {
+        // The directory may not be made yet, or have been reaped while it was empty.
+        let (stat, made) = client.exists_and_watch(lock).await.unwrap();
+        if stat.is_none() {
+            made.await.unwrap();
+        }
+        match client.get_children_and_watch(lock).await {
+            Ok((names, _)) if is_so(&names) => return,
+            Ok((_, changed)) => drop(changed.await.unwrap()),
+            Err(error) => assert!(error.is_no_node(), "{error}"),
+        }
+    }
+}
+
+/// ms since 1970.
+pub(crate) fn now() -> u128 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.expect("a clock after 1970").as_millis()
+}
