@@ -10,11 +10,13 @@
 #                       /usr/share/java; else Debian's packages, as root
 #   Java and Curator    a JDK and the jars in /usr/share/java (or LOCKKEEPER_TEST_CLASSPATH); else Debian's packages, as root
 #   kazoo               in a private venv under target/ (or LOCKKEEPER_TEST_PYTHON)
-# What cannot be had is a failure, unless LOCKKEEPER_TEST_WITHOUT names it ("zookeeper", "java", "kazoo", several with blanks).
+#   Go and go-zk        Go and the library in /usr/share/gocode (or LOCKKEEPER_TEST_GOPATH); else Debian's packages, as root
+# What cannot be had is a failure, unless LOCKKEEPER_TEST_WITHOUT names it (zookeeper, java, kazoo, go; several with blanks).
 #
 # How the Rust tests take part: one that needs any of this is `#[ignore = "needs ...: tests/run.sh"]` and finds it in
-# LOCKKEEPER_TEST_ZOOKEEPER (host:port), LOCKKEEPER_TEST_CLASSPATH (for javac and java), LOCKKEEPER_TEST_PYTHON. One that
-# needs Java or kazoo has `needs_java` or `needs_kazoo` in its full name, which is how it is left out.
+# LOCKKEEPER_TEST_ZOOKEEPER (host:port), LOCKKEEPER_TEST_CLASSPATH (for javac and java), LOCKKEEPER_TEST_PYTHON,
+# LOCKKEEPER_TEST_GOPATH (for go build). One that needs Java, kazoo or Go has `needs_java`, `needs_kazoo` or `needs_go` in its
+# full name, which is how it is left out.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . tests/lib/common.sh
@@ -32,8 +34,8 @@ trap 'exit 143' TERM
 
 for name in ${LOCKKEEPER_TEST_WITHOUT:-}; do
     case $name in
-        zookeeper | java | kazoo) ;;
-        *) die "LOCKKEEPER_TEST_WITHOUT names \"$name\", which is none of: zookeeper java kazoo" ;;
+        zookeeper | java | kazoo | go) ;;
+        *) die "LOCKKEEPER_TEST_WITHOUT names \"$name\", which is none of: zookeeper java kazoo go" ;;
     esac
 done
 have cargo || die "no cargo on the PATH: install Rust first (rustup.rs)"
@@ -64,6 +66,13 @@ else
     else
         kazoo_up
         say "kazoo $KAZOO in $LOCKKEEPER_TEST_PYTHON"
+    fi
+    if without go; then
+        left_out "go: not go-zk (tests named needs_go)"
+        filters+=(--skip needs_go)
+    else
+        go_up
+        say "$(go version) with $LOCKKEEPER_TEST_GOPATH"
     fi
 fi
 

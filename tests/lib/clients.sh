@@ -46,3 +46,15 @@ make_venv() {
     rm -rf "$1"
     python3 -m venv "$1" && "$1/bin/pip" install -q --disable-pip-version-check "kazoo==$KAZOO" && has_kazoo "$1/bin/python"
 }
+
+# go_up: Go, and in LOCKKEEPER_TEST_GOPATH go-zk.
+go_up() {
+    : "${LOCKKEEPER_TEST_GOPATH:=/usr/share/gocode}" # where Debian puts libraries
+    export LOCKKEEPER_TEST_GOPATH
+    has_go_zk || install golang-go golang-github-samuel-go-zookeeper-dev || true
+    has_go_zk || die "the interop tests need Go and go-zk: Debian's packages golang-go golang-github-samuel-go-zookeeper-dev,
+  or a Go and github.com/samuel/go-zookeeper below src/ in LOCKKEEPER_TEST_GOPATH.
+  LOCKKEEPER_TEST_WITHOUT=go leaves those tests out."
+}
+
+has_go_zk() { have go && [ -d "$LOCKKEEPER_TEST_GOPATH/src/github.com/samuel/go-zookeeper/zk" ]; }

@@ -36,6 +36,28 @@ pub(crate) fn python(program: &str) -> Command {
     command
 }
 
+/// The Go program. It is built when it is first asked for.
+pub(crate) fn go_contender() -> Command {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    Command::new(BINARY.get_or_init(build))
+}
+
+/// Builds it into a directory that only this test binary uses.
+fn build() -> PathBuf {
+    let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let binary = scratch.join(concat!(env!("CARGO_CRATE_NAME"), "/go_contender"));
+    let output = std::process::Command::new("go")
+        .args(["build", "-o"])
+        .args([&binary, &sources().join("go_contender.go")])
+        .env("GO111MODULE", "off")
+        .env("GOPATH", from_environment("LOCKKEEPER_TEST_GOPATH"))
+        .env("GOCACHE", scratch.join("go-cache"))
+        .output()
+        .expect("go on the PATH");
+    assert_succeeded("go build", &output);
+    binary
+}
+
 /// Where the programs are.
 fn sources() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop")

@@ -1,0 +1,339 @@
+// Curator's recipes, one step at a time or many rounds at once, as a test says it on stdin.
+//
+// What it is for: a test brings Curator and lockkeeper into one exact situation (who holds, who waits, who goes), or lets them
+// contend for one path. Each actor is a thread with a session of its own, since Curator's locks belong to threads; it is made
+// when it is first named and does what it is told in that order. Different actors act at the same time.
+//
+// Arguments: HOSTS
+// stdin:     ACTOR VERB ARGUMENTS..        at the end of stdin all sessions are closed
+// stdout:    ready                         once, at first
+//            ACTOR VERB RESULTS..          when a step is done; what happens later has a word of its own (in brackets below)
+//   read PATH | write PATH | mutex PATH          acquired
+//   unread PATH | unwrite PATH | unmutex PATH    released again
+//   revocable PATH                               acquired as by mutex; [asked] when it is asked to let go, which unmutex does
+//   revoke NODE_PATH                             the holder is asked to let go
+//   latch PATH ID | unlatch PATH                 stands as ID, or no more; [leads], [follows] when that changes
+//   ids PATH                                     the ids of who stands, in order, the leader's first
+//   select PATH ID | unselect PATH               stands for LeaderSelector as ID; [leads] when it does, until unselect
+//   selectors PATH                               the ids of who stands, as LeaderSelector sees them
+//   follow PATH                                  N: SharedCount's value; [now] N when it changes
+//   count PATH N                                 SharedCount is set to N; the actor must follow it
+//   rounds PATH COUNTER N EVERY HOLD_MS          N rounds of a read/write lock: every EVERYth one writes, the others read
+//   leases PATH LIMIT N HOLD_MS                  N rounds of a semaphore with LIMIT leases
+//   sharedleases PATH COUNT_PATH N HOLD_MS       the same, with the limit in a SharedCount that the actor follows
+//   terms PATH COUNTER N HOLD_MS                 N terms as the leader of a latch, which is closed after each
+// Each round is told: ACTOR [wrote|red|leased|led] VALUE START_MS END_MS, where the times are those of this machine's clock while
+// it held. VALUE is the counter's; of a lease, the number of the round.
+// Exit status: 0; 1 when an actor fails (the reason is on stderr); 2 for bad usage.
+//
+// A writer, and a leader, replaces the counter N by "busy", holds, and writes N+1. A reader must find the same number before and
+// after it holds.
+
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.nio.charset.StandardCharsets;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.StringJoiner;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.TimeUnit;
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.leader.LeaderLatch;
+import org.apache.curator.framework.recipes.leader.LeaderLatchListener;
+import org.apache.curator.framework.recipes.leader.LeaderSelector;
+import org.apache.curator.framework.recipes.leader.LeaderSelectorListenerAdapter;
+import org.apache.curator.framework.recipes.leader.Participant;
+import org.apache.curator.framework.recipes.locks.InterProcessMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
+import org.apache.curator.framework.recipes.locks.Lease;
+import org.apache.curator.framework.recipes.locks.Revoker;
+import org.apache.curator.framework.recipes.shared.SharedCount;
+import org.apache.curator.framework.recipes.shared.SharedCountListener;
+import org.apache.curator.framework.recipes.shared.SharedCountReader;
+import org.apache.curator.framework.state.ConnectionState;
+import org.apache.curator.retry.ExponentialBackoffRetry;
+
+public final class CuratorActors {
+    private static final int SESSION_TIMEOUT_MS = 10_000;
+    private static final int CONNECT_TIMEOUT_MS = 10_000;
+
+    public static void main(String[] args) throws Exception {
+        if (args.length != 1) {
+            System.err.println("usage: CuratorActors HOSTS");
+            System.exit(2);
+        }
+        Map<String, Actor> actors = new HashMap<>();
+        say("ready");
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line = in.readLine(); line != null; line = in.readLine()) {
+            String[] words = line.split(" ");
+            actors.computeIfAbsent(words[0], name -> new Actor(name, args[0])).tell(words);
+        }
+        for (Actor actor : actors.values()) {
+            actor.end();
+        }
+        System.exit(0);
+    }
+
+    /** A thread with a session. Everything below runs in that thread. */
+    private static final class Actor {
+        private final String name;
+        private final String hosts;
+        private final ExecutorService thread = Executors.newSingleThreadExecutor();
+        private final Map<String, InterProcessMutex> mutexes = new HashMap<>();
+        private final Map<String, InterProcessReadWriteLock> locks = new HashMap<>();
+        private final Map<String, LeaderLatch> latches = new HashMap<>();
+        private final Map<String, LeaderSelector> selectors = new HashMap<>();
+        private final Map<String, SharedCount> counts = new HashMap<>();
+        private CountDownLatch resigned;
+        private CuratorFramework client;
+
+        Actor(String name, String hosts) {
+            this.name = name;
+            this.hosts = hosts;
+        }
+
+        void tell(String[] words) {
+            thread.execute(() -> {
+                try {
+                    if (client == null) {
+                        client = connect(hosts);
+                    }
+                    event(words[1], act(words));
+                } catch (Throwable e) {
+                    System.err.println(String.join(" ", words));
+                    e.printStackTrace();
+                    System.exit(1); // the other actors would keep the process alive
+                }
+            });
+        }
+
+        void end() throws InterruptedException {
+            thread.shutdown();
+            thread.awaitTermination(CONNECT_TIMEOUT_MS, TimeUnit.MILLISECONDS);
+            if (client != null) {
+                client.close();
+            }
+        }
+
+        private void event(String verb, Object results) {
+            say((name + " " + verb + " " + results).trim());
+        }
+
+        private Object act(String[] words) throws Exception {
+            String path = words[2];
+            switch (words[1]) {
+                case "read":
+                    lock(path).readLock().acquire();
+                    return "";
+                case "write":
+                    lock(path).writeLock().acquire();
+                    return "";
+                case "mutex":
+                    mutex(path).acquire();
+                    return "";
+                case "revocable":
+                    mutex(path).makeRevocable(mutex -> event("asked", ""));
+                    mutex(path).acquire();
+                    return "";
+                case "unread":
+                    lock(path).readLock().release();
+                    return "";
+                case "unwrite":
+                    lock(path).writeLock().release();
+                    return "";
+                case "unmutex":
+                    mutex(path).release();
+                    return "";
+                case "revoke":
+                    Revoker.attemptRevoke(client, path);
+                    return "";
+                case "latch":
+                    latches.put(path, latch(path, words[3]));
+                    return "";
+                case "unlatch":
+                    latches.remove(path).close();
+                    return "";
+                case "ids":
+                    return ids(latches.get(path).getParticipants());
+                case "select":
+                    selectors.put(path, selector(path, words[3]));
+                    return "";
+                case "unselect":
+                    resigned.countDown(); // not close(): that would interrupt what releases the lock
+                    return "";
+                case "selectors":
+                    return ids(selectors.get(path).getParticipants());
+                case "follow":
+                    counts.put(path, follow(path));
+                    return counts.get(path).getCount();
+                case "count":
+                    counts.get(path).setCount(number(words[3]));
+                    return "";
+                case "rounds":
+                    rounds(lock(path), words[3], number(words[4]), number(words[5]), number(words[6]));
+                    return "";
+                case "leases":
+                    InterProcessSemaphoreV2 fixed = new InterProcessSemaphoreV2(client, path, number(words[3]));
+                    leases(fixed, number(words[4]), number(words[5]));
+                    return "";
+                case "sharedleases":
+                    InterProcessSemaphoreV2 shared = new InterProcessSemaphoreV2(client, path, counts.get(words[3]));
+                    leases(shared, number(words[4]), number(words[5]));
+                    return "";
+                case "terms":
+                    terms(path, words[3], number(words[4]), number(words[5]));
+                    return "";
+                default:
+                    throw new IllegalArgumentException(words[1]);
+            }
+        }
+
+        private InterProcessMutex mutex(String path) {
+            return mutexes.computeIfAbsent(path, it -> new InterProcessMutex(client, it));
+        }
+
+        private InterProcessReadWriteLock lock(String path) {
+            return locks.computeIfAbsent(path, it -> new InterProcessReadWriteLock(client, it));
+        }
+
+        private LeaderLatch latch(String path, String id) throws Exception {
+            LeaderLatch latch = new LeaderLatch(client, path, id);
+            latch.addListener(new LeaderLatchListener() {
+                @Override
+                public void isLeader() {
+                    event("leads", "");
+                }
+
+                @Override
+                public void notLeader() {
+                    event("follows", "");
+                }
+            });
+            latch.start();
+            return latch;
+        }
+
+        private LeaderSelector selector(String path, String id) {
+            CountDownLatch resign = new CountDownLatch(1);
+            resigned = resign;
+            LeaderSelector selector = new LeaderSelector(client, path, new LeaderSelectorListenerAdapter() {
+                @Override
+                public void takeLeadership(CuratorFramework client) throws InterruptedException {
+                    event("leads", "");
+                    resign.await();
+                }
+            });
+            selector.setId(id);
+            selector.start();
+            return selector;
+        }
+
+        private SharedCount follow(String path) throws Exception {
+            SharedCount count = new SharedCount(client, path, 0);
+            count.addListener(new SharedCountListener() {
+                @Override
+                public void countHasChanged(SharedCountReader reader, int now) {
+                    event("now", now);
+                }
+
+                @Override
+                public void stateChanged(CuratorFramework client, ConnectionState state) {
+                    // The session does not end in these tests.
+                }
+            });
+            count.start();
+            return count;
+        }
+
+        private void rounds(InterProcessReadWriteLock lock, String counter, int rounds, int every, int holdMs)
+                throws Exception {
+            for (int round = 1; round <= rounds; round++) {
+                boolean writes = round % every == 0;
+                InterProcessMutex mutex = writes ? lock.writeLock() : lock.readLock();
+                mutex.acquire();
+                if (writes) {
+                    write("wrote", counter, holdMs);
+                } else {
+                    long start = System.currentTimeMillis();
+                    long value = Long.parseLong(get(counter));
+                    Thread.sleep(holdMs);
+                    if (value != Long.parseLong(get(counter))) {
+                        throw new AssertionError("somebody wrote while we read");
+                    }
+                    event("red", value + " " + start + " " + System.currentTimeMillis());
+                }
+                mutex.release();
+            }
+        }
+
+        private void leases(InterProcessSemaphoreV2 semaphore, int rounds, int holdMs) throws Exception {
+            for (int round = 1; round <= rounds; round++) {
+                Lease lease = semaphore.acquire();
+                long start = System.currentTimeMillis();
+                Thread.sleep(holdMs);
+                event("leased", round + " " + start + " " + System.currentTimeMillis());
+                semaphore.returnLease(lease);
+            }
+        }
+
+        private void terms(String path, String counter, int rounds, int holdMs) throws Exception {
+            for (int round = 1; round <= rounds; round++) {
+                try (LeaderLatch latch = new LeaderLatch(client, path, name)) {
+                    latch.start();
+                    latch.await();
+                    write("led", counter, holdMs);
+                }
+            }
+        }
+
+        private void write(String verb, String counter, int holdMs) throws Exception {
+            long start = System.currentTimeMillis();
+            long value = Long.parseLong(get(counter)) + 1;
+            set(counter, "busy");
+            Thread.sleep(holdMs);
+            set(counter, Long.toString(value));
+            event(verb, value + " " + start + " " + System.currentTimeMillis());
+        }
+
+        private String get(String path) throws Exception {
+            return new String(client.getData().forPath(path), StandardCharsets.UTF_8);
+        }
+
+        private void set(String path, String data) throws Exception {
+            client.setData().forPath(path, data.getBytes(StandardCharsets.UTF_8));
+        }
+    }
+
+    private static CuratorFramework connect(String hosts) throws InterruptedException {
+        CuratorFramework client = CuratorFrameworkFactory.newClient(
+                hosts, SESSION_TIMEOUT_MS, CONNECT_TIMEOUT_MS, new ExponentialBackoffRetry(50, 5));
+        client.start();
+        if (!client.blockUntilConnected(CONNECT_TIMEOUT_MS, TimeUnit.MILLISECONDS)) {
+            throw new IllegalStateException("no connection to " + hosts + " within " + CONNECT_TIMEOUT_MS + " ms");
+        }
+        return client;
+    }
+
+    private static String ids(Iterable<Participant> participants) {
+        StringJoiner ids = new StringJoiner(" ");
+        for (Participant participant : participants) {
+            ids.add(participant.getId());
+        }
+        return ids.toString();
+    }
+
+    private static int number(String word) {
+        return Integer.parseInt(word);
+    }
+
+    /** One whole line at a time, flushed: the reader on the other end of the pipe waits for it. */
+    private static synchronized void say(String line) {
+        System.out.println(line);
+        System.out.flush();
+    }
+}

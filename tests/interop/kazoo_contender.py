@@ -1,0 +1,95 @@
+"""kazoo's Lock as a contender: it takes the arguments, says the lines and has the exit statuses of CuratorContender.java.
+
+Arguments: HOSTS LOCK_PATH COUNTER_PATH CONTENDERS ROUNDS HOLD_MS NAMES
+HOLD_MS may be "line": the (one) contender holds the lock until it reads a line.
+NAMES says how kazoo's nodes are called, and which others it sees:
+    curator    `-lock-`, and it waits for all nodes that are called so: the setting under which it can share a path
+    kazoo      `__lock__`, its default: it waits for no other implementation's nodes
+"""
+
+import logging
+import sys
+import threading
+import time
+import traceback
+
+from kazoo.client import KazooClient
+from kazoo.recipe.lock import Lock
+
+
+class CuratorsLock(Lock):
+    """kazoo's lock under Curator's names."""
+
+    _NODE_NAME = "-lock-"
+    _EXCLUDE_NAMES = ["-lock-"]
+
+
+def contend(name, client, lock, counter, rounds, hold):
+    for _ in range(rounds):
+        with lock:
+            start = now()
+            value = int(client.get(counter)[0]) + 1
+            if hold is None:
+                sys.stdin.readline()
+            else:
+                time.sleep(hold)
+            client.set(counter, str(value).encode())
+            say("held", name, value, start, now())
+
+
+def now():
+    """ms since 1970, cut off as the other contenders do."""
+    return time.time_ns() // 1_000_000
+
+
+def say(*words):
+    with PRINTING:
+        print(*words, flush=True)
+
+
+PRINTING = threading.Lock()
+
+
+def main():
+    if len(sys.argv) != 8 or sys.argv[7] not in ("curator", "kazoo"):
+        print("usage: " + __doc__, file=sys.stderr)
+        return 2
+    logging.basicConfig(stream=sys.stderr, level=logging.ERROR)
+    hosts, path, counter = sys.argv[1:4]
+    contenders, rounds = map(int, sys.argv[4:6])
+    hold = None if sys.argv[6] == "line" else int(sys.argv[6]) / 1000
+    kind = CuratorsLock if sys.argv[7] == "curator" else Lock
+
+    clients = [KazooClient(hosts=hosts) for _ in range(contenders)]
+    for client in clients:
+        client.start()
+    say("ready")
+    if sys.stdin.readline() != "go\n":
+        print('expected the line "go" on stdin', file=sys.stderr)
+        return 2
+
+    failures = []
+
+    def run(name, client):
+        try:
+            contend(name, client, kind(client, path), counter, rounds, hold)
+        except BaseException:
+            failures.append(traceback.format_exc())
+
+    threads = [threading.Thread(target=run, args=one) for one in enumerate(clients)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for client in clients:
+        client.stop()
+        client.close()
+    if failures:
+        print("\n".join(failures), file=sys.stderr)
+        return 1
+    say("done", contenders * rounds)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

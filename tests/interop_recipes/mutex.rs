@@ -1,0 +1,129 @@
+//! The mutexes of kazoo and go-zk and ours; revocation, between Curator's and ours.
+
+use lockkeeper::{Mutex, REVOKE, revoke};
+
+use crate::{
+    actors::Curator,
+    assert_waits,
+    support::{
+        Ensemble,
+        exclusion::{
+            self, start, their_round, they_and_we_exclude_each_other, until_line, until_line_has,
+            value_of,
+        },
+        programs::{self, Running},
+    },
+};
+
+mod needs_go {
+    on_both_arms! { go_zk_and_we_exclude_each_other }
+}
+
+mod needs_kazoo {
+    on_both_arms! {
+        kazoo_under_curators_names_and_we_exclude_each_other
+        by_default_kazoo_does_not_see_us_though_we_wait_for_it
+    }
+}
+
+mod needs_java {
+    on_both_arms! {
+        curator_hears_us_when_we_ask_it_to_let_go
+        we_hear_curator_when_it_asks_us_to_let_go
+    }
+}
+
+async fn go_zk_and_we_exclude_each_other(ensemble: &Ensemble) {
+    they_and_we_exclude_each_other(ensemble, programs::go_contender(), &[]).await;
+}
+
+async fn kazoo_under_curators_names_and_we_exclude_each_other(ensemble: &Ensemble) {
+    let kazoo = programs::python("kazoo_contender.py");
+    they_and_we_exclude_each_other(ensemble, kazoo, &["curator"]).await;
+}
+
+/// What the documentation warns of: a path on which kazoo's default names are used belongs to kazoo alone.
+async fn by_default_kazoo_does_not_see_us_though_we_wait_for_it(ensemble: &Ensemble) {
+    let path = ensemble.unique_path("lock");
+    let (client, counter) = exclusion::counter(ensemble).await;
+    let mutex = Mutex::new(&client, &path).unwrap();
+    let kazoo = programs::python("kazoo_contender.py");
+    let mut kazoo = start(ensemble, kazoo, &path, &counter);
+    kazoo.args(["1", "2", "line", "kazoo"]);
+    let mut kazoo = Running::start(kazoo);
+    assert_eq!(kazoo.line().await, "ready");
+
+    // It takes the lock that we hold.
+    let ours = mutex.lock().await.unwrap();
+    kazoo.say("go").await;
+    until_line_has(&client, &path, 2).await;
+    kazoo.say("that will do").await;
+    assert_eq!(their_round(&kazoo.line().await).value, 1);
+    assert!(ours.is_valid());
+
+    // It takes the lock again, at once, with the third node of all. We wait for its end, although it did not for ours.
+    let again = |names: &[String]| {
+        names
+            .iter()
+            .any(|name| name.ends_with("__lock__0000000002"))
+    };
+    until_line(&client, &path, again).await;
+    ours.release().await.unwrap();
+    let ticket = mutex.enqueue().await.unwrap();
+    assert_eq!(ticket.position(), 1);
+    let ours = ticket.wait();
+    tokio::pin!(ours);
+    assert_waits(&mut ours).await;
+    kazoo.say("that will do").await;
+    let theirs = their_round(&kazoo.line().await);
+    let ours = exclusion::round(ours.await.unwrap(), &counter).await;
+    assert!(theirs.end <= ours.start, "{theirs:?} and {ours:?}");
+    assert_eq!(value_of(&client, &counter).await, "3");
+    assert_eq!(kazoo.line().await, "done 2");
+    kazoo.end().await;
+    client.close().await;
+}
+
+async fn curator_hears_us_when_we_ask_it_to_let_go(ensemble: &Ensemble) {
+    let path = ensemble.unique_path("lock");
+    let client = ensemble.client().await;
+    let mutex = Mutex::new(&client, &path).unwrap();
+    let mut curator = Curator::start(ensemble).await;
+    curator.does(&format!("a revocable {path}")).await;
+    let ticket = mutex.enqueue().await.unwrap();
+    let holder = mutex.participants().await.unwrap().remove(0);
+    curator.does_not_say("a asked").await;
+    revoke(&client, &holder.path).await.unwrap();
+    curator.says("a asked").await;
+    let asked = client.get_data(&holder.path).await.unwrap();
+    assert_eq!(asked.data.as_deref(), Some(REVOKE));
+
+    // It is asked, and not made to.
+    let ours = ticket.wait();
+    tokio::pin!(ours);
+    assert_waits(&mut ours).await;
+    curator.does(&format!("a unmutex {path}")).await;
+    ours.await.unwrap().release().await.unwrap();
+    client.close().await;
+}
+
+async fn we_hear_curator_when_it_asks_us_to_let_go(ensemble: &Ensemble) {
+    let path = ensemble.unique_path("lock");
+    let client = ensemble.client().await;
+    let mutex = Mutex::new(&client, &path).unwrap();
+    let mut curator = Curator::start(ensemble).await;
+    let ours = mutex.lock().await.unwrap();
+    curator.tell(&format!("a mutex {path}")).await;
+    until_line_has(&client, &path, 2).await;
+    let revoked = ours.revoked();
+    tokio::pin!(revoked);
+    assert_waits(&mut revoked).await;
+    curator.does(&format!("b revoke {}", ours.path())).await;
+    revoked.await;
+    assert!(ours.is_valid());
+    curator.does_not_say("a mutex").await;
+    ours.release().await.unwrap();
+    curator.says("a mutex").await;
+    curator.does(&format!("a unmutex {path}")).await;
+    client.close().await;
+}

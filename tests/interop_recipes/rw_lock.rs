@@ -1,0 +1,225 @@
+//! Curator's `InterProcessReadWriteLock` and our `RwLock`.
+
+use lockkeeper::{Client, RwLock};
+
+use crate::{
+    actors::Curator,
+    assert_waits,
+    support::{
+        Ensemble,
+        exclusion::{self, HOLD, Held, Side, assert_took_turns, until_line_has, value_of},
+    },
+};
+
+/// Contenders of each side, each with a session of its own.
+const CONTENDERS: usize = 3;
+
+/// Rounds of each contender. Every third one writes.
+const ROUNDS: usize = 18;
+const WRITES_EVERY: usize = 3;
+
+mod needs_java {
+    on_both_arms! {
+        readers_share_and_writers_exclude_in_the_order_of_the_line
+        no_writer_ever_overlaps_with_anybody
+        curators_writer_that_becomes_a_reader_keeps_our_writer_waiting
+        our_writer_that_becomes_a_reader_keeps_curators_writer_waiting
+    }
+}
+
+async fn readers_share_and_writers_exclude_in_the_order_of_the_line(ensemble: &Ensemble) {
+    let path = ensemble.unique_path("lock");
+    let client = ensemble.client().await;
+    let lock = RwLock::new(&client, &path).unwrap();
+    let mut curator = Curator::start(ensemble).await;
+
+    // One reader of each side, at the same time; before either is let go, a third comes in.
+    curator.does(&format!("a read {path}")).await;
+    let ours = lock.read().await.unwrap();
+    curator.does(&format!("b read {path}")).await;
+    assert!(lock.try_write().await.unwrap().is_none());
+
+    // A writer of each side behind them, and a reader of each side behind the writers.
+    curator.tell(&format!("c write {path}")).await;
+    until_line_has(&client, &path, 4).await;
+    let our_writer = lock.enqueue_write().await.unwrap();
+    assert_eq!(our_writer.position(), 4);
+    let our_reader = lock.enqueue_read().await.unwrap();
+    assert_eq!(our_reader.position(), 2, "it waits for writers only");
+    curator.tell(&format!("d read {path}")).await;
+    until_line_has(&client, &path, 7).await;
+    assert_eq!(lock.participants().await.unwrap().len(), 7);
+
+    // The last reader lets the first writer in, wherever each of them is from.
+    curator.does(&format!("a unread {path}")).await;
+    curator.does(&format!("b unread {path}")).await;
+    curator.does_not_say("c write").await;
+    ours.release().await.unwrap();
+    curator.says("c write").await;
+
+    let our_writer = our_writer.wait();
+    tokio::pin!(our_writer);
+    assert_waits(&mut our_writer).await;
+    curator.does(&format!("c unwrite {path}")).await;
+    let our_writer = our_writer.await.unwrap();
+
+    let our_reader = our_reader.wait();
+    tokio::pin!(our_reader);
+    assert_waits(&mut our_reader).await;
+    curator.does_not_say("d read").await;
+    our_writer.release().await.unwrap();
+    let our_reader = our_reader.await.unwrap();
+    curator.says("d read").await;
+    our_reader.release().await.unwrap();
+    curator.does(&format!("d unread {path}")).await;
+    client.close().await;
+}
+
+/// A writer takes the counter away for as long as it holds, so that a reader who overlaps with one cannot miss it.
+async fn no_writer_ever_overlaps_with_anybody(ensemble: &Ensemble) {
+    let path = ensemble.unique_path("lock");
+    let (first, counter) = exclusion::counter(ensemble).await;
+    let mut curator = Curator::start(ensemble).await;
+
+    // All wait for a writer of ours, Curator's first.
+    let guard = RwLock::new(&first, &path).unwrap().write().await.unwrap();
+    for actor in 0..CONTENDERS {
+        let (rounds, hold) = (ROUNDS, HOLD.as_millis());
+        let rounds = format!("{actor} rounds {path} {counter} {rounds} {WRITES_EVERY} {hold}");
+        curator.tell(&rounds).await;
+    }
+    until_line_has(&first, &path, 1 + CONTENDERS).await;
+    let mut tasks = Vec::new();
+    for _ in 0..CONTENDERS {
+        let (client, counter, path) = (ensemble.client().await, counter.clone(), path.clone());
+        tasks.push(tokio::spawn(async move {
+            let rounds = our_rounds(&client, &path, &counter).await;
+            client.close().await;
+            rounds
+        }));
+    }
+    until_line_has(&first, &path, 1 + 2 * CONTENDERS).await;
+    let mut writers = vec![exclusion::write(&guard, &counter).await];
+    guard.release().await.unwrap();
+
+    let mut readers = Vec::new();
+    for _ in 0..CONTENDERS * ROUNDS {
+        match curator.round().await {
+            (verb, held) if verb == "wrote" => writers.push(held),
+            (_, held) => readers.push(held),
+        }
+    }
+    for task in tasks {
+        let (read, written) = task.await.unwrap();
+        readers.extend(read);
+        writers.extend(written);
+    }
+    assert_eq!(readers.len() + writers.len(), 1 + 2 * CONTENDERS * ROUNDS);
+    for writer in &writers {
+        for reader in &readers {
+            let apart = writer.end <= reader.start || reader.end <= writer.start;
+            assert!(apart, "{writer:?} and {reader:?}");
+            // What a reader saw was written before it began, or after it ended.
+            assert_eq!(
+                writer.value <= reader.value,
+                writer.end <= reader.start,
+                "{writer:?} and {reader:?}"
+            );
+        }
+    }
+    exclusion::assert_exclusive(writers, &value_of(&first, &counter).await);
+    readers.sort_by_key(|held| held.start);
+    assert_took_turns(&readers.iter().map(|held| held.side).collect::<Vec<_>>());
+    first.close().await;
+}
+
+/// As `rounds` in `CuratorActors.java`: what was read, and what was written.
+async fn our_rounds(client: &Client, path: &str, counter: &str) -> (Vec<Held>, Vec<Held>) {
+    let lock = RwLock::new(client, path).unwrap();
+    let (mut read, mut written) = (Vec::new(), Vec::new());
+    for round in 1..=ROUNDS {
+        if round % WRITES_EVERY == 0 {
+            let guard = lock.write().await.unwrap();
+            written.push(exclusion::write(&guard, counter).await);
+            guard.release().await.unwrap();
+            continue;
+        }
+        let guard = lock.read().await.unwrap();
+        let start = exclusion::now();
+        let value = value_of(client, counter).await;
+        tokio::time::sleep(HOLD).await;
+        assert_eq!(value_of(client, counter).await, value);
+        read.push(Held {
+            value: value.parse().expect("nobody writes now"),
+            side: Side::Ours,
+            start,
+            end: exclusion::now(),
+            token: None,
+        });
+        guard.release().await.unwrap();
+    }
+    (read, written)
+}
+
+/// From Curator 5.5 on the reader stands in its writer's place, before a writer of ours that was there already. Before
+/// (CURATOR-621) it stands at the end of the line, where no other implementation can respect it, Curator itself included.
+async fn curators_writer_that_becomes_a_reader_keeps_our_writer_waiting(ensemble: &Ensemble) {
+    let path = ensemble.unique_path("lock");
+    let client = ensemble.client().await;
+    let lock = RwLock::new(&client, &path).unwrap();
+    let mut curator = Curator::start(ensemble).await;
+    curator.does(&format!("a write {path}")).await;
+    let early = lock.enqueue_write().await.unwrap();
+    assert_eq!(early.position(), 1);
+    curator.does(&format!("a read {path}")).await;
+    let late = lock.enqueue_write().await.unwrap();
+    assert_eq!(late.position(), 3);
+
+    let line = lock.participants().await.unwrap();
+    let line: Vec<_> = line.iter().map(|one| one.path.as_str()).collect();
+    let reader = line.iter().position(|path| path.contains("__READ__"));
+    let reader = reader.expect("Curator's reader");
+    let keeps_its_place = line[reader][line[reader].len() - 10..] == line[0][line[0].len() - 10..];
+    assert_eq!(reader, if keeps_its_place { 1 } else { 2 }, "{line:?}");
+
+    curator.does(&format!("a unwrite {path}")).await;
+    let (early, late) = (early.wait(), late.wait());
+    tokio::pin!(early, late);
+    if keeps_its_place {
+        assert_waits(&mut early).await;
+        curator.does(&format!("a unread {path}")).await;
+        early.await.unwrap().release().await.unwrap();
+    } else {
+        early.await.unwrap().release().await.unwrap();
+        assert_waits(&mut late).await;
+        curator.does(&format!("a unread {path}")).await;
+    }
+    late.await.unwrap().release().await.unwrap();
+    client.close().await;
+}
+
+async fn our_writer_that_becomes_a_reader_keeps_curators_writer_waiting(ensemble: &Ensemble) {
+    let path = ensemble.unique_path("lock");
+    let client = ensemble.client().await;
+    let lock = RwLock::new(&client, &path).unwrap();
+    let mut curator = Curator::start(ensemble).await;
+    let writer = lock.write().await.unwrap();
+    curator.tell(&format!("a read {path}")).await;
+    until_line_has(&client, &path, 2).await;
+    curator.tell(&format!("b write {path}")).await;
+    until_line_has(&client, &path, 3).await;
+    curator.does_not_say("a read").await;
+
+    // Its reader, which came before the writer, is let in beside ours; the writer waits for both.
+    let token = writer.fencing_token();
+    let reader = writer.downgrade().await.unwrap();
+    assert_eq!(reader.fencing_token(), token);
+    curator.says("a read").await;
+    curator.does(&format!("a unread {path}")).await;
+    curator.does_not_say("b write").await;
+    assert!(reader.is_valid());
+    reader.release().await.unwrap();
+    curator.says("b write").await;
+    curator.does(&format!("b unwrite {path}")).await;
+    client.close().await;
+}

@@ -1,0 +1,136 @@
+//! Curator's `InterProcessSemaphoreV2` and `SharedCount`, and our `Semaphore`.
+
+use lockkeeper::Semaphore;
+
+use crate::{
+    actors::Curator,
+    assert_waits,
+    support::{
+        Ensemble,
+        exclusion::{self, HOLD, Held, Side, assert_took_turns, until_line_has},
+    },
+};
+
+/// Contenders of each side, each with a session of its own.
+const CONTENDERS: usize = 4;
+
+/// How often each contender takes a lease.
+const ROUNDS: usize = 12;
+
+/// How many leases there are.
+const LIMIT: usize = 3;
+
+mod needs_java {
+    on_both_arms! {
+        no_more_leases_than_the_limit_and_everybody_is_served
+        a_limit_set_by_either_side_holds_for_both
+    }
+}
+
+async fn no_more_leases_than_the_limit_and_everybody_is_served(ensemble: &Ensemble) {
+    let path = ensemble.unique_path("semaphore");
+    let first = ensemble.client().await;
+    let semaphore = Semaphore::new(&first, &path, LIMIT).unwrap();
+    let mut curator = Curator::start(ensemble).await;
+
+    // All wait for us, who have all leases, Curator's first.
+    let leases = semaphore.acquire_many(LIMIT).await.unwrap();
+    for actor in 0..CONTENDERS {
+        let (rounds, hold) = (ROUNDS, HOLD.as_millis());
+        let rounds = format!("{actor} leases {path} {LIMIT} {rounds} {hold}");
+        curator.tell(&rounds).await;
+    }
+    let line = format!("{path}/locks");
+    until_line_has(&first, &line, CONTENDERS).await;
+    let mut tasks = Vec::new();
+    for _ in 0..CONTENDERS {
+        let client = ensemble.client().await;
+        let semaphore = Semaphore::new(&client, &path, LIMIT).unwrap();
+        let mut ticket = Some(semaphore.enqueue().await.unwrap());
+        tasks.push(tokio::spawn(async move {
+            let mut rounds = Vec::new();
+            for round in 1..=ROUNDS as u64 {
+                let lease = match ticket.take() {
+                    Some(ticket) => ticket.wait().await.unwrap(),
+                    None => semaphore.acquire().await.unwrap(),
+                };
+                let start = exclusion::now();
+                tokio::time::sleep(HOLD).await;
+                rounds.push(Held {
+                    value: round,
+                    side: Side::Ours,
+                    start,
+                    end: exclusion::now(),
+                    token: None,
+                });
+                lease.release().await.unwrap();
+            }
+            client.close().await;
+            rounds
+        }));
+    }
+    assert_eq!(
+        semaphore.waiters().await.unwrap().len(),
+        2 * CONTENDERS,
+        "nobody has got a lease yet"
+    );
+    for lease in leases {
+        lease.release().await.unwrap();
+    }
+
+    let mut all = Vec::new();
+    for _ in 0..CONTENDERS * ROUNDS {
+        all.push(curator.round().await.1);
+    }
+    for task in tasks {
+        all.extend(task.await.unwrap());
+    }
+    assert_eq!(all.len(), 2 * CONTENDERS * ROUNDS);
+    all.sort_by_key(|held| held.start);
+    for held in &all {
+        let with_it = |other: &&Held| other.start <= held.start && held.start < other.end;
+        let together: Vec<_> = all.iter().filter(with_it).collect();
+        assert!(together.len() <= LIMIT, "{together:?}");
+    }
+    assert_took_turns(&all.iter().map(|held| held.side).collect::<Vec<_>>());
+    first.close().await;
+}
+
+async fn a_limit_set_by_either_side_holds_for_both(ensemble: &Ensemble) {
+    let path = ensemble.unique_path("semaphore");
+    let limit = ensemble.unique_path("limit");
+    let client = ensemble.client().await;
+    let semaphore = Semaphore::with_shared_limit(&client, &path, &limit).unwrap();
+    let mut curator = Curator::start(ensemble).await;
+    let curators_round = format!("a sharedleases {path} {limit} 1 0");
+    assert_eq!(curator.does(&format!("a follow {limit}")).await, "0");
+
+    // Curator sets it: ours follows, also while it waits.
+    curator.does(&format!("a count {limit} 1")).await;
+    assert_eq!(semaphore.available().await.unwrap(), 1);
+    let one = semaphore.acquire().await.unwrap();
+    let two = semaphore.acquire();
+    tokio::pin!(two);
+    assert_waits(&mut two).await;
+    curator.does(&format!("a count {limit} 2")).await;
+    let two = two.await.unwrap();
+    assert_eq!(semaphore.available().await.unwrap(), 0);
+
+    // We set it: Curator follows, also while it waits.
+    curator.tell(&curators_round).await;
+    curator.does_not_say("a sharedleases").await;
+    semaphore.set_limit(3).await.unwrap();
+    curator.says("a sharedleases").await;
+
+    // One lease comes back, but there are still as many as the new limit allows: neither side is let in.
+    semaphore.set_limit(1).await.unwrap();
+    while curator.says("a now").await != "1" {}
+    one.release().await.unwrap();
+    assert!(semaphore.try_acquire().await.unwrap().is_none());
+    curator.tell(&curators_round).await;
+    curator.does_not_say("a sharedleases").await;
+    two.release().await.unwrap();
+    curator.says("a sharedleases").await;
+    semaphore.acquire().await.unwrap().release().await.unwrap();
+    client.close().await;
+}
