@@ -50,6 +50,25 @@ fn a_session_that_the_server_refuses_is_over_and_a_new_one_is_sought_at_once() {
     assert_eq!(pair.states(), [State::Connected]);
 }
 
+/// Java's rule and C's: a timeout of 0 or less, or another id.
+#[test]
+fn a_timeout_of_nothing_refuses_the_session_whatever_its_id() {
+    for timeout_ms in [0, -1] {
+        let mut pair = Pair::connected(|_| {});
+        pair.cut();
+        pair.reach();
+        pair.answer_handshake(&lockkeeper_proto::connect::ConnectResponse {
+            protocol_version: 0,
+            timeout_ms,
+            session_id: ID,
+            password: Some(Bytes::from_static(PASSWORD)),
+            read_only: None,
+        });
+        assert_eq!(pair.machine.session_id(), SessionId::NONE);
+        assert!(pair.states().contains(&State::Expired));
+    }
+}
+
 /// Some servers give a new session to a client whose old one they do not know.
 #[test]
 fn another_session_than_the_one_asked_for_is_an_expiry() {
@@ -226,6 +245,18 @@ fn a_server_that_does_not_say_goodbye_is_left_in_the_end() {
         assert_eq!(pair.now - pair.born, took);
         assert_eq!(pair.error(token).effect(), Effect::Unknown);
         assert_eq!(pair.states(), [State::Closed]);
+    }
+}
+
+#[test]
+fn a_goodbye_that_the_socket_does_not_take_is_not_waited_for() {
+    let mut pair = Pair::connected(|_| {});
+    pair.machine.close(pair.now);
+    while !pair.machine.is_ended() {
+        pair.now += SECOND;
+        pair.machine.handle(pair.now, crate::machine::Input::Tick);
+        pair.event(lockkeeper_proto::EventType::NODE_CREATED, "/of no interest");
+        assert!(pair.now - pair.born <= TIMEOUT);
     }
 }
 

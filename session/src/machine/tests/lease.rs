@@ -90,6 +90,19 @@ fn an_idle_session_keeps_it_by_its_pings() {
     }
 }
 
+#[test]
+fn an_answer_that_comes_late_does_not_move_it_back() {
+    let mut pair = Pair::connected(|_| {});
+    pair.wait(THIRD + SECOND);
+    assert_eq!(pair.ops(), [lockkeeper_proto::OpCode::PING]);
+    let sent = pair.now;
+    pair.submit(sync("/"));
+    pair.serve();
+    assert_eq!(lease(&pair), Some(sent + LEASE));
+    pair.reply(Xid::PING, 1, Ok(Response::Ping(Empty {})));
+    assert_eq!(lease(&pair), Some(sent + LEASE));
+}
+
 /// The server sends them by itself: they do not show that it heard of the client.
 #[test]
 fn events_and_authentication_do_not_move_it() {

@@ -177,6 +177,18 @@ fn a_reply_that_cannot_be_read_is_named_and_ends_the_connection() {
 }
 
 #[test]
+fn a_reply_that_cannot_be_read_leaves_no_watch() {
+    let mut pair = Pair::connected(|_| {});
+    let (token, _) = pair.submit_watching(get("/a", true));
+    let (xid, _) = pair.request().unwrap();
+    pair.reply(xid, 1, Ok(Response::Delete(Empty {})));
+    assert!(matches!(pair.error(token), Error::Malformed { .. }));
+    assert_eq!(pair.machine.watch_count(), 0);
+    pair.connect();
+    assert_eq!(pair.requests(), []);
+}
+
+#[test]
 fn a_frame_without_a_whole_header_ends_the_connection() {
     for length in [0, 3, 15] {
         let mut pair = Pair::connected(|_| {});

@@ -135,6 +135,21 @@ fn a_connection_lost_while_watches_are_restored_costs_no_event() {
 }
 
 #[test]
+fn what_was_held_back_on_a_lost_connection_is_told_when_the_next_one_says_it() {
+    let mut pair = Pair::connected(|_| {});
+    let data = pair.watch(get("/a", true), OK);
+    pair.watch(get("/b", true), OK);
+    for path in ["/b", "/a"] {
+        pair.cut();
+        pair.connect();
+        pair.event(CHANGED, path);
+    }
+    assert_eq!(pair.fired(), []);
+    pair.serve();
+    assert_eq!(ids(&pair.fired()), [data]);
+}
+
+#[test]
 fn when_all_watches_are_restored_the_newest_zxid_counts() {
     let mut pair = Pair::connected(|_| {});
     many(&mut pair);
@@ -174,6 +189,24 @@ fn pieces_are_no_longer_than_the_longest_request() {
     assert_eq!(paths, 500);
     pair.event(CHANGED, "/7");
     assert_eq!(ids(&pair.fired()), [watches[7]]);
+}
+
+/// The request that left the watch was just short enough, the one that restores it is not: the others go on.
+#[test]
+fn a_watch_too_long_to_be_restored_does_not_hold_the_others_up() {
+    let mut pair = Pair::connected(|config| config.max_request = 100);
+    let short = pair.watch(get("/a", true), OK);
+    pair.watch(get(&format!("/{}", "x".repeat(80)), true), OK);
+    pair.cut();
+    pair.connect();
+    assert_eq!(pair.ops(), [OpCode::SET_WATCHES]);
+    pair.reply(
+        lockkeeper_proto::Xid(3),
+        2,
+        Ok(sound_reply(&set_watches(1, &[], &[], &[]))),
+    );
+    pair.event(CHANGED, "/a");
+    assert_eq!(ids(&pair.fired()), [short]);
 }
 
 #[test]
@@ -240,6 +273,17 @@ fn one_event_reaches_all_who_watch_the_node_and_nobody_twice() {
     pair.event(EventType::NODE_DELETED, "/a");
     assert_eq!(pair.fired(), []);
     assert_eq!(pair.machine.watch_count(), 0);
+}
+
+#[test]
+fn what_happens_to_a_node_itself_does_not_concern_who_watches_its_children() {
+    let mut pair = Pair::connected(|_| {});
+    let list = pair.watch(children("/a", true), OK);
+    pair.event(EventType::NODE_CREATED, "/a");
+    pair.event(CHANGED, "/a");
+    assert_eq!(pair.fired(), []);
+    pair.event(EventType::NODE_DELETED, "/a");
+    assert_eq!(ids(&pair.fired()), [list]);
 }
 
 #[test]
