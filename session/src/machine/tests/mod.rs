@@ -6,14 +6,17 @@
 //! | `liveness` | pings, silence, and that no deadline makes it spin |
 //! | `replies` | whose reply a frame is, in which order things are told, what goes out in one piece |
 //! | `reconnect` | what becomes of requests, which server is next and when |
-//! | `watches` | what is restored, held back, taken off the server |
-//! | `ends` | expiry, closing, refused authentication |
+//! | `watches` | whom an event concerns, what is taken off the server |
+//! | `restore` | what a new connection restores of them, and holds back meanwhile |
+//! | `expiry` | the end of a session |
+//! | `ends` | the end of the client: closing, refused authentication |
 //! | `lease` | until when no server can have expired the session |
 //! | `script` | any story at all: no panic, everything settled once |
 //!
 //! `pair` is the scripted server that they share, `requests` what passes between the two.
 
 mod ends;
+mod expiry;
 mod handshake;
 mod lease;
 mod liveness;
@@ -21,5 +24,6 @@ mod pair;
 mod reconnect;
 mod replies;
 mod requests;
+mod restore;
 mod script;
 mod watches;

@@ -1,0 +1,163 @@
+//! Expiry: what belonged to the session is told once, and a new one is sought.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use lockkeeper_proto::{ErrorCode, Response, SessionId, Xid, records::Empty};
+
+use super::{
+    pair::{ID, PASSWORD, Pair, SECOND, TIMEOUT},
+    requests::{delete, get, sync},
+};
+use crate::{Effect, Error, OnExpiry, State, machine::Output};
+
+fn is_disconnect(output: &Output<u32>) -> bool {
+    matches!(output, Output::Disconnect)
+}
+
+#[test]
+fn a_session_that_the_server_refuses_is_over_and_a_new_one_is_sought_at_once() {
+    let mut pair = Pair::connected(|_| {});
+    let sent = pair.submit(delete("/sent"));
+    pair.reply(Xid(1), 55, Ok(Response::Delete(Empty {})));
+    pair.cut();
+    let waiting = pair.submit(delete("/waiting"));
+    pair.reach();
+    pair.outputs.clear();
+    pair.refuse_session();
+    assert!(is_disconnect(&pair.outputs[0]));
+    assert_eq!(pair.states(), [State::Expired, State::Connecting]);
+    let over = Error::SessionExpired(Effect::NotApplied);
+    assert_eq!(pair.error(waiting), over);
+    assert!(pair.is_settled(sent));
+    assert_eq!(pair.machine.session_id(), SessionId::NONE);
+    assert_eq!(pair.machine.session_timeout(), TIMEOUT);
+
+    let refused = pair.now;
+    let request = pair.reach();
+    assert_eq!(pair.now, refused);
+    assert_eq!(request.session_id, SessionId::NONE);
+    assert_eq!(request.last_zxid_seen.0, 0);
+    assert_ne!(request.password.as_deref(), Some(PASSWORD));
+    pair.accept(SessionId(0x200), TIMEOUT);
+    assert_eq!(pair.machine.session_id(), SessionId(0x200));
+    assert_eq!(pair.states(), [State::Connected]);
+}
+
+/// Java's rule and C's: a timeout of 0 or less, or another id.
+#[test]
+fn a_timeout_of_nothing_refuses_the_session_whatever_its_id() {
+    for timeout_ms in [0, -1] {
+        let mut pair = Pair::connected(|_| {});
+        pair.cut();
+        pair.reach();
+        pair.answer_handshake(&lockkeeper_proto::connect::ConnectResponse {
+            protocol_version: 0,
+            timeout_ms,
+            session_id: ID,
+            password: Some(Bytes::from_static(PASSWORD)),
+            read_only: None,
+        });
+        assert_eq!(pair.machine.session_id(), SessionId::NONE);
+        assert!(pair.states().contains(&State::Expired));
+    }
+}
+
+/// Some servers give a new session to a client whose old one they do not know.
+#[test]
+fn another_session_than_the_one_asked_for_is_an_expiry() {
+    let mut pair = Pair::connected(|_| {});
+    let watch = pair.watch(get("/a", true), ErrorCode::OK);
+    pair.cut();
+    let waiting = pair.submit(delete("/waiting"));
+    pair.reach();
+    pair.outputs.clear();
+    pair.accept(SessionId(0x200), 6 * SECOND);
+    let told = [State::Expired, State::Connecting, State::Connected];
+    assert_eq!(pair.states(), told);
+    let over = Error::SessionExpired(Effect::NotApplied);
+    assert_eq!(pair.error(waiting), over);
+    assert_eq!(pair.fired(), [(watch, Err(over))]);
+    assert_eq!(pair.machine.session_id(), SessionId(0x200));
+    assert_eq!(pair.machine.session_timeout(), 6 * SECOND);
+    assert_eq!(pair.requests(), []);
+    let token = pair.submit(sync("/"));
+    pair.serve();
+    assert!(pair.result(token).is_ok());
+}
+
+#[test]
+fn a_session_of_which_no_server_wants_to_hear_is_over_after_four_thirds_of_its_timeout() {
+    let mut pair = Pair::connected(|_| {});
+    let heard = pair.now;
+    pair.wait(SECOND);
+    pair.cut();
+    while pair.machine.state() == State::Suspended {
+        let attempts = pair.attempts;
+        pair.tick();
+        if pair.attempts > attempts {
+            pair.stand();
+            pair.cut();
+        }
+    }
+    assert_eq!(pair.now - heard, TIMEOUT * 4 / 3);
+    let told = [State::Suspended, State::Expired, State::Connecting];
+    assert_eq!(pair.states(), told);
+    assert_eq!(pair.reach().session_id, SessionId::NONE);
+}
+
+/// A server that grants a session for a moment and closes every connection was asked for a new one without a pause.
+#[test]
+fn an_expiry_does_not_cut_a_pause_short() {
+    let mut pair = Pair::new(|_| {});
+    for _ in 0..20 {
+        pair.reach();
+        pair.accept(ID, Duration::from_millis(1));
+        pair.cut();
+    }
+    assert!(pair.now - pair.born > 10 * SECOND);
+}
+
+#[test]
+fn an_attempt_under_way_is_given_up_when_the_session_expires() {
+    let mut pair = Pair::connected(|config| config.connect_timeout = Some(100 * SECOND));
+    pair.cut();
+    pair.reach();
+    pair.outputs.clear();
+    pair.tick();
+    assert_eq!(pair.states(), [State::Expired, State::Connecting]);
+    assert!(is_disconnect(&pair.outputs[0]));
+    assert!(matches!(pair.outputs[1], Output::Connect(_)));
+    assert_eq!(pair.stand().session_id, SessionId::NONE);
+}
+
+#[test]
+fn a_client_may_end_with_its_session() {
+    for other_session in [true, false] {
+        let mut pair = Pair::connected(|config| config.on_expiry = OnExpiry::End);
+        pair.cut();
+        let waiting = pair.submit(sync("/"));
+        pair.reach();
+        pair.outputs.clear();
+        if other_session {
+            pair.accept(SessionId(0x200), TIMEOUT);
+        } else {
+            pair.refuse_session();
+        }
+        assert!(pair.outputs.iter().any(is_disconnect));
+        assert_eq!(pair.states(), [State::Expired]);
+        assert!(pair.machine.is_ended());
+        assert_eq!(pair.machine.next_deadline(), None);
+        let over = Error::SessionExpired(Effect::NotApplied);
+        assert_eq!(pair.error(waiting), over);
+        let late = pair.submit(sync("/"));
+        assert_eq!(pair.error(late), over);
+        let watches = pair.machine.watch_nodes(pair.now, ["/a"]);
+        pair.pump();
+        assert_eq!(pair.fired(), [(watches[0], Err(over))]);
+        pair.machine.close(pair.now);
+        pair.machine.abort();
+        pair.pump();
+        assert_eq!(pair.states(), []);
+    }
+}
