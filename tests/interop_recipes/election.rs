@@ -19,7 +19,7 @@ const CANDIDATES: usize = 3;
 const TERMS: usize = 10;
 
 mod needs_java {
-    on_both_arms! {
+    with_others! {
         the_lead_goes_to_and_fro_between_the_latches
         there_is_one_leader_at_a_time
         the_lead_goes_to_and_fro_between_a_selector_and_a_mutex

@@ -8,8 +8,8 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-/// Makes two tests of each function, in modules of its name: `embedded` and `real`.
-macro_rules! on_both_arms {
+/// Makes two tests of each function, in a module of its name: `embedded` and `real`.
+macro_rules! with_others {
     ($($test:ident)*) => {$(
         mod $test {
             use crate::support::{Arm, run};

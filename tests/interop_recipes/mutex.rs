@@ -16,18 +16,18 @@ use crate::{
 };
 
 mod needs_go {
-    on_both_arms! { go_zk_and_we_exclude_each_other }
+    with_others! { go_zk_and_we_exclude_each_other }
 }
 
 mod needs_kazoo {
-    on_both_arms! {
+    with_others! {
         kazoo_under_curators_names_and_we_exclude_each_other
         by_default_kazoo_does_not_see_us_though_we_wait_for_it
     }
 }
 
 mod needs_java {
-    on_both_arms! {
+    with_others! {
         curator_hears_us_when_we_ask_it_to_let_go
         we_hear_curator_when_it_asks_us_to_let_go
     }

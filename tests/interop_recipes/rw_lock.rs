@@ -1,6 +1,6 @@
 //! Curator's `InterProcessReadWriteLock` and our `RwLock`.
 
-use lockkeeper::{Client, RwLock};
+use lockkeeper::{Client, CreateMode, RwLock, Version};
 
 use crate::{
     actors::Curator,
@@ -8,6 +8,7 @@ use crate::{
     support::{
         Ensemble,
         exclusion::{self, HOLD, Held, Side, assert_took_turns, until_line_has, value_of},
+        on_both_arms,
     },
 };
 
@@ -19,7 +20,7 @@ const ROUNDS: usize = 18;
 const WRITES_EVERY: usize = 3;
 
 mod needs_java {
-    on_both_arms! {
+    with_others! {
         readers_share_and_writers_exclude_in_the_order_of_the_line
         no_writer_ever_overlaps_with_anybody
         curators_writer_that_becomes_a_reader_keeps_our_writer_waiting
@@ -196,6 +197,34 @@ async fn curators_writer_that_becomes_a_reader_keeps_our_writer_waiting(ensemble
     }
     late.await.unwrap().release().await.unwrap();
     client.close().await;
+}
+
+on_both_arms! {
+    /// The nodes that Curator 5.5 makes, without it: packaged versions are older.
+    async fn a_reader_in_its_writers_place_keeps_our_writer_waiting(ensemble: &Ensemble) {
+        const PROTECTED: &str = "_c_37f2a2a2-6f2c-4c70-9f0e-3f1c7a3e9a11-";
+        let path = ensemble.unique_path("lock");
+        let client = ensemble.client().await;
+        let curator = ensemble.client().await;
+        curator.create(&path, "", CreateMode::Container).await.unwrap();
+        let writer = format!("{path}/{PROTECTED}__WRIT__");
+        let mode = CreateMode::EphemeralSequential;
+        let writer = curator.create(&writer, "", mode).await.unwrap().path;
+        let ours = RwLock::new(&client, &path).unwrap().enqueue_write().await.unwrap();
+        assert_eq!(ours.position(), 1);
+        let ours = ours.wait();
+        tokio::pin!(ours);
+        assert_waits(&mut ours).await;
+
+        let reader = writer.replace("__WRIT__", "__READ__");
+        curator.create(&reader, "", CreateMode::Ephemeral).await.unwrap();
+        curator.delete(&writer, Version::ANY).await.unwrap();
+        assert_waits(&mut ours).await;
+        curator.delete(&reader, Version::ANY).await.unwrap();
+        ours.await.unwrap().release().await.unwrap();
+        client.close().await;
+        curator.close().await;
+    }
 }
 
 async fn our_writer_that_becomes_a_reader_keeps_curators_writer_waiting(ensemble: &Ensemble) {

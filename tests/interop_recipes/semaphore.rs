@@ -21,7 +21,7 @@ const ROUNDS: usize = 12;
 const LIMIT: usize = 3;
 
 mod needs_java {
-    on_both_arms! {
+    with_others! {
         no_more_leases_than_the_limit_and_everybody_is_served
         a_limit_set_by_either_side_holds_for_both
     }
