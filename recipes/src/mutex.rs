@@ -16,7 +16,9 @@ use crate::{
 
 /// A lock that one contender holds at a time, in the order in which they came; not reentrant.
 ///
-/// It is compatible with Curator's `InterProcessMutex` and go-zk's `Lock` on the same path, in both directions.
+/// It is compatible with Curator's `InterProcessMutex` and go-zk's `Lock` on the same path, in both directions. kazoo's
+/// `Lock` can share the path only as a subclass with `_NODE_NAME = "-lock-"` and `_EXCLUDE_NAMES = ["-lock-"]`: under its
+/// default names we wait for it, but it sees nobody else, and takes the lock while others hold it.
 ///
 /// Cheap to clone. Each `lock` is a contender of its own, also among tasks of one client, and its guard may be released
 /// by any task.
