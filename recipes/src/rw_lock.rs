@@ -17,9 +17,11 @@ use crate::{
 /// A lock that many readers hold at a time, or one writer, in the order in which they came.
 ///
 /// It is compatible with Curator's `InterProcessReadWriteLock` on the same path; but before Curator 5.5 a writer of Curator's
-/// that becomes a reader loses its place in the line, and a writer that waits, of either side, is let in beside it. A reader waits for the last writer before
-/// it, and for nobody else; a writer for everybody before it. A writer can become a reader without letting anybody in
-/// between ([`WriteGuard::downgrade`]). A reader cannot become a writer: two who tried would wait for each other for ever.
+/// that becomes a reader loses its place in the line, and a writer that waits, of either side, is let in beside it.
+///
+/// A reader waits for the last writer before it, and for nobody else; a writer for everybody before it. A writer can become
+/// a reader without letting anybody in between ([`WriteGuard::downgrade`]). A reader cannot become a writer: two who tried
+/// would wait for each other for ever.
 ///
 /// Cheap to clone. Each call is a contender of its own, also among tasks of one client.
 #[derive(Clone, Debug)]
