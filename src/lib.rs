@@ -35,10 +35,10 @@ pub use lockkeeper_proto::{
     Acl, Acls, CreateMode, ErrorCode, EventType, Perms, SessionId, Stat, Version, Zxid,
 };
 pub use lockkeeper_recipes::{
-    Election, Error as LockError, FencingToken, Guard, GuardedTransaction, Latch, Leadership,
-    LockState, Loss, Member, MultiGuard, MultiLock, Mutex, Participant, REVOKE, ReentrantGuard,
-    ReentrantMutex, RwLock, Semaphore, SemaphoreTicket, Term, Ticket, WriteGuard, break_lock, rank,
-    revoke,
+    DurationHistogram, Election, Error as LockError, FencingToken, Guard, GuardedTransaction,
+    Latch, Leadership, LockMetrics, LockState, Loss, Member, MultiGuard, MultiLock, Mutex,
+    Participant, REVOKE, ReentrantGuard, ReentrantMutex, RwLock, Semaphore, SemaphoreTicket, Term,
+    Ticket, WriteGuard, break_lock, rank, revoke,
 };
 pub use lockkeeper_session::{
     Builder, Cause, Client, ConnectError, ConnectString, ConnectStringError, Connector, Effect,

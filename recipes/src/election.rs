@@ -12,6 +12,7 @@ use crate::{
     error::{Error, Loss},
     guard::{FencingToken, Guard, LockState},
     lock::Line,
+    metrics::LockMetrics,
     participants::Participant,
     rank::Kind,
 };
@@ -49,6 +50,12 @@ impl Election {
     #[must_use]
     pub fn path(&self) -> &str {
         self.line.path()
+    }
+
+    /// What this election has cost its users in this process, over all its clones.
+    #[must_use]
+    pub fn metrics(&self) -> LockMetrics {
+        self.line.metrics()
     }
 
     /// Waits until we lead, runs `work` while we do, and resigns when it is done. Work is dropped, where it stands, as soon

@@ -53,6 +53,8 @@ pub enum Loss {
     Deleted,
     /// The client was closed.
     Closed,
+    /// It was held for longer than its holder allowed itself: see [`Guard::limit_hold`](crate::Guard::limit_hold).
+    Overdue,
 }
 
 impl Error {
@@ -114,6 +116,7 @@ impl fmt::Display for Loss {
             Self::Expired => "the session has expired",
             Self::Deleted => "the lock node was deleted",
             Self::Closed => "the client was closed",
+            Self::Overdue => "it was held for too long",
         })
     }
 }

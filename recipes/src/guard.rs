@@ -5,11 +5,8 @@ use std::{
     future::Future,
     marker::PhantomData,
     pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Instant,
+    sync::Arc,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -20,7 +17,12 @@ use lockkeeper_session::{Client, Error as SessionError, Transaction};
 use crate::{
     contender::{Contender, session_loss},
     error::{Error, Loss},
+    hold::{Attempt, Hold},
+    name, rank,
 };
+
+/// Fewer numbers than this are few: a tenth of all.
+const SCARCE: u32 = 0x7fff_ffff / 10;
 
 /// A number that grows from holder to holder of a lock, across the whole ensemble: also when the lock's directory was
 /// deleted and made again. It is the `czxid` of the lock node.
@@ -71,25 +73,34 @@ pub enum LockState {
 /// whatever the lock protects, or write through [`transaction`](Self::transaction).
 #[must_use = "dropping the guard releases the lock"]
 pub struct Guard {
+    /// Dropped before the contender: the node that goes then was let go of, not lost.
+    hold: Hold,
     contender: Contender,
     token: FencingToken,
     session_id: SessionId,
-    /// Set by whoever learns that the node is gone.
-    deleted: Arc<AtomicBool>,
 }
 
 impl Guard {
     /// The guard of a contender whose turn it is.
-    pub(crate) fn new(contender: Contender) -> Result<Self, Error> {
+    pub(crate) fn new(contender: Contender, attempt: Attempt) -> Result<Self, Error> {
         let Some(node) = contender.node() else {
             return Err(Error::Lost(Loss::Deleted));
         };
-        Ok(Self {
+        let guard = Self {
             token: FencingToken(u64::try_from(node.czxid.0).unwrap_or(0)),
             session_id: node.session_id,
+            hold: attempt.granted(),
             contender,
-            deleted: Arc::default(),
-        })
+        };
+        if guard.headroom() < SCARCE {
+            let (path, headroom) = (&guard.contender.directory().path, guard.headroom());
+            tracing::warn!(
+                path,
+                headroom,
+                "the numbers of the lock's directory are running out"
+            );
+        }
+        Ok(guard)
     }
 
     /// The number by which a resource can refuse holders of the past.
@@ -119,8 +130,8 @@ impl Guard {
         if let Some(loss) = self.contender.session_loss() {
             return LockState::Lost(loss);
         }
-        if self.is_deleted() {
-            return LockState::Lost(Loss::Deleted);
+        if let Some(loss) = self.known_loss() {
+            return LockState::Lost(loss);
         }
         let lease = self.client().lease();
         match lease.valid_until {
@@ -156,18 +167,64 @@ impl Guard {
     /// It may be dropped and called again.
     pub fn lost(&self) -> impl Future<Output = Loss> + Send + 'static {
         let (client, path) = (self.client().downgrade(), self.path());
-        let (session_id, deleted) = (self.session_id, self.deleted.clone());
-        let known = self.is_deleted();
+        let (session_id, fate) = (self.session_id, self.hold.fate().clone());
+        let known = self.known_loss();
         async move {
-            if known {
-                return Loss::Deleted;
+            let loss = match known {
+                Some(loss) => loss,
+                None => lost(&client, &path, session_id).await,
+            };
+            // A lease that has run out is not the last word.
+            if loss == Loss::Elapsed {
+                loss
+            } else {
+                fate.lost(loss)
             }
-            let loss = lost(&client, &path, session_id).await;
-            if loss == Loss::Deleted {
-                deleted.store(true, Ordering::Release);
-            }
-            loss
         }
+    }
+
+    /// Gives the lock up by force when it is still held after `limit`, counted from now: the node is deleted, the holder is
+    /// told [`Loss::Overdue`], and its writes under the lock fail. For work that may get stuck with the lock in its hands.
+    /// A second call replaces the first.
+    ///
+    /// Others may have the lock from then on, whatever the holder is doing: as with any loss, only the fencing token and
+    /// [`transaction`](Self::transaction) keep its late writes out.
+    pub fn limit_hold(&self, limit: Duration) {
+        let called_off = self.hold.watched();
+        let (client, node) = (self.client().downgrade(), self.path());
+        let fate = Arc::downgrade(self.hold.fate());
+        self.client().run_in_background(async move {
+            let timer = pin!(tokio::time::sleep(limit));
+            if let Either::Left(_) = select(called_off, timer).await {
+                return;
+            }
+            let Some(fate) = fate.upgrade() else { return };
+            fate.lost(Loss::Overdue);
+            tracing::warn!(node, ?limit, "lock held for too long, giving it up");
+            while let Err(error) = client.delete(&node, Version::ANY).await {
+                if !error.is_transient() {
+                    break;
+                }
+            }
+        });
+    }
+
+    /// How long the lock has been held.
+    #[must_use]
+    pub fn held_for(&self) -> Duration {
+        self.hold.since().elapsed()
+    }
+
+    /// How many more contenders the lock's directory can number before they are refused with
+    /// [`Error::SequenceExhausted`]. Below a tenth of all numbers each grant is a warning in the log.
+    #[must_use]
+    pub fn headroom(&self) -> u32 {
+        let number = self
+            .contender
+            .node()
+            .and_then(|node| name::number(&node.name));
+        let used = number.unwrap_or(0);
+        u32::try_from(rank::SEQUENCE_LIMIT.saturating_sub(used)).unwrap_or(0)
     }
 
     /// Starts a transaction that happens only if the lock is still held: its first operation checks the lock node.
@@ -193,7 +250,9 @@ impl Guard {
         let transaction = build(self.transaction())
             .inner
             .delete(&self.path(), Version::ANY);
-        let mut results = commit(transaction).await?;
+        let mut results = commit(transaction)
+            .await
+            .inspect_err(|error| self.told(error))?;
         results.pop();
         self.contender.forget();
         Ok(results)
@@ -210,26 +269,30 @@ impl Guard {
     /// # Cancel safety
     /// The lock is released whether the future is awaited or dropped.
     pub async fn release(self) -> Result<(), Error> {
-        if let Some(loss) = self.contender.session_loss() {
-            return Err(Error::Lost(loss));
+        if let Some(loss) = self.contender.session_loss().or(self.known_loss()) {
+            return Err(Error::Lost(self.hold.fate().lost(loss)));
         }
-        self.contender.delete().await
+        let Self {
+            hold, contender, ..
+        } = self;
+        hold.fate().released();
+        contender.delete().await
     }
 
     /// Becomes a reader, with the token of the writer.
     pub(crate) async fn downgrade(self) -> Result<Self, Error> {
         let Self {
+            hold,
             contender,
             token,
             session_id,
-            deleted: _,
         } = self;
         let contender = contender.downgrade().await?;
         Ok(Self {
+            hold,
             contender,
             token,
             session_id,
-            deleted: Arc::default(),
         })
     }
 
@@ -239,12 +302,20 @@ impl Guard {
             .check(&self.path(), Version::ANY)
     }
 
-    /// Whether it is known that somebody deleted the node.
-    fn is_deleted(&self) -> bool {
+    /// How the lock was lost, as far as anybody has told.
+    fn known_loss(&self) -> Option<Loss> {
+        let fate = self.hold.fate();
         if self.contender.is_told_deleted() {
-            self.deleted.store(true, Ordering::Release);
+            fate.lost(Loss::Deleted);
         }
-        self.deleted.load(Ordering::Acquire)
+        fate.loss()
+    }
+
+    /// An operation under the lock has failed: perhaps because the lock is lost.
+    fn told(&self, error: &Error) {
+        if let Error::Lost(loss) = error {
+            self.hold.fate().lost(*loss);
+        }
     }
 }
 

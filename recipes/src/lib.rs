@@ -47,6 +47,7 @@
 //! | `guard` | what a holder has in hand |
 //! | `lock` | what all kinds have in common: the ways into a line |
 //! | `mutex`, `reentrant`, `rw_lock`, `semaphore`, `multi_lock`, `election` | the kinds |
+//! | `hold`, `metrics` | how long attempts and holds took, and how they ended |
 //! | `revocation`, `participants` | asking a holder to let go, and looking who is there |
 
 #![cfg_attr(
@@ -65,8 +66,10 @@ mod directory;
 mod election;
 mod error;
 mod guard;
+mod hold;
 mod line;
 mod lock;
+mod metrics;
 mod multi_lock;
 mod mutex;
 mod name;
@@ -81,6 +84,7 @@ pub use election::{Election, Latch, Leadership, Term};
 pub use error::{Error, Loss};
 pub use guard::{FencingToken, Guard, GuardedTransaction, LockState};
 pub use lock::Ticket;
+pub use metrics::{DurationHistogram, LockMetrics};
 pub use multi_lock::{Member, MultiGuard, MultiLock};
 pub use mutex::Mutex;
 pub use participants::Participant;

@@ -21,7 +21,9 @@ use crate::{
     directory::Directory,
     error::Error,
     guard::Guard,
+    hold::Attempt,
     line::Place,
+    metrics::{LockMetrics, Recorder},
     participants::{Participant, participants},
     rank::{self, Kind},
 };
@@ -32,6 +34,7 @@ pub(crate) struct Line {
     client: Client,
     directory: Arc<Directory>,
     kind: Kind,
+    recorder: Arc<Recorder>,
 }
 
 impl Line {
@@ -42,6 +45,7 @@ impl Line {
             client: client.clone(),
             directory,
             kind,
+            recorder: Arc::default(),
         })
     }
 
@@ -85,23 +89,36 @@ impl Line {
     }
 
     pub(crate) async fn try_lock(&self) -> Result<Option<Guard>, Error> {
+        let attempt = Attempt::new(&self.recorder);
         let children = self.children().await?;
         if rank::is_contended(self.kind, children.iter().map(String::as_str)) {
+            attempt.refused();
             return Ok(None);
         }
         let mut place = self.take_place().await?;
         if place.ahead() > 0 {
+            attempt.refused();
             return Ok(None);
         }
         place.turn(|_| {}).await?;
-        Guard::new(place.contender).map(Some)
+        Guard::new(place.contender, attempt).map(Some)
     }
 
     pub(crate) async fn enqueue<G>(&self) -> Result<Ticket<G>, Error> {
+        let attempt = Attempt::new(&self.recorder);
+        let place = self.take_place().await?;
+        if place.ahead() > 0 {
+            attempt.contended();
+        }
         Ok(Ticket {
-            place: self.take_place().await?,
+            place,
+            attempt,
             guard: PhantomData,
         })
+    }
+
+    pub(crate) fn metrics(&self) -> LockMetrics {
+        self.recorder.snapshot()
     }
 
     pub(crate) async fn participants(&self) -> Result<Vec<Participant>, Error> {
@@ -122,9 +139,9 @@ impl Line {
     }
 
     async fn lock_looking(&self, looked: impl FnMut(usize)) -> Result<Guard, Error> {
-        let mut place = self.take_place().await?;
-        place.turn(looked).await?;
-        Guard::new(place.contender)
+        let mut ticket = self.enqueue::<Guard>().await?;
+        ticket.place.turn(looked).await?;
+        ticket.granted()
     }
 }
 
@@ -132,6 +149,7 @@ impl Line {
 #[must_use = "dropping the ticket leaves the line"]
 pub struct Ticket<G = Guard> {
     place: Place,
+    attempt: Attempt,
     guard: PhantomData<fn() -> G>,
 }
 
@@ -157,7 +175,11 @@ impl<G: From<Guard>> Ticket<G> {
     /// Dropped, it leaves the line.
     pub async fn wait(mut self) -> Result<G, Error> {
         self.place.turn(|_| {}).await?;
-        Guard::new(self.place.contender).map(G::from)
+        self.granted()
+    }
+
+    fn granted(self) -> Result<G, Error> {
+        Guard::new(self.place.contender, self.attempt).map(G::from)
     }
 }
 

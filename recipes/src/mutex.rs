@@ -10,6 +10,7 @@ use crate::{
     error::Error,
     guard::Guard,
     lock::{Line, Ticket},
+    metrics::LockMetrics,
     participants::Participant,
     rank::Kind,
 };
@@ -53,6 +54,12 @@ impl Mutex {
     #[must_use]
     pub fn path(&self) -> &str {
         self.line.path()
+    }
+
+    /// What this mutex has cost its users in this process, over all its clones.
+    #[must_use]
+    pub fn metrics(&self) -> LockMetrics {
+        self.line.metrics()
     }
 
     /// Waits until the lock is ours.

@@ -44,6 +44,12 @@ pub(crate) fn parse<'m>(name: &str, markers: &[&'m str]) -> Option<(&'m str, i32
     Some((marker, number))
 }
 
+/// The number of a node of any kind.
+pub(crate) fn number(name: &str) -> Option<i32> {
+    let (_, number) = parse(name, &[LOCK, READ, WRITE, LEASE, LATCH])?;
+    Some(number)
+}
+
 /// What tells one attempt's node from all others: a random UUID in Curator's dress.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Protection(String);

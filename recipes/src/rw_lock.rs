@@ -10,6 +10,7 @@ use crate::{
     error::Error,
     guard::{Guard, GuardedTransaction},
     lock::{Line, Ticket},
+    metrics::LockMetrics,
     participants::Participant,
     rank::Kind,
 };
@@ -55,6 +56,18 @@ impl RwLock {
     #[must_use]
     pub fn path(&self) -> &str {
         self.readers.path()
+    }
+
+    /// What reading has cost the users of this lock in this process, over all its clones.
+    #[must_use]
+    pub fn read_metrics(&self) -> LockMetrics {
+        self.readers.metrics()
+    }
+
+    /// What writing has cost the users of this lock in this process, over all its clones.
+    #[must_use]
+    pub fn write_metrics(&self) -> LockMetrics {
+        self.writers.metrics()
     }
 
     /// Waits until we may read.

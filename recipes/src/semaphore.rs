@@ -20,7 +20,9 @@ use crate::{
     directory::Directory,
     error::Error,
     guard::Guard,
+    hold::Attempt,
     lock::{Line, Ticket},
+    metrics::{LockMetrics, Recorder},
     name,
     participants::{Participant, participants},
     rank::Kind,
@@ -43,6 +45,7 @@ pub struct Semaphore {
     heads: Line,
     leases: Arc<Directory>,
     limit: Limit,
+    recorder: Arc<Recorder>,
 }
 
 #[derive(Clone, Debug)]
@@ -85,6 +88,7 @@ impl Semaphore {
             heads,
             leases: Arc::new(leases),
             limit,
+            recorder: Arc::default(),
         })
     }
 
@@ -106,6 +110,12 @@ impl Semaphore {
         &self.path
     }
 
+    /// What this semaphore has cost its users in this process, over all its clones.
+    #[must_use]
+    pub fn metrics(&self) -> LockMetrics {
+        self.recorder.snapshot()
+    }
+
     /// Waits for one lease.
     ///
     /// # Errors
@@ -114,8 +124,7 @@ impl Semaphore {
     /// # Cancel safety
     /// Dropped at any time, it leaves no node behind and holds nobody up.
     pub async fn acquire(&self) -> Result<Guard, Error> {
-        let head = self.heads.lock().await?;
-        one(self.lease(head, 1).await?)
+        one(self.acquire_many(1).await?)
     }
 
     /// Waits for several leases, all or none.
@@ -126,8 +135,12 @@ impl Semaphore {
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_many(&self, count: usize) -> Result<Vec<Guard>, Error> {
-        let head = self.heads.lock().await?;
-        self.lease(head, count).await
+        let attempt = Attempt::new(&self.recorder);
+        let head = self.heads.enqueue::<Guard>().await?;
+        if head.position() > 0 {
+            attempt.contended();
+        }
+        self.lease(head.wait().await?, count, attempt).await
     }
 
     /// As [`acquire`](Self::acquire), for at most `wait`: one deadline for everything.
@@ -155,17 +168,21 @@ impl Semaphore {
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<Guard>, Error> {
+        let attempt = Attempt::new(&self.recorder);
         if self.available().await? == 0 {
+            attempt.refused();
             return Ok(None);
         }
         let Some(head) = self.heads.try_lock().await? else {
+            attempt.refused();
             return Ok(None);
         };
         // Nobody else can take one now, but leases may have been taken since.
         if self.available().await? == 0 {
+            attempt.refused();
             return Ok(None);
         }
-        one(self.lease(head, 1).await?).map(Some)
+        one(self.lease(head, 1, attempt).await?).map(Some)
     }
 
     /// Enters the line and returns once the place in it is known.
@@ -176,9 +193,12 @@ impl Semaphore {
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn enqueue(&self) -> Result<SemaphoreTicket, Error> {
+        let attempt = Attempt::new(&self.recorder);
+        let ticket = self.heads.enqueue().await?;
         Ok(SemaphoreTicket {
             semaphore: self.clone(),
-            ticket: self.heads.enqueue().await?,
+            ticket,
+            attempt,
         })
     }
 
@@ -240,7 +260,12 @@ impl Semaphore {
     }
 
     /// Takes leases, as the head of the line, and lets go of the head.
-    async fn lease(&self, head: Guard, count: usize) -> Result<Vec<Guard>, Error> {
+    async fn lease(
+        &self,
+        head: Guard,
+        count: usize,
+        attempt: Attempt,
+    ) -> Result<Vec<Guard>, Error> {
         if let Limit::Fixed(limit) = self.limit
             && count > limit
         {
@@ -302,7 +327,12 @@ impl Semaphore {
             }
         }
         drop(head);
-        contenders.into_iter().map(Guard::new).collect()
+        let mut attempts = vec![attempt];
+        attempts.resize_with(contenders.len(), || Attempt::new(&self.recorder));
+        let granted = contenders.into_iter().zip(attempts);
+        granted
+            .map(|(contender, attempt)| Guard::new(contender, attempt))
+            .collect()
     }
 
     /// The limit now, and what tells of its next change.
@@ -357,6 +387,7 @@ fn one(mut leases: Vec<Guard>) -> Result<Guard, Error> {
 pub struct SemaphoreTicket {
     semaphore: Semaphore,
     ticket: Ticket,
+    attempt: Attempt,
 }
 
 impl SemaphoreTicket {
@@ -381,6 +412,6 @@ impl SemaphoreTicket {
     /// Dropped, it leaves the line.
     pub async fn wait(self) -> Result<Guard, Error> {
         let head = self.ticket.wait().await?;
-        one(self.semaphore.lease(head, 1).await?)
+        one(self.semaphore.lease(head, 1, self.attempt).await?)
     }
 }

@@ -1,0 +1,129 @@
+//! One attempt at a lock and, when it succeeds, the hold: how long each took, and how the hold ended.
+//!
+//! Not here: the lock node (`contender`).
+
+use std::{
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+    time::Instant,
+};
+
+use tokio::sync::oneshot;
+
+use crate::{
+    error::Loss,
+    metrics::{Recorder, count},
+};
+
+/// An attempt at a lock. Dropped before it is granted, it counts as given up.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    recorder: Arc<Recorder>,
+    since: Instant,
+    is_granted: bool,
+}
+
+impl Attempt {
+    pub(crate) fn new(recorder: &Arc<Recorder>) -> Self {
+        Self {
+            recorder: recorder.clone(),
+            since: Instant::now(),
+            is_granted: false,
+        }
+    }
+
+    /// Somebody was ahead when first looked.
+    pub(crate) fn contended(&self) {
+        count(&self.recorder.contended);
+    }
+
+    /// The lock is ours.
+    pub(crate) fn granted(mut self) -> Hold {
+        self.is_granted = true;
+        count(&self.recorder.acquired);
+        self.recorder.wait.record(self.since.elapsed());
+        let fate = Arc::new(Fate {
+            end: OnceLock::new(),
+            recorder: self.recorder.clone(),
+        });
+        Hold {
+            fate,
+            since: Instant::now(),
+            watchdog: Mutex::new(None),
+        }
+    }
+
+    /// It was a try, and somebody has the lock.
+    pub(crate) fn refused(mut self) {
+        self.is_granted = true;
+        count(&self.recorder.refused);
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        if !self.is_granted {
+            count(&self.recorder.given_up);
+        }
+    }
+}
+
+/// A hold, from the grant to the release.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    fate: Arc<Fate>,
+    since: Instant,
+    /// Dropped with the hold: calls off whoever watches over its length.
+    watchdog: Mutex<Option<oneshot::Sender<()>>>,
+}
+
+impl Hold {
+    pub(crate) fn fate(&self) -> &Arc<Fate> {
+        &self.fate
+    }
+
+    pub(crate) fn since(&self) -> Instant {
+        self.since
+    }
+
+    /// The watchdog, if there was one, is replaced by another. Returns what tells the new one that it is called off.
+    pub(crate) fn watched(&self) -> oneshot::Receiver<()> {
+        let (sender, receiver) = oneshot::channel();
+        let mut watchdog = self.watchdog.lock().unwrap_or_else(PoisonError::into_inner);
+        *watchdog = Some(sender);
+        receiver
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.fate.released();
+        self.fate.recorder.hold.record(self.since.elapsed());
+    }
+}
+
+/// How a hold ended. Shared with whoever waits for its end and outlives it.
+#[derive(Debug)]
+pub(crate) struct Fate {
+    end: OnceLock<Option<Loss>>,
+    recorder: Arc<Recorder>,
+}
+
+impl Fate {
+    /// How the lock was lost, if it is known to be.
+    pub(crate) fn loss(&self) -> Option<Loss> {
+        self.end.get().copied().flatten()
+    }
+
+    /// The holder lets go.
+    pub(crate) fn released(&self) {
+        let _ = self.end.set(None);
+    }
+
+    /// The lock is lost for good. The first word is the last: returns what it was.
+    pub(crate) fn lost(&self, loss: Loss) -> Loss {
+        if self.end.set(Some(loss)).is_ok() {
+            count(&self.recorder.lost);
+        }
+        self.loss().unwrap_or(loss)
+    }
+}

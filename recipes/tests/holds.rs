@@ -1,0 +1,92 @@
+//! How a hold is watched: its length, its end, and what is counted of it.
+
+use std::time::Duration;
+
+use lockkeeper_recipes::{Error, LockState, Loss, Mutex, Semaphore, rank::SEQUENCE_LIMIT};
+use lockkeeper_server::Server;
+use lockkeeper_session::Client;
+
+const LONG: Duration = Duration::from_secs(30);
+
+async fn server_and_client() -> (Server, Client) {
+    let server = Server::start().await.unwrap();
+    let client = Client::connect(&server.connect_string()).await.unwrap();
+    (server, client)
+}
+
+async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(LONG, future).await.expect("a hang")
+}
+
+/// A holder that is stuck holds everybody up for as long as its session lives.
+#[tokio::test]
+async fn a_lock_held_for_too_long_is_given_up_by_force_and_its_holder_told() {
+    let (_server, client) = server_and_client().await;
+    let mutex = Mutex::new(&client, "/m").unwrap();
+    let stuck = mutex.lock().await.unwrap();
+    stuck.limit_hold(Duration::from_millis(50));
+    let lost = tokio::spawn(stuck.lost());
+    let next = soon(mutex.lock()).await.unwrap();
+    assert_eq!(soon(lost).await.unwrap(), Loss::Overdue);
+    assert_eq!(stuck.state(), LockState::Lost(Loss::Overdue));
+    assert!(stuck.held_for() >= Duration::from_millis(50));
+    assert!(stuck.transaction().commit().await.is_err());
+    assert_eq!(
+        stuck.release().await.unwrap_err(),
+        Error::Lost(Loss::Overdue)
+    );
+    assert_eq!(next.state(), LockState::Held);
+    assert_eq!(mutex.metrics().lost, 1);
+}
+
+#[tokio::test]
+async fn a_limit_is_called_off_by_the_release_and_replaced_by_another() {
+    let (server, client) = server_and_client().await;
+    let mutex = Mutex::new(&client, "/m").unwrap();
+    let guard = mutex.lock().await.unwrap();
+    guard.limit_hold(Duration::from_millis(1));
+    guard.limit_hold(LONG);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert!(guard.is_valid());
+    guard.release().await.unwrap();
+    assert_eq!(server.report().nodes, 1, "the directory alone");
+}
+
+#[tokio::test]
+async fn what_a_lock_costs_is_counted() {
+    let (server, client) = server_and_client().await;
+    let mutex = Mutex::new(&client, "/m").unwrap();
+    let held = mutex.lock().await.unwrap();
+    assert!(mutex.clone().try_lock().await.unwrap().is_none());
+    assert!(mutex.lock_timeout(Duration::from_millis(20)).await.is_err());
+    let ticket = mutex.enqueue().await.unwrap();
+    held.release().await.unwrap();
+    let second = soon(ticket.wait()).await.unwrap();
+    server.faults().expire(client.snapshot().session_id);
+    let loss = soon(second.lost()).await;
+    assert!(matches!(loss, Loss::Expired | Loss::Deleted), "{loss:?}");
+    drop(second);
+    let metrics = mutex.metrics();
+    assert_eq!((metrics.acquired, metrics.contended), (2, 2));
+    assert_eq!((metrics.refused, metrics.given_up, metrics.lost), (1, 1, 1));
+    assert_eq!((metrics.wait.count(), metrics.hold.count()), (2, 2));
+    assert!(metrics.hold.quantile(1.0) >= Duration::from_millis(20));
+
+    let semaphore = Semaphore::new(&client, "/s", 1).unwrap();
+    let lease = soon(semaphore.acquire()).await.unwrap();
+    assert!(semaphore.try_acquire().await.unwrap().is_none());
+    lease.release().await.unwrap();
+    let metrics = semaphore.metrics();
+    assert_eq!((metrics.acquired, metrics.refused, metrics.lost), (1, 1, 0));
+}
+
+#[tokio::test]
+async fn a_holder_knows_how_many_numbers_are_left() {
+    let (server, client) = server_and_client().await;
+    let mutex = Mutex::new(&client, "/m").unwrap();
+    let guard = mutex.lock().await.unwrap();
+    assert_eq!(guard.headroom(), u32::try_from(SEQUENCE_LIMIT).unwrap());
+    guard.release().await.unwrap();
+    assert!(server.faults().set_sequence("/m", SEQUENCE_LIMIT - 3));
+    assert_eq!(mutex.lock().await.unwrap().headroom(), 3);
+}
