@@ -1,4 +1,4 @@
-//! The corpus of the fuzz target `hosts`: each file is run through the function that the target calls, on stable.
+//! The corpora of the fuzz targets of this crate: each file is run through the function that the target calls, on stable.
 
 use std::{fs, path::Path};
 
@@ -6,12 +6,22 @@ use lockkeeper_session::fuzzing;
 
 #[test]
 fn the_hosts_corpus_breaks_no_promise() {
-    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus/hosts"));
+    replay("hosts", fuzzing::hosts);
+}
+
+#[test]
+fn the_machine_corpus_breaks_no_promise() {
+    replay("machine", fuzzing::machine);
+}
+
+fn replay(target: &str, function: fn(&[u8])) {
+    let corpora = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus"));
+    let folder = corpora.join(target);
     let files =
-        fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+        fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut count = 0;
     for file in files {
-        fuzzing::hosts(&fs::read(file.unwrap().path()).unwrap());
+        function(&fs::read(file.unwrap().path()).unwrap());
         count += 1;
     }
     assert_ne!(count, 0, "{} is empty", folder.display());
