@@ -1,6 +1,6 @@
 //! How do I write to ZooKeeper only while I hold the lock?
 //!
-//! `cargo run --example fence [HOSTS]`: on an embedded server unless HOSTS names a real one.
+//! `cargo run --example fence_node [HOSTS]`: on an embedded server unless HOSTS names a real one.
 
 use lockkeeper::{Client, CreateMode, LockError, Loss, Mutex, Version};
 use lockkeeper_server::Server;
