@@ -1,0 +1,163 @@
+//! Those who do not wait till the end: they leave nothing, and hold nobody up.
+
+use std::{
+    pin::pin,
+    time::{Duration, Instant},
+};
+
+use lockkeeper::LockError;
+
+use crate::{
+    kinds::{Held, Kind, Tries},
+    rig::{
+        Dropped, LONG, dropped_after, nodes, rival, soon, until, until_free, until_quiet,
+        until_waiting,
+    },
+    support::Ensemble,
+};
+
+pub(crate) async fn a_timeout_leaves_nothing<K: Kind>(ensemble: &Ensemble) {
+    let path = ensemble.unique_path("timeout");
+    let (client, other) = (ensemble.client().await, ensemble.client().await);
+    let rival = rival::<K>(&other, &path).await;
+    let before = nodes::<K>(&other, &path).await.len();
+    let (wait, started) = (Duration::from_millis(150), Instant::now());
+    let lock = K::at(&client, &path);
+    let error = lock.lock_timeout(wait).await.err().expect("it is held");
+    let LockError::TimedOut { waited, .. } = error else {
+        panic!("{error:?}");
+    };
+    assert!(waited == wait && started.elapsed() >= wait);
+    until("the rival is alone", async || {
+        nodes::<K>(&other, &path).await.len() == before
+    })
+    .await;
+    until_quiet(ensemble, &client).await;
+    drop(rival);
+    let held = lock.lock_timeout(LONG).await.unwrap();
+    held.release().await.unwrap();
+}
+
+/// The future is dropped at its first poll, at its second, and so on until it ends, in an empty line and behind a rival.
+pub(crate) async fn dropped_at_any_poll_it_leaves_nothing<K: Kind>(ensemble: &Ensemble) {
+    let (client, other) = (ensemble.client().await, ensemble.client().await);
+    for contended in [false, true] {
+        let path = ensemble.unique_path("cancel");
+        // Without a rival the directory is missing at first, which makes for more places to be dropped at.
+        let rival = if contended {
+            Some(rival::<K>(&other, &path).await)
+        } else {
+            None
+        };
+        let before = nodes::<K>(&other, &path).await.len();
+        let mut polls = 0;
+        loop {
+            // Each time by the same client, so that what the last one left would be in the way.
+            let lock = K::at(&client, &path);
+            let outcome = dropped_after(polls, &client, lock.lock()).await;
+            until("the rival is alone", async || {
+                let held =
+                    usize::from(matches!(outcome, Dropped::Ended(Ok(_)))) * K::lines("").len();
+                nodes::<K>(&other, &path).await.len() <= before + held
+            })
+            .await;
+            match outcome {
+                Dropped::Midway => polls += 1,
+                Dropped::Waiting => {
+                    assert!(contended, "nobody is in the way");
+                    break;
+                }
+                Dropped::Ended(held) => {
+                    assert!(!contended, "the rival holds it");
+                    held.unwrap().release().await.unwrap();
+                    break;
+                }
+            }
+        }
+        assert!(polls > 1, "it ended at once");
+        drop(rival);
+        let held = soon(K::at(&other, &path).lock()).await.unwrap();
+        held.release().await.unwrap();
+        until_free::<K>(&other, &path).await;
+        until_quiet(ensemble, &client).await;
+    }
+}
+
+/// One that waits has left: the next one behind it is not granted the lock for that, but waits for the rival.
+pub(crate) async fn a_waiter_that_gives_up_is_skipped<K: Kind>(ensemble: &Ensemble) {
+    let path = ensemble.unique_path("skip");
+    let (one, two) = (ensemble.client().await, ensemble.client().await);
+    let other = ensemble.client().await;
+    let rival = rival::<K>(&other, &path).await;
+    let (first, second) = (K::at(&one, &path), K::at(&two, &path));
+    let first = tokio::spawn(async move { first.lock().await.map(drop) });
+    until_waiting::<K>(&other, &path, 1).await;
+    let mut second = pin!(second.lock());
+    let waits = dropped_after(usize::MAX, &two, second.as_mut()).await;
+    assert!(matches!(waits, Dropped::Waiting));
+    until_waiting::<K>(&other, &path, 2).await;
+    first.abort();
+    until_waiting::<K>(&other, &path, 1).await;
+    let waits = dropped_after(usize::MAX, &two, second.as_mut()).await;
+    assert!(
+        matches!(waits, Dropped::Waiting),
+        "granted beside the rival"
+    );
+    drop(rival);
+    let held = soon(second).await.unwrap();
+    held.release().await.unwrap();
+}
+
+/// Letting go by drop works anywhere: on a thread that knows no runtime, too.
+pub(crate) async fn dropped_outside_a_runtime_it_is_free<K: Kind>(ensemble: &Ensemble) {
+    let path = ensemble.unique_path("drop");
+    let client = ensemble.client().await;
+    let lock = K::at(&client, &path);
+    let held = lock.lock().await.unwrap();
+    std::thread::spawn(move || drop(held)).join().unwrap();
+    until_free::<K>(&client, &path).await;
+    let held = soon(lock.lock()).await.unwrap();
+    std::thread::spawn(move || drop((held, lock)))
+        .join()
+        .unwrap();
+    until_free::<K>(&client, &path).await;
+}
+
+/// The delete of what was dropped is sent before anything that is asked for later: nobody waits for a ghost of its own.
+pub(crate) async fn it_can_be_taken_again_at_once<K: Kind>(ensemble: &Ensemble) {
+    let path = ensemble.unique_path("again");
+    let client = ensemble.client().await;
+    let lock = K::at(&client, &path);
+    let mut tokens = Vec::new();
+    for _ in 0..20 {
+        let held = soon(lock.lock()).await.unwrap();
+        tokens.push(held.token());
+        drop(held);
+    }
+    assert!(tokens.windows(2).all(|pair| pair[0] < pair[1]));
+    until_free::<K>(&client, &path).await;
+    until_quiet(ensemble, &client).await;
+}
+
+/// A refused try writes nothing, waits for nobody, and does not care whose the lock is.
+pub(crate) async fn a_try_takes_what_is_free_and_refuses_what_is_held<K: Tries>(
+    ensemble: &Ensemble,
+) {
+    let path = ensemble.unique_path("try");
+    let (client, other) = (ensemble.client().await, ensemble.client().await);
+    let lock = K::at(&client, &path);
+    let held = lock.try_lock().await.unwrap().expect("it is free");
+    held.release().await.unwrap();
+    let rival = rival::<K>(&client, &path).await;
+    let mut nodes_before = nodes::<K>(&client, &path).await;
+    assert!(lock.try_lock().await.unwrap().is_none());
+    assert!(K::at(&other, &path).try_lock().await.unwrap().is_none());
+    let mut nodes_after = nodes::<K>(&client, &path).await;
+    nodes_before.sort();
+    nodes_after.sort();
+    assert_eq!(nodes_before, nodes_after);
+    drop(rival);
+    until_free::<K>(&client, &path).await;
+    let held = lock.try_lock().await.unwrap().expect("it is free again");
+    held.release().await.unwrap();
+}

@@ -1,0 +1,178 @@
+//! The two ways to stand for an election, as kinds of lock: being elected is acquiring, resigning is releasing.
+
+use std::{future::Future, pin::Pin, time::Duration};
+
+use lockkeeper::{Client, Election, FencingToken, Guard, Latch, Leadership, LockError, Loss, Term};
+use tokio::{sync::oneshot, time::timeout};
+
+use super::{Held, Kind};
+
+type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// What is no contender in an election.
+const STRANGERS: &[&str] = &["x-lock-0000000000", "x__WRIT__0000000000"];
+
+/// Leads in the foreground: [`Election::lead`].
+#[derive(Clone)]
+pub(crate) struct Leading(Election);
+
+/// Work that has begun because we lead, and ends when it is told to.
+pub(crate) struct Work {
+    term: Boxed<Result<Term<()>, LockError>>,
+    done: oneshot::Sender<()>,
+    node: String,
+    token: FencingToken,
+    /// Tells of a loss; asked for while the work had the guard.
+    lost: std::sync::Mutex<Option<Boxed<Loss>>>,
+}
+
+impl Kind for Leading {
+    type Held = Work;
+    type Rival = Work;
+    const HOLDERS: usize = 1;
+
+    fn at(client: &Client, path: &str) -> Self {
+        Self(Election::new(client, path).unwrap())
+    }
+
+    async fn lock(&self) -> Result<Work, LockError> {
+        let (tell, mut started) = oneshot::channel();
+        let (done, finished) = oneshot::channel::<()>();
+        let election = self.0.clone();
+        let mut term: Boxed<_> = Box::pin(async move {
+            let work = async move |guard: &Guard| {
+                let lost: Boxed<Loss> = Box::pin(guard.lost());
+                let _ = tell.send((guard.path(), guard.fencing_token(), lost));
+                let _ = finished.await;
+            };
+            election.lead(work).await
+        });
+        tokio::select! {
+            biased;
+            start = &mut started => {
+                let (node, token, lost) = start.expect("work that begins says so");
+                let lost = std::sync::Mutex::new(Some(lost));
+                Ok(Work { term, done, node, token, lost })
+            }
+            ended = &mut term => Err(ended.expect_err("work that has not begun cannot end")),
+        }
+    }
+
+    async fn lock_timeout(&self, wait: Duration) -> Result<Work, LockError> {
+        within(wait, self.lock()).await
+    }
+
+    async fn rival(client: &Client, path: &str) -> Result<Work, LockError> {
+        Self::at(client, path).lock().await
+    }
+
+    const STRANGERS: &[&str] = STRANGERS;
+}
+
+impl Held for Work {
+    fn nodes(&self) -> Vec<String> {
+        vec![self.node.clone()]
+    }
+
+    fn token(&self) -> FencingToken {
+        self.token
+    }
+
+    fn lost(&self) -> impl Future<Output = Option<Loss>> + Send + 'static {
+        let lost = self.lost.lock().unwrap().take().expect("asked once");
+        async move { Some(lost.await) }
+    }
+
+    async fn release(self) -> Result<(), LockError> {
+        let _ = self.done.send(());
+        match self.term.await?.loss {
+            None => Ok(()),
+            Some(loss) => Err(LockError::Lost(loss)),
+        }
+    }
+}
+
+/// Stands in the background: [`Election::latch`].
+#[derive(Clone)]
+pub(crate) struct Latching(Election);
+
+/// A latch that has been elected.
+pub(crate) struct Elected {
+    latch: Latch,
+    node: String,
+    token: FencingToken,
+}
+
+impl Kind for Latching {
+    type Held = Elected;
+    type Rival = Elected;
+    const HOLDERS: usize = 1;
+
+    fn at(client: &Client, path: &str) -> Self {
+        Self(Election::new(client, path).unwrap())
+    }
+
+    async fn lock(&self) -> Result<Elected, LockError> {
+        let latch = self.0.latch();
+        let token = latch.elected().await?;
+        let participants = loop {
+            match self.0.participants().await {
+                // Looking is not the latch's part: it lives through this.
+                Err(LockError::Session(error)) if error.is_transient() => {}
+                participants => break participants?,
+            }
+        };
+        let node = participants[0].path.clone();
+        Ok(Elected { latch, node, token })
+    }
+
+    async fn lock_timeout(&self, wait: Duration) -> Result<Elected, LockError> {
+        within(wait, self.lock()).await
+    }
+
+    async fn rival(client: &Client, path: &str) -> Result<Elected, LockError> {
+        Self::at(client, path).lock().await
+    }
+
+    const STRANGERS: &[&str] = STRANGERS;
+}
+
+impl Held for Elected {
+    fn nodes(&self) -> Vec<String> {
+        vec![self.node.clone()]
+    }
+
+    fn token(&self) -> FencingToken {
+        self.token
+    }
+
+    /// A latch does not say how it lost the lead.
+    fn lost(&self) -> impl Future<Output = Option<Loss>> + Send + 'static {
+        let mut changes = self.latch.changes();
+        async move {
+            let follows = |now: &Leadership| *now == Leadership::Follower;
+            let _ = changes.wait_for(follows).await;
+            None
+        }
+    }
+
+    /// A latch resigns in the background, without a word.
+    async fn release(self) -> Result<(), LockError> {
+        drop(self.latch);
+        Ok(())
+    }
+}
+
+/// One deadline around a way that has none of its own.
+async fn within<T>(
+    wait: Duration,
+    lock: impl Future<Output = Result<T, LockError>> + Send,
+) -> Result<T, LockError> {
+    match timeout(wait, lock).await {
+        Ok(locked) => locked,
+        Err(_) => Err(LockError::TimedOut {
+            waited: wait,
+            ahead: None,
+        }),
+    }
+}

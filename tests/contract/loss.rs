@@ -1,0 +1,140 @@
+//! Losing it: the holder is told, before anybody else can hold it, and a release says that it came too late.
+
+use std::time::{Duration, Instant};
+
+use lockkeeper::{Client, LockError, Loss, Version};
+
+use crate::{
+    kinds::{Held, Kind},
+    rig::{nodes, rival, soon, until, until_free, until_waiting},
+    support::Ensemble,
+};
+
+/// The holder's session is not heard of any more. The holder learns it from its own clock, before a rival gets the lock.
+///
+/// On the embedded server alone: no real one can be asked not to listen.
+pub(crate) async fn told_before_anybody_else_holds_it<K: Kind>(ensemble: &Ensemble) {
+    let server = ensemble.server().expect("the embedded server");
+    let path = ensemble.unique_path("stall");
+    let builder = Client::builder(&ensemble.servers()).unwrap();
+    let short = builder.session_timeout(Duration::from_millis(900));
+    let (client, other) = (short.connect().await.unwrap(), ensemble.client().await);
+    let held = K::at(&client, &path).lock().await.unwrap();
+    let told = tokio::spawn({
+        let lost = held.lost();
+        async move { (lost.await, Instant::now()) }
+    });
+    let before = nodes::<K>(&other, &path).await.len();
+    let granted = tokio::spawn({
+        let (other, path) = (other.clone(), path.clone());
+        async move { (K::rival(&other, &path).await.unwrap(), Instant::now()) }
+    });
+    until("the rival waits", async || {
+        nodes::<K>(&other, &path).await.len() > before
+    })
+    .await;
+    let session = client.snapshot().session_id;
+    server.faults().stall_session(session);
+    let (loss, told) = soon(told).await.unwrap();
+    let (rival, granted) = soon(granted).await.unwrap();
+    assert!(told < granted, "told {:?} too late", told - granted);
+    assert!(matches!(loss, None | Some(Loss::Elapsed)), "{loss:?}");
+    server.faults().resume_session(session);
+    until("the holder has another session", async || {
+        let now = client.snapshot();
+        now.state.is_connected() && now.session_id != session
+    })
+    .await;
+    let released = held.release().await;
+    if loss.is_some() {
+        assert_eq!(released, Err(LockError::Lost(Loss::Expired)));
+    }
+    drop(rival);
+    until("it can be had again", async || {
+        let wait = Duration::from_millis(100);
+        K::at(&client, &path).lock_timeout(wait).await.is_ok()
+    })
+    .await;
+}
+
+/// An operator deletes one of the holder's nodes: the holder is told, and its release fails.
+pub(crate) async fn a_holder_whose_node_is_deleted_is_told<K: Kind>(ensemble: &Ensemble) {
+    let (client, operator) = (ensemble.client().await, ensemble.client().await);
+    for index in 0.. {
+        let path = ensemble.unique_path("deleted-holder");
+        let held = soon(K::at(&client, &path).lock()).await.unwrap();
+        let Some(node) = held.nodes().get(index).cloned() else {
+            break;
+        };
+        let lost = tokio::spawn(held.lost());
+        operator.delete(&node, Version::ANY).await.unwrap();
+        assert_eq!(soon(lost).await.unwrap(), Some(Loss::Deleted));
+        let error = held.release().await.unwrap_err();
+        assert_eq!(error, LockError::Lost(Loss::Deleted));
+        until_free::<K>(&operator, &path).await;
+    }
+}
+
+/// The same without waiting for the news: the release itself finds out.
+pub(crate) async fn a_release_of_what_is_lost_is_an_error<K: Kind>(ensemble: &Ensemble) {
+    let (client, operator) = (ensemble.client().await, ensemble.client().await);
+    let path = ensemble.unique_path("lost-release");
+    let held = K::at(&client, &path).lock().await.unwrap();
+    for node in held.nodes() {
+        operator.delete(&node, Version::ANY).await.unwrap();
+    }
+    let error = held.release().await.unwrap_err();
+    assert_eq!(error, LockError::Lost(Loss::Deleted));
+    let held = soon(K::at(&client, &path).lock()).await.unwrap();
+    held.release().await.unwrap();
+}
+
+/// An operator deletes the node of one that waits. It is told, and never granted what others may hold.
+pub(crate) async fn a_waiter_whose_node_is_deleted_is_told<K: Kind>(ensemble: &Ensemble) {
+    let path = ensemble.unique_path("deleted-waiter");
+    let (client, other) = (ensemble.client().await, ensemble.client().await);
+    let rival = rival::<K>(&other, &path).await;
+    let before = nodes::<K>(&other, &path).await;
+    let lock = K::at(&client, &path);
+    let waiting = tokio::spawn(async move { lock.lock().await.map(drop) });
+    let place = K::lines(&path).pop().expect("a line");
+    let mut node = None;
+    until("it waits", async || {
+        let now = nodes::<K>(&other, &path).await;
+        node = now
+            .into_iter()
+            .find(|node| node.starts_with(&place) && !before.contains(node));
+        node.is_some()
+    })
+    .await;
+    other.delete(&node.unwrap(), Version::ANY).await.unwrap();
+    drop(rival);
+    let error = soon(waiting).await.unwrap().unwrap_err();
+    assert_eq!(error, LockError::Lost(Loss::Deleted));
+    until_free::<K>(&other, &path).await;
+}
+
+/// The client is closed, by somebody else in the program: whoever holds or waits is told, and nobody begins to wait.
+pub(crate) async fn a_closed_client_ends_holds_and_waits<K: Kind>(ensemble: &Ensemble) {
+    let path = ensemble.unique_path("closed");
+    let (client, other) = (ensemble.client().await, ensemble.client().await);
+    let looker = ensemble.client().await;
+    let rival = rival::<K>(&other, &path).await;
+    let lock = K::at(&client, &path);
+    let late = lock.clone();
+    let waiting = tokio::spawn(async move { lock.lock().await.map(drop) });
+    until_waiting::<K>(&looker, &path, 1).await;
+    client.close().await;
+    let error = soon(waiting).await.unwrap().unwrap_err();
+    assert_eq!(error, LockError::Lost(Loss::Closed));
+    let error = soon(late.lock()).await.err().expect("a closed client");
+    assert_eq!(error, LockError::Lost(Loss::Closed));
+    drop(rival);
+    until_free::<K>(&looker, &path).await;
+
+    let held = K::at(&other, &path).lock().await.unwrap();
+    let lost = held.lost();
+    other.close().await;
+    assert!(matches!(soon(lost).await, None | Some(Loss::Closed)));
+    until_free::<K>(&looker, &path).await;
+}

@@ -1,0 +1,129 @@
+//! What the guards and tickets of a mutex can do besides: positions, transactions, states, data, nodes of others.
+
+use std::time::Duration;
+
+use lockkeeper::{Client, CreateMode, LockError, LockState, Loss, Mutex, Version};
+
+use crate::{
+    kinds::Kind,
+    rig::{soon, until_free},
+    support::{Ensemble, on_both_arms},
+};
+
+/// A node for what is written under the lock.
+async fn register(client: &Client, path: &str) -> String {
+    let path = format!("{path}-register");
+    client
+        .create(&path, "0", CreateMode::Persistent)
+        .await
+        .unwrap();
+    path
+}
+
+on_both_arms! {
+    async fn tickets_tell_their_position_and_timeouts_how_many_were_ahead(ensemble: &Ensemble) {
+        let path = ensemble.unique_path("positions");
+        let client = ensemble.client().await;
+        let mutex = Mutex::at(&client, &path);
+        let holder = mutex.lock().await.unwrap();
+        let mut tickets = Vec::new();
+        for number in 1..=3 {
+            let ticket = mutex.enqueue().await.unwrap();
+            assert_eq!(ticket.position(), number);
+            tickets.push(ticket);
+        }
+        let wait = Duration::from_millis(100);
+        let error = mutex.lock_timeout(wait).await.unwrap_err();
+        assert_eq!(error, LockError::TimedOut { waited: wait, ahead: Some(4) });
+        let nodes: Vec<_> = mutex.participants().await.unwrap().into_iter().map(|p| p.path).collect();
+        assert_eq!(nodes[0], holder.path());
+        assert_eq!(nodes[1..4], tickets.iter().map(lockkeeper::Ticket::path).collect::<Vec<_>>());
+        holder.release().await.unwrap();
+        for ticket in tickets {
+            soon(ticket.wait()).await.unwrap().release().await.unwrap();
+        }
+    }
+
+    async fn a_holder_whose_node_is_deleted_learns_it_in_every_way(ensemble: &Ensemble) {
+        let path = ensemble.unique_path("deleted-holder");
+        let client = ensemble.client().await;
+        let guard = Mutex::at(&client, &path).lock().await.unwrap();
+        let data = register(&client, &path).await;
+        guard.transaction().set_data(&data, "1", Version::ANY).commit().await.unwrap();
+        let lost = tokio::spawn(guard.lost());
+        ensemble.client().await.delete(&guard.path(), Version::ANY).await.unwrap();
+        assert_eq!(soon(lost).await.unwrap(), Loss::Deleted);
+        assert_eq!(guard.state(), LockState::Lost(Loss::Deleted));
+        assert!(!guard.is_valid());
+        let refused = guard.transaction().set_data(&data, "2", Version::ANY).commit().await;
+        assert_eq!(refused.unwrap_err(), LockError::Lost(Loss::Deleted));
+        assert_eq!(client.get_data(&data).await.unwrap().data.unwrap(), "1");
+        assert_eq!(guard.release().await.unwrap_err(), LockError::Lost(Loss::Deleted));
+    }
+
+    async fn a_closed_client_is_the_end_of_a_guard_and_of_its_lease(ensemble: &Ensemble) {
+        let path = ensemble.unique_path("closed-holder");
+        let client = ensemble.client().await;
+        let guard = Mutex::at(&client, &path).lock().await.unwrap();
+        assert!(guard.valid_until().is_some());
+        client.close().await;
+        assert_eq!(guard.state(), LockState::Lost(Loss::Closed));
+        assert_eq!(guard.valid_until(), None);
+        assert_eq!(guard.release().await.unwrap_err(), LockError::Lost(Loss::Closed));
+    }
+
+    async fn writes_under_the_lock_release_it_in_the_same_transaction(ensemble: &Ensemble) {
+        let path = ensemble.unique_path("release-with");
+        let client = ensemble.client().await;
+        let mutex = Mutex::at(&client, &path);
+        let guard = mutex.lock().await.unwrap();
+        let data = register(&client, &path).await;
+        let results = guard
+            .release_with(|writes| writes.set_data(&data, "1", Version(0)))
+            .await
+            .unwrap();
+        assert_eq!(results.len(), 1);
+        assert_eq!(client.get_children(&path).await.unwrap(), [""; 0]);
+        // A write that is refused is named by its own number, nothing is written, and the lock is released all the same.
+        let guard = mutex.lock().await.unwrap();
+        let error = guard
+            .release_with(|writes| writes.set_data(&data, "2", Version(7)))
+            .await
+            .unwrap_err();
+        assert_eq!(error.to_string(), "transaction refused: operation 0: bad version (-103)");
+        until_free::<Mutex>(&client, &path).await;
+        assert_eq!(client.get_data(&data).await.unwrap().data.unwrap(), "1");
+    }
+
+    async fn the_data_of_a_contender_say_who_it_is(ensemble: &Ensemble) {
+        let path = ensemble.unique_path("data");
+        let client = ensemble.client().await;
+        let mutex = Mutex::at(&client, &path).with_data("host-1 pid 7");
+        let guard = mutex.lock().await.unwrap();
+        let node = client.get_data(&guard.path()).await.unwrap();
+        assert_eq!(node.data.unwrap(), "host-1 pid 7");
+        assert_eq!(node.stat.ephemeral_owner, client.snapshot().session_id);
+        assert_eq!(u64::try_from(node.stat.czxid.0).unwrap(), guard.fencing_token().get());
+    }
+
+    async fn nodes_of_other_implementations_are_waited_for(ensemble: &Ensemble) {
+        for name in [
+            "_c_0f9e8d7c6b5a49388271605f4e3d2c1b-lock-",
+            "0f9e8d7c6b5a49388271605f4e3d2c1b__lock__",
+            "0f9e8d7c6b5a49388271605f4e3d2c1b__rlock__",
+        ] {
+            let path = ensemble.unique_path("others");
+            let client = ensemble.client().await;
+            client.create(&path, "", CreateMode::Persistent).await.unwrap();
+            let node = format!("{path}/{name}");
+            let theirs = client.create(&node, "", CreateMode::EphemeralSequential).await.unwrap();
+            let mutex = Mutex::at(&client, &path);
+            assert!(mutex.try_lock().await.unwrap().is_none());
+            let ticket = mutex.enqueue().await.unwrap();
+            assert_eq!(ticket.position(), 1);
+            client.delete(&theirs.path, Version::ANY).await.unwrap();
+            let guard = soon(ticket.wait()).await.unwrap();
+            guard.release().await.unwrap();
+        }
+    }
+}

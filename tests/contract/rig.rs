@@ -1,0 +1,127 @@
+//! What the rules are checked with: looking at the line from outside, waiting for conditions, dropping futures midway.
+
+use std::{
+    future::{Future, poll_fn},
+    pin::pin,
+    task::Poll,
+    time::{Duration, Instant},
+};
+
+use lockkeeper::{Client, proto::path};
+
+use crate::{kinds::Kind, support::Ensemble};
+
+/// Long enough for anything here on a busy machine.
+pub(crate) const LONG: Duration = Duration::from_secs(30);
+
+/// What happens soon, or the test fails.
+pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(LONG, future).await.expect("a hang")
+}
+
+/// Waits for a condition.
+pub(crate) async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + LONG;
+    while !condition().await {
+        assert!(Instant::now() < deadline, "never: {what}");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// The nodes in the directories of a lock; none where there is no directory.
+pub(crate) async fn nodes<K: Kind>(client: &Client, at: &str) -> Vec<String> {
+    let mut nodes = Vec::new();
+    for line in K::lines(at) {
+        let names = client.get_children(&line).await.unwrap_or_default();
+        nodes.extend(names.iter().map(|name| path::join(&line, name)));
+    }
+    nodes
+}
+
+/// A rival that has what it wants, and has left what it does not need for that.
+pub(crate) async fn rival<K: Kind>(client: &Client, path: &str) -> K::Rival {
+    let rival = soon(K::rival(client, path)).await.unwrap();
+    until_waiting::<K>(client, path, 0).await;
+    rival
+}
+
+/// Waits until so many stand in the line behind a rival.
+pub(crate) async fn until_waiting<K: Kind>(client: &Client, path: &str, count: usize) {
+    let (line, length) = (&K::lines(path)[0], K::RIVALS_IN_LINE + count);
+    until(&format!("{count} wait at {path}"), async || {
+        let nodes = client.get_children(line).await.unwrap_or_default();
+        nodes.len() == length
+    })
+    .await;
+}
+
+/// Waits until no node of the lock is left.
+pub(crate) async fn until_free<K: Kind>(client: &Client, path: &str) {
+    until("no node is left", async || {
+        nodes::<K>(client, path).await.is_empty()
+    })
+    .await;
+}
+
+/// Waits until a client has nothing under way and nothing watched; the server must agree.
+pub(crate) async fn until_quiet(ensemble: &Ensemble, client: &Client) {
+    until("no request and no watch is left", async || {
+        let session = client.snapshot().session_id;
+        let on_server = ensemble.server().map_or(0, |server| {
+            let report = server.report();
+            report.sessions.get(&session).map_or(0, |own| own.watches)
+        });
+        (client.outstanding(), client.watch_count(), on_server) == (0, 0, 0)
+    })
+    .await;
+}
+
+/// What came of a future that was to be dropped midway.
+pub(crate) enum Dropped<T> {
+    /// It was dropped at this poll.
+    Midway,
+    /// It has ended before.
+    Ended(T),
+    /// It waits, and is not woken any more; dropped, too.
+    Waiting,
+}
+
+/// Polls a future so many times, each time when it was woken, and drops it. Its requests are those of this client.
+pub(crate) async fn dropped_after<F: Future>(
+    polls: usize,
+    client: &Client,
+    future: F,
+) -> Dropped<F::Output> {
+    let mut future = pin!(future);
+    let mut left = polls;
+    let polled = poll_fn(|cx| {
+        if left == 0 {
+            return Poll::Ready(Dropped::Midway);
+        }
+        left -= 1;
+        match future.as_mut().poll(cx) {
+            Poll::Ready(output) => Poll::Ready(Dropped::Ended(output)),
+            Poll::Pending if left == 0 => Poll::Ready(Dropped::Midway),
+            Poll::Pending => Poll::Pending,
+        }
+    });
+    tokio::select! {
+        biased;
+        outcome = polled => outcome,
+        () = idle(client) => Dropped::Waiting,
+    }
+}
+
+/// Waits until a client has had nothing under way for a while: whoever still waits, waits for somebody else.
+pub(crate) async fn idle(client: &Client) {
+    const LOOKS: u32 = 10;
+    let mut quiet = 0;
+    while quiet < LOOKS {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        quiet = if client.outstanding() == 0 {
+            quiet + 1
+        } else {
+            0
+        };
+    }
+}

@@ -1,0 +1,195 @@
+//! All kinds at once, at random: acquired, tried, given up at any poll, dropped, released, over connections that are cut.
+//!
+//! Nothing may be held by more than may hold it, and in the end nothing may be left: no node, no watch, no request.
+//! `LOCKKEEPER_TEST_ACQUISITIONS` makes it longer, `LOCKKEEPER_TEST_SEED` repeats the choices of a run (not its schedule).
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    str::FromStr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use lockkeeper::{Client, Mutex};
+use lockkeeper_server::Server;
+
+use crate::{
+    kinds::{Both, Held, Kind, Latching, Leading, Leasing, Reading, Reentering, Tries, Writing},
+    rig::{Dropped, dropped_after, until},
+};
+
+/// What a debug build does in a few seconds.
+const ACQUISITIONS: usize = 10_000;
+const CLIENTS: usize = 6;
+const TASKS_OF_A_CLIENT: usize = 3;
+
+/// The generator `SplitMix64`.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^= mixed >> 31;
+        usize::try_from(mixed % u64::try_from(bound).unwrap()).unwrap()
+    }
+}
+
+/// A lock's path, and what is known of its holders without asking anybody.
+struct Room {
+    path: &'static str,
+    size: usize,
+    taken: AtomicUsize,
+}
+
+impl Room {
+    const fn new(path: &'static str, size: usize) -> Self {
+        let taken = AtomicUsize::new(0);
+        Self { path, size, taken }
+    }
+
+    /// Whoever holds the lock passes through; whoever is exclusive fills the room.
+    async fn pass<H: Held>(&self, held: H, exclusive: bool, random: &mut Random) {
+        let space = if exclusive { self.size } else { 1 };
+        let before = self.taken.fetch_add(space, Ordering::SeqCst);
+        assert!(before + space <= self.size, "{} is overfull", self.path);
+        tokio::task::yield_now().await;
+        self.taken.fetch_sub(space, Ordering::SeqCst);
+        match random.below(3) {
+            0 => drop(held),
+            _ => held.release().await.unwrap(),
+        }
+    }
+}
+
+struct Stress {
+    server: Server,
+    acquired: AtomicUsize,
+    wanted: usize,
+    rooms: [Room; 7],
+}
+
+impl Stress {
+    /// One random thing with a lock, in one of the ways that all kinds have.
+    async fn once<K: Kind>(&self, room: usize, client: &Client, random: &mut Random) {
+        let room = &self.rooms[room];
+        let lock = K::at(client, room.path);
+        let held = match random.below(4) {
+            0 => match dropped_after(random.below(9), client, lock.lock()).await {
+                Dropped::Ended(locked) => Some(locked.unwrap()),
+                _ => None,
+            },
+            1 => {
+                let wait = Duration::from_micros(u64::try_from(random.below(5_000)).unwrap());
+                lock.lock_timeout(wait).await.ok()
+            }
+            _ => Some(lock.lock().await.unwrap()),
+        };
+        if let Some(held) = held {
+            self.acquired.fetch_add(1, Ordering::Relaxed);
+            room.pass(held, K::HOLDERS == 1, random).await;
+        }
+    }
+
+    async fn tried<K: Tries>(&self, room: usize, client: &Client, random: &mut Random) {
+        let room = &self.rooms[room];
+        let held = K::at(client, room.path).try_lock().await;
+        // A connection may be cut while the try looks, and is told.
+        if let Ok(Some(held)) = held {
+            self.acquired.fetch_add(1, Ordering::Relaxed);
+            room.pass(held, K::HOLDERS == 1, random).await;
+        }
+    }
+
+    async fn contend(&self, client: Client, mut random: Random) {
+        let random = &mut random;
+        while self.acquired.load(Ordering::Relaxed) < self.wanted {
+            match random.below(16) {
+                0..3 => self.once::<Mutex>(0, &client, random).await,
+                3 => self.tried::<Mutex>(0, &client, random).await,
+                4..6 => self.once::<Writing>(1, &client, random).await,
+                6..9 => self.once::<Reading>(1, &client, random).await,
+                9 => self.tried::<Reading>(1, &client, random).await,
+                10 => self.once::<Leasing<1>>(2, &client, random).await,
+                11 => self.once::<Leasing<3>>(3, &client, random).await,
+                12 => self.once::<Reentering>(4, &client, random).await,
+                13 => self.once::<Both>(5, &client, random).await,
+                14 => self.once::<Leading>(6, &client, random).await,
+                _ => self.once::<Latching>(6, &client, random).await,
+            }
+            if random.below(500) == 0 {
+                self.server.faults().cut(client.snapshot().session_id);
+            }
+        }
+    }
+
+    /// What is left on the server besides directories.
+    fn left(&self) -> (usize, Vec<String>) {
+        let report = self.server.report();
+        let sessions = report.sessions.into_values();
+        let ephemerals = sessions.flat_map(|session| session.ephemerals).collect();
+        (report.watches, ephemerals)
+    }
+}
+
+fn from_environment<T: FromStr>(name: &str) -> Option<T> {
+    let text = std::env::var(name).ok()?;
+    let number = text.parse();
+    Some(number.unwrap_or_else(|_| panic!("{name}={text} is no number")))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_any_number_of_acquisitions_nothing_is_left() {
+    let wanted = from_environment("LOCKKEEPER_TEST_ACQUISITIONS").unwrap_or(ACQUISITIONS);
+    let seed = from_environment("LOCKKEEPER_TEST_SEED")
+        .unwrap_or_else(|| RandomState::new().hash_one(wanted));
+    println!("LOCKKEEPER_TEST_SEED={seed} LOCKKEEPER_TEST_ACQUISITIONS={wanted}");
+    let stress = Arc::new(Stress {
+        server: Server::start().await.unwrap(),
+        acquired: AtomicUsize::new(0),
+        wanted,
+        rooms: [
+            Room::new("/mutex", 1),
+            Room::new("/rw", 1_000),
+            Room::new("/one", 1),
+            Room::new("/three", 3),
+            Room::new("/reentrant", 1),
+            Room::new("/both", 1),
+            Room::new("/election", 1),
+        ],
+    });
+    // The only server many times: after a cut the next attempt is not put off.
+    let servers = [&*stress.server.connect_string(); 1_000].join(",");
+    let (mut clients, mut tasks) = (Vec::new(), Vec::new());
+    for number in 0..CLIENTS {
+        let client = Client::connect(&servers).await.unwrap();
+        for task in 0..TASKS_OF_A_CLIENT {
+            let mut random = Random(seed);
+            let start = random.below(usize::MAX) ^ (number * TASKS_OF_A_CLIENT + task);
+            let random = Random(u64::try_from(start).unwrap());
+            let (stress, client) = (stress.clone(), client.clone());
+            tasks.push(tokio::spawn(async move {
+                stress.contend(client, random).await;
+            }));
+        }
+        clients.push(client);
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    until("no node, no watch and no request is left", async || {
+        let idle = |client: &Client| client.outstanding() + client.watch_count() == 0;
+        clients.iter().all(idle) && stress.left() == (0, Vec::new())
+    })
+    .await;
+    let requests = stress.server.counters().all_requests();
+    println!(
+        "{requests} requests, {} connections",
+        stress.server.counters().connections
+    );
+}
