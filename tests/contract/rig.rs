@@ -4,29 +4,12 @@ use std::{
     future::{Future, poll_fn},
     pin::pin,
     task::Poll,
-    time::{Duration, Instant},
 };
 
 use lockkeeper::{Client, proto::path};
 
+pub(crate) use crate::support::waiting::{LONG, idle, soon, until};
 use crate::{kinds::Kind, support::Ensemble};
-
-/// Long enough for anything here on a busy machine.
-pub(crate) const LONG: Duration = Duration::from_secs(30);
-
-/// What happens soon, or the test fails.
-pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(LONG, future).await.expect("a hang")
-}
-
-/// Waits for a condition.
-pub(crate) async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
-    let deadline = Instant::now() + LONG;
-    while !condition().await {
-        assert!(Instant::now() < deadline, "never: {what}");
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-}
 
 /// The nodes in the directories of a lock; none where there is no directory.
 pub(crate) async fn nodes<K: Kind>(client: &Client, at: &str) -> Vec<String> {
@@ -109,19 +92,5 @@ pub(crate) async fn dropped_after<F: Future>(
         biased;
         outcome = polled => outcome,
         () = idle(client) => Dropped::Waiting,
-    }
-}
-
-/// Waits until a client has had nothing under way for a while: whoever still waits, waits for somebody else.
-pub(crate) async fn idle(client: &Client) {
-    const LOOKS: u32 = 10;
-    let mut quiet = 0;
-    while quiet < LOOKS {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-        quiet = if client.outstanding() == 0 {
-            quiet + 1
-        } else {
-            0
-        };
     }
 }

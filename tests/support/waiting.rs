@@ -1,0 +1,61 @@
+//! Waiting for conditions, and for nothing to happen, without naming times.
+
+use std::{
+    future::{Future, poll_fn},
+    pin::Pin,
+    task::{Context, Poll, Waker},
+    time::{Duration, Instant},
+};
+
+use lockkeeper::Client;
+
+/// Long enough for anything on a busy machine.
+pub(crate) const LONG: Duration = Duration::from_secs(30);
+
+/// What happens soon, or the test fails.
+pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(LONG, future).await.expect("a hang")
+}
+
+/// Waits for a condition.
+pub(crate) async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + LONG;
+    while !condition().await {
+        assert!(Instant::now() < deadline, "never: {what}");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// Waits until a client has had nothing under way for a while: whoever still waits, waits for somebody else.
+pub(crate) async fn idle(client: &Client) {
+    const LOOKS: u32 = 10;
+    let mut quiet = 0;
+    while quiet < LOOKS {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        quiet = if client.outstanding() == 0 {
+            quiet + 1
+        } else {
+            0
+        };
+    }
+}
+
+/// Drives a future for as long as it has anything to do. Its output if it ends; `None` when it waits for somebody else.
+pub(crate) async fn driven<F: Future>(
+    client: &Client,
+    mut future: Pin<&mut F>,
+) -> Option<F::Output> {
+    tokio::select! {
+        biased;
+        output = poll_fn(|cx| future.as_mut().poll(cx)) => Some(output),
+        () = idle(client) => None,
+    }
+}
+
+/// Polls a future once, and lets nothing happen meanwhile. Its output if it ends.
+pub(crate) fn poll_once<F: Future>(future: Pin<&mut F>) -> Option<F::Output> {
+    match future.poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    }
+}
