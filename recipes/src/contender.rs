@@ -246,6 +246,14 @@ impl Contender {
         session_loss(&self.client, self.node()?.session_id)
     }
 
+    /// Whether the node's session is sure to live. Otherwise what was heard of the line may be long over: the process may
+    /// have slept, and the listing or event been there since before.
+    pub(crate) fn is_sure(&self) -> bool {
+        let lease = self.client.lease();
+        let is_ours = |node: &Node| node.session_id == lease.session_id;
+        lease.is_valid && self.node().is_some_and(is_ours)
+    }
+
     /// Somebody deleted the node, or its session ended with it: there is nothing to clean up any more.
     pub(crate) fn gone(&mut self) -> Error {
         let loss = self.session_loss().unwrap_or(Loss::Deleted);

@@ -134,9 +134,10 @@ impl Guard {
             return LockState::Lost(loss);
         }
         let lease = self.client().lease();
+        let is_valid = lease.is_valid && lease.session_id == self.session_id;
         match lease.valid_until {
-            Some(_) if lease.is_valid && lease.state.is_connected() => LockState::Held,
-            Some(until) if lease.is_valid => LockState::Suspended { until },
+            Some(_) if is_valid && lease.state.is_connected() => LockState::Held,
+            Some(until) if is_valid => LockState::Suspended { until },
             _ => LockState::Elapsed,
         }
     }

@@ -27,7 +27,7 @@ use lockkeeper_session::{Client, Error as SessionError, Reply, WatchedEvent, Wat
 use crate::{
     contender::Contender,
     directory::Directory,
-    error::{Error, Loss},
+    error::Error,
     rank::{Kind, Rank, rank},
 };
 
@@ -101,7 +101,7 @@ impl Place {
                 return Err(Error::Lost(loss));
             }
             if self.ahead == 0 {
-                if self.may_hold() {
+                if self.contender.is_sure() {
                     return Ok(());
                 }
                 self.look(None).await?;
@@ -141,7 +141,7 @@ impl Place {
             });
             match reply.await {
                 Ok(Response::GetChildren(list)) => break list.children,
-                Err(error) if error.is_no_node() => return Err(Error::Lost(Loss::Deleted)),
+                Err(error) if error.is_no_node() => return Err(self.contender.gone()),
                 // Reading again is always safe. The client paces its connections itself.
                 Err(SessionError::ConnectionLost(_) | SessionError::Malformed { .. }) | Ok(_) => {}
                 Err(error) => return Err(Error::of_session(error)),
@@ -243,11 +243,6 @@ impl Place {
     /// Whether the watches that told were left on the present connection; see the top of the file.
     fn is_same_connection(&self) -> bool {
         self.contender.client().snapshot().connections == self.connection
-    }
-
-    /// Whether the lease of the session is running.
-    fn may_hold(&self) -> bool {
-        self.contender.client().lease().is_valid
     }
 }
 

@@ -292,7 +292,9 @@ impl Semaphore {
         let mut children = match listing {
             Some(list) => match list.await {
                 Ok(Response::GetChildren(list)) => Some(list.children),
-                Err(error) if !error.is_transient() => return Err(error.into()),
+                Err(error) if !(error.is_transient() || error.is_no_node()) => {
+                    return Err(error.into());
+                }
                 _ => None,
             },
             None => return Ok(Vec::new()),
@@ -301,15 +303,24 @@ impl Semaphore {
             let (limit, mut limit_changed) = self.read_limit().await?;
             if let Some(children) = children.take()
                 && room(&children, &mut contenders, limit)?
+                && contenders.iter().all(Contender::is_sure)
             {
                 break;
             }
             let (now, changed) = match self.client.get_children_and_watch(&self.leases.path).await {
                 Err(error) if error.is_transient() => continue,
+                Err(error) if error.is_no_node() => {
+                    // Somebody deleted the directory: ours are gone with it.
+                    room(&[], &mut contenders, limit)?;
+                    continue;
+                }
                 listed => listed?,
             };
             if room(&now, &mut contenders, limit)? {
-                break;
+                if contenders.iter().all(Contender::is_sure) {
+                    break;
+                }
+                continue;
             }
             // Whatever comes of either, even its end, is a reason to look again: the next look says what is wrong.
             let lost = head.lost();
@@ -365,11 +376,13 @@ fn leases(children: &[String]) -> impl Iterator<Item = &String> {
         .filter(|child| name::parse(child, &[name::LEASE]).is_some())
 }
 
-/// Whether all leases that are there, ours among them, are within the limit.
+/// Whether all leases that are there, ours among them, are within the limit. A listing of a later session may still show
+/// ours: they are lost all the same.
 fn room(children: &[String], contenders: &mut [Contender], limit: usize) -> Result<bool, Error> {
     for contender in contenders {
         let ours = contender.node().map(|node| &node.name);
-        if !children.iter().any(|child| Some(child) == ours) {
+        let is_listed = children.iter().any(|child| Some(child) == ours);
+        if !is_listed || contender.session_loss().is_some() {
             return Err(contender.gone());
         }
     }
