@@ -25,8 +25,6 @@ pub struct Member(Arc<dyn Lockable>);
 /// What a member can do.
 trait Lockable: Send + Sync {
     fn path(&self) -> &str;
-    /// Whether two of this sort on one path wait for each other.
-    fn is_exclusive(&self) -> bool;
     fn lock(&self) -> BoxFuture<'_, Result<Guard, Error>>;
     fn try_lock(&self) -> BoxFuture<'_, Result<Option<Guard>, Error>>;
 }
@@ -34,10 +32,6 @@ trait Lockable: Send + Sync {
 impl Lockable for Mutex {
     fn path(&self) -> &str {
         self.path()
-    }
-
-    fn is_exclusive(&self) -> bool {
-        true
     }
 
     fn lock(&self) -> BoxFuture<'_, Result<Guard, Error>> {
@@ -52,10 +46,6 @@ impl Lockable for Mutex {
 impl Lockable for Semaphore {
     fn path(&self) -> &str {
         self.path()
-    }
-
-    fn is_exclusive(&self) -> bool {
-        false
     }
 
     fn lock(&self) -> BoxFuture<'_, Result<Guard, Error>> {
@@ -76,10 +66,6 @@ struct Side {
 impl Lockable for Side {
     fn path(&self) -> &str {
         self.lock.path()
-    }
-
-    fn is_exclusive(&self) -> bool {
-        self.writes
     }
 
     fn lock(&self) -> BoxFuture<'_, Result<Guard, Error>> {
@@ -156,14 +142,14 @@ impl MultiLock {
     /// These locks.
     ///
     /// # Errors
-    /// [`Error::SelfDeadlock`] when one path is there twice and not shared both times: it would wait for itself.
+    /// [`Error::SelfDeadlock`] when one path is there twice. It would wait for itself; or, where it can be shared, for
+    /// somebody who came in between and waits for it: a writer between two readers, or another who has one lease of two.
     pub fn new(members: impl IntoIterator<Item = Member>) -> Result<Self, Error> {
         let mut members: Vec<_> = members.into_iter().collect();
         members.sort_by(|one, other| one.0.path().cmp(other.0.path()));
         for pair in members.windows(2) {
             if let [one, other] = pair
                 && one.0.path() == other.0.path()
-                && (one.0.is_exclusive() || other.0.is_exclusive())
             {
                 return Err(Error::SelfDeadlock {
                     path: one.0.path().to_owned(),
@@ -193,7 +179,14 @@ impl MultiLock {
                 }
             }
         }
-        Ok(held)
+        // The first ones may be of another session, which was lost while the last one was waited for.
+        let loss = match held.state() {
+            LockState::Held | LockState::Suspended { .. } => return Ok(held),
+            LockState::Elapsed => Loss::Elapsed,
+            LockState::Lost(loss) => loss,
+        };
+        held.release_quietly().await;
+        Err(Error::Lost(loss))
     }
 
     /// As [`lock`](Self::lock), for at most `wait`: one deadline for all of them.
