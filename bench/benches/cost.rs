@@ -17,7 +17,7 @@ use std::{
 
 use bytes::BytesMut;
 use lockkeeper::{Client, CreateMode, Mutex, Version};
-use lockkeeper_bench::{loopback, messages, workloads::Failure};
+use lockkeeper_bench::{Failure, loopback, messages};
 
 /// Rounds of the two runs.
 const ROUNDS: [u64; 2] = [300, 1300];

@@ -55,6 +55,12 @@ impl Workload {
         }
     }
 
+    /// Whether it takes locks.
+    #[must_use]
+    pub fn is_lock(self) -> bool {
+        self.is_contended() || self == Self::LockUncontended
+    }
+
     /// Whether several contend for one lock.
     #[must_use]
     pub fn is_contended(self) -> bool {

@@ -5,51 +5,75 @@
 
 use std::{env, process::ExitCode};
 
+use lockkeeper::{Client, CreateMode, Mutex, Version};
 use lockkeeper_bench::{
-    args::Args,
-    report,
-    workloads::{self, Release},
+    Failure,
+    runner::{self, Peer, SESSION_TIMEOUT},
 };
-use tokio::runtime::Builder;
 
 fn main() -> ExitCode {
-    let args = match Args::from_env() {
-        Ok(args) => args,
-        Err(error) => {
-            eprintln!("lockkeeper-bench: {error}");
-            return ExitCode::from(64);
-        }
-    };
-    let is = |variable, value| env::var(variable).is_ok_and(|set| set == value);
-    let mut name = "lockkeeper".to_owned();
-    let mut runtime = if is("BENCH_RT", "ct") {
-        name += "-ct";
-        Builder::new_current_thread()
+    if drops() {
+        runner::main::<Session>("lockkeeper-drop")
     } else {
-        Builder::new_multi_thread()
-    };
-    let release = if is("BENCH_RELEASE", "drop") {
-        name += "-drop";
-        Release::Dropped
-    } else {
-        Release::Confirmed
-    };
-    let line = runtime
-        .enable_all()
-        .build()
-        .map_err(Into::into)
-        .and_then(|runtime| runtime.block_on(workloads::run(&name, &args, release)));
-    match line {
-        Ok(line) => {
-            println!("{line}");
-            ExitCode::SUCCESS
+        runner::main::<Session>("lockkeeper")
+    }
+}
+
+/// Whether guards are dropped, instead of waiting for the confirmation of their release.
+fn drops() -> bool {
+    env::var("BENCH_RELEASE").is_ok_and(|set| set == "drop")
+}
+
+#[derive(Clone)]
+struct Session(Client);
+
+/// A mutex, and whether its guards are dropped.
+struct Lock(Mutex, bool);
+
+impl Peer for Session {
+    type Lock = Lock;
+
+    async fn connect(server: &str) -> Result<Self, Failure> {
+        let builder = Client::builder(server)?;
+        let client = builder.session_timeout(SESSION_TIMEOUT).connect().await?;
+        Ok(Self(client))
+    }
+
+    async fn create(&self, path: &str, data: &[u8], ephemeral: bool) -> Result<(), Failure> {
+        let mode = if ephemeral {
+            CreateMode::Ephemeral
+        } else {
+            CreateMode::Persistent
+        };
+        self.0.create(path, data.to_vec(), mode).await?;
+        Ok(())
+    }
+
+    async fn delete(&self, path: &str) -> Result<(), Failure> {
+        Ok(self.0.delete(path, Version::ANY).await?)
+    }
+
+    async fn get(&self, path: &str) -> Result<usize, Failure> {
+        let node = self.0.get_data(path).await?;
+        Ok(node.data.map_or(0, |data| data.len()))
+    }
+
+    fn lock(&self, path: &str) -> Option<Lock> {
+        let mutex = Mutex::new(&self.0, path).ok()?;
+        Some(Lock(mutex, drops()))
+    }
+
+    async fn cycle(Lock(mutex, drops): &Lock, inside: impl FnOnce() + Send) -> Result<(), Failure> {
+        let guard = mutex.lock().await?;
+        inside();
+        if *drops {
+            drop(guard);
+            return Ok(());
         }
-        Err(error) => {
-            println!(
-                "{}",
-                report::skip_line(&name, &args, &format!("failed: {error}"))
-            );
-            ExitCode::FAILURE
-        }
+        Ok(guard.release().await?)
+    }
+
+    async fn close(self) {
+        self.0.close().await;
     }
 }

@@ -11,7 +11,7 @@ use lockkeeper::{
     },
 };
 
-use crate::workloads::Failure;
+use crate::Failure;
 
 /// The create of a lock node.
 #[must_use]

@@ -1,0 +1,281 @@
+#!/usr/bin/env python3
+"""Runs benchmark programs side by side against one server, and prints medians as tables.
+
+    compare.py HOST:PORT WORKLOAD:PARAM[,PARAM...] ... [--only a,b] [--rounds 3] [--secs 3] [--json FILE]
+    compare.py --report FILE [--baseline NAME]          the tables again, from the saved lines
+
+It builds nothing (peers/build.sh does). An implementation is one line of peers/implementations.conf. Runs are
+interleaved, a b c a b c, so that whatever else the machine does meets all of them. A program that prints @start and
+@end on stderr around its window has the server's CPU time measured just there. Exit status 3, or the key "skip" in the
+line, means "not offered".
+
+Not here: what the figures mean (README.md).
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import shlex
+import statistics
+import subprocess
+import sys
+import threading
+import time
+
+PEERS = pathlib.Path(__file__).resolve().parent / "peers"
+TICK = os.sysconf("SC_CLK_TCK")
+# A program that takes so much longer than its window hangs.
+PATIENCE = 60
+
+
+def implementations(path):
+    """NAME = COMMAND lines, with variables replaced."""
+    build = os.environ.get("BENCH_BUILD", str(PEERS / ".build"))
+    variables = {"ZOOKEEPER_JARS": build + "/jars", "KAZOO_PYTHON": "python3"}
+    variables |= os.environ | {"BUILD": build, "PEERS": str(PEERS)}
+    found = {}
+    for line in pathlib.Path(path).read_text().splitlines():
+        line = line.split("#", 1)[0].strip()
+        if line:
+            name, command = (part.strip() for part in line.split("=", 1))
+            command = re.sub(r"\$(\w+)", lambda match: variables.get(match[1], match[0]), command)
+            found[name] = shlex.split(command)
+    return found
+
+
+def listener(server):
+    """The process that listens on this port; None when it is not on this machine, or not to be seen."""
+    port = int(server.rsplit(":", 1)[1])
+    sockets = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in pathlib.Path(table).read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and int(fields[1].rsplit(":", 1)[1], 16) == port:  # 0A: listening
+                sockets.add(f"socket:[{fields[9]}]")
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if any(os.readlink(f"/proc/{pid}/fd/{fd}") in sockets for fd in os.listdir(f"/proc/{pid}/fd")):
+                return int(pid)
+        except OSError:
+            pass
+    return None
+
+
+def cpu_of(pid):
+    """CPU seconds of a process so far."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICK
+
+
+def cpu_of_machine():
+    """CPU seconds of all processes so far."""
+    with open("/proc/stat") as stat:
+        fields = [int(field) for field in stat.readline().split()[1:9]]
+    idle, waiting, stolen = fields[3], fields[4], fields[7]
+    return (sum(fields) - idle - waiting - stolen) / TICK
+
+
+def wait_for_quiet(seconds, share):
+    """Waits, for so many seconds at most, until others use less than this share of a core."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        before = cpu_of_machine(), time.monotonic()
+        time.sleep(0.3)
+        if (cpu_of_machine() - before[0]) / (time.monotonic() - before[1]) <= share:
+            return
+
+
+def run(command, server, workload, seconds, param, pid):
+    """One run: what the program says, and what the server and others used meanwhile."""
+    snapshots, messages = {}, []
+
+    def snapshot():
+        return time.monotonic(), cpu_of(pid) if pid else 0.0, cpu_of_machine()
+
+    def listen(stderr):
+        for line in map(str.strip, stderr):
+            if line in ("@start", "@end"):
+                snapshots[line] = snapshot()
+            elif line:
+                messages.append(line)
+
+    start = snapshot()
+    arguments = [server, workload, str(seconds), str(param)]
+    try:
+        process = subprocess.Popen(command + arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    except FileNotFoundError:
+        return {"skip": "not built"}
+    listening = threading.Thread(target=listen, args=[process.stderr], daemon=True)
+    listening.start()
+    killer = threading.Timer(seconds + PATIENCE, process.kill)
+    killer.start()
+    output = process.stdout.read()
+    status = process.wait()
+    killer.cancel()
+    listening.join(2)
+
+    start, end = snapshots.get("@start", start), snapshots.get("@end") or snapshot()
+    lines = [line for line in output.splitlines() if line.startswith("{")]
+    if not lines and status == 127:  # env(1) found no such program
+        return {"skip": "not built"}
+    if not lines:
+        return {"skip": f"failed: status {status}: {' | '.join(messages[-2:])[:160]}"}
+    result = json.loads(lines[-1])
+    if "skip" in result:
+        return result
+    if abs(result["secs"] - seconds) > 0.1 * seconds:
+        return {"skip": f"failed: measured {result['secs']:.3f} s instead of {seconds:g}"}
+    window, server_cpu, all_cpu = (after - before for before, after in zip(start, end))
+    others = all_cpu - server_cpu - result["cpu_user_s"] - result["cpu_sys_s"]
+    return result | {"window_s": window, "server_cpu_s": server_cpu, "other_cpu_s": max(0.0, others)}
+
+
+def failed(result):
+    return result.get("skip", "").startswith("failed")
+
+
+def others_share(result):
+    return result["other_cpu_s"] / result["window_s"]
+
+
+def number(value, digits=0):
+    return f"{value:,.{digits}f}"
+
+
+def median(results, key):
+    return statistics.median(key(result) for result in results)
+
+
+def client_cpu(result):
+    """Microseconds per operation."""
+    return (result["cpu_user_s"] + result["cpu_sys_s"]) * 1e6 / max(1, result["ops"])
+
+
+def server_cpu(result):
+    """Microseconds per operation."""
+    return result["server_cpu_s"] * 1e6 / max(1, result["ops"])
+
+
+def row(results, base):
+    rates = [result["ops_per_s"] for result in results]
+    cells = [
+        number(statistics.median(rates)),
+        f"{number(min(rates))}–{number(max(rates))}",
+        number(statistics.median(rates) / base, 2) if base else "–",
+        number(median(results, lambda result: result["p50_us"])),
+        number(median(results, lambda result: result["p99_us"])),
+        number(median(results, client_cpu), 1),
+        number(min(map(client_cpu, results)), 1),
+        number(median(results, server_cpu), 1),
+        number(median(results, lambda result: result["max_rss_kb"] / 1024), 1),
+    ]
+    notes = []
+    if violations := sum(result.get("violations", 0) for result in results):
+        notes.append(f"**{violations} violations of the exclusion**")
+    if (share := max(map(others_share, results))) > 0.15:
+        notes.append(f"others used {share:.0%} of a core")
+    return cells + ["; ".join(notes)]
+
+
+def idle_row(results, _):
+    return [
+        number(median(results, lambda result: result["ops_per_s"])),
+        number(median(results, lambda result: result["cpu_us_per_session_s"]), 1),
+        number(min(result["cpu_us_per_session_s"] for result in results), 1),
+        number(median(results, lambda result: result["rss_per_session_kb"]), 1),
+        number(median(results, lambda result: result["max_rss_kb"] / 1024), 1),
+        number(median(results, lambda result: server_cpu(result) / result["window_s"]), 1),
+    ]
+
+
+def table(workload, param, runs, baseline):
+    """Prints the medians of all rounds. `runs`: implementation to results."""
+    if workload == "idle_sessions":
+        heads = ["connects/s", "client CPU µs per session·s", "least", "RSS KB/session", "RSS MB"]
+        heads += ["server CPU µs per session·s"]
+        make = idle_row
+    else:
+        heads = ["ops/s", "min–max", f"× {baseline}", "p50 µs", "p99 µs", "client CPU µs/op", "least"]
+        heads += ["server CPU µs/op", "RSS MB", "notes"]
+        make = row
+    good = {name: [result for result in results if "skip" not in result] for name, results in runs.items()}
+    base = median(good[baseline], lambda result: result["ops_per_s"]) if good.get(baseline) else None
+    print(f"\n#### `{workload}` {param}\n")
+    print("| " + " | ".join(["", *heads]) + " |\n|---|" + "--:|" * len(heads))
+    for name, results in good.items():
+        if results:
+            print("| " + " | ".join([name, *make(results, base)]) + " |")
+    for name, results in runs.items():
+        bad = [result["skip"] for result in results if "skip" in result]
+        if bad:
+            print(f"\n{name}: {len(bad)} of {len(results)} runs: {bad[0][:120]}")
+    sys.stdout.flush()
+
+
+def report(path, only, baseline):
+    found = {}
+    for line in pathlib.Path(path).read_text().splitlines():
+        result = json.loads(line)
+        if not only or result["name"] in only:
+            runs = found.setdefault((result["workload"], result["param"]), {})
+            runs.setdefault(result["name"], []).append(result)
+    for (workload, param), runs in found.items():
+        table(workload, param, runs, baseline)
+
+
+def measure(options, commands, pid, workload, param):
+    runs = {name: [] for name in commands}
+    for _ in range(options.rounds):
+        for name, command in commands.items():
+            if any("skip" in result and not failed(result) for result in runs[name]):
+                continue  # not offered: there is no need to ask again
+            for _ in range(1 + options.repeats):
+                wait_for_quiet(options.quiet_wait, options.max_other)
+                result = run(command, options.server, workload, options.secs, param, pid)
+                if "skip" in result or others_share(result) <= options.max_other:
+                    break
+            runs[name].append(result)
+            told = result.get("skip") or f"{result['ops_per_s']:.0f}/s"
+            print(f"  {workload} {param} {name}: {told}", file=sys.stderr, flush=True)
+            if options.json:
+                with open(options.json, "a") as out:
+                    key = {"name": name, "workload": workload, "param": param}
+                    out.write(json.dumps(result | key) + "\n")
+    table(workload, param, runs, options.baseline)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("server", nargs="?", metavar="HOST:PORT")
+    add("workloads", nargs="*", metavar="WORKLOAD:PARAM,...")
+    add("--implementations", default=PEERS / "implementations.conf", metavar="FILE")
+    add("--only", type=lambda names: names.split(","), metavar="NAME,...")
+    add("--rounds", type=int, default=3)
+    add("--secs", type=float, default=3)
+    add("--baseline", default="floor", help="what ops/s are divided by")
+    add("--json", metavar="FILE", help="append every result")
+    add("--report", metavar="FILE", help="no runs: the tables of saved results")
+    add("--server-pid", type=int, help="if it cannot be found from the port")
+    add("--max-other", type=float, default=0.15, help="repeat when others used more than this share of a core")
+    add("--repeats", type=int, default=2)
+    add("--quiet-wait", type=float, default=15, help="seconds to wait for a quiet machine before each run")
+    options = parser.parse_intermixed_args()
+    if options.report:
+        return report(options.report, options.only, options.baseline)
+    if not (options.server and options.workloads):
+        parser.error("a server and a workload are needed")
+    known = implementations(options.implementations)
+    commands = {name: known[name] for name in options.only or known}
+    pid = options.server_pid or listener(options.server)
+    if not pid:
+        print("the server's process was not found: no server CPU", file=sys.stderr)
+    for spec in options.workloads:
+        workload, params = spec.split(":")
+        for param in map(int, params.split(",")):
+            measure(options, commands, pid, workload, param)
+
+
+if __name__ == "__main__":
+    main()

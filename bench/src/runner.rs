@@ -1,0 +1,273 @@
+//! The workloads, over any client that tokio runs.
+
+use std::{
+    env,
+    future::Future,
+    process::ExitCode,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tokio::{runtime::Builder, task::JoinSet};
+
+use crate::{
+    Failure,
+    args::{Args, Workload},
+    exclusion::Exclusion,
+    histogram::Histogram,
+    report,
+    window::{Window, resident_kb},
+};
+
+/// The session timeout to ask for.
+pub const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long after the window a task may take to end; more is a hang.
+const GRACE: Duration = Duration::from_secs(15);
+/// What the node that is read holds.
+const DATA: &[u8] = &[b'x'; 100];
+
+/// A client: a session whose clones are the same session.
+pub trait Peer: Clone + Send + Sync + Sized + 'static {
+    /// A lock that is used again and again by one task.
+    type Lock: Send + Sync;
+
+    /// Opens a session.
+    fn connect(server: &str) -> impl Future<Output = Result<Self, Failure>> + Send;
+
+    /// Creates a persistent or ephemeral node that anybody may change.
+    fn create(
+        &self,
+        path: &str,
+        data: &[u8],
+        ephemeral: bool,
+    ) -> impl Future<Output = Result<(), Failure>> + Send;
+
+    /// Deletes a node.
+    fn delete(&self, path: &str) -> impl Future<Output = Result<(), Failure>> + Send;
+
+    /// Reads a node, and returns how many bytes it holds.
+    fn get(&self, path: &str) -> impl Future<Output = Result<usize, Failure>> + Send;
+
+    /// The lock at this path; `None` when the client offers none.
+    fn lock(&self, path: &str) -> Option<Self::Lock>;
+
+    /// Acquires the lock, goes inside, releases the lock.
+    fn cycle(
+        lock: &Self::Lock,
+        inside: impl FnOnce() + Send,
+    ) -> impl Future<Output = Result<(), Failure>> + Send;
+
+    /// Ends the session.
+    fn close(self) -> impl Future<Output = ()> + Send;
+}
+
+/// Runs the workload of the command line, and prints its line. `BENCH_RT=ct` is for one thread instead of one per core.
+#[must_use]
+pub fn main<P: Peer>(name: &str) -> ExitCode {
+    let args = match Args::from_env() {
+        Ok(args) => args,
+        Err(error) => {
+            eprintln!("{name}: {error}");
+            return ExitCode::from(64);
+        }
+    };
+    let one_thread = env::var("BENCH_RT").is_ok_and(|set| set == "ct");
+    let (name, mut runtime) = if one_thread {
+        (format!("{name}-ct"), Builder::new_current_thread())
+    } else {
+        (name.to_owned(), Builder::new_multi_thread())
+    };
+    let runtime = match runtime.enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("{name}: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match runtime.block_on(run::<P>(&name, &args)) {
+        Ok(Some(line)) => {
+            println!("{line}");
+            ExitCode::SUCCESS
+        }
+        Ok(None) => {
+            println!("{}", report::skip_line(&name, &args, "no lock recipe"));
+            ExitCode::from(report::NOT_OFFERED)
+        }
+        Err(error) => {
+            let why = format!("failed: {error}");
+            println!("{}", report::skip_line(&name, &args, &why));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs a workload and returns the line to print; `None` when the client does not offer what it takes.
+async fn run<P: Peer>(name: &str, args: &Args) -> Result<Option<String>, Failure> {
+    if args.workload == Workload::IdleSessions {
+        return idle::<P>(name, args).await.map(Some);
+    }
+    let first = P::connect(&args.server).await?;
+    if args.workload.is_lock() && first.lock("/").is_none() {
+        return Ok(None);
+    }
+    let nodes = Nodes::make(&first, args).await?;
+    let mut sessions = vec![first];
+    if args.workload == Workload::LockContended {
+        for _ in 1..args.param {
+            sessions.push(P::connect(&args.server).await?);
+        }
+    }
+    let exclusion = Arc::new(Exclusion::default());
+    let window = Window::after_warm_up(args.seconds);
+    let measuring = window.measure()?;
+    let mut tasks = JoinSet::new();
+    for (task, session) in sessions.iter().cycle().take(args.param).enumerate() {
+        let (session, path) = (session.clone(), nodes.of_task(task));
+        match args.workload {
+            Workload::GetPipelined => tasks.spawn(get(session, path, window)),
+            Workload::CreateDelete => tasks.spawn(create_delete(session, path, window)),
+            _ => {
+                let exclusion = args.workload.is_contended().then(|| exclusion.clone());
+                tasks.spawn(lock(session, path, window, exclusion))
+            }
+        };
+    }
+    let mut latencies = Histogram::default();
+    let ended = tokio::time::timeout_at((window.end() + GRACE).into(), async {
+        while let Some(task) = tasks.join_next().await {
+            latencies.merge(&task??);
+        }
+        Ok::<_, Failure>(())
+    });
+    ended.await.map_err(|_| "a task hangs")??;
+    let measured = measuring.join().map_err(|_| "the measuring panicked")?;
+
+    while let Some(session) = sessions.pop() {
+        if sessions.is_empty() {
+            nodes.remove(&session).await;
+        }
+        session.close().await;
+    }
+    let violations = args.workload.is_contended().then(|| exclusion.violations());
+    let line = report::line(name, args, &latencies, measured, violations);
+    Ok(Some(line))
+}
+
+async fn idle<P: Peer>(name: &str, args: &Args) -> Result<String, Failure> {
+    let resident = resident_kb();
+    let began = Instant::now();
+    let mut sessions = Vec::with_capacity(args.param);
+    for _ in 0..args.param {
+        sessions.push(P::connect(&args.server).await?);
+    }
+    let connecting = began.elapsed().as_secs_f64();
+    let measuring = Window::after_warm_up(args.seconds).measure()?;
+    // Not `spawn_blocking`: another thread would not be idle memory.
+    while !measuring.is_finished() {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let measured = measuring.join().map_err(|_| "the measuring panicked")?;
+    let line = report::idle_line(name, args, connecting, resident, measured);
+    for session in sessions {
+        session.close().await;
+    }
+    Ok(line)
+}
+
+/// The nodes that a workload needs.
+///
+/// All are persistent: the server must not look for containers to reap while it is being measured.
+struct Nodes {
+    root: String,
+    workload: Workload,
+    /// Those that were made, the root first.
+    made: Vec<String>,
+}
+
+impl Nodes {
+    async fn make<P: Peer>(session: &P, args: &Args) -> Result<Self, Failure> {
+        let mut nodes = Self {
+            root: format!("/lockkeeper-bench-{}", std::process::id()),
+            workload: args.workload,
+            made: Vec::new(),
+        };
+        let own = match args.workload {
+            Workload::LockUncontended => args.param,
+            Workload::CreateDelete => 0,
+            _ => 1,
+        };
+        nodes.made = (0..own).map(|task| nodes.of_task(task)).collect();
+        nodes.made.insert(0, nodes.root.clone());
+        for path in &nodes.made {
+            session.create(path, DATA, false).await?;
+        }
+        Ok(nodes)
+    }
+
+    /// The node that a task works on.
+    fn of_task(&self, task: usize) -> String {
+        let root = &self.root;
+        match self.workload {
+            Workload::LockUncontended | Workload::CreateDelete => format!("{root}/{task:04}"),
+            _ => format!("{root}/node"),
+        }
+    }
+
+    /// What cannot be removed is left: the figures are there already.
+    async fn remove<P: Peer>(&self, session: &P) {
+        for path in self.made.iter().rev() {
+            let _ = session.delete(path).await;
+        }
+    }
+}
+
+async fn lock<P: Peer>(
+    session: P,
+    path: String,
+    window: Window,
+    exclusion: Option<Arc<Exclusion>>,
+) -> Result<Histogram, Failure> {
+    let mut latencies = Histogram::default();
+    let lock = session.lock(&path).ok_or("no lock")?;
+    loop {
+        let began = Instant::now();
+        let inside = || {
+            if let Some(exclusion) = &exclusion {
+                exclusion.visit();
+            }
+        };
+        P::cycle(&lock, inside).await?;
+        if !window.count(&mut latencies, began) {
+            return Ok(latencies);
+        }
+    }
+}
+
+async fn get<P: Peer>(session: P, path: String, window: Window) -> Result<Histogram, Failure> {
+    let mut latencies = Histogram::default();
+    loop {
+        let began = Instant::now();
+        if session.get(&path).await? != DATA.len() {
+            return Err("the node holds something else".into());
+        }
+        if !window.count(&mut latencies, began) {
+            return Ok(latencies);
+        }
+    }
+}
+
+async fn create_delete<P: Peer>(
+    session: P,
+    path: String,
+    window: Window,
+) -> Result<Histogram, Failure> {
+    let mut latencies = Histogram::default();
+    loop {
+        let began = Instant::now();
+        session.create(&path, b"", true).await?;
+        session.delete(&path).await?;
+        if !window.count(&mut latencies, began) {
+            return Ok(latencies);
+        }
+    }
+}
