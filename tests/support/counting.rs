@@ -1,5 +1,7 @@
 //! A transport that counts: what each write to the socket carried.
 
+#![allow(dead_code, reason = "each test binary uses its part of this")]
+
 use std::{
     io,
     pin::Pin,
@@ -11,7 +13,7 @@ use bytes::BytesMut;
 use lockkeeper::{
     Client, Connector,
     proto::{
-        OpCode, frame,
+        OpCode, Xid, frame,
         header::RequestHeader,
         jute::{Decode, Reader},
     },
@@ -23,7 +25,7 @@ use tokio::{
 
 /// The requests of each write, without handshake and pings.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Tally(Arc<Mutex<Vec<Vec<OpCode>>>>);
+pub(crate) struct Tally(Arc<Mutex<Vec<Vec<RequestHeader>>>>);
 
 impl Tally {
     /// Forgets what was counted so far.
@@ -36,10 +38,16 @@ impl Tally {
 
     /// The requests of each write, in order.
     pub(crate) fn writes(&self) -> Vec<Vec<OpCode>> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        let writes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let ops = |write: &Vec<RequestHeader>| write.iter().map(|request| request.op).collect();
+        writes.iter().map(ops).collect()
+    }
+
+    /// The numbers of all requests, in order.
+    pub(crate) fn xids(&self) -> Vec<Xid> {
+        let writes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let requests = writes.iter().flatten();
+        requests.map(|request| request.xid).collect()
     }
 }
 
@@ -85,10 +93,10 @@ impl Counting {
         while let Some(message) = frame::split(&mut self.sent, usize::MAX).unwrap() {
             if !std::mem::take(&mut self.handshake) {
                 let header = RequestHeader::decode(&mut Reader::new(message)).unwrap();
-                requests.push(header.op);
+                requests.push(header);
             }
         }
-        requests.retain(|op| *op != OpCode::PING);
+        requests.retain(|request| request.op != OpCode::PING);
         if !requests.is_empty() {
             self.tally.0.lock().unwrap().push(requests);
         }

@@ -1,0 +1,86 @@
+//! Rows 71, 72 and 74: requests to let go, numbers of requests, and how many there are when no server answers.
+
+use std::time::{Duration, Instant};
+
+use lockkeeper::{Client, Loss, Mutex, break_lock, revoke};
+
+use crate::{
+    counting::counting_client,
+    rig::{PATH, client, cut_off, let_in, mutex, server, soon, until},
+};
+
+/// Curator forgot who listened for a request to let go with the first release: the second hold could not be asked.
+#[tokio::test]
+async fn row_71_every_holder_can_be_asked_to_let_go() {
+    let server = server().await;
+    let (holder, operator) = (client(&server).await, client(&server).await);
+    let mutex = Mutex::new(&holder, PATH).unwrap().with_data("host-1");
+    for _ in 0..2 {
+        let guard = mutex.lock().await.unwrap();
+        let asked = tokio::spawn(guard.revoked());
+        let lock = self::mutex(&operator);
+        let participants = lock.participants().await.unwrap();
+        assert_eq!(participants[0].data.as_deref(), Some(&b"host-1"[..]));
+        revoke(&operator, &participants[0].path).await.unwrap();
+        soon(asked).await.unwrap();
+        assert!(guard.is_valid(), "it is up to the holder");
+        guard.release().await.unwrap();
+    }
+    let guard = mutex.lock().await.unwrap();
+    let lost = tokio::spawn(guard.lost());
+    break_lock(&operator, &guard.path()).await.unwrap();
+    assert_eq!(soon(lost).await.unwrap(), Loss::Deleted);
+}
+
+/// kazoo numbers its requests from 1 again on each connection: a follower that still waited for the commit of a write of
+/// the former connection answered the new request of that number with the old one's result.
+#[tokio::test]
+async fn row_72_no_number_of_a_request_is_used_twice_in_a_session() {
+    let server = server().await;
+    let (client, tally) = counting_client(&server.connect_string()).await;
+    let mutex = Mutex::new(&client, PATH).unwrap();
+    for connections in 2..6 {
+        let guard = mutex.lock().await.unwrap();
+        server.faults().cut_all();
+        until("it is back", async || {
+            client.snapshot().connections == connections
+        })
+        .await;
+        guard.release().await.unwrap();
+    }
+    let xids = tally.xids();
+    assert!(xids.len() >= 12, "{xids:?}");
+    assert!(
+        xids.windows(2).all(|pair| pair[0].0 < pair[1].0),
+        "{xids:?}"
+    );
+}
+
+/// kezhuw's lock repeats what an outage cut off at once, and again at once.
+#[tokio::test]
+async fn row_74_an_outage_is_not_answered_with_a_storm() {
+    let server = server().await;
+    let client = Client::connect(&server.connect_string()).await.unwrap();
+    let _guard = mutex(&client).lock().await.unwrap();
+    let waiting = tokio::spawn(mutex(&client).enqueue().await.unwrap().wait());
+    cut_off(&server, &client).await;
+    let attempts = (0..10).map(|_| {
+        let mutex = mutex(&client);
+        tokio::spawn(async move { mutex.lock().await.map(drop) })
+    });
+    let attempts: Vec<_> = attempts.collect();
+    let (before, started) = (server.counters(), Instant::now());
+    until("it has knocked four times", async || {
+        server.counters().connections >= before.connections + 4
+    })
+    .await;
+    // Each pause is twice as long as the one before; the first is at least 66 ms.
+    let took = started.elapsed();
+    assert!(took >= Duration::from_millis(400), "all in {took:?}");
+    assert_eq!(server.counters().all_requests(), before.all_requests());
+    for attempt in attempts {
+        attempt.abort();
+    }
+    waiting.abort();
+    let_in(&server);
+}
