@@ -42,7 +42,7 @@
 //! | 34 | zookeeper-async | drops that did nothing, or panicked | `contract/giving_up.rs::dropped_outside_a_runtime_it_is_free`, `contract/giving_up.rs::dropped_at_any_poll_it_leaves_nothing` |
 //! | 35 | zk-ruby #49, #54, aiozk PR 34 | a timeout that left the node; a second node after a loss | `waiting`, `contract/giving_up.rs::a_timeout_leaves_nothing` |
 //! | 36 | `DistributedLock` #156, nakadi PR 1257 | nodes that pile up over short outages | `contract/outage.rs::a_connection_lost_at_any_request_costs_nothing`, `contract/stress.rs::after_any_number_of_acquisitions_nothing_is_left` |
-//! | 37 | spring-integration PR 2557 | a try that wrote | `wire_counts.rs::a_refused_try_is_one_read_and_writes_nothing` |
+//! | 37 | spring-integration PR 2557 | a try that wrote | `wire_counts/main.rs::a_refused_try_is_one_read_and_writes_nothing` |
 //! | 38 | CURATOR-716 | one release woke all | `wakeups` |
 //! | 39 | Curator | readers that all list again | `wakeups` |
 //! | 40 | kazoo #649 | readers that wait for writers behind them | `wakeups` |

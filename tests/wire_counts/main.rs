@@ -1,9 +1,15 @@
 //! What the locks cost on the wire: requests, and writes to the socket, counted at the client's transport.
 //!
 //! A write that carries several requests is one round trip for all of them. Nothing here is timed.
+//!
+//! `costs` measures every operation, for the table in `docs/costs.md`; the tests here say what must never be otherwise.
 
-#[path = "support/counting.rs"]
+mod costs;
+#[path = "../support/counting.rs"]
 mod counting;
+mod operations;
+#[path = "../support/mod.rs"]
+mod support;
 
 use std::time::Duration;
 

@@ -1,0 +1,312 @@
+//! The operations whose costs are in the table, each as a user would call it.
+
+use std::pin::pin;
+
+use lockkeeper::{Client, CreateMode, Member, MultiLock, Mutex, RwLock, Semaphore};
+
+use crate::{
+    costs::{Bench, PATH},
+    support::waiting::{driven, idle},
+};
+
+pub(crate) async fn mutexes(bench: &mut Bench) {
+    let (client, other) = (bench.client.clone(), bench.other.clone());
+    let mutex = |client: &Client| Mutex::new(client, PATH).unwrap();
+    let free = Some((2, 1));
+    let guard = bench
+        .measure("`Mutex::lock`, free", free, "2 in 2", mutex(&client).lock())
+        .await
+        .unwrap();
+    bench
+        .measure("`release`", Some((1, 1)), "1 in 1", guard.release())
+        .await
+        .unwrap();
+    let guard = mutex(&client).lock().await.unwrap();
+    let dropped = async { drop(guard) };
+    bench
+        .measure("a guard dropped; nobody waits", Some((1, 1)), "", dropped)
+        .await;
+    let guard = mutex(&client).lock().await.unwrap();
+    let writing =
+        guard.release_with(|writes| writes.create("/result", "42", CreateMode::Persistent));
+    bench
+        .measure("`release_with` a write", Some((1, 1)), "", writing)
+        .await
+        .unwrap();
+    let missing = Mutex::new(&client, "/a/b").unwrap();
+    // Two more requests than levels and the two that found out.
+    let levels = Some((2 + 2 + 2, 2));
+    let guard = bench
+        .measure(
+            "`Mutex::lock`, free, 2 levels missing",
+            levels,
+            "7 in 7",
+            missing.lock(),
+        )
+        .await
+        .unwrap();
+    guard.release().await.unwrap();
+
+    let rival = mutex(&other).lock().await.unwrap();
+    let tried = mutex(&client);
+    let refused = bench
+        .measure(
+            "`Mutex::try_lock`, held",
+            Some((1, 1)),
+            "4 in 4",
+            tried.try_lock(),
+        )
+        .await;
+    assert!(refused.unwrap().is_none());
+    let lock = mutex(&client);
+    let guard = bench
+        .measure_waiting(
+            [
+                "`Mutex::lock`, held: until it waits",
+                "and when it is handed over: until it is held",
+            ],
+            [Some((3, 2)), Some((0, 0))],
+            ["3 in 3", "1 in 1"],
+            vec![rival],
+            lock.lock(),
+        )
+        .await
+        .unwrap();
+    guard.release().await.unwrap();
+
+    let tried = bench
+        .measure(
+            "`Mutex::try_lock`, free",
+            Some((3, 2)),
+            "",
+            tried.try_lock(),
+        )
+        .await;
+    tried.unwrap().unwrap().release().await.unwrap();
+    let rival = mutex(&other).lock().await.unwrap();
+    let ticket = lock.enqueue().await.unwrap();
+    idle(&client).await;
+    let leaving = async { drop(ticket) };
+    bench
+        .measure("a place in the line given up", None, "2 in 2", leaving)
+        .await;
+    rival.release().await.unwrap();
+}
+
+/// In a deep line each one lists once more, while the one before it still holds.
+pub(crate) async fn deep_line(bench: &mut Bench) {
+    const AHEAD: usize = 5;
+    let (client, other) = (bench.client.clone(), bench.other.clone());
+    let ahead = Mutex::new(&other, PATH).unwrap();
+    let mut held = vec![ahead.lock().await.unwrap()];
+    let mut tickets = Vec::new();
+    for _ in 1..AHEAD {
+        tickets.push(ahead.enqueue().await.unwrap());
+    }
+    bench.tally.clear();
+    let lock = Mutex::new(&client, PATH).unwrap();
+    let mut waiting = pin!(lock.lock());
+    assert!(driven(&client, waiting.as_mut()).await.is_none());
+    for ticket in tickets {
+        held.pop();
+        held.push(ticket.wait().await.unwrap());
+        assert!(driven(&client, waiting.as_mut()).await.is_none());
+    }
+    let operation = "`Mutex::lock`, 5 ahead: until the last of them holds";
+    bench.note(operation, Some((5, 4)), "3 in 3");
+    let handed_over = async {
+        drop(held);
+        waiting.await.unwrap()
+    };
+    let operation = "and when it is handed over";
+    let guard = bench
+        .measure(operation, Some((0, 0)), "1 in 1", handed_over)
+        .await;
+    guard.release().await.unwrap();
+}
+
+pub(crate) async fn read_write_locks(bench: &mut Bench) {
+    let (client, other) = (bench.client.clone(), bench.other.clone());
+    let lock = RwLock::new(&client, PATH).unwrap();
+    let rival = RwLock::new(&other, PATH).unwrap();
+    let free = Some((2, 1));
+    let reader = bench
+        .measure("`RwLock::read`, free", free, "", lock.read())
+        .await
+        .unwrap();
+    reader.release().await.unwrap();
+    let writer = bench
+        .measure("`RwLock::write`, free", free, "", lock.write())
+        .await
+        .unwrap();
+    let reader = bench
+        .measure(
+            "`WriteGuard::downgrade`",
+            Some((1, 1)),
+            "",
+            writer.downgrade(),
+        )
+        .await
+        .unwrap();
+    reader.release().await.unwrap();
+    let writer = rival.write().await.unwrap().into_guard();
+    let refused = bench
+        .measure(
+            "`RwLock::try_read`, a writer holds",
+            Some((1, 1)),
+            "",
+            lock.try_read(),
+        )
+        .await;
+    assert!(refused.unwrap().is_none());
+    let reader = bench
+        .measure_waiting(
+            [
+                "`RwLock::read`, a writer holds: until it waits",
+                "and when it is handed over",
+            ],
+            [Some((3, 2)), Some((0, 0))],
+            ["3 in 3", "1 in 1"],
+            vec![writer],
+            lock.read(),
+        )
+        .await
+        .unwrap();
+    reader.release().await.unwrap();
+    let reader = rival.read().await.unwrap();
+    let refused = bench
+        .measure(
+            "`RwLock::try_write`, a reader holds",
+            Some((1, 1)),
+            "",
+            lock.try_write(),
+        )
+        .await;
+    assert!(refused.unwrap().is_none());
+    let writer = bench
+        .measure_waiting(
+            [
+                "`RwLock::write`, a reader holds: until it waits",
+                "and when it is handed over",
+            ],
+            [Some((3, 2)), Some((0, 0))],
+            ["3 in 3", "1 in 1"],
+            vec![reader],
+            lock.write(),
+        )
+        .await
+        .unwrap();
+    writer.release().await.unwrap();
+    // One that may become a reader: its end does not prove that nobody is ahead.
+    let writer = rival.write().await.unwrap().into_guard();
+    let writer = bench
+        .measure_waiting(
+            [
+                "`RwLock::write`, a writer holds: until it waits",
+                "and when it is handed over",
+            ],
+            [Some((3, 2)), Some((1, 1))],
+            ["3 in 3", "1 in 1"],
+            vec![writer],
+            lock.write(),
+        )
+        .await
+        .unwrap();
+    writer.release().await.unwrap();
+}
+
+pub(crate) async fn semaphores(bench: &mut Bench) {
+    let (client, other) = (bench.client.clone(), bench.other.clone());
+    let semaphore = Semaphore::new(&client, PATH, 1).unwrap();
+    let rival = Semaphore::new(&other, PATH, 1).unwrap();
+    // Two round trips are waited for; the place in the line is left in a third write.
+    let lease = bench
+        .measure(
+            "`Semaphore::acquire`, free",
+            Some((5, 3)),
+            "6 in 6",
+            semaphore.acquire(),
+        )
+        .await
+        .unwrap();
+    bench
+        .measure("its `release`", Some((1, 1)), "1 in 1", lease.release())
+        .await
+        .unwrap();
+    let lease = bench
+        .measure(
+            "`Semaphore::try_acquire`, free",
+            None,
+            "",
+            semaphore.try_acquire(),
+        )
+        .await;
+    lease.unwrap().unwrap().release().await.unwrap();
+    let held = rival.acquire().await.unwrap();
+    idle(&other).await;
+    let refused = bench
+        .measure(
+            "`Semaphore::try_acquire`, none free",
+            Some((1, 1)),
+            "3 in 3",
+            semaphore.try_acquire(),
+        )
+        .await;
+    assert!(refused.unwrap().is_none());
+    let lease = bench
+        .measure_waiting(
+            [
+                "`Semaphore::acquire`, none free: until it waits",
+                "and when a lease comes back",
+            ],
+            [None, None],
+            ["", ""],
+            vec![held],
+            semaphore.acquire(),
+        )
+        .await
+        .unwrap();
+    lease.release().await.unwrap();
+}
+
+pub(crate) async fn several_locks(bench: &mut Bench) {
+    let (client, other) = (bench.client.clone(), bench.other.clone());
+    let both = |client: &Client| [PATH, "/second"].map(|path| Mutex::new(client, path).unwrap());
+    let several = MultiLock::new(both(&client).each_ref().map(Member::from)).unwrap();
+    let held = bench
+        .measure(
+            "`MultiLock::lock` of 2 mutexes, free",
+            Some((4, 2)),
+            "4 in 4",
+            several.lock(),
+        )
+        .await
+        .unwrap();
+    bench
+        .measure("its `release`", Some((2, 2)), "2 in 2", held.release())
+        .await
+        .unwrap();
+    let [first, second] = both(&other);
+    let guard = first.lock().await.unwrap();
+    let refused = bench
+        .measure(
+            "`MultiLock::try_lock`, the first one held",
+            Some((1, 1)),
+            "4 in 4",
+            several.try_lock(),
+        )
+        .await;
+    assert!(refused.unwrap().is_none());
+    guard.release().await.unwrap();
+    let guard = second.lock().await.unwrap();
+    let refused = bench
+        .measure(
+            "`MultiLock::try_lock`, the second one held",
+            None,
+            "",
+            several.try_lock(),
+        )
+        .await;
+    assert!(refused.unwrap().is_none());
+    guard.release().await.unwrap();
+}
