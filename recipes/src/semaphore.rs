@@ -135,6 +135,8 @@ impl Semaphore {
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_many(&self, count: usize) -> Result<Vec<Guard>, Error> {
+        // Before it waits: nobody would ever give it so many.
+        self.allow(count)?;
         let attempt = Attempt::new(&self.recorder);
         let head = self.heads.enqueue::<Guard>().await?;
         if head.position() > 0 {
@@ -266,14 +268,7 @@ impl Semaphore {
         count: usize,
         attempt: Attempt,
     ) -> Result<Vec<Guard>, Error> {
-        if let Limit::Fixed(limit) = self.limit
-            && count > limit
-        {
-            return Err(Error::OverLimit {
-                asked: count,
-                limit,
-            });
-        }
+        self.allow(count)?;
         let mut entered = Vec::with_capacity(count);
         for _ in 0..count {
             entered.push(Contender::enter(
@@ -344,6 +339,17 @@ impl Semaphore {
         granted
             .map(|(contender, attempt)| Guard::new(contender, attempt))
             .collect()
+    }
+
+    /// More leases than a fixed limit are never to be had.
+    fn allow(&self, count: usize) -> Result<(), Error> {
+        match self.limit {
+            Limit::Fixed(limit) if count > limit => Err(Error::OverLimit {
+                asked: count,
+                limit,
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// The limit now, and what tells of its next change.

@@ -144,8 +144,11 @@ async fn a_semaphore_lets_so_many_in_and_no_more() {
         below(&server, "/sem/leases") + below(&server, "/sem/locks") == 0
     })
     .await;
+    let requests = server.counters().all_requests();
     let error = semaphore(&one).acquire_many(4).await.unwrap_err();
     assert_eq!(error, Error::OverLimit { asked: 4, limit: 3 });
+    let sent = server.counters().all_requests() - requests;
+    assert_eq!(sent, 0, "it stood in the line for nothing");
 }
 
 #[tokio::test]
