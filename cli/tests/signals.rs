@@ -144,7 +144,8 @@ fn in_a_terminal_ctrl_c_comes_from_the_terminal() {
         while [ $i = 0 ]; do sleep 0.05; done; sleep 0.3; echo "interrupts: $i"; exit 3"#;
     let binary = env!("CARGO_BIN_EXE_lockkeeper");
     let (connect, path) = (&arm.connect, arm.path());
-    // script(1), of util-linux, runs it in a terminal of its own, and types what it reads.
+    // script(1), of util-linux, runs it in a terminal of its own, and types what it reads. It starts it through a shell,
+    // which must not stay in between: some shells end by a Ctrl-C that their child has survived.
     let mut terminal = Command::new("script")
         .args([
             "--quiet",
@@ -155,7 +156,7 @@ fn in_a_terminal_ctrl_c_comes_from_the_terminal() {
             "--command",
         ])
         .arg(format!(
-            r#""{binary}" run --connect {connect} {path} -- sh -c "$SCRIPT""#
+            r#"exec "{binary}" run --connect {connect} {path} -- sh -c "$SCRIPT""#
         ))
         .arg("/dev/null")
         .env("SCRIPT", script)
