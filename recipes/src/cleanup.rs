@@ -87,25 +87,30 @@ pub(crate) async fn find_lost(
             Err(error) if !error.is_transient() => return Err(error),
             _ => continue,
         };
-        let Some(name) = children.into_iter().find(|name| protection.covers(name)) else {
-            return Ok(None);
-        };
-        let path = path::join(&directory.server_path, &name);
-        let [reply] = client.submit([Request::Exists(ExistsRequest { path, watch: false })]);
-        match reply.await {
-            Ok(Response::Exists(StatResponse { stat })) => {
-                let node = Node {
-                    name,
-                    czxid: stat.czxid,
-                    session_id: stat.ephemeral_owner,
-                };
-                // A node of an earlier session is not ours; it goes with that session.
-                let ours = node.session_id == client.snapshot().session_id;
-                return Ok(ours.then_some(node));
+        let (mut found, mut again) = (None, false);
+        for name in children.into_iter().filter(|name| protection.covers(name)) {
+            let path = path::join(&directory.server_path, &name);
+            let [reply] = client.submit([Request::Exists(ExistsRequest { path, watch: false })]);
+            match reply.await {
+                // A node of another session is not ours; one of an earlier session of ours goes with that session.
+                Ok(Response::Exists(StatResponse { stat }))
+                    if stat.ephemeral_owner == client.snapshot().session_id =>
+                {
+                    found = Some(Node {
+                        name,
+                        czxid: stat.czxid,
+                        session_id: stat.ephemeral_owner,
+                    });
+                    break;
+                }
+                Ok(Response::Exists(_)) => {}
+                Err(error) if error.is_no_node() => {}
+                Err(error) if !error.is_transient() => return Err(error),
+                _ => again = true,
             }
-            Err(error) if error.is_no_node() => return Ok(None),
-            Err(error) if !error.is_transient() => return Err(error),
-            _ => {}
+        }
+        if found.is_some() || !again {
+            return Ok(found);
         }
     }
 }
@@ -169,13 +174,20 @@ mod tests {
             .await
             .unwrap();
         let directory = Directory::new(&ours, "/lock", Bytes::new());
-        let protection = Protection::random();
+        let protection = Protection::random(&ours);
         let path = path::join("/lock", &protection.name(name::LOCK));
         let node = other
             .create(&path, "", CreateMode::EphemeralSequential)
             .await
             .unwrap();
         assert_eq!(find_lost(&ours, &directory, &protection).await, Ok(None));
+        let mine = ours
+            .create(&path, "", CreateMode::EphemeralSequential)
+            .await
+            .unwrap();
+        let found = find_lost(&ours, &directory, &protection).await.unwrap();
+        let found = found.map(|node| node.czxid);
+        assert_eq!(found, Some(mine.stat.czxid), "behind another's");
         let found = find_lost(&other, &directory, &protection).await.unwrap();
         assert_eq!(
             found,

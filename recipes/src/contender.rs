@@ -79,7 +79,7 @@ impl Contender {
         let mut contender = Self {
             client: client.clone(),
             directory,
-            protection: Protection::random(),
+            protection: Protection::random(client),
             marker,
             stage: Stage::Nothing,
             own: Mutex::new(None),
@@ -158,7 +158,7 @@ impl Contender {
 
     /// A create under a fresh protection, so that nothing late can be taken for the new node.
     fn start_anew(&mut self) -> Reply {
-        self.protection = Protection::random();
+        self.protection = Protection::random(&self.client);
         self.send_create()
     }
 
@@ -275,7 +275,7 @@ impl Contender {
             return Err(self.gone());
         };
         let number = name::parse(&writer.name, &[name::WRITE]).map_or(0, |(_, number)| number);
-        let protection = Protection::random();
+        let protection = Protection::random(&self.client);
         let name = format!("{}{number:010}", protection.name(name::READ));
         let replace = || {
             let create = self.directory.create_request(&name, CreateMode::Ephemeral);

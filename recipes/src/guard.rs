@@ -356,7 +356,7 @@ async fn lost(client: &Client, path: &str, session_id: SessionId) -> Loss {
             }
         };
         let changed = snapshots.changed();
-        let elapsed = tokio::time::sleep_until(until.into());
+        let elapsed = tokio::time::sleep(until.saturating_duration_since(client.now()));
         let (event, changed, elapsed) = (pin!(event), pin!(changed), pin!(elapsed));
         let other = select(changed, elapsed);
         match select(event, other).await {

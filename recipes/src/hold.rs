@@ -2,12 +2,9 @@
 //!
 //! Not here: the lock node (`contender`).
 
-use std::{
-    sync::{Arc, Mutex, OnceLock, PoisonError},
-    time::Instant,
-};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, time::Instant};
 
 use crate::{
     error::Loss,

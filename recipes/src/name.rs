@@ -6,6 +6,7 @@
 use std::fmt;
 
 use lockkeeper_proto::path::SEQUENCE_DIGITS;
+use lockkeeper_session::Client;
 
 /// What Curator puts before the identifier of a protected node. Source: `ProtectedUtils.PROTECTED_PREFIX`.
 const PROTECTED_PREFIX: &str = "_c_";
@@ -56,11 +57,11 @@ pub(crate) struct Protection(String);
 
 impl Protection {
     /// A fresh one. Never used for a second attempt, so that a late request of the first cannot touch the second.
-    pub(crate) fn random() -> Self {
-        let (high, low) = (
-            lockkeeper_session::random_u64(),
-            lockkeeper_session::random_u64(),
-        );
+    pub(crate) fn random(client: &Client) -> Self {
+        Self::of(client.random_u64(), client.random_u64())
+    }
+
+    fn of(high: u64, low: u64) -> Self {
         // Version 4, variant 1: RFC 9562.
         let high = (high & 0xffff_ffff_ffff_0fff) | 0x4000;
         let low = (low & 0x3fff_ffff_ffff_ffff) | 0x8000_0000_0000_0000;
@@ -143,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_protected_name_is_curators_and_no_two_are_alike() {
-        let name = Protection::random().name(LOCK);
+        let name = Protection::of(u64::MAX, 0).name(LOCK);
         assert_eq!(
             name.len(),
             "_c_37f2a2a2-6f2c-4c70-9f0e-3f1c7a3e9a11-lock-".len()
@@ -152,8 +153,9 @@ mod tests {
         assert_eq!(dashes, [11, 16, 21, 26, 39, 44]);
         assert_eq!(&name[17..18], "4");
         let many: HashSet<_> = (0..10_000)
-            .map(|_| Protection::random().name(LOCK))
+            .flat_map(|number| [Protection::of(number << 16, 7), Protection::of(7, number)])
+            .map(|protection| protection.name(LOCK))
             .collect();
-        assert_eq!(many.len(), 10_000);
+        assert_eq!(many.len(), 20_000);
     }
 }

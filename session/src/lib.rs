@@ -41,12 +41,9 @@ pub mod fuzzing;
 pub mod machine;
 
 #[cfg(feature = "tokio")]
-#[doc(hidden)]
-pub use client::random_u64;
-#[cfg(feature = "tokio")]
 pub use client::{
-    Builder, Client, ConnectError, Connector, Lease, Reply, Snapshot, Transaction, Transport,
-    WatchedEvent, Watcher,
+    Builder, Client, Clock, ConnectError, Connector, Lease, Reply, Snapshot, Transaction,
+    Transport, WatchedEvent, Watcher,
 };
 pub use connect_string::{ConnectString, ConnectStringError, DEFAULT_PORT, Endpoint};
 pub use error::{Cause, Effect, Error, Lost};

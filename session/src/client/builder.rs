@@ -1,14 +1,17 @@
 //! Settings of a client, and its first connection.
 
-use std::{
-    hash::{BuildHasher, Hasher, RandomState},
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use futures::future::BoxFuture;
 
-use super::{Client, Connector, clock, driver::Driver, shared::Shared};
+use super::{
+    Client, Connector,
+    clock::Clock,
+    driver::{self, Driver},
+    random::{Random, random_u64},
+    shared::Shared,
+};
 use crate::{
     ConnectString, Effect, Error, OnExpiry, State,
     machine::{Auth, Config, Machine},
@@ -28,6 +31,8 @@ pub struct Builder {
     connector: Connector,
     frame_limit: usize,
     patience: Option<Duration>,
+    clock: Clock,
+    random: Random,
 }
 
 impl Builder {
@@ -39,6 +44,8 @@ impl Builder {
             connector: Connector::tcp(),
             frame_limit: FRAME_LIMIT,
             patience: None,
+            clock: Clock::system(),
+            random: Random::system(),
         }
     }
 
@@ -113,9 +120,17 @@ impl Builder {
         self
     }
 
-    /// Where random choices start (order of the servers, back-off). Default: a random number.
+    /// Where all random choices start: order of the servers, back-off, names of lock nodes. Default: the system's
+    /// randomness. Clients that live at the same time should differ in their seeds, or they knock in step.
     pub fn seed(mut self, seed: u64) -> Self {
         self.config.seed = seed;
+        self.random = Random::seeded(seed);
+        self
+    }
+
+    /// Where the client's time comes from. Default: [`Clock::system`].
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
         self
     }
 
@@ -130,10 +145,23 @@ impl Builder {
     /// # Panics
     /// Outside a tokio runtime with I/O and time.
     pub async fn connect(self) -> Result<Client, Error> {
+        self.connect_on(driver::spawn).await
+    }
+
+    /// As [`connect`](Self::connect), and `spawn` starts the client's task: for simulations, which stop and start it.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    #[doc(hidden)]
+    pub async fn connect_on(
+        self,
+        spawn: impl FnOnce(BoxFuture<'static, ()>),
+    ) -> Result<Client, Error> {
         let patience = self.patience.unwrap_or(self.config.session_timeout);
-        let machine = Machine::new(self.config, clock::now());
-        let shared = Arc::new(Shared::new(machine, self.chroot));
-        Driver::new(shared.clone(), self.connector, self.frame_limit).spawn();
+        let machine = Machine::new(self.config, self.clock.now());
+        let shared = Arc::new(Shared::new(machine, self.clock, self.chroot, self.random));
+        let driver = Driver::new(shared.clone(), self.connector, self.frame_limit);
+        spawn(Box::pin(driver));
         let client = Client::start(shared);
 
         let mut snapshots = client.snapshots();
@@ -145,7 +173,9 @@ impl Builder {
             }
             Ok(_) => return Err(Error::Closed(Effect::NotApplied)),
             Err(_) => {
-                let tried = client.shared.lock().machine.tried_by(clock::now());
+                let core = client.shared.lock();
+                let tried = core.machine.tried_by(core.clock.now());
+                drop(core);
                 return Err(Error::Unreachable {
                     waited: patience,
                     tried,
@@ -154,12 +184,4 @@ impl Builder {
         }
         Ok(client)
     }
-}
-
-/// A number that differs from process to process and from call to call.
-///
-/// The standard library keys its hash maps from the system's randomness, and nothing else of it gives any.
-#[must_use]
-pub fn random_u64() -> u64 {
-    RandomState::new().build_hasher().finish()
 }

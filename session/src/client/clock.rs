@@ -5,12 +5,78 @@
 //! ran ahead, the time since boot (which counts sleep) tells a sleep from a clock that was set; where there is none, the
 //! jump counts as sleep, which can only end a lease early.
 //!
-//! This is the one place that reads a clock: everything else is given the time.
+//! This is the one place that reads a clock: everything else is given the time, or asks the [`Clock`] of its client.
 
 use std::{
-    sync::Mutex,
+    fmt,
+    sync::{Arc, Mutex},
     time::{Duration, Instant, SystemTime},
 };
+
+/// Where a client's time comes from: the system, or whatever a simulation says.
+///
+/// Leases, timeouts and back-off of a client are counted on it. Timers are tokio's: how long they are comes from here,
+/// that they go off does not.
+#[derive(Clone)]
+pub struct Clock(Source);
+
+#[derive(Clone)]
+enum Source {
+    System,
+    Told(Arc<dyn Fn() -> Instant + Send + Sync>),
+}
+
+impl Clock {
+    /// The system's monotonic clock, and the time that the machine slept.
+    #[must_use]
+    pub fn system() -> Self {
+        Self(Source::System)
+    }
+
+    /// The clock that `now` tells; it must never go back. For simulations, and for tests of clocks that run too fast.
+    pub fn new(now: impl Fn() -> Instant + Send + Sync + 'static) -> Self {
+        Self(Source::Told(Arc::new(now)))
+    }
+
+    /// Now, the time slept included.
+    pub(super) fn now(&self) -> Instant {
+        match &self.0 {
+            Source::System => now(),
+            Source::Told(now) => now(),
+        }
+    }
+
+    /// Now, on the clock that people compare with: without the time slept.
+    pub(super) fn running(&self) -> Instant {
+        match &self.0 {
+            Source::System => read_instant(),
+            Source::Told(now) => now(),
+        }
+    }
+
+    /// An instant of [`now`](Self::now) as one of [`running`](Self::running).
+    pub(super) fn to_running(&self, instant: Instant) -> Instant {
+        match &self.0 {
+            Source::System => to_running(instant),
+            Source::Told(_) => instant,
+        }
+    }
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self::system()
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Source::System => "Clock::system()",
+            Source::Told(_) => "Clock::new(..)",
+        })
+    }
+}
 
 /// Less than this between two looks is drift, not sleep.
 const JUMP: Duration = Duration::from_millis(100);
@@ -19,13 +85,13 @@ const JUMP_NANOS: i128 = JUMP.as_nanos().cast_signed();
 static SLEPT: Mutex<Option<Detector>> = Mutex::new(None);
 
 /// Now: `Instant::now()` and the time slept since the first look.
-pub(crate) fn now() -> Instant {
+fn now() -> Instant {
     let (running, wall) = (read_instant(), read_wall());
     running + slept(running, wall)
 }
 
-/// An instant of this clock as one of `Instant::now()`, for people who compare the two.
-pub(crate) fn to_running(instant: Instant) -> Instant {
+/// An instant of that clock as one of `Instant::now()`, for people who compare the two.
+fn to_running(instant: Instant) -> Instant {
     let (running, wall) = (read_instant(), read_wall());
     instant.checked_sub(slept(running, wall)).unwrap_or(running)
 }

@@ -19,7 +19,7 @@ use tokio::{io::AsyncWrite, time::Sleep};
 use tokio_util::{codec::FramedRead, io::poll_write_buf};
 
 use super::{
-    clock,
+    clock::Clock,
     shared::{Delivery, LinkCommand, Shared},
     transport::{Connector, FrameDecoder, Transport, io_cause},
 };
@@ -36,6 +36,7 @@ const WRITE_BACKLOG: usize = 256 * 1024;
 
 pub(super) struct Driver {
     shared: Arc<Shared>,
+    clock: Clock,
     connector: Connector,
     frame_limit: usize,
     link: Link,
@@ -67,8 +68,10 @@ enum Link {
 
 impl Driver {
     pub(super) fn new(shared: Arc<Shared>, connector: Connector, frame_limit: usize) -> Self {
+        let clock = shared.lock().clock.clone();
         Self {
             shared,
+            clock,
             connector,
             frame_limit,
             link: Link::Down,
@@ -80,11 +83,6 @@ impl Driver {
             armed: None,
             background: FuturesUnordered::new(),
         }
-    }
-
-    /// Starts the task on the present runtime.
-    pub(super) fn spawn(self) {
-        tokio::spawn(self);
     }
 
     /// Takes in what the world has to say, at most a turn's worth.
@@ -221,6 +219,11 @@ impl Driver {
     }
 }
 
+/// Starts a client's task on the present runtime.
+pub(super) fn spawn(task: BoxFuture<'static, ()>) {
+    tokio::spawn(task);
+}
+
 impl Future for Driver {
     type Output = ();
 
@@ -230,7 +233,7 @@ impl Future for Driver {
         for _ in 0..TURNS_PER_POLL {
             this.read(cx);
             let full = this.inputs.len() == FRAMES_PER_TURN;
-            let now = clock::now();
+            let now = this.clock.now();
             let turn = this.turn(now);
             if turn.has_ended {
                 return Poll::Ready(());

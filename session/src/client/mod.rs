@@ -10,11 +10,13 @@
 //! | `driver` | the task between the machine and the socket; the only `spawn` |
 //! | `transport` | byte streams and frames |
 //! | `clock` | the only place that reads a clock |
+//! | `random` | the only place that draws random numbers |
 
 mod builder;
 mod clock;
 mod driver;
 mod nodes;
+mod random;
 mod shared;
 mod transaction;
 mod transport;
@@ -32,7 +34,8 @@ use std::{
 use lockkeeper_proto::{OpCode, Request, Response, SessionId, path};
 use tokio::sync::watch;
 
-pub use builder::{Builder, random_u64};
+pub use builder::Builder;
+pub use clock::Clock;
 pub use transaction::Transaction;
 pub use transport::{Connector, Transport};
 pub use watcher::{WatchedEvent, Watcher};
@@ -64,7 +67,7 @@ struct Handle(Arc<Shared>);
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.0.act(|core| core.machine.close(clock::now()));
+        self.0.act(shared::Core::close);
     }
 }
 
@@ -91,7 +94,8 @@ pub struct Lease {
     pub session_id: SessionId,
     /// The session's state.
     pub state: State,
-    /// Until when no server can have expired the session, on the clock of [`Instant::now`]; `None` without a session.
+    /// Until when no server can have expired the session, on the clock of [`Instant::now`] (or the one of
+    /// [`Client::now`], should the client have been given another); `None` without a session.
     ///
     /// See [`Machine::lease_deadline`](crate::machine::Machine::lease_deadline) for what it rests on.
     pub valid_until: Option<Instant>,
@@ -140,13 +144,26 @@ impl Client {
         let core = self.shared.lock();
         let deadline = core.machine.lease_deadline();
         let (session_id, state) = (core.machine.session_id(), core.machine.state());
+        let clock = core.clock.clone();
         drop(core);
         Lease {
             session_id,
             state,
-            valid_until: deadline.map(clock::to_running),
-            is_valid: deadline.is_some_and(|deadline| clock::now() < deadline),
+            valid_until: deadline.map(|deadline| clock.to_running(deadline)),
+            is_valid: deadline.is_some_and(|deadline| clock.now() < deadline),
         }
+    }
+
+    /// The time on the clock of [`Lease::valid_until`]: [`Instant::now`], unless [`Builder::clock`] said otherwise.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.shared.lock().clock.running()
+    }
+
+    /// A random number: one that [`Builder::seed`] repeats, or one that differs from process to process.
+    #[must_use]
+    pub fn random_u64(&self) -> u64 {
+        self.shared.random.next()
     }
 
     /// Whether the client has ended, or was told to: by [`close`](Self::close) or the drop of its last handle.
@@ -175,7 +192,7 @@ impl Client {
     pub async fn close(self) {
         let mut snapshots = self.snapshots();
         let has_ended = self.shared.act(|core| {
-            core.machine.close(clock::now());
+            core.close();
             core.machine.is_ended()
         });
         // A client that ended with its session tells no other state any more.

@@ -14,7 +14,7 @@ use futures::{future::BoxFuture, task::AtomicWaker};
 use lockkeeper_proto::{Request, Response, SessionId, path};
 use tokio::sync::{oneshot, watch};
 
-use super::{Snapshot, clock};
+use super::{Snapshot, clock::Clock, random::Random};
 use crate::{
     Effect, Endpoint, Error,
     machine::{Event, Machine, Output, WatchId},
@@ -32,10 +32,12 @@ pub(super) struct Shared {
     /// Told by the driver; everybody may look.
     pub(super) snapshot: watch::Sender<Snapshot>,
     pub(super) chroot: Option<String>,
+    pub(super) random: Random,
 }
 
 pub(super) struct Core {
     pub(super) machine: Machine<ReplySender>,
+    pub(super) clock: Clock,
     listeners: HashMap<WatchId, EventSender>,
     /// Futures that the driver is to run beside the connection; it takes them away.
     pub(super) background: Vec<BoxFuture<'static, ()>>,
@@ -55,9 +57,15 @@ pub(super) enum Delivery {
 }
 
 impl Shared {
-    pub(super) fn new(machine: Machine<ReplySender>, chroot: Option<String>) -> Self {
+    pub(super) fn new(
+        machine: Machine<ReplySender>,
+        clock: Clock,
+        chroot: Option<String>,
+        random: Random,
+    ) -> Self {
         let core = Core {
             machine,
+            clock,
             listeners: HashMap::new(),
             background: Vec::new(),
         };
@@ -67,6 +75,7 @@ impl Shared {
             driver: AtomicWaker::new(),
             snapshot,
             chroot,
+            random,
         }
     }
 
@@ -127,7 +136,7 @@ impl Shared {
 impl Core {
     pub(super) fn submit(&mut self, request: Request) -> ReplyReceiver {
         let (sender, receiver) = oneshot::channel();
-        self.machine.submit(clock::now(), sender, request);
+        self.machine.submit(self.clock.now(), sender, request);
         receiver
     }
 
@@ -137,15 +146,19 @@ impl Core {
         request: Request,
     ) -> (ReplyReceiver, Option<(WatchId, EventReceiver)>) {
         let (sender, receiver) = oneshot::channel();
-        let id = self.machine.submit(clock::now(), sender, request);
+        let id = self.machine.submit(self.clock.now(), sender, request);
         (receiver, id.map(|id| (id, self.listen(id))))
     }
 
     pub(super) fn watch_nodes(&mut self, paths: &[String]) -> Vec<(WatchId, EventReceiver)> {
         let ids = self
             .machine
-            .watch_nodes(clock::now(), paths.iter().map(String::as_str));
+            .watch_nodes(self.clock.now(), paths.iter().map(String::as_str));
         ids.into_iter().map(|id| (id, self.listen(id))).collect()
+    }
+
+    pub(super) fn close(&mut self) {
+        self.machine.close(self.clock.now());
     }
 
     fn listen(&mut self, id: WatchId) -> EventReceiver {
@@ -156,7 +169,7 @@ impl Core {
 
     pub(super) fn cancel(&mut self, id: WatchId) {
         self.listeners.remove(&id);
-        self.machine.cancel(clock::now(), id);
+        self.machine.cancel(self.clock.now(), id);
     }
 
     /// Takes out everything that the machine has to say.

@@ -5,10 +5,12 @@
 //! | `writes` | requests made together go out in one write |
 //! | `survival` | a lost connection costs neither the session nor what belongs to it; an expiry is told |
 //! | `endings` | dropping, closing, and a runtime that goes away |
+//! | `clocks` | time and random numbers from where the client was told |
 //! | `transports` | connections that are slow to come about, or to take what is written |
 //!
 //! `counting` is a transport that counts, `servers` the embedded server and what the tests ask of it.
 
+mod clocks;
 mod counting;
 mod endings;
 mod servers;

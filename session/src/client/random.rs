@@ -1,0 +1,69 @@
+//! Where a client draws random numbers: from the system, or from a seed.
+//!
+//! Not here: the machine's own, which come from the seed in its settings.
+
+use std::{
+    hash::{BuildHasher, Hasher, RandomState},
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+/// What [`SplitMix64`](crate::machine) adds at each step; any odd number would do.
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+/// Sets the numbers apart from those that the machine draws from the same seed.
+const APART: u64 = 0x6c6f_636b_6b65_6570;
+
+/// A source of random numbers.
+#[derive(Debug)]
+pub(super) struct Random(Option<AtomicU64>);
+
+impl Random {
+    /// The system's randomness.
+    pub(super) fn system() -> Self {
+        Self(None)
+    }
+
+    /// The same numbers for the same seed.
+    pub(super) fn seeded(seed: u64) -> Self {
+        Self(Some(AtomicU64::new(seed ^ APART)))
+    }
+
+    /// The next number.
+    pub(super) fn next(&self) -> u64 {
+        let Some(state) = &self.0 else {
+            return random_u64();
+        };
+        let mut z = state.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+}
+
+impl Clone for Random {
+    fn clone(&self) -> Self {
+        let state = self.0.as_ref();
+        Self(state.map(|state| AtomicU64::new(state.load(Ordering::Relaxed))))
+    }
+}
+
+/// A number that differs from process to process and from call to call.
+///
+/// The standard library keys its hash maps from the system's randomness, and nothing else of it gives any.
+pub(super) fn random_u64() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_repeats_its_numbers_and_the_system_never_does() {
+        let draw = |random: &Random| [random.next(), random.next(), random.next()];
+        assert_eq!(draw(&Random::seeded(7)), draw(&Random::seeded(7)));
+        assert_ne!(draw(&Random::seeded(7)), draw(&Random::seeded(8)));
+        let seeded = Random::seeded(7);
+        assert_ne!(draw(&seeded), draw(&seeded));
+        assert_ne!(draw(&Random::system()), draw(&Random::system()));
+    }
+}
