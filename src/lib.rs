@@ -41,9 +41,9 @@ pub use lockkeeper_recipes::{
     Ticket, WriteGuard, break_lock, rank, revoke,
 };
 pub use lockkeeper_session::{
-    Builder, Cause, Client, ConnectError, ConnectString, ConnectStringError, Connector, Effect,
-    Endpoint, Error, Lease, Lost, OnExpiry, Reply, Snapshot, State, Transaction, Transport,
-    WatchedEvent, Watcher,
+    AuthFailure, Builder, Cause, Client, ConnectError, ConnectString, ConnectStringError,
+    Connector, Effect, Endpoint, Error, Lease, Lost, OnExpiry, Reply, Snapshot, State, Transaction,
+    Transport, WatchedEvent, Watcher,
 };
 
 /// The examples of the README run with the documentation tests.

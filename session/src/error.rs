@@ -6,7 +6,7 @@ use lockkeeper_proto::{
     ErrorCode, OpCode, Xid, frame::FrameError, jute::DecodeError, path::PathError,
 };
 
-use crate::Endpoint;
+use crate::{AuthFailure, Endpoint};
 
 /// Whether a failed request may have changed anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -49,7 +49,12 @@ pub enum Error {
     /// The session has expired: its ephemeral nodes are gone or about to go.
     SessionExpired(Effect),
     /// Authentication failed; the client has ended.
-    AuthFailed,
+    AuthFailed {
+        /// The server that refused, or was refused.
+        server: Arc<Endpoint>,
+        /// Why.
+        reason: AuthFailure,
+    },
     /// The client was closed.
     Closed(Effect),
     /// The path breaks a rule; nothing was sent.
@@ -157,7 +162,9 @@ impl fmt::Display for Error {
                 Ok(())
             }
             Self::SessionExpired(_) => write!(f, "session expired{effect}"),
-            Self::AuthFailed => f.write_str("authentication failed"),
+            Self::AuthFailed { server, reason } => {
+                write!(f, "authentication failed: {server}: {reason}")
+            }
             Self::Closed(_) => write!(f, "client closed{effect}"),
             Self::BadPath(error) => error.fmt(f),
             Self::TooLarge { length, limit } => {

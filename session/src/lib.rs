@@ -32,6 +32,7 @@
     )
 )]
 
+mod auth_failure;
 #[cfg(feature = "tokio")]
 mod client;
 mod connect_string;
@@ -40,6 +41,7 @@ mod error;
 pub mod fuzzing;
 pub mod machine;
 
+pub use auth_failure::AuthFailure;
 #[cfg(feature = "tokio")]
 pub use client::{
     Builder, Client, Clock, ConnectError, Connector, Lease, Reply, Snapshot, Transaction,

@@ -13,7 +13,7 @@ use super::{
     shared::Shared,
 };
 use crate::{
-    ConnectString, Effect, Error, OnExpiry, State,
+    ConnectString, Effect, Error, OnExpiry,
     machine::{Auth, Config, Machine},
 };
 
@@ -168,10 +168,10 @@ impl Builder {
         let settled = snapshots.wait_for(|now| now.state.is_connected() || now.state.is_final());
         match tokio::time::timeout(patience, settled).await {
             Ok(Ok(snapshot)) if snapshot.state.is_connected() => {}
-            Ok(Ok(snapshot)) if snapshot.state == State::AuthFailed => {
-                return Err(Error::AuthFailed);
+            Ok(_) => {
+                let ended = client.shared.lock().machine.ended().cloned();
+                return Err(ended.unwrap_or(Error::Closed(Effect::NotApplied)));
             }
-            Ok(_) => return Err(Error::Closed(Effect::NotApplied)),
             Err(_) => {
                 let core = client.shared.lock();
                 let tried = core.machine.tried_by(core.clock.now());

@@ -1,10 +1,11 @@
 //! What the machine is told once, and the durations that follow from the session timeout.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use lockkeeper_proto::frame;
 
+use super::Authenticator;
 use crate::{ConnectString, Endpoint};
 
 /// What becomes of the client when its session expires.
@@ -43,6 +44,8 @@ pub struct Config {
     pub max_outstanding: usize,
     /// Identities for every connection: scheme and credentials.
     pub auth: Vec<Auth>,
+    /// How to prove who this is with SASL, on every connection and before anything else. Default: not at all.
+    pub sasl: Option<Arc<dyn Authenticator>>,
     /// Where the machine's random choices start: order of the servers, back-off.
     pub seed: u64,
 }
@@ -80,6 +83,7 @@ impl Config {
             max_request: frame::SERVER_LIMIT,
             max_outstanding: 1 << 16,
             auth: Vec::new(),
+            sasl: None,
             seed,
         }
     }

@@ -15,7 +15,7 @@ use lockkeeper_proto::{
 use super::{
     Input, Machine, OnExpiry, Output, Phase, Purpose, Session, State, Timing, batches::Batches,
 };
-use crate::{Cause, Effect, Endpoint, Error, Lost};
+use crate::{AuthFailure, Cause, Effect, Endpoint, Error, Lost};
 
 /// A password longer than this is no password. Source: every server sends 16 bytes.
 const LONGEST_PASSWORD: usize = 64;
@@ -39,19 +39,28 @@ impl<T> Machine<T> {
                 endpoint: endpoint.clone(),
                 sent: now,
                 deadline,
+                proof: None,
             };
             self.send_handshake();
         }
     }
 
     fn frame(&mut self, now: Instant, frame: Bytes) {
-        match &self.phase {
+        match &mut self.phase {
             Phase::Connected { .. } => {
                 self.last_received = now;
                 self.session.heard = Some(now);
                 self.reply(now, frame);
             }
-            Phase::Associating { endpoint, sent, .. } => {
+            Phase::Associating {
+                endpoint,
+                sent,
+                proof,
+                ..
+            } => {
+                if let Some(proof) = proof.take() {
+                    return self.prove(now, proof, frame);
+                }
                 let (endpoint, sent) = (endpoint.clone(), *sent);
                 match ConnectResponse::decode(&mut Reader::new(frame)) {
                     Ok(response) => self.associated(now, endpoint, sent, response),
@@ -99,6 +108,29 @@ impl<T> Machine<T> {
         self.session.heard = Some(now);
         self.timing = Timing::new(&self.config, timeout);
         self.confirmed = Some(sent);
+        self.phase = Phase::Associating {
+            endpoint,
+            sent,
+            deadline: now + self.config.connect_timeout(timeout),
+            proof: None,
+        };
+        let then = match response.read_only {
+            Some(true) => State::ReadOnly,
+            _ => State::Connected,
+        };
+        match self.config.sasl.clone() {
+            Some(authenticator) => self.begin_proof(&authenticator, then),
+            None => self.established(now, then),
+        }
+    }
+
+    /// The server takes requests.
+    pub(super) fn established(&mut self, now: Instant, state: State) {
+        let Phase::Associating { endpoint, .. } = &self.phase else {
+            return;
+        };
+        let (endpoint, timeout) = (endpoint.clone(), self.session.timeout);
+        self.session.heard = Some(now);
         self.last_received = now;
         self.last_sent = now;
         self.ping_sent = None;
@@ -110,12 +142,7 @@ impl<T> Machine<T> {
         };
         self.send_auth();
         self.restore_watches(now);
-        let read_only = response.read_only == Some(true);
-        self.set_state(if read_only {
-            State::ReadOnly
-        } else {
-            State::Connected
-        });
+        self.set_state(state);
     }
 
     /// The watches of a former connection go before everything that waits.
@@ -219,12 +246,27 @@ impl<T> Machine<T> {
         }
     }
 
-    /// The machine is over: closed, or not let in.
-    pub(super) fn end(&mut self, state: State, cause: Cause) {
-        let ended = match state {
-            State::AuthFailed => Error::AuthFailed,
-            _ => Error::Closed(Effect::NotApplied),
+    /// The machine is over: this client and the server do not trust each other.
+    pub(super) fn refuse(&mut self, reason: AuthFailure) {
+        let (Phase::Connected { endpoint, .. } | Phase::Associating { endpoint, .. }) = &self.phase
+        else {
+            return;
         };
+        tracing::error!(session = %self.session.id, server = %endpoint, %reason, "authentication failed");
+        let error = Error::AuthFailed {
+            server: endpoint.clone(),
+            reason,
+        };
+        self.end_with(State::AuthFailed, &error, Cause::ClosedByServer);
+    }
+
+    /// The machine is over: closed.
+    pub(super) fn end(&mut self, state: State, cause: Cause) {
+        self.end_with(state, &Error::Closed(Effect::NotApplied), cause);
+    }
+
+    /// The machine is over, and says this to whoever asks something of it.
+    fn end_with(&mut self, state: State, ended: &Error, cause: Cause) {
         let before = std::mem::replace(&mut self.phase, Phase::Ended(ended.clone()));
         let lost = match before {
             Phase::Pausing { .. } | Phase::Ended(_) => None,
@@ -245,7 +287,7 @@ impl<T> Machine<T> {
         for queued in std::mem::take(&mut self.queue) {
             self.fail(queued.request.op(), queued.purpose, ended.clone());
         }
-        self.end_watches(&ended);
+        self.end_watches(ended);
     }
 
     fn tick(&mut self, now: Instant) {

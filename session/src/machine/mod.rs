@@ -11,7 +11,8 @@
 //!   [`next_deadline`](Machine::next_deadline).
 //!
 //! ```text
-//!              Connect                Connected            answer to the handshake
+//!                                                   answer to the handshake,
+//!              Connect                Connected            and SASL where it is used
 //!   Pausing ────────────► Connecting ───────────► Associating ────────────► Connected
 //!      ▲                       │                       │                        │
 //!      └───────────────────────┴─── Disconnected ──────┴────────────────────────┘
@@ -28,6 +29,7 @@ mod in_flight;
 mod output;
 mod replies;
 mod rng;
+mod sasl;
 mod session;
 #[cfg(test)]
 mod tests;
@@ -46,6 +48,7 @@ use lockkeeper_proto::{OpCode, Request, SessionId, records::Empty};
 
 pub use config::{Auth, Config, OnExpiry};
 pub use output::{Event, Input, Output, State};
+pub use sasl::{Authenticator, Exchange, Step};
 pub use watches::WatchId;
 
 use crate::{Cause, Effect, Endpoint, Error, Lost};
@@ -54,6 +57,7 @@ use config::Timing;
 use endpoints::Endpoints;
 use in_flight::{Announced, InFlight, Purpose, Queued};
 use rng::Rng;
+use sasl::Proof;
 use session::Session;
 use watches::{WatchKind, WatchTable};
 
@@ -71,6 +75,8 @@ pub struct Machine<T> {
     /// Requests handed to the transport whose replies have not come, oldest first.
     in_flight: VecDeque<InFlight<T>>,
     next_xid: i32,
+    /// Identities of [`Config::auth`] that the server has answered on this connection, in their order.
+    auth_answers: usize,
     watches: WatchTable,
     /// `setWatches` that restore the watches of a former connection and are not answered yet. Until they are, events
     /// are kept back, so that nobody acts on one of several changes of the outage.
@@ -107,6 +113,8 @@ enum Phase {
         endpoint: Arc<Endpoint>,
         sent: Instant,
         deadline: Instant,
+        /// What goes on when the handshake itself is answered.
+        proof: Option<Proof>,
     },
     Connected {
         endpoint: Arc<Endpoint>,
@@ -132,6 +140,7 @@ impl<T> Machine<T> {
             queue: VecDeque::new(),
             in_flight: VecDeque::new(),
             next_xid: 1,
+            auth_answers: 0,
             watches: WatchTable::default(),
             restoring: 0,
             restored_watches: 0,
@@ -158,6 +167,15 @@ impl<T> Machine<T> {
     #[must_use]
     pub fn is_ended(&self) -> bool {
         matches!(self.phase, Phase::Ended(_))
+    }
+
+    /// Why the machine has ended; `None` while it has not.
+    #[must_use]
+    pub fn ended(&self) -> Option<&Error> {
+        match &self.phase {
+            Phase::Ended(error) => Some(error),
+            _ => None,
+        }
     }
 
     /// Whether the machine has ended, or was told to.

@@ -10,7 +10,7 @@ use lockkeeper_proto::{
 };
 
 use super::{Event, InFlight, Machine, Output, Purpose, State};
-use crate::{Cause, Error};
+use crate::{AuthFailure, Cause, Error};
 
 impl<T> Machine<T> {
     /// A frame has come on an established connection.
@@ -25,15 +25,22 @@ impl<T> Machine<T> {
                 Ok(event) => self.notification(now, event),
                 Err(error) => self.give_up(now, Cause::Decode(error)),
             },
+            Xid::PING if header.err == ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH => {
+                self.refuse(AuthFailure::Required);
+            }
             Xid::PING => {
                 if let Some(sent) = self.ping_sent.take() {
                     self.confirm(sent);
                 }
             }
             Xid::AUTH => {
+                let answered = self.auth_answers;
+                self.auth_answers += 1;
                 if !header.err.is_ok() {
-                    tracing::error!(code = %header.err, "authentication failed");
-                    self.end(State::AuthFailed, Cause::ClosedByServer);
+                    let scheme = self.config.auth.get(answered).map(|auth| &auth.scheme);
+                    let scheme = scheme.cloned().unwrap_or_default();
+                    let code = header.err;
+                    self.refuse(AuthFailure::Refused { scheme, code });
                 }
             }
             xid => match self.in_flight.pop_front() {
@@ -89,8 +96,13 @@ impl<T> Machine<T> {
                 if let Some(error) = malformed {
                     self.give_up(now, Cause::Decode(error));
                 } else if header.err == ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH {
-                    self.end(State::AuthFailed, Cause::ClosedByServer);
+                    self.refuse(AuthFailure::Required);
                 }
+            }
+            Purpose::SetWatches { .. }
+                if header.err == ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH =>
+            {
+                self.refuse(AuthFailure::Required);
             }
             Purpose::SetWatches { .. } if !header.err.is_ok() => {
                 self.give_up(now, Cause::WatchesRefused(header.err));

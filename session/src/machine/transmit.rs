@@ -41,13 +41,7 @@ impl<T> Machine<T> {
         let limit = self.config.max_request;
         match written {
             Ok(length) if length <= limit => {
-                // Unique in a session, also over its connections: a follower that still waits for a write of the former
-                // connection would answer the new request with the old one's result.
-                self.next_xid = if self.next_xid == i32::MAX {
-                    1
-                } else {
-                    self.next_xid + 1
-                };
+                self.take_xid();
                 self.in_flight.push_back(InFlight {
                     xid,
                     op,
@@ -63,6 +57,14 @@ impl<T> Machine<T> {
                 self.fail(op, purpose, Error::TooLarge { length, limit });
             }
         }
+    }
+
+    /// The number of the next request. Unique in a session, also over its connections: a follower that still waits for a
+    /// write of the former connection would answer the new request with the old one's result.
+    pub(super) fn take_xid(&mut self) -> Xid {
+        let xid = self.next_xid;
+        self.next_xid = xid.checked_add(1).unwrap_or(1);
+        Xid(xid)
     }
 
     /// The first frame of a connection.
@@ -81,6 +83,7 @@ impl<T> Machine<T> {
 
     /// The identities of this client: they belong to the connection, not to the session.
     pub(super) fn send_auth(&mut self) {
+        self.auth_answers = 0;
         for Auth {
             scheme,
             credentials,
@@ -181,7 +184,7 @@ impl<T> Machine<T> {
 }
 
 /// Appends a request's frame and returns the length of its message.
-fn append(
+pub(super) fn append(
     out: &mut BytesMut,
     xid: Xid,
     op: OpCode,

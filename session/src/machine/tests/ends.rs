@@ -11,7 +11,7 @@ use super::{
     requests::{delete, get, lost, sound_reply, sync},
 };
 use crate::{
-    Cause, Effect, Error, State,
+    AuthFailure, Cause, Effect, Error, State,
     machine::{Auth, Output},
 };
 
@@ -195,11 +195,16 @@ fn refused_authentication_ends_the_client() {
     pair.reply(Xid::AUTH, 0, Err(ErrorCode::AUTH_FAILED));
     assert_eq!(pair.states(), [State::AuthFailed]);
     assert_eq!(pair.error(sent).effect(), Effect::Unknown);
-    assert_eq!(pair.error(waiting), Error::AuthFailed);
-    assert_eq!(pair.fired(), [(watch, Err(Error::AuthFailed))]);
+    let error = pair.error(waiting);
+    assert_eq!(
+        error.to_string(),
+        "authentication failed: zk1:2181: the identity of scheme digest was refused: authentication failed (-115)"
+    );
+    assert_eq!(pair.fired(), [(watch, Err(error.clone()))]);
+    assert_eq!(pair.machine.ended(), Some(&error));
     assert!(pair.outputs.iter().any(is_disconnect));
     let late = pair.submit(sync("/"));
-    assert_eq!(pair.error(late), Error::AuthFailed);
+    assert_eq!(pair.error(late), error);
     assert_eq!(pair.machine.next_deadline(), None);
 }
 
@@ -211,7 +216,50 @@ fn a_server_that_demands_authentication_ends_the_client() {
     pair.answer_all(|_| Err(code));
     assert_eq!(pair.error(token).code(), Some(code));
     assert_eq!(pair.states(), [State::AuthFailed]);
-    assert!(pair.machine.is_ended());
+    assert_eq!(
+        pair.machine.ended().unwrap().to_string(),
+        "authentication failed: zk1:2181: the server answers only clients that have authenticated"
+    );
+}
+
+/// With `sessionRequireClientSASLAuth` servers say so to pings and restored watches, too.
+#[test]
+fn a_client_that_asks_nothing_hears_of_the_demand_as_well() {
+    let required = || Err(ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH);
+    let mut idle = Pair::connected(|_| {});
+    idle.wait(THIRD);
+    assert_eq!(idle.requests().len(), 1);
+    idle.reply(Xid::PING, 0, required());
+    assert_eq!(idle.states(), [State::AuthFailed]);
+
+    let mut watching = Pair::connected(|_| {});
+    watching.machine.watch_nodes(watching.now, ["/a"]);
+    watching.pump();
+    watching.answer_all(|_| required());
+    assert_eq!(watching.states(), [State::AuthFailed]);
+}
+
+/// The second of three identities is refused: the error names its scheme, not the first one's.
+#[test]
+fn the_identity_that_was_refused_is_named() {
+    let mut pair = Pair::connected(|config| {
+        config.auth = ["ip", "sesame", "digest"]
+            .map(|scheme| Auth {
+                scheme: scheme.to_owned(),
+                credentials: Bytes::from_static(b"a:1"),
+            })
+            .to_vec();
+    });
+    pair.reply(Xid::AUTH, 0, Ok(Response::Auth(Empty {})));
+    pair.reply(Xid::AUTH, 0, Err(ErrorCode::AUTH_FAILED));
+    let scheme = "sesame".to_owned();
+    let code = ErrorCode::AUTH_FAILED;
+    match pair.machine.ended() {
+        Some(Error::AuthFailed { reason, .. }) => {
+            assert_eq!(*reason, AuthFailure::Refused { scheme, code });
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]

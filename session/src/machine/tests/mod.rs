@@ -9,6 +9,7 @@
 //! | `watches` | whom an event concerns, what is taken off the server |
 //! | `restore` | what a new connection restores of them, and holds back meanwhile |
 //! | `expiry` | the end of a session |
+//! | `sasl` | who the client is, before anything else; what becomes of it when that fails |
 //! | `ends` | the end of the client: closing, refused authentication |
 //! | `lease` | until when no server can have expired the session |
 //! | `script` | any story at all: no panic, everything settled once |
@@ -25,5 +26,6 @@ mod reconnect;
 mod replies;
 mod requests;
 mod restore;
+mod sasl;
 mod script;
 mod watches;
