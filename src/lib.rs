@@ -42,8 +42,8 @@ pub use lockkeeper_recipes::{
 };
 pub use lockkeeper_session::{
     AuthFailure, Builder, Cause, Client, ConnectError, ConnectString, ConnectStringError,
-    Connector, Effect, Endpoint, Error, Lease, Lost, OnExpiry, Reply, Snapshot, State, Transaction,
-    Transport, WatchedEvent, Watcher,
+    Connector, Effect, Endpoint, Error, Lease, Lost, OnExpiry, Reply, Snapshot, State, TlsFailure,
+    Transaction, Transport, WatchedEvent, Watcher,
 };
 
 /// The examples of the README run with the documentation tests.

@@ -6,7 +6,7 @@ use lockkeeper_proto::{
     ErrorCode, OpCode, Xid, frame::FrameError, jute::DecodeError, path::PathError,
 };
 
-use crate::{AuthFailure, Endpoint};
+use crate::{AuthFailure, Endpoint, TlsFailure};
 
 /// Whether a failed request may have changed anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,7 +39,8 @@ pub enum Error {
     },
     /// The connection was lost after the request was sent and before its reply came.
     ConnectionLost(Lost),
-    /// No server could be reached in time; the request was never sent.
+    /// No server could be reached in time, or none will be before somebody changes a setting; the request was never
+    /// sent.
     Unreachable {
         /// How long it waited.
         waited: Duration,
@@ -117,7 +118,10 @@ impl Error {
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::ConnectionLost(_) | Self::Unreachable { .. } => true,
+            Self::ConnectionLost(_) => true,
+            Self::Unreachable { tried, .. } => {
+                tried.is_empty() || !tried.iter().all(|lost| lost.cause.is_lasting())
+            }
             _ => self.code() == Some(ErrorCode::THROTTLED_OP),
         }
     }
@@ -238,9 +242,22 @@ pub enum Cause {
     },
     /// The server did not restore the watches of the session.
     WatchesRefused(ErrorCode),
+    /// Encryption did not come about.
+    Tls(TlsFailure),
     /// The client gave it up itself: it was closed, or asked to move.
     ByClient,
 }
+
+impl Cause {
+    /// Whether the same server will say the same until somebody changes a setting or a certificate.
+    #[must_use]
+    pub fn is_lasting(&self) -> bool {
+        matches!(self, Self::Tls(failure) if failure.is_lasting())
+    }
+}
+
+/// A connector may fail with an [`io::Error`](std::io::Error) that holds a cause, which is then told as it is.
+impl std::error::Error for Cause {}
 
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -277,6 +294,7 @@ impl fmt::Display for Cause {
                 write!(f, "reply to request {got}, which was never sent")
             }
             Self::WatchesRefused(code) => write!(f, "watches not restored: {code}"),
+            Self::Tls(failure) => failure.fmt(f),
             Self::ByClient => f.write_str("given up by this client"),
         }
     }

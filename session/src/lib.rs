@@ -40,6 +40,7 @@ mod error;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod machine;
+mod tls_failure;
 
 pub use auth_failure::AuthFailure;
 #[cfg(feature = "tokio")]
@@ -51,3 +52,4 @@ pub use connect_string::{ConnectString, ConnectStringError, DEFAULT_PORT, Endpoi
 pub use error::{Cause, Effect, Error, Lost};
 pub use lockkeeper_proto as proto;
 pub use machine::{Config, OnExpiry, State};
+pub use tls_failure::TlsFailure;

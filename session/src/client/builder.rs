@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     ConnectString, Effect, Error, OnExpiry,
-    machine::{Auth, Config, Machine},
+    machine::{Auth, Authenticator, Config, Machine},
 };
 
 /// The longest frame that is accepted unless told otherwise: 8 MiB, the listing of some 100,000 children.
@@ -102,6 +102,12 @@ impl Builder {
         self
     }
 
+    /// How to prove who this is with SASL, on every connection and before anything else. Default: not at all.
+    pub fn sasl(mut self, authenticator: impl Authenticator + 'static) -> Self {
+        self.config.sasl = Some(Arc::new(authenticator));
+        self
+    }
+
     /// The longest frame that is accepted, in bytes; a longer one ends the connection. Default: 8 MiB.
     pub fn frame_limit(mut self, limit: usize) -> Self {
         self.frame_limit = limit;
@@ -137,7 +143,8 @@ impl Builder {
     /// Connects to the first server that takes the client.
     ///
     /// # Errors
-    /// [`Error::Unreachable`] when none did in time, with what each of them said; [`Error::AuthFailed`].
+    /// [`Error::Unreachable`] when none did in time, with what each of them said, and at once when each of them said what it
+    /// will say again: that its certificate is wrong, or ours. [`Error::AuthFailed`].
     ///
     /// # Cancel safety
     /// Dropping the future gives up the client.

@@ -121,7 +121,11 @@ impl From<ReadError> for Cause {
     }
 }
 
-/// The system's reason as a cause.
+/// The system's reason as a cause, unless the stream told a cause itself.
 pub(super) fn io_cause(error: &io::Error) -> Cause {
+    let told = error.get_ref().and_then(|inner| inner.downcast_ref());
+    if let Some(cause) = told {
+        return Cause::clone(cause);
+    }
     Cause::Io(error.to_string().into())
 }

@@ -177,6 +177,8 @@ impl<T> Machine<T> {
         self.lose(now, cause);
     }
 
+    /// The connection is gone. A client that never had one ends when all servers say what they will say again; one that
+    /// had goes on, since a certificate may be replaced.
     fn lose(&mut self, now: Instant, cause: Cause) {
         let (endpoint, lasted) = match &self.phase {
             Phase::Connected { endpoint, since } => (endpoint.clone(), now.duration_since(*since)),
@@ -194,7 +196,15 @@ impl<T> Machine<T> {
         } else {
             tracing::debug!(server = %lost.endpoint, cause = %lost.cause, "no connection");
         }
+        let lasting = lost.cause.is_lasting();
         self.endpoints.ended(lost.clone(), lasted);
+        if self.connections == 0 && lasting && self.endpoints.are_hopeless() {
+            let error = Error::Unreachable {
+                waited: now.duration_since(self.began),
+                tried: self.tried(),
+            };
+            return self.end_with(State::Closed, &error, lost.cause);
+        }
         self.phase = Phase::Pausing {
             until: now + self.endpoints.pause(&mut self.rng),
         };

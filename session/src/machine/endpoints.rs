@@ -73,6 +73,15 @@ impl Endpoints {
         self.tried.push(lost);
     }
 
+    /// Whether every server has been tried, and each said what it will say again.
+    pub(super) fn are_hopeless(&self) -> bool {
+        let said =
+            |endpoint: &Arc<Endpoint>| self.tried.iter().find(|lost| lost.endpoint == *endpoint);
+        self.list
+            .iter()
+            .all(|endpoint| said(endpoint).is_some_and(|lost| lost.cause.is_lasting()))
+    }
+
     /// What each server said last, oldest first.
     pub(super) fn tried(&self) -> Arc<[Lost]> {
         self.tried.clone().into()

@@ -94,6 +94,8 @@ pub struct Machine<T> {
     /// When the newest request that was answered had been sent: from then the server counts at the earliest.
     confirmed: Option<Instant>,
     connections: u64,
+    /// When the machine was made.
+    began: Instant,
     /// Until when a clean close may take.
     closing: Option<Instant>,
     removes_watches: bool,
@@ -152,6 +154,7 @@ impl<T> Machine<T> {
             last_received: now,
             confirmed: None,
             connections: 0,
+            began: now,
             closing: None,
             removes_watches: true,
         }

@@ -14,7 +14,7 @@ use super::{
     requests::{lost, sync},
 };
 use crate::{
-    Cause, Error, State,
+    Cause, Error, State, TlsFailure,
     machine::{Input, Output},
 };
 
@@ -228,4 +228,59 @@ fn what_belongs_to_a_connection_that_was_given_up_is_ignored() {
     pair.handle(Input::Connected);
     pair.serve();
     assert!(!matches!(pair.result(token), Err(Error::ConnectionLost(_))));
+}
+
+fn wrong_certificate() -> Input {
+    Input::Disconnected(Cause::Tls(TlsFailure::UnknownIssuer))
+}
+
+#[test]
+fn certificates_that_are_wrong_everywhere_end_a_client_that_never_was_connected() {
+    let mut pair = Pair::new(|config| {
+        let servers: crate::ConnectString = "zk1,zk2,zk1".parse().unwrap();
+        config.endpoints = servers.endpoints().to_vec();
+    });
+    let token = pair.submit(sync("/"));
+    pair.reach();
+    pair.handle(wrong_certificate());
+    while !pair.machine.is_ended() {
+        assert!(pair.attempts < 3, "three are two servers at most");
+        pair.reach();
+        pair.handle(wrong_certificate());
+    }
+    let error = pair.error(token);
+    assert!(!error.is_transient());
+    let text = error.to_string();
+    for server in ["zk1:2181", "zk2:2181"] {
+        let wanted = format!("{server}: the server's certificate is signed by nobody");
+        assert!(text.contains(&wanted), "{text}");
+    }
+    assert_eq!(pair.states(), [State::Closed]);
+}
+
+#[test]
+fn a_server_that_may_come_back_keeps_hope_alive() {
+    let mut pair = Pair::new(|config| {
+        let servers: crate::ConnectString = "zk1,zk2".parse().unwrap();
+        config.endpoints = servers.endpoints().to_vec();
+    });
+    for _ in 0..3 {
+        pair.reach();
+        pair.handle(wrong_certificate());
+        pair.reach();
+        pair.handle(Input::Disconnected(Cause::ClosedByServer));
+    }
+    assert!(!pair.machine.is_ended());
+}
+
+#[test]
+fn a_client_that_was_connected_waits_for_a_certificate_to_be_replaced() {
+    let mut pair = Pair::connected(|_| {});
+    pair.cut();
+    for _ in 0..3 {
+        pair.reach();
+        pair.handle(wrong_certificate());
+    }
+    assert!(!pair.machine.is_ended());
+    pair.connect();
 }
