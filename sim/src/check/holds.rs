@@ -1,0 +1,220 @@
+//! The events of each attempt put together.
+//!
+//! Not here: rules about them.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use super::{Rule, Violation};
+use crate::history::{Attempt, End, Event, Mode, What};
+
+/// All attempts of a history, and what third parties did.
+#[derive(Debug, Default)]
+pub(super) struct Holds<'a> {
+    /// In order of their numbers.
+    pub(super) all: BTreeMap<Attempt, Hold<'a>>,
+    /// Nodes that were deleted by hand, and when.
+    pub(super) deleted: HashMap<&'a str, Duration>,
+    /// Sessions that the servers have ended, and when.
+    pub(super) over: HashMap<i64, Duration>,
+    /// Sessions that were ended by force, and when.
+    killed: HashMap<i64, Duration>,
+    /// The last event.
+    pub(super) end: Duration,
+}
+
+/// One attempt, and the hold that came of it.
+#[derive(Debug)]
+pub(super) struct Hold<'a> {
+    pub(super) attempt: Attempt,
+    pub(super) client: u32,
+    pub(super) lock: &'a Arc<str>,
+    pub(super) mode: Mode,
+    pub(super) asked: Duration,
+    /// Its place in the line: since when, which node, whose.
+    pub(super) placed: Option<(Duration, &'a str, i64)>,
+    pub(super) granted: Option<Granted<'a>>,
+    /// Until when it was said to be valid.
+    pub(super) until: Duration,
+    pub(super) downgraded: Option<(Duration, &'a str)>,
+    pub(super) stored: Vec<(Duration, u64, bool)>,
+    pub(super) let_go: Option<Duration>,
+    pub(super) ended: Option<(Duration, &'a End)>,
+}
+
+/// A grant.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Granted<'a> {
+    pub(super) at: Duration,
+    /// Its place among all events: grants of one instant have an order, too.
+    pub(super) index: usize,
+    pub(super) token: u64,
+    pub(super) node: &'a str,
+    pub(super) session: i64,
+}
+
+impl<'a> Holds<'a> {
+    /// Puts a history together. What makes no sense in it is found.
+    pub(super) fn of(history: &'a [Event], found: &mut Vec<Violation>) -> Self {
+        let mut holds = Self::default();
+        for (index, event) in history.iter().enumerate() {
+            if event.at < holds.end {
+                let text = format!("{event} comes after a later event");
+                found.push(Violation::new(event.at, Rule::Record, text));
+            }
+            holds.end = event.at;
+            if let Err(why) = holds.take(index, event) {
+                found.push(Violation::new(
+                    event.at,
+                    Rule::Record,
+                    format!("{event}: {why}"),
+                ));
+            }
+        }
+        holds
+    }
+
+    fn take(&mut self, index: usize, event: &'a Event) -> Result<(), &'static str> {
+        let at = event.at;
+        match &event.what {
+            What::Asked {
+                attempt,
+                lock,
+                mode,
+            } => {
+                let hold = Hold {
+                    attempt: *attempt,
+                    client: event.client,
+                    lock,
+                    mode: *mode,
+                    asked: at,
+                    placed: None,
+                    granted: None,
+                    until: Duration::ZERO,
+                    downgraded: None,
+                    stored: Vec::new(),
+                    let_go: None,
+                    ended: None,
+                };
+                if self.all.insert(*attempt, hold).is_some() {
+                    return Err("asked for twice");
+                }
+            }
+            What::Placed {
+                attempt,
+                node,
+                session,
+            } => self.open(*attempt)?.placed = Some((at, node, *session)),
+            What::Granted {
+                attempt,
+                token,
+                node,
+                session,
+            } => {
+                let hold = self.open(*attempt)?;
+                if hold.granted.is_some() {
+                    return Err("granted twice");
+                }
+                hold.until = at;
+                hold.granted = Some(Granted {
+                    at,
+                    index,
+                    token: *token,
+                    node,
+                    session: *session,
+                });
+            }
+            What::Valid { attempt, until } => {
+                let hold = self.held(*attempt)?;
+                hold.until = hold.until.max(*until);
+            }
+            What::Downgraded { attempt, node } => {
+                self.held(*attempt)?.downgraded = Some((at, node));
+            }
+            What::Stored {
+                attempt,
+                token,
+                accepted,
+            } => {
+                // A write may come late, when its hold is over.
+                let hold = self.all.get_mut(attempt).ok_or("never asked for")?;
+                hold.stored.push((at, *token, *accepted));
+            }
+            What::LetGo { attempt } => self.held(*attempt)?.let_go = Some(at),
+            What::Ended { attempt, end } => self.open(*attempt)?.ended = Some((at, end)),
+            What::Deleted { node } => {
+                self.deleted.entry(node).or_insert(at);
+            }
+            What::Killed { session } => {
+                self.killed.entry(*session).or_insert(at);
+            }
+            What::SessionOver { session } => {
+                self.over.entry(*session).or_insert(at);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, attempt: Attempt) -> Result<&mut Hold<'a>, &'static str> {
+        let hold = self.all.get_mut(&attempt).ok_or("never asked for")?;
+        match hold.ended {
+            None => Ok(hold),
+            Some(_) => Err("ended already"),
+        }
+    }
+
+    fn held(&mut self, attempt: Attempt) -> Result<&mut Hold<'a>, &'static str> {
+        let hold = self.open(attempt)?;
+        match hold.granted {
+            Some(_) => Ok(hold),
+            None => Err("not granted"),
+        }
+    }
+
+    /// The attempts that were granted, by lock, in order of the grants.
+    pub(super) fn grants(&self) -> BTreeMap<&str, Vec<(&Hold<'a>, Granted<'a>)>> {
+        let mut grants: BTreeMap<&str, Vec<_>> = BTreeMap::new();
+        for hold in self.all.values() {
+            if let Some(granted) = hold.granted {
+                grants.entry(hold.lock).or_default().push((hold, granted));
+            }
+        }
+        for line in grants.values_mut() {
+            line.sort_by_key(|(_, granted)| granted.index);
+        }
+        grants
+    }
+
+    /// When third parties broke what the owner of this node was promised; `None` for never.
+    pub(super) fn broken(&self, node: &str, session: i64) -> Option<Duration> {
+        let deleted = self.deleted.get(node);
+        let killed = self.killed.get(&session);
+        deleted.into_iter().chain(killed).min().copied()
+    }
+
+    /// Until when a hold excludes others: as long as it was said to be valid, is not let go, and nobody meddled.
+    pub(super) fn reach(&self, hold: &Hold<'_>, granted: Granted<'_>) -> Duration {
+        let mut ends = vec![hold.until];
+        ends.extend(hold.let_go);
+        ends.extend(hold.ended.map(|(at, _)| at));
+        ends.extend(self.broken(granted.node, granted.session));
+        if let Some((_, node)) = hold.downgraded {
+            ends.extend(self.deleted.get(node));
+        }
+        ends.into_iter().min().unwrap_or(hold.until)
+    }
+}
+
+impl Hold<'_> {
+    /// Whether a hold in this mode tolerates another one, at this moment.
+    pub(super) fn mode_at(&self, at: Duration) -> Mode {
+        match self.downgraded {
+            Some((since, _)) if since <= at => Mode::Shared,
+            _ => self.mode,
+        }
+    }
+}

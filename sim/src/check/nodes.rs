@@ -1,0 +1,77 @@
+//! Rules about plain nodes: watches, writes, and what is left behind.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+use super::{Rule, Violation};
+use crate::history::{Answer, Event, What};
+
+pub(super) fn check(history: &[Event], found: &mut Vec<Violation>) {
+    let mut watches: HashMap<u64, (u32, &Arc<str>, i64)> = HashMap::new();
+    let mut answers: HashMap<u64, (u32, Answer)> = HashMap::new();
+    let mut ended: HashSet<u64> = HashSet::new();
+    for event in history {
+        let Event { at, client, what } = event;
+        let mut broken = |rule, text: String| found.push(Violation::new(*at, rule, text));
+        match what {
+            What::Watching {
+                watch,
+                path,
+                version,
+            } => {
+                watches.insert(*watch, (*client, path, *version));
+            }
+            What::Fired { watch } => {
+                let known = watches.remove(watch).is_some();
+                if !known || !ended.insert(*watch) {
+                    let text = format!("watch {watch} fired twice, or never was");
+                    broken(Rule::Watch, text);
+                }
+            }
+            What::Read { path, version } => {
+                let mut stale: Vec<_> = watches
+                    .iter()
+                    .filter(|(_, (owner, watched, seen))| {
+                        owner == client && *watched == path && seen != version
+                    })
+                    .map(|(watch, _)| *watch)
+                    .collect();
+                stale.sort_unstable();
+                for watch in stale {
+                    let text = format!(
+                        "client {client} read {path} at {version} before watch {watch} fired"
+                    );
+                    broken(Rule::Watch, text);
+                }
+            }
+            What::Answered { write, answer } => {
+                answers.insert(*write, (*client, *answer));
+            }
+            What::Applied { write, times } => {
+                let Some((owner, answer)) = answers.get(write) else {
+                    continue;
+                };
+                let fits = match answer {
+                    Answer::Applied => *times == 1,
+                    Answer::NotApplied => *times == 0,
+                    Answer::Unknown => *times <= 1,
+                };
+                if !fits {
+                    let text = format!(
+                        "write {write} of client {owner} was answered {answer:?} and applied {times} times"
+                    );
+                    broken(Rule::Write, text);
+                }
+            }
+            What::Left { node, session } => {
+                broken(
+                    Rule::Left,
+                    format!("{node} of {session:#x} was left behind"),
+                );
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! No two holders at once, by the leases that they were told; not more leases of a semaphore than its limit.
+
+use std::time::Duration;
+
+use super::{
+    Rule, Violation,
+    holds::{Granted, Hold, Holds},
+};
+use crate::history::Mode;
+
+pub(super) fn check(holds: &Holds<'_>, found: &mut Vec<Violation>) {
+    for (lock, line) in holds.grants() {
+        // Those whose reach goes beyond the grant that is looked at.
+        let mut current: Vec<(&Hold<'_>, Granted<'_>, Duration)> = Vec::new();
+        for (hold, granted) in line {
+            current.retain(|(_, _, reach)| *reach > granted.at);
+            let mode = hold.mode;
+            let others: Vec<_> = current
+                .iter()
+                .filter(|(other, _, _)| !tolerates(other.mode_at(granted.at), mode))
+                .collect();
+            let room = match mode {
+                Mode::Lease { limit } => usize::try_from(limit).unwrap_or(usize::MAX),
+                _ => 1,
+            };
+            if others.len() >= room {
+                let names: Vec<_> = others
+                    .iter()
+                    .map(|(other, theirs, reach)| {
+                        format!(
+                            "{} of client {} since {:.3} with token {}, valid until {:.3}",
+                            other.attempt,
+                            other.client,
+                            theirs.at.as_secs_f64(),
+                            theirs.token,
+                            reach.as_secs_f64()
+                        )
+                    })
+                    .collect();
+                let text = format!(
+                    "{lock} granted to {} of client {} with token {} while held by {}",
+                    hold.attempt,
+                    hold.client,
+                    granted.token,
+                    names.join(", and ")
+                );
+                found.push(Violation::new(granted.at, Rule::Overlap, text));
+            }
+            let reach = holds.reach(hold, granted);
+            current.push((hold, granted, reach));
+        }
+    }
+}
+
+/// Whether both may hold at once without being counted.
+fn tolerates(one: Mode, other: Mode) -> bool {
+    one == Mode::Shared && other == Mode::Shared
+}
+
+/// Whether the order of two grants says something: one of them had to wait for the other.
+pub(super) fn conflict(one: Mode, other: Mode) -> bool {
+    let is_lease = |mode| matches!(mode, Mode::Lease { .. });
+    !tolerates(one, other) && !is_lease(one) && !is_lease(other)
+}

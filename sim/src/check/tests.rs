@@ -1,0 +1,269 @@
+//! Each rule finds the history that breaks it, and lets the one pass that does not.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{Bounds, Rule, check};
+use crate::history::{Answer, Attempt, End, Event, Mode, What};
+
+const BOUNDS: Bounds = Bounds {
+    calm: Duration::ZERO,
+    patience: Some(Duration::from_secs(100)),
+    knows_sessions: true,
+};
+
+/// A history in the making; times are whole seconds, in any order.
+#[derive(Default)]
+struct Script(Vec<Event>);
+
+impl Script {
+    fn at(mut self, seconds: u64, client: u32, what: What) -> Self {
+        let at = Duration::from_secs(seconds);
+        self.0.push(Event { at, client, what });
+        self
+    }
+
+    fn asks(self, seconds: u64, number: u64, mode: Mode) -> Self {
+        let (attempt, lock) = (Attempt(number), Arc::from("/l"));
+        let what = What::Asked {
+            attempt,
+            lock,
+            mode,
+        };
+        self.at(seconds, client(number), what)
+    }
+
+    fn places(self, seconds: u64, number: u64) -> Self {
+        let what = What::Placed {
+            attempt: Attempt(number),
+            node: node(number),
+            session: session(number),
+        };
+        self.at(seconds, client(number), what)
+    }
+
+    fn gets(self, seconds: u64, number: u64, token: u64, until: u64) -> Self {
+        let attempt = Attempt(number);
+        let what = What::Granted {
+            attempt,
+            token,
+            node: node(number),
+            session: session(number),
+        };
+        let until = Duration::from_secs(until);
+        self.at(seconds, client(number), what).at(
+            seconds,
+            client(number),
+            What::Valid { attempt, until },
+        )
+    }
+
+    fn stores(self, seconds: u64, number: u64, token: u64, accepted: bool) -> Self {
+        let what = What::Stored {
+            attempt: Attempt(number),
+            token,
+            accepted,
+        };
+        self.at(seconds, client(number), what)
+    }
+
+    fn lets_go(self, seconds: u64, number: u64) -> Self {
+        let attempt = Attempt(number);
+        self.at(seconds, client(number), What::LetGo { attempt })
+    }
+
+    fn ends(self, seconds: u64, number: u64, end: End) -> Self {
+        let attempt = Attempt(number);
+        self.at(seconds, client(number), What::Ended { attempt, end })
+    }
+
+    fn breaks(&self) -> Vec<Rule> {
+        self.breaks_within(&BOUNDS)
+    }
+
+    fn breaks_within(&self, bounds: &Bounds) -> Vec<Rule> {
+        let mut history = self.0.clone();
+        history.sort_by_key(|event| event.at);
+        let found = check(&history, bounds);
+        found.iter().map(|violation| violation.rule).collect()
+    }
+}
+
+fn client(number: u64) -> u32 {
+    u32::try_from(number).unwrap()
+}
+
+fn session(number: u64) -> i64 {
+    i64::try_from(number).unwrap()
+}
+
+fn node(number: u64) -> String {
+    format!("/l/x-lock-{number:010}")
+}
+
+fn pair() -> Script {
+    let script = Script::default().asks(0, 1, Mode::Exclusive);
+    script.asks(0, 2, Mode::Exclusive).gets(1, 1, 10, 6)
+}
+
+#[test]
+fn an_orderly_history_passes() {
+    let script = pair().lets_go(3, 1).ends(4, 1, End::Released);
+    let script = script.gets(3, 2, 11, 9).stores(4, 2, 11, true);
+    let script = script.stores(5, 1, 10, false).lets_go(6, 2);
+    assert_eq!(script.ends(7, 2, End::Dropped).breaks(), []);
+}
+
+#[test]
+fn two_holders_at_once_are_found_unless_the_first_was_meddled_with() {
+    let both = || pair().gets(5, 2, 11, 9);
+    let ends = |script: Script| script.ends(9, 1, End::Dropped).ends(9, 2, End::Dropped);
+    assert_eq!(ends(both()).breaks(), [Rule::Overlap]);
+    let late = ends(pair().gets(6, 2, 11, 9));
+    assert_eq!(late.breaks(), []);
+    let killed = pair().at(4, 0, What::Killed { session: 1 });
+    assert_eq!(ends(killed.gets(5, 2, 11, 9)).breaks(), []);
+    let deleted = pair().at(4, 0, What::Deleted { node: node(1) });
+    assert_eq!(ends(deleted.gets(5, 2, 11, 9)).breaks(), []);
+}
+
+#[test]
+fn readers_share_with_readers_and_a_downgraded_writer() {
+    let script = Script::default().asks(0, 1, Mode::Shared).gets(1, 1, 10, 9);
+    let script = script.asks(1, 2, Mode::Shared).gets(1, 2, 11, 9);
+    let readers = || script.ends(3, 1, End::Dropped).ends(3, 2, End::Dropped);
+    let writer = readers().asks(2, 3, Mode::Exclusive).gets(4, 3, 13, 9);
+    let node = "/l/r__READ__0000000003".to_owned();
+    let attempt = Attempt(3);
+    let writer = writer.asks(4, 4, Mode::Shared);
+    let early = Script(writer.0.clone()).gets(5, 4, 14, 9);
+    let early = early.ends(9, 3, End::Dropped).ends(9, 4, End::Dropped);
+    assert_eq!(early.breaks(), [Rule::Overlap]);
+    let late = writer.at(5, 3, What::Downgraded { attempt, node });
+    let late = late.gets(5, 4, 14, 9).ends(9, 3, End::Dropped);
+    assert_eq!(late.ends(9, 4, End::Dropped).breaks(), []);
+}
+
+#[test]
+fn a_semaphore_gives_no_more_leases_than_its_limit() {
+    let mode = Mode::Lease { limit: 2 };
+    let mut script = Script::default();
+    for number in 1..=3 {
+        script = script.asks(0, number, mode).gets(number, number, number, 9);
+    }
+    for number in 1..=3 {
+        script = script.ends(9, number, End::Dropped);
+    }
+    assert_eq!(script.breaks(), [Rule::Overlap]);
+}
+
+#[test]
+fn a_token_that_does_not_grow_is_found() {
+    let script = pair().lets_go(2, 1).ends(2, 1, End::Released);
+    let script = script.gets(3, 2, 10, 9).ends(4, 2, End::Released);
+    assert_eq!(script.breaks(), [Rule::Tokens]);
+}
+
+#[test]
+fn who_stands_in_the_line_is_not_skipped() {
+    let line = || {
+        let script = Script::default().asks(0, 1, Mode::Exclusive).places(1, 1);
+        script.asks(0, 2, Mode::Exclusive)
+    };
+    let ends = |script: Script| script.ends(5, 1, End::GivenUp).ends(5, 2, End::Released);
+    assert_eq!(ends(line().gets(3, 2, 11, 9)).breaks(), [Rule::Skipped]);
+    let over = line().at(2, 0, What::SessionOver { session: 1 });
+    assert_eq!(ends(over.gets(3, 2, 11, 9)).breaks(), []);
+    let unknown = Bounds {
+        knows_sessions: false,
+        ..BOUNDS
+    };
+    let script = ends(line().gets(3, 2, 11, 9));
+    assert_eq!(script.breaks_within(&unknown), []);
+    let gone = line().ends(2, 1, End::TimedOut).gets(3, 2, 11, 9);
+    assert_eq!(gone.ends(5, 2, End::Released).breaks(), []);
+}
+
+#[test]
+fn a_store_that_is_fooled_or_refuses_the_holder_is_found() {
+    let script = pair().lets_go(2, 1).ends(2, 1, End::Released);
+    let script = script.gets(3, 2, 11, 9).stores(4, 2, 11, true);
+    let fooled = script.stores(5, 1, 10, true).ends(6, 2, End::Released);
+    assert_eq!(fooled.breaks(), [Rule::Store]);
+    let script = pair().stores(2, 1, 10, false).ends(3, 1, End::Dropped);
+    assert_eq!(script.ends(3, 2, End::GivenUp).breaks(), [Rule::Store]);
+}
+
+#[test]
+fn an_attempt_that_does_not_end_or_takes_too_long_is_found() {
+    assert_eq!(pair().ends(2, 1, End::Dropped).breaks(), [Rule::Endless]);
+    let script = pair().ends(2, 1, End::Dropped);
+    let script = script.gets(200, 2, 11, 210).ends(201, 2, End::Dropped);
+    assert_eq!(script.breaks(), [Rule::Endless]);
+    let calm = Duration::from_secs(150);
+    assert_eq!(script.breaks_within(&Bounds { calm, ..BOUNDS }), []);
+}
+
+#[test]
+fn a_loss_that_did_not_happen_is_found() {
+    let script = || pair().ends(2, 2, End::GivenUp);
+    let deleted = script().ends(3, 1, End::LostDeleted);
+    assert_eq!(deleted.breaks(), [Rule::FalseLoss]);
+    let session = script().ends(3, 1, End::LostSession);
+    assert_eq!(session.breaks(), [Rule::FalseLoss]);
+    let script = script().at(2, 0, What::Deleted { node: node(1) });
+    assert_eq!(script.ends(3, 1, End::LostDeleted).breaks(), []);
+}
+
+#[test]
+fn data_that_are_newer_than_a_watch_that_has_not_fired_are_found() {
+    let path: Arc<str> = Arc::from("/n");
+    let read = |version| What::Read {
+        path: path.clone(),
+        version,
+    };
+    let watching = || {
+        let (watch, path, version) = (7, path.clone(), 3);
+        let what = What::Watching {
+            watch,
+            path,
+            version,
+        };
+        Script::default().at(0, 1, what).at(1, 1, read(3))
+    };
+    assert_eq!(watching().at(2, 1, read(4)).breaks(), [Rule::Watch]);
+    assert_eq!(watching().at(2, 2, read(4)).breaks(), []);
+    let fired = watching().at(2, 1, What::Fired { watch: 7 });
+    assert_eq!(fired.at(2, 1, read(4)).breaks(), []);
+}
+
+#[test]
+fn a_write_that_is_not_what_it_was_said_to_be_is_found() {
+    for (answer, times, fits) in [
+        (Answer::Applied, 1, true),
+        (Answer::Applied, 0, false),
+        (Answer::Applied, 2, false),
+        (Answer::NotApplied, 0, true),
+        (Answer::NotApplied, 1, false),
+        (Answer::Unknown, 0, true),
+        (Answer::Unknown, 1, true),
+        (Answer::Unknown, 2, false),
+    ] {
+        let write = 9;
+        let script = Script::default().at(1, 1, What::Answered { write, answer });
+        let script = script.at(2, 1, What::Applied { write, times });
+        let expected = if fits { vec![] } else { vec![Rule::Write] };
+        assert_eq!(script.breaks(), expected, "{answer:?} {times}");
+    }
+}
+
+#[test]
+fn what_is_left_behind_and_what_makes_no_sense_is_found() {
+    let left = What::Left {
+        node: node(1),
+        session: 1,
+    };
+    assert_eq!(Script::default().at(1, 1, left).breaks(), [Rule::Left]);
+    let twice = pair().gets(2, 1, 10, 9).ends(3, 1, End::Dropped);
+    let twice = twice.ends(3, 2, End::GivenUp);
+    assert_eq!(twice.breaks(), [Rule::Record]);
+}
