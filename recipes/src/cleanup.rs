@@ -55,7 +55,9 @@ pub(crate) async fn finish_delete(
         match deleted(reply.await) {
             Deleted::Done
             | Deleted::Missing
-            | Deleted::Failed(SessionError::SessionExpired(_) | SessionError::Closed(_)) => return,
+            | Deleted::Failed(SessionError::SessionExpired { .. } | SessionError::Closed(_)) => {
+                return;
+            }
             Deleted::Again => [reply] = client.submit([directory.delete_request(name)]),
             Deleted::Failed(error) => {
                 tracing::warn!(path = %directory.path, name, %error, "node not deleted, it goes with the session");
@@ -120,7 +122,7 @@ pub(crate) fn is_lost(error: &SessionError) -> bool {
     error.effect() == Effect::Unknown
         && !matches!(
             error,
-            SessionError::SessionExpired(_) | SessionError::Closed(_)
+            SessionError::SessionExpired { .. } | SessionError::Closed(_)
         )
 }
 

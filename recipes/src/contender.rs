@@ -164,7 +164,7 @@ impl Contender {
 
     /// Whether an attempt that had no place in the line yet can go on in the next session.
     fn may_start_anew(&self, error: &SessionError) -> bool {
-        matches!(error, SessionError::SessionExpired(_)) && !self.client.is_closed()
+        matches!(error, SessionError::SessionExpired { .. }) && !self.client.is_closed()
     }
 
     /// Looks for a node whose create may or may not have happened. `None` when it did not, and never will.

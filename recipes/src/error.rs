@@ -61,7 +61,7 @@ impl Error {
     /// Names errors of the client that mean the loss of a place in line.
     pub(crate) fn of_session(error: session::Error) -> Self {
         match error {
-            session::Error::SessionExpired(_) => Self::Lost(Loss::Expired),
+            session::Error::SessionExpired { .. } => Self::Lost(Loss::Expired),
             session::Error::Closed(_) => Self::Lost(Loss::Closed),
             error => Self::Session(error),
         }

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use lockkeeper_proto::{
-    ErrorCode, OpCode, Xid, frame::FrameError, jute::DecodeError, path::PathError,
+    ErrorCode, OpCode, SessionId, Xid, frame::FrameError, jute::DecodeError, path::PathError,
 };
 
 use crate::{AuthFailure, Endpoint, TlsFailure};
@@ -44,11 +44,18 @@ pub enum Error {
     Unreachable {
         /// How long it waited.
         waited: Duration,
-        /// The servers that were tried last, and what each said.
+        /// The servers that were tried last, and what each said; the newest sixteen of very many.
         tried: Arc<[Lost]>,
+        /// How many servers there are in all.
+        servers: usize,
     },
     /// The session has expired: its ephemeral nodes are gone or about to go.
-    SessionExpired(Effect),
+    SessionExpired {
+        /// The session that is over.
+        session: SessionId,
+        /// Whether the request may have been applied before.
+        effect: Effect,
+    },
     /// Authentication failed; the client has ended.
     AuthFailed {
         /// The server that refused, or was refused.
@@ -87,7 +94,7 @@ impl Error {
     pub fn effect(&self) -> Effect {
         match self {
             Self::ConnectionLost(_) | Self::Malformed { .. } => Effect::Unknown,
-            Self::SessionExpired(effect) | Self::Closed(effect) => *effect,
+            Self::SessionExpired { effect, .. } | Self::Closed(effect) => *effect,
             _ => Effect::NotApplied,
         }
     }
@@ -158,14 +165,21 @@ impl fmt::Display for Error {
                 write!(f, "transaction refused: operation {index}: {code}")
             }
             Self::ConnectionLost(lost) => write!(f, "connection lost: {lost}{effect}"),
-            Self::Unreachable { waited, tried } => {
+            Self::Unreachable {
+                waited,
+                tried,
+                servers,
+            } => {
                 write!(f, "no server reached in {:.1} s", waited.as_secs_f64())?;
                 for (index, lost) in tried.iter().enumerate() {
                     write!(f, "{} {lost}", if index == 0 { ":" } else { ";" })?;
                 }
-                Ok(())
+                match servers.saturating_sub(tried.len()) {
+                    0 => Ok(()),
+                    others => write!(f, "; and {others} other servers"),
+                }
             }
-            Self::SessionExpired(_) => write!(f, "session expired{effect}"),
+            Self::SessionExpired { session, .. } => write!(f, "session {session} expired{effect}"),
             Self::AuthFailed { server, reason } => {
                 write!(f, "authentication failed: {server}: {reason}")
             }
@@ -199,13 +213,19 @@ impl std::error::Error for Error {
 pub struct Lost {
     /// The server.
     pub endpoint: Arc<Endpoint>,
+    /// The session that it was for; [`SessionId::NONE`] where there was none yet.
+    pub session: SessionId,
     /// Why.
     pub cause: Cause,
 }
 
 impl fmt::Display for Lost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.endpoint, self.cause)
+        write!(f, "{}", self.endpoint)?;
+        if self.session != SessionId::NONE {
+            write!(f, ", session {}", self.session)?;
+        }
+        write!(f, ": {}", self.cause)
     }
 }
 
@@ -219,6 +239,8 @@ pub enum Cause {
     ClosedByServer,
     /// The server closed the connection without answering the handshake: it is not serving, or is behind this client.
     ClosedInHandshake,
+    /// The server did not accept a connection in time: its machine is gone, or packets to it are lost.
+    ConnectTimeout(Duration),
     /// The server did not complete the handshake in time.
     HandshakeTimeout(Duration),
     /// The server refused a new session.
@@ -267,6 +289,9 @@ impl fmt::Display for Cause {
             Self::ClosedInHandshake => f.write_str(
                 "closed by the server during the handshake (not serving, or no ZooKeeper)",
             ),
+            Self::ConnectTimeout(after) => {
+                write!(f, "not accepted within {} ms", after.as_millis())
+            }
             Self::HandshakeTimeout(after) => {
                 write!(f, "no handshake within {} ms", after.as_millis())
             }

@@ -45,11 +45,11 @@ mod tls_failure;
 pub use auth_failure::AuthFailure;
 #[cfg(feature = "tokio")]
 pub use client::{
-    Builder, Client, Clock, ConnectError, Connector, Lease, Reply, Snapshot, Transaction,
-    Transport, WatchedEvent, Watcher,
+    Builder, Client, Clock, ConnectError, Connector, Lease, Reply, Transaction, Transport,
+    WatchedEvent, Watcher,
 };
 pub use connect_string::{ConnectString, ConnectStringError, DEFAULT_PORT, Endpoint};
 pub use error::{Cause, Effect, Error, Lost};
 pub use lockkeeper_proto as proto;
-pub use machine::{Config, OnExpiry, State};
+pub use machine::{Config, OnExpiry, Snapshot, State};
 pub use tls_failure::TlsFailure;

@@ -181,11 +181,10 @@ impl Builder {
             }
             Err(_) => {
                 let core = client.shared.lock();
-                let tried = core.machine.tried_by(core.clock.now());
-                drop(core);
                 return Err(Error::Unreachable {
                     waited: patience,
-                    tried,
+                    tried: core.machine.tried_by(core.clock.now()),
+                    servers: core.machine.servers(),
                 });
             }
         }

@@ -28,7 +28,7 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use lockkeeper_proto::{OpCode, Request, Response, SessionId, path};
@@ -40,7 +40,7 @@ pub use transaction::Transaction;
 pub use transport::{Connector, Transport};
 pub use watcher::{WatchedEvent, Watcher};
 
-use crate::{ConnectStringError, Endpoint, Error, State};
+use crate::{ConnectStringError, Error, Snapshot, State};
 use shared::Shared;
 
 /// A ZooKeeper client: one session, over whichever server takes it.
@@ -69,22 +69,6 @@ impl Drop for Handle {
     fn drop(&mut self) {
         self.0.act(shared::Core::close);
     }
-}
-
-/// What is known of a session at some instant.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Snapshot {
-    /// The state of the session.
-    pub state: State,
-    /// The session; [`SessionId::NONE`] before the first one and between two.
-    pub session_id: SessionId,
-    /// The negotiated session timeout, or the one asked for while nothing is negotiated.
-    pub session_timeout: Duration,
-    /// How often a server took the session on: another number means another connection.
-    pub connections: u64,
-    /// The server of the present connection.
-    pub server: Option<Endpoint>,
 }
 
 /// How long a session is sure to live.
@@ -191,15 +175,9 @@ impl Client {
     /// Once polled, the session ends whether it is awaited or not.
     pub async fn close(self) {
         let mut snapshots = self.snapshots();
-        let has_ended = self.shared.act(|core| {
-            core.close();
-            core.machine.is_ended()
-        });
-        // A client that ended with its session tells no other state any more.
-        if !has_ended {
-            let ended = |snapshot: &Snapshot| snapshot.state.is_final();
-            let _ = snapshots.wait_for(ended).await;
-        }
+        self.shared.act(shared::Core::close);
+        let ended = |snapshot: &Snapshot| snapshot.state.is_final();
+        let _ = snapshots.wait_for(ended).await;
     }
 
     /// A clone that does not keep the session open, for work that must not outlive the others.

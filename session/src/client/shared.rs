@@ -11,12 +11,12 @@ use std::{
 };
 
 use futures::{future::BoxFuture, task::AtomicWaker};
-use lockkeeper_proto::{Request, Response, SessionId, path};
+use lockkeeper_proto::{Request, Response, path};
 use tokio::sync::{oneshot, watch};
 
-use super::{Snapshot, clock::Clock, random::Random};
+use super::{clock::Clock, random::Random};
 use crate::{
-    Effect, Endpoint, Error,
+    Effect, Endpoint, Error, Snapshot,
     machine::{Event, Machine, Output, WatchId},
 };
 
@@ -69,7 +69,7 @@ impl Shared {
             listeners: HashMap::new(),
             background: Vec::new(),
         };
-        let snapshot = watch::Sender::new(core.snapshot());
+        let snapshot = watch::Sender::new(core.machine.snapshot());
         Self {
             core: Mutex::new(core),
             driver: AtomicWaker::new(),
@@ -190,23 +190,8 @@ impl Core {
                         deliveries.push(Delivery::Event(sender, result));
                     }
                 }
-                Output::State(state) => {
-                    deliveries.push(Delivery::State(Snapshot {
-                        state,
-                        ..self.snapshot()
-                    }));
-                }
+                Output::State(snapshot) => deliveries.push(Delivery::State(snapshot)),
             }
-        }
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        Snapshot {
-            state: self.machine.state(),
-            session_id: self.machine.session_id(),
-            session_timeout: self.machine.session_timeout(),
-            connections: self.machine.connections(),
-            server: self.machine.endpoint().cloned(),
         }
     }
 }
@@ -221,13 +206,5 @@ impl std::fmt::Debug for Shared {
         f.debug_struct("Shared")
             .field("snapshot", &*self.snapshot.borrow())
             .finish_non_exhaustive()
-    }
-}
-
-impl Snapshot {
-    /// Whether this is the session with that id, alive as far as the client knows.
-    #[must_use]
-    pub fn is_session(&self, id: SessionId) -> bool {
-        id != SessionId::NONE && self.session_id == id && !self.state.is_final()
     }
 }

@@ -231,7 +231,8 @@ impl Story {
                         assert!(!std::mem::replace(told, true), "{id:?} is told twice");
                     }
                 }
-                Output::State(state) => {
+                Output::State(snapshot) => {
+                    let state = snapshot.state;
                     assert_ne!(self.state, state, "told twice");
                     assert!(!self.state.is_final(), "{state:?} after the end");
                     self.state = state;

@@ -121,10 +121,18 @@ const LONGEST_TIMEOUT: Duration = Duration::from_millis(i32::MAX as u64);
 /// Timers run no faster than for a session timeout of this length, whatever a server negotiates.
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(60);
 
+/// Timers run no slower than for a session timeout of this length, or of the one that was asked for, whatever a server
+/// negotiates: one that grants 25 days would otherwise be believed for days after it fell silent.
+const LONGEST_TIMERS: Duration = Duration::from_secs(60);
+/// A quiet connection is pinged at least so often: what lies between may forget it.
+///
+/// Source: `ClientCnxn.java`, `MAX_SEND_PING_INTERVAL`.
+const LONGEST_PING: Duration = Duration::from_secs(10);
+
 /// The durations that follow from the negotiated session timeout.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timing {
-    /// Silence on our side after which a ping is sent: a third, so that two can be lost.
+    /// Silence on our side after which a ping is sent: a third, so that two can be lost; at most [`LONGEST_PING`].
     ///
     /// Source: `ClientCnxn.java`, half of the read timeout.
     pub(super) ping: Duration,
@@ -146,14 +154,16 @@ pub(super) struct Timing {
 
 impl Timing {
     pub(super) fn new(config: &Config, negotiated: Duration) -> Self {
-        let timer = negotiated.max(SHORTEST_TIMEOUT);
+        let timer = negotiated
+            .min(config.session_timeout.max(LONGEST_TIMERS))
+            .max(SHORTEST_TIMEOUT);
         let margin = config.lease_margin.unwrap_or(negotiated / 3);
         Self {
-            ping: timer / 3,
+            ping: (timer / 3).min(LONGEST_PING),
             read: timer * 2 / 3,
             request: config.request_timeout.unwrap_or(timer),
             patience: timer,
-            unheard: timer * 4 / 3,
+            unheard: negotiated.max(SHORTEST_TIMEOUT) * 4 / 3,
             lease: negotiated.saturating_sub(margin),
         }
     }

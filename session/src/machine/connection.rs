@@ -190,7 +190,7 @@ impl<T> Machine<T> {
         if self.closing.is_some() {
             return self.end(State::Closed, cause);
         }
-        let lost = Lost { endpoint, cause };
+        let lost = self.lost(endpoint, cause);
         if self.state.is_connected() {
             tracing::info!(session = %self.session.id, server = %lost.endpoint, cause = %lost.cause, "connection lost");
         } else {
@@ -217,6 +217,15 @@ impl<T> Machine<T> {
         self.drop_connection(&Error::ConnectionLost(lost));
     }
 
+    fn lost(&self, endpoint: Arc<Endpoint>, cause: Cause) -> Lost {
+        let session = self.session.id;
+        Lost {
+            endpoint,
+            session,
+            cause,
+        }
+    }
+
     /// Settles what belonged to the connection. What was not sent yet stays, but for the machine's own requests.
     fn drop_connection(&mut self, error: &Error) {
         self.control.clear();
@@ -233,12 +242,14 @@ impl<T> Machine<T> {
     /// The session is over. The machine goes on with a new one, or ends.
     pub(super) fn expire(&mut self, now: Instant) {
         tracing::warn!(session = %self.session.id, "session expired");
-        let error = Error::SessionExpired(Effect::NotApplied);
+        let session = self.session.id;
+        let expired = |effect| Error::SessionExpired { session, effect };
+        let error = expired(Effect::NotApplied);
         self.confirmed = None;
         self.session = Session::none(self.config.session_timeout);
         self.timing = Timing::new(&self.config, self.config.session_timeout);
         self.set_state(State::Expired);
-        self.drop_connection(&Error::SessionExpired(Effect::Unknown));
+        self.drop_connection(&expired(Effect::Unknown));
         for queued in std::mem::take(&mut self.queue) {
             self.fail(queued.request.op(), queued.purpose, error.clone());
         }
@@ -252,7 +263,10 @@ impl<T> Machine<T> {
                 }
                 self.set_state(State::Connecting);
             }
-            OnExpiry::End => self.phase = Phase::Ended(error),
+            OnExpiry::End => {
+                self.phase = Phase::Ended(error);
+                self.set_state(State::Closed);
+            }
         }
     }
 
@@ -282,7 +296,7 @@ impl<T> Machine<T> {
             Phase::Pausing { .. } | Phase::Ended(_) => None,
             Phase::Connecting { endpoint, .. }
             | Phase::Associating { endpoint, .. }
-            | Phase::Connected { endpoint, .. } => Some(Lost { endpoint, cause }),
+            | Phase::Connected { endpoint, .. } => Some(self.lost(endpoint, cause)),
         };
         self.confirmed = None;
         self.closing = None;
@@ -316,9 +330,11 @@ impl<T> Machine<T> {
         }
         match &self.phase {
             Phase::Pausing { until } if *until <= now => self.set_out(now),
-            Phase::Connecting { deadline, .. } if *deadline <= now => {
-                let text = Arc::from("not accepted in time");
-                self.give_up(now, Cause::Io(text));
+            Phase::Connecting {
+                deadline, since, ..
+            } if *deadline <= now => {
+                let waited = now.duration_since(*since);
+                self.give_up(now, Cause::ConnectTimeout(waited));
             }
             Phase::Associating { deadline, sent, .. } if *deadline <= now => {
                 let waited = now.duration_since(*sent);
@@ -344,6 +360,7 @@ impl<T> Machine<T> {
             let deadline = now + self.config.connect_timeout(self.session.timeout);
             self.phase = Phase::Connecting {
                 endpoint: endpoint.clone(),
+                since: now,
                 deadline,
             };
             self.outputs.push_back(Output::Connect(endpoint));
@@ -359,6 +376,7 @@ impl<T> Machine<T> {
             let error = Error::Unreachable {
                 waited,
                 tried: self.tried_by(now),
+                servers: self.endpoints.len(),
             };
             self.fail(queued.request.op(), queued.purpose, error);
         }
@@ -366,7 +384,12 @@ impl<T> Machine<T> {
     /// As `tried`, and what became so far of an attempt that still lasts, at a server of which nothing else is known.
     pub(crate) fn tried_by(&self, now: Instant) -> Arc<[Lost]> {
         let (endpoint, cause) = match &self.phase {
-            Phase::Connecting { endpoint, .. } => (endpoint, Cause::Io("not accepted yet".into())),
+            Phase::Connecting {
+                endpoint, since, ..
+            } => {
+                let waited = now.duration_since(*since);
+                (endpoint, Cause::ConnectTimeout(waited))
+            }
             Phase::Associating { endpoint, sent, .. } => {
                 let waited = now.duration_since(*sent);
                 (endpoint, Cause::HandshakeTimeout(waited))
@@ -377,8 +400,7 @@ impl<T> Machine<T> {
         if tried.iter().any(|lost| lost.endpoint == *endpoint) {
             return tried;
         }
-        let endpoint = endpoint.clone();
-        let pending = Lost { endpoint, cause };
+        let pending = self.lost(endpoint.clone(), cause);
         tried.iter().cloned().chain([pending]).collect()
     }
 }

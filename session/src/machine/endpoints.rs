@@ -4,7 +4,7 @@
 //! after a whole round without success the pause doubles up to [`LONGEST_PAUSE`]. A connection counts as a success only
 //! when it lasted: a server that accepts and closes again must not be asked in a loop.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use super::rng::Rng;
 use crate::{Endpoint, Lost};
@@ -18,13 +18,16 @@ const LASTED: Duration = Duration::from_secs(1);
 /// Before the first attempt after a loss, so that the clients of a dead server do not all knock at once.
 const SCATTER: Duration = Duration::from_millis(50);
 
+/// Of so many servers it is remembered what they said: an error message must have an end.
+const REMEMBERED: usize = 16;
+
 /// The servers and how they have done since one was last good.
 #[derive(Debug)]
 pub(super) struct Endpoints {
     list: Vec<Arc<Endpoint>>,
     next: usize,
     failures: u32,
-    tried: Vec<Lost>,
+    tried: VecDeque<Lost>,
 }
 
 impl Endpoints {
@@ -35,8 +38,13 @@ impl Endpoints {
             list,
             next: 0,
             failures: 0,
-            tried: Vec::new(),
+            tried: VecDeque::new(),
         }
+    }
+
+    /// How many servers there are.
+    pub(super) fn len(&self) -> usize {
+        self.list.len()
     }
 
     /// The server whose turn it is; `None` only when there is no server at all.
@@ -70,10 +78,13 @@ impl Endpoints {
             self.failures = self.failures.saturating_add(1);
         }
         self.tried.retain(|other| other.endpoint != lost.endpoint);
-        self.tried.push(lost);
+        if self.tried.len() == REMEMBERED {
+            self.tried.pop_front();
+        }
+        self.tried.push_back(lost);
     }
 
-    /// Whether every server has been tried, and each said what it will say again.
+    /// Whether every server has been tried, and each said what it will say again. Never of more than are remembered.
     pub(super) fn are_hopeless(&self) -> bool {
         let said =
             |endpoint: &Arc<Endpoint>| self.tried.iter().find(|lost| lost.endpoint == *endpoint);
@@ -82,14 +93,16 @@ impl Endpoints {
             .all(|endpoint| said(endpoint).is_some_and(|lost| lost.cause.is_lasting()))
     }
 
-    /// What each server said last, oldest first.
+    /// What each server said last, oldest first; of very many the newest.
     pub(super) fn tried(&self) -> Arc<[Lost]> {
-        self.tried.clone().into()
+        self.tried.iter().cloned().collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use lockkeeper_proto::SessionId;
+
     use super::*;
     use crate::{Cause, ConnectString};
 
@@ -97,6 +110,14 @@ mod tests {
         let mut rng = Rng::new(7);
         let servers: ConnectString = text.parse().unwrap();
         (Endpoints::new(servers.endpoints(), &mut rng), rng)
+    }
+
+    fn closed(endpoint: &Arc<Endpoint>) -> Lost {
+        Lost {
+            endpoint: endpoint.clone(),
+            session: SessionId::NONE,
+            cause: Cause::ClosedByServer,
+        }
     }
 
     #[test]
@@ -119,11 +140,7 @@ mod tests {
             let (mut waited, mut attempts) = (Duration::ZERO, 1);
             let endpoint = endpoints.advance().unwrap();
             loop {
-                let lost = Lost {
-                    endpoint: endpoint.clone(),
-                    cause: Cause::ClosedByServer,
-                };
-                endpoints.ended(lost, Duration::from_millis(3));
+                endpoints.ended(closed(&endpoint), Duration::from_millis(3));
                 waited += endpoints.pause(&mut rng);
                 if waited > Duration::from_secs(9) {
                     break;
@@ -139,15 +156,31 @@ mod tests {
     fn a_connection_that_lasted_is_replaced_at_once() {
         let (mut endpoints, mut rng) = endpoints("a");
         let endpoint = endpoints.advance().unwrap();
-        let lost = || Lost {
-            endpoint: endpoint.clone(),
-            cause: Cause::ClosedByServer,
-        };
         for _ in 0..9 {
-            endpoints.ended(lost(), Duration::ZERO);
+            endpoints.ended(closed(&endpoint), Duration::ZERO);
         }
         assert!(endpoints.pause(&mut rng) > SCATTER);
-        endpoints.ended(lost(), LASTED);
+        endpoints.ended(closed(&endpoint), LASTED);
         assert!(endpoints.pause(&mut rng) <= SCATTER);
+    }
+
+    /// A thousand servers that are all down made error messages of 60 kB.
+    #[test]
+    fn of_very_many_servers_the_newest_are_remembered() {
+        let names: Vec<_> = (0..1000).map(|n| format!("zk{n}")).collect();
+        let (mut endpoints, _) = endpoints(&names.join(","));
+        let mut order = Vec::new();
+        for _ in 0..2500 {
+            let endpoint = endpoints.advance().unwrap();
+            endpoints.ended(closed(&endpoint), Duration::ZERO);
+            order.push(endpoint);
+        }
+        let newest: Vec<_> = order[2500 - REMEMBERED..].to_vec();
+        let tried: Vec<_> = endpoints
+            .tried()
+            .iter()
+            .map(|l| l.endpoint.clone())
+            .collect();
+        assert_eq!(tried, newest);
     }
 }

@@ -47,7 +47,7 @@ use bytes::BytesMut;
 use lockkeeper_proto::{OpCode, Request, SessionId, records::Empty};
 
 pub use config::{Auth, Config, OnExpiry};
-pub use output::{Event, Input, Output, State};
+pub use output::{Event, Input, Output, Snapshot, State};
 pub use sasl::{Authenticator, Exchange, Step};
 pub use watches::WatchId;
 
@@ -109,6 +109,7 @@ enum Phase {
     },
     Connecting {
         endpoint: Arc<Endpoint>,
+        since: Instant,
         deadline: Instant,
     },
     Associating {
@@ -164,6 +165,18 @@ impl<T> Machine<T> {
     #[must_use]
     pub fn state(&self) -> State {
         self.state
+    }
+
+    /// What is known of the session now.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            state: self.state,
+            session_id: self.session.id,
+            session_timeout: self.session.timeout,
+            connections: self.connections,
+            server: self.endpoint().cloned(),
+        }
     }
 
     /// Whether the machine has ended and takes nothing any more.
@@ -224,10 +237,16 @@ impl<T> Machine<T> {
         self.confirmed.map(|sent| sent + self.timing.lease)
     }
 
-    /// What each server said last, oldest first, since one was last good.
+    /// What each server said last, oldest first, since one was last good; the newest sixteen of very many.
     #[must_use]
     pub fn tried(&self) -> Arc<[Lost]> {
         self.endpoints.tried()
+    }
+
+    /// How many servers there are.
+    #[must_use]
+    pub fn servers(&self) -> usize {
+        self.endpoints.len()
     }
 
     /// How many requests wait to be sent or answered.
@@ -355,7 +374,7 @@ impl<T> Machine<T> {
     fn set_state(&mut self, state: State) {
         if self.state != state {
             self.state = state;
-            self.outputs.push_back(Output::State(state));
+            self.outputs.push_back(Output::State(self.snapshot()));
         }
     }
 

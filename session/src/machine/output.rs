@@ -1,9 +1,9 @@
 //! What goes into the machine, and what comes out of it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use lockkeeper_proto::{EventType, Response};
+use lockkeeper_proto::{EventType, Response, SessionId};
 
 use super::WatchId;
 use crate::{Cause, Endpoint, Error};
@@ -34,8 +34,32 @@ pub enum Output<T> {
     Completed(T, Result<Response, Error>),
     /// A watch has fired, or ended.
     Watch(WatchId, Result<Event, Error>),
-    /// The session's state is another one.
-    State(State),
+    /// The session's state is another one; what else was true of the session at that moment is with it.
+    State(Snapshot),
+}
+
+/// What is known of a session at some instant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Snapshot {
+    /// The state of the session.
+    pub state: State,
+    /// The session; [`SessionId::NONE`] before the first one and between two.
+    pub session_id: SessionId,
+    /// The negotiated session timeout, or the one asked for while nothing is negotiated.
+    pub session_timeout: Duration,
+    /// How often a server took the session on: another number means another connection.
+    pub connections: u64,
+    /// The server of the present connection.
+    pub server: Option<Endpoint>,
+}
+
+impl Snapshot {
+    /// Whether this is the session with that id, alive as far as the client knows.
+    #[must_use]
+    pub fn is_session(&self, id: SessionId) -> bool {
+        id != SessionId::NONE && self.session_id == id && !self.state.is_final()
+    }
 }
 
 /// What happened to a watched node.
@@ -59,11 +83,12 @@ pub enum State {
     ReadOnly,
     /// The connection is lost; the session lives until the servers expire it. Watches are silent, locks in doubt.
     Suspended,
-    /// The session is over, its ephemeral nodes are gone. Followed by `Connecting` unless the client ends with it.
+    /// The session is over, its ephemeral nodes are gone. Followed by `Connecting`, or by `Closed` when the client ends
+    /// with it: see [`OnExpiry`](crate::OnExpiry).
     Expired,
     /// Authentication failed. The client has ended.
     AuthFailed,
-    /// The client was closed.
+    /// The client has ended: it was closed, or its session expired and it was to end with it.
     Closed,
 }
 
@@ -74,7 +99,7 @@ impl State {
         matches!(self, Self::Connected | Self::ReadOnly)
     }
 
-    /// Whether the client has ended for good. An `Expired` client may live on: see [`OnExpiry`](crate::OnExpiry).
+    /// Whether the client has ended for good.
     #[must_use]
     pub fn is_final(self) -> bool {
         matches!(self, Self::AuthFailed | Self::Closed)

@@ -129,7 +129,10 @@ async fn an_expired_session_is_told_and_replaced() {
     assert!(client.lease().is_valid);
 
     assert!(server.faults().expire(before));
-    let over = Error::SessionExpired(Effect::NotApplied);
+    let over = Error::SessionExpired {
+        session: before,
+        effect: Effect::NotApplied,
+    };
     // The end of the session deletes the node, and is seen by the client only when it has connected again.
     match within(watcher).await {
         Ok(event) => assert_eq!(event.event_type, EventType::NODE_DELETED),

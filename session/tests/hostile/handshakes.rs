@@ -161,7 +161,10 @@ async fn a_resumed_session_is_refused() {
     let (_, watcher) = within(client.get_data_and_watch("/a")).await.unwrap();
     let (asked, event) = tokio::join!(within(client.sync("/")), within(watcher));
     assert_eq!(asked.unwrap_err().effect(), Effect::Unknown);
-    let over = Error::SessionExpired(Effect::NotApplied);
+    let over = Error::SessionExpired {
+        session: ID,
+        effect: Effect::NotApplied,
+    };
     assert_eq!(event.unwrap_err(), over);
     assert_well(&client).await;
     let asked: Vec<_> = server.handshakes().iter().map(|h| h.session_id).collect();
@@ -186,9 +189,12 @@ async fn a_client_that_ends_with_its_session_can_be_closed() {
     let client = builder.on_expiry(OnExpiry::End).connect().await.unwrap();
     let mut snapshots = client.snapshots();
     assert!(within(client.get_data("/a")).await.is_err());
-    let expired = |now: &lockkeeper_session::Snapshot| now.state == State::Expired;
+    let expired = |now: &lockkeeper_session::Snapshot| now.state == State::Closed;
     within(snapshots.wait_for(expired)).await.unwrap();
-    let over = Error::SessionExpired(Effect::NotApplied);
+    let over = Error::SessionExpired {
+        session: ID,
+        effect: Effect::NotApplied,
+    };
     assert_eq!(within(client.get_data("/a")).await.unwrap_err(), over);
     assert_eq!(server.connections(), 2);
     within(client.close()).await;
@@ -230,7 +236,7 @@ async fn of_several_servers_each_is_named_with_its_fault() {
     let servers = format!("{},{}", silent.address, closing.address);
     let builder = Client::builder(&servers).unwrap();
     let error = within(builder.session_timeout(SHORT).connect()).await;
-    let Err(Error::Unreachable { tried, waited }) = error else {
+    let Err(Error::Unreachable { tried, waited, .. }) = error else {
         panic!("{error:?}");
     };
     assert_eq!(waited, SHORT);

@@ -7,9 +7,9 @@ use lockkeeper_proto::{ErrorCode, Response, SessionId, Xid, records::Empty};
 
 use super::{
     pair::{ID, PASSWORD, Pair, SECOND, TIMEOUT},
-    requests::{delete, get, sync},
+    requests::{delete, expired, get, sync},
 };
-use crate::{Effect, Error, OnExpiry, State, machine::Output};
+use crate::{OnExpiry, State, machine::Output};
 
 fn is_disconnect(output: &Output<u32>) -> bool {
     matches!(output, Output::Disconnect)
@@ -27,7 +27,7 @@ fn a_session_that_the_server_refuses_is_over_and_a_new_one_is_sought_at_once() {
     pair.refuse_session();
     assert!(is_disconnect(&pair.outputs[0]));
     assert_eq!(pair.states(), [State::Expired, State::Connecting]);
-    let over = Error::SessionExpired(Effect::NotApplied);
+    let over = expired();
     assert_eq!(pair.error(waiting), over);
     assert!(pair.is_settled(sent));
     assert_eq!(pair.machine.session_id(), SessionId::NONE);
@@ -74,8 +74,19 @@ fn another_session_than_the_one_asked_for_is_an_expiry() {
     pair.outputs.clear();
     pair.accept(SessionId(0x200), 6 * SECOND);
     let told = [State::Expired, State::Connecting, State::Connected];
+    let snapshots: Vec<_> = pair
+        .outputs
+        .iter()
+        .filter_map(|output| match output {
+            Output::State(snapshot) => Some((snapshot.state, snapshot.session_id)),
+            _ => None,
+        })
+        .collect();
+    let none = SessionId::NONE;
+    let ids = [none, none, SessionId(0x200)];
+    assert_eq!(snapshots, told.into_iter().zip(ids).collect::<Vec<_>>());
     assert_eq!(pair.states(), told);
-    let over = Error::SessionExpired(Effect::NotApplied);
+    let over = expired();
     assert_eq!(pair.error(waiting), over);
     assert_eq!(pair.fired(), [(watch, Err(over))]);
     assert_eq!(pair.machine.session_id(), SessionId(0x200));
@@ -145,10 +156,11 @@ fn a_client_may_end_with_its_session() {
             pair.refuse_session();
         }
         assert!(pair.outputs.iter().any(is_disconnect));
-        assert_eq!(pair.states(), [State::Expired]);
+        assert_eq!(pair.states(), [State::Expired, State::Closed]);
+        assert!(pair.machine.state().is_final());
         assert!(pair.machine.is_ended());
         assert_eq!(pair.machine.next_deadline(), None);
-        let over = Error::SessionExpired(Effect::NotApplied);
+        let over = expired();
         assert_eq!(pair.error(waiting), over);
         let late = pair.submit(sync("/"));
         assert_eq!(pair.error(late), over);

@@ -169,7 +169,7 @@ fn a_server_that_does_not_accept_or_answer_in_time_is_left() {
     let mut pair = Pair::new(|config| config.connect_timeout = Some(SECOND));
     pair.tick();
     pair.wait(SECOND);
-    assert!(matches!(pair.last_cause(), Cause::Io(_)));
+    assert_eq!(pair.last_cause(), Cause::ConnectTimeout(SECOND));
     pair.reach();
     let sent = pair.now;
     pair.tick();

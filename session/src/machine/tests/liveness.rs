@@ -117,6 +117,27 @@ fn a_request_that_is_not_answered_costs_the_connection_though_pings_are() {
     }
 }
 
+/// A server that granted 25 days and fell silent was believed for 16 of them.
+#[test]
+fn a_server_that_grants_a_session_for_very_long_is_not_believed_for_very_long() {
+    let days = Duration::from_millis(i32::MAX.unsigned_abs().into());
+    for (asked, silence) in [(TIMEOUT, 40 * SECOND), (300 * SECOND, 200 * SECOND)] {
+        let mut pair = Pair::new(|config| config.session_timeout = asked);
+        pair.reach();
+        pair.accept(ID, days);
+        assert_eq!(pair.machine.session_timeout(), days);
+        let connected = pair.now;
+        pair.tick();
+        assert_eq!(
+            (pair.ops(), pair.now - connected),
+            (vec![OpCode::PING], 10 * SECOND)
+        );
+        pair.wait(silence);
+        assert_eq!(pair.last_cause(), Cause::Silent(silence));
+        assert!(pair.machine.lease_deadline() > Some(connected + days / 2));
+    }
+}
+
 /// What a server might do, for ever.
 #[derive(Clone, Copy, Debug)]
 enum Manner {

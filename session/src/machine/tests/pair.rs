@@ -331,7 +331,7 @@ impl Pair {
     /// Takes out which states were told.
     pub(super) fn states(&mut self) -> Vec<State> {
         self.take(|output| match output {
-            Output::State(state) => Ok(state),
+            Output::State(snapshot) => Ok(snapshot.state),
             other => Err(other),
         })
     }

@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     pair::{ID, Pair, SECOND, TIMEOUT},
-    requests::{delete, lost, sync},
+    requests::{delete, lost, not_reached, sync},
 };
 use crate::{
     Cause, ConnectString, Effect, Error, State,
@@ -74,12 +74,12 @@ fn what_waits_for_a_connection_is_given_up_after_the_session_timeout() {
     let error = pair.error(first);
     assert_eq!(error.effect(), Effect::NotApplied);
     assert!(error.is_transient());
-    let Error::Unreachable { waited, tried } = error else {
+    let Error::Unreachable { waited, tried, .. } = error else {
         panic!("{error:?}");
     };
     assert_eq!(waited, TIMEOUT);
     for host in ["zk1", "zk2"] {
-        let why = lost(host, Cause::Io(format!("{host} is down").into()));
+        let why = not_reached(host, Cause::Io(format!("{host} is down").into()));
         assert!(tried.contains(&why), "{tried:?}");
     }
     assert!(!pair.is_settled(second));
@@ -93,7 +93,7 @@ fn what_waits_for_a_connection_is_given_up_after_the_session_timeout() {
 fn an_attempt_that_still_lasts_is_told_of_too() {
     for (stands, cause) in [
         (true, Cause::HandshakeTimeout(TIMEOUT)),
-        (false, Cause::Io("not accepted yet".into())),
+        (false, Cause::ConnectTimeout(TIMEOUT)),
     ] {
         let mut pair = Pair::new(|config| config.connect_timeout = Some(2 * TIMEOUT));
         let token = pair.submit(sync("/"));
@@ -105,7 +105,7 @@ fn an_attempt_that_still_lasts_is_told_of_too() {
         let Error::Unreachable { tried, .. } = pair.error(token) else {
             panic!("{:?}", pair.outputs);
         };
-        assert_eq!(*tried, [lost("zk1", cause)]);
+        assert_eq!(*tried, [not_reached("zk1", cause)]);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use lockkeeper_proto::{
-    CreateMode, Request, Response, Stat, Version, Zxid,
+    CreateMode, Request, Response, SessionId, Stat, Version, Zxid,
     jute::{Decode, Reader},
     records::{
         CreateRequest, DeleteRequest, Empty, ExistsRequest, GetChildrenRequest,
@@ -11,7 +11,8 @@ use lockkeeper_proto::{
     },
 };
 
-use crate::{Cause, Endpoint, Lost};
+use super::pair::ID;
+use crate::{Cause, Effect, Endpoint, Error, Lost};
 
 /// What a healthy server might answer.
 pub(super) fn sound_reply(request: &Request) -> Response {
@@ -33,6 +34,14 @@ pub(super) fn sound_reply(request: &Request) -> Response {
         Request::RemoveWatches(_) => Response::RemoveWatches(Empty {}),
         Request::CloseSession(_) => Response::CloseSession(Empty {}),
         other => panic!("no reply to {other:?} is written down"),
+    }
+}
+
+/// The end of the session [`ID`] for what was not sent.
+pub(super) fn expired() -> Error {
+    Error::SessionExpired {
+        session: ID,
+        effect: Effect::NotApplied,
     }
 }
 
@@ -84,13 +93,23 @@ pub(super) fn set_watches(relative: i64, data: &[&str], exist: &[&str], child: &
 }
 
 /// That the connection to this server was lost for this reason.
+/// A connection of the session [`ID`] that was lost.
 pub(super) fn lost(host: &str, cause: Cause) -> Lost {
+    Lost {
+        session: ID,
+        ..not_reached(host, cause)
+    }
+}
+
+/// An attempt before there was a session.
+pub(super) fn not_reached(host: &str, cause: Cause) -> Lost {
     let endpoint = Endpoint {
         host: host.to_owned(),
         port: 2181,
     };
     Lost {
         endpoint: endpoint.into(),
+        session: SessionId::NONE,
         cause,
     }
 }

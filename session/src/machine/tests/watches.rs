@@ -6,7 +6,7 @@ use lockkeeper_proto::{
 
 use super::{
     pair::{Pair, SECOND},
-    requests::{children, exists, get, set_watches, sound_reply, sync},
+    requests::{children, exists, expired, get, set_watches, sound_reply, sync},
 };
 use crate::{Cause, Effect, Error, machine::WatchId};
 
@@ -172,7 +172,7 @@ fn watches_end_with_the_session() {
     pair.wait(SECOND);
     pair.reach();
     pair.refuse_session();
-    let over = Err(Error::SessionExpired(Effect::NotApplied));
+    let over = Err(expired());
     let told = [listed, read, armed].map(|id| (id, over.clone()));
     assert_eq!(pair.fired(), told);
     assert!(pair.error(coming).effect() == Effect::Unknown);
