@@ -202,6 +202,7 @@ impl<T> Machine<T> {
             let error = Error::Unreachable {
                 waited: now.duration_since(self.began),
                 tried: self.tried(),
+                servers: self.endpoints.len(),
             };
             return self.end_with(State::Closed, &error, lost.cause);
         }
