@@ -17,7 +17,7 @@ use lockkeeper_proto::{
     jute::{Encode, Writer},
 };
 
-use super::auth;
+use super::{ServerId, auth};
 
 /// How far a connection has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +34,7 @@ pub(crate) enum Phase {
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) remote: SocketAddr,
+    pub(crate) server: ServerId,
     pub(crate) phase: Phase,
     /// The session that it has asked for or got; none for a client that has not.
     pub(crate) named: SessionId,
@@ -86,9 +87,10 @@ impl Traffic {
 }
 
 impl Connection {
-    pub(crate) fn new(remote: SocketAddr, handshake_due: Instant) -> Self {
+    pub(crate) fn new(remote: SocketAddr, server: ServerId, handshake_due: Instant) -> Self {
         Self {
             remote,
+            server,
             phase: Phase::Fresh,
             named: SessionId::NONE,
             unheard: None,

@@ -81,8 +81,8 @@ impl Engine {
                     self.dirty.insert(event.to);
                 }
             }
-            if let Some(frozen) = &mut self.frozen {
-                frozen.log.push((zxid, change));
+            for frozen in self.frozen.values_mut() {
+                frozen.log.push((zxid, change.clone()));
             }
         }
     }

@@ -33,6 +33,10 @@ impl Engine {
             return;
         }
         self.counters.note(OpCode::CREATE_SESSION);
+        let server = self.server_of(id);
+        let Some(lagging) = self.lags(server, request.last_zxid_seen) else {
+            return self.close(id);
+        };
         if self.rules.refuse_handshakes || request.last_zxid_seen > self.live.zxid {
             return self.close(id);
         }
@@ -54,9 +58,7 @@ impl Engine {
             self.handshakes.remove(&(connection.handshake_due, id));
             connection.muted = fate.lose_reply;
             // A follower has applied the session's start before it answers, so a new session lags behind nothing.
-            connection.lagging = request.session_id != SessionId::NONE
-                && (self.frozen.as_ref())
-                    .is_some_and(|frozen| request.last_zxid_seen <= frozen.view.zxid);
+            connection.lagging = lagging && request.session_id != SessionId::NONE;
         }
         if let Some(delay) = fate.delay {
             self.hold(id, delay, now);

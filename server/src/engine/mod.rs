@@ -19,7 +19,7 @@
 //! | `changes`, `watches` | which events follow from a change; who gets them |
 //! | `sessions`, `expiry` | who lives, until when; what dies with a session; containers and TTLs |
 //! | `acl`, `auth` | who may do what; who is who |
-//! | `rules`, `hooks`, `lag` | faults on demand, for tests |
+//! | `rules`, `hooks`, `lag`, `relay` | faults on demand, for tests |
 //! | `report`, `four_letter` | what can be asked about a running server |
 
 use std::{
@@ -35,6 +35,7 @@ use self::{
     connection::{Connection, Phase},
     hash::Seeded,
     lag::Frozen,
+    relay::Relay,
     rules::Rules,
     sessions::Sessions,
     view::View,
@@ -51,6 +52,7 @@ mod hash;
 mod hooks;
 mod lag;
 mod reads;
+mod relay;
 mod report;
 mod requests;
 mod rules;
@@ -113,6 +115,16 @@ pub struct Now {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnId(pub u64);
 
+/// A server of an ensemble, all of which one engine plays: they differ in how far they lag behind, and in who is cut when
+/// one of them fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServerId(pub u32);
+
+impl ServerId {
+    /// The only one, where there are not several.
+    pub const FIRST: Self = Self(0);
+}
+
 /// Something to do for whoever drives the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
@@ -139,8 +151,10 @@ pub enum Received {
 pub struct Engine {
     config: Config,
     live: View,
-    /// What lagging connections see, while reads are frozen.
-    frozen: Option<Frozen>,
+    /// What lagging connections see, while the reads of their server are frozen.
+    frozen: BTreeMap<ServerId, Frozen>,
+    /// Set while sessions are heard of late.
+    relay: Option<Relay>,
     sessions: Sessions,
     connections: BTreeMap<ConnId, Connection>,
     /// Connections for which [`poll_output`](Self::poll_output) may have something.
@@ -162,7 +176,8 @@ impl Engine {
         let seed = Seeded(config.seed);
         Self {
             live: View::new(seed),
-            frozen: None,
+            frozen: BTreeMap::new(),
+            relay: None,
             sessions: Sessions::new(now.instant, now.unix_ms, config.tick_time, config.seed),
             connections: BTreeMap::new(),
             dirty: BTreeSet::new(),
@@ -178,10 +193,16 @@ impl Engine {
 
     /// A connection was accepted.
     pub fn connected(&mut self, id: ConnId, remote: SocketAddr, now: Now) {
+        self.connected_to(ServerId::FIRST, id, remote, now);
+    }
+
+    /// A connection was accepted by one server of several.
+    pub fn connected_to(&mut self, server: ServerId, id: ConnId, remote: SocketAddr, now: Now) {
         let due = after(now.instant, self.config.handshake_timeout);
         self.counters.connections = self.counters.connections.saturating_add(1);
         self.handshakes.insert((due, id));
-        self.connections.insert(id, Connection::new(remote, due));
+        self.connections
+            .insert(id, Connection::new(remote, server, due));
     }
 
     /// Bytes came from a connection, cut anyhow.
@@ -220,6 +241,7 @@ impl Engine {
 
     /// Time has passed: sessions expire, containers go, what was held back leaves.
     pub fn tick(&mut self, now: Now) {
+        self.relay(now);
         self.expire_sessions(now);
         self.reap(now);
         while let Some((due, id)) = self.handshakes.first().copied()
@@ -249,6 +271,7 @@ impl Engine {
             self.sessions.next_expiry(),
             self.handshakes.first().map(|(due, _)| *due),
             self.held.first().map(|(due, _)| *due),
+            self.relay.as_ref().map(Relay::due),
         ];
         let earliest = firsts.into_iter().flatten().min();
         earliest.map_or(self.reap_due, |due| due.min(self.reap_due))
@@ -371,7 +394,7 @@ impl Engine {
             session.connection = None;
         }
         self.live.watches.take_all(id);
-        if let Some(frozen) = &mut self.frozen {
+        for frozen in self.frozen.values_mut() {
             frozen.view.watches.take_all(id);
         }
     }
@@ -383,6 +406,11 @@ impl Engine {
         {
             self.held.remove(&(due, id));
         }
+    }
+
+    fn server_of(&self, id: ConnId) -> ServerId {
+        let connection = self.connections.get(&id);
+        connection.map_or(ServerId::FIRST, |connection| connection.server)
     }
 
     /// The connection that speaks for a session.

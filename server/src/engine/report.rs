@@ -137,15 +137,15 @@ impl Engine {
     }
 
     pub(super) fn all_watches(&self) -> usize {
-        let frozen = self.frozen.as_ref().map_or(0, |own| own.view.watches.len());
-        self.live.watches.len().saturating_add(frozen)
+        self.views().map(|view| view.watches.len()).sum()
     }
 
     fn watches_of(&self, id: super::ConnId) -> usize {
-        let frozen = self
-            .frozen
-            .as_ref()
-            .map_or(0, |own| own.view.watches.len_of(id));
-        self.live.watches.len_of(id).saturating_add(frozen)
+        self.views().map(|view| view.watches.len_of(id)).sum()
+    }
+
+    fn views(&self) -> impl Iterator<Item = &super::view::View> {
+        let frozen = self.frozen.values().map(|frozen| &frozen.view);
+        frozen.chain([&self.live])
     }
 }

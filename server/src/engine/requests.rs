@@ -46,7 +46,7 @@ impl Engine {
         }
         // Auth is answered by the real server's I/O thread: it keeps no session alive.
         if !matches!(op, OpCode::AUTH | OpCode::SASL) {
-            self.sessions.touch(session, now.instant);
+            self.heard(session, now);
         }
         let request = match Request::decode(op, &mut reader) {
             Ok(request) => request,

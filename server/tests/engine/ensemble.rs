@@ -1,0 +1,150 @@
+//! One engine that plays several servers: some lag, some fail, and what they had heard goes with them.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use lockkeeper_proto::{
+    CreateMode, ErrorCode, Request, Response, SessionId, WatcherEvent, Xid, Zxid,
+    connect::{ConnectRequest, ConnectResponse},
+    header::ReplyHeader,
+    jute::{Decode, Encode},
+    records::{GetDataRequest, SyncRequest},
+};
+use lockkeeper_server::engine::{ConnId, ServerId};
+
+use crate::world::{MS, World, connect_frame, create, delete, framed, request_frame};
+
+const LEADER: ServerId = ServerId(0);
+const FOLLOWER: ServerId = ServerId(1);
+
+fn get(path: &str, watch: bool) -> Request {
+    let path = path.to_owned();
+    Request::GetData(GetDataRequest { path, watch })
+}
+
+/// A new session by one of the servers.
+fn join(world: &mut World, server: ServerId) -> (ConnId, ConnectResponse) {
+    let id = world.connect_to(server);
+    world.send(id, &connect_frame(2000));
+    let response = ConnectResponse::decode(&mut world.frame(id)).unwrap();
+    (id, response)
+}
+
+/// The session by another server; `None` when that closes the connection.
+fn resume(
+    world: &mut World,
+    server: ServerId,
+    session: &ConnectResponse,
+    last_zxid_seen: Zxid,
+) -> Option<(ConnId, SessionId)> {
+    let id = world.connect_to(server);
+    let request = ConnectRequest {
+        protocol_version: 0,
+        last_zxid_seen,
+        timeout_ms: 2000,
+        session_id: session.session_id,
+        password: session.password.clone(),
+        read_only: None,
+    };
+    world.send(id, &framed(|writer| request.encode(writer)));
+    if world.of(id).1 {
+        return None;
+    }
+    let response = ConnectResponse::decode(&mut world.frame(id)).unwrap();
+    Some((id, response.session_id))
+}
+
+#[test]
+fn each_server_lags_by_itself_and_its_watches_fire_when_it_has_caught_up() {
+    let mut world = World::new(500);
+    let (ahead, _) = join(&mut world, LEADER);
+    let (behind, _) = join(&mut world, FOLLOWER);
+    let node = create("/n", CreateMode::Persistent);
+    world.call(ahead, &node).unwrap();
+    world.call(behind, &get("/n", true)).unwrap();
+    world.engine.freeze_server(FOLLOWER);
+    world.call(ahead, &delete("/n")).unwrap();
+    assert_eq!(
+        world.call(ahead, &get("/n", false)),
+        Err(ErrorCode::NO_NODE)
+    );
+    world.call(behind, &get("/n", false)).unwrap();
+    let path = "/".to_owned();
+    world.send(
+        behind,
+        &request_frame(Xid(1), &Request::Sync(SyncRequest { path })),
+    );
+    let mut event = world.frame(behind);
+    let header = ReplyHeader::decode(&mut event).unwrap();
+    assert_eq!(header.xid, Xid::NOTIFICATION);
+    assert_eq!(WatcherEvent::decode(&mut event).unwrap().path, "/n");
+    let mut reply = world.frame(behind);
+    assert_eq!(ReplyHeader::decode(&mut reply).unwrap().xid, Xid(1));
+    assert_eq!(
+        world.call(behind, &get("/n", false)),
+        Err(ErrorCode::NO_NODE)
+    );
+}
+
+#[test]
+fn a_server_that_lags_closes_who_has_seen_more() {
+    let mut world = World::new(500);
+    let (first, session) = join(&mut world, LEADER);
+    world.engine.freeze_server(FOLLOWER);
+    let before = world.engine.report().zxid;
+    let node = create("/n", CreateMode::Persistent);
+    world.call(first, &node).unwrap();
+    let after = world.engine.report().zxid;
+    assert!(resume(&mut world, FOLLOWER, &session, after).is_none());
+    let (id, resumed) = resume(&mut world, FOLLOWER, &session, before).unwrap();
+    assert_eq!(resumed, session.session_id);
+    assert_eq!(world.call(id, &get("/n", false)), Err(ErrorCode::NO_NODE));
+    world.engine.thaw_server(FOLLOWER);
+    world.call(id, &get("/n", false)).unwrap();
+    assert!(resume(&mut world, FOLLOWER, &session, after).is_some());
+}
+
+#[test]
+fn what_a_server_had_heard_of_its_sessions_fails_with_it() {
+    let mut world = World::new(500);
+    world.engine.set_relay(Some(250 * MS), world.now);
+    let lives = |world: &World, session: &ConnectResponse| {
+        let sessions = world.engine.report().sessions;
+        sessions.contains_key(&session.session_id)
+    };
+    let (by_leader, one) = join(&mut world, LEADER);
+    let (by_follower, other) = join(&mut world, FOLLOWER);
+    // Both are due to end at 2500 ms. What they do at 600 ms is told at 750 ms, by servers that are there then.
+    world.pass(600 * MS);
+    for id in [by_leader, by_follower] {
+        let missing = world.call(id, &get("/n", false));
+        assert_eq!(missing, Err(ErrorCode::NO_NODE));
+    }
+    world.engine.fail_server(FOLLOWER);
+    world.collect();
+    assert!(world.of(by_follower).1 && !world.of(by_leader).1);
+    world.pass(1900 * MS);
+    assert!(lives(&world, &one) && !lives(&world, &other));
+}
+
+#[test]
+fn a_restart_cuts_everybody_and_gives_every_session_its_whole_timeout() {
+    let mut world = World::new(500);
+    let (id, session) = join(&mut world, LEADER);
+    let ephemeral = create("/e", CreateMode::Ephemeral);
+    world.call(id, &ephemeral).unwrap();
+    // Nobody ticks a server that is down.
+    world.now.instant += Duration::from_secs(60);
+    world.engine.restart(world.now);
+    world.pass(1900 * MS);
+    assert!(world.of(id).1);
+    let (id, resumed) = resume(&mut world, LEADER, &session, Zxid::ZERO).unwrap();
+    assert_eq!(resumed, session.session_id);
+    let data = world.call(id, &get("/e", false)).unwrap();
+    let Response::GetData(data) = data else {
+        panic!("{data:?}");
+    };
+    assert_eq!(data.data.unwrap_or(Bytes::new()), Bytes::new());
+    world.pass(3000 * MS);
+    assert_eq!(world.engine.report().nodes, 0);
+}

@@ -1,0 +1,180 @@
+//! An engine on a clock that the test moves, and frames for it.
+
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use lockkeeper_proto::{
+    Acl, CreateMode, ErrorCode, Request, Response, SessionId, Version, Xid, Zxid,
+    connect::{ConnectRequest, ConnectResponse},
+    frame,
+    header::{ReplyHeader, RequestHeader},
+    jute::{Decode, Encode, Reader},
+    records::{CreateRequest, CreateTtlRequest, DeleteRequest},
+};
+use lockkeeper_server::engine::{Config, ConnId, Engine, Now, Output, Received, ServerId};
+
+pub(crate) const MS: Duration = Duration::from_millis(1);
+
+/// An engine, a clock, and what came out.
+pub(crate) struct World {
+    pub(crate) engine: Engine,
+    pub(crate) now: Now,
+    /// By connection: what it was sent, and whether it was closed.
+    pub(crate) sent: Vec<(BytesMut, bool)>,
+}
+
+impl World {
+    pub(crate) fn new(tick_ms: u32) -> Self {
+        let now = Now {
+            instant: origin(),
+            unix_ms: 1_000_000,
+        };
+        let mut config = Config::default();
+        config.tick_time = MS * tick_ms;
+        config.container_check_interval = Duration::from_secs(60);
+        Self {
+            engine: Engine::new(config, now),
+            now,
+            sent: Vec::new(),
+        }
+    }
+
+    /// Lets time pass, with every deadline on the way.
+    pub(crate) fn pass(&mut self, time: Duration) {
+        let end = self.now.instant + time;
+        loop {
+            let due = self.engine.next_deadline().min(end).max(self.now.instant);
+            let step = due - self.now.instant;
+            self.now.instant = due;
+            self.now.unix_ms += i64::try_from(step.as_millis()).unwrap();
+            self.engine.tick(self.now);
+            self.collect();
+            if due == end && self.engine.next_deadline() > end {
+                return;
+            }
+        }
+    }
+
+    pub(crate) fn connect(&mut self) -> ConnId {
+        self.connect_to(ServerId::FIRST)
+    }
+
+    pub(crate) fn connect_to(&mut self, server: ServerId) -> ConnId {
+        let id = ConnId(u64::try_from(self.sent.len()).unwrap());
+        self.sent.push((BytesMut::new(), false));
+        self.engine
+            .connected_to(server, id, "127.0.0.1:5".parse().unwrap(), self.now);
+        id
+    }
+
+    pub(crate) fn send(&mut self, id: ConnId, bytes: &[u8]) {
+        let mut received = self.engine.received(id, BytesMut::from(bytes), self.now);
+        self.collect();
+        while received == Received::Partly {
+            received = self.engine.received(id, BytesMut::new(), self.now);
+            self.collect();
+        }
+    }
+
+    pub(crate) fn collect(&mut self) {
+        while let Some(output) = self.engine.poll_output() {
+            match output {
+                Output::Send(id, bytes) => {
+                    let (sent, closed) = self.of(id);
+                    assert!(!*closed);
+                    sent.unsplit(bytes);
+                }
+                Output::Close(id) | Output::Cut(id) => self.of(id).1 = true,
+            }
+        }
+    }
+
+    pub(crate) fn of(&mut self, id: ConnId) -> &mut (BytesMut, bool) {
+        &mut self.sent[usize::try_from(id.0).unwrap()]
+    }
+
+    pub(crate) fn frame(&mut self, id: ConnId) -> Reader {
+        let (sent, _) = self.of(id);
+        Reader::new(frame::split(sent, usize::MAX >> 1).unwrap().unwrap())
+    }
+
+    pub(crate) fn join(&mut self, timeout_ms: i32) -> (ConnId, ConnectResponse) {
+        let id = self.connect();
+        self.send(id, &connect_frame(timeout_ms));
+        let response = ConnectResponse::decode(&mut self.frame(id)).unwrap();
+        (id, response)
+    }
+
+    pub(crate) fn call(&mut self, id: ConnId, request: &Request) -> Result<Response, ErrorCode> {
+        self.send(id, &request_frame(Xid(1), request));
+        let mut reply = self.frame(id);
+        let header = ReplyHeader::decode(&mut reply).unwrap();
+        assert_eq!(header.xid, Xid(1));
+        if header.err.is_ok() {
+            Ok(Response::decode(request.op(), &mut reply).unwrap())
+        } else {
+            Err(header.err)
+        }
+    }
+}
+
+#[allow(
+    clippy::disallowed_methods,
+    reason = "an origin; nothing measures with it"
+)]
+pub(crate) fn origin() -> Instant {
+    Instant::now()
+}
+
+pub(crate) fn framed(write: impl Fn(&mut lockkeeper_proto::jute::Writer<'_>)) -> Vec<u8> {
+    let mut out = BytesMut::new();
+    frame::append(&mut out, write).unwrap();
+    out.to_vec()
+}
+
+pub(crate) fn connect_frame(timeout_ms: i32) -> Vec<u8> {
+    let request = ConnectRequest {
+        protocol_version: 0,
+        last_zxid_seen: Zxid::ZERO,
+        timeout_ms,
+        session_id: SessionId::NONE,
+        password: None,
+        read_only: None,
+    };
+    framed(|writer| request.encode(writer))
+}
+
+pub(crate) fn request_frame(xid: Xid, request: &Request) -> Vec<u8> {
+    let op = request.op();
+    framed(|writer| {
+        RequestHeader { xid, op }.encode(writer);
+        request.encode(writer);
+    })
+}
+
+pub(crate) fn create(path: &str, mode: CreateMode) -> Request {
+    let record = CreateRequest {
+        path: path.to_owned(),
+        data: None,
+        acl: Some(Acl::OPEN_UNSAFE.into()),
+        flags: mode.flags(),
+    };
+    match mode {
+        CreateMode::Container => Request::CreateContainer(record),
+        CreateMode::PersistentWithTtl(ttl) => Request::CreateTtl(CreateTtlRequest {
+            path: record.path,
+            data: None,
+            acl: record.acl,
+            flags: record.flags,
+            ttl_ms: i64::try_from(ttl.as_millis()).unwrap(),
+        }),
+        _ => Request::Create(record),
+    }
+}
+
+pub(crate) fn delete(path: &str) -> Request {
+    Request::Delete(DeleteRequest {
+        path: path.to_owned(),
+        version: Version::ANY,
+    })
+}
