@@ -43,8 +43,13 @@ pub use lockkeeper_recipes::{
 pub use lockkeeper_session::{
     AuthFailure, Builder, Cause, Client, ConnectError, ConnectString, ConnectStringError,
     Connector, Effect, Endpoint, Error, Lease, Lost, OnExpiry, Reply, Snapshot, State, TlsFailure,
-    Transaction, Transport, WatchedEvent, Watcher,
+    Transaction, Transport, WatchedEvent, Watcher, sasl,
 };
+
+#[cfg(feature = "sasl-digest-md5")]
+pub use lockkeeper_session::DigestMd5;
+#[cfg(feature = "digest")]
+pub use lockkeeper_session::digest;
 
 /// The examples of the README run with the documentation tests.
 #[cfg(doctest)]

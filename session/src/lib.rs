@@ -36,6 +36,10 @@ mod auth_failure;
 #[cfg(feature = "tokio")]
 mod client;
 mod connect_string;
+#[cfg(feature = "digest")]
+pub mod digest;
+#[cfg(feature = "sasl-digest-md5")]
+mod digest_md5;
 mod error;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -49,7 +53,9 @@ pub use client::{
     WatchedEvent, Watcher,
 };
 pub use connect_string::{ConnectString, ConnectStringError, DEFAULT_PORT, Endpoint};
+#[cfg(feature = "sasl-digest-md5")]
+pub use digest_md5::DigestMd5;
 pub use error::{Cause, Effect, Error, Lost};
 pub use lockkeeper_proto as proto;
-pub use machine::{Config, OnExpiry, Snapshot, State};
+pub use machine::{Config, OnExpiry, Snapshot, State, sasl};
 pub use tls_failure::TlsFailure;

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     ConnectString, Effect, Error, OnExpiry,
-    machine::{Auth, Authenticator, Config, Machine},
+    machine::{Auth, Config, Machine, sasl::Authenticator},
 };
 
 /// The longest frame that is accepted unless told otherwise: 8 MiB, the listing of some 100,000 children.

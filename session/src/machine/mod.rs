@@ -29,7 +29,7 @@ mod in_flight;
 mod output;
 mod replies;
 mod rng;
-mod sasl;
+pub mod sasl;
 mod session;
 #[cfg(test)]
 mod tests;
@@ -48,7 +48,6 @@ use lockkeeper_proto::{OpCode, Request, SessionId, records::Empty};
 
 pub use config::{Auth, Config, OnExpiry};
 pub use output::{Event, Input, Output, Snapshot, State};
-pub use sasl::{Authenticator, Exchange, Step};
 pub use watches::WatchId;
 
 use crate::{Cause, Effect, Endpoint, Error, Lost};

@@ -15,7 +15,10 @@ use super::{
 };
 use crate::{
     AuthFailure, Cause, Error, State,
-    machine::{Auth, Authenticator, Exchange, Step},
+    machine::{
+        Auth,
+        sasl::{Authenticator, Exchange, Step},
+    },
 };
 
 #[derive(Debug)]

@@ -1,0 +1,81 @@
+//! Ids of the `digest` scheme: what an ACL holds in place of a password.
+//!
+//! A connection gets such an identity by [`Builder::auth`](crate::Builder::auth) with scheme `digest` and credentials
+//! `user:password`, in clear; it is sent again on each connection. Anybody who can read a node's ACL sees its ids
+//! (servers from 3.7 hide the hash from most), and SHA-1 is quick to try passwords against: a password from a dictionary
+//! is no secret here.
+//!
+//! ```
+//! # use lockkeeper_server::Server;
+//! use lockkeeper_session::{Client, digest, proto::{CreateMode, Perms}};
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+//! # let server = Server::builder().start().await?;
+//! # let servers = server.connect_string();
+//! let acl = vec![digest::acl(Perms::ALL, "alice", "open sesame")];
+//! let alice = Client::builder(&servers)?
+//!     .auth("digest", "alice:open sesame")
+//!     .connect()
+//!     .await?;
+//! alice.create_with_acl("/hers", "", CreateMode::Persistent, acl).await?;
+//! alice.get_data("/hers").await?;
+//!
+//! let bob = Client::connect(&servers).await?;
+//! assert!(bob.get_data("/hers").await.is_err());
+//! # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use lockkeeper_proto::{Acl, Perms};
+use sha1::{Digest as _, Sha1};
+
+/// The id of a user: `user:base64(sha1(user:password))`.
+///
+/// A user's name has no colon: servers cut it off there.
+///
+/// Source: `DigestAuthenticationProvider.java`, `generateDigest`.
+///
+/// ```
+/// let id = lockkeeper_session::digest::id("super", "test");
+/// assert_eq!(id, "super:D/InIHSb7yEEbrWz8b9l71RjZJU=");
+/// ```
+#[must_use]
+pub fn id(user: &str, password: &str) -> String {
+    let hash = Sha1::new()
+        .chain_update(user)
+        .chain_update(":")
+        .chain_update(password)
+        .finalize();
+    let user = user.split(':').next().unwrap_or_default();
+    format!("{user}:{}", STANDARD.encode(hash))
+}
+
+/// An entry of an ACL: what the user with this password may do.
+#[must_use]
+pub fn acl(perms: Perms, user: &str, password: &str) -> Acl {
+    Acl::new(perms, "digest", id(user, password))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// From ZooKeeper's own tests: `AuthTest.java`, and the documentation of `superDigest`.
+    #[test]
+    fn ids_are_those_of_zookeeper() {
+        assert_eq!(id("super", "test"), "super:D/InIHSb7yEEbrWz8b9l71RjZJU=");
+        assert_eq!(id("a:b", "c").split(':').next(), Some("a"));
+        assert_eq!(
+            id("a:b", "c").split_once(':').unwrap().1,
+            id("a", "b:c").split_once(':').unwrap().1
+        );
+    }
+
+    #[test]
+    fn an_entry_holds_no_password() {
+        let entry = acl(Perms::READ, "alice", "open sesame");
+        assert_eq!((entry.perms, &*entry.id.scheme), (Perms::READ, "digest"));
+        assert!(!format!("{entry:?}").contains("sesame"));
+    }
+}

@@ -1,0 +1,451 @@
+//! SASL DIGEST-MD5, the client's side, as ZooKeeper's servers speak it with JAAS's `DigestLoginModule`.
+//!
+//! The mechanism is old (RFC 2831, made historic by RFC 6331) and the only one with a password that every server from 3.4
+//! on knows. The password does not travel, and the server has to show that it knows it, too. But whoever listens can try
+//! passwords against what was said, and change what is said afterwards: over networks that are not one's own it belongs
+//! inside TLS.
+//!
+//! ```no_run
+//! use lockkeeper_session::{Client, DigestMd5};
+//!
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = Client::builder("zk1:2181")?
+//!     .sasl(DigestMd5::new("alice", "open sesame"))
+//!     .connect()
+//!     .await?;
+//! # Ok(()) }
+//! ```
+//!
+//! Not here: layers of integrity and privacy (`auth-int`, `auth-conf`), which ZooKeeper does not use, and subsequent
+//! authentication with an old nonce.
+
+use std::{
+    fmt::{self, Write as _},
+    hash::{BuildHasher, RandomState},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use bytes::Bytes;
+use md5::{Digest as _, Md5};
+
+use crate::{
+    AuthFailure,
+    machine::sasl::{Authenticator, Exchange, Step},
+};
+
+/// What ZooKeeper's servers call themselves. Source: `SaslServerPrincipal`, `zk-sasl-md5`.
+const DIGEST_URI: &str = "zookeeper/zk-sasl-md5";
+/// A challenge is shorter. Source: RFC 2831, 2.1.1.
+const LONGEST_CHALLENGE: usize = 2048;
+/// An exchange is the first with its nonce.
+const NONCE_COUNT: &str = "00000001";
+
+/// A user and a password for SASL DIGEST-MD5; see [`Builder::sasl`](crate::Builder::sasl).
+///
+/// Takes its randomness when it is made.
+#[derive(Clone)]
+pub struct DigestMd5(Arc<Credentials>);
+
+struct Credentials {
+    user: Arc<str>,
+    password: Box<str>,
+    /// Makes numbers that nobody can foretell: keyed from the system's randomness.
+    nonces: RandomState,
+    nonces_made: AtomicU64,
+}
+
+impl DigestMd5 {
+    /// This user with this password.
+    #[must_use]
+    pub fn new(user: &str, password: &str) -> Self {
+        Self(Arc::new(Credentials {
+            user: user.into(),
+            password: password.into(),
+            nonces: RandomState::new(),
+            nonces_made: AtomicU64::new(0),
+        }))
+    }
+
+    /// 128 bits that no server can foretell and no other exchange repeats.
+    fn nonce(&self) -> String {
+        let number = self.0.nonces_made.fetch_add(1, Ordering::Relaxed);
+        let half = |which: u8| self.0.nonces.hash_one((number, which));
+        format!("{:016x}{:016x}", half(0), half(1))
+    }
+
+    fn conversation(&self, uri: &'static str, cnonce: String) -> Conversation {
+        Conversation {
+            credentials: self.0.clone(),
+            uri,
+            cnonce,
+            rspauth: None,
+        }
+    }
+}
+
+/// Without the password.
+impl fmt::Debug for DigestMd5 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DigestMd5")
+            .field("user", &self.0.user)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Authenticator for DigestMd5 {
+    fn user(&self) -> &str {
+        &self.0.user
+    }
+
+    fn begin(&self) -> Box<dyn Exchange> {
+        Box::new(self.conversation(DIGEST_URI, self.nonce()))
+    }
+}
+
+/// One exchange: empty token, challenge, response, the server's proof.
+struct Conversation {
+    credentials: Arc<Credentials>,
+    uri: &'static str,
+    cnonce: String,
+    /// What the server has to say in the end, once the response is sent.
+    rspauth: Option<String>,
+}
+
+impl Exchange for Conversation {
+    fn first(&mut self) -> Bytes {
+        Bytes::new()
+    }
+
+    fn answer(&mut self, token: &[u8]) -> Result<Step, AuthFailure> {
+        match self.rspauth.take() {
+            None => self.respond(token).map(Step::Send),
+            Some(proof) if directives(token)?.any(|said| said == ("rspauth", proof.clone())) => {
+                Ok(Step::Done)
+            }
+            Some(_) => Err(AuthFailure::ServerNotProven),
+        }
+    }
+}
+
+impl Conversation {
+    /// The response to a challenge. Source: RFC 2831, 2.1.2.
+    fn respond(&mut self, challenge: &[u8]) -> Result<Bytes, AuthFailure> {
+        let challenge = Challenge::read(challenge)?;
+        let Credentials { user, password, .. } = &*self.credentials;
+        if !challenge.utf8 && (latin1(user).is_none() || latin1(password).is_none()) {
+            return Err(bad("it takes ISO 8859-1 only"));
+        }
+        let realm = challenge.realm.as_deref().unwrap_or_default();
+        let secret = Md5::new()
+            .chain_update(hashed(user))
+            .chain_update(":")
+            .chain_update(hashed(realm))
+            .chain_update(":")
+            .chain_update(hashed(password))
+            .finalize();
+        let session_key = Md5::new()
+            .chain_update(secret)
+            .chain_update(format!(":{}:{}", challenge.nonce, self.cnonce))
+            .finalize();
+        let proof = |who: &str| {
+            let what = hex(&Md5::digest(format!("{who}:{}", self.uri)));
+            let (key, nonce, cnonce) = (hex(&session_key), &challenge.nonce, &self.cnonce);
+            hex(&Md5::digest(format!(
+                "{key}:{nonce}:{NONCE_COUNT}:{cnonce}:auth:{what}"
+            )))
+        };
+        let (ours, theirs) = (proof("AUTHENTICATE"), proof(""));
+
+        let mut response = String::new();
+        if challenge.utf8 {
+            response.push_str("charset=utf-8,");
+        }
+        let _ = write!(response, "username={}", Quoted(user));
+        if let Some(realm) = &challenge.realm {
+            let _ = write!(response, ",realm={}", Quoted(realm));
+        }
+        let _ = write!(
+            response,
+            ",nonce={},nc={NONCE_COUNT},cnonce={},digest-uri={},response={ours},qop=auth",
+            Quoted(&challenge.nonce),
+            Quoted(&self.cnonce),
+            Quoted(self.uri),
+        );
+        self.rspauth = Some(theirs);
+        let response = match latin1(&response) {
+            Some(latin1) if !challenge.utf8 => latin1,
+            _ => response.into_bytes(),
+        };
+        Ok(response.into())
+    }
+}
+
+/// What a server says first, as far as it matters.
+struct Challenge {
+    realm: Option<String>,
+    nonce: String,
+    utf8: bool,
+}
+
+impl Challenge {
+    fn read(token: &[u8]) -> Result<Self, AuthFailure> {
+        let (mut realm, mut nonce, mut utf8, mut sess) = (None, None, false, false);
+        let mut auth = None;
+        for (name, value) in directives(token)? {
+            match name {
+                // Of several realms the first one, as Java's client takes.
+                "realm" if realm.is_none() => realm = Some(value),
+                "nonce" if nonce.is_some() => return Err(bad("two nonces")),
+                "nonce" => nonce = Some(value),
+                "charset" => utf8 = value.eq_ignore_ascii_case("utf-8"),
+                "algorithm" => sess = value == "md5-sess",
+                "qop" => auth = Some(value.split(',').any(|qop| qop.trim() == "auth")),
+                _ => {}
+            }
+        }
+        if auth == Some(false) {
+            return Err(bad("it offers no plain authentication"));
+        }
+        if !sess {
+            return Err(bad("its algorithm is not md5-sess"));
+        }
+        let nonce = nonce.ok_or_else(|| bad("it has no nonce"))?;
+        Ok(Self { realm, nonce, utf8 })
+    }
+}
+
+fn bad(what: &'static str) -> AuthFailure {
+    AuthFailure::BadChallenge(what)
+}
+
+/// The directives of a token, `name=value` or `name="value"`, separated by commas. Source: RFC 2831, 7.1.
+fn directives(token: &[u8]) -> Result<impl Iterator<Item = (&str, String)>, AuthFailure> {
+    if token.len() >= LONGEST_CHALLENGE {
+        return Err(bad("it is too long"));
+    }
+    let text = std::str::from_utf8(token).map_err(|_| bad("it is no UTF-8"))?;
+    let mut found = Vec::new();
+    let mut rest = skip(text);
+    while !rest.is_empty() {
+        let (name, after) = rest
+            .split_once('=')
+            .ok_or_else(|| bad("a directive has no value"))?;
+        let (value, after) = take_value(after.trim_start())?;
+        found.push((name.trim(), value));
+        rest = after.trim_start();
+        if !rest.is_empty() && !rest.starts_with(',') {
+            return Err(bad("directives are not separated"));
+        }
+        rest = skip(rest);
+    }
+    Ok(found.into_iter())
+}
+
+/// What comes after blanks and commas.
+fn skip(text: &str) -> &str {
+    text.trim_start_matches(|c: char| c == ',' || c.is_ascii_whitespace())
+}
+
+/// A value, and what comes after it.
+fn take_value(text: &str) -> Result<(String, &str), AuthFailure> {
+    let Some(quoted) = text.strip_prefix('"') else {
+        let end = text
+            .find([',', ' ', '\t', '\r', '\n'])
+            .unwrap_or(text.len());
+        let (value, rest) = text.split_at(end);
+        return Ok((value.to_owned(), rest));
+    };
+    let mut value = String::new();
+    let mut chars = quoted.chars();
+    loop {
+        match chars.next() {
+            Some('"') => return Ok((value, chars.as_str())),
+            Some('\\') => value.extend(chars.next()),
+            Some(other) => value.push(other),
+            None => return Err(bad("a quotation does not end")),
+        }
+    }
+}
+
+/// A value in quotation marks.
+struct Quoted<'a>(&'a str);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_char('"')?;
+        for c in self.0.chars() {
+            if matches!(c, '"' | '\\') {
+                f.write_char('\\')?;
+            }
+            f.write_char(c)?;
+        }
+        f.write_char('"')
+    }
+}
+
+/// Text as it is hashed: ISO 8859-1 if that has all of its characters, else UTF-8. Source: RFC 2831, 2.1.2.1, and
+/// `DigestMD5Base.java`, `stringToByte_8859_1`.
+fn hashed(text: &str) -> Vec<u8> {
+    latin1(text).unwrap_or_else(|| text.as_bytes().to_vec())
+}
+
+/// Text in ISO 8859-1, which has the first 256 characters; `None` if there are others.
+fn latin1(text: &str) -> Option<Vec<u8>> {
+    text.chars().map(|c| u8::try_from(c).ok()).collect()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An exchange as in RFC 2831, section 4, where the user is `chris` and the password `secret`.
+    fn of_rfc(uri: &'static str, cnonce: &str) -> Conversation {
+        DigestMd5::new("chris", "secret").conversation(uri, cnonce.to_owned())
+    }
+
+    fn sent(step: Result<Step, AuthFailure>) -> String {
+        match step {
+            Ok(Step::Send(token)) => String::from_utf8(token.to_vec()).unwrap(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_examples_of_the_rfc_come_out() {
+        let mut imap = of_rfc("imap/elwood.innosoft.com", "OA6MHXh6VqTrRk");
+        assert_eq!(imap.first(), Bytes::new());
+        let response = sent(imap.answer(
+            br#"realm="elwood.innosoft.com",nonce="OA6MG9tEQGm2hh",qop="auth",algorithm=md5-sess,charset=utf-8"#,
+        ));
+        assert_eq!(
+            response,
+            r#"charset=utf-8,username="chris",realm="elwood.innosoft.com",nonce="OA6MG9tEQGm2hh",nc=00000001,cnonce="OA6MHXh6VqTrRk",digest-uri="imap/elwood.innosoft.com",response=d388dad90d4bbd760a152321f2143af7,qop=auth"#
+        );
+        let proof = imap.answer(b"rspauth=ea40f60335c427b5527b84dbabcdfffd");
+        assert_eq!(proof, Ok(Step::Done));
+
+        let mut acap = of_rfc("acap/elwood.innosoft.com", "OA9BSuZWMSpW8m");
+        let response = sent(acap.answer(
+            br#"realm="elwood.innosoft.com",nonce="OA9BSXrbuRhWay",qop="auth",algorithm=md5-sess,charset=utf-8"#,
+        ));
+        assert!(response.contains("response=6084c6db3fede7352c551284490fd0fc"));
+        let proof = acap.answer(b"rspauth=2f0b3d7c3c2e486600ef710726aa2eae");
+        assert_eq!(proof, Ok(Step::Done));
+    }
+
+    #[test]
+    fn a_server_that_does_not_know_the_password_is_found_out() {
+        for proof in [
+            "rspauth=ea40f60335c427b5527b84dbabcdfffe",
+            "rspauth=",
+            "hello=you",
+            "",
+        ] {
+            let mut imap = of_rfc("imap/elwood.innosoft.com", "OA6MHXh6VqTrRk");
+            sent(imap.answer(br#"nonce="OA6MG9tEQGm2hh",algorithm=md5-sess"#));
+            let outcome = imap.answer(proof.as_bytes());
+            assert_eq!(outcome, Err(AuthFailure::ServerNotProven), "{proof}");
+        }
+    }
+
+    #[test]
+    fn a_challenge_that_breaks_the_rules_is_refused() {
+        let long = format!("nonce=\"{}\",algorithm=md5-sess", "n".repeat(2048));
+        for (challenge, why) in [
+            ("", "its algorithm is not md5-sess"),
+            ("algorithm=md5-sess", "it has no nonce"),
+            ("nonce=a,nonce=b,algorithm=md5-sess", "two nonces"),
+            ("nonce=a,algorithm=md5", "its algorithm is not md5-sess"),
+            (
+                "nonce=a,algorithm=md5-sess,qop=\"auth-conf\"",
+                "it offers no plain authentication",
+            ),
+            ("nonce=\"a", "a quotation does not end"),
+            ("nonce=\"a\\", "a quotation does not end"),
+            ("nonce=\"a\"b", "directives are not separated"),
+            ("nonce", "a directive has no value"),
+            (&long, "it is too long"),
+        ] {
+            let mut exchange = of_rfc("a/b", "c");
+            let outcome = exchange.answer(challenge.as_bytes());
+            assert_eq!(outcome, Err(AuthFailure::BadChallenge(why)), "{challenge}");
+        }
+        let outcome = of_rfc("a/b", "c").answer(b"nonce=\"\xff\"");
+        assert_eq!(outcome, Err(AuthFailure::BadChallenge("it is no UTF-8")));
+    }
+
+    #[test]
+    fn values_are_quoted_and_the_first_realm_is_taken() {
+        let user = DigestMd5::new(r#"a"b\c"#, "x");
+        let response = sent(user.conversation("a/b", "c".to_owned()).answer(
+            br#" realm="one" , realm="two",nonce="n\"n",, algorithm=md5-sess ,qop="auth-int, auth""#,
+        ));
+        assert!(
+            response.starts_with(r#"username="a\"b\\c",realm="one",nonce="n\"n","#),
+            "{response}"
+        );
+    }
+
+    /// RFC 2831, 2.1.2.1: what ISO 8859-1 can say is hashed in it, whatever is sent.
+    #[test]
+    fn names_beyond_ascii_are_sent_in_the_charset_of_the_challenge() {
+        let answer = |user: &str, challenge: &str| {
+            let exchange = DigestMd5::new(user, "x");
+            let mut exchange = exchange.conversation("a/b", "c".to_owned());
+            exchange.answer(challenge.as_bytes())
+        };
+        let utf8 = "nonce=n,algorithm=md5-sess,charset=utf-8";
+        let plain = "nonce=n,algorithm=md5-sess";
+        assert!(sent(answer("\u{fc}", utf8)).contains("username=\"\u{fc}\""));
+        match answer("\u{fc}", plain) {
+            Ok(Step::Send(token)) => assert!(token.starts_with(b"username=\"\xfc\"")),
+            other => panic!("{other:?}"),
+        }
+        assert!(sent(answer("\u{43f}", utf8)).contains("username=\"\u{43f}\""));
+        let refused = AuthFailure::BadChallenge("it takes ISO 8859-1 only");
+        assert_eq!(answer("\u{43f}", plain), Err(refused));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_challenge_panics(challenge in r#"(realm=|nonce=|qop=|algorithm=|charset=|md5-sess|[", =\\]|\PC){0,30}"#) {
+            let mut exchange = of_rfc("a/b", "c");
+            let _ = exchange.answer(challenge.as_bytes());
+            let _ = exchange.answer(challenge.as_bytes());
+        }
+    }
+
+    #[test]
+    fn no_nonce_comes_twice() {
+        let user = DigestMd5::new("a", "b");
+        let (clone, other) = (user.clone(), DigestMd5::new("a", "b"));
+        let mut nonces = vec![user.nonce(), clone.nonce(), user.nonce(), other.nonce()];
+        assert!(nonces.iter().all(|nonce| nonce.len() == 32));
+        nonces.sort();
+        nonces.dedup();
+        assert_eq!(nonces.len(), 4);
+    }
+
+    #[test]
+    fn the_password_is_not_printed() {
+        let user = DigestMd5::new("alice", "hunter2");
+        let text = format!(
+            "{user:?} {:?}",
+            sent(user.begin().answer(b"nonce=n,algorithm=md5-sess"))
+        );
+        assert!(
+            text.starts_with("DigestMd5 { user: \"alice\", .. }") && !text.contains("hunter2"),
+            "{text}"
+        );
+    }
+}
