@@ -41,9 +41,9 @@ pub use lockkeeper_recipes::{
     Ticket, WriteGuard, break_lock, rank, revoke,
 };
 pub use lockkeeper_session::{
-    AuthFailure, Builder, Cause, Client, ConnectError, ConnectString, ConnectStringError,
-    Connector, Effect, Endpoint, Error, Lease, Lost, OnExpiry, Reply, Snapshot, State, TlsFailure,
-    Transaction, Transport, WatchedEvent, Watcher, sasl,
+    Applied, AuthFailure, Builder, Cause, Client, ConnectError, ConnectString, ConnectStringError,
+    Connector, Effect, Endpoint, Error, Lease, Lost, OnExpiry, ReadResult, ReadTransaction, Reply,
+    Snapshot, State, TlsFailure, Transaction, Transport, WatchedEvent, Watcher, sasl,
 };
 
 #[cfg(feature = "sasl-digest-md5")]

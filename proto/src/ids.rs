@@ -37,6 +37,9 @@ macro_rules! wire_enum {
         impl $name {
             $($(#[$value_meta])* pub const $value: Self = Self($number);)*
 
+            /// Every value that has a name.
+            pub const NAMED: &'static [Self] = &[$(Self::$value),*];
+
             /// The name that ZooKeeper gives the value; `None` for one that nobody has named.
             #[must_use]
             pub fn name(self) -> Option<&'static str> {

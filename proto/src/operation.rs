@@ -85,6 +85,28 @@ wire_enum! {
     }
 }
 
+impl OpCode {
+    /// The first release of `ZooKeeper` whose servers know the operation; `None` for those older than 3.4.
+    ///
+    /// Source: `ZooDefs.OpCode` at the release tags.
+    #[must_use]
+    pub fn since(self) -> Option<&'static str> {
+        Some(match self {
+            Self::CHECK | Self::MULTI | Self::SASL => "3.4.0",
+            Self::CREATE2 | Self::RECONFIG | Self::CHECK_WATCHES | Self::REMOVE_WATCHES => "3.5.0",
+            Self::CREATE_CONTAINER | Self::DELETE_CONTAINER => "3.5.1",
+            Self::CREATE_TTL => "3.5.3",
+            Self::MULTI_READ
+            | Self::GET_EPHEMERALS
+            | Self::GET_ALL_CHILDREN_NUMBER
+            | Self::SET_WATCHES2
+            | Self::ADD_WATCH => "3.6.0",
+            Self::WHO_AM_I => "3.7.0",
+            _ => return None,
+        })
+    }
+}
+
 macro_rules! operations {
     ($($variant:ident = $op:ident, $request:ty => $response:ty;)*) => {
         /// A request, without its header.

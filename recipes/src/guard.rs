@@ -11,8 +11,8 @@ use std::{
 
 use bytes::Bytes;
 use futures::future::{Either, select};
-use lockkeeper_proto::{CreateMode, ErrorCode, EventType, SessionId, Version, multi::OpResult};
-use lockkeeper_session::{Client, Error as SessionError, Transaction};
+use lockkeeper_proto::{CreateMode, ErrorCode, EventType, SessionId, Version};
+use lockkeeper_session::{Applied, Client, Error as SessionError, Transaction};
 
 use crate::{
     contender::{Contender, session_loss},
@@ -247,7 +247,7 @@ impl Guard {
     pub async fn release_with(
         mut self,
         build: impl FnOnce(GuardedTransaction<'_>) -> GuardedTransaction<'_>,
-    ) -> Result<Vec<OpResult>, Error> {
+    ) -> Result<Vec<Applied>, Error> {
         let transaction = build(self.transaction())
             .inner
             .delete(&self.path(), Version::ANY);
@@ -409,13 +409,13 @@ impl GuardedTransaction<'_> {
     /// # Errors
     /// [`Error::Lost`] when the lock was not held any more; nothing was written then.
     /// [`lockkeeper_session::Error::TransactionRefused`] when an operation failed, counted from 0; nothing was written then.
-    pub async fn commit(self) -> Result<Vec<OpResult>, Error> {
+    pub async fn commit(self) -> Result<Vec<Applied>, Error> {
         commit(self.inner).await
     }
 }
 
 /// Commits a transaction whose first operation checks the lock node.
-async fn commit(transaction: Transaction) -> Result<Vec<OpResult>, Error> {
+async fn commit(transaction: Transaction) -> Result<Vec<Applied>, Error> {
     match transaction.commit().await {
         Ok(mut results) => {
             if !results.is_empty() {

@@ -3,8 +3,8 @@
 use std::{ops::Deref, time::Duration};
 
 use bytes::Bytes;
-use lockkeeper_proto::{multi::OpResult, path::PathError};
-use lockkeeper_session::Client;
+use lockkeeper_proto::path::PathError;
+use lockkeeper_session::{Applied, Client};
 
 use crate::{
     error::Error,
@@ -208,7 +208,7 @@ impl WriteGuard {
     pub async fn release_with(
         self,
         build: impl FnOnce(GuardedTransaction<'_>) -> GuardedTransaction<'_>,
-    ) -> Result<Vec<OpResult>, Error> {
+    ) -> Result<Vec<Applied>, Error> {
         self.0.release_with(build).await
     }
 

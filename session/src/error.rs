@@ -30,6 +30,12 @@ pub enum Error {
         /// The server's reason.
         code: ErrorCode,
     },
+    /// The server does not know the operation, and closes the connection on who asks for it. It is not asked again
+    /// before the next connection but one: servers are upgraded one by one.
+    Unsupported {
+        /// What was asked.
+        op: OpCode,
+    },
     /// The server refused a transaction because of one of its operations; none of them was applied.
     TransactionRefused {
         /// Which operation, counted from 0.
@@ -104,6 +110,7 @@ impl Error {
     pub fn code(&self) -> Option<ErrorCode> {
         match self {
             Self::Refused { code, .. } | Self::TransactionRefused { code, .. } => Some(*code),
+            Self::Unsupported { .. } => Some(ErrorCode::UNIMPLEMENTED),
             _ => None,
         }
     }
@@ -160,6 +167,14 @@ impl fmt::Display for Error {
                 let op = op.name().unwrap_or("request");
                 let space = if path.is_empty() { "" } else { " " };
                 write!(f, "{op}{space}{path} refused: {code}")
+            }
+            Self::Unsupported { op } => {
+                let name = op.name().unwrap_or("request");
+                write!(f, "this server does not know {name}")?;
+                match op.since() {
+                    Some(release) => write!(f, " (ZooKeeper does from {release})"),
+                    None => Ok(()),
+                }
             }
             Self::TransactionRefused { index, code } => {
                 write!(f, "transaction refused: operation {index}: {code}")

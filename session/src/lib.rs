@@ -49,8 +49,8 @@ mod tls_failure;
 pub use auth_failure::AuthFailure;
 #[cfg(feature = "tokio")]
 pub use client::{
-    Builder, Client, Clock, ConnectError, Connector, Lease, Reply, Transaction, Transport,
-    WatchedEvent, Watcher,
+    Applied, Builder, Client, Clock, ConnectError, Connector, Lease, ReadResult, ReadTransaction,
+    Reply, Transaction, Transport, WatchedEvent, Watcher,
 };
 pub use connect_string::{ConnectString, ConnectStringError, DEFAULT_PORT, Endpoint};
 #[cfg(feature = "sasl-digest-md5")]

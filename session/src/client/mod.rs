@@ -3,8 +3,12 @@
 //! | file | what |
 //! |---|---|
 //! | `builder` | settings, and the first connection |
-//! | `nodes` | one method for each operation on nodes |
-//! | `transaction` | several operations at once, all or none |
+//! | `nodes` | one method for each operation on a node's data |
+//! | `lists` | children, descendants, the session's ephemeral nodes |
+//! | `rights` | access control lists, identities |
+//! | `ensemble` | `sync`, the configuration of the ensemble |
+//! | `transaction`, `read_transaction` | several operations at once, all or none; several reads |
+//! | `watching` | reads that leave a watch |
 //! | `watcher` | what waits for a watch |
 //! | `shared` | the machine behind a lock, and who waits for what |
 //! | `driver` | the task between the machine and the socket; the only `spawn` |
@@ -12,15 +16,21 @@
 //! | `clock` | the only place that reads a clock |
 //! | `random` | the only place that draws random numbers |
 
+mod answer;
 mod builder;
 mod clock;
 mod driver;
+mod ensemble;
+mod lists;
 mod nodes;
 mod random;
+mod read_transaction;
+mod rights;
 mod shared;
 mod transaction;
 mod transport;
 mod watcher;
+mod watching;
 
 use std::{
     fmt,
@@ -36,7 +46,8 @@ use tokio::sync::watch;
 
 pub use builder::Builder;
 pub use clock::Clock;
-pub use transaction::Transaction;
+pub use read_transaction::{ReadResult, ReadTransaction};
+pub use transaction::{Applied, Transaction};
 pub use transport::{Connector, Transport};
 pub use watcher::{WatchedEvent, Watcher};
 

@@ -2,15 +2,17 @@
 
 use bytes::Bytes;
 use lockkeeper_proto::{
-    Acl, Acls, CreateMode, Request, Response, Version,
+    Acl, Acls, CreateMode, OpCode, Request, Stat, Version,
     multi::{MultiOp, MultiRequest, OpResult},
     path,
-    records::{
-        CheckVersionRequest, Create2Response, CreateResponse, DeleteRequest, SetDataRequest,
-    },
+    records::{CheckVersionRequest, DeleteRequest, SetDataRequest},
 };
 
-use super::{Client, nodes::create_request};
+use super::{
+    Client,
+    answer::{record_of, unexpected},
+    nodes::{check_to_create, create_request},
+};
 use crate::Error;
 
 /// A list of operations that happen all or not at all. Made by [`Client::transaction`].
@@ -24,8 +26,47 @@ pub struct Transaction {
     bad_path: Option<path::PathError>,
 }
 
+/// What an operation of a transaction has done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Applied {
+    /// A node was created.
+    Created {
+        /// Its path, with its number where it has one.
+        path: String,
+        /// Its metadata; servers before 3.7.2, 3.8.2 and 3.9.0 leave them out, but for containers and times to live.
+        stat: Option<Stat>,
+    },
+    /// A node was deleted.
+    Deleted,
+    /// A node's data were set; its metadata are these now.
+    DataSet(Stat),
+    /// A node was there, and of that version.
+    Checked,
+}
+
 impl Client {
-    /// Starts a transaction.
+    /// Starts a transaction: operations that happen all or not at all, under one zxid. Servers from 3.4.0.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = lockkeeper_server::Server::start().await?;
+    /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
+    /// use lockkeeper_proto::{CreateMode, Version};
+    /// use lockkeeper_session::Applied;
+    ///
+    /// let results = client
+    ///     .transaction()
+    ///     .create("/a", "", CreateMode::Persistent)
+    ///     .create("/a/b", "1", CreateMode::Persistent)
+    ///     .set_data("/a/b", "2", Version(0))
+    ///     .commit()
+    ///     .await?;
+    /// assert!(matches!(&results[0], Applied::Created { path, .. } if path == "/a"));
+    /// assert!(matches!(&results[2], Applied::DataSet(stat) if stat.version == Version(1)));
+    /// # Ok(()) }
+    /// ```
     pub fn transaction(&self) -> Transaction {
         Transaction {
             client: self.clone(),
@@ -38,20 +79,26 @@ impl Client {
 impl Transaction {
     /// The node must be there and its data have this version ([`Version::ANY`] for any).
     pub fn check(mut self, path: &str, version: Version) -> Self {
-        let path = self.resolve(path, path::check(path));
+        let path = self.resolve(path);
         self.push(MultiOp::Check(CheckVersionRequest { path, version }))
     }
 
     /// Creates a node that anybody may change.
-    pub fn create(mut self, path: &str, data: impl Into<Bytes>, mode: CreateMode) -> Self {
-        let checked = if mode.is_sequential() {
-            path::check_sequential(path)
-        } else {
-            path::check(path)
-        };
-        let path = self.resolve(path, checked);
-        let acl = Acls::Borrowed(Acl::OPEN_UNSAFE);
-        match create_request(path, data.into(), mode, acl) {
+    pub fn create(self, path: &str, data: impl Into<Bytes>, mode: CreateMode) -> Self {
+        self.create_with_acl(path, data, mode, Acls::Borrowed(Acl::OPEN_UNSAFE))
+    }
+
+    /// Creates a node with an access control list.
+    pub fn create_with_acl(
+        mut self,
+        path: &str,
+        data: impl Into<Bytes>,
+        mode: CreateMode,
+        acl: impl Into<Acls>,
+    ) -> Self {
+        self.note(check_to_create(path, mode));
+        let path = self.client.server_path(path);
+        match create_request(path, data.into(), mode, acl.into()) {
             Request::CreateContainer(create) => self.push(MultiOp::CreateContainer(create)),
             Request::CreateTtl(create) => self.push(MultiOp::CreateTtl(create)),
             Request::Create2(create) => self.push(MultiOp::Create2(create)),
@@ -61,7 +108,7 @@ impl Transaction {
 
     /// Sets a node's data, if they have this version ([`Version::ANY`] for any).
     pub fn set_data(mut self, path: &str, data: impl Into<Bytes>, version: Version) -> Self {
-        let path = self.resolve(path, path::check(path));
+        let path = self.resolve(path);
         self.push(MultiOp::SetData(SetDataRequest {
             path,
             data: Some(data.into()),
@@ -71,43 +118,38 @@ impl Transaction {
 
     /// Deletes a node without children, if its data have this version ([`Version::ANY`] for any).
     pub fn delete(mut self, path: &str, version: Version) -> Self {
-        let path = self.resolve(path, path::check(path));
+        let path = self.resolve(path);
         self.push(MultiOp::Delete(DeleteRequest { path, version }))
     }
 
-    /// Sends the operations and waits for their results.
+    /// Sends the operations and waits for their results: one for each, in order.
     ///
     /// # Errors
     /// [`Error::TransactionRefused`] with the first operation that failed; nothing was applied then.
-    /// [`Error::BadPath`] for the first bad path; nothing was sent then.
-    pub async fn commit(self) -> Result<Vec<OpResult>, Error> {
+    /// [`Error::BadPath`] for the first bad path; nothing was sent then. And what every request may fail with.
+    ///
+    /// # Cancel safety
+    /// Once polled, the operations may be applied whether or not the reply is awaited.
+    ///
+    /// # Ordering
+    /// In the order of this client's requests. Watches fire in the order of the operations, before the reply.
+    pub async fn commit(self) -> Result<Vec<Applied>, Error> {
         if let Some(error) = self.bad_path {
             return Err(Error::BadPath(error));
         }
+        let asked = self.request.ops.len();
         let [reply] = self.client.submit([Request::Multi(self.request)]);
-        let Response::Multi(response) = reply.await? else {
-            return Ok(Vec::new());
-        };
+        let response = record_of!(reply.await?, Multi)?;
         if let Some((index, code)) = response.failure() {
             return Err(Error::TransactionRefused { index, code });
         }
-        let client_path = |path| self.client.client_path(path);
-        Ok(response
-            .results
-            .into_iter()
-            .map(|result| match result {
-                OpResult::Create(CreateResponse { path }) => OpResult::Create(CreateResponse {
-                    path: client_path(path),
-                }),
-                OpResult::Create2(Create2Response { path, stat }) => {
-                    OpResult::Create2(Create2Response {
-                        path: client_path(path),
-                        stat,
-                    })
-                }
-                other => other,
-            })
-            .collect())
+        if response.results.len() != asked {
+            return Err(unexpected(OpCode::MULTI));
+        }
+        let results = response.results.into_iter();
+        results
+            .map(|result| applied(&self.client, result))
+            .collect()
     }
 
     fn push(mut self, op: MultiOp) -> Self {
@@ -115,11 +157,34 @@ impl Transaction {
         self
     }
 
-    /// The server's name of a path; the first bad one is remembered for `commit`.
-    fn resolve(&mut self, path: &str, checked: Result<(), path::PathProblem>) -> String {
-        if let (Err(problem), None) = (checked, &self.bad_path) {
-            self.bad_path = Some(path::PathError::new(path, problem));
-        }
+    /// The server's name of a path.
+    fn resolve(&mut self, path: &str) -> String {
+        let checked = path::check(path);
+        self.note(checked.map_err(|problem| path::PathError::new(path, problem)));
         self.client.server_path(path)
     }
+
+    /// The first bad path is remembered for `commit`.
+    fn note(&mut self, checked: Result<(), path::PathError>) {
+        if let (Err(error), None) = (checked, &self.bad_path) {
+            self.bad_path = Some(error);
+        }
+    }
+}
+
+fn applied(client: &Client, result: OpResult) -> Result<Applied, Error> {
+    Ok(match result {
+        OpResult::Create(created) => Applied::Created {
+            path: client.client_path(created.path),
+            stat: None,
+        },
+        OpResult::Create2(created) => Applied::Created {
+            path: client.client_path(created.path),
+            stat: Some(created.stat),
+        },
+        OpResult::Delete => Applied::Deleted,
+        OpResult::SetData(set) => Applied::DataSet(set.stat),
+        OpResult::Check => Applied::Checked,
+        _ => return Err(unexpected(OpCode::MULTI)),
+    })
 }

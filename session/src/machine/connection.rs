@@ -135,6 +135,7 @@ impl<T> Machine<T> {
         self.last_sent = now;
         self.ping_sent = None;
         self.connections += 1;
+        self.unsupported.connected(self.connections);
         tracing::info!(session = %self.session.id, server = %endpoint, ?timeout, "connected");
         self.phase = Phase::Connected {
             endpoint,

@@ -34,6 +34,7 @@ mod session;
 #[cfg(test)]
 mod tests;
 mod transmit;
+mod unsupported;
 mod watches;
 
 use std::{
@@ -58,6 +59,7 @@ use in_flight::{Announced, InFlight, Purpose, Queued};
 use rng::Rng;
 use sasl::Proof;
 use session::Session;
+use unsupported::Unsupported;
 use watches::{WatchKind, WatchTable};
 
 /// A session. `T` is what a caller gives with a request, and gets back with its reply.
@@ -97,7 +99,7 @@ pub struct Machine<T> {
     began: Instant,
     /// Until when a clean close may take.
     closing: Option<Instant>,
-    removes_watches: bool,
+    unsupported: Unsupported,
 }
 
 /// Where the connection is.
@@ -156,7 +158,7 @@ impl<T> Machine<T> {
             connections: 0,
             began: now,
             closing: None,
-            removes_watches: true,
+            unsupported: Unsupported::default(),
         }
     }
 
@@ -273,6 +275,9 @@ impl<T> Machine<T> {
                     limit: self.config.max_outstanding,
                 })
             }
+            _ if self.unsupported.includes(request.op()) => {
+                Some(Error::Unsupported { op: request.op() })
+            }
             _ => None,
         };
         if let Some(error) = refusal {
@@ -365,7 +370,8 @@ impl<T> Machine<T> {
         now: Instant,
         removal: lockkeeper_proto::records::RemoveWatchesRequest,
     ) {
-        if self.removes_watches && matches!(self.phase, Phase::Connected { .. }) {
+        let supported = !self.unsupported.includes(OpCode::REMOVE_WATCHES);
+        if supported && matches!(self.phase, Phase::Connected { .. }) {
             self.enqueue(now, Request::RemoveWatches(removal), Purpose::RemoveWatches);
         }
     }

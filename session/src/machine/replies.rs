@@ -9,7 +9,7 @@ use lockkeeper_proto::{
     jute::{Decode, DecodeError, Reader},
 };
 
-use super::{Event, InFlight, Machine, Output, Purpose, State};
+use super::{Event, InFlight, Machine, Output, Purpose, State, unsupported::is_unknown};
 use crate::{AuthFailure, Cause, Error};
 
 impl<T> Machine<T> {
@@ -43,6 +43,7 @@ impl<T> Machine<T> {
                     self.refuse(AuthFailure::Refused { scheme, code });
                 }
             }
+            xid if self.says_unknown(&header) => self.unknown_operation(now, xid),
             xid => match self.in_flight.pop_front() {
                 Some(oldest) if oldest.xid == xid => {
                     self.answered(now, oldest, header, &mut reader);
@@ -72,6 +73,9 @@ impl<T> Machine<T> {
             self.session.last_zxid = self.session.last_zxid.max(header.zxid);
         }
         self.confirm(request.sent);
+        if is_unknown(request.op, &header) {
+            return self.settle_unknown(now, request.op, request.purpose);
+        }
         match request.purpose {
             Purpose::Caller { token, watch } => {
                 // Whatever follows an error must not be read.
@@ -108,13 +112,8 @@ impl<T> Machine<T> {
                 self.give_up(now, Cause::WatchesRefused(header.err));
             }
             Purpose::SetWatches { restore: true } => self.restored(),
-            Purpose::SetWatches { restore: false } => {}
-            Purpose::RemoveWatches => {
-                if header.err == ErrorCode::UNIMPLEMENTED {
-                    // Servers before 3.5 close the connection for it; it is not asked of them again.
-                    self.removes_watches = false;
-                }
-            }
+            // Whether the server had such a watch is of no interest.
+            Purpose::SetWatches { restore: false } | Purpose::RemoveWatches => {}
             Purpose::Close => self.end(State::Closed, Cause::ByClient),
         }
     }

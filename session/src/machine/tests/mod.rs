@@ -12,6 +12,7 @@
 //! | `sasl` | who the client is, before anything else; what becomes of it when that fails |
 //! | `ends` | the end of the client: closing, refused authentication |
 //! | `lease` | until when no server can have expired the session |
+//! | `unsupported` | operations that a server does not know |
 //! | `script` | any story at all: no panic, everything settled once |
 //!
 //! `pair` is the scripted server that they share, `requests` what passes between the two.
@@ -28,4 +29,5 @@ mod requests;
 mod restore;
 mod sasl;
 mod script;
+mod unsupported;
 mod watches;

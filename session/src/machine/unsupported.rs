@@ -1,0 +1,105 @@
+//! Operations that the servers do not know, so that they are not asked for again.
+//!
+//! A server answers an operation that it does not know and closes the connection, with whatever else is on its way. What is
+//! known of that holds for the next connection, which follows at once; it is forgotten with the one after it, since servers
+//! are restarted to be upgraded.
+
+use std::collections::HashMap;
+
+use lockkeeper_proto::{ErrorCode, OpCode, Xid, Zxid, header::ReplyHeader};
+
+use super::{Machine, Purpose};
+use crate::{Cause, Error};
+
+/// What a server answers in place of how far it is when it does not know the operation. Source:
+/// `FinalRequestProcessor`, `ZooKeeperServer.processPacket`.
+const NO_TRANSACTION: Zxid = Zxid(-1);
+
+/// The operations, and up to which connection each counts as unknown.
+#[derive(Debug, Default)]
+pub(super) struct Unsupported {
+    until: HashMap<OpCode, u64>,
+}
+
+impl Unsupported {
+    /// A server does not know the operation, on the connection of this number.
+    pub(super) fn note(&mut self, op: OpCode, connection: u64) {
+        self.until.insert(op, connection + 1);
+    }
+
+    /// The connection of this number stands.
+    pub(super) fn connected(&mut self, connection: u64) {
+        self.until.retain(|_, until| *until >= connection);
+    }
+
+    pub(super) fn includes(&self, op: OpCode) -> bool {
+        self.until.contains_key(&op)
+    }
+}
+
+/// Whether a reply says that the server does not know the operation.
+///
+/// `createTTL` and `reconfig` are also answered so by servers that know them and are not set up for them.
+pub(super) fn is_unknown(op: OpCode, header: &ReplyHeader) -> bool {
+    header.err == ErrorCode::UNIMPLEMENTED
+        && (header.zxid == NO_TRANSACTION || !matches!(op, OpCode::CREATE_TTL | OpCode::RECONFIG))
+}
+
+impl<T> Machine<T> {
+    /// Whether a reply of this number says that its operation is unknown, wherever the request is in the line: the
+    /// server says so before it has come to the requests ahead of it.
+    pub(super) fn says_unknown(&self, header: &ReplyHeader) -> bool {
+        header.zxid == NO_TRANSACTION
+            && header.err == ErrorCode::UNIMPLEMENTED
+            && self.position(header.xid).is_some()
+    }
+
+    fn position(&self, xid: Xid) -> Option<usize> {
+        self.in_flight.iter().position(|request| request.xid == xid)
+    }
+
+    /// Settles the request of this number: the server does not know its operation.
+    pub(super) fn unknown_operation(&mut self, now: std::time::Instant, xid: Xid) {
+        let position = self.position(xid);
+        let Some(request) = position.and_then(|position| self.in_flight.remove(position)) else {
+            return;
+        };
+        self.settle_unknown(now, request.op, request.purpose);
+    }
+
+    /// Settles a request whose operation the server does not know.
+    pub(super) fn settle_unknown(
+        &mut self,
+        now: std::time::Instant,
+        op: OpCode,
+        purpose: Purpose<T>,
+    ) {
+        tracing::debug!(%op, "the server does not know the operation");
+        self.unsupported.note(op, self.connections);
+        match purpose {
+            Purpose::Caller { .. } => self.fail(op, purpose, Error::Unsupported { op }),
+            Purpose::SetWatches { .. } => {
+                self.give_up(now, Cause::WatchesRefused(ErrorCode::UNIMPLEMENTED));
+            }
+            Purpose::RemoveWatches => {}
+            Purpose::Close => self.end(super::State::Closed, Cause::ByClient),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_does_not_know_is_believed_for_one_more_connection() {
+        let mut unsupported = Unsupported::default();
+        unsupported.note(OpCode::WHO_AM_I, 3);
+        assert!(unsupported.includes(OpCode::WHO_AM_I));
+        assert!(!unsupported.includes(OpCode::MULTI_READ));
+        unsupported.connected(4);
+        assert!(unsupported.includes(OpCode::WHO_AM_I));
+        unsupported.connected(5);
+        assert!(!unsupported.includes(OpCode::WHO_AM_I));
+    }
+}
