@@ -96,6 +96,8 @@ pub enum What {
     Stored {
         /// Which.
         attempt: Attempt,
+        /// The store: each has seen what it has seen.
+        store: Arc<str>,
         /// The token that the write came with.
         token: u64,
         /// Whether the store took it.
@@ -246,11 +248,12 @@ impl fmt::Display for What {
             Self::Downgraded { attempt, node } => write!(f, "{attempt} becomes a reader as {node}"),
             Self::Stored {
                 attempt,
+                store,
                 token,
                 accepted,
             } => {
                 let verdict = if *accepted { "taken" } else { "refused" };
-                write!(f, "{attempt} write with token {token} {verdict}")
+                write!(f, "{attempt} write to {store} with token {token} {verdict}")
             }
             Self::LetGo { attempt } => write!(f, "{attempt} lets go"),
             Self::Ended { attempt, end } => write!(f, "{attempt} ended: {end:?}"),

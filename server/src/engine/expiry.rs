@@ -54,7 +54,7 @@ impl Engine {
     }
 
     /// A transaction that asks for no permission and cannot fail.
-    fn transact(&mut self, now: Now, act: impl FnOnce(&mut Txn<'_>)) {
+    pub(super) fn transact(&mut self, now: Now, act: impl FnOnce(&mut Txn<'_>)) {
         let author = Author {
             zxid: self.next_zxid(),
             unix_ms: now.unix_ms,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper_proto::SessionId;
+use lockkeeper_proto::{SessionId, path};
 
 use super::{
     ConnId, Engine, Now,
@@ -67,6 +67,16 @@ impl Engine {
             self.expire_session(session, now);
         }
         lives
+    }
+
+    /// Deletes a node as a third party would; whether it was there, and had no children.
+    pub fn delete_node(&mut self, path: &str, now: Now) -> bool {
+        let node = self.live.tree.get(path);
+        let is_leaf = node.is_some_and(|node| node.children.is_empty()) && path != path::ROOT;
+        if is_leaf {
+            self.transact(now, |txn| txn.remove(path));
+        }
+        is_leaf
     }
 
     /// Stops listening to everybody and answering anybody, or begins again.

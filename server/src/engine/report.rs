@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use bytes::Bytes;
 use lockkeeper_proto::{OpCode, Perms, SessionId, Zxid};
 
 use super::{
@@ -134,6 +135,18 @@ impl Engine {
     #[must_use]
     pub fn paths(&self) -> Vec<String> {
         self.live.tree.user_paths()
+    }
+
+    /// All live sessions, in order of their numbers.
+    pub fn live_sessions(&self) -> impl ExactSizeIterator<Item = SessionId> {
+        self.sessions.iter().map(|(id, _)| id)
+    }
+
+    /// When a node's data were last set, and what they are, whoever may read them.
+    #[must_use]
+    pub fn data_of(&self, path: &str) -> Option<(Zxid, Option<Bytes>)> {
+        let node = self.live.tree.get(path)?;
+        Some((node.mzxid, node.data.clone()))
     }
 
     pub(super) fn all_watches(&self) -> usize {

@@ -40,9 +40,20 @@ pub(super) struct Hold<'a> {
     /// Until when it was said to be valid.
     pub(super) until: Duration,
     pub(super) downgraded: Option<(Duration, &'a str)>,
-    pub(super) stored: Vec<(Duration, u64, bool)>,
+    pub(super) stored: Vec<Stored<'a>>,
     pub(super) let_go: Option<Duration>,
     pub(super) ended: Option<(Duration, &'a End)>,
+}
+
+/// A write to a store.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stored<'a> {
+    pub(super) at: Duration,
+    /// Its place among all events.
+    pub(super) index: usize,
+    pub(super) store: &'a str,
+    pub(super) token: u64,
+    pub(super) accepted: bool,
 }
 
 /// A grant.
@@ -136,12 +147,19 @@ impl<'a> Holds<'a> {
             }
             What::Stored {
                 attempt,
+                store,
                 token,
                 accepted,
             } => {
                 // A write may come late, when its hold is over.
                 let hold = self.all.get_mut(attempt).ok_or("never asked for")?;
-                hold.stored.push((at, *token, *accepted));
+                hold.stored.push(Stored {
+                    at,
+                    index,
+                    store,
+                    token: *token,
+                    accepted: *accepted,
+                });
             }
             What::LetGo { attempt } => self.held(*attempt)?.let_go = Some(at),
             What::Ended { attempt, end } => self.open(*attempt)?.ended = Some((at, end)),

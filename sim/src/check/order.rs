@@ -1,10 +1,10 @@
 //! Tokens grow in the order of the grants, nobody is skipped, and stores see it the same way.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use super::{
     Bounds, Rule, Violation,
-    holds::{Granted, Hold, Holds},
+    holds::{Granted, Hold, Holds, Stored},
     overlap::conflict,
 };
 
@@ -88,30 +88,33 @@ fn stores(holds: &Holds<'_>, found: &mut Vec<Violation>) {
     let mut writes: Vec<_> = holds
         .all
         .values()
-        .flat_map(|hold| hold.stored.iter().map(move |stored| (hold, *stored)))
+        .flat_map(|hold| hold.stored.iter().map(move |write| (hold, write)))
         .collect();
-    writes.sort_by_key(|(_, (at, _, _))| *at);
-    let mut highest = std::collections::BTreeMap::new();
-    for (hold, (at, token, accepted)) in writes {
-        let highest = highest.entry(&**hold.lock).or_insert(0);
-        if accepted && token < *highest {
+    writes.sort_by_key(|(_, write)| write.index);
+    let mut highest = BTreeMap::new();
+    for (hold, write) in writes {
+        let &Stored {
+            at, store, token, ..
+        } = write;
+        let highest = highest.entry(store).or_insert(0);
+        if write.accepted && token < *highest {
             let text = format!(
-                "{}: write of {} with token {token} taken after one with {highest}",
-                hold.lock, hold.attempt
+                "{store}: write of {} with token {token} taken after one with {highest}",
+                hold.attempt
             );
             found.push(Violation::new(at, Rule::Store, text));
         }
         let holds_still = hold
             .granted
             .is_some_and(|granted| granted.at <= at && at < holds.reach(hold, granted));
-        if !accepted && holds_still {
+        if !write.accepted && holds_still {
             let text = format!(
-                "{}: write of {} with token {token} refused though it holds the lock",
-                hold.lock, hold.attempt
+                "{store}: write of {} with token {token} refused though it holds the lock",
+                hold.attempt
             );
             found.push(Violation::new(at, Rule::Store, text));
         }
-        if accepted {
+        if write.accepted {
             *highest = token.max(*highest);
         }
     }

@@ -60,6 +60,7 @@ impl Script {
     fn stores(self, seconds: u64, number: u64, token: u64, accepted: bool) -> Self {
         let what = What::Stored {
             attempt: Attempt(number),
+            store: Arc::from("file"),
             token,
             accepted,
         };
