@@ -138,6 +138,7 @@ impl Engine {
     }
 
     /// All live sessions, in order of their numbers.
+    #[must_use]
     pub fn live_sessions(&self) -> impl ExactSizeIterator<Item = SessionId> {
         self.sessions.iter().map(|(id, _)| id)
     }
