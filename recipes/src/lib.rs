@@ -65,6 +65,8 @@ mod contender;
 mod directory;
 mod election;
 mod error;
+#[doc(hidden)]
+pub mod fuzzing;
 mod guard;
 mod hold;
 mod line;

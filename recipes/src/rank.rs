@@ -50,7 +50,7 @@ pub enum Kind {
 
 /// Whether a contender shares with others of its sort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Role {
+pub(crate) enum Role {
     Exclusive,
     Shared,
 }
@@ -81,7 +81,7 @@ impl Kind {
         }
     }
 
-    fn role(self) -> Role {
+    pub(crate) fn role(self) -> Role {
         if self == Self::Read {
             Role::Shared
         } else {
@@ -90,7 +90,7 @@ impl Kind {
     }
 
     /// What another contender's name tells; `None` for a child that is no contender of this kind.
-    fn contender(self, child: &str) -> Option<(i32, Role)> {
+    pub(crate) fn contender(self, child: &str) -> Option<(i32, Role)> {
         let (marker, number) = name::parse(child, self.markers())?;
         let shared = matches!(marker, name::READ | name::KAZOO_READ);
         Some((

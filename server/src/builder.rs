@@ -15,6 +15,7 @@ pub struct Builder {
     pub(crate) address: SocketAddr,
     pub(crate) config: Config,
     pub(crate) seed: Option<u64>,
+    pub(crate) max_connections: usize,
 }
 
 impl Default for Builder {
@@ -23,6 +24,7 @@ impl Default for Builder {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             config: Config::default(),
             seed: None,
+            max_connections: 10_000,
         }
     }
 }
@@ -63,6 +65,13 @@ impl Builder {
     /// How often empty containers, and nodes whose time to live is over, are deleted. Default: 60 s, as in ZooKeeper.
     pub fn container_check_interval(mut self, interval: Duration) -> Self {
         self.config.container_check_interval = interval;
+        self
+    }
+
+    /// ZooKeeper's `maxCnxns`: so many connections are served at a time, and those beyond are closed as soon as they are
+    /// accepted. Default: 10,000, where ZooKeeper has no limit.
+    pub fn max_connections(mut self, most: usize) -> Self {
+        self.max_connections = most;
         self
     }
 

@@ -20,6 +20,12 @@
 //! [`Server::faults`] makes it misbehave on demand; [`Server::report`] and [`Server::counters`] tell what clients left behind
 //! and what they did. The whole server without sockets and clocks is [`engine::Engine`].
 //!
+//! A client can do it no more harm than this: it is read from as fast as it reads, cut off when 32 MiB wait for it, closed when
+//! it does not complete its handshake in time, and has its turn like others. Nodes, watches and sessions take memory in
+//! proportion to what clients have sent: there is no limit on those. Limits that ZooKeeper does not have: 256 entries of an
+//! ACL, 32 identities of a connection (4 KiB of them), 8 MiB in the reply to one `multiRead`, 10,000 connections
+//! ([`Builder::max_connections`]).
+//!
 //! Not served: quotas, `reconfig` (answered as disabled), SASL (answered as not configured), read-only mode, TLS, and two
 //! of the real server's own operations that it takes from anybody (`deleteContainer`, `createSession`).
 
@@ -37,6 +43,8 @@ mod builder;
 mod clock;
 pub mod engine;
 mod faults;
+#[doc(hidden)]
+pub mod fuzzing;
 mod net;
 mod outgoing;
 mod server;

@@ -13,7 +13,7 @@ use tokio::{
         tcp::{ReadHalf, WriteHalf},
     },
     sync::{mpsc, oneshot},
-    time,
+    task, time,
 };
 
 use crate::{
@@ -99,12 +99,15 @@ async fn accept_all(shared: &Arc<Shared>, alive: &Alive, listener: &TcpListener)
     loop {
         match listener.accept().await {
             Ok((stream, remote)) => {
-                let (id, outgoing) = shared.accept(remote);
+                let Some((id, outgoing)) = shared.accept(remote) else {
+                    tracing::warn!(%remote, "too many connections");
+                    continue;
+                };
                 let (shared, held) = (Arc::clone(shared), alive.clone());
                 tokio::spawn(async move {
                     let serving = serve(&shared, id, stream, &outgoing);
                     outgoing.cut.run_until_cancelled(serving).await;
-                    shared.forget(id);
+                    shared.ended(id);
                     drop(held);
                 });
             }
@@ -124,14 +127,18 @@ async fn serve(shared: &Shared, id: ConnId, mut stream: TcpStream, outgoing: &Ou
     }
     let (mut read, mut write) = stream.split();
     {
-        let reading = pin!(read_requests(shared, id, &mut read, outgoing));
-        let writing = pin!(write_replies(&mut write, outgoing));
-        if let Either::Left(((), writing)) = select(reading, writing).await {
+        // Whichever of the two ends, the other has little time: a client that reads nothing must not keep what is queued.
+        let reading = pin!(async {
+            read_requests(shared, id, &mut read, outgoing).await;
             // The client sends no more, but it may still read: `echo ruok | nc` does.
             shared.forget(id);
             outgoing.end();
-            let _ = time::timeout(FLUSH, writing).await;
-        }
+        });
+        let reading = pin!(async {
+            select(reading, pin!(outgoing.ended())).await;
+            time::sleep(FLUSH).await;
+        });
+        select(reading, pin!(write_replies(&mut write, outgoing))).await;
     }
     // Closing a socket with unread input would reset the connection, and the client might lose our last words.
     let _ = write.shutdown().await;
@@ -140,10 +147,14 @@ async fn serve(shared: &Shared, id: ConnId, mut stream: TcpStream, outgoing: &Ou
 
 /// Hands everything that is read to the engine; ends when the client does.
 async fn read_requests(shared: &Shared, id: ConnId, read: &mut ReadHalf<'_>, outgoing: &Outgoing) {
-    let mut buffer = BytesMut::new();
     loop {
         outgoing.room().await;
-        buffer.reserve(READ_CHUNK);
+        // Room is made when there is something to read: a thousand connections that say nothing cost nothing.
+        if let Err(error) = read.readable().await {
+            tracing::debug!(connection = id.0, %error, "cannot wait");
+            return;
+        }
+        let mut buffer = BytesMut::with_capacity(READ_CHUNK);
         match read.read_buf(&mut buffer).await {
             Ok(0) => return,
             Ok(_) => {}
@@ -152,9 +163,10 @@ async fn read_requests(shared: &Shared, id: ConnId, read: &mut ReadHalf<'_>, out
                 return;
             }
         }
-        let mut received = shared.with(|engine, now| engine.received(id, buffer.split(), now));
+        let mut received = shared.with(|engine, now| engine.received(id, buffer, now));
         while received == Received::Partly {
             outgoing.room().await;
+            task::yield_now().await;
             received = shared.with(|engine, now| engine.received(id, BytesMut::new(), now));
         }
     }
@@ -178,7 +190,7 @@ async fn drain(read: &mut ReadHalf<'_>) {
 /// Room for one read. A batch of requests for a few hundred locks fits.
 const READ_CHUNK: usize = 16 << 10;
 
-/// How long a client that sends no more may take to read what it asked for.
+/// How long a client that sends no more, or that is being closed, may take to read what it is still to get.
 const FLUSH: Duration = Duration::from_secs(5);
 
 /// How long the server waits for the client to close a connection that the server has ended.

@@ -1,7 +1,8 @@
 //! What is to be sent on one connection: filled by whoever holds the engine, emptied by the connection's own task.
 //!
 //! Everything that has gathered since the last write goes out in one write. The queue is bounded twice: a client that
-//! asks faster than it reads is not read from, and one that is told more than it reads is cut off.
+//! asks faster than it reads is not read from, and one that is told more than it reads is cut off. What is being written
+//! counts, until the operating system has all of it.
 //! Not here: sockets.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,16 +17,26 @@ pub(crate) struct Outgoing {
     queue: Mutex<Queue>,
     /// The queue has something, or is ending. One waits: the writer.
     filled: Notify,
-    /// The queue was emptied. One waits: the reader.
+    /// What was taken is written. One waits: the reader.
     emptied: Notify,
     /// Cancelled to drop the connection with whatever is still queued.
     pub(crate) cut: CancellationToken,
+    /// Cancelled when nothing will be appended any more.
+    over: CancellationToken,
 }
 
 #[derive(Debug, Default)]
 struct Queue {
     bytes: BytesMut,
+    /// How many bytes were taken and are being written.
+    taken: usize,
     ending: bool,
+}
+
+impl Queue {
+    fn len(&self) -> usize {
+        self.bytes.len().saturating_add(self.taken)
+    }
 }
 
 impl Outgoing {
@@ -35,13 +46,14 @@ impl Outgoing {
             filled: Notify::new(),
             emptied: Notify::new(),
             cut,
+            over: CancellationToken::new(),
         }
     }
 
     /// Appends bytes.
     pub(crate) fn push(&self, bytes: BytesMut) {
         let mut queue = self.lock();
-        if queue.bytes.len() > CUT_ABOVE {
+        if queue.len() > CUT_ABOVE {
             tracing::warn!("a client does not read what it is sent: cutting it off");
             return self.cut.cancel();
         }
@@ -55,18 +67,24 @@ impl Outgoing {
     pub(crate) fn end(&self) {
         self.lock().ending = true;
         self.filled.notify_one();
+        self.over.cancel();
     }
 
-    /// Waits for bytes and takes all of them; `None` after the last.
+    /// Waits until nothing will be appended any more.
+    pub(crate) async fn ended(&self) {
+        self.over.cancelled().await;
+    }
+
+    /// Waits for bytes and takes all of them; `None` after the last. Those that were taken before are written.
     pub(crate) async fn take(&self) -> Option<BytesMut> {
+        self.lock().taken = 0;
+        self.emptied.notify_one();
         loop {
             {
                 let mut queue = self.lock();
                 if !queue.bytes.is_empty() {
-                    let bytes = std::mem::take(&mut queue.bytes);
-                    drop(queue);
-                    self.emptied.notify_one();
-                    return Some(bytes);
+                    queue.taken = queue.bytes.len();
+                    return Some(std::mem::take(&mut queue.bytes));
                 }
                 if queue.ending {
                     return None;
@@ -78,7 +96,7 @@ impl Outgoing {
 
     /// Waits until the client has read enough of what it asked for.
     pub(crate) async fn room(&self) {
-        while self.lock().bytes.len() > READ_BELOW {
+        while self.lock().len() > READ_BELOW {
             self.emptied.notified().await;
         }
     }

@@ -50,7 +50,7 @@ impl Server {
         builder.config.seed = builder
             .seed
             .unwrap_or_else(|| RandomState::new().hash_one(address));
-        let shared = Arc::new(Shared::new(builder.config));
+        let shared = Arc::new(Shared::new(builder.config, builder.max_connections));
         let (orders, receiver) = mpsc::channel(1);
         let tasks = net::start(&shared, listener, address, receiver);
         tracing::debug!(%address, "listening");

@@ -27,6 +27,7 @@ pub(crate) struct Shared {
     earlier: Notify,
     /// Cancelled when the server is to stop.
     pub(crate) stop: CancellationToken,
+    max_connections: usize,
 }
 
 #[derive(Debug)]
@@ -34,23 +35,27 @@ struct Core {
     engine: Engine,
     peers: HashMap<ConnId, Arc<Outgoing>>,
     next_connection: u64,
+    /// Connections that have a task: those that are being closed, too.
+    serving: usize,
     /// When the timer will call next.
     timer: Instant,
 }
 
 impl Shared {
-    pub(crate) fn new(config: Config) -> Self {
+    pub(crate) fn new(config: Config, max_connections: usize) -> Self {
         let now = clock::now();
         let core = Core {
             engine: Engine::new(config, now),
             peers: HashMap::new(),
             next_connection: 0,
+            serving: 0,
             timer: now.instant,
         };
         Self {
             core: Mutex::new(core),
             earlier: Notify::new(),
             stop: CancellationToken::new(),
+            max_connections,
         }
     }
 
@@ -74,19 +79,30 @@ impl Shared {
         look(&self.lock().engine)
     }
 
-    /// Takes a new connection in.
-    pub(crate) fn accept(&self, remote: SocketAddr) -> (ConnId, Arc<Outgoing>) {
-        let outgoing = Arc::new(Outgoing::new(self.stop.child_token()));
+    /// Takes a new connection in; `None` when there are too many.
+    pub(crate) fn accept(&self, remote: SocketAddr) -> Option<(ConnId, Arc<Outgoing>)> {
         let mut core = self.lock();
+        if core.serving >= self.max_connections {
+            return None;
+        }
+        core.serving = core.serving.saturating_add(1);
+        let outgoing = Arc::new(Outgoing::new(self.stop.child_token()));
         let id = ConnId(core.next_connection);
         core.next_connection = core.next_connection.saturating_add(1);
         core.peers.insert(id, Arc::clone(&outgoing));
         drop(core);
         self.with(|engine, now| engine.connected(id, remote, now));
-        (id, outgoing)
+        Some((id, outgoing))
     }
 
-    /// A connection is gone.
+    /// A connection that was taken in has no task any more.
+    pub(crate) fn ended(&self, id: ConnId) {
+        self.forget(id);
+        let mut core = self.lock();
+        core.serving = core.serving.saturating_sub(1);
+    }
+
+    /// Nothing more is heard of a connection.
     pub(crate) fn forget(&self, id: ConnId) {
         self.lock().peers.remove(&id);
         self.with(|engine, _| engine.disconnected(id));

@@ -49,7 +49,10 @@ impl Sent {
 
 /// All recordings, by file name. Panics when the folder, or a line of a file, is not as the head of this file says.
 pub(crate) fn all() -> Vec<Recording> {
-    let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden"));
+    let folder = PathBuf::from(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../proto/tests/golden"
+    ));
     let entries =
         fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut names: Vec<String> = entries

@@ -30,11 +30,14 @@ pub(crate) fn check(acl: &[Acl], need: Perms, ids: &[Id]) -> Result<(), ErrorCod
 
 /// The list that is stored for the one that was sent: without duplicates, then `auth` replaced by who the connection is.
 ///
-/// What the replacement repeats stays. Source: `PrepRequestProcessor.fixupACL`.
+/// What the replacement repeats stays. Source: `PrepRequestProcessor.fixupACL`. The limit is ours.
 pub(crate) fn normalise(sent: Option<&[Acl]>, ids: &[Id]) -> Result<AclList, ErrorCode> {
     let sent = sent.unwrap_or_default();
     if sent == Acl::OPEN_UNSAFE {
         return Ok(Arc::from(Acl::OPEN_UNSAFE));
+    }
+    if sent.len() > MOST_ENTRIES {
+        return Err(ErrorCode::INVALID_ACL);
     }
     let mut list: Vec<Acl> = Vec::with_capacity(sent.len());
     for (index, entry) in sent.iter().enumerate() {
@@ -59,7 +62,7 @@ pub(crate) fn normalise(sent: Option<&[Acl]>, ids: &[Id]) -> Result<AclList, Err
             _ => return Err(ErrorCode::INVALID_ACL),
         }
     }
-    if list.is_empty() {
+    if list.is_empty() || list.len() > MOST_ENTRIES {
         return Err(ErrorCode::INVALID_ACL);
     }
     Ok(Arc::from(list))
@@ -79,6 +82,9 @@ pub(crate) fn redacted(acl: &[Acl]) -> Vec<Acl> {
     };
     acl.iter().map(redact).collect()
 }
+
+/// Entries of one list: each is compared with all before it when the list is stored, and with everybody who asks.
+const MOST_ENTRIES: usize = 256;
 
 fn is_anyone(id: &Id) -> bool {
     id.scheme == "world" && id.id == "anyone"

@@ -35,12 +35,16 @@ pub(crate) fn address_id(remote: IpAddr) -> Id {
     id("ip", text)
 }
 
-/// The ids with one more; a duplicate collapses.
-pub(crate) fn with(ids: &Arc<[Id]>, new: Id) -> Arc<[Id]> {
+/// The ids with one more; a duplicate collapses. `None` when there would be too many: each is compared with each entry of
+/// an ACL, and an entry for `auth` stores all of them.
+pub(crate) fn with(ids: &Arc<[Id]>, new: Id) -> Option<Arc<[Id]>> {
     if ids.contains(&new) {
-        return Arc::clone(ids);
+        return Some(Arc::clone(ids));
     }
-    ids.iter().cloned().chain([new]).collect()
+    let length = |id: &Id| id.scheme.len().saturating_add(id.id.len());
+    let all = ids.iter().map(length).sum::<usize>();
+    let fits = ids.len() < MOST_IDS && all.saturating_add(length(&new)) <= MOST_TEXT;
+    fits.then(|| ids.iter().cloned().chain([new]).collect())
 }
 
 /// The ids as `whoAmI` shows them: without hashes.
@@ -80,6 +84,12 @@ fn id(scheme: &'static str, id: String) -> Id {
         id: id.into(),
     }
 }
+
+/// Identities of one connection, its address included.
+const MOST_IDS: usize = 32;
+
+/// Bytes of all of them together.
+const MOST_TEXT: usize = 4 << 10;
 
 #[cfg(test)]
 mod tests {

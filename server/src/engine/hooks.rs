@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockkeeper_proto::{SessionId, path};
 
 use super::{
-    ConnId, Engine, Now,
+    BATCH_LIMIT, ConnId, Engine, Now, Received,
     rules::{Effect, RuleId, When},
 };
 
@@ -125,10 +125,17 @@ impl Engine {
     fn resume_input(&mut self, now: Now) {
         let all: Vec<ConnId> = self.connections.keys().copied().collect();
         for id in all {
-            // What is left because there is much to send is read with whatever the client sends next.
-            let (_, frames) = self.read_input(id, now);
-            self.counters.traffic.note(0, frames);
-            self.with(id, |connection| connection.traffic.note(0, frames));
+            loop {
+                let (received, frames) = self.read_input(id, now);
+                self.counters.traffic.note(0, frames);
+                self.with(id, |connection| connection.traffic.note(0, frames));
+                // What is left because there is much to send is read with whatever the client sends next.
+                let is_full = (self.connections.get(&id))
+                    .is_none_or(|connection| connection.ready_len() > BATCH_LIMIT);
+                if received == Received::Wholly || is_full {
+                    break;
+                }
+            }
         }
     }
 }

@@ -58,6 +58,7 @@ mod requests;
 mod rules;
 mod sessions;
 mod set_watches;
+mod soundness;
 mod tree;
 mod txn;
 mod view;
@@ -165,6 +166,8 @@ pub struct Engine {
     /// Connections that hold frames back, by when the first of them may leave.
     held: BTreeSet<(Instant, ConnId)>,
     reap_due: Instant,
+    /// The last request took as long as the tree is large.
+    turn_is_over: bool,
     rules: Rules,
     counters: Counters,
 }
@@ -185,6 +188,7 @@ impl Engine {
             handshakes: BTreeSet::new(),
             held: BTreeSet::new(),
             reap_due: after(now.instant, config.container_check_interval),
+            turn_is_over: false,
             rules: Rules::default(),
             counters: Counters::default(),
             config,
@@ -207,7 +211,8 @@ impl Engine {
 
     /// Bytes came from a connection, cut anyhow.
     ///
-    /// With [`Received::Partly`] there is so much to send that the rest must wait: call again, with no bytes, when it is sent.
+    /// With [`Received::Partly`] there is so much to do or to send that the rest must wait: call again, with no bytes, when
+    /// others had their turn and it is sent.
     pub fn received(&mut self, id: ConnId, bytes: BytesMut, now: Now) -> Received {
         let Some(connection) = self.connections.get_mut(&id) else {
             return Received::Wholly;
@@ -311,6 +316,7 @@ impl Engine {
     /// Reads whole messages off a connection's input, as long as somebody listens; how many there were.
     fn read_input(&mut self, id: ConnId, now: Now) -> (Received, u64) {
         let mut frames = 0_u64;
+        self.turn_is_over = false;
         while !self.is_stalled(id) {
             let Some(connection) = self.connections.get_mut(&id) else {
                 break;
@@ -318,7 +324,8 @@ impl Engine {
             if connection.phase == Phase::Closing {
                 break;
             }
-            if connection.ready_len() > BATCH_LIMIT {
+            let is_over = std::mem::take(&mut self.turn_is_over) || frames >= TURN;
+            if is_over || connection.ready_len() > BATCH_LIMIT {
                 return (Received::Partly, frames);
             }
             if let Some(message) = connection.unheard.take() {
@@ -421,6 +428,9 @@ impl Engine {
 
 /// Bytes for a connection beyond which its further requests wait until some are sent: requests are small, replies are not.
 const BATCH_LIMIT: usize = 1 << 20;
+
+/// Messages of one connection after which others have their turn.
+const TURN: u64 = 100;
 
 /// Bytes that a connection may have sent while nobody listened to it, before it is cut.
 const STASH_LIMIT: usize = 8 << 20;

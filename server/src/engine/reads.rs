@@ -5,6 +5,7 @@
 //!
 //! Source: `FinalRequestProcessor`.
 
+use bytes::Bytes;
 use lockkeeper_proto::{
     AddWatchMode, ErrorCode, Id, Perms, Request, Response, SessionId,
     multi::{MultiReadOp, MultiReadRequest, MultiResponse, OpResult},
@@ -60,7 +61,7 @@ pub(crate) fn answer(
                 &view.tree, asker, prefix,
             )))
         }
-        Request::MultiRead(request) => Ok(Response::MultiRead(multi_read(view, asker, request))),
+        Request::MultiRead(request) => multi_read(view, asker, request).map(Response::MultiRead),
         Request::AddWatch(request) => add_watch(view, asker, request).map(Response::AddWatch),
         Request::CheckWatches(request) => Modes::of_type(request.watcher_type)
             .ok_or(ErrorCode::MARSHALLING_ERROR)
@@ -145,31 +146,50 @@ fn children<'a>(
     Ok((names(node), node))
 }
 
-fn multi_read(view: &mut View, asker: Asker<'_>, request: &MultiReadRequest) -> MultiResponse {
-    let one = |op: &MultiReadOp| {
-        let result = match op {
-            MultiReadOp::GetData(request) => {
-                readable(&view.tree, asker, &request.path).map(|node| {
-                    OpResult::GetData(GetDataResponse {
-                        data: node.data.clone(),
-                        stat: node.stat(),
-                    })
-                })
-            }
-            MultiReadOp::GetChildren(request) => {
-                readable(&view.tree, asker, &request.path).map(|node| {
-                    let children = names(node);
-                    OpResult::GetChildren(GetChildrenResponse { children })
-                })
-            }
-            _ => Err(ErrorCode::MARSHALLING_ERROR),
-        };
-        result.unwrap_or_else(OpResult::Error)
+/// A short request may name a large node any number of times: what would be too long to send is refused as a whole.
+fn multi_read(
+    view: &View,
+    asker: Asker<'_>,
+    request: &MultiReadRequest,
+) -> Result<MultiResponse, ErrorCode> {
+    let one = |op: &MultiReadOp| match op {
+        MultiReadOp::GetData(request) => readable(&view.tree, asker, &request.path).map(|node| {
+            OpResult::GetData(GetDataResponse {
+                data: node.data.clone(),
+                stat: node.stat(),
+            })
+        }),
+        MultiReadOp::GetChildren(request) => {
+            readable(&view.tree, asker, &request.path).map(|node| {
+                let children = names(node);
+                OpResult::GetChildren(GetChildrenResponse { children })
+            })
+        }
+        _ => Err(ErrorCode::MARSHALLING_ERROR),
     };
-    MultiResponse {
-        results: request.ops.iter().map(one).collect(),
+    let mut results = Vec::with_capacity(request.ops.len());
+    let mut length = 0_usize;
+    for op in &request.ops {
+        let result = one(op).unwrap_or_else(OpResult::Error);
+        length = length.saturating_add(match &result {
+            OpResult::GetData(read) => read.data.as_ref().map_or(0, Bytes::len),
+            OpResult::GetChildren(list) => list
+                .children
+                .iter()
+                .map(|name| name.len().saturating_add(size_of::<String>()))
+                .sum(),
+            _ => 0,
+        });
+        if length > MULTI_READ_LIMIT {
+            return Err(ErrorCode::MARSHALLING_ERROR);
+        }
+        results.push(result);
     }
+    Ok(MultiResponse { results })
 }
+
+/// Bytes of data and names, as they are kept, for one `multiRead`: as much as clients take.
+const MULTI_READ_LIMIT: usize = 8 << 20;
 
 /// A plain prefix of the text, not of the path; none, a blank one and the root mean all.
 fn ephemerals(tree: &Tree, asker: Asker<'_>, prefix: Option<&str>) -> GetEphemeralsResponse {

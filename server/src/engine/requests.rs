@@ -39,7 +39,10 @@ impl Engine {
         let Ok(RequestHeader { xid, op }) = RequestHeader::decode(&mut reader) else {
             return self.close(id);
         };
-        self.counters.note(op);
+        if op.name().is_some() {
+            // Anybody could fill the table with others.
+            self.counters.note(op);
+        }
         if !is_served(op) {
             self.reply(id, xid, Zxid(-1), &Err(ErrorCode::UNIMPLEMENTED));
             return self.close(id);
@@ -66,6 +69,7 @@ impl Engine {
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.muted = fate.lose_reply;
         }
+        self.turn_is_over = op == OpCode::GET_ALL_CHILDREN_NUMBER;
         let answer = match fate.refuse {
             Some(code) => self.seen_by(id, Err(code)),
             None => self.execute(id, session, &request, now),
@@ -220,7 +224,7 @@ impl Engine {
     fn authenticate(&mut self, id: ConnId, packet: &AuthPacket) -> Answer {
         let proved = (self.connections.get_mut(&id)).and_then(|connection| {
             let identity = auth::identity(packet, connection.remote.ip())?;
-            connection.ids = auth::with(&connection.ids, identity);
+            connection.ids = auth::with(&connection.ids, identity)?;
             Some(())
         });
         Answer {

@@ -79,6 +79,20 @@ impl Sessions {
         self.live.get_mut(&id)
     }
 
+    /// Panics when the invariant is broken.
+    pub(crate) fn assert_sound(&self) {
+        let in_buckets = self.buckets.values();
+        assert!(in_buckets.clone().all(|ids| !ids.is_empty()));
+        assert_eq!(
+            in_buckets.map(BTreeSet::len).sum::<usize>(),
+            self.live.len()
+        );
+        for (id, session) in &self.live {
+            let bucket = self.buckets.get(&session.bucket);
+            assert!(bucket.is_some_and(|ids| ids.contains(id)), "{id}");
+        }
+    }
+
     /// All live sessions.
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = (SessionId, &Session)> {
         self.live.iter().map(|(id, session)| (*id, session))

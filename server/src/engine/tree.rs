@@ -249,6 +249,36 @@ impl Tree {
         paths
     }
 
+    /// Panics when an invariant is broken; the sessions that own nodes.
+    pub(crate) fn assert_sound(&self) -> impl Iterator<Item = SessionId> {
+        let (mut children, mut ephemerals, mut reapable) = (0_usize, 0_usize, 0_usize);
+        for (at, node) in &self.nodes {
+            children = children.saturating_add(node.children.len());
+            let parent = path::parent(at).map(|parent| self.nodes.get(parent));
+            let listed = parent.map(|it| it.is_some_and(|it| it.children.contains(path::name(at))));
+            assert!(listed.unwrap_or(true), "{at} is in no parent");
+            match node.owner {
+                Owner::Nobody => {}
+                Owner::Session(session) => {
+                    ephemerals = ephemerals.saturating_add(1);
+                    let own = self.ephemerals.get(&session);
+                    assert!(own.is_some_and(|own| own.contains(at)), "{at}");
+                    assert!(node.children.is_empty(), "{at} is ephemeral");
+                }
+                Owner::Container | Owner::Ttl { .. } => {
+                    reapable = reapable.saturating_add(1);
+                    assert!(self.reapable.contains(at), "{at}");
+                }
+            }
+        }
+        assert_eq!(children.saturating_add(1), self.nodes.len());
+        assert_eq!(reapable, self.reapable.len());
+        let listed = self.ephemerals.values();
+        assert!(listed.clone().all(|own| !own.is_empty()));
+        assert_eq!(listed.map(BTreeSet::len).sum::<usize>(), ephemerals);
+        self.ephemerals.keys().copied()
+    }
+
     /// Bytes of data and paths, roughly.
     pub(crate) fn approximate_data_size(&self) -> usize {
         let size = |(path, node): (&Arc<str>, &Node)| {

@@ -166,6 +166,26 @@ impl Watches {
         taken
     }
 
+    /// Panics when the invariant is broken; the connections that watch.
+    pub(crate) fn assert_sound(&self) -> impl Iterator<Item = ConnId> {
+        let (mut entries, mut recursive) = (0_usize, 0_usize);
+        for (path, modes_of) in &self.at {
+            assert!(!modes_of.is_empty(), "{path}");
+            for (connection, modes) in modes_of {
+                assert!(!modes.is_empty(), "{path}");
+                entries = entries.saturating_add(1);
+                recursive = recursive.saturating_add(modes.and(Modes::RECURSIVE).count());
+                let paths = self.paths_of.get(connection);
+                assert!(paths.is_some_and(|paths| paths.contains(path)), "{path}");
+            }
+        }
+        let paths = self.paths_of.values();
+        assert!(paths.clone().all(|paths| !paths.is_empty()));
+        assert_eq!(paths.map(BTreeSet::len).sum::<usize>(), entries);
+        assert_eq!(self.recursive, recursive);
+        self.paths_of.keys().copied()
+    }
+
     /// Who is told of an event at `path`; one-shot watches of that table are used up.
     ///
     /// With `only`, just that connection's watches are looked at.

@@ -1,0 +1,213 @@
+//! What the fuzz target calls: any bytes as a listing of a lock's directory, a panic only when a promise is broken.
+//!
+//! The target itself is in `fuzz/`; `tests/corpus.rs` replays what it found. It knows of a name only what the server
+//! guarantees: no two children have the same one.
+
+use std::collections::BTreeSet;
+
+use crate::{
+    name,
+    rank::{Kind, Rank, Role, SEQUENCE_LIMIT, in_order, is_contended, rank},
+};
+
+/// More children show nothing new, and comparing each with each takes time in proportion to the square.
+const MOST: usize = 40;
+
+const KINDS: [Kind; 4] = [Kind::Mutex, Kind::Read, Kind::Write, Kind::Latch];
+
+/// Ranking: whatever the children are called, at most one holds a lock that is not shared, and then nobody else does;
+/// somebody holds it, unless the numbers are exhausted; whoever waits, waits for one ahead, whose end brings it forward
+/// by one; the order of the listing makes no difference.
+pub fn ranks(input: &[u8]) {
+    let names = names(input);
+    let children: Vec<&str> = names.iter().map(String::as_str).collect();
+    for child in &children {
+        let _ = name::number(child);
+    }
+    // A latch's line, and the one of everything else.
+    line(&children, &[Kind::Latch]);
+    line(&children, &[Kind::Mutex, Kind::Read, Kind::Write]);
+    for kind in KINDS {
+        newcomer(&children, kind);
+        sorted(&children, kind);
+    }
+}
+
+/// Everybody of one line, each ranked as what its name says.
+fn line(children: &[&str], kinds: &[Kind]) {
+    let reversed: Vec<&str> = children.iter().rev().copied().collect();
+    let (mut holders, mut exclusive, mut contenders, mut exhausted) = (0, 0, 0, false);
+    for mine in children {
+        for kind in kinds {
+            let place = rank_in(*kind, children, mine);
+            assert_eq!(
+                seen(*kind, &place),
+                seen(*kind, &rank_in(*kind, &reversed, mine)),
+                "{mine}"
+            );
+            let Some((number, role)) = kind.contender(mine) else {
+                assert_eq!(place, Rank::Gone, "{mine}");
+                continue;
+            };
+            match &place {
+                Rank::Gone => unreachable!("{mine} is there"),
+                Rank::Exhausted => {}
+                Rank::First => assert!((0..=SEQUENCE_LIMIT).contains(&number), "{mine}"),
+                Rank::Waiting { .. } => waits(children, mine, *kind, &place),
+            }
+            // As what it is, not as what it may be taken for.
+            if kind.role() == role && is_its_own(*kind, kinds) {
+                contenders += 1;
+                exhausted |= place == Rank::Exhausted;
+                if place == Rank::First {
+                    holders += 1;
+                    exclusive += i32::from(role == Role::Exclusive);
+                }
+            }
+        }
+    }
+    assert!(
+        exclusive == 0 || holders == 1,
+        "{holders} hold it: {children:?}"
+    );
+    assert!(
+        holders > 0 || contenders == 0 || exhausted,
+        "nobody holds it: {children:?}"
+    );
+}
+
+/// A place without names: of two that have one number, which no server gives, either may be waited for.
+fn seen(kind: Kind, place: &Rank<'_>) -> impl PartialEq + std::fmt::Debug + use<> {
+    let key = |name: Option<&str>| name.map(|name| kind.contender(name));
+    match *place {
+        Rank::First => (0, 0, false, None, None),
+        Rank::Gone => (1, 0, false, None, None),
+        Rank::Exhausted => (2, 0, false, None, None),
+        Rank::Waiting {
+            ahead,
+            nearest,
+            second,
+            is_last,
+        } => (3, ahead, is_last, key(Some(nearest)), key(second)),
+    }
+}
+
+/// Mutexes and writers are ranked alike: one of them is enough to count.
+fn is_its_own(kind: Kind, kinds: &[Kind]) -> bool {
+    kinds.len() == 1 || kind != Kind::Write
+}
+
+fn waits(children: &[&str], mine: &str, kind: Kind, place: &Rank<'_>) {
+    let Rank::Waiting {
+        ahead,
+        nearest,
+        second,
+        is_last,
+    } = *place
+    else {
+        return;
+    };
+    let (own, other) = (kind.contender(mine), kind.contender(nearest));
+    assert!(children.contains(&nearest) && nearest != mine);
+    assert!(other.is_some() && other < own, "{mine} waits for {nearest}");
+    assert_eq!(second.is_some(), ahead > 1);
+    assert!(second.is_none_or(|second| kind.contender(second) < own && second != nearest));
+    assert!(!is_last || ahead == 1);
+    let others: Vec<&str> = children
+        .iter()
+        .filter(|it| **it != nearest)
+        .copied()
+        .collect();
+    match rank_in(kind, &others, mine) {
+        Rank::First => assert_eq!(ahead, 1),
+        Rank::Waiting {
+            ahead: left,
+            nearest,
+            ..
+        } => {
+            assert_eq!(left + 1, ahead);
+            let second = second.and_then(|second| kind.contender(second));
+            assert_eq!(kind.contender(nearest), second);
+        }
+        other => unreachable!("{other:?} after the end of the one ahead"),
+    }
+    let number = |key: Option<(i32, Role)>| key.map(|(number, _)| number);
+    if is_last && nearest.contains(name::WRITE) && number(own) != number(other) {
+        // The writer may come back as a reader with its number; but it is not us who have done so.
+        let reader = nearest.replace(name::WRITE, name::READ);
+        let turned: Vec<&str> = others.iter().copied().chain([&*reader]).collect();
+        assert_eq!(rank_in(kind, &turned, mine), Rank::First);
+    }
+}
+
+/// Whoever comes with the next number gets the lock at once if, and only if, it is not contended.
+fn newcomer(children: &[&str], kind: Kind) {
+    let numbers = children.iter().filter_map(|child| kind.contender(child));
+    let next = numbers
+        .map(|(number, _)| number)
+        .max()
+        .map_or(0, |last| last.saturating_add(1));
+    let mine = format!("new-{}{next:010}", kind.marker());
+    let all: Vec<&str> = children.iter().copied().chain([&*mine]).collect();
+    let place = rank_in(kind, &all, &mine);
+    if place != Rank::Exhausted {
+        let contended = is_contended(kind, children.iter().copied());
+        assert_eq!(place == Rank::First, !contended, "{all:?}");
+    }
+}
+
+/// The order in which participants are shown is that in which they have their turn.
+fn sorted(children: &[&str], kind: Kind) {
+    let ordered = in_order(kind, children.iter().map(|&it| it.to_owned()).collect());
+    let contenders = children.iter().filter(|it| kind.contender(it).is_some());
+    assert_eq!(ordered.len(), contenders.count());
+    assert!(
+        ordered
+            .iter()
+            .is_sorted_by_key(|child| kind.contender(child))
+    );
+    for (index, mine) in ordered.iter().enumerate() {
+        if let Rank::Waiting { ahead, .. } = rank_in(kind, children, mine) {
+            let all_conflict = kind.role() == Role::Exclusive;
+            assert!(if all_conflict {
+                ahead == index
+            } else {
+                ahead <= index
+            });
+        }
+    }
+}
+
+fn rank_in<'a>(kind: Kind, children: &[&'a str], mine: &str) -> Rank<'a> {
+    rank(kind, children.iter().copied(), mine)
+}
+
+/// Lines of text are names. Where a line begins with `!`, its next two bytes choose a name that means something.
+fn names(input: &[u8]) -> BTreeSet<String> {
+    let lines = input.split(|byte| *byte == b'\n').take(MOST);
+    let name = |line: &[u8]| match line {
+        [b'!', marker, number, rest @ ..] => {
+            let markers = [
+                name::LOCK,
+                name::READ,
+                name::WRITE,
+                name::LATCH,
+                name::LEASE,
+                name::KAZOO_LOCK,
+                name::KAZOO_READ,
+            ];
+            let marker = markers.get(usize::from(*marker) % markers.len()).copied();
+            let number = match number {
+                0xf0.. => i32::from(*number).saturating_sub(0x100),
+                0xe0.. => SEQUENCE_LIMIT
+                    .saturating_sub(0xe8)
+                    .saturating_add(i32::from(*number)),
+                few => i32::from(few % 16),
+            };
+            let who = String::from_utf8_lossy(rest);
+            format!("{who}{}{number:010}", marker.unwrap_or_default())
+        }
+        line => String::from_utf8_lossy(line).into_owned(),
+    };
+    lines.map(name).filter(|name| !name.is_empty()).collect()
+}

@@ -1,0 +1,50 @@
+//! What must hold between any two calls of the engine, whatever clients send: looked at by the fuzz target and by tests.
+//!
+//! It takes time in proportion to everything there is. Not here: what is right to answer.
+
+use super::{ConnId, Connection, Engine, Phase};
+
+impl Engine {
+    /// Looks at every table that repeats what another one says.
+    ///
+    /// # Panics
+    /// When two of them disagree: a bug of the engine, whatever a client did.
+    pub fn assert_sound(&self) {
+        self.sessions.assert_sound();
+        for owner in self.live.tree.assert_sound() {
+            assert!(self.sessions.get(owner).is_some(), "the nodes of {owner}");
+        }
+        let frozen = self.frozen.as_ref().map(|frozen| &frozen.view);
+        if let Some(view) = frozen {
+            // Its sessions may have ended since.
+            let _ = view.tree.assert_sound();
+        }
+        for view in [Some(&self.live), frozen].into_iter().flatten() {
+            for watcher in view.watches.assert_sound() {
+                let phase = self.connections.get(&watcher).map(|own| own.phase);
+                assert!(matches!(phase, Some(Phase::Open(_))), "{watcher:?} watches");
+            }
+        }
+        for (session, state) in self.sessions.iter() {
+            let speaks = |id: ConnId| self.connections.get(&id).and_then(Connection::session);
+            let spoken_for = state
+                .connection
+                .is_none_or(|id| speaks(id) == Some(session));
+            assert!(spoken_for, "{session}");
+        }
+        for (id, connection) in &self.connections {
+            if let Phase::Open(session) = connection.phase {
+                let speaker = self.sessions.get(session).and_then(|own| own.connection);
+                assert_eq!(speaker, Some(*id), "{session}");
+            }
+            let waits = self.handshakes.contains(&(connection.handshake_due, *id));
+            assert_eq!(waits, connection.phase == Phase::Fresh, "{id:?}");
+            let due = connection.release_due();
+            assert!(due.is_none_or(|due| self.held.contains(&(due, *id))));
+        }
+        let known = |id: &ConnId| self.connections.contains_key(id);
+        assert!(self.handshakes.iter().all(|(_, id)| known(id)));
+        assert!(self.held.iter().all(|(_, id)| known(id)));
+        assert!(self.dirty.iter().all(known));
+    }
+}

@@ -1,0 +1,368 @@
+//! Any bytes as the story of a server: clients that come, send, pause and go, time that passes, faults that a test asks for.
+
+use std::{
+    collections::BTreeMap,
+    net::{Ipv4Addr, SocketAddr},
+    time::{Duration, Instant},
+};
+
+use bytes::{Bytes, BytesMut};
+use lockkeeper_proto::{ErrorCode, SessionId};
+
+use super::{client::Client, script::Script};
+use crate::engine::{Config, ConnId, Effect, Engine, Now, Output, Received, When};
+
+/// Steps of one story; more bytes are not read.
+const LONGEST_STORY: u32 = 400;
+/// Connections at a time.
+const CONNECTIONS: usize = 6;
+/// Looking at all tables takes as long as they are large: every so many steps.
+const LOOK_EVERY: u32 = 8;
+
+/// What came of a story, as far as it must not depend on how the bytes were cut.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Outcome {
+    /// What each connection was sent, summed up, and whether it was closed.
+    clients: Vec<(u64, bool)>,
+    paths: Vec<String>,
+    sessions: Vec<SessionId>,
+    notifications: u64,
+    /// Bytes that clients sent.
+    pub(super) sent: u64,
+}
+
+/// Tells the story with everything that clients send cut into pieces of so many bytes.
+pub(super) fn told(input: &[u8], piece: usize) -> Outcome {
+    let mut script = Script(input);
+    let mut story = Story::begin(&mut script, piece);
+    for step in 0..LONGEST_STORY {
+        let Some(choice) = script.next() else {
+            break;
+        };
+        story.step(choice, &mut script);
+        if step % LOOK_EVERY == 0 {
+            story.engine.assert_sound();
+        }
+    }
+    story.end()
+}
+
+struct Story {
+    engine: Engine,
+    now: Now,
+    piece: usize,
+    clients: BTreeMap<ConnId, Client>,
+    /// Sums of those that have gone.
+    gone: Vec<(u64, bool)>,
+    next: u64,
+    sent: u64,
+    /// A fault is on that may keep answers back.
+    may_be_late: bool,
+    /// Sessions that were ever given, with their passwords.
+    sessions: Vec<(SessionId, Bytes)>,
+}
+
+impl Story {
+    fn begin(script: &mut Script<'_>, piece: usize) -> Self {
+        let now = Now {
+            instant: birth(),
+            unix_ms: 1_000_000,
+        };
+        let choice = script.byte();
+        let tick_ms = if choice & 1 == 0 { 500 } else { 1 };
+        let mut config = Config {
+            tick_time: Duration::from_millis(tick_ms),
+            container_check_interval: Duration::from_secs(5),
+            seed: u64::from(choice & 4),
+            ..Config::default()
+        };
+        if choice & 2 != 0 {
+            config.min_session_timeout = Some(Duration::ZERO);
+            config.max_session_timeout = Duration::MAX;
+        }
+        Self {
+            engine: Engine::new(config, now),
+            now,
+            piece,
+            clients: BTreeMap::new(),
+            gone: Vec::new(),
+            next: 0,
+            sent: 0,
+            may_be_late: false,
+            sessions: Vec::new(),
+        }
+    }
+
+    fn step(&mut self, step: u8, script: &mut Script<'_>) {
+        match step % 16 {
+            0 => self.connect(),
+            1 => {
+                let handshake = script.handshake(None);
+                self.send(script, &handshake);
+            }
+            2 => {
+                let which = usize::from(script.byte()) % self.sessions.len().max(1);
+                let handshake = script.handshake(self.sessions.get(which).cloned());
+                self.send(script, &handshake);
+            }
+            3 => self.pass(Duration::from_millis(u64::from(script.byte()) * 50)),
+            4 => {
+                let bytes = script.take();
+                self.send(script, &bytes);
+            }
+            5 => {
+                let frame = script.raw_request_frame();
+                self.send(script, &frame);
+            }
+            6 => {
+                let mut frames = BytesMut::new();
+                for _ in 0..script.byte() % 20 {
+                    frames.unsplit(script.request_frame());
+                }
+                self.send(script, &frames);
+            }
+            7 => {
+                // The same again and again.
+                let (frame, times) = (script.request_frame(), usize::from(script.byte()));
+                self.send(script, &frame.repeat(times));
+            }
+            8 => {
+                let word = script.word();
+                self.send(script, &word);
+            }
+            9 => {
+                if let Some(id) = self.some(script) {
+                    self.engine.disconnected(id);
+                    self.left(id);
+                }
+            }
+            10 => self.fault(script),
+            11 => {
+                // What brings a session about, so that a short story gets far.
+                self.connect();
+                let handshake = Script(&[9]).handshake(None);
+                if let Some(id) = self.clients.keys().next_back().copied() {
+                    self.send_to(id, &handshake);
+                }
+            }
+            _ => {
+                let frame = script.request_frame();
+                self.send(script, &frame);
+            }
+        }
+    }
+
+    fn connect(&mut self) {
+        if self.clients.len() < CONNECTIONS {
+            let id = ConnId(self.next);
+            self.next += 1;
+            let remote = SocketAddr::from((Ipv4Addr::LOCALHOST, 40_000));
+            self.engine.connected(id, remote, self.now);
+            self.clients.insert(id, Client::default());
+            self.collect();
+        }
+    }
+
+    fn some(&self, script: &mut Script<'_>) -> Option<ConnId> {
+        let which = usize::from(script.byte()) % self.clients.len().max(1);
+        self.clients.keys().nth(which).copied()
+    }
+
+    fn send(&mut self, script: &mut Script<'_>, bytes: &[u8]) {
+        if let Some(id) = self.some(script) {
+            self.send_to(id, bytes);
+        }
+    }
+
+    fn send_to(&mut self, id: ConnId, bytes: &[u8]) {
+        self.sent += u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        for piece in bytes.chunks(self.piece) {
+            if let Some(client) = self.clients.get_mut(&id) {
+                client.sends(piece);
+            }
+            let mut piece = BytesMut::from(piece);
+            while self.engine.received(id, piece.split(), self.now) == Received::Partly {
+                self.collect();
+            }
+            self.collect();
+        }
+        self.look_at_answers();
+    }
+
+    /// Time passes, with every deadline on the way.
+    fn pass(&mut self, time: Duration) {
+        let end = self.now.instant + time;
+        for rounds in 0.. {
+            assert!(rounds < 100_000, "it spins");
+            let due = self.engine.next_deadline().min(end).max(self.now.instant);
+            let step = due.saturating_duration_since(self.now.instant);
+            self.now.instant = due;
+            self.now.unix_ms += i64::try_from(step.as_millis()).unwrap_or(0);
+            self.engine.tick(self.now);
+            self.collect();
+            if self.engine.next_deadline() > end {
+                self.now.instant = end;
+                return;
+            }
+        }
+    }
+
+    fn fault(&mut self, script: &mut Script<'_>) {
+        let now = self.now;
+        let which = usize::from(script.byte()) % self.sessions.len().max(1);
+        let session = self.sessions.get(which).map(|(id, _)| *id);
+        let effect = match script.byte() % 14 {
+            0 => return self.engine.freeze_reads(),
+            1 => return self.thaw(),
+            2 => return self.engine.clear_faults(now),
+            3 => return self.engine.cut_all(),
+            4 => {
+                self.may_be_late = true;
+                return self.engine.set_stalled(script.byte() & 1 != 0, now);
+            }
+            5 => {
+                self.may_be_late = true;
+                let delay = Duration::from_millis(u64::from(script.byte()));
+                return self.engine.set_delay(Some(delay));
+            }
+            6 => return self.engine.set_refuse_handshakes(script.byte() & 1 != 0),
+            7..=9 => {
+                let Some(session) = session else {
+                    return;
+                };
+                match script.byte() % 3 {
+                    0 => {
+                        self.engine.expire(session, now);
+                    }
+                    1 => {
+                        self.engine.cut_session(session);
+                    }
+                    _ => {
+                        self.may_be_late = true;
+                        let stalled = script.byte() & 1 != 0;
+                        self.engine.set_session_stalled(session, stalled, now);
+                    }
+                }
+                return self.collect();
+            }
+            10 => Effect::CutBefore,
+            11 => Effect::LoseReply,
+            12 => Effect::Delay(Duration::from_millis(u64::from(script.byte()))),
+            _ => Effect::Refuse(ErrorCode::NO_AUTH),
+        };
+        self.may_be_late |= matches!(effect, Effect::Delay(_));
+        self.engine.add_rule(When::any().nth(3), effect);
+    }
+
+    fn thaw(&mut self) {
+        self.engine.thaw();
+        self.collect();
+    }
+
+    /// Does what the engine wants done.
+    fn collect(&mut self) {
+        while let Some(output) = self.engine.poll_output() {
+            match output {
+                Output::Send(id, bytes) => {
+                    let client = self.clients.get_mut(&id);
+                    assert!(client.is_some(), "sent to nobody");
+                    let Some(client) = client else {
+                        return;
+                    };
+                    client.gets(&bytes);
+                    if let Some(session) = &client.session
+                        && !self.sessions.contains(session)
+                    {
+                        self.sessions.push(session.clone());
+                    }
+                }
+                Output::Close(id) | Output::Cut(id) => {
+                    if let Some(client) = self.clients.get_mut(&id) {
+                        client.closed = true;
+                    }
+                    self.left(id);
+                }
+            }
+        }
+    }
+
+    fn left(&mut self, id: ConnId) {
+        if let Some(client) = self.clients.remove(&id) {
+            self.gone.push((client.sum, client.closed));
+        }
+    }
+
+    /// Nobody waits for an answer that will not come.
+    fn look_at_answers(&self) {
+        if self.may_be_late {
+            return;
+        }
+        for (id, client) in &self.clients {
+            assert!(client.is_answered(), "{id:?} waits: {client:?}");
+        }
+    }
+
+    fn end(mut self) -> Outcome {
+        self.engine.clear_faults(self.now);
+        self.engine.set_delay(None);
+        self.collect();
+        let all: Vec<ConnId> = self.clients.keys().copied().collect();
+        for id in all {
+            // What a stall had left, and there was too much to answer.
+            while self.engine.received(id, BytesMut::new(), self.now) == Received::Partly {
+                self.collect();
+            }
+        }
+        self.collect();
+        self.pass(Duration::from_secs(1));
+        self.may_be_late = false;
+        self.look_at_answers();
+        self.engine.assert_sound();
+
+        let report = self.engine.report();
+        let open = self.clients.values().filter(|client| client.is_open());
+        let connected = report.sessions.values().filter(|own| own.is_connected);
+        assert_eq!(connected.count(), open.count());
+        assert_eq!(report.connections, self.clients.len());
+        assert_eq!(report.nodes, self.engine.paths().len());
+        let outcome = Outcome {
+            clients: self.clients.values().map(|own| (own.sum, false)).collect(),
+            paths: self.engine.paths(),
+            sessions: report.sessions.keys().copied().collect(),
+            notifications: self.engine.counters().notifications,
+            sent: self.sent,
+        };
+        let outcome = Outcome {
+            clients: [self.gone.clone(), outcome.clients].concat(),
+            ..outcome
+        };
+        self.leave_nothing();
+        outcome
+    }
+
+    /// When all clients have gone, and their time is over, nothing of theirs is left.
+    fn leave_nothing(&mut self) {
+        let longest = self.engine.report().sessions.into_values();
+        let longest = longest.map(|session| session.timeout).max();
+        for id in std::mem::take(&mut self.clients).into_keys() {
+            self.engine.disconnected(id);
+        }
+        self.collect();
+        let longest = longest.unwrap_or_default();
+        if longest > Duration::from_secs(60) {
+            // As long as it asked for; nobody waits here for that.
+            return;
+        }
+        self.pass(longest + Duration::from_secs(11));
+        let report = self.engine.report();
+        assert_eq!((report.watches, report.connections), (0, 0));
+        assert_eq!(report.sessions.len(), 0);
+        self.engine.assert_sound();
+    }
+}
+
+/// What a story's own clock starts at; only what passes since then matters.
+#[allow(clippy::disallowed_methods, reason = "where virtual time starts")]
+fn birth() -> Instant {
+    Instant::now()
+}
