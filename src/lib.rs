@@ -42,8 +42,9 @@ pub use lockkeeper_recipes::{
 };
 pub use lockkeeper_session::{
     Applied, AuthFailure, Builder, Cause, Client, ConnectError, ConnectString, ConnectStringError,
-    Connector, Effect, Endpoint, Error, Lease, Lost, OnExpiry, ReadResult, ReadTransaction, Reply,
-    Snapshot, State, TlsFailure, Transaction, Transport, WatchedEvent, Watcher, sasl,
+    Connector, Effect, Endpoint, Error, Lease, Lost, Metrics, OnExpiry, ReadResult,
+    ReadTransaction, Reply, Snapshot, State, TlsFailure, Transaction, Transport, WatchedEvent,
+    Watcher, sasl,
 };
 
 #[cfg(feature = "sasl-digest-md5")]

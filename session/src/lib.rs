@@ -43,6 +43,7 @@ mod digest_md5;
 mod error;
 #[doc(hidden)]
 pub mod fuzzing;
+mod histogram;
 pub mod machine;
 mod tls_failure;
 
@@ -56,6 +57,7 @@ pub use connect_string::{ConnectString, ConnectStringError, DEFAULT_PORT, Endpoi
 #[cfg(feature = "sasl-digest-md5")]
 pub use digest_md5::DigestMd5;
 pub use error::{Cause, Effect, Error, Lost};
+pub use histogram::DurationHistogram;
 pub use lockkeeper_proto as proto;
-pub use machine::{Config, OnExpiry, Snapshot, State, sasl};
+pub use machine::{Config, Metrics, OnExpiry, Snapshot, State, sasl};
 pub use tls_failure::TlsFailure;

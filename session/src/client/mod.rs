@@ -12,6 +12,7 @@
 //! | `watcher` | what waits for a watch |
 //! | `shared` | the machine behind a lock, and who waits for what |
 //! | `driver` | the task between the machine and the socket; the only `spawn` |
+//! | `dial` | TCP connections: names and their addresses |
 //! | `transport` | byte streams and frames |
 //! | `clock` | the only place that reads a clock |
 //! | `random` | the only place that draws random numbers |
@@ -19,6 +20,7 @@
 mod answer;
 mod builder;
 mod clock;
+mod dial;
 mod driver;
 mod ensemble;
 mod lists;
@@ -51,7 +53,7 @@ pub use transaction::{Applied, Transaction};
 pub use transport::{Connector, Transport};
 pub use watcher::{WatchedEvent, Watcher};
 
-use crate::{ConnectStringError, Error, Snapshot, State};
+use crate::{ConnectStringError, Error, Metrics, Snapshot, State};
 use shared::Shared;
 
 /// A ZooKeeper client: one session, over whichever server takes it.
@@ -165,6 +167,12 @@ impl Client {
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.shared.lock().machine.is_closing()
+    }
+
+    /// What the client has done so far, and what it is doing now. Local and cheap: a copy of some numbers.
+    #[must_use]
+    pub fn metrics(&self) -> Metrics {
+        self.shared.lock().machine.metrics()
     }
 
     /// How many requests wait to be sent or answered.

@@ -5,12 +5,10 @@ use std::{fmt, io, sync::Arc};
 use bytes::{Bytes, BytesMut};
 use futures::future::BoxFuture;
 use lockkeeper_proto::frame::{self, FrameError};
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::{TcpStream, lookup_host},
-};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::codec::Decoder;
 
+use super::dial::Dialer;
 use crate::{Cause, Endpoint};
 
 /// A byte stream to a server.
@@ -38,10 +36,17 @@ impl Connector {
         Self(Arc::new(connect))
     }
 
-    /// Plain TCP without Nagle's delay. Names are resolved anew each time; all their addresses are tried in turn.
+    /// Plain TCP without Nagle's delay.
+    ///
+    /// A name is resolved anew for each attempt. Of several addresses each attempt begins with another one; when one has
+    /// not accepted within 250 ms the next is tried as well, and the first that accepts is taken.
     #[must_use]
     pub fn tcp() -> Self {
-        Self::new(|endpoint| Box::pin(connect_tcp(endpoint)))
+        let dialer = Dialer::new();
+        Self::new(move |endpoint| {
+            let dialing = dialer.dial(endpoint);
+            Box::pin(async move { Ok(Box::new(dialing.await?) as Box<dyn Transport>) })
+        })
     }
 
     pub(super) fn connect(
@@ -56,21 +61,6 @@ impl fmt::Debug for Connector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connector").finish_non_exhaustive()
     }
-}
-
-async fn connect_tcp(endpoint: Endpoint) -> io::Result<Box<dyn Transport>> {
-    let mut failure = None;
-    for address in lookup_host((endpoint.host.as_str(), endpoint.port)).await? {
-        match TcpStream::connect(address).await {
-            Ok(stream) => {
-                stream.set_nodelay(true)?;
-                return Ok(Box::new(stream));
-            }
-            Err(error) => failure = Some(error),
-        }
-    }
-    Err(failure
-        .unwrap_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the name has no address")))
 }
 
 /// Cuts a stream into frames, each a slice of the buffer that it was read into.

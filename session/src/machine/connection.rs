@@ -9,11 +9,13 @@ use bytes::Bytes;
 use lockkeeper_proto::{
     Request, SessionId,
     connect::ConnectResponse,
+    frame::PREFIX_LEN,
     jute::{Decode, Reader},
 };
 
 use super::{
     Input, Machine, OnExpiry, Output, Phase, Purpose, Session, State, Timing, batches::Batches,
+    metrics,
 };
 use crate::{AuthFailure, Cause, Effect, Endpoint, Error, Lost};
 
@@ -46,6 +48,7 @@ impl<T> Machine<T> {
     }
 
     fn frame(&mut self, now: Instant, frame: Bytes) {
+        self.metrics.bytes_received += metrics::bytes(PREFIX_LEN + frame.len());
         match &mut self.phase {
             Phase::Connected { .. } => {
                 self.last_received = now;
@@ -136,7 +139,15 @@ impl<T> Machine<T> {
         self.ping_sent = None;
         self.connections += 1;
         self.unsupported.connected(self.connections);
-        tracing::info!(session = %self.session.id, server = %endpoint, ?timeout, "connected");
+        let session = self.session.id;
+        // What an operator reads of a reconnect is this one line; what was tried meanwhile is for those who look closer.
+        match self.outage.take() {
+            None => tracing::info!(%session, server = %endpoint, ?timeout, "connected"),
+            Some((since, lost)) => {
+                let outage = now.duration_since(since);
+                tracing::info!(%session, server = %endpoint, ?timeout, ?outage, %lost, "reconnected");
+            }
+        }
         self.phase = Phase::Connected {
             endpoint,
             since: now,
@@ -192,10 +203,11 @@ impl<T> Machine<T> {
             return self.end(State::Closed, cause);
         }
         let lost = self.lost(endpoint, cause);
-        if self.state.is_connected() {
-            tracing::info!(session = %self.session.id, server = %lost.endpoint, cause = %lost.cause, "connection lost");
+        if matches!(self.phase, Phase::Connected { .. }) {
+            tracing::debug!(%lost, "connection lost");
+            self.outage = Some((now, lost.clone()));
         } else {
-            tracing::debug!(server = %lost.endpoint, cause = %lost.cause, "no connection");
+            tracing::debug!(%lost, "no connection");
         }
         let lasting = lost.cause.is_lasting();
         self.endpoints.ended(lost.clone(), lasted);
@@ -243,8 +255,15 @@ impl<T> Machine<T> {
 
     /// The session is over. The machine goes on with a new one, or ends.
     pub(super) fn expire(&mut self, now: Instant) {
-        tracing::warn!(session = %self.session.id, "session expired");
         let session = self.session.id;
+        match self.outage.take() {
+            None => tracing::warn!(%session, "session expired"),
+            Some((since, lost)) => {
+                let outage = now.duration_since(since);
+                tracing::warn!(%session, ?outage, %lost, "session expired");
+            }
+        }
+        self.metrics.expired_sessions += 1;
         let expired = |effect| Error::SessionExpired { session, effect };
         let error = expired(Effect::NotApplied);
         self.confirmed = None;
@@ -365,6 +384,8 @@ impl<T> Machine<T> {
                 since: now,
                 deadline,
             };
+            self.metrics.attempts += 1;
+            tracing::debug!(server = %endpoint, session = %self.session.id, "connecting");
             self.outputs.push_back(Output::Connect(endpoint));
         } else {
             self.end(State::Closed, Cause::ByClient);

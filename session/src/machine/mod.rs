@@ -26,6 +26,7 @@ mod config;
 mod connection;
 mod endpoints;
 mod in_flight;
+mod metrics;
 mod output;
 mod replies;
 mod rng;
@@ -45,9 +46,10 @@ use std::{
 };
 
 use bytes::BytesMut;
-use lockkeeper_proto::{OpCode, Request, SessionId, records::Empty};
+use lockkeeper_proto::{OpCode, Request, Response, SessionId, records::Empty};
 
 pub use config::{Auth, Config, OnExpiry};
+pub use metrics::Metrics;
 pub use output::{Event, Input, Output, Snapshot, State};
 pub use watches::WatchId;
 
@@ -95,6 +97,10 @@ pub struct Machine<T> {
     /// When the newest request that was answered had been sent: from then the server counts at the earliest.
     confirmed: Option<Instant>,
     connections: u64,
+    /// What was counted; what the machine knows otherwise is filled in by a snapshot.
+    metrics: Metrics,
+    /// The connection that was lost and is not replaced yet, and when that was.
+    outage: Option<(Instant, Lost)>,
     /// When the machine was made.
     began: Instant,
     /// Until when a clean close may take.
@@ -156,6 +162,8 @@ impl<T> Machine<T> {
             last_received: now,
             confirmed: None,
             connections: 0,
+            metrics: Metrics::default(),
+            outage: None,
             began: now,
             closing: None,
             unsupported: Unsupported::default(),
@@ -281,7 +289,7 @@ impl<T> Machine<T> {
             _ => None,
         };
         if let Some(error) = refusal {
-            self.outputs.push_back(Output::Completed(token, Err(error)));
+            self.complete(token, Err(error));
             return None;
         }
         let watch = Announced::of(&request, &mut self.watches);
@@ -397,8 +405,14 @@ impl<T> Machine<T> {
                 watch.settle(&mut self.watches, None);
             }
             tracing::trace!(%op, %error, "request failed");
-            self.outputs.push_back(Output::Completed(token, Err(error)));
+            self.complete(token, Err(error));
         }
+    }
+
+    /// Tells a caller.
+    fn complete(&mut self, token: T, result: Result<Response, Error>) {
+        self.metrics.settled(result.as_ref().err());
+        self.outputs.push_back(Output::Completed(token, result));
     }
 }
 

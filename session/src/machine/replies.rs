@@ -93,10 +93,10 @@ impl<T> Machine<T> {
                         self.remove_watches(now, removal);
                     }
                 }
-                self.outputs.push_back(Output::Completed(
-                    token,
-                    result(request.op, header.err, decoded),
-                ));
+                self.metrics
+                    .round_trips
+                    .record(now.duration_since(request.sent));
+                self.complete(token, result(request.op, header.err, decoded));
                 if let Some(error) = malformed {
                     self.give_up(now, Cause::Decode(error));
                 } else if header.err == ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH {
@@ -120,6 +120,7 @@ impl<T> Machine<T> {
 
     /// Something that is watched has changed.
     fn notification(&mut self, now: Instant, event: WatcherEvent) {
+        self.metrics.events += 1;
         let event = Event {
             event_type: event.event_type,
             path: event.path,

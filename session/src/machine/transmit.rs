@@ -15,7 +15,7 @@ use lockkeeper_proto::{
     records::AuthPacket,
 };
 
-use super::{Auth, InFlight, Machine, Phase, Purpose};
+use super::{Auth, InFlight, Machine, Phase, Purpose, metrics};
 use crate::Error;
 
 impl<T> Machine<T> {
@@ -30,6 +30,7 @@ impl<T> Machine<T> {
             }
         }
         if out.len() > before {
+            self.metrics.bytes_sent += metrics::bytes(out.len() - before);
             self.last_sent = now;
         }
     }

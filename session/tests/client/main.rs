@@ -5,6 +5,7 @@
 //! | `writes` | requests made together go out in one write |
 //! | `survival` | a lost connection costs neither the session nor what belongs to it; an expiry is told |
 //! | `endings` | dropping, closing, and a runtime that goes away |
+//! | `seen` | lines in the log, and numbers |
 //! | `clocks` | time and random numbers from where the client was told |
 //! | `transports` | connections that are slow to come about, or to take what is written |
 //!
@@ -13,6 +14,7 @@
 mod clocks;
 mod counting;
 mod endings;
+mod seen;
 mod servers;
 mod survival;
 mod transports;
