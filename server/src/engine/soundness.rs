@@ -14,12 +14,12 @@ impl Engine {
         for owner in self.live.tree.assert_sound() {
             assert!(self.sessions.get(owner).is_some(), "the nodes of {owner}");
         }
-        let frozen = self.frozen.as_ref().map(|frozen| &frozen.view);
-        if let Some(view) = frozen {
+        let frozen = self.frozen.values().map(|frozen| &frozen.view);
+        for view in frozen.clone() {
             // Its sessions may have ended since.
             let _ = view.tree.assert_sound();
         }
-        for view in [Some(&self.live), frozen].into_iter().flatten() {
+        for view in frozen.chain([&self.live]) {
             for watcher in view.watches.assert_sound() {
                 let phase = self.connections.get(&watcher).map(|own| own.phase);
                 assert!(matches!(phase, Some(Phase::Open(_))), "{watcher:?} watches");

@@ -170,6 +170,6 @@ impl Client {
 
     /// Whether it has a session.
     pub(super) fn is_open(&self) -> bool {
-        self.opening == Opening::Open && !self.closed
+        matches!(self.opening, Opening::Open | Opening::Confused) && !self.closed
     }
 }
