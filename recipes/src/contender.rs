@@ -13,15 +13,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::FutureExt;
 use lockkeeper_proto::{
-    CreateMode, ErrorCode, EventType, Request, Response, SessionId, Zxid,
+    CreateMode, ErrorCode, EventType, Request, Response, SessionId,
     multi::{MultiOp, MultiRequest},
     path,
-    records::Create2Response,
 };
 use lockkeeper_session::{Client, Error as SessionError, Reply, Watcher};
 
 use crate::{
-    cleanup::{Deleted, clean_up, deleted, find_lost, finish_delete, is_lost},
+    claim::{Claim, Deleted, Naming, Node, deleted, is_lost, node_of},
     directory::Directory,
     error::{Error, Loss},
     name::{self, Protection},
@@ -29,17 +28,6 @@ use crate::{
 
 /// How often a directory that vanishes between two requests is made again: an empty container may be reaped any time.
 const DIRECTORY_ATTEMPTS: u32 = 8;
-
-/// A node of ours.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Node {
-    /// Its name in the directory.
-    pub(crate) name: String,
-    /// The transaction that created it.
-    pub(crate) czxid: Zxid,
-    /// The session that it belongs to.
-    pub(crate) session_id: SessionId,
-}
 
 /// What is known of the node.
 #[derive(Debug)]
@@ -59,10 +47,7 @@ enum Stage {
 /// A contender: a node of ours, or one that may be.
 #[derive(Debug)]
 pub(crate) struct Contender {
-    client: Client,
-    directory: Arc<Directory>,
-    protection: Protection,
-    marker: &'static str,
+    claim: Claim,
     stage: Stage,
     /// The watch on the node, once there was a reason to leave one. It is kept until the node is gone: a watch given up
     /// earlier would be taken off the server by a request of its own. Behind a lock because a guard is looked at by many.
@@ -70,31 +55,25 @@ pub(crate) struct Contender {
 }
 
 impl Contender {
-    /// Sends the create and a listing behind it, in one write; the listing shows the new node.
-    pub(crate) fn enter(
-        client: &Client,
-        directory: Arc<Directory>,
-        marker: &'static str,
-    ) -> (Self, Reply) {
+    /// Sends the create and, where there is a line, a listing behind it in the same write, which shows the new node.
+    pub(crate) fn enter(claim: Claim) -> (Self, Option<Reply>) {
         let mut contender = Self {
-            client: client.clone(),
-            directory,
-            protection: Protection::random(client),
-            marker,
+            claim,
             stage: Stage::Nothing,
             own: Mutex::new(None),
         };
-        let list = contender.send_create();
+        let list = contender.send_create(Vec::new());
         (contender, list)
     }
 
-    fn send_create(&mut self) -> Reply {
-        let name = self.protection.name(self.marker);
-        let create = self
-            .directory
-            .create_request(&name, CreateMode::EphemeralSequential);
-        let [create, list] = self.client.submit([create, self.directory.list_request()]);
-        self.stage = Stage::Creating(create);
+    /// One write with these requests, whose replies do not matter, the create, and the listing.
+    fn send_create(&mut self, mut requests: Vec<Request>) -> Option<Reply> {
+        requests.push(self.claim.create_request());
+        let in_line = self.claim.naming != Naming::Alone;
+        requests.extend(in_line.then(|| self.claim.directory.list_request()));
+        let mut replies = self.claim.client.submit_all(requests);
+        let list = if in_line { replies.pop() } else { None };
+        self.stage = replies.pop().map_or(Stage::Nothing, Stage::Creating);
         list
     }
 
@@ -102,15 +81,18 @@ impl Contender {
     ///
     /// # Cancel safety
     /// Dropping the future keeps what is known; dropping the contender cleans up.
-    pub(crate) async fn created(&mut self, mut list: Reply) -> Result<Reply, Error> {
+    pub(crate) async fn created(
+        &mut self,
+        mut list: Option<Reply>,
+    ) -> Result<Option<Reply>, Error> {
         let mut attempts = 0;
         loop {
             match &mut self.stage {
                 Stage::There(_) => return Ok(list),
-                Stage::Unknown => match self.find_lost().await {
+                Stage::Unknown => match self.claim.find().await {
                     Ok(Some(node)) => {
                         self.stage = Stage::There(node);
-                        [list] = self.client.submit([self.directory.list_request()]);
+                        list = None;
                     }
                     // It never happened, or it belonged to a session that is over.
                     Ok(None) => list = self.start_anew(),
@@ -121,16 +103,14 @@ impl Contender {
                     Ok(Response::Create2(created)) => self.stage = Stage::There(node_of(&created)),
                     Err(error) if error.is_no_node() && attempts < DIRECTORY_ATTEMPTS => {
                         attempts += 1;
-                        self.stage = Stage::Nothing;
-                        if let Some(behind) = self.make_directory_and_create() {
-                            list = behind;
-                        }
+                        // The levels that are there fail, and nobody minds: the create behind them will tell.
+                        list = self.send_create(self.claim.directory.make_requests());
                     }
                     Err(error) if is_lost(&error) => self.stage = Stage::Unknown,
                     Err(error) if self.may_start_anew(&error) => list = self.start_anew(),
                     Err(error) => {
                         self.stage = Stage::Nothing;
-                        return Err(Error::of_session(on_path(error, &self.directory.path)));
+                        return Err(Error::of_session(on_path(error, self.directory())));
                     }
                     Ok(_) => self.stage = Stage::Unknown,
                 },
@@ -140,36 +120,15 @@ impl Contender {
         }
     }
 
-    /// One write with everything that a missing directory takes: its levels, the node, the listing. What the levels
-    /// are answered does not matter: the create behind them will tell.
-    fn make_directory_and_create(&mut self) -> Option<Reply> {
-        let name = self.protection.name(self.marker);
-        let mut requests = self.directory.make_requests();
-        requests.push(
-            self.directory
-                .create_request(&name, CreateMode::EphemeralSequential),
-        );
-        requests.push(self.directory.list_request());
-        let mut replies = self.client.submit_all(requests);
-        let list = replies.pop();
-        self.stage = replies.pop().map_or(Stage::Nothing, Stage::Creating);
-        list
-    }
-
     /// A create under a fresh protection, so that nothing late can be taken for the new node.
-    fn start_anew(&mut self) -> Reply {
-        self.protection = Protection::random(&self.client);
-        self.send_create()
+    fn start_anew(&mut self) -> Option<Reply> {
+        self.claim.protection = Protection::random(&self.claim.client);
+        self.send_create(Vec::new())
     }
 
     /// Whether an attempt that had no place in the line yet can go on in the next session.
     fn may_start_anew(&self, error: &SessionError) -> bool {
-        matches!(error, SessionError::SessionExpired { .. }) && !self.client.is_closed()
-    }
-
-    /// Looks for a node whose create may or may not have happened. `None` when it did not, and never will.
-    async fn find_lost(&self) -> Result<Option<Node>, SessionError> {
-        find_lost(&self.client, &self.directory, &self.protection).await
+        matches!(error, SessionError::SessionExpired { .. }) && !self.claim.client.is_closed()
     }
 
     /// The node, once it is there.
@@ -196,17 +155,22 @@ impl Contender {
     }
 
     pub(crate) fn client(&self) -> &Client {
-        &self.client
+        &self.claim.client
     }
 
     pub(crate) fn directory(&self) -> &Arc<Directory> {
-        &self.directory
+        &self.claim.directory
+    }
+
+    /// What the node is known by.
+    pub(crate) fn claim(&self) -> &Claim {
+        &self.claim
     }
 
     /// The node's path as the client names it.
     pub(crate) fn path(&self) -> String {
         let name = self.node().map_or("", |node| node.name.as_str());
-        path::join(&self.directory.path, name)
+        path::join(&self.directory().path, name)
     }
 
     /// Deletes the node and waits until it is gone for certain.
@@ -229,7 +193,11 @@ impl Contender {
                 Deleted::Missing => return Err(self.gone()),
                 Deleted::Again => {
                     uncertain = true;
-                    self.start_delete();
+                    if self.may_still_be_there().await? {
+                        self.start_delete();
+                    } else {
+                        break;
+                    }
                 }
                 Deleted::Failed(error) => {
                     self.forget();
@@ -241,15 +209,33 @@ impl Contender {
         Ok(())
     }
 
+    /// Whether the node can still be there after a delete whose reply was lost.
+    ///
+    /// # Cancel safety
+    /// The node is looked for, and deleted, when the contender is dropped meanwhile.
+    async fn may_still_be_there(&mut self) -> Result<bool, Error> {
+        let stage = std::mem::replace(&mut self.stage, Stage::Unknown);
+        match self.claim.is_still_there().await {
+            Ok(there) => {
+                self.stage = stage;
+                Ok(there)
+            }
+            Err(error) => {
+                self.forget();
+                Err(Error::of_session(error))
+            }
+        }
+    }
+
     /// How the node was lost with its session, if it was.
     pub(crate) fn session_loss(&self) -> Option<Loss> {
-        session_loss(&self.client, self.node()?.session_id)
+        session_loss(self.client(), self.node()?.session_id)
     }
 
     /// Whether the node's session is sure to live. Otherwise what was heard of the line may be long over: the process may
     /// have slept, and the listing or event been there since before.
     pub(crate) fn is_sure(&self) -> bool {
-        let lease = self.client.lease();
+        let lease = self.client().lease();
         let is_ours = |node: &Node| node.session_id == lease.session_id;
         lease.is_valid && self.node().is_some_and(is_ours)
     }
@@ -275,20 +261,19 @@ impl Contender {
             return Err(self.gone());
         };
         let number = name::parse(&writer.name, &[name::WRITE]).map_or(0, |(_, number)| number);
-        let protection = Protection::random(&self.client);
-        let name = format!("{}{number:010}", protection.name(name::READ));
+        let (client, directory) = (self.client(), self.directory());
+        let claim = Claim::new(client, directory.clone(), Naming::Numbered(name::READ));
+        let name = format!("{}{number:010}", claim.protection.name(name::READ));
         let replace = || {
-            let create = self.directory.create_request(&name, CreateMode::Ephemeral);
-            let delete = self.directory.delete_request(&writer.name);
-            let [reply] = self.client.submit([transaction([create, delete])]);
+            let (data, mode) = (directory.data.clone(), CreateMode::Ephemeral);
+            let create = directory.create_request(&name, mode, data);
+            let delete = directory.delete_request(&writer.name);
+            let [reply] = client.submit_within(writer.session_id, [transaction([create, delete])]);
             Stage::Creating(reply)
         };
         let mut reader = Self {
-            client: self.client.clone(),
-            directory: self.directory.clone(),
-            protection,
-            marker: name::READ,
             stage: replace(),
+            claim,
             own: Mutex::new(None),
         };
         loop {
@@ -314,7 +299,7 @@ impl Contender {
                     }
                     _ => reader.stage = Stage::Unknown,
                 },
-                Stage::Unknown => match reader.find_lost().await? {
+                Stage::Unknown => match reader.claim.find().await? {
                     Some(node) => reader.stage = Stage::There(node),
                     None => reader.stage = replace(),
                 },
@@ -329,9 +314,7 @@ impl Contender {
         if let Stage::There(node) | Stage::Deleting(node, _) =
             std::mem::replace(&mut self.stage, Stage::Nothing)
         {
-            let [reply] = self
-                .client
-                .submit([self.directory.delete_request(&node.name)]);
+            let reply = self.claim.delete(&node);
             self.stage = Stage::Deleting(node, reply);
         }
     }
@@ -345,20 +328,23 @@ impl Drop for Contender {
             self.start_delete();
         }
         let stage = std::mem::replace(&mut self.stage, Stage::Nothing);
-        let (client, directory) = (self.client.downgrade(), self.directory.clone());
-        let protection = self.protection.clone();
-        let own = self.own_watch().take();
+        let (client, claim) = (&self.claim.client, self.claim.detached());
+        let own = self
+            .own
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         match stage {
             Stage::Nothing => {}
-            Stage::Deleting(node, reply) => self.client.run_in_background(async move {
-                finish_delete(&client, &directory, &node.name, reply).await;
+            Stage::Deleting(node, reply) => client.run_in_background(async move {
+                claim.finish_delete(&node, reply).await;
                 drop(own);
             }),
-            Stage::Creating(reply) => self.client.run_in_background(async move {
-                clean_up(&client, &directory, &protection, Some(reply)).await;
+            Stage::Creating(reply) => client.run_in_background(async move {
+                claim.clean_up(Some(reply)).await;
             }),
-            Stage::Unknown | Stage::There(_) => self.client.run_in_background(async move {
-                clean_up(&client, &directory, &protection, None).await;
+            Stage::Unknown | Stage::There(_) => client.run_in_background(async move {
+                claim.clean_up(None).await;
             }),
         }
     }
@@ -375,14 +361,6 @@ pub(crate) fn session_loss(client: &Client, session_id: SessionId) -> Option<Los
     }
 }
 
-fn node_of(created: &Create2Response) -> Node {
-    Node {
-        name: path::name(&created.path).to_owned(),
-        czxid: created.stat.czxid,
-        session_id: created.stat.ephemeral_owner,
-    }
-}
-
 /// The requests as one transaction; those that cannot be part of one are left out.
 fn transaction(requests: [Request; 2]) -> Request {
     let op = |request| match request {
@@ -395,9 +373,9 @@ fn transaction(requests: [Request; 2]) -> Request {
     })
 }
 
-fn on_path(mut error: SessionError, node: &str) -> SessionError {
+fn on_path(mut error: SessionError, directory: &Directory) -> SessionError {
     if let SessionError::Refused { path, .. } = &mut error {
-        node.clone_into(path);
+        directory.path.clone_into(path);
     }
     error
 }

@@ -32,10 +32,10 @@ impl Directory {
         Request::GetChildren(GetChildrenRequest { path, watch: false })
     }
 
-    pub(crate) fn create_request(&self, name: &str, mode: CreateMode) -> Request {
+    pub(crate) fn create_request(&self, name: &str, mode: CreateMode, data: Bytes) -> Request {
         Request::Create2(CreateRequest {
             path: path::join(&self.server_path, name),
-            data: Some(self.data.clone()),
+            data: Some(data),
             acl: Some(Acls::Borrowed(Acl::OPEN_UNSAFE)),
             flags: mode.flags(),
         })

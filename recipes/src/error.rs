@@ -36,6 +36,9 @@ pub enum Error {
         /// The path.
         path: String,
     },
+    /// The locks of a [`MultiGuard`](crate::MultiGuard) are not all of one client, or there are none: no transaction can
+    /// check them. Nothing was sent.
+    SeveralSessions,
     /// The client could not do it.
     Session(session::Error),
 }
@@ -94,6 +97,9 @@ impl fmt::Display for Error {
             }
             Self::SelfDeadlock { path } => {
                 write!(f, "{path} is there twice and would wait for itself")
+            }
+            Self::SeveralSessions => {
+                f.write_str("a transaction can check locks of one client only, and at least one")
             }
             Self::Session(error) => error.fmt(f),
         }

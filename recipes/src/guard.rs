@@ -1,22 +1,24 @@
-//! What a holder has in hand: the token, the lease, writes that happen only under the lock, and the way to let go.
+//! What a holder has in hand: the token, the lease, and the way to let go.
+//!
+//! Not here: writes that happen only under the lock (`guarded`).
 
 use std::{
     fmt,
     future::Future,
-    marker::PhantomData,
     pin::pin,
+    slice,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use bytes::Bytes;
 use futures::future::{Either, select};
-use lockkeeper_proto::{CreateMode, ErrorCode, EventType, SessionId, Version};
-use lockkeeper_session::{Applied, Client, Error as SessionError, Transaction};
+use lockkeeper_proto::{EventType, SessionId};
+use lockkeeper_session::{Applied, Client};
 
 use crate::{
     contender::{Contender, session_loss},
     error::{Error, Loss},
+    guarded::{GuardedTransaction, release_with},
     hold::{Attempt, Hold},
     name, rank,
 };
@@ -192,7 +194,10 @@ impl Guard {
     /// [`transaction`](Self::transaction) keep its late writes out.
     pub fn limit_hold(&self, limit: Duration) {
         let called_off = self.hold.watched();
-        let (client, node) = (self.client().downgrade(), self.path());
+        let (claim, node) = (self.contender.claim().detached(), self.contender.node());
+        let (Some(node), path) = (node.cloned(), self.path()) else {
+            return;
+        };
         let fate = Arc::downgrade(self.hold.fate());
         self.client().run_in_background(async move {
             let timer = pin!(tokio::time::sleep(limit));
@@ -201,12 +206,9 @@ impl Guard {
             }
             let Some(fate) = fate.upgrade() else { return };
             fate.lost(Loss::Overdue);
-            tracing::warn!(node, ?limit, "lock held for too long, giving it up");
-            while let Err(error) = client.delete(&node, Version::ANY).await {
-                if !error.is_transient() {
-                    break;
-                }
-            }
+            tracing::warn!(path, ?limit, "lock held for too long, giving it up");
+            let reply = claim.delete(&node);
+            claim.finish_delete(&node, reply).await;
         });
     }
 
@@ -230,10 +232,7 @@ impl Guard {
 
     /// Starts a transaction that happens only if the lock is still held: its first operation checks the lock node.
     pub fn transaction(&self) -> GuardedTransaction<'_> {
-        GuardedTransaction {
-            inner: self.checked(),
-            guard: PhantomData,
-        }
+        GuardedTransaction::under(slice::from_ref(self))
     }
 
     /// Writes what `build` adds, and releases the lock, in one transaction: all of it happens while the lock is held, or
@@ -248,15 +247,7 @@ impl Guard {
         mut self,
         build: impl FnOnce(GuardedTransaction<'_>) -> GuardedTransaction<'_>,
     ) -> Result<Vec<Applied>, Error> {
-        let transaction = build(self.transaction())
-            .inner
-            .delete(&self.path(), Version::ANY);
-        let mut results = commit(transaction)
-            .await
-            .inspect_err(|error| self.told(error))?;
-        results.pop();
-        self.contender.forget();
-        Ok(results)
+        release_with(slice::from_mut(&mut self), build).await
     }
 
     /// Releases the lock and waits until it is free.
@@ -297,10 +288,14 @@ impl Guard {
         })
     }
 
-    fn checked(&self) -> Transaction {
-        self.client()
-            .transaction()
-            .check(&self.path(), Version::ANY)
+    /// The session that holds the lock.
+    pub(crate) fn session_id(&self) -> SessionId {
+        self.session_id
+    }
+
+    /// The lock node was deleted by somebody who has told: there is nothing to release any more.
+    pub(crate) fn released(&mut self) {
+        self.contender.forget();
     }
 
     /// How the lock was lost, as far as anybody has told.
@@ -313,7 +308,7 @@ impl Guard {
     }
 
     /// An operation under the lock has failed: perhaps because the lock is lost.
-    fn told(&self, error: &Error) {
+    pub(crate) fn told(&self, error: &Error) {
         if let Error::Lost(loss) = error {
             self.hold.fate().lost(*loss);
         }
@@ -368,72 +363,5 @@ async fn lost(client: &Client, path: &str, session_id: SessionId) -> Loss {
             Either::Right((Either::Left((Err(_), _)), _)) => return Loss::Closed,
             Either::Right(_) => {}
         }
-    }
-}
-
-/// Operations that happen all, and only while the lock is held, or not at all.
-#[derive(Debug)]
-#[must_use = "a transaction does nothing until `commit`"]
-pub struct GuardedTransaction<'a> {
-    inner: Transaction,
-    guard: PhantomData<&'a Guard>,
-}
-
-impl GuardedTransaction<'_> {
-    /// The node must be there and its data have this version.
-    pub fn check(mut self, path: &str, version: Version) -> Self {
-        self.inner = self.inner.check(path, version);
-        self
-    }
-
-    /// Creates a node that anybody may change.
-    pub fn create(mut self, path: &str, data: impl Into<Bytes>, mode: CreateMode) -> Self {
-        self.inner = self.inner.create(path, data, mode);
-        self
-    }
-
-    /// Sets a node's data, if they have this version.
-    pub fn set_data(mut self, path: &str, data: impl Into<Bytes>, version: Version) -> Self {
-        self.inner = self.inner.set_data(path, data, version);
-        self
-    }
-
-    /// Deletes a node without children, if its data have this version.
-    pub fn delete(mut self, path: &str, version: Version) -> Self {
-        self.inner = self.inner.delete(path, version);
-        self
-    }
-
-    /// Sends the operations; the results are theirs, in order.
-    ///
-    /// # Errors
-    /// [`Error::Lost`] when the lock was not held any more; nothing was written then.
-    /// [`lockkeeper_session::Error::TransactionRefused`] when an operation failed, counted from 0; nothing was written then.
-    pub async fn commit(self) -> Result<Vec<Applied>, Error> {
-        commit(self.inner).await
-    }
-}
-
-/// Commits a transaction whose first operation checks the lock node.
-async fn commit(transaction: Transaction) -> Result<Vec<Applied>, Error> {
-    match transaction.commit().await {
-        Ok(mut results) => {
-            if !results.is_empty() {
-                results.remove(0);
-            }
-            Ok(results)
-        }
-        Err(SessionError::TransactionRefused {
-            index: 0,
-            code: ErrorCode::NO_NODE,
-        }) => Err(Error::Lost(Loss::Deleted)),
-        Err(SessionError::TransactionRefused { index, code }) => {
-            let index = index.saturating_sub(1);
-            Err(Error::Session(SessionError::TransactionRefused {
-                index,
-                code,
-            }))
-        }
-        Err(error) => Err(Error::of_session(error)),
     }
 }

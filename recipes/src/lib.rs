@@ -17,13 +17,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Every lock here is a line of waiters: each contender creates an ephemeral sequential node under the lock's path, and
+//! Every lock here but one ([`PlainMutex`]) is a line of waiters: each contender creates an ephemeral sequential node under the lock's path, and
 //! [`rank`] says from a listing whose turn it is. Names are Curator's, so that Curator's and go-zk's clients on the same
 //! path exclude us and we them.
 //!
 //! | kind | type |
 //! |---|---|
 //! | fair mutex, which any task may release | [`Mutex`] |
+//! | plain lock: one node, no line; cheap alone, dear in a crowd | [`PlainMutex`] |
 //! | reentrant mutex, counted for each named owner | [`ReentrantMutex`] |
 //! | fair read/write lock with downgrade | [`RwLock`] |
 //! | semaphore, with a limit that can be shared and changed | [`Semaphore`] |
@@ -41,12 +42,12 @@
 //! | `name` | node names: made as Curator makes them, read as everybody makes them |
 //! | [`rank`] | the one pure function that decides who holds what |
 //! | `directory` | the node under which contenders line up, and the requests about it |
+//! | `claim` | what a node of ours is known by, and the requests that make it, find it and end it |
 //! | `contender` | a node of ours in the line: created once and for certain, deleted for certain |
-//! | `cleanup` | what becomes of nodes whose owner is gone |
 //! | `line` | waiting for one's turn |
-//! | `guard` | what a holder has in hand |
+//! | `guard`, `guarded` | what a holder has in hand, and writes that happen only under the lock |
 //! | `lock` | what all kinds have in common: the ways into a line |
-//! | `mutex`, `reentrant`, `rw_lock`, `semaphore`, `multi_lock`, `election` | the kinds |
+//! | `mutex`, `plain`, `reentrant`, `rw_lock`, `semaphore`, `multi_lock`, `election` | the kinds |
 //! | `hold`, `metrics` | how long attempts and holds took, and how they ended |
 //! | `revocation`, `participants` | asking a holder to let go, and looking who is there |
 
@@ -60,7 +61,7 @@
     )
 )]
 
-mod cleanup;
+mod claim;
 mod contender;
 mod directory;
 mod election;
@@ -68,6 +69,7 @@ mod error;
 #[doc(hidden)]
 pub mod fuzzing;
 mod guard;
+mod guarded;
 mod hold;
 mod line;
 mod lock;
@@ -76,6 +78,7 @@ mod multi_lock;
 mod mutex;
 mod name;
 mod participants;
+mod plain;
 pub mod rank;
 mod reentrant;
 mod revocation;
@@ -84,13 +87,15 @@ mod semaphore;
 
 pub use election::{Election, Latch, Leadership, Term};
 pub use error::{Error, Loss};
-pub use guard::{FencingToken, Guard, GuardedTransaction, LockState};
+pub use guard::{FencingToken, Guard, LockState};
+pub use guarded::GuardedTransaction;
 pub use lock::Ticket;
 pub use lockkeeper_session::DurationHistogram;
 pub use metrics::LockMetrics;
 pub use multi_lock::{Member, MultiGuard, MultiLock};
 pub use mutex::Mutex;
 pub use participants::Participant;
+pub use plain::PlainMutex;
 pub use reentrant::{ReentrantGuard, ReentrantMutex};
 pub use revocation::{REVOKE, break_lock, revoke};
 pub use rw_lock::{RwLock, WriteGuard};

@@ -25,6 +25,7 @@ use lockkeeper_proto::{EventType, Response, path};
 use lockkeeper_session::{Client, Error as SessionError, Reply, WatchedEvent, Watcher};
 
 use crate::{
+    claim::{Claim, Naming},
     contender::Contender,
     directory::Directory,
     error::Error,
@@ -68,7 +69,8 @@ impl Place {
         kind: Kind,
     ) -> Result<Self, Error> {
         let connection = client.snapshot().connections;
-        let (mut contender, list) = Contender::enter(client, directory, kind.marker());
+        let claim = Claim::new(client, directory, Naming::Numbered(kind.marker()));
+        let (mut contender, list) = Contender::enter(claim);
         let list = contender.created(list).await?;
         let mut place = Self {
             contender,
@@ -79,7 +81,7 @@ impl Place {
             nearest: None,
             second: None,
         };
-        place.look(Some(list)).await?;
+        place.look(list).await?;
         Ok(place)
     }
 

@@ -8,12 +8,15 @@ use std::{
 };
 
 use futures::future::{BoxFuture, FutureExt, select_all};
+use lockkeeper_session::Applied;
 use tokio::time::timeout;
 
 use crate::{
     error::{Error, Loss},
     guard::{Guard, LockState},
+    guarded::{GuardedTransaction, release_with},
     mutex::Mutex,
+    plain::PlainMutex,
     rw_lock::{RwLock, WriteGuard},
     semaphore::Semaphore,
 };
@@ -29,19 +32,32 @@ trait Lockable: Send + Sync {
     fn try_lock(&self) -> BoxFuture<'_, Result<Option<Guard>, Error>>;
 }
 
-impl Lockable for Mutex {
-    fn path(&self) -> &str {
-        self.path()
-    }
+/// Both mutexes are locked alike.
+macro_rules! lockable {
+    ($($mutex:ty),*) => {$(
+        impl Lockable for $mutex {
+            fn path(&self) -> &str {
+                self.path()
+            }
 
-    fn lock(&self) -> BoxFuture<'_, Result<Guard, Error>> {
-        self.lock().boxed()
-    }
+            fn lock(&self) -> BoxFuture<'_, Result<Guard, Error>> {
+                self.lock().boxed()
+            }
 
-    fn try_lock(&self) -> BoxFuture<'_, Result<Option<Guard>, Error>> {
-        self.try_lock().boxed()
-    }
+            fn try_lock(&self) -> BoxFuture<'_, Result<Option<Guard>, Error>> {
+                self.try_lock().boxed()
+            }
+        }
+
+        impl From<&$mutex> for Member {
+            fn from(mutex: &$mutex) -> Self {
+                Self(Arc::new(mutex.clone()))
+            }
+        }
+    )*};
 }
+
+lockable!(Mutex, PlainMutex);
 
 impl Lockable for Semaphore {
     fn path(&self) -> &str {
@@ -108,12 +124,6 @@ impl Member {
             lock: lock.clone(),
             writes: true,
         }))
-    }
-}
-
-impl From<&Mutex> for Member {
-    fn from(mutex: &Mutex) -> Self {
-        Self(Arc::new(mutex.clone()))
     }
 }
 
@@ -290,6 +300,27 @@ impl MultiGuard {
             let all = pin!(select_all(all));
             all.await.0
         }
+    }
+
+    /// Starts a transaction that happens only if all of them are still held: it begins with a check of each lock node.
+    /// They must be locks of one client.
+    pub fn transaction(&self) -> GuardedTransaction<'_> {
+        GuardedTransaction::under(&self.guards)
+    }
+
+    /// Writes what `build` adds, and releases all of them, in one transaction: all of it happens while they are held, or
+    /// nothing does.
+    ///
+    /// # Errors
+    /// As [`GuardedTransaction::commit`]. They are released in the background then.
+    ///
+    /// # Cancel safety
+    /// Once polled, the transaction may be applied; the locks are released in any case.
+    pub async fn release_with(
+        mut self,
+        build: impl FnOnce(GuardedTransaction<'_>) -> GuardedTransaction<'_>,
+    ) -> Result<Vec<Applied>, Error> {
+        release_with(&mut self.guards, build).await
     }
 
     /// Releases all of them, the last one first, and waits until they are free.

@@ -5,11 +5,14 @@
 
 use std::fmt;
 
+use bytes::Bytes;
 use lockkeeper_proto::path::SEQUENCE_DIGITS;
 use lockkeeper_session::Client;
 
 /// What Curator puts before the identifier of a protected node. Source: `ProtectedUtils.PROTECTED_PREFIX`.
 const PROTECTED_PREFIX: &str = "_c_";
+/// Bytes of a protection: the prefix, a UUID in its usual form, a dash.
+const PROTECTION_LEN: usize = PROTECTED_PREFIX.len() + 36 + 1;
 
 /// The marker of the mutexes of Curator and go-zk, and of ours.
 pub(crate) const LOCK: &str = "lock-";
@@ -21,6 +24,8 @@ pub(crate) const WRITE: &str = "__WRIT__";
 pub(crate) const LEASE: &str = "lease-";
 /// Curator's marker of a leader latch.
 pub(crate) const LATCH: &str = "latch-";
+/// The one node of a lock without a line.
+pub(crate) const ALONE: &str = "lock";
 /// kazoo's marker of a lock, and of a writer.
 pub(crate) const KAZOO_LOCK: &str = "__lock__";
 /// kazoo's marker of a reader.
@@ -78,6 +83,24 @@ impl Protection {
     /// Whether the node with this name was created under this protection.
     pub(crate) fn covers(&self, name: &str) -> bool {
         name.starts_with(&self.0)
+    }
+
+    /// Data that begin with the protection, for a node whose name is everybody's.
+    pub(crate) fn mark(&self, data: &Bytes) -> Bytes {
+        [self.0.as_bytes(), data].concat().into()
+    }
+
+    /// Whether data begin with this protection.
+    pub(crate) fn marks(&self, data: &[u8]) -> bool {
+        data.starts_with(self.0.as_bytes())
+    }
+
+    /// The data behind a protection, whosever it is; all of them if there is none.
+    pub(crate) fn unmarked(data: &Bytes) -> Bytes {
+        let marked = data.starts_with(PROTECTED_PREFIX.as_bytes())
+            && data.get(PROTECTION_LEN - 1) == Some(&b'-');
+        let start = if marked { PROTECTION_LEN } else { 0 };
+        data.slice(start..)
     }
 
     /// The name to ask for, to which the server appends its number.

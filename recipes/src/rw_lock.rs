@@ -8,7 +8,8 @@ use lockkeeper_session::{Applied, Client};
 
 use crate::{
     error::Error,
-    guard::{Guard, GuardedTransaction},
+    guard::Guard,
+    guarded::GuardedTransaction,
     lock::{Line, Ticket},
     metrics::LockMetrics,
     participants::Participant,

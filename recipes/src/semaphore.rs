@@ -16,6 +16,7 @@ use lockkeeper_session::{Client, Watcher};
 use tokio::time::timeout;
 
 use crate::{
+    claim::{Claim, Naming},
     contender::Contender,
     directory::Directory,
     error::Error,
@@ -271,16 +272,14 @@ impl Semaphore {
         self.allow(count)?;
         let mut entered = Vec::with_capacity(count);
         for _ in 0..count {
-            entered.push(Contender::enter(
-                &self.client,
-                self.leases.clone(),
-                name::LEASE,
-            ));
+            let naming = Naming::Numbered(name::LEASE);
+            let claim = Claim::new(&self.client, self.leases.clone(), naming);
+            entered.push(Contender::enter(claim));
         }
         let mut contenders = Vec::with_capacity(count);
         let mut listing = None;
         for (mut contender, list) in entered {
-            listing = Some(contender.created(list).await?);
+            listing = contender.created(list).await?;
             contenders.push(contender);
         }
         // The listing behind the last create shows all of ours.
@@ -292,7 +291,8 @@ impl Semaphore {
                 }
                 _ => None,
             },
-            None => return Ok(Vec::new()),
+            None if contenders.is_empty() => return Ok(Vec::new()),
+            None => None,
         };
         loop {
             let (limit, mut limit_changed) = self.read_limit().await?;

@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use futures::future::FutureExt;
-use lockkeeper_proto::{CreateMode, ErrorCode, OpCode};
+use lockkeeper_proto::{CreateMode, ErrorCode, OpCode, Version};
 use lockkeeper_recipes::{
-    Election, Error, Leadership, Member, MultiLock, Mutex, ReentrantMutex, RwLock, Semaphore,
-    revoke,
+    Election, Error, Leadership, Loss, Member, MultiLock, Mutex, PlainMutex, ReentrantMutex,
+    RwLock, Semaphore, revoke,
 };
 use lockkeeper_server::{Server, When};
-use lockkeeper_session::Client;
+use lockkeeper_session::{Client, Error as SessionError};
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -360,5 +360,73 @@ async fn a_refusal_is_an_error_that_names_the_path() {
     assert_eq!(
         error.to_string(),
         "create2 /m refused: not authorized (-102)"
+    );
+}
+
+/// What is written under several locks is written only while all of them are held, and they can be released with it.
+#[tokio::test]
+async fn a_transaction_under_several_locks_checks_them_all() {
+    let server = server().await;
+    let (one, two) = (client(&server).await, client(&server).await);
+    one.create("/data", "0", CreateMode::Persistent)
+        .await
+        .unwrap();
+    let mutex = Mutex::new(&one, "/a").unwrap();
+    let lock = RwLock::new(&one, "/b").unwrap();
+    let plain = PlainMutex::new(&one, "/c").unwrap();
+    let members = || {
+        [
+            Member::from(&mutex),
+            Member::write(&lock),
+            Member::from(&plain),
+        ]
+    };
+    let all = MultiLock::new(members()).unwrap();
+
+    let held = all.lock().await.unwrap();
+    let bad = held
+        .transaction()
+        .set_data("/data", "1", Version::ANY)
+        .create("/data", "", CreateMode::Persistent);
+    let (index, code) = (1, ErrorCode::NODE_EXISTS);
+    let refused = SessionError::TransactionRefused { index, code };
+    assert_eq!(bad.commit().await, Err(Error::Session(refused)));
+    let good = held.transaction().set_data("/data", "1", Version::ANY);
+    assert_eq!(good.commit().await.unwrap().len(), 1);
+    let results = held
+        .release_with(|writes| writes.set_data("/data", "2", Version::ANY))
+        .await
+        .unwrap();
+    assert_eq!(results.len(), 1);
+    assert_eq!(
+        below(&server, "/a") + below(&server, "/b") + below(&server, "/c"),
+        0
+    );
+
+    for lost in 0..3 {
+        let held = all.lock().await.unwrap();
+        let node = held.guards()[lost].path();
+        two.delete(&node, Version::ANY).await.unwrap();
+        let late = held.transaction().set_data("/data", "3", Version::ANY);
+        assert_eq!(late.commit().await, Err(Error::Lost(Loss::Deleted)));
+        let late = held.release_with(|writes| writes.set_data("/data", "4", Version::ANY));
+        assert_eq!(late.await, Err(Error::Lost(Loss::Deleted)));
+        assert_eq!(one.get_data("/data").await.unwrap().data.unwrap(), "2");
+        until("what was left is released", || {
+            below(&server, "/a") + below(&server, "/b") + below(&server, "/c") == 0
+        })
+        .await;
+    }
+
+    let other = Mutex::new(&two, "/d").unwrap();
+    let mixed = MultiLock::new(members().into_iter().chain([Member::from(&other)])).unwrap();
+    let held = mixed.lock().await.unwrap();
+    let several = held.transaction().set_data("/data", "5", Version::ANY);
+    assert_eq!(several.commit().await, Err(Error::SeveralSessions));
+    held.release().await.unwrap();
+    let none = MultiLock::new([]).unwrap().lock().await.unwrap();
+    assert_eq!(
+        none.transaction().commit().await,
+        Err(Error::SeveralSessions)
     );
 }

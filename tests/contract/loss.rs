@@ -30,7 +30,11 @@ pub(crate) async fn told_before_anybody_else_holds_it<K: Kind>(ensemble: &Ensemb
         async move { (K::rival(&other, &path).await.unwrap(), Instant::now()) }
     });
     until("the rival waits", async || {
-        nodes::<K>(&other, &path).await.len() > before
+        if K::WAITS_IN_LINE {
+            nodes::<K>(&other, &path).await.len() > before
+        } else {
+            other.watch_count() > 0
+        }
     })
     .await;
     let session = client.snapshot().session_id;

@@ -11,6 +11,7 @@
 //! | `directory` | what happens around the lock in its directory |
 //! | `outage` | a fault at any request of a whole life; on the embedded server alone |
 //! | `mutex` | what guards can do besides: no rules, but tests of the mutex, on both arms |
+//! | `plain` | the same of the plain lock, whose node has everybody's name |
 //! | `types` | what the compiler promises |
 //! | `stress` | all of it at once, at random |
 //!
@@ -24,6 +25,7 @@ mod kinds;
 mod loss;
 mod mutex;
 mod outage;
+mod plain;
 mod rig;
 mod stress;
 #[path = "../support/mod.rs"]
@@ -31,7 +33,7 @@ mod support;
 mod types;
 
 use kinds::{Both, Latching, Leading, Leasing, Reading, Reentering, Writing};
-use lockkeeper::Mutex;
+use lockkeeper::{Mutex, PlainMutex};
 
 /// Makes two tests of each rule for one kind, on a runtime of several threads where it says so.
 macro_rules! both_arms {
@@ -90,19 +92,26 @@ macro_rules! contract {
     };
 }
 
-/// What concerns the kinds in which one comes after the other: all but readers.
+/// What concerns the kinds in which one comes after the other: all but readers and the plain lock.
 macro_rules! in_order {
     ($kind:ty) => {
         both_arms!($kind, exclusion: first_come_first_served);
     };
 }
 
-/// What concerns the kinds that tell their errors: all but the latch, which stands again.
+/// What concerns the kinds in which one comes after the other, or beside it, by nodes of their own: all but the plain lock
+/// and the latch, which stands again.
+macro_rules! waits_by_node {
+    ($kind:ty) => {
+        both_arms!($kind, loss: a_waiter_whose_node_is_deleted_is_told);
+    };
+}
+
+/// What concerns the kinds that tell their errors: all but the latch.
 macro_rules! tells {
     ($kind:ty) => {
         both_arms!($kind, loss:
-            a_holder_whose_node_is_deleted_is_told a_release_of_what_is_lost_is_an_error
-            a_waiter_whose_node_is_deleted_is_told);
+            a_holder_whose_node_is_deleted_is_told a_release_of_what_is_lost_is_an_error);
         embedded!($kind, outage: refused_at_any_request_it_leaves_nothing);
     };
 }
@@ -119,7 +128,15 @@ mod of_a_mutex {
     contract!(Mutex);
     in_order!(Mutex);
     tells!(Mutex);
+    waits_by_node!(Mutex);
     tries!(Mutex);
+}
+
+mod of_a_plain_lock {
+    use super::*;
+    contract!(PlainMutex);
+    tells!(PlainMutex);
+    tries!(PlainMutex);
 }
 
 mod of_a_writer {
@@ -127,6 +144,7 @@ mod of_a_writer {
     contract!(Writing);
     in_order!(Writing);
     tells!(Writing);
+    waits_by_node!(Writing);
     tries!(Writing);
 }
 
@@ -134,6 +152,7 @@ mod of_readers {
     use super::*;
     contract!(Reading);
     tells!(Reading);
+    waits_by_node!(Reading);
     tries!(Reading);
 }
 
@@ -142,6 +161,7 @@ mod of_one_lease {
     contract!(Leasing<1>);
     in_order!(Leasing<1>);
     tells!(Leasing<1>);
+    waits_by_node!(Leasing<1>);
     tries!(Leasing<1>);
 }
 
@@ -150,6 +170,7 @@ mod of_three_leases {
     contract!(Leasing<3>);
     in_order!(Leasing<3>);
     tells!(Leasing<3>);
+    waits_by_node!(Leasing<3>);
     tries!(Leasing<3>);
 }
 
@@ -158,6 +179,7 @@ mod of_a_reentrant_mutex {
     contract!(Reentering);
     in_order!(Reentering);
     tells!(Reentering);
+    waits_by_node!(Reentering);
     tries!(Reentering);
 }
 
@@ -166,6 +188,7 @@ mod of_two_locks_at_once {
     contract!(Both);
     in_order!(Both);
     tells!(Both);
+    waits_by_node!(Both);
     tries!(Both);
 }
 
@@ -174,6 +197,7 @@ mod of_a_leader {
     contract!(Leading);
     in_order!(Leading);
     tells!(Leading);
+    waits_by_node!(Leading);
 }
 
 mod of_a_latch {

@@ -36,7 +36,8 @@ pub(crate) async fn a_connection_lost_at_any_request_costs_nothing<K: Kind>(ense
 /// The server refuses the first request that it may refuse, the second, and so on. An error may be told, or the kind may
 /// know better; in any case nothing is left.
 pub(crate) async fn refused_at_any_request_it_leaves_nothing<K: Kind>(ensemble: &Ensemble) {
-    for op in [OpCode::CREATE2, OpCode::GET_CHILDREN] {
+    let lists = K::WAITS_IN_LINE.then_some(OpCode::GET_CHILDREN);
+    for op in [OpCode::CREATE2].into_iter().chain(lists) {
         let mut life = Life::new(ensemble).await;
         while life.met {
             let (when, refused) = (life.next(When::op(op)), ErrorCode::NO_AUTH);

@@ -28,8 +28,9 @@ pub(crate) async fn rival<K: Kind>(client: &Client, path: &str) -> K::Rival {
     rival
 }
 
-/// Waits until so many stand in the line behind a rival.
+/// Waits until so many stand in the line behind a rival; where there is no line nobody can see them.
 pub(crate) async fn until_waiting<K: Kind>(client: &Client, path: &str, count: usize) {
+    let count = if K::WAITS_IN_LINE { count } else { 0 };
     let (line, length) = (&K::lines(path)[0], K::RIVALS_IN_LINE + count);
     until(&format!("{count} wait at {path}"), async || {
         let nodes = client.get_children(line).await.unwrap_or_default();

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use lockkeeper::{Client, Mutex};
+use lockkeeper::{Client, Mutex, PlainMutex};
 use lockkeeper_server::Server;
 
 use crate::{
@@ -71,7 +71,7 @@ struct Stress {
     server: Server,
     acquired: AtomicUsize,
     wanted: usize,
-    rooms: [Room; 7],
+    rooms: [Room; 8],
 }
 
 impl Stress {
@@ -109,7 +109,7 @@ impl Stress {
     async fn contend(&self, client: Client, mut random: Random) {
         let random = &mut random;
         while self.acquired.load(Ordering::Relaxed) < self.wanted {
-            match random.below(16) {
+            match random.below(18) {
                 0..3 => self.once::<Mutex>(0, &client, random).await,
                 3 => self.tried::<Mutex>(0, &client, random).await,
                 4..6 => self.once::<Writing>(1, &client, random).await,
@@ -119,7 +119,9 @@ impl Stress {
                 11 => self.once::<Leasing<3>>(3, &client, random).await,
                 12 => self.once::<Reentering>(4, &client, random).await,
                 13 => self.once::<Both>(5, &client, random).await,
-                14 => self.once::<Leading>(6, &client, random).await,
+                14 => self.once::<PlainMutex>(7, &client, random).await,
+                15 => self.tried::<PlainMutex>(7, &client, random).await,
+                16 => self.once::<Leading>(6, &client, random).await,
                 _ => self.once::<Latching>(6, &client, random).await,
             }
             if random.below(500) == 0 {
@@ -161,6 +163,7 @@ async fn after_any_number_of_acquisitions_nothing_is_left() {
             Room::new("/reentrant", 1),
             Room::new("/both", 1),
             Room::new("/election", 1),
+            Room::new("/plain", 1),
         ],
     });
     // The only server many times: after a cut the next attempt is not put off.

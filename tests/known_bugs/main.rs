@@ -8,7 +8,7 @@
 //! |---|---|---|---|
 //! | 1 | CURATOR-604 | the dying node of a former session, taken for one's own | `former_sessions` |
 //! | 2 | CURATOR-620, -696 | the same for a leader | `former_sessions` |
-//! | 3 | CURATOR-498 | a lost create of a former session, adopted | `former_sessions`, `recipes/src/cleanup.rs::a_node_with_our_name_in_another_session_is_not_ours` |
+//! | 3 | CURATOR-498 | a lost create of a former session, adopted | `former_sessions`, `recipes/src/claim.rs::a_node_with_our_name_in_another_session_is_not_ours` |
 //! | 4 | CURATOR-652, -653 | resets and reconnects that ran into each other | `former_sessions` |
 //! | 5 | CURATOR-206, kazoo #2, libkv PR 156 | a holder not told that its session is over | `former_sessions`, `contract/loss.rs::told_before_anybody_else_holds_it` |
 //! | 6 | CURATOR-621, -276 | a writer that became a reader, overtaken | `two_holders`, `recipes/src/rank.rs::a_writer_that_became_a_reader_keeps_its_place` |

@@ -151,10 +151,12 @@ impl Line {
 async fn the_table_of_costs_is_what_is_measured_and_nothing_is_above_its_target() {
     let mut bench = Bench::new().await;
     operations::mutexes(&mut bench).await;
+    operations::plain_mutexes(&mut bench).await;
     operations::deep_line(&mut bench).await;
     operations::read_write_locks(&mut bench).await;
     operations::semaphores(&mut bench).await;
     operations::several_locks(&mut bench).await;
+    operations::owners_and_leaders(&mut bench).await;
     assert_eq!(bench.server.report().watches, 0);
     for line in &bench.lines {
         let (requests, writes) = line.cost();

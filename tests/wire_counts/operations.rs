@@ -2,12 +2,58 @@
 
 use std::pin::pin;
 
-use lockkeeper::{Client, CreateMode, Member, MultiLock, Mutex, RwLock, Semaphore};
+use lockkeeper::{
+    Client, CreateMode, Election, Member, MultiLock, Mutex, PlainMutex, ReentrantMutex, RwLock,
+    Semaphore,
+};
 
 use crate::{
     costs::{Bench, PATH},
     support::waiting::{driven, idle},
 };
+
+pub(crate) async fn plain_mutexes(bench: &mut Bench) {
+    let (client, other) = (bench.client.clone(), bench.other.clone());
+    let mutex = |client: &Client| PlainMutex::new(client, PATH).unwrap();
+    let guard = bench
+        .measure(
+            "`PlainMutex::lock`, free",
+            Some((1, 1)),
+            "",
+            mutex(&client).lock(),
+        )
+        .await
+        .unwrap();
+    bench
+        .measure("its `release`", Some((1, 1)), "", guard.release())
+        .await
+        .unwrap();
+    let rival = mutex(&other).lock().await.unwrap();
+    let refused = bench
+        .measure(
+            "`PlainMutex::try_lock`, held",
+            Some((1, 1)),
+            "",
+            mutex(&client).try_lock(),
+        )
+        .await;
+    assert!(refused.unwrap().is_none());
+    let lock = mutex(&client);
+    let guard = bench
+        .measure_waiting(
+            [
+                "`PlainMutex::lock`, held: until it waits",
+                "and when it is let go of: for each that waits",
+            ],
+            [None, None],
+            ["", ""],
+            vec![rival],
+            lock.lock(),
+        )
+        .await
+        .unwrap();
+    guard.release().await.unwrap();
+}
 
 pub(crate) async fn mutexes(bench: &mut Bench) {
     let (client, other) = (bench.client.clone(), bench.other.clone());
@@ -269,6 +315,44 @@ pub(crate) async fn semaphores(bench: &mut Bench) {
     lease.release().await.unwrap();
 }
 
+pub(crate) async fn owners_and_leaders(bench: &mut Bench) {
+    let client = bench.client.clone();
+    let mutex = ReentrantMutex::new(&client, PATH).unwrap();
+    let free = Some((2, 1));
+    let first = bench
+        .measure(
+            "`ReentrantMutex::lock`, free",
+            free,
+            "2 in 2",
+            mutex.lock("owner"),
+        )
+        .await
+        .unwrap();
+    let nothing = Some((0, 0));
+    let again = bench
+        .measure("and again by its owner", nothing, "", mutex.lock("owner"))
+        .await
+        .unwrap();
+    bench
+        .measure("the inner `release`", nothing, "", again.release())
+        .await
+        .unwrap();
+    bench
+        .measure("the outer one", Some((1, 1)), "1 in 1", first.release())
+        .await
+        .unwrap();
+    let election = Election::new(&client, PATH).unwrap();
+    let latch = election.latch();
+    // The leader watches its node to hear of its fall.
+    bench
+        .measure("`Latch::elected`, nobody leads", None, "", latch.elected())
+        .await
+        .unwrap();
+    bench
+        .measure("a latch dropped", None, "", async { drop(latch) })
+        .await;
+}
+
 pub(crate) async fn several_locks(bench: &mut Bench) {
     let (client, other) = (bench.client.clone(), bench.other.clone());
     let both = |client: &Client| [PATH, "/second"].map(|path| Mutex::new(client, path).unwrap());
@@ -284,6 +368,13 @@ pub(crate) async fn several_locks(bench: &mut Bench) {
         .unwrap();
     bench
         .measure("its `release`", Some((2, 2)), "2 in 2", held.release())
+        .await
+        .unwrap();
+    let held = several.lock().await.unwrap();
+    let writing =
+        held.release_with(|writes| writes.create("/results", "42", CreateMode::Persistent));
+    bench
+        .measure("its `release_with` a write", Some((1, 1)), "", writing)
         .await
         .unwrap();
     let [first, second] = both(&other);

@@ -214,6 +214,12 @@ impl Client {
         self.handle.is_some()
     }
 
+    /// Whether both are clones of one client, and so always of one session.
+    #[must_use]
+    pub fn is_same(one: &Self, other: &Self) -> bool {
+        Arc::ptr_eq(&one.shared, &other.shared)
+    }
+
     /// Runs a future beside the connection, in the client's own task, until it ends or the client does.
     ///
     /// For short clean-up work that must go on when its caller is gone; it works outside a runtime, for instance in
@@ -239,6 +245,22 @@ impl Client {
             requests.map(|request| Reply {
                 op: request.op(),
                 receiver: core.submit(request),
+            })
+        })
+    }
+
+    /// As [`submit`](Self::submit), but within this session only: when it is not the client's any more, nothing is sent,
+    /// now or later, and the replies are [`Error::SessionExpired`], not applied. For what would do harm in another session,
+    /// as the delete of an ephemeral node by a name that others use.
+    pub fn submit_within<const N: usize>(
+        &self,
+        session: SessionId,
+        requests: [Request; N],
+    ) -> [Reply; N] {
+        self.shared.act(|core| {
+            requests.map(|request| Reply {
+                op: request.op(),
+                receiver: core.submit_within(session, request),
             })
         })
     }

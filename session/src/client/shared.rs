@@ -11,7 +11,7 @@ use std::{
 };
 
 use futures::{future::BoxFuture, task::AtomicWaker};
-use lockkeeper_proto::{Request, Response, path};
+use lockkeeper_proto::{Request, Response, SessionId, path};
 use tokio::sync::{oneshot, watch};
 
 use super::{clock::Clock, random::Random};
@@ -137,6 +137,17 @@ impl Core {
     pub(super) fn submit(&mut self, request: Request) -> ReplyReceiver {
         let (sender, receiver) = oneshot::channel();
         self.machine.submit(self.clock.now(), sender, request);
+        receiver
+    }
+
+    /// As `submit`, unless the session is another one. What is queued when a session ends is not sent in the next.
+    pub(super) fn submit_within(&mut self, session: SessionId, request: Request) -> ReplyReceiver {
+        if self.machine.session_id() == session {
+            return self.submit(request);
+        }
+        let (sender, receiver) = oneshot::channel();
+        let effect = Effect::NotApplied;
+        let _ = sender.send(Err(Error::SessionExpired { session, effect }));
         receiver
     }
 

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use lockkeeper_proto::{
-    Acl, Acls, CreateMode, OpCode, Request, Stat, Version,
+    Acl, Acls, CreateMode, OpCode, Request, SessionId, Stat, Version,
     multi::{MultiOp, MultiRequest, OpResult},
     path,
     records::{CheckVersionRequest, DeleteRequest, SetDataRequest},
@@ -23,6 +23,8 @@ use crate::Error;
 pub struct Transaction {
     client: Client,
     request: MultiRequest,
+    /// The one session in which it may happen.
+    within: Option<SessionId>,
     bad_path: Option<path::PathError>,
 }
 
@@ -71,12 +73,19 @@ impl Client {
         Transaction {
             client: self.clone(),
             request: MultiRequest::default(),
+            within: None,
             bad_path: None,
         }
     }
 }
 
 impl Transaction {
+    /// It happens in this session or not at all: see [`Client::submit_within`].
+    pub fn within(mut self, session: SessionId) -> Self {
+        self.within = Some(session);
+        self
+    }
+
     /// The node must be there and its data have this version ([`Version::ANY`] for any).
     pub fn check(mut self, path: &str, version: Version) -> Self {
         let path = self.resolve(path);
@@ -138,7 +147,11 @@ impl Transaction {
             return Err(Error::BadPath(error));
         }
         let asked = self.request.ops.len();
-        let [reply] = self.client.submit([Request::Multi(self.request)]);
+        let requests = [Request::Multi(self.request)];
+        let [reply] = match self.within {
+            Some(session) => self.client.submit_within(session, requests),
+            None => self.client.submit(requests),
+        };
         let response = record_of!(reply.await?, Multi)?;
         if let Some((index, code)) = response.failure() {
             return Err(Error::TransactionRefused { index, code });

@@ -12,7 +12,7 @@ use std::{
 };
 
 use lockkeeper::{
-    Client, FencingToken, Guard, LockError, Loss, Member, MultiGuard, MultiLock, Mutex,
+    Client, FencingToken, Guard, LockError, Loss, Member, MultiGuard, MultiLock, Mutex, PlainMutex,
     ReentrantGuard, ReentrantMutex, RwLock, Semaphore, WriteGuard,
 };
 
@@ -36,6 +36,9 @@ pub(crate) trait Kind: Clone + Send + Sync + 'static {
         &self,
         wait: Duration,
     ) -> impl Future<Output = Result<Self::Held, LockError>> + Send;
+
+    /// Whether there is a line, in which those who wait have nodes, with numbers.
+    const WAITS_IN_LINE: bool = true;
 
     /// How many of a rival's nodes stand in the first of the lines.
     const RIVALS_IN_LINE: usize = 1;
@@ -141,6 +144,35 @@ impl Kind for Mutex {
 }
 
 impl Tries for Mutex {
+    async fn try_lock(&self) -> Result<Option<Guard>, LockError> {
+        Self::try_lock(self).await
+    }
+}
+
+impl Kind for PlainMutex {
+    type Held = Guard;
+    type Rival = Guard;
+    const HOLDERS: usize = 1;
+    const WAITS_IN_LINE: bool = false;
+
+    fn at(client: &Client, path: &str) -> Self {
+        Self::new(client, path).unwrap()
+    }
+
+    async fn lock(&self) -> Result<Guard, LockError> {
+        Self::lock(self).await
+    }
+
+    async fn lock_timeout(&self, wait: Duration) -> Result<Guard, LockError> {
+        Self::lock_timeout(self, wait).await
+    }
+
+    async fn rival(client: &Client, path: &str) -> Result<Guard, LockError> {
+        Self::at(client, path).lock().await
+    }
+}
+
+impl Tries for PlainMutex {
     async fn try_lock(&self) -> Result<Option<Guard>, LockError> {
         Self::try_lock(self).await
     }

@@ -1,0 +1,129 @@
+//! Writes that happen only under a lock, or under several.
+//!
+//! Not here: what else a holder can do (`guard`).
+
+use std::marker::PhantomData;
+
+use bytes::Bytes;
+use lockkeeper_proto::{CreateMode, ErrorCode, Version};
+use lockkeeper_session::{Applied, Client, Error as SessionError, Transaction};
+
+use crate::{
+    error::{Error, Loss},
+    guard::Guard,
+};
+
+/// Operations that happen all, and only while the lock is held, or not at all.
+#[derive(Debug)]
+#[must_use = "a transaction does nothing until `commit`"]
+pub struct GuardedTransaction<'a> {
+    /// `None` when no transaction can check all of the locks.
+    inner: Option<Transaction>,
+    /// How many operations come before the user's: one for each lock node.
+    checks: usize,
+    guards: PhantomData<&'a Guard>,
+}
+
+impl<'a> GuardedTransaction<'a> {
+    /// A transaction that begins with a check of each lock node, and happens in the session that holds them.
+    pub(crate) fn under(guards: &'a [Guard]) -> Self {
+        let start = |first: &Guard| first.client().transaction().within(first.session_id());
+        let inner = holder(guards).map(|first| {
+            let check =
+                |inner: Transaction, guard: &Guard| inner.check(&guard.path(), Version::ANY);
+            guards.iter().fold(start(first), check)
+        });
+        Self {
+            inner,
+            checks: guards.len(),
+            guards: PhantomData,
+        }
+    }
+
+    /// The node must be there and its data have this version.
+    pub fn check(self, path: &str, version: Version) -> Self {
+        self.and(|inner| inner.check(path, version))
+    }
+
+    /// Creates a node that anybody may change.
+    pub fn create(self, path: &str, data: impl Into<Bytes>, mode: CreateMode) -> Self {
+        self.and(|inner| inner.create(path, data, mode))
+    }
+
+    /// Sets a node's data, if they have this version.
+    pub fn set_data(self, path: &str, data: impl Into<Bytes>, version: Version) -> Self {
+        self.and(|inner| inner.set_data(path, data, version))
+    }
+
+    /// Deletes a node without children, if its data have this version.
+    pub fn delete(self, path: &str, version: Version) -> Self {
+        self.and(|inner| inner.delete(path, version))
+    }
+
+    fn and(self, add: impl FnOnce(Transaction) -> Transaction) -> Self {
+        Self {
+            inner: self.inner.map(add),
+            ..self
+        }
+    }
+
+    /// Sends the operations; the results are theirs, in order.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] when a lock was not held any more; nothing was written then.
+    /// [`lockkeeper_session::Error::TransactionRefused`] when an operation failed, counted from 0; nothing was written then.
+    /// [`Error::SeveralSessions`] when the locks of a [`MultiGuard`](crate::MultiGuard) are not all of one client.
+    pub async fn commit(self) -> Result<Vec<Applied>, Error> {
+        let Some(inner) = self.inner else {
+            return Err(Error::SeveralSessions);
+        };
+        match inner.commit().await {
+            Ok(mut results) => Ok(results.split_off(self.checks.min(results.len()))),
+            Err(SessionError::TransactionRefused { index, code }) => {
+                match index.checked_sub(self.checks) {
+                    None if code == ErrorCode::NO_NODE => Err(Error::Lost(Loss::Deleted)),
+                    of_users => {
+                        let index = of_users.unwrap_or(0);
+                        Err(SessionError::TransactionRefused { index, code }.into())
+                    }
+                }
+            }
+            Err(error) => Err(Error::of_session(error)),
+        }
+    }
+}
+
+/// The one guard whose client can speak for all of them.
+fn holder(guards: &[Guard]) -> Option<&Guard> {
+    let first = guards.first()?;
+    let is_same = |guard: &Guard| {
+        Client::is_same(guard.client(), first.client()) && guard.session_id() == first.session_id()
+    };
+    guards.iter().all(is_same).then_some(first)
+}
+
+/// Writes what `build` adds, and releases all of these locks, the last one first, in one transaction.
+pub(crate) async fn release_with(
+    guards: &mut [Guard],
+    build: impl FnOnce(GuardedTransaction<'_>) -> GuardedTransaction<'_>,
+) -> Result<Vec<Applied>, Error> {
+    let mut transaction = build(GuardedTransaction::under(guards));
+    for guard in guards.iter().rev() {
+        transaction = transaction.delete(&guard.path(), Version::ANY);
+    }
+    let committed = transaction.commit().await;
+    match committed {
+        Ok(mut results) => {
+            results.truncate(results.len().saturating_sub(guards.len()));
+            guards.iter_mut().for_each(Guard::released);
+            Ok(results)
+        }
+        Err(error) => {
+            // One lock alone is the one that was lost; of several, each finds out for itself.
+            if let [guard] = guards {
+                guard.told(&error);
+            }
+            Err(error)
+        }
+    }
+}

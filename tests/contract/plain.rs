@@ -1,0 +1,190 @@
+//! What the plain lock must do beyond the rules, because the name of its node is everybody's.
+//!
+//! A test of the faults of the embedded server says so; the others run on both arms.
+
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
+
+use lockkeeper::{
+    Client, CreateMode, LockError, Loss, PlainMutex, Version,
+    proto::{OpCode, path},
+};
+use lockkeeper_server::When;
+
+use crate::{
+    rig::{soon, until, until_free, until_quiet},
+    support::{Arm, Ensemble, on_both_arms, run},
+};
+
+fn lock(client: &Client, path: &str) -> PlainMutex {
+    PlainMutex::new(client, path).unwrap()
+}
+
+on_both_arms! {
+    /// Everybody who locks by creating the node is kept out, and keeps us out.
+    async fn it_is_the_node_of_the_articles(ensemble: &Ensemble) {
+        let path = ensemble.unique_path("node");
+        let (client, other) = (ensemble.client().await, ensemble.client().await);
+        let node = path::join(&path, "lock");
+        let guard = lock(&client, &path).with_data("host 7").lock().await.unwrap();
+        assert_eq!(guard.path(), node);
+        let refused = other.create(&node, "", CreateMode::Ephemeral).await.unwrap_err();
+        assert!(refused.is_node_exists());
+        let holder = lock(&other, &path).holder().await.unwrap().unwrap();
+        assert_eq!(holder.data.as_deref(), Some(&b"host 7"[..]));
+        assert_eq!(holder.session_id, client.snapshot().session_id);
+        assert_eq!(holder.stat.czxid.0.cast_unsigned(), guard.fencing_token().get());
+        guard.release().await.unwrap();
+        assert_eq!(lock(&other, &path).holder().await.unwrap(), None);
+
+        other.create(&node, "foreign", CreateMode::Ephemeral).await.unwrap();
+        assert!(lock(&client, &path).try_lock().await.unwrap().is_none());
+        let holder = lock(&client, &path).holder().await.unwrap().unwrap();
+        assert_eq!(holder.data.as_deref(), Some(&b"foreign"[..]));
+        let waiting = tokio::spawn(async move { lock(&client, &path).lock().await });
+        other.delete(&node, Version::ANY).await.unwrap();
+        soon(waiting).await.unwrap().unwrap().release().await.unwrap();
+    }
+
+    /// All that wait are woken by each release, and each gets it in the end.
+    async fn each_of_a_crowd_gets_it(ensemble: &Ensemble) {
+        let path = ensemble.unique_path("crowd");
+        let holder = lock(&ensemble.client().await, &path).lock().await.unwrap();
+        let mut crowd = Vec::new();
+        for _ in 0..8 {
+            let client = ensemble.client().await;
+            let path = path.clone();
+            crowd.push(tokio::spawn(async move {
+                let guard = lock(&client, &path).lock().await.unwrap();
+                let token = guard.fencing_token();
+                guard.release().await.unwrap();
+                (token, client)
+            }));
+        }
+        let mut tokens = vec![holder.fencing_token()];
+        holder.release().await.unwrap();
+        for one in crowd {
+            let (token, client) = soon(one).await.unwrap();
+            tokens.push(token);
+            until_quiet(ensemble, &client).await;
+        }
+        tokens.sort_unstable();
+        tokens.dedup();
+        assert_eq!(tokens.len(), 9);
+    }
+}
+
+/// The reply to a delete is lost, and somebody else has the lock by the time that the client is back: the delete is not
+/// repeated. On the embedded server, which loses the reply.
+async fn a_delete_is_not_repeated_on_a_later_holder(ensemble: &Ensemble) {
+    let faults = ensemble.server().expect("the embedded server").faults();
+    for dropped in [false, true] {
+        let path = ensemble.unique_path("repeated");
+        let (client, other) = (ensemble.client().await, ensemble.client().await);
+        let guard = lock(&client, &path).lock().await.unwrap();
+        let session = client.snapshot().session_id;
+        faults.lose_reply(When::op(OpCode::DELETE).of_session(session));
+        faults.refuse_handshakes(true);
+        let releasing = tokio::spawn(async move {
+            if dropped {
+                drop(guard);
+                Ok(())
+            } else {
+                guard.release().await
+            }
+        });
+        let later = soon(lock(&other, &path).lock()).await.unwrap();
+        faults.refuse_handshakes(false);
+        assert_eq!(soon(releasing).await.unwrap(), Ok(()));
+        until_quiet(ensemble, &client).await;
+        let holder = lock(&other, &path).holder().await.unwrap().unwrap();
+        assert_eq!(holder.session_id, other.snapshot().session_id);
+        assert!(
+            soon(lock(&client, &path).try_lock())
+                .await
+                .unwrap()
+                .is_none()
+        );
+        later.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_delete_is_not_repeated_on_a_later_holder_embedded() {
+    run(Arm::Embedded, a_delete_is_not_repeated_on_a_later_holder).await;
+}
+
+/// A guard of a session that is over must not touch the node of a later holder: it has the same name.
+async fn a_guard_of_a_former_session_deletes_nothing(ensemble: &Ensemble) {
+    let faults = ensemble.server().expect("the embedded server").faults();
+    let path = ensemble.unique_path("former");
+    let (client, other) = (ensemble.client().await, ensemble.client().await);
+    let mut guards = Vec::new();
+    for _ in 0..3 {
+        guards.push(soon(lock(&client, &path).lock()).await.unwrap());
+        let session = client.snapshot().session_id;
+        faults.expire(session);
+        until("the client has another session", async || {
+            let now = client.snapshot();
+            now.state.is_connected() && now.session_id != session
+        })
+        .await;
+    }
+    let later = soon(lock(&other, &path).lock()).await.unwrap();
+    let [dropped, released, written] = guards.try_into().unwrap();
+    let delete = written.transaction().delete(&later.path(), Version::ANY);
+    let refused = delete.commit().await.unwrap_err();
+    assert_eq!(refused, LockError::Lost(Loss::Expired));
+    written.limit_hold(Duration::ZERO);
+    drop(dropped);
+    let refused = released.release().await.unwrap_err();
+    assert_eq!(refused, LockError::Lost(Loss::Expired));
+    drop(written);
+    until_quiet(ensemble, &client).await;
+    let holder = lock(&other, &path).holder().await.unwrap().unwrap();
+    assert_eq!(holder.session_id, other.snapshot().session_id);
+    later.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_guard_of_a_former_session_deletes_nothing_embedded() {
+    run(Arm::Embedded, a_guard_of_a_former_session_deletes_nothing).await;
+}
+
+/// Two tasks of one session, both of which lost the reply to their create: the node is the session's, but only one of
+/// them has it. On the embedded server, which loses the replies.
+async fn a_node_of_the_own_session_may_be_another_tasks(ensemble: &Ensemble) {
+    let faults = ensemble.server().expect("the embedded server").faults();
+    let path = ensemble.unique_path("tasks");
+    let client = ensemble.client().await;
+    let mutex = lock(&client, &path);
+    mutex.lock().await.unwrap().release().await.unwrap();
+    let session = client.snapshot().session_id;
+    faults.lose_reply(When::op(OpCode::CREATE2).of_session(session));
+    let held = AtomicUsize::new(0);
+    let turn = async || {
+        let guard = soon(mutex.lock()).await.unwrap();
+        assert_eq!(held.fetch_add(1, Ordering::SeqCst), 0, "both hold it");
+        let wait = Duration::from_millis(20);
+        let error = mutex.lock_timeout(wait).await.unwrap_err();
+        let (waited, ahead) = (wait, Some(1));
+        assert_eq!(error, LockError::TimedOut { waited, ahead });
+        held.fetch_sub(1, Ordering::SeqCst);
+        guard.release().await.unwrap();
+    };
+    tokio::join!(turn(), turn());
+    assert_eq!(faults.pending(), 0);
+    until_free::<PlainMutex>(&client, &path).await;
+    until_quiet(ensemble, &client).await;
+}
+
+#[tokio::test]
+async fn a_node_of_the_own_session_may_be_another_tasks_embedded() {
+    run(
+        Arm::Embedded,
+        a_node_of_the_own_session_may_be_another_tasks,
+    )
+    .await;
+}
