@@ -51,6 +51,8 @@ pub use lockkeeper_session::{
 pub use lockkeeper_session::DigestMd5;
 #[cfg(feature = "digest")]
 pub use lockkeeper_session::digest;
+#[cfg(feature = "tls")]
+pub use lockkeeper_session::tls;
 
 /// The examples of the README run with the documentation tests.
 #[cfg(doctest)]

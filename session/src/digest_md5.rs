@@ -5,17 +5,6 @@
 //! passwords against what was said, and change what is said afterwards: over networks that are not one's own it belongs
 //! inside TLS.
 //!
-//! ```no_run
-//! use lockkeeper_session::{Client, DigestMd5};
-//!
-//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
-//! let client = Client::builder("zk1:2181")?
-//!     .sasl(DigestMd5::new("alice", "open sesame"))
-//!     .connect()
-//!     .await?;
-//! # Ok(()) }
-//! ```
-//!
 //! Not here: layers of integrity and privacy (`auth-int`, `auth-conf`), which ZooKeeper does not use, and subsequent
 //! authentication with an old nonce.
 
@@ -45,7 +34,20 @@ const NONCE_COUNT: &str = "00000001";
 
 /// A user and a password for SASL DIGEST-MD5; see [`Builder::sasl`](crate::Builder::sasl).
 ///
-/// Takes its randomness when it is made.
+/// Old, but the only mechanism with a password that servers know. The password does not travel, and the server has to show
+/// that it knows it, too; over networks that are not one's own it belongs inside TLS all the same. Takes its randomness
+/// when it is made.
+///
+/// ```no_run
+/// use lockkeeper_session::{Client, DigestMd5};
+///
+/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = Client::builder("zk1:2181")?
+///     .sasl(DigestMd5::new("alice", "open sesame"))
+///     .connect()
+///     .await?;
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 pub struct DigestMd5(Arc<Credentials>);
 

@@ -48,6 +48,8 @@ pub mod machine;
 mod tls_failure;
 
 pub use auth_failure::AuthFailure;
+#[cfg(feature = "tls")]
+pub use client::tls;
 #[cfg(feature = "tokio")]
 pub use client::{
     Applied, Builder, Client, Clock, ConnectError, Connector, Lease, ReadResult, ReadTransaction,

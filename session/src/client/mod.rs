@@ -13,6 +13,7 @@
 //! | `shared` | the machine behind a lock, and who waits for what |
 //! | `driver` | the task between the machine and the socket; the only `spawn` |
 //! | `dial` | TCP connections: names and their addresses |
+//! | `tls` | encryption of them (feature `tls`) |
 //! | `transport` | byte streams and frames |
 //! | `clock` | the only place that reads a clock |
 //! | `random` | the only place that draws random numbers |
@@ -29,6 +30,8 @@ mod random;
 mod read_transaction;
 mod rights;
 mod shared;
+#[cfg(feature = "tls")]
+pub mod tls;
 mod transaction;
 mod transport;
 mod watcher;

@@ -1,0 +1,72 @@
+//! Authorities made for a test, and the certificates that they sign. All in PEM.
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    date_time_ymd,
+};
+
+/// An authority.
+pub(crate) struct Authority {
+    pub(crate) certificate: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+/// A certificate and its private key.
+pub(crate) struct Identity {
+    pub(crate) certificate: String,
+    pub(crate) key: String,
+}
+
+impl Authority {
+    pub(crate) fn new(name: &str) -> Self {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.self_signed(&key).unwrap().pem();
+        let issuer = Issuer::new(params, key);
+        Self {
+            certificate,
+            issuer,
+        }
+    }
+
+    /// For these names and addresses, valid for centuries.
+    pub(crate) fn issue(&self, names: &[&str]) -> Identity {
+        self.sign(&params(names))
+    }
+
+    /// As `issue`, valid in the year 2000 only.
+    #[allow(dead_code, reason = "not every test that shares this file needs it")]
+    pub(crate) fn issue_expired(&self, names: &[&str]) -> Identity {
+        let mut params = params(names);
+        params.not_before = date_time_ymd(2000, 1, 1);
+        params.not_after = date_time_ymd(2000, 12, 31);
+        self.sign(&params)
+    }
+
+    /// As `issue`, valid from the year 3000 on.
+    #[allow(dead_code, reason = "not every test that shares this file needs it")]
+    pub(crate) fn issue_early(&self, names: &[&str]) -> Identity {
+        let mut params = params(names);
+        params.not_before = date_time_ymd(3000, 1, 1);
+        self.sign(&params)
+    }
+
+    fn sign(&self, params: &CertificateParams) -> Identity {
+        let key = KeyPair::generate().unwrap();
+        Identity {
+            certificate: params.signed_by(&key, &self.issuer).unwrap().pem(),
+            key: key.serialize_pem(),
+        }
+    }
+}
+
+fn params(names: &[&str]) -> CertificateParams {
+    let names: Vec<_> = names.iter().map(|&name| name.to_owned()).collect();
+    let common = names.first().cloned().unwrap_or_default();
+    let mut params = CertificateParams::new(names).unwrap();
+    params.distinguished_name.push(DnType::CommonName, common);
+    params
+}

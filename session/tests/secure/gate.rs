@@ -1,0 +1,248 @@
+//! A gate in front of the embedded server: encrypts, demands a password, and passes on what is left.
+//!
+//! Its SASL is written from the RFC alone and shares nothing with the client's.
+
+use std::{
+    fmt::Write as _,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use lockkeeper_server::Server;
+use lockkeeper_session::tls::rustls::{
+    RootCertStore, ServerConfig, SupportedProtocolVersion,
+    crypto::ring,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    server::WebPkiClientVerifier,
+    version::{TLS12, TLS13},
+};
+use md5::{Digest as _, Md5};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy_bidirectional},
+    net::{TcpListener, TcpStream},
+    task::{AbortHandle, JoinHandle, JoinSet},
+};
+use tokio_rustls::TlsAcceptor;
+
+use super::certificates::{Authority, Identity};
+
+/// What a gate demands.
+#[derive(Clone, Default)]
+pub(crate) struct Demands {
+    pub(crate) tls: Option<Arc<ServerConfig>>,
+    /// Who is let in by SASL: user and password.
+    pub(crate) sasl: Option<(&'static str, &'static str)>,
+    /// It claims to have been convinced, and cannot prove itself.
+    pub(crate) is_impostor: bool,
+}
+
+/// A gate; it goes with this value.
+pub(crate) struct Gate {
+    pub(crate) address: SocketAddr,
+    entered: Arc<AtomicUsize>,
+    inside: Arc<std::sync::Mutex<Vec<AbortHandle>>>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Gate {
+    pub(crate) async fn new(server: &Server, demands: Demands) -> Self {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        Self::at(any, server, demands).await.unwrap()
+    }
+
+    pub(crate) async fn at(
+        address: SocketAddr,
+        server: &Server,
+        demands: Demands,
+    ) -> std::io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
+        let address = listener.local_addr()?;
+        let behind = server.connect_string();
+        let entered = Arc::new(AtomicUsize::new(0));
+        let inside = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let (count, handles) = (entered.clone(), inside.clone());
+        let task = tokio::spawn(async move {
+            let mut visits = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                let (demands, behind, count) = (demands.clone(), behind.clone(), count.clone());
+                let visit = visits.spawn(async move {
+                    // Whoever is not let in, or goes, is no matter.
+                    let _ = visit(stream, &behind, demands, &count).await;
+                });
+                handles.lock().unwrap().push(visit);
+            }
+        });
+        Ok(Self {
+            address,
+            entered,
+            inside,
+            task,
+        })
+    }
+
+    /// How many connections met all demands.
+    pub(crate) fn entered(&self) -> usize {
+        self.entered.load(Ordering::SeqCst)
+    }
+
+    /// Ends all connections.
+    pub(crate) fn throw_out(&self) {
+        for visit in self.inside.lock().unwrap().drain(..) {
+            visit.abort();
+        }
+    }
+}
+
+async fn visit(
+    stream: TcpStream,
+    behind: &str,
+    demands: Demands,
+    entered: &AtomicUsize,
+) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    let server = TcpStream::connect(behind).await?;
+    match demands.tls.clone() {
+        Some(config) => {
+            let stream = TlsAcceptor::from(config).accept(stream).await?;
+            pass_on(stream, server, demands, entered).await
+        }
+        None => pass_on(stream, server, demands, entered).await,
+    }
+}
+
+async fn pass_on(
+    mut client: impl AsyncRead + AsyncWrite + Unpin,
+    mut server: TcpStream,
+    demands: Demands,
+    entered: &AtomicUsize,
+) -> std::io::Result<()> {
+    if let Some((user, password)) = demands.sasl {
+        let handshake = frame(&mut client).await?;
+        send(&mut server, &handshake).await?;
+        let answer = frame(&mut server).await?;
+        send(&mut client, &answer).await?;
+        if !prove(&mut client, user, password, demands.is_impostor).await? {
+            // So that the client reads the refusal and no reset.
+            client.shutdown().await?;
+            while client.read(&mut [0; 64]).await? > 0 {}
+            return Ok(());
+        }
+    }
+    entered.fetch_add(1, Ordering::SeqCst);
+    copy_bidirectional(&mut client, &mut server).await?;
+    Ok(())
+}
+
+/// The server's side of DIGEST-MD5, in ZooKeeper's frames. False when the password is wrong.
+async fn prove(
+    client: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    user: &str,
+    password: &str,
+    is_impostor: bool,
+) -> std::io::Result<bool> {
+    const OP: [u8; 4] = 102_i32.to_be_bytes();
+    let first = frame(client).await?;
+    let (xid, rest) = first.split_at(4);
+    assert_eq!(rest, [&OP[..], &[0; 4]].concat(), "an empty token");
+    let challenge = r#"realm="zk-sasl-md5",nonce="no,nce",charset=utf-8,algorithm=md5-sess"#;
+    send(client, &reply(xid, 0, Some(challenge))).await?;
+
+    let second = frame(client).await?;
+    let (xid, rest) = second.split_at(4);
+    assert_eq!(rest[..4], OP);
+    let response = str::from_utf8(&rest[8..]).unwrap();
+    let said = |name: &str| {
+        let (_, after) = response.split_once(&format!(",{name}=")).unwrap();
+        after.split(',').next().unwrap().trim_matches('"')
+    };
+    let secret = Md5::digest(format!("{user}:zk-sasl-md5:{password}"));
+    let cnonce = said("cnonce");
+    let key = [&secret[..], format!(":no,nce:{cnonce}").as_bytes()].concat();
+    let key = hex(&Md5::digest(key));
+    let proof = |who: &str| {
+        let what = hex(&Md5::digest(format!("{who}:zookeeper/zk-sasl-md5")));
+        hex(&Md5::digest(format!(
+            "{key}:no,nce:00000001:{cnonce}:auth:{what}"
+        )))
+    };
+    if is_impostor {
+        send(client, &reply(xid, 0, Some("rspauth=0123"))).await?;
+    } else if said("username") == user && said("response") == proof("AUTHENTICATE") {
+        let rspauth = format!("rspauth={}", proof(""));
+        send(client, &reply(xid, 0, Some(&rspauth))).await?;
+    } else {
+        send(client, &reply(xid, -124, None)).await?;
+        return Ok(false);
+    }
+    Ok(true)
+}
+
+/// A reply to a token.
+fn reply(xid: &[u8], code: i32, token: Option<&str>) -> Vec<u8> {
+    let mut message = [xid, &[0; 8], &code.to_be_bytes()].concat();
+    let length = token.map_or(-1, |token| i32::try_from(token.len()).unwrap());
+    message.extend(length.to_be_bytes());
+    message.extend(token.unwrap_or_default().as_bytes());
+    message
+}
+
+async fn frame(stream: &mut (impl AsyncRead + Unpin)) -> std::io::Result<Vec<u8>> {
+    let length = stream.read_u32().await?;
+    let mut message = vec![0; length.try_into().unwrap()];
+    stream.read_exact(&mut message).await?;
+    Ok(message)
+}
+
+async fn send(stream: &mut (impl AsyncWrite + Unpin), message: &[u8]) -> std::io::Result<()> {
+    stream.write_u32(message.len().try_into().unwrap()).await?;
+    stream.write_all(message).await?;
+    stream.flush().await
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").unwrap();
+        text
+    })
+}
+
+/// TLS as a server speaks it: who it is, and whose clients it trusts; it asks no certificate of anybody without one.
+pub(crate) fn server_tls(identity: &Identity, clients: Option<&Authority>) -> ServerConfig {
+    server_tls_of(identity, clients, &[&TLS12, &TLS13])
+}
+
+pub(crate) fn server_tls_of(
+    identity: &Identity,
+    clients: Option<&Authority>,
+    versions: &[&'static SupportedProtocolVersion],
+) -> ServerConfig {
+    let provider = Arc::new(ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(provider.clone());
+    let builder = builder.with_protocol_versions(versions).unwrap();
+    let builder = match clients {
+        None => builder.with_no_client_auth(),
+        Some(authority) => {
+            let mut roots = RootCertStore::empty();
+            roots.add(der(&authority.certificate)).unwrap();
+            let roots = Arc::new(roots);
+            let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
+            builder.with_client_cert_verifier(verifier.build().unwrap())
+        }
+    };
+    let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).unwrap();
+    let chain = vec![der(&identity.certificate)];
+    builder.with_single_cert(chain, key).unwrap()
+}
+
+fn der(pem: &str) -> CertificateDer<'static> {
+    CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()
+}

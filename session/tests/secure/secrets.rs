@@ -1,0 +1,131 @@
+//! What is printed and logged: never a password, a credential, a key.
+
+use std::{
+    fmt::{self, Write as _},
+    sync::{Arc, Mutex},
+};
+
+use lockkeeper_proto::{CreateMode, Perms};
+use lockkeeper_server::Server;
+use lockkeeper_session::{
+    Client, Config, Connector, DigestMd5, digest, machine::Auth, machine::Machine, tls::TlsConfig,
+};
+use tracing::{
+    Event, Metadata, Subscriber,
+    field::{Field, Visit},
+    span,
+};
+
+use super::{
+    certificates::Authority,
+    gate::{Demands, Gate, server_tls},
+};
+
+const PASSWORD: &str = "hunter2";
+
+/// Every place where the password may show: as text, and as bytes in a list.
+fn assert_clean(text: &str, key: &str) {
+    let bytes: Vec<_> = PASSWORD.bytes().map(|byte| byte.to_string()).collect();
+    assert!(!text.contains(PASSWORD), "{text}");
+    assert!(!text.contains(&bytes.join(", ")), "{text}");
+    for line in key.lines().filter(|line| !line.starts_with('-')) {
+        assert!(!text.contains(line), "{text}");
+    }
+}
+
+/// Everything that is logged, at every level.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<String>>);
+
+impl Visit for Log {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        writeln!(self.0.lock().unwrap(), "{field}={value:?}").unwrap();
+    }
+}
+
+impl Subscriber for Log {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, span: &span::Attributes<'_>) -> span::Id {
+        span.record(&mut self.clone());
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, values: &span::Record<'_>) {
+        values.record(&mut self.clone());
+    }
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        event.record(&mut self.clone());
+    }
+
+    fn enter(&self, _: &span::Id) {}
+
+    fn exit(&self, _: &span::Id) {}
+}
+
+#[tokio::test]
+async fn nothing_that_holds_a_secret_prints_or_logs_it() {
+    let log = Log::default();
+    let _logging = tracing::subscriber::set_default(log.clone());
+    let authority = Authority::new("ours");
+    let identity = authority.issue(&["localhost"]);
+    let server = Server::builder().start().await.unwrap();
+    let tls = Some(Arc::new(server_tls(&identity, Some(&authority))));
+    let demands = |sasl| Demands {
+        tls: tls.clone(),
+        sasl: Some(("alice", sasl)),
+        ..Demands::default()
+    };
+    let right = Gate::new(&server, demands(PASSWORD)).await;
+    let wrong = Gate::new(&server, demands("another one")).await;
+
+    let config = TlsConfig::from_ca_pem(authority.certificate.as_bytes()).unwrap();
+    let (certificate, key) = (identity.certificate.as_bytes(), identity.key.as_bytes());
+    let config = config.identity_pem(certificate, key).unwrap();
+    let sasl = DigestMd5::new("alice", PASSWORD);
+    let connector = Connector::tls(config.clone());
+    let builder = |gate: &Gate| {
+        let servers = format!("localhost:{}", gate.address.port());
+        let builder = Client::builder(&servers).unwrap();
+        let builder = builder.auth("digest", format!("alice:{PASSWORD}"));
+        builder.sasl(sasl.clone()).connector(connector.clone())
+    };
+    let mut printed = format!("{config:?} {config:#?} {sasl:?} {connector:?}");
+    write!(printed, "{:?} {:#?}", builder(&right), builder(&right)).unwrap();
+    assert!(printed.contains("alice"), "the user is no secret");
+    let mut machine = Config::new(&"localhost".parse().unwrap(), 1);
+    machine.sasl = Some(Arc::new(sasl.clone()));
+    machine.auth.push(Auth {
+        scheme: "digest".to_owned(),
+        credentials: format!("alice:{PASSWORD}").into(),
+    });
+    write!(printed, "{machine:?} {machine:#?}").unwrap();
+    let machine = Machine::<()>::new(machine, tokio::time::Instant::now().into_std());
+    write!(printed, "{machine:?} {machine:#?}").unwrap();
+    let acl = vec![digest::acl(Perms::ALL, "alice", PASSWORD)];
+    write!(printed, "{acl:?}").unwrap();
+
+    let client = builder(&right).connect().await.unwrap();
+    client
+        .create_with_acl("/hers", "", CreateMode::Persistent, acl)
+        .await
+        .unwrap();
+    client.get_data("/hers").await.unwrap();
+    write!(printed, "{client:?} {:?}", client.snapshot()).unwrap();
+    client.close().await;
+    let error = builder(&wrong).connect().await.unwrap_err();
+    write!(printed, "{error} {error:?} {error:#?}").unwrap();
+
+    assert_clean(&printed, &identity.key);
+    let logged = log.0.lock().unwrap().clone();
+    assert!(
+        logged.contains("connected") && logged.contains("authentication failed"),
+        "{logged}"
+    );
+    assert_clean(&logged, &identity.key);
+}

@@ -1,0 +1,358 @@
+//! Certificates that are right, and in every way wrong; each way has its own words, told at once.
+
+use std::{sync::Arc, time::Duration};
+
+use lockkeeper_proto::CreateMode;
+use lockkeeper_server::Server;
+use lockkeeper_session::{
+    Builder, Cause, Client, Connector, Error, TlsFailure,
+    tls::{
+        TlsConfig,
+        rustls::version::{TLS12, TLS13},
+    },
+};
+use tokio::{net::TcpListener, time::Instant};
+
+use super::{
+    certificates::{Authority, Identity},
+    gate::{Demands, Gate, server_tls, server_tls_of},
+};
+
+/// How long a client would try. No wrong certificate may take so long.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+const NAMES: &[&str] = &["localhost", "127.0.0.1"];
+
+/// A server behind a gate with this certificate, which wants one of this authority.
+async fn gate(identity: &Identity, clients: Option<&Authority>) -> (Server, Gate) {
+    let server = Server::builder().start().await.unwrap();
+    let tls = Some(Arc::new(server_tls(identity, clients)));
+    let gate = Gate::new(
+        &server,
+        Demands {
+            tls,
+            ..Demands::default()
+        },
+    )
+    .await;
+    (server, gate)
+}
+
+fn trusting(authority: &Authority) -> TlsConfig {
+    TlsConfig::from_ca_pem(authority.certificate.as_bytes()).unwrap()
+}
+
+fn with_identity(config: TlsConfig, identity: &Identity) -> TlsConfig {
+    let (certificate, key) = (identity.certificate.as_bytes(), identity.key.as_bytes());
+    config.identity_pem(certificate, key).unwrap()
+}
+
+fn builder(gate: &Gate, config: TlsConfig) -> Builder {
+    let servers = format!("localhost:{}", gate.address.port());
+    let builder = Client::builder(&servers).unwrap();
+    builder.connector(Connector::tls(config)).patience(PATIENCE)
+}
+
+/// Why no connection came about; it must not take long to find out.
+async fn failure(builder: Builder) -> (TlsFailure, String) {
+    let begin = Instant::now();
+    let error = builder.connect().await.unwrap_err();
+    assert!(begin.elapsed() < PATIENCE / 2, "{error}");
+    let text = error.to_string();
+    match error {
+        Error::Unreachable { tried, .. } => match &tried[0].cause {
+            Cause::Tls(failure) => (failure.clone(), text),
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn assert_works(client: &Client) {
+    // More than any buffer on the way, so that what is held back anywhere would be missed.
+    let data = vec![7; 900_000];
+    client
+        .create("/big", data.clone(), CreateMode::Persistent)
+        .await
+        .unwrap();
+    let read = client.get_data("/big").await.unwrap().data.unwrap();
+    assert!(read == data);
+    client
+        .delete("/big", lockkeeper_proto::Version::ANY)
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_client_with_a_certificate_is_let_in_over_either_version() {
+    let authority = Authority::new("ours");
+    let (server_side, client_side) = (authority.issue(NAMES), authority.issue(&["client"]));
+    for version in [&TLS12, &TLS13] {
+        let server = Server::builder().start().await.unwrap();
+        let tls = server_tls_of(&server_side, Some(&authority), &[version]);
+        let demands = Demands {
+            tls: Some(Arc::new(tls)),
+            ..Demands::default()
+        };
+        let gate = Gate::new(&server, demands).await;
+        let config = with_identity(trusting(&authority), &client_side);
+        let client = builder(&gate, config).connect().await.unwrap();
+        assert_works(&client).await;
+        client.close().await;
+        assert_eq!(gate.entered(), 1);
+    }
+}
+
+#[tokio::test]
+async fn every_connection_of_a_session_is_encrypted() {
+    let authority = Authority::new("ours");
+    let (_server, gate) = gate(&authority.issue(NAMES), None).await;
+    let client = builder(&gate, trusting(&authority))
+        .connect()
+        .await
+        .unwrap();
+    let session = client.snapshot().session_id;
+    for round in 1..4 {
+        assert_works(&client).await;
+        assert_eq!(gate.entered(), round);
+        let mut snapshots = client.snapshots();
+        gate.throw_out();
+        let reconnected = snapshots.wait_for(|now| now.connections > round as u64);
+        tokio::time::timeout(PATIENCE, reconnected)
+            .await
+            .unwrap()
+            .unwrap();
+    }
+    assert_eq!(client.snapshot().session_id, session);
+}
+
+#[tokio::test]
+async fn a_server_of_another_authority_is_refused() {
+    let (authority, other) = (Authority::new("ours"), Authority::new("theirs"));
+    let (_server, gate) = gate(&other.issue(NAMES), None).await;
+    for config in [trusting(&authority), trusting(&Authority::new("theirs"))] {
+        let (why, text) = failure(builder(&gate, config)).await;
+        assert_eq!(why, TlsFailure::UnknownIssuer);
+        let wanted = format!(
+            "localhost:{}: the server's certificate is signed by nobody who is trusted here",
+            gate.address.port()
+        );
+        assert!(text.ends_with(&wanted), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_of_another_name_is_refused_unless_the_name_is_given() {
+    let authority = Authority::new("ours");
+    let (_server, gate) = gate(&authority.issue(&["zk.example", "10.1.2.3"]), None).await;
+    let (_, text) = failure(builder(&gate, trusting(&authority))).await;
+    assert!(
+        text.contains("the server's certificate is not for localhost (but for ")
+            && text.contains("zk.example"),
+        "{text}"
+    );
+    let named = trusting(&authority).server_name("zk.example").unwrap();
+    builder(&gate, named).connect().await.unwrap();
+    let addressed = trusting(&authority).server_name("10.1.2.3").unwrap();
+    builder(&gate, addressed).connect().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_address_is_a_name() {
+    let authority = Authority::new("ours");
+    let (_server, gate) = gate(&authority.issue(&["127.0.0.1"]), None).await;
+    let connector = Connector::tls(trusting(&authority));
+    let builder = Client::builder(&gate.address.to_string()).unwrap();
+    builder.connector(connector).connect().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_certificate_out_of_its_time_is_refused() {
+    let authority = Authority::new("ours");
+    let (_old, expired) = gate(&authority.issue_expired(NAMES), None).await;
+    let (why, text) = failure(builder(&expired, trusting(&authority))).await;
+    assert_eq!(why, TlsFailure::Expired);
+    assert!(
+        text.ends_with("the server's certificate has expired"),
+        "{text}"
+    );
+    let (_new, early) = gate(&authority.issue_early(NAMES), None).await;
+    let (why, _) = failure(builder(&early, trusting(&authority))).await;
+    assert_eq!(why, TlsFailure::NotYetValid);
+}
+
+/// In TLS 1.3 the client takes itself for connected before the server has looked at its certificate.
+#[tokio::test]
+async fn a_client_without_the_certificate_that_is_wanted_is_told_so() {
+    let (authority, other) = (Authority::new("ours"), Authority::new("theirs"));
+    let server_side = authority.issue(NAMES);
+    for version in [&TLS12, &TLS13] {
+        let server = Server::builder().start().await.unwrap();
+        let tls = server_tls_of(&server_side, Some(&authority), &[version]);
+        let demands = Demands {
+            tls: Some(Arc::new(tls)),
+            ..Demands::default()
+        };
+        let gate = Gate::new(&server, demands).await;
+
+        let (why, text) = failure(builder(&gate, trusting(&authority))).await;
+        assert!(matches!(why, TlsFailure::NoClientCertificate(_)), "{why:?}");
+        assert!(
+            text.contains("the server wants a client certificate, and none is configured"),
+            "{text}"
+        );
+
+        let wrong = with_identity(trusting(&authority), &other.issue(&["client"]));
+        let (why, text) = failure(builder(&gate, wrong)).await;
+        assert!(matches!(why, TlsFailure::ClientCertificate(_)), "{why:?}");
+        assert!(
+            text.contains("the server refused the client certificate (alert: "),
+            "{text}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_certificate_of_one_server_leaves_the_others() {
+    let (authority, other) = (Authority::new("ours"), Authority::new("theirs"));
+    let (_bad, bad) = gate(&other.issue(NAMES), None).await;
+    let (_good, good) = gate(&authority.issue(NAMES), None).await;
+    let servers = format!(
+        "localhost:{},localhost:{}",
+        bad.address.port(),
+        good.address.port()
+    );
+    for seed in 0..4 {
+        let connector = Connector::tls(trusting(&authority));
+        let builder = Client::builder(&servers).unwrap().seed(seed);
+        let client = builder.connector(connector).connect().await.unwrap();
+        let server = client.snapshot().server.unwrap();
+        assert_eq!(server.port, good.address.port());
+    }
+}
+
+#[tokio::test]
+async fn a_port_for_plain_connections_is_recognised() {
+    let server = Server::builder().start().await.unwrap();
+    let connector = Connector::tls(trusting(&Authority::new("ours")));
+    let builder = Client::builder(&server.connect_string()).unwrap();
+    let builder = builder
+        .connector(connector)
+        .patience(Duration::from_millis(500));
+    let text = builder.connect().await.unwrap_err().to_string();
+    assert!(
+        text.contains("closed in the handshake, as ports for plain connections do"),
+        "{text}"
+    );
+
+    // A server of another kind that speaks first, and not TLS.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let greeter = tokio::spawn(async move {
+        let mut guests = Vec::new();
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _ = tokio::io::AsyncWriteExt::write_all(&mut stream, b"220 mail.example ESMTP\r\n")
+                .await;
+            guests.push(stream);
+        }
+    });
+    let connector = Connector::tls(trusting(&Authority::new("ours")));
+    let builder = Client::builder(&address).unwrap().connector(connector);
+    let (why, text) = failure(builder.patience(PATIENCE)).await;
+    assert_eq!(why, TlsFailure::NotTls);
+    assert!(
+        text.ends_with("the server does not speak TLS on this port"),
+        "{text}"
+    );
+    greeter.abort();
+}
+
+#[tokio::test]
+async fn a_server_that_falls_silent_in_the_tls_handshake_is_given_up() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let connector = Connector::tls(trusting(&Authority::new("ours")));
+    let builder = Client::builder(&address).unwrap().connector(connector);
+    let builder = builder.connect_timeout(Duration::from_millis(100));
+    let error = builder
+        .patience(Duration::from_millis(600))
+        .connect()
+        .await
+        .unwrap_err();
+    assert!(error.to_string().contains("not accepted"), "{error}");
+}
+
+/// The files of the operator: a wrong one is named, and nothing of what is in it.
+#[test]
+fn files_of_no_use_are_named() {
+    let authority = Authority::new("ours");
+    let (mine, yours) = (authority.issue(&["a"]), authority.issue(&["b"]));
+    let dir = std::env::temp_dir().join(format!("lockkeeper-tls-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let file = |name: &str, text: &str| {
+        let path = dir.join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let ca = file("ca.pem", &authority.certificate);
+    let (certificate, key) = (
+        file("mine.pem", &mine.certificate),
+        file("mine.key", &mine.key),
+    );
+    let other_key = file("yours.key", &yours.key);
+    let broken_key = mine.key.replace('M', "?");
+    let broken = file("broken.key", &broken_key);
+    let empty = file("empty.pem", "");
+    let nonsense = "-----BEGIN CERTIFICATE-----\nbm9uc2Vuc2U=\n-----END CERTIFICATE-----\n";
+    let nonsense = file("nonsense.pem", nonsense);
+
+    let error = |result: Result<TlsConfig, _>| -> String {
+        let error: lockkeeper_session::tls::TlsConfigError = result.unwrap_err();
+        let text = format!("{error} {error:?}");
+        for line in mine.key.lines().chain(yours.key.lines()) {
+            assert!(line.starts_with('-') || !text.contains(line), "{text}");
+        }
+        error.to_string()
+    };
+    let config = || TlsConfig::from_ca_file(&ca).unwrap();
+    let says = |text: String, name: &str, what: &str| {
+        assert!(text.contains(name) && text.contains(what), "{text}");
+    };
+    says(
+        error(TlsConfig::from_ca_file(dir.join("none"))),
+        "none",
+        "No such file",
+    );
+    says(
+        error(TlsConfig::from_ca_file(&empty)),
+        "empty.pem",
+        "no certificate",
+    );
+    says(
+        error(TlsConfig::from_ca_file(&nonsense)),
+        "nonsense.pem",
+        "broken",
+    );
+    says(
+        error(config().identity_files(&empty, &key)),
+        "empty.pem",
+        "no certificate",
+    );
+    says(
+        error(config().identity_files(&certificate, &empty)),
+        "empty.pem",
+        "no private key",
+    );
+    says(
+        error(config().identity_files(&certificate, &broken)),
+        "broken.key",
+        "no private key",
+    );
+    says(
+        error(config().identity_files(&certificate, &other_key)),
+        "yours.key",
+        "not that of",
+    );
+    says(error(config().server_name("a b")), "a b", "neither");
+    config().identity_files(&certificate, &key).unwrap();
+    std::fs::remove_dir_all(&dir).unwrap();
+}
