@@ -7,8 +7,8 @@
 //! It needs all of the following, and without one of them the line is listed again:
 //!
 //! - the event is the deletion of just that node;
-//! - our own node is still there: its watch has not fired. Events of one connection come in the order of their
-//!   transactions, so after the other event it would have;
+//! - our own node is still there: its watch, which was left no later than the other, has not fired. Events of one
+//!   connection come in the order of their transactions, so after the other event it would have;
 //! - the connection is the one that the watches were left on: events that make up for an outage come in any order;
 //! - the lease is running: a process that slept may see an old event after its session has expired.
 //!
@@ -115,7 +115,10 @@ impl Place {
                     if event.event_type == EventType::NODE_DELETED {
                         return Err(self.contender.gone());
                     }
-                    // Its data changed, which means nothing here. But the node ahead may have been told with it.
+                    // Its data changed, which means nothing here. But the node ahead may have been told with it. And
+                    // until the watch is left again nobody tells of our node's end, so that comes first: who is still
+                    // ahead in the listing behind it has its end told after ours.
+                    self.watch_own()?;
                     self.look(None).await?;
                 }
                 Woken::Nearest(event) => {
@@ -218,6 +221,14 @@ impl Place {
         if let (Some(name), None) = (second, &self.second) {
             self.second = watchers.next().map(|watcher| Watched { name, watcher });
         }
+        Ok(())
+    }
+
+    /// Leaves the watch on our own node.
+    fn watch_own(&mut self) -> Result<(), Error> {
+        let path = self.contender.path();
+        let mut watchers = self.contender.client().watch_nodes(&[&path])?;
+        *self.contender.own_watch() = watchers.pop();
         Ok(())
     }
 

@@ -4,7 +4,7 @@ use std::{pin::pin, time::Duration};
 
 use lockkeeper::{
     CreateMode, Guard, LockError, LockState, Loss, Member, MultiLock, Mutex, ReentrantMutex,
-    RwLock, Semaphore, Version,
+    RwLock, Semaphore, Version, revoke,
 };
 
 use crate::rig::{
@@ -66,6 +66,33 @@ async fn row_08_a_deletion_of_our_node_that_is_told_with_the_one_ahead_is_no_gra
     delete(&holder, &node).await;
     guard.release().await.unwrap();
     until("both are told", async || waiter.watch_count() == 0).await;
+    let error = soon(waiting).await.unwrap_err();
+    assert_eq!(error, LockError::Lost(Loss::Deleted));
+}
+
+/// The same for a waiter that was asked to leave first ([`revoke`](lockkeeper::revoke)): the request is told by the watch on
+/// its node, which is spent with that. It was left again behind the next listing only; a deletion in between was not told
+/// before the one ahead was, and the waiter was granted the lock without a node. Found by the model (`model/`).
+#[tokio::test]
+async fn row_08_a_waiter_that_was_asked_to_leave_still_hears_of_its_end_in_time() {
+    let server = server().await;
+    let (holder, waiter) = (client(&server).await, client(&server).await);
+    let guard = mutex(&holder).lock().await.unwrap();
+    let ticket = mutex(&waiter).enqueue().await.unwrap();
+    let node = ticket.path();
+    let mut waiting = pin!(ticket.wait());
+    assert!(driven(&waiter, waiting.as_mut()).await.is_none());
+    revoke(&holder, &node).await.unwrap();
+    until("that is told", async || waiter.watch_count() == 1).await;
+    // It lists the line again, and has not looked at the listing yet when both nodes go.
+    assert!(poll_once(waiting.as_mut()).is_none());
+    idle(&waiter).await;
+    delete(&holder, &node).await;
+    guard.release().await.unwrap();
+    until("all is told that will be", async || {
+        waiter.watch_count() == 0
+    })
+    .await;
     let error = soon(waiting).await.unwrap_err();
     assert_eq!(error, LockError::Lost(Loss::Deleted));
 }
