@@ -118,10 +118,7 @@ impl fmt::Display for Failure {
                 ahead,
             } => {
                 write!(f, "{path}: lock not acquired in {}", Human(*waited))?;
-                match ahead {
-                    Some(ahead) => write!(f, ", {ahead} ahead"),
-                    None => f.write_str(", the line was not reached"),
-                }
+                ahead.map_or(Ok(()), |ahead| write!(f, ", {ahead} ahead"))
             }
             Self::Lock {
                 path,

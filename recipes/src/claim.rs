@@ -18,6 +18,7 @@ use lockkeeper_session::{Client, Effect, Error as SessionError, Reply};
 
 use crate::{
     directory::Directory,
+    metrics::count,
     name::{self, Protection},
 };
 
@@ -115,6 +116,7 @@ impl Claim {
             for name in children.into_iter().filter(|name| self.may_be(name)) {
                 let path = path::join(&directory.server_path, &name);
                 let get = Request::GetData(GetDataRequest { path, watch: false });
+                directory.count();
                 let [reply] = self.client.submit([get]);
                 match reply.await {
                     // A node of another session is not ours; one of an earlier session of ours goes with that session.
@@ -176,6 +178,7 @@ impl Claim {
         };
         let (path, name) = (&self.directory.path, &node.name);
         tracing::debug!(path, name, "deleting the node of an abandoned attempt");
+        count(&self.directory.traffic.cleaned_up);
         let reply = self.delete(&node);
         self.finish_delete(&node, reply).await;
     }
@@ -274,7 +277,7 @@ mod tests {
         ours.create("/lock", "", CreateMode::Persistent)
             .await
             .unwrap();
-        let directory = Arc::new(Directory::new(&ours, "/lock", Bytes::new()));
+        let directory = Arc::new(Directory::new(&ours, "/lock", Bytes::new(), Arc::default()));
         let of_ours = Claim::new(&ours, directory, Naming::Numbered(name::LOCK));
         let of_other = Claim {
             client: other.clone(),

@@ -1,11 +1,15 @@
 //! The node under which contenders line up, and the requests that are about it and its children.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use lockkeeper_proto::{
     Acl, Acls, CreateMode, Request, Version, path,
     records::{CreateRequest, DeleteRequest, GetChildrenRequest},
 };
 use lockkeeper_session::Client;
+
+use crate::metrics::{Traffic, count};
 
 /// The place where contenders line up.
 #[derive(Debug)]
@@ -16,23 +20,49 @@ pub(crate) struct Directory {
     pub(crate) server_path: String,
     /// What each node is to hold.
     pub(crate) data: Bytes,
+    /// Counts what is asked for here: each request when it is made.
+    pub(crate) traffic: Arc<Traffic>,
 }
 
 impl Directory {
-    pub(crate) fn new(client: &Client, path: &str, data: Bytes) -> Self {
+    pub(crate) fn new(client: &Client, path: &str, data: Bytes, traffic: Arc<Traffic>) -> Self {
         Self {
             path: path.to_owned(),
             server_path: client.server_path(path),
             data,
+            traffic,
         }
     }
 
+    /// The same place, whose nodes hold these data.
+    pub(crate) fn with_data(&self, data: Bytes) -> Self {
+        Self {
+            path: self.path.clone(),
+            server_path: self.server_path.clone(),
+            data,
+            traffic: self.traffic.clone(),
+        }
+    }
+
+    /// Counts a request that is made elsewhere.
+    pub(crate) fn count(&self) {
+        count(&self.traffic.requests);
+    }
+
+    /// Counts a listing that is asked for elsewhere.
+    pub(crate) fn count_listing(&self) {
+        self.count();
+        count(&self.traffic.listings);
+    }
+
     pub(crate) fn list_request(&self) -> Request {
+        self.count_listing();
         let path = self.server_path.clone();
         Request::GetChildren(GetChildrenRequest { path, watch: false })
     }
 
     pub(crate) fn create_request(&self, name: &str, mode: CreateMode, data: Bytes) -> Request {
+        self.count();
         Request::Create2(CreateRequest {
             path: path::join(&self.server_path, name),
             data: Some(data),
@@ -46,6 +76,7 @@ impl Directory {
         let mut levels: Vec<_> = path::levels(&self.server_path).collect();
         levels.reverse();
         let make = |level: &str| {
+            self.count();
             Request::CreateContainer(CreateRequest {
                 path: level.to_owned(),
                 data: Some(Bytes::new()),
@@ -57,6 +88,7 @@ impl Directory {
     }
 
     pub(crate) fn delete_request(&self, name: &str) -> Request {
+        self.count();
         let path = path::join(&self.server_path, name);
         Request::Delete(DeleteRequest {
             path,

@@ -12,7 +12,8 @@ pub enum Error {
     TimedOut {
         /// How long it was tried.
         waited: Duration,
-        /// How many contenders were ahead when last looked; `None` when the line was not reached.
+        /// How many contenders were ahead when last looked; `None` when nobody has looked yet, or they are not counted: by a
+        /// semaphore, a multi-lock, or for the owner of a reentrant mutex.
         ahead: Option<usize>,
     },
     /// The lock, or the place in the line, is lost.
@@ -82,10 +83,7 @@ impl fmt::Display for Error {
         match self {
             Self::TimedOut { waited, ahead } => {
                 write!(f, "lock not acquired in {:.1} s", waited.as_secs_f64())?;
-                match ahead {
-                    Some(ahead) => write!(f, ", {ahead} ahead"),
-                    None => f.write_str(", the line was not reached"),
-                }
+                ahead.map_or(Ok(()), |ahead| write!(f, ", {ahead} ahead"))
             }
             Self::Lost(loss) => write!(f, "lock lost: {loss}"),
             Self::SequenceExhausted { path } => write!(

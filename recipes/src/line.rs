@@ -23,6 +23,7 @@ use std::{
 use futures::future::FutureExt;
 use lockkeeper_proto::{EventType, Response, path};
 use lockkeeper_session::{Client, Error as SessionError, Reply, WatchedEvent, Watcher};
+use tokio::time::Instant;
 
 use crate::{
     claim::{Claim, Naming},
@@ -95,6 +96,7 @@ impl Place {
     /// # Cancel safety
     /// The place is kept when the future is dropped.
     pub(crate) async fn turn(&mut self, mut looked: impl FnMut(usize)) -> Result<(), Error> {
+        let mut last_gone: Option<Instant> = None;
         loop {
             looked(self.ahead);
             if let Some(loss) = self.contender.session_loss() {
@@ -104,6 +106,10 @@ impl Place {
             }
             if self.ahead == 0 {
                 if self.contender.is_sure() {
+                    if let Some(since) = last_gone {
+                        let traffic = &self.contender.directory().traffic;
+                        traffic.hand_over.record(since.elapsed());
+                    }
                     return Ok(());
                 }
                 self.look(None).await?;
@@ -124,6 +130,7 @@ impl Place {
                 Woken::Nearest(event) => {
                     let event = event.map_err(Error::of_session)?;
                     let deleted = event.event_type == EventType::NODE_DELETED;
+                    last_gone = Some(Instant::now());
                     if deleted && self.is_last && self.is_same_connection() {
                         self.ahead = 0;
                     } else {
@@ -209,6 +216,7 @@ impl Place {
         if paths.is_empty() {
             return Ok(());
         }
+        self.contender.directory().count();
         let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
         let mut watchers = self.contender.client().watch_nodes(&paths)?.into_iter();
         if leaves_own {

@@ -23,7 +23,7 @@ use crate::{
     guard::Guard,
     hold::Attempt,
     line::Place,
-    metrics::{LockMetrics, Recorder},
+    metrics::{LockMetrics, Recorder, Traffic},
     participants::{Participant, participants},
     rank::{self, Kind},
 };
@@ -40,18 +40,21 @@ pub(crate) struct Line {
 impl Line {
     pub(crate) fn new(client: &Client, path: &str, kind: Kind) -> Result<Self, PathError> {
         path::check(path).map_err(|problem| PathError::new(path, problem))?;
-        let directory = Arc::new(Directory::new(client, path, Bytes::new()));
+        let recorder: Arc<Recorder> = Arc::default();
+        let directory = Directory::new(client, path, Bytes::new(), recorder.traffic.clone());
         Ok(Self {
             client: client.clone(),
-            directory,
+            directory: Arc::new(directory),
             kind,
-            recorder: Arc::default(),
+            recorder,
         })
     }
 
     pub(crate) fn with_data(self, data: Bytes) -> Self {
-        let directory = Arc::new(Directory::new(&self.client, &self.directory.path, data));
-        Self { directory, ..self }
+        Self {
+            directory: Arc::new(self.directory.with_data(data)),
+            ..self
+        }
     }
 
     /// The same line, which does not keep the session open.
@@ -60,6 +63,10 @@ impl Line {
             client: self.client.downgrade(),
             ..self
         }
+    }
+
+    pub(crate) fn traffic(&self) -> &Arc<Traffic> {
+        &self.directory.traffic
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -128,6 +135,7 @@ impl Line {
 
     /// The directory's children; none when there is no directory.
     async fn children(&self) -> Result<Vec<String>, Error> {
+        self.directory.count_listing();
         match self.client.get_children(self.path()).await {
             Err(error) if error.is_no_node() => Ok(Vec::new()),
             children => Ok(children?),

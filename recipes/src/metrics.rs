@@ -5,7 +5,7 @@
 
 use std::{
     sync::{
-        Mutex, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -31,6 +31,15 @@ pub struct LockMetrics {
     pub wait: DurationHistogram,
     /// From the grant to the release.
     pub hold: DurationHistogram,
+    /// From the word that the one just ahead is gone to the grant: how long the lock was nobody's for want of an answer.
+    pub hand_over: DurationHistogram,
+    /// How many requests the client was asked for to acquire and to release: clean-ups among them, transactions and the
+    /// notice of a loss not.
+    pub requests: u64,
+    /// How many of them were listings of the line.
+    pub listings: u64,
+    /// How often a node of an abandoned attempt was deleted behind it.
+    pub cleaned_up: u64,
 }
 
 /// The counters behind [`LockMetrics`].
@@ -43,6 +52,16 @@ pub(crate) struct Recorder {
     pub(crate) lost: AtomicU64,
     pub(crate) wait: Durations,
     pub(crate) hold: Durations,
+    pub(crate) traffic: Arc<Traffic>,
+}
+
+/// The counters of what goes on at the lock's nodes.
+#[derive(Debug, Default)]
+pub(crate) struct Traffic {
+    pub(crate) requests: AtomicU64,
+    pub(crate) listings: AtomicU64,
+    pub(crate) cleaned_up: AtomicU64,
+    pub(crate) hand_over: Durations,
 }
 
 impl Recorder {
@@ -56,6 +75,10 @@ impl Recorder {
             lost: read(&self.lost),
             wait: self.wait.snapshot(),
             hold: self.hold.snapshot(),
+            hand_over: self.traffic.hand_over.snapshot(),
+            requests: read(&self.traffic.requests),
+            listings: read(&self.traffic.listings),
+            cleaned_up: read(&self.traffic.cleaned_up),
         }
     }
 }

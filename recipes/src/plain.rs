@@ -61,10 +61,12 @@ impl PlainMutex {
     /// [`PathError`] for a path that breaks a rule.
     pub fn new(client: &Client, path: &str) -> Result<Self, PathError> {
         path::check(path).map_err(|problem| PathError::new(path, problem))?;
+        let recorder: Arc<Recorder> = Arc::default();
+        let directory = Directory::new(client, path, Bytes::new(), recorder.traffic.clone());
         Ok(Self {
             client: client.clone(),
-            directory: Arc::new(Directory::new(client, path, Bytes::new())),
-            recorder: Arc::default(),
+            directory: Arc::new(directory),
+            recorder,
         })
     }
 
@@ -72,9 +74,8 @@ impl PlainMutex {
     /// people who look.
     #[must_use]
     pub fn with_data(self, data: impl Into<Bytes>) -> Self {
-        let directory = Directory::new(&self.client, &self.directory.path, data.into());
         Self {
-            directory: Arc::new(directory),
+            directory: Arc::new(self.directory.with_data(data.into())),
             ..self
         }
     }
@@ -146,6 +147,7 @@ impl PlainMutex {
     /// As [`lock`](Self::lock).
     pub async fn try_lock(&self) -> Result<Option<Guard>, Error> {
         let attempt = Attempt::new(&self.recorder);
+        self.directory.count();
         let taken = self.client.exists(&self.node_path()).await?.is_some();
         let contender = if taken { None } else { self.create().await? };
         let Some(contender) = contender else {
@@ -186,6 +188,7 @@ impl PlainMutex {
             if contender.session_loss().is_some() {
                 return Err(contender.gone());
             }
+            self.directory.count();
             let there = self.client.exists(&self.node_path()).await;
             let is_ours = |czxid| contender.node().is_some_and(|node| node.czxid == czxid);
             match there {
@@ -200,6 +203,7 @@ impl PlainMutex {
 
     /// Waits until the node that somebody has is gone, or was changed, or nobody can tell any more.
     async fn until_something_happens(&self) -> Result<(), Error> {
+        self.directory.count();
         // The answer that somebody has the node is what the watch begins from, so nothing is missed.
         for watcher in self.client.watch_nodes(&[&self.node_path()])? {
             match watcher.await {

@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use lockkeeper_proto::path::PathError;
 use lockkeeper_session::Client;
 use tokio::{sync::Mutex as AsyncMutex, time::timeout};
@@ -44,7 +45,16 @@ impl ReentrantMutex {
         })
     }
 
-    /// The mutex that is taken.
+    /// The same mutex, with owners of its own, whose nodes hold `data`: who the contender is, for people who look.
+    #[must_use]
+    pub fn with_data(self, data: impl Into<Bytes>) -> Self {
+        Self {
+            mutex: self.mutex.with_data(data),
+            owners: Arc::default(),
+        }
+    }
+
+    /// The mutex that is taken: its path, its participants, its metrics.
     #[must_use]
     pub fn mutex(&self) -> &Mutex {
         &self.mutex

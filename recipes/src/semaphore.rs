@@ -81,7 +81,13 @@ impl Semaphore {
     fn with_limit(client: &Client, path: &str, limit: Limit) -> Result<Self, PathError> {
         path::check(path).map_err(|problem| PathError::new(path, problem))?;
         let heads = Line::new(client, &path::join(path, "locks"), Kind::Mutex)?;
-        let leases = Directory::new(client, &path::join(path, "leases"), Bytes::new());
+        let traffic = heads.traffic().clone();
+        let leases = path::join(path, "leases");
+        let leases = Directory::new(client, &leases, Bytes::new(), traffic.clone());
+        let recorder = Recorder {
+            traffic,
+            ..Recorder::default()
+        };
         let (client, path) = (client.clone(), path.to_owned());
         Ok(Self {
             client,
@@ -89,7 +95,7 @@ impl Semaphore {
             heads,
             leases: Arc::new(leases),
             limit,
-            recorder: Arc::default(),
+            recorder: Arc::new(recorder),
         })
     }
 
@@ -97,10 +103,9 @@ impl Semaphore {
     #[must_use]
     pub fn with_data(self, data: impl Into<Bytes>) -> Self {
         let data = data.into();
-        let leases = Directory::new(&self.client, &self.leases.path, data.clone());
         Self {
+            leases: Arc::new(self.leases.with_data(data.clone())),
             heads: self.heads.with_data(data),
-            leases: Arc::new(leases),
             ..self
         }
     }
@@ -154,7 +159,22 @@ impl Semaphore {
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_timeout(&self, wait: Duration) -> Result<Guard, Error> {
-        match timeout(wait, self.acquire()).await {
+        one(self.acquire_many_timeout(1, wait).await?)
+    }
+
+    /// As [`acquire_many`](Self::acquire_many), for at most `wait`: one deadline for everything.
+    ///
+    /// # Errors
+    /// As [`acquire_many`](Self::acquire_many), and [`Error::TimedOut`].
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Self::acquire).
+    pub async fn acquire_many_timeout(
+        &self,
+        count: usize,
+        wait: Duration,
+    ) -> Result<Vec<Guard>, Error> {
+        match timeout(wait, self.acquire_many(count)).await {
             Ok(acquired) => acquired,
             Err(_) => Err(Error::TimedOut {
                 waited: wait,
@@ -171,8 +191,20 @@ impl Semaphore {
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<Guard>, Error> {
+        self.try_acquire_many(1).await?.map(one).transpose()
+    }
+
+    /// Takes several leases if they are free and nobody waits, all or none. A refused try writes nothing.
+    ///
+    /// # Errors
+    /// As [`acquire_many`](Self::acquire_many).
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Self::acquire).
+    pub async fn try_acquire_many(&self, count: usize) -> Result<Option<Vec<Guard>>, Error> {
+        self.allow(count)?;
         let attempt = Attempt::new(&self.recorder);
-        if self.available().await? == 0 {
+        if self.available().await? < count {
             attempt.refused();
             return Ok(None);
         }
@@ -181,11 +213,11 @@ impl Semaphore {
             return Ok(None);
         };
         // Nobody else can take one now, but leases may have been taken since.
-        if self.available().await? == 0 {
+        if self.available().await? < count {
             attempt.refused();
             return Ok(None);
         }
-        one(self.lease(head, 1, attempt).await?).map(Some)
+        self.lease(head, count, attempt).await.map(Some)
     }
 
     /// Enters the line and returns once the place in it is known.
@@ -211,6 +243,7 @@ impl Semaphore {
     /// [`Error::Session`].
     pub async fn available(&self) -> Result<usize, Error> {
         let (limit, _) = self.read_limit().await?;
+        self.leases.count_listing();
         let taken = match self.client.get_children(&self.leases.path).await {
             Err(error) if error.is_no_node() => 0,
             children => leases(&children?).count(),
@@ -302,6 +335,7 @@ impl Semaphore {
             {
                 break;
             }
+            self.leases.count_listing();
             let (now, changed) = match self.client.get_children_and_watch(&self.leases.path).await {
                 Err(error) if error.is_transient() => continue,
                 Err(error) if error.is_no_node() => {
@@ -359,6 +393,7 @@ impl Semaphore {
             Limit::Shared(path) => path,
         };
         loop {
+            self.leases.count();
             match self.client.get_data_and_watch(path).await {
                 Err(error) if error.is_transient() => {}
                 read => {

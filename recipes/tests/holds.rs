@@ -71,6 +71,14 @@ async fn what_a_lock_costs_is_counted() {
     assert_eq!((metrics.refused, metrics.given_up, metrics.lost), (1, 1, 1));
     assert_eq!((metrics.wait.count(), metrics.hold.count()), (2, 2));
     assert!(metrics.hold.quantile(1.0) >= Duration::from_millis(20));
+    assert_eq!(metrics.hand_over.count(), 1);
+    // The first one with its directory: create, listing, create of the directory, create, listing; and its release.
+    let (first, tried) = (5 + 1, 1);
+    // Create, listing, watches, delete; the last one of the lost lock is not sent any more.
+    let (timed_out, second) = (4, 4);
+    assert_eq!(metrics.requests, first + tried + timed_out + second);
+    assert_eq!(metrics.listings, 5);
+    assert_eq!(metrics.cleaned_up, 0);
 
     let semaphore = Semaphore::new(&client, "/s", 1).unwrap();
     let lease = soon(semaphore.acquire()).await.unwrap();

@@ -363,6 +363,32 @@ async fn a_refusal_is_an_error_that_names_the_path() {
     );
 }
 
+/// Several leases are one thing: they come together or not at all, whichever way they are asked for.
+#[tokio::test]
+async fn several_leases_come_together_or_not_at_all() {
+    let server = server().await;
+    let (one, two) = (client(&server).await, client(&server).await);
+    let semaphore = |client: &Client| Semaphore::new(client, "/s", 3).unwrap();
+    let two_of_three = semaphore(&one).try_acquire_many(2).await.unwrap().unwrap();
+    assert_eq!(two_of_three.len(), 2);
+    assert!(semaphore(&two).try_acquire_many(2).await.unwrap().is_none());
+    let wait = Duration::from_millis(50);
+    let late = semaphore(&two).acquire_many_timeout(2, wait).await;
+    let timed_out = Error::TimedOut {
+        waited: wait,
+        ahead: None,
+    };
+    assert_eq!(late.unwrap_err(), timed_out);
+    let (asked, limit) = (4, 3);
+    let never = Error::OverLimit { asked, limit };
+    let refused = semaphore(&two).try_acquire_many(4).await.unwrap_err();
+    assert_eq!(refused, never);
+    drop(two_of_three);
+    let all = semaphore(&two).acquire_many_timeout(3, LONG).await.unwrap();
+    assert_eq!(all.len(), 3);
+    assert_eq!(semaphore(&one).available().await.unwrap(), 0);
+}
+
 /// What is written under several locks is written only while all of them are held, and they can be released with it.
 #[tokio::test]
 async fn a_transaction_under_several_locks_checks_them_all() {
