@@ -131,10 +131,11 @@ fn waits(children: &[&str], mine: &str, kind: Kind, place: &Rank<'_>) {
         }
         other => unreachable!("{other:?} after the end of the one ahead"),
     }
-    let number = |key: Option<(i32, Role)>| key.map(|(number, _)| number);
-    if is_last && nearest.contains(name::WRITE) && number(own) != number(other) {
-        // The writer may come back as a reader with its number; but it is not us who have done so.
-        let reader = nearest.replace(name::WRITE, name::READ);
+    // A writer may come back as a reader with its number; but it is not us who have done so.
+    let reader = nearest.replace(name::WRITE, name::READ);
+    let turned = kind.contender(&reader);
+    let is_ours = turned.map(|(number, _)| number) == own.map(|(number, _)| number);
+    if is_last && reader != nearest && turned.is_some_and(|it| it.1 == Role::Shared) && !is_ours {
         let turned: Vec<&str> = others.iter().copied().chain([&*reader]).collect();
         assert_eq!(rank_in(kind, &turned, mine), Rank::First);
     }

@@ -20,7 +20,7 @@
 //! [`Server::faults`] makes it misbehave on demand; [`Server::report`] and [`Server::counters`] tell what clients left behind
 //! and what they did. The whole server without sockets and clocks is [`engine::Engine`].
 //!
-//! A client can do it no more harm than this: it is read from as fast as it reads, cut off when 32 MiB wait for it, closed when
+//! A client can do it no more harm than this: it is read from as fast as it reads, cut off when 16 MiB wait for it, closed when
 //! it does not complete its handshake in time, and has its turn like others. Nodes, watches and sessions take memory in
 //! proportion to what clients have sent: there is no limit on those. Limits that ZooKeeper does not have: 256 entries of an
 //! ACL, 32 identities of a connection (4 KiB of them), 8 MiB in the reply to one `multiRead`, 10,000 connections

@@ -149,15 +149,19 @@ async fn serve(shared: &Shared, id: ConnId, mut stream: TcpStream, outgoing: &Ou
 async fn read_requests(shared: &Shared, id: ConnId, read: &mut ReadHalf<'_>, outgoing: &Outgoing) {
     loop {
         outgoing.room().await;
+        // Who sends without end must not keep others from their turn.
+        task::coop::consume_budget().await;
         // Room is made when there is something to read: a thousand connections that say nothing cost nothing.
         if let Err(error) = read.readable().await {
             tracing::debug!(connection = id.0, %error, "cannot wait");
             return;
         }
         let mut buffer = BytesMut::with_capacity(READ_CHUNK);
-        match read.read_buf(&mut buffer).await {
+        match read.try_read_buf(&mut buffer) {
             Ok(0) => return,
             Ok(_) => {}
+            // There was nothing to read, after all.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
             Err(error) => {
                 tracing::debug!(connection = id.0, %error, "cannot read");
                 return;

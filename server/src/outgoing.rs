@@ -110,4 +110,4 @@ impl Outgoing {
 const READ_BELOW: usize = 256 << 10;
 
 /// Queued bytes above which the connection is given up: only notifications come that far, since no request is read by then.
-const CUT_ABOVE: usize = 32 << 20;
+const CUT_ABOVE: usize = 16 << 20;

@@ -14,6 +14,10 @@ use crate::engine::{Config, ConnId, Effect, Engine, Now, Output, Received, When}
 
 /// Steps of one story; more bytes are not read.
 const LONGEST_STORY: u32 = 400;
+/// Bytes of a request that is repeated, all together.
+const LONGEST_BURST: usize = 200_000;
+/// Pieces that one step's bytes are cut into, about.
+const MOST_PIECES: usize = 300;
 /// Connections at a time.
 const CONNECTIONS: usize = 6;
 /// Looking at all tables takes as long as they are large: every so many steps.
@@ -124,6 +128,7 @@ impl Story {
             7 => {
                 // The same again and again.
                 let (frame, times) = (script.request_frame(), usize::from(script.byte()));
+                let times = times.min(LONGEST_BURST / frame.len().max(1));
                 self.send(script, &frame.repeat(times));
             }
             8 => {
@@ -176,7 +181,8 @@ impl Story {
 
     fn send_to(&mut self, id: ConnId, bytes: &[u8]) {
         self.sent += u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-        for piece in bytes.chunks(self.piece) {
+        // Very many pieces show no more than many.
+        for piece in bytes.chunks(self.piece.max(bytes.len() / MOST_PIECES)) {
             if let Some(client) = self.clients.get_mut(&id) {
                 client.sends(piece);
             }

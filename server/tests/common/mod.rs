@@ -55,6 +55,37 @@ impl Raw {
         self.stream.write_all(bytes).await.unwrap();
     }
 
+    /// Whether the bytes were taken: not by a server that has ended the connection.
+    pub(crate) async fn try_send(&mut self, bytes: &[u8]) -> bool {
+        self.stream.write_all(bytes).await.is_ok()
+    }
+
+    /// Reads to the end, which comes with a reset when the server has not read everything.
+    pub(crate) async fn assert_ended(&mut self) {
+        let end = async {
+            while self
+                .stream
+                .read_buf(&mut self.input)
+                .await
+                .is_ok_and(|n| n > 0)
+            {}
+        };
+        timeout(PATIENCE, end)
+            .await
+            .expect("the server does not close");
+    }
+
+    /// Whether a frame comes, and not the end.
+    pub(crate) async fn next_frame_or_end(&mut self) -> bool {
+        self.next_frame().await.is_some()
+    }
+
+    /// Whether the connection has ended, as far as can be seen without reading.
+    pub(crate) async fn is_reset_or_over(&mut self) -> bool {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        !self.try_send(&[0]).await
+    }
+
     /// The next frame without its prefix; `None` when the server has closed the connection.
     pub(crate) async fn next_frame(&mut self) -> Option<Bytes> {
         loop {

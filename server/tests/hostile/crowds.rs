@@ -1,0 +1,164 @@
+//! Very many connections: that say nothing, not enough, or what they may.
+
+use std::time::Duration;
+
+use lockkeeper_proto::CreateMode;
+use lockkeeper_server::Server;
+use tokio::net::TcpStream;
+
+use super::{
+    common::{PATIENCE, Peer, Raw, framed, new_session, now},
+    is_served, measured, until,
+};
+
+const MANY: usize = 1000;
+
+/// Bytes of memory at most for a connection that says nothing, both of its ends together.
+const SILENT: u64 = 6 << 10;
+
+/// Bytes of memory at most for a connection with a session and a node, both of its ends together, with the buffer of the
+/// client.
+const SESSION: u64 = 10 << 10;
+
+/// Bytes of memory at most for the server itself and the runtime that it is on.
+const FIXED: u64 = 1 << 20;
+
+#[test]
+fn a_thousand_half_open_connections_cost_little_and_are_closed_in_time() {
+    let taken = measured(|| async {
+        let server = Server::builder()
+            .handshake_timeout(Duration::from_secs(2))
+            .start()
+            .await
+            .unwrap();
+        let mut peer = Peer::join_for(&server, 60_000).await;
+        let begin = now();
+        let mut silent = Vec::with_capacity(MANY);
+        for _ in 0..MANY {
+            silent.push(TcpStream::connect(server.local_addr()).await.unwrap());
+        }
+        until(&server, |report| report.connections == MANY + 1).await;
+        is_served(&mut peer).await;
+        until(&server, |report| report.connections == 1).await;
+        assert!(begin.elapsed() >= Duration::from_secs(2));
+        assert!(begin.elapsed() < PATIENCE);
+        is_served(&mut peer).await;
+    });
+    let most = MANY as u64 * SILENT + FIXED;
+    println!("{} bytes for {MANY} half-open connections", taken.bytes_max);
+    assert!(taken.bytes_max < most, "{} bytes", taken.bytes_max);
+}
+
+/// Bytes that come do not put the deadline off.
+#[tokio::test]
+async fn a_handshake_that_trickles_in_is_closed_in_time() {
+    let server = Server::builder()
+        .handshake_timeout(Duration::from_millis(300))
+        .start()
+        .await
+        .unwrap();
+    let mut raw = Raw::connect(server.local_addr()).await;
+    let begin = now();
+    for byte in &framed(&new_session(4000)) {
+        if !raw.try_send(&[*byte]).await {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    raw.assert_ended().await;
+    assert!(begin.elapsed() >= Duration::from_millis(300));
+    assert_eq!(server.report().sessions.len(), 0);
+}
+
+/// Nor does half a request keep a session alive.
+#[tokio::test]
+async fn a_request_that_trickles_in_keeps_no_session() {
+    let server = Server::builder()
+        .tick_time(Duration::from_millis(50))
+        .start()
+        .await
+        .unwrap();
+    let mut peer = Peer::join_for(&server, 200).await;
+    let begin = now();
+    peer.raw.send(&[0, 0, 0xff, 0xff]).await;
+    while peer.raw.try_send(&[0]).await {
+        assert!(begin.elapsed() < PATIENCE, "it is still there");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(server.report().sessions.len(), 0);
+    until(&server, |report| report.connections == 0).await;
+}
+
+#[test]
+fn a_thousand_sessions_cost_little_and_leave_nothing_behind() {
+    let taken = measured(|| async {
+        let server = Server::builder()
+            .tick_time(Duration::from_millis(100))
+            .start()
+            .await
+            .unwrap();
+        let mut other = Peer::join_for(&server, 60_000).await;
+        let mut peers = Vec::with_capacity(MANY);
+        for _ in 0..MANY {
+            let mut peer = Peer::join_for(&server, 60_000).await;
+            peer.create("/e-", CreateMode::EphemeralSequential)
+                .await
+                .unwrap();
+            peers.push(peer);
+        }
+        assert_eq!(server.report().nodes, MANY);
+        is_served(&mut other).await;
+        let ids: Vec<_> = peers.iter().map(|peer| peer.session).collect();
+        drop(peers);
+        until(&server, |report| report.connections == 1).await;
+        for id in ids {
+            server.faults().expire(id);
+        }
+        let report = server.report();
+        assert_eq!((report.nodes, report.watches), (0, 0));
+        assert_eq!(report.sessions.len(), 1);
+    });
+    let most = MANY as u64 * SESSION + FIXED;
+    println!("{} bytes for {MANY} sessions", taken.bytes_max);
+    assert!(taken.bytes_max < most, "{} bytes", taken.bytes_max);
+}
+
+#[test]
+fn three_thousand_connections_one_after_the_other_leave_nothing_behind() {
+    let taken = measured(|| async {
+        let server = Server::start().await.unwrap();
+        for _ in 0..3 * MANY {
+            drop(TcpStream::connect(server.local_addr()).await.unwrap());
+        }
+        until(&server, |report| report.connections == 0).await;
+        server.shutdown().await;
+    });
+    assert!(taken.bytes_max < MANY as u64 * SILENT + FIXED);
+    let left = taken.bytes_current;
+    assert!(left < 64 << 10, "{left} bytes are left");
+}
+
+#[tokio::test]
+async fn beyond_the_limit_connections_are_closed_and_there_is_room_again_when_one_goes() {
+    let server = Server::builder().max_connections(3).start().await.unwrap();
+    let mut peers = Vec::new();
+    for _ in 0..3 {
+        peers.push(Peer::join(&server).await);
+    }
+    for _ in 0..20 {
+        let mut raw = Raw::connect(server.local_addr()).await;
+        raw.assert_ended().await;
+    }
+    for peer in &mut peers {
+        is_served(peer).await;
+    }
+    peers.pop().unwrap().close().await;
+    let begin = now();
+    loop {
+        let mut raw = Raw::connect(server.local_addr()).await;
+        if raw.try_send(&framed(&new_session(4000))).await && raw.next_frame_or_end().await {
+            break;
+        }
+        assert!(begin.elapsed() < PATIENCE, "no room");
+    }
+}

@@ -1,0 +1,189 @@
+//! Clients that ask for more than they read, for very much at once, and for what takes long.
+
+use std::time::Duration;
+
+use lockkeeper_proto::{
+    Acl, AddWatchMode, CreateMode, ErrorCode, Id, Perms, Request, Response, Xid,
+    multi::{MultiReadOp, MultiReadRequest},
+    records::{AddWatchRequest, AuthPacket, Empty, GetAllChildrenNumberRequest, GetDataRequest},
+};
+use lockkeeper_server::Server;
+
+use super::{
+    common::{PATIENCE, Peer, create, create_with, get_data, now, request_frame, set_data},
+    is_served, measured, until,
+};
+
+const MIB: u64 = 1 << 20;
+
+/// Bytes that a client may have waiting for it before it is cut off. The buffer that they are in may just be growing to twice
+/// its length.
+const UNREAD: u64 = 16 * MIB;
+
+#[test]
+fn a_client_that_asks_and_never_reads_is_given_little_memory_and_in_the_end_no_connection() {
+    let taken = measured(|| async {
+        let server = Server::builder()
+            .tick_time(Duration::from_millis(50))
+            .start()
+            .await
+            .unwrap();
+        let mut other = Peer::join_for(&server, 60_000).await;
+        let large = vec![1; 1_000_000];
+        other
+            .call(&create("/n", &large, CreateMode::Persistent))
+            .await
+            .unwrap();
+        let mut peer = Peer::join_for(&server, 300).await;
+        let request = request_frame(Xid(1), &get_data("/n", false));
+        peer.raw.send(&request.repeat(500)).await;
+        // Its session ends, as it is not read from: then its connection, whatever still waits for it.
+        until(&server, |report| report.sessions.len() == 1).await;
+        is_served(&mut other).await;
+        let begin = now();
+        while !peer.raw.is_reset_or_over().await {
+            assert!(begin.elapsed() < PATIENCE, "it is still there");
+        }
+        until(&server, |report| report.connections == 1).await;
+    });
+    println!("{} bytes for a client that never reads", taken.bytes_max);
+    // The node, its request and reply, and two or three more of them for the client.
+    assert!(taken.bytes_max < 16 * MIB, "{} bytes", taken.bytes_max);
+}
+
+#[test]
+fn a_client_that_is_told_more_than_it_reads_is_cut_off() {
+    let taken = measured(|| async {
+        let server = Server::start().await.unwrap();
+        let mut peer = Peer::join_for(&server, 60_000).await;
+        let mut other = Peer::join_for(&server, 60_000).await;
+        // The longer the path, the fewer events it takes.
+        let path = format!("/{}", "n".repeat(60_000));
+        other.create(&path, CreateMode::Persistent).await.unwrap();
+        let watch = AddWatchRequest {
+            path: path.clone(),
+            mode: AddWatchMode::PERSISTENT,
+        };
+        peer.call(&Request::AddWatch(watch)).await.unwrap();
+        let mut told = 0;
+        while server.report().watches > 0 {
+            other.call(&set_data(&path, b"")).await.unwrap();
+            told += 60_000;
+            assert!(told < 4 * UNREAD, "it is still told");
+        }
+        assert!(told > UNREAD, "{told}");
+        until(&server, |report| report.connections == 1).await;
+        is_served(&mut other).await;
+    });
+    println!(
+        "{} bytes for a client that is told and never reads",
+        taken.bytes_max
+    );
+    assert!(
+        taken.bytes_max < 2 * UNREAD + 16 * MIB,
+        "{} bytes",
+        taken.bytes_max
+    );
+}
+
+/// A request of 300 kB could make the server build a reply of ten gigabytes.
+#[test]
+fn a_multi_read_that_names_one_large_node_again_and_again_is_refused() {
+    let taken = measured(|| async {
+        let server = Server::start().await.unwrap();
+        let mut peer = Peer::join(&server).await;
+        let large = vec![1; 1_000_000];
+        peer.call(&create("/n", &large, CreateMode::Persistent))
+            .await
+            .unwrap();
+        let read = |times: usize| {
+            let request = GetDataRequest {
+                path: "/n".to_owned(),
+                watch: false,
+            };
+            let ops = vec![MultiReadOp::GetData(request); times];
+            Request::MultiRead(MultiReadRequest { ops })
+        };
+        let refused = peer.call(&read(10_000)).await;
+        assert_eq!(refused.unwrap_err(), ErrorCode::MARSHALLING_ERROR);
+        // What clients take is given.
+        match peer.call(&read(8)).await.unwrap() {
+            Response::MultiRead(response) => assert_eq!(response.results.len(), 8),
+            other => panic!("{other:?}"),
+        }
+    });
+    println!("{} bytes for a multi-read of 8 MiB", taken.bytes_max);
+    assert!(taken.bytes_max < 64 * MIB, "{} bytes", taken.bytes_max);
+}
+
+/// Entries for `auth` are replaced by everybody whom the client is: so many times so many.
+#[tokio::test]
+async fn identities_and_acls_are_no_product() {
+    let server = Server::start().await.unwrap();
+    let mut peer = Peer::join(&server).await;
+    let user = |name: String| {
+        Request::Auth(AuthPacket {
+            auth_type: 0,
+            scheme: "digest".to_owned(),
+            auth: Some(name.into()),
+        })
+    };
+    for number in 0..31 {
+        let proved = peer.call(&user(format!("u{number}:p"))).await;
+        assert!(proved.is_ok(), "{number}");
+    }
+    let entry = |perms: i32| Acl {
+        perms: Perms(perms),
+        id: Id {
+            scheme: "auth".into(),
+            id: "".into(),
+        },
+    };
+    let mut with = async |entries: i32| {
+        let acl = (1..=entries).map(entry).collect();
+        let create = create_with("/n-", b"", CreateMode::PersistentSequential, acl);
+        peer.call(&create).await.err()
+    };
+    assert_eq!(with(8).await, None);
+    assert_eq!(with(9).await, Some(ErrorCode::INVALID_ACL));
+    assert_eq!(with(40_000).await, Some(ErrorCode::INVALID_ACL));
+    // One too many, and one that is too long.
+    let too_many = peer.call(&user("one:more".to_owned())).await;
+    assert_eq!(too_many.unwrap_err(), ErrorCode::AUTH_FAILED);
+    peer.raw.assert_ended().await;
+    let mut peer = Peer::join(&server).await;
+    let too_long = peer.call(&user("u".repeat(5000))).await;
+    assert_eq!(too_long.unwrap_err(), ErrorCode::AUTH_FAILED);
+    peer.raw.assert_ended().await;
+}
+
+/// Counting all nodes takes as long as there are many. Those who ask for it again and again have their turn, and no more.
+#[tokio::test]
+async fn what_takes_long_is_done_in_turns() {
+    let server = Server::start().await.unwrap();
+    let mut peer = Peer::join(&server).await;
+    let mut other = Peer::join(&server).await;
+    for _ in 0..300 {
+        peer.create("/n-", CreateMode::PersistentSequential)
+            .await
+            .unwrap();
+    }
+    let count = Request::GetAllChildrenNumber(GetAllChildrenNumberRequest {
+        path: "/".to_owned(),
+    });
+    // Some that take long, and very many that do not.
+    for (requests, request) in [(700, count), (20_000, Request::WhoAmI(Empty {}))] {
+        let op = request.op();
+        peer.raw
+            .send(&request_frame(Xid(1), &request).repeat(requests))
+            .await;
+        is_served(&mut other).await;
+        let done = server.counters().requests_of(op);
+        println!("{done} of {requests} {op} were done before another's one");
+        assert!(done < requests as u64, "{op}");
+        for _ in 0..requests {
+            peer.raw.frame().await;
+        }
+        assert_eq!(server.counters().requests_of(op), requests as u64);
+    }
+}

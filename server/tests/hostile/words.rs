@@ -1,0 +1,84 @@
+//! Four-letter words, abused.
+
+use std::time::Duration;
+
+use lockkeeper_server::Server;
+
+use super::{
+    common::{Peer, Raw, create},
+    is_served, measured, until,
+};
+use lockkeeper_proto::CreateMode;
+
+/// Every word of the real server.
+const WORDS: [&str; 17] = [
+    "ruok", "isro", "srvr", "stat", "mntr", "cons", "dump", "wchs", "conf", "envi", "crst", "dirs",
+    "gtmk", "hash", "srst", "wchc", "wchp",
+];
+
+#[tokio::test]
+async fn every_word_is_answered_once_and_closed_also_a_byte_at_a_time() {
+    let server = Server::start().await.unwrap();
+    let mut other = Peer::join(&server).await;
+    for word in WORDS {
+        let mut raw = Raw::connect(server.local_addr()).await;
+        for byte in word.bytes() {
+            raw.send(&[byte]).await;
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let answer = raw.rest().await;
+        assert!(!answer.is_empty(), "{word}");
+        // What is behind a word is read by nobody, a second word as well.
+        let mut raw = Raw::connect(server.local_addr()).await;
+        raw.send(format!("{word}ruok").as_bytes()).await;
+        let answer = String::from_utf8(raw.rest().await).unwrap();
+        assert!(
+            word == "ruok" || !answer.contains("imok"),
+            "{word}: {answer}"
+        );
+        is_served(&mut other).await;
+    }
+    until(&server, |report| report.connections == 1).await;
+}
+
+#[tokio::test]
+async fn half_a_word_is_half_a_handshake() {
+    let server = Server::builder()
+        .handshake_timeout(Duration::from_millis(50))
+        .start()
+        .await
+        .unwrap();
+    let mut raw = Raw::connect(server.local_addr()).await;
+    raw.send(b"ruo").await;
+    assert_eq!(raw.rest().await, b"");
+}
+
+/// Each answer is as long as there are nodes; nobody reads one.
+#[test]
+fn long_answers_that_nobody_reads_are_gone_soon() {
+    const NODES: usize = 200;
+    const ASKING: u64 = 50;
+    let taken = measured(|| async {
+        let server = Server::start().await.unwrap();
+        let mut peer = Peer::join(&server).await;
+        let name = "n".repeat(1000);
+        for number in 0..NODES {
+            let path = format!("/{name}{number}");
+            peer.call(&create(&path, b"", CreateMode::Ephemeral))
+                .await
+                .unwrap();
+        }
+        let mut asking = Vec::new();
+        for _ in 0..ASKING {
+            let mut raw = Raw::connect(server.local_addr()).await;
+            raw.send(b"dump").await;
+            asking.push(raw);
+        }
+        is_served(&mut peer).await;
+        until(&server, |report| report.connections == 1).await;
+        drop(asking);
+    });
+    let answer = 2 * (NODES as u64) * 1010;
+    println!("{} bytes for {ASKING} long answers", taken.bytes_max);
+    assert!(taken.bytes_max < ASKING * answer + (8 << 20));
+}
