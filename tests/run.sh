@@ -9,13 +9,16 @@
 #                       has a running engine (LOCKKEEPER_TEST_IMAGE, default zookeeper:3.9); else the jars in
 #                       /usr/share/java; else Debian's packages, as root
 #   Java and Curator    a JDK and the jars in /usr/share/java (or LOCKKEEPER_TEST_CLASSPATH); else Debian's packages, as root
+#   servers of a test's own (TLS, SASL)
+#                       the jars in /usr/share/java, with netty (or LOCKKEEPER_TEST_SERVER_CLASSPATH); else Debian's packages,
+#                       as root
 #   kazoo               in a private venv under target/ (or LOCKKEEPER_TEST_PYTHON)
 #   Go and go-zk        Go and the library in /usr/share/gocode (or LOCKKEEPER_TEST_GOPATH); else Debian's packages, as root
 # What cannot be had is a failure, unless LOCKKEEPER_TEST_WITHOUT names it (zookeeper, java, kazoo, go; several with blanks).
 #
 # How the Rust tests take part: one that needs any of this is `#[ignore = "needs ...: tests/run.sh"]` and finds it in
-# LOCKKEEPER_TEST_ZOOKEEPER (host:port), LOCKKEEPER_TEST_CLASSPATH (for javac and java), LOCKKEEPER_TEST_PYTHON,
-# LOCKKEEPER_TEST_GOPATH (for go build). One that needs Java, kazoo or Go has `needs_java`, `needs_kazoo` or `needs_go` in its
+# LOCKKEEPER_TEST_ZOOKEEPER (host:port), LOCKKEEPER_TEST_CLASSPATH (for javac and java), LOCKKEEPER_TEST_SERVER_CLASSPATH (to
+# start servers with java), LOCKKEEPER_TEST_PYTHON, LOCKKEEPER_TEST_GOPATH (for go build). One that needs Java, kazoo or Go has `needs_java`, `needs_kazoo` or `needs_go` in its
 # full name, which is how it is left out.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -54,11 +57,13 @@ else
 
     heading "Foreign clients"
     if without java; then
-        left_out "java: neither Curator nor Apache's Java client (tests named needs_java)"
+        left_out "java: neither Curator nor Apache's Java client, nor servers with TLS and SASL (tests named needs_java)"
         filters+=(--skip needs_java)
     else
         java_up
         say "$(javac -version 2>&1) with $LOCKKEEPER_TEST_CLASSPATH"
+        own_servers_up
+        say "servers of the tests' own with $LOCKKEEPER_TEST_SERVER_CLASSPATH"
     fi
     if without kazoo; then
         left_out "kazoo: not Python's client (tests named needs_kazoo)"

@@ -106,6 +106,28 @@ server_jars() {
     done
 }
 
+# own_servers_up: in LOCKKEEPER_TEST_SERVER_CLASSPATH what a server takes that a test starts itself, encryption included.
+own_servers_up() {
+    if [ -n "${LOCKKEEPER_TEST_SERVER_CLASSPATH:-}" ] && have java; then
+        return # the caller knows better
+    fi
+    own_server_jars || install default-jdk-headless libzookeeper-java libnetty-java || true
+    own_server_jars || die "the tests of TLS and SASL start servers of their own: Debian's packages default-jdk-headless libzookeeper-java
+  libnetty-java, or a JDK and a class path with ZooKeeper's server and netty in LOCKKEEPER_TEST_SERVER_CLASSPATH.
+  LOCKKEEPER_TEST_WITHOUT=java leaves those tests out."
+}
+
+own_server_jars() {
+    local part list
+    server_jars || return 1
+    list=$SERVER_CLASSPATH
+    for part in buffer codec common handler resolver transport transport-native-epoll transport-native-unix-common; do
+        [ -r "$JAR_DIR/netty-$part.jar" ] || return 1
+        list+=:$JAR_DIR/netty-$part.jar
+    done
+    export LOCKKEEPER_TEST_SERVER_CLASSPATH=$list
+}
+
 start_jars() {
     local dir=$SCRATCH/zookeeper port
     for _ in 1 2 3; do # another process may take the port between our look and the server's bind

@@ -1,0 +1,111 @@
+//! A real server with a secure port that wants a certificate of every client.
+
+use lockkeeper::{Client, Connector, CreateMode, tls::TlsConfig};
+
+use crate::{
+    certificates::{Authority, Identity},
+    server::{Demands, PATIENCE, Server, refusal},
+};
+
+const NAMES: &[&str] = &["localhost", "127.0.0.1"];
+
+fn trusting(authority: &Authority) -> TlsConfig {
+    TlsConfig::from_ca_pem(authority.certificate.as_bytes()).expect("a certificate")
+}
+
+fn with_identity(config: TlsConfig, identity: &Identity) -> TlsConfig {
+    let (certificate, key) = (identity.certificate.as_bytes(), identity.key.as_bytes());
+    config.identity_pem(certificate, key).expect("an identity")
+}
+
+async fn assert_works(client: &Client) {
+    let data = vec![7; 900_000];
+    client
+        .create("/big", data.clone(), CreateMode::Ephemeral)
+        .await
+        .unwrap();
+    let read = client.get_data("/big").await.unwrap().data.unwrap();
+    assert!(read == data);
+}
+
+async fn certificates_are_looked_at_on_both_sides(more: &str) {
+    let (authority, other) = (Authority::new("ours"), Authority::new("theirs"));
+    let identity = authority.issue(NAMES);
+    let mut server = Server::start(&Demands {
+        tls: Some((&identity, &authority)),
+        more,
+        ..Demands::default()
+    })
+    .await;
+    let client_side = authority.issue(&["client"]);
+    let with = |config: TlsConfig| server.secure().connector(Connector::tls(config));
+
+    let right = || with_identity(trusting(&authority), &client_side);
+    let client = with(right()).connect().await.unwrap();
+    assert_works(&client).await;
+
+    let of_nobody = with_identity(trusting(&other), &client_side);
+    let text = refusal(with(of_nobody)).await;
+    assert!(
+        text.contains("the server's certificate is signed by nobody who is trusted here"),
+        "{text}"
+    );
+
+    let named = right().server_name("zk.example").unwrap();
+    let text = refusal(with(named)).await;
+    assert!(
+        text.contains("the server's certificate is not for zk.example (but for "),
+        "{text}"
+    );
+
+    let text = refusal(with(trusting(&authority))).await;
+    assert!(
+        text.contains("the server wants a client certificate, and none is configured (alert: "),
+        "{text}"
+    );
+
+    let stranger = with_identity(trusting(&authority), &other.issue(&["client"]));
+    let text = refusal(with(stranger)).await;
+    assert!(
+        text.contains("the server refused the client certificate (alert: "),
+        "{text}"
+    );
+
+    // What the server says to the two that meet at the wrong port.
+    let plain_to_secure = server.secure().patience(std::time::Duration::from_secs(1));
+    plain_to_secure.connect().await.unwrap_err();
+    let secure_to_plain = server.plain().connector(Connector::tls(right()));
+    let secure_to_plain = secure_to_plain.patience(std::time::Duration::from_secs(1));
+    let text = secure_to_plain.connect().await.unwrap_err().to_string();
+    assert!(
+        text.contains("closed in the handshake, as ports for plain connections do"),
+        "{text}"
+    );
+
+    let session = client.snapshot().session_id;
+    let mut snapshots = client.snapshots();
+    server.restart().await;
+    let again = snapshots.wait_for(|now| now.connections == 2);
+    tokio::time::timeout(PATIENCE, again)
+        .await
+        .expect("a connection")
+        .unwrap();
+    assert_eq!(client.snapshot().session_id, session);
+    assert!(client.get_data("/big").await.is_ok());
+    client.close().await;
+}
+
+#[tokio::test]
+#[ignore = "needs Java and a ZooKeeper with netty: tests/run.sh"]
+async fn certificates_are_looked_at_on_both_sides_in_tls_1_2() {
+    certificates_are_looked_at_on_both_sides("").await;
+}
+
+#[tokio::test]
+#[ignore = "needs Java and a ZooKeeper with netty: tests/run.sh"]
+async fn certificates_are_looked_at_on_both_sides_in_tls_1_3() {
+    // Servers before 3.9 enable no cipher of it by themselves.
+    let more = "ssl.protocol=TLSv1.3\nssl.enabledProtocols=TLSv1.3\n\
+                ssl.ciphersuites=TLS_AES_128_GCM_SHA256,TLS_AES_256_GCM_SHA384";
+    certificates_are_looked_at_on_both_sides(more).await;
+}

@@ -1,0 +1,236 @@
+//! Real servers of a test's own: plain, encrypted, demanding passwords.
+//!
+//! They keep their data when they are killed and started again, as after a crash.
+
+use std::{
+    fmt::Write as _,
+    fs,
+    hash::{BuildHasher, RandomState},
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
+
+use lockkeeper::{Builder, Client};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    process::{Child, Command},
+    time::{Instant, sleep, timeout},
+};
+
+use crate::{
+    certificates::{Authority, Identity},
+    support::from_environment,
+};
+
+/// How long a server may take to serve, and a client to find out whatever it finds out.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a server is to demand.
+#[derive(Default)]
+pub(crate) struct Demands<'a> {
+    /// Who it is, and whose clients it trusts; every client has to have a certificate.
+    pub(crate) tls: Option<(&'a Identity, &'a Authority)>,
+    /// SASL of everybody: users and their passwords.
+    pub(crate) users: &'a [(&'a str, &'a str)],
+    /// More lines for its configuration.
+    pub(crate) more: &'a str,
+}
+
+/// A server; it is killed when this is dropped.
+pub(crate) struct Server {
+    process: Child,
+    dir: PathBuf,
+    has_users: bool,
+    plain_port: u16,
+    secure_port: u16,
+}
+
+impl Server {
+    /// Starts one, and waits until it serves.
+    pub(crate) async fn start(demands: &Demands<'_>) -> Self {
+        for _ in 0..3 {
+            let dir = directory();
+            let (plain_port, secure_port) = (free_port(), free_port());
+            configure(&dir, demands, plain_port, secure_port);
+            let has_users = !demands.users.is_empty();
+            let mut server = Self {
+                process: launch(&dir, has_users),
+                dir,
+                has_users,
+                plain_port,
+                secure_port,
+            };
+            if server.serves().await {
+                return server;
+            }
+            // Another process may have taken a port between our look and the server's bind.
+            server.complain();
+        }
+        panic!("no ZooKeeper came up; the ends of the logs are above");
+    }
+
+    /// Kills it, as a crash would, and starts it again with its data, on its ports.
+    pub(crate) async fn restart(&mut self) {
+        self.process.kill().await.expect("a process of ours");
+        self.process = launch(&self.dir, self.has_users);
+        if !self.serves().await {
+            self.complain();
+            panic!("ZooKeeper did not come back; the end of its log is above");
+        }
+    }
+
+    /// A client of its plain port.
+    pub(crate) fn plain(&self) -> Builder {
+        builder(self.plain_port)
+    }
+
+    /// A client of its encrypted port.
+    pub(crate) fn secure(&self) -> Builder {
+        builder(self.secure_port)
+    }
+
+    /// An open port is not enough, it opens before the server does. False when the process has ended.
+    async fn serves(&mut self) -> bool {
+        let end = Instant::now() + PATIENCE;
+        while Instant::now() < end {
+            if matches!(self.process.try_wait(), Ok(Some(_))) {
+                return false;
+            }
+            if let Ok(Ok(true)) = timeout(Duration::from_secs(5), answers(self.plain_port)).await {
+                return true;
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+        false
+    }
+
+    fn complain(&self) {
+        let log = fs::read_to_string(self.dir.join("log")).unwrap_or_default();
+        let lines: Vec<_> = log.lines().rev().take(20).collect();
+        for line in lines.into_iter().rev() {
+            eprintln!("{line}");
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+fn builder(port: u16) -> Builder {
+    let servers = format!("localhost:{port}");
+    let builder = Client::builder(&servers).expect("a list of servers");
+    builder
+        .session_timeout(Duration::from_secs(10))
+        .patience(PATIENCE)
+}
+
+async fn answers(port: u16) -> std::io::Result<bool> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
+    stream.write_all(b"srvr").await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    Ok(answer.contains("Zookeeper version: "))
+}
+
+/// One that nobody listens on, below the range from which the kernel gives ports to outgoing connections.
+fn free_port() -> u16 {
+    loop {
+        let random = RandomState::new().hash_one(0) % 12_000;
+        let port = 20_000 + u16::try_from(random).expect("less than 12,000");
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}
+
+fn directory() -> PathBuf {
+    let name = format!("secure-{:016x}", RandomState::new().hash_one(0));
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::create_dir_all(&dir).expect("a directory of our own");
+    dir
+}
+
+fn configure(dir: &Path, demands: &Demands<'_>, plain_port: u16, secure_port: u16) {
+    let write = |name: &str, text: &str| fs::write(dir.join(name), text).expect("our directory");
+    let path = |name: &str| dir.join(name).display().to_string();
+    let mut config = format!(
+        "tickTime=500\nminSessionTimeout=500\nmaxSessionTimeout=60000\nclientPort={plain_port}\n\
+         clientPortAddress=127.0.0.1\ndataDir={}\nadmin.enableServer=false\n4lw.commands.whitelist=*\n{}\n",
+        path("data"),
+        demands.more,
+    );
+    if let Some((identity, clients)) = demands.tls {
+        write(
+            "server.pem",
+            &format!("{}{}", identity.certificate, identity.key),
+        );
+        write("clients.pem", &clients.certificate);
+        let _ = write!(
+            config,
+            "secureClientPort={secure_port}\nsecureClientPortAddress=127.0.0.1\n\
+             serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n\
+             ssl.keyStore.location={}\nssl.keyStore.type=PEM\n\
+             ssl.trustStore.location={}\nssl.trustStore.type=PEM\nssl.clientAuth=need\n",
+            path("server.pem"),
+            path("clients.pem"),
+        );
+    }
+    if !demands.users.is_empty() {
+        config.push_str(
+            "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider\n\
+             sessionRequireClientSASLAuth=true\n",
+        );
+        let mut jaas =
+            "Server {\n org.apache.zookeeper.server.auth.DigestLoginModule required".to_owned();
+        for (user, password) in demands.users {
+            let _ = write!(jaas, "\n user_{user}=\"{password}\"");
+        }
+        jaas.push_str(";\n};\n");
+        write("jaas.conf", &jaas);
+    }
+    write("zoo.cfg", &config);
+}
+
+/// With the class path of `tests/run.sh`.
+fn launch(dir: &Path, has_users: bool) -> Child {
+    let log = fs::File::options()
+        .create(true)
+        .append(true)
+        .open(dir.join("log"));
+    let log = log.expect("our directory");
+    let mut command = Command::new("java");
+    command.args(["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]);
+    command.args(["-Dzookeeper.forceSync=no", "-Dfile.encoding=UTF-8"]);
+    command.arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn");
+    if has_users {
+        let jaas = dir.join("jaas.conf");
+        command.arg(format!(
+            "-Djava.security.auth.login.config={}",
+            jaas.display()
+        ));
+    }
+    command
+        .args(["-cp", &from_environment("LOCKKEEPER_TEST_SERVER_CLASSPATH")])
+        .arg("org.apache.zookeeper.server.ZooKeeperServerMain")
+        .arg(dir.join("zoo.cfg"))
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().expect("a second handle"))
+        .stderr(log)
+        .kill_on_drop(true)
+        .spawn()
+        .expect("java on the PATH")
+}
+
+/// Why a client does not come about. It must not take its whole patience to find out.
+pub(crate) async fn refusal(builder: Builder) -> String {
+    let begin = Instant::now();
+    let error = builder.connect().await.expect_err("a refusal");
+    assert!(begin.elapsed() < PATIENCE / 2, "{error}");
+    error.to_string()
+}
