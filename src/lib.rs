@@ -32,7 +32,8 @@
 
 pub use lockkeeper_proto as proto;
 pub use lockkeeper_proto::{
-    Acl, Acls, CreateMode, ErrorCode, EventType, Perms, SessionId, Stat, Version, Zxid,
+    Acl, Acls, AddWatchMode, CreateMode, ErrorCode, EventType, Perms, SessionId, Stat, Version,
+    WatcherType, Zxid,
 };
 pub use lockkeeper_recipes::{
     DurationHistogram, Election, Error as LockError, FencingToken, Guard, GuardedTransaction,
@@ -42,9 +43,9 @@ pub use lockkeeper_recipes::{
 };
 pub use lockkeeper_session::{
     Applied, AuthFailure, Builder, Cause, Client, ConnectError, ConnectString, ConnectStringError,
-    Connector, Effect, Endpoint, Error, Lease, Lost, Metrics, OnExpiry, ReadResult,
-    ReadTransaction, Reply, Snapshot, State, TlsFailure, Transaction, Transport, WatchedEvent,
-    Watcher, sasl,
+    Connector, Effect, Endpoint, Error, Lease, Lost, Metrics, Missed, OnExpiry, PersistentWatcher,
+    ReadResult, ReadTransaction, Reply, Snapshot, State, TlsFailure, Transaction, Transport,
+    WatchNotice, WatchedEvent, Watcher, sasl,
 };
 
 #[cfg(feature = "sasl-digest-md5")]

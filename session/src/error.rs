@@ -62,6 +62,8 @@ pub enum Error {
         /// Whether the request may have been applied before.
         effect: Effect,
     },
+    /// The watch was taken back with [`remove_watches`](crate::machine::Machine::remove_watches).
+    WatchRemoved,
     /// Authentication failed; the client has ended.
     AuthFailed {
         /// The server that refused, or was refused.
@@ -195,6 +197,7 @@ impl fmt::Display for Error {
                 }
             }
             Self::SessionExpired { session, .. } => write!(f, "session {session} expired{effect}"),
+            Self::WatchRemoved => f.write_str("the watch was removed"),
             Self::AuthFailed { server, reason } => {
                 write!(f, "authentication failed: {server}: {reason}")
             }

@@ -52,8 +52,8 @@ pub use auth_failure::AuthFailure;
 pub use client::tls;
 #[cfg(feature = "tokio")]
 pub use client::{
-    Applied, Builder, Client, Clock, ConnectError, Connector, Lease, ReadResult, ReadTransaction,
-    Reply, Transaction, Transport, WatchedEvent, Watcher,
+    Applied, Builder, Client, Clock, ConnectError, Connector, Lease, Missed, PersistentWatcher,
+    ReadResult, ReadTransaction, Reply, Transaction, Transport, WatchNotice, WatchedEvent, Watcher,
 };
 pub use connect_string::{ConnectString, ConnectStringError, DEFAULT_PORT, Endpoint};
 #[cfg(feature = "sasl-digest-md5")]

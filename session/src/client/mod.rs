@@ -8,7 +8,8 @@
 //! | `rights` | access control lists, identities |
 //! | `ensemble` | `sync`, the configuration of the ensemble |
 //! | `transaction`, `read_transaction` | several operations at once, all or none; several reads |
-//! | `watching` | reads that leave a watch |
+//! | `watching`, `lasting` | reads that leave a watch; persistent watches, and taking any back |
+//! | `persistent` | what listens to a persistent watch |
 //! | `watcher` | what waits for a watch |
 //! | `shared` | the machine behind a lock, and who waits for what |
 //! | `driver` | the task between the machine and the socket; the only `spawn` |
@@ -24,8 +25,10 @@ mod clock;
 mod dial;
 mod driver;
 mod ensemble;
+mod lasting;
 mod lists;
 mod nodes;
+mod persistent;
 mod random;
 mod read_transaction;
 mod rights;
@@ -51,6 +54,7 @@ use tokio::sync::watch;
 
 pub use builder::Builder;
 pub use clock::Clock;
+pub use persistent::{Missed, PersistentWatcher, WatchNotice};
 pub use read_transaction::{ReadResult, ReadTransaction};
 pub use transaction::{Applied, Transaction};
 pub use transport::{Connector, Transport};
@@ -280,14 +284,49 @@ impl Client {
         })
     }
 
-    /// Watches nodes that exist, all with one request, sent at once; each watcher gets one event.
+    /// Watches nodes that are known to exist, all with one request, sent at once; each watcher gets one event.
     ///
-    /// A node that is gone by then is reported as deleted at once, and one whose data changed since the newest reply as
-    /// changed. So nothing is missed when the nodes are known from a reply of this session. The server's part is the
-    /// request with which clients restore their watches; no reply is waited for.
+    /// What is guaranteed, for each node by itself. Let the *mark* be the newest zxid that a reply of this session has told
+    /// of when this method is called. The watcher's event is the first of these to come true from the moment at which the
+    /// server comes to the request:
+    ///
+    /// - the node is not there, whether it went just now or was never there: "node deleted";
+    /// - its data were set, or it was created, in a transaction behind the mark, and was not told of: "node data changed";
+    /// - its data are set, or it is deleted, later on.
+    ///
+    /// So nothing is missed of a node as a reply of this session has shown it, if that reply came before the call: whatever
+    /// has happened since is behind the mark. Of a node known from elsewhere, or from a reply that came later, a change before
+    /// the mark is not told: read it then. Changes between the mark and the request may be told although the caller has seen
+    /// them in the meantime.
+    ///
+    /// The server's part is the request with which clients restore their watches (`setWatches`); no reply is waited for, and
+    /// none is needed: what is asked of the server later is ordered behind it. Without a connection the watches are left on
+    /// the next one, by the same rule; they outlive reconnects, and end with the session.
     ///
     /// # Errors
-    /// [`Error::BadPath`] for the first path that breaks a rule.
+    /// [`Error::BadPath`] for the first path that breaks a rule; nothing is watched then. A client that has ended answers with
+    /// watchers that say so.
+    ///
+    /// # Cancel safety
+    /// It does not wait. Dropping a watcher gives up its watch.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = lockkeeper_server::Server::start().await?;
+    /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
+    /// use lockkeeper_proto::{CreateMode, EventType, Version};
+    ///
+    /// for path in ["/a", "/b"] {
+    ///     client.create(path, "", CreateMode::Persistent).await?;
+    /// }
+    /// let watchers = client.watch_nodes(&["/a", "/b"])?;
+    /// client.delete("/b", Version::ANY).await?;
+    /// let [a, b] = <[_; 2]>::try_from(watchers).unwrap();
+    /// assert_eq!(b.await?.event_type, EventType::NODE_DELETED);
+    /// drop(a); // takes the watch on /a off the server
+    /// # Ok(()) }
+    /// ```
     pub fn watch_nodes(&self, paths: &[&str]) -> Result<Vec<Watcher>, Error> {
         let server_paths = paths
             .iter()

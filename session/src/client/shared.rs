@@ -11,13 +11,13 @@ use std::{
 };
 
 use futures::{future::BoxFuture, task::AtomicWaker};
-use lockkeeper_proto::{Request, Response, SessionId, path};
+use lockkeeper_proto::{Request, Response, SessionId, WatcherType, path};
 use tokio::sync::{oneshot, watch};
 
-use super::{clock::Clock, random::Random};
+use super::{clock::Clock, persistent::Queue, random::Random};
 use crate::{
     Effect, Endpoint, Error, Snapshot,
-    machine::{Event, Machine, Output, WatchId},
+    machine::{Event, Machine, Notice, Output, WatchId},
 };
 
 pub(super) type ReplySender = oneshot::Sender<Result<Response, Error>>;
@@ -38,9 +38,17 @@ pub(super) struct Shared {
 pub(super) struct Core {
     pub(super) machine: Machine<ReplySender>,
     pub(super) clock: Clock,
-    listeners: HashMap<WatchId, EventSender>,
+    listeners: HashMap<WatchId, Listener>,
     /// Futures that the driver is to run beside the connection; it takes them away.
     pub(super) background: Vec<BoxFuture<'static, ()>>,
+}
+
+/// Who is told of a watch.
+enum Listener {
+    /// Of its one event, or its end.
+    Once(EventSender),
+    /// Of every event, until its end.
+    Always(Arc<Queue>),
 }
 
 /// What the driver does with an output that is its own affair.
@@ -53,6 +61,8 @@ pub(super) enum LinkCommand {
 pub(super) enum Delivery {
     Reply(ReplySender, Result<Response, Error>),
     Event(EventSender, Result<Event, Error>),
+    Notice(Arc<Queue>, Notice),
+    End(Arc<Queue>, Error),
     State(Snapshot),
 }
 
@@ -107,6 +117,8 @@ impl Shared {
             match delivery {
                 Delivery::Reply(sender, result) => drop(sender.send(result)),
                 Delivery::Event(sender, result) => drop(sender.send(result)),
+                Delivery::Notice(queue, notice) => queue.push(notice),
+                Delivery::End(queue, error) => queue.end(error),
                 Delivery::State(snapshot) => drop(self.snapshot.send_replace(snapshot)),
             }
         }
@@ -174,8 +186,29 @@ impl Core {
 
     fn listen(&mut self, id: WatchId) -> EventReceiver {
         let (sender, receiver) = oneshot::channel();
-        self.listeners.insert(id, sender);
+        self.listeners.insert(id, Listener::Once(sender));
         receiver
+    }
+
+    /// As `submit_watching`, for a request that leaves a lasting watch.
+    pub(super) fn add_watch(
+        &mut self,
+        request: Request,
+        capacity: usize,
+    ) -> (ReplyReceiver, Option<(WatchId, Arc<Queue>)>) {
+        let (sender, receiver) = oneshot::channel();
+        let id = self.machine.submit(self.clock.now(), sender, request);
+        let listener = id.map(|id| {
+            let queue = Arc::new(Queue::new(capacity));
+            self.listeners.insert(id, Listener::Always(queue.clone()));
+            (id, queue)
+        });
+        (receiver, listener)
+    }
+
+    pub(super) fn remove_watches(&mut self, path: &str, watcher_type: WatcherType) -> usize {
+        let now = self.clock.now();
+        self.machine.remove_watches(now, path, watcher_type)
     }
 
     pub(super) fn cancel(&mut self, id: WatchId) {
@@ -197,12 +230,27 @@ impl Core {
                     deliveries.push(Delivery::Reply(sender, result));
                 }
                 Output::Watch(id, result) => {
-                    if let Some(sender) = self.listeners.remove(&id) {
-                        deliveries.push(Delivery::Event(sender, result));
+                    let listener = self.listeners.remove(&id);
+                    deliveries.extend(listener.and_then(|listener| listener.told(result)));
+                }
+                Output::Lasting(id, notice) => {
+                    if let Some(Listener::Always(queue)) = self.listeners.get(&id) {
+                        deliveries.push(Delivery::Notice(queue.clone(), notice));
                     }
                 }
                 Output::State(snapshot) => deliveries.push(Delivery::State(snapshot)),
             }
+        }
+    }
+}
+
+impl Listener {
+    /// The last thing that a listener is told.
+    fn told(self, result: Result<Event, Error>) -> Option<Delivery> {
+        match (self, result) {
+            (Self::Once(sender), result) => Some(Delivery::Event(sender, result)),
+            (Self::Always(queue), Err(error)) => Some(Delivery::End(queue, error)),
+            (Self::Always(_), Ok(_)) => None,
         }
     }
 }

@@ -2,15 +2,15 @@
 
 use bytes::{Bytes, BytesMut};
 use lockkeeper_proto::{
-    CreateMode, ErrorCode, EventType, KeeperState, OpCode, Request, SessionId, Version,
-    WatcherEvent, Xid, Zxid,
+    AddWatchMode, CreateMode, ErrorCode, EventType, KeeperState, OpCode, Request, SessionId,
+    Version, WatcherEvent, Xid, Zxid,
     connect::ConnectResponse,
     frame,
     header::ReplyHeader,
     jute::{Encode, Writer},
     records::{
-        CreateRequest, DeleteRequest, ExistsRequest, GetChildrenRequest, GetDataRequest,
-        SyncRequest,
+        AddWatchRequest, CreateRequest, DeleteRequest, ExistsRequest, GetChildrenRequest,
+        GetDataRequest, SyncRequest,
     },
 };
 
@@ -50,7 +50,8 @@ impl Script<'_> {
 
     pub(super) fn path(&mut self) -> String {
         match self.byte() {
-            choice @ 0..0xf0 => format!("/{}", choice % 8),
+            choice @ 0..0xc0 => format!("/{}", choice % 8),
+            choice @ 0xc0..0xf0 => format!("/{}/below", choice % 8),
             choice => format!("/{}", "long".repeat(usize::from(choice))),
         }
     }
@@ -183,6 +184,10 @@ pub(super) fn request(script: &mut Script<'_>) -> Request {
             acl: None,
             flags: CreateMode::Persistent.flags(),
         }),
+        _ if watch => {
+            let mode = AddWatchMode(i32::from((choice >> 5) & 3) % 3);
+            Request::AddWatch(AddWatchRequest { path, mode })
+        }
         _ => Request::Sync(SyncRequest { path }),
     }
 }

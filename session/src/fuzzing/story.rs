@@ -10,7 +10,7 @@ use std::{
 
 use bytes::{BufMut, Bytes, BytesMut};
 use lockkeeper_proto::{
-    OpCode, Request, SessionId, Xid,
+    OpCode, Request, SessionId, WatcherType, Xid,
     connect::ConnectRequest,
     frame,
     header::RequestHeader,
@@ -114,7 +114,14 @@ impl Story {
                 let xid = Xid(-i32::from(script.byte() % 9));
                 self.frame(script.reply(xid, OpCode::PING));
             }
-            11 => self.cancel(script.byte()),
+            11 => match script.byte() {
+                which @ 0xf0.. => {
+                    let watcher_type = WatcherType(i32::from(which & 7));
+                    let path = script.path();
+                    self.machine.remove_watches(self.now, &path, watcher_type);
+                }
+                which => self.cancel(which),
+            },
             12 => {
                 let paths = [script.path(), script.path()];
                 let paths = paths.iter().map(String::as_str);
@@ -231,6 +238,10 @@ impl Story {
                         assert!(!std::mem::replace(told, true), "{id:?} is told twice");
                     }
                 }
+                Output::Lasting(id, _) => {
+                    let told = self.watches.get(&id);
+                    assert!(told != Some(&true), "{id:?} is told behind its end");
+                }
                 Output::State(snapshot) => {
                     let state = snapshot.state;
                     assert_ne!(self.state, state, "told twice");
@@ -314,6 +325,7 @@ impl Story {
             OpCode::PING,
             OpCode::AUTH,
             OpCode::SET_WATCHES,
+            OpCode::SET_WATCHES2,
             OpCode::REMOVE_WATCHES,
             OpCode::CLOSE_SESSION,
         ];

@@ -7,7 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use lockkeeper_proto::{
-    Request, SessionId,
+    SessionId,
     connect::ConnectResponse,
     frame::PREFIX_LEN,
     jute::{Decode, Reader},
@@ -165,11 +165,7 @@ impl<T> Machine<T> {
         self.restored_watches = self.watches.len();
         for batch in batches.finish() {
             self.restoring += 1;
-            self.enqueue(
-                now,
-                Request::SetWatches(batch),
-                Purpose::SetWatches { restore: true },
-            );
+            self.enqueue(now, batch, Purpose::SetWatches { restore: true });
         }
         self.queue.extend(waiting);
     }
@@ -243,6 +239,7 @@ impl<T> Machine<T> {
     /// Settles what belonged to the connection. What was not sent yet stays, but for the machine's own requests.
     fn drop_connection(&mut self, error: &Error) {
         self.control.clear();
+        self.watches.disconnected();
         self.ping_sent = None;
         self.restoring = 0;
         self.held_back.clear();

@@ -26,11 +26,13 @@ mod config;
 mod connection;
 mod endpoints;
 mod in_flight;
+mod lasting;
 mod metrics;
 mod output;
 mod replies;
 mod rng;
 pub mod sasl;
+mod server_watches;
 mod session;
 #[cfg(test)]
 mod tests;
@@ -50,7 +52,7 @@ use lockkeeper_proto::{OpCode, Request, Response, SessionId, records::Empty};
 
 pub use config::{Auth, Config, OnExpiry};
 pub use metrics::Metrics;
-pub use output::{Event, Input, Output, Snapshot, State};
+pub use output::{Event, Input, Notice, Output, Snapshot, State};
 pub use watches::WatchId;
 
 use crate::{Cause, Effect, Endpoint, Error, Lost};
@@ -300,8 +302,10 @@ impl<T> Machine<T> {
 
     /// Watches nodes that exist, all with one request unless they are very many; each id gets one event.
     ///
-    /// A node that is gone by then is reported as deleted at once, and one whose data changed since the newest reply of
-    /// this session as changed. While there is no connection, the watches are left on the next one.
+    /// The event is that of the first of these which the server finds when it comes to the request: the node is not there
+    /// (deleted); its data were set in a transaction behind the newest one that a reply of this session has told of so far
+    /// (changed). Else it is the next change of the data or the deletion. While there is no connection, the watches are
+    /// left on the next one, by the same rule.
     pub fn watch_nodes<'a>(
         &mut self,
         now: Instant,
@@ -314,13 +318,16 @@ impl<T> Machine<T> {
             .collect();
         match &self.phase {
             Phase::Connected { .. } => {
-                let mut batches = Batches::new(self.session.last_zxid, self.config.max_request);
+                // A lasting watch on the same node is set again in the same request, which doubles it.
+                let shares = if self.watches.has_lasting() { 3 } else { 1 };
+                let longest = self.config.max_request / shares;
+                let mut batches = Batches::new(self.session.last_zxid, longest);
                 for path in paths {
                     batches.add(WatchKind::Data, path);
                 }
                 for batch in batches.finish() {
                     let purpose = Purpose::SetWatches { restore: false };
-                    self.enqueue(now, Request::SetWatches(batch), purpose);
+                    self.enqueue(now, batch, purpose);
                 }
             }
             Phase::Ended(error) => {
@@ -334,9 +341,8 @@ impl<T> Machine<T> {
 
     /// Nobody waits for this watch any more. The last one of its kind on a path is taken off the server, too.
     pub fn cancel(&mut self, now: Instant, id: WatchId) {
-        if let Some(removal) = self.watches.cancel(id) {
-            self.remove_watches(now, removal);
-        }
+        let chores = self.watches.cancel(id);
+        self.take_up(now, chores);
     }
 
     /// Ends the session and the machine: sends what was submitted, then says goodbye, if there is a connection.
@@ -373,17 +379,6 @@ impl<T> Machine<T> {
         });
     }
 
-    fn remove_watches(
-        &mut self,
-        now: Instant,
-        removal: lockkeeper_proto::records::RemoveWatchesRequest,
-    ) {
-        let supported = !self.unsupported.includes(OpCode::REMOVE_WATCHES);
-        if supported && matches!(self.phase, Phase::Connected { .. }) {
-            self.enqueue(now, Request::RemoveWatches(removal), Purpose::RemoveWatches);
-        }
-    }
-
     fn set_state(&mut self, state: State) {
         if self.state != state {
             self.state = state;
@@ -402,7 +397,8 @@ impl<T> Machine<T> {
     fn fail(&mut self, op: OpCode, purpose: Purpose<T>, error: Error) {
         if let Purpose::Caller { token, watch } = purpose {
             if let Some(watch) = watch {
-                watch.settle(&mut self.watches, None);
+                let chores = watch.settle(&mut self.watches, None);
+                self.take_up(self.last_received, chores);
             }
             tracing::trace!(%op, %error, "request failed");
             self.complete(token, Err(error));

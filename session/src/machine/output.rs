@@ -32,8 +32,10 @@ pub enum Output<T> {
     Disconnect,
     /// A request is settled.
     Completed(T, Result<Response, Error>),
-    /// A watch has fired, or ended.
+    /// A one-shot watch has fired, or any watch has ended.
     Watch(WatchId, Result<Event, Error>),
+    /// A lasting watch goes on.
+    Lasting(WatchId, Notice),
     /// The session's state is another one; what else was true of the session at that moment is with it.
     State(Snapshot),
 }
@@ -60,6 +62,16 @@ impl Snapshot {
     pub fn is_session(&self, id: SessionId) -> bool {
         id != SessionId::NONE && self.session_id == id && !self.state.is_final()
     }
+}
+
+/// What a lasting watch has to say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Notice {
+    /// Something happened.
+    Event(Event),
+    /// The watch is left anew on another connection: what happened between the two is not told.
+    Reconnected,
 }
 
 /// What happened to a watched node.

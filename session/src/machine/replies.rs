@@ -9,7 +9,7 @@ use lockkeeper_proto::{
     jute::{Decode, DecodeError, Reader},
 };
 
-use super::{Event, InFlight, Machine, Output, Purpose, State, unsupported::is_unknown};
+use super::{Event, InFlight, Machine, Purpose, State, unsupported::is_unknown};
 use crate::{AuthFailure, Cause, Error};
 
 impl<T> Machine<T> {
@@ -89,9 +89,8 @@ impl<T> Machine<T> {
                 };
                 if let Some(watch) = watch {
                     let code = malformed.is_none().then_some(header.err);
-                    if let Some(removal) = watch.settle(&mut self.watches, code) {
-                        self.remove_watches(now, removal);
-                    }
+                    let chores = watch.settle(&mut self.watches, code);
+                    self.take_up(now, chores);
                 }
                 self.metrics
                     .round_trips
@@ -128,8 +127,7 @@ impl<T> Machine<T> {
         if self.restoring == 0 {
             return self.fire(&event);
         }
-        // A server sends at most an event for each watch and kind: more is a flood.
-        if self.held_back.len() > 3 * self.restored_watches {
+        if self.held_back.len() > self.most_held_back() {
             return self.give_up(now, Cause::WatchesRefused(ErrorCode::MARSHALLING_ERROR));
         }
         self.held_back.push(event);
@@ -139,15 +137,10 @@ impl<T> Machine<T> {
     pub(super) fn restored(&mut self) {
         self.restoring = self.restoring.saturating_sub(1);
         if self.restoring == 0 {
+            self.tell_reconnected();
             for event in std::mem::take(&mut self.held_back) {
                 self.fire(&event);
             }
-        }
-    }
-
-    fn fire(&mut self, event: &Event) {
-        for id in self.watches.fire(&event.path, event.event_type) {
-            self.outputs.push_back(Output::Watch(id, Ok(event.clone())));
         }
     }
 

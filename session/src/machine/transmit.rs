@@ -25,8 +25,12 @@ impl<T> Machine<T> {
         out.extend_from_slice(&self.control);
         self.control.clear();
         if matches!(self.phase, Phase::Connected { .. }) {
-            while let Some(queued) = self.queue.pop_front() {
+            while let Some(mut queued) = self.queue.pop_front() {
+                let next = self.depart(&mut queued);
                 self.send(now, &queued.request, queued.purpose, out);
+                if let Some(next) = next {
+                    self.send(now, &next, Purpose::SetWatches { restore: false }, out);
+                }
             }
         }
         if out.len() > before {
@@ -52,10 +56,14 @@ impl<T> Machine<T> {
             }
             Ok(length) | Err(EncodeError { length }) => {
                 out.truncate(start);
+                let error = Error::TooLarge { length, limit };
+                if matches!(purpose, Purpose::SetWatches { .. }) {
+                    self.end_unset(request, &error);
+                }
                 if matches!(purpose, Purpose::SetWatches { restore: true }) {
                     self.restored();
                 }
-                self.fail(op, purpose, Error::TooLarge { length, limit });
+                self.fail(op, purpose, error);
             }
         }
     }

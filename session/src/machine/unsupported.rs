@@ -79,6 +79,9 @@ impl<T> Machine<T> {
         match purpose {
             Purpose::Caller { .. } => self.fail(op, purpose, Error::Unsupported { op }),
             Purpose::SetWatches { .. } => {
+                if op == OpCode::SET_WATCHES2 {
+                    self.end_lasting();
+                }
                 self.give_up(now, Cause::WatchesRefused(ErrorCode::UNIMPLEMENTED));
             }
             Purpose::RemoveWatches => {}

@@ -1,8 +1,8 @@
-//! Which watches are left on the server, and who is to be told.
+//! Who listens to which watch, and who is to be told of an event.
 //!
-//! The table mirrors what the server keeps for this connection: one-shot watches, a *data* and a *child* set per path
-//! (a watch that `exists` leaves on a missing node is a data watch too, but is restored differently). A watch enters
-//! the table when its reply arrives, before the next frame is looked at, and leaves it with its event.
+//! A one-shot watch enters the table when its reply arrives, before the next frame is looked at, and leaves it with its
+//! event. A lasting one (persistent, or persistent and recursive) enters it in the same way and stays. However many listen,
+//! the server has at most one watch of each kind on a path, see `server_watches`.
 //! Paths are server paths, chroot included. Iteration is in order of path, so that one seed gives one history.
 
 use std::{
@@ -10,15 +10,18 @@ use std::{
     sync::Arc,
 };
 
-use lockkeeper_proto::{EventType, records::RemoveWatchesRequest};
+use lockkeeper_proto::{EventType, WatcherType, path};
 
-use super::batches::Batches;
+use super::{
+    batches::Batches,
+    server_watches::{self, Chores, Lasting, ServerWatches},
+};
 
 /// Who is told when a watch fires. Unique for the life of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WatchId(pub(super) u64);
 
-/// Which table of the server a watch is in.
+/// What is listened to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WatchKind {
     /// Left by `getData`, or by `exists` on a node that is there.
@@ -27,39 +30,86 @@ pub(super) enum WatchKind {
     Exist,
     /// Left by `getChildren`.
     Child,
+    /// Left by `addWatch`: the node, its data and its children.
+    Persistent,
+    /// Left by `addWatch`: the node and everything below it.
+    Recursive,
 }
 
+impl WatchKind {
+    pub(super) const ONE_SHOT: [Self; 3] = [Self::Data, Self::Exist, Self::Child];
+    const ALL: [Self; 5] = [
+        Self::Data,
+        Self::Exist,
+        Self::Child,
+        Self::Persistent,
+        Self::Recursive,
+    ];
+
+    /// What a type of `removeWatches` means; nothing for one that nobody knows.
+    pub(super) fn of_type(watcher_type: WatcherType) -> &'static [Self] {
+        match watcher_type {
+            WatcherType::CHILDREN => &[Self::Child],
+            WatcherType::DATA => &[Self::Data, Self::Exist],
+            WatcherType::ANY => &Self::ALL,
+            WatcherType::PERSISTENT => &[Self::Persistent],
+            WatcherType::PERSISTENT_RECURSIVE => &[Self::Recursive],
+            _ => &[],
+        }
+    }
+}
+
+/// Everything about one path.
 #[derive(Debug, Default)]
-struct PathWatches {
-    data: Vec<WatchId>,
-    exist: Vec<WatchId>,
-    child: Vec<WatchId>,
-    /// Requests on their way that will leave a data (or exist), and a child watch: while there are some, the server's
-    /// watch must not be removed.
-    data_coming: u32,
-    child_coming: u32,
+pub(super) struct PathWatches {
+    listeners: [Vec<WatchId>; 5],
+    /// Requests on their way that will leave a data (or exist), a child, and a lasting watch: while there are some, the
+    /// server's watch must not be removed.
+    coming: [u32; 3],
+    /// Kinds to which nobody listens any more, whose server watch a request on its way may still need.
+    pub(super) left_over: Vec<WatchKind>,
+    pub(super) server: ServerWatches,
 }
 
 impl PathWatches {
+    #[allow(clippy::indexing_slicing, reason = "there is a list for each kind")]
     fn of(&mut self, kind: WatchKind) -> &mut Vec<WatchId> {
+        &mut self.listeners[kind as usize]
+    }
+
+    /// Whether anybody listens to this kind.
+    #[allow(clippy::indexing_slicing, reason = "there is a list for each kind")]
+    pub(super) fn has(&self, kind: WatchKind) -> bool {
+        !self.listeners[kind as usize].is_empty()
+    }
+
+    /// Whether a request is on its way that will leave this kind.
+    pub(super) fn is_coming(&self, kind: WatchKind) -> bool {
+        let [data, child, lasting] = self.coming;
+        let coming = match kind {
+            WatchKind::Data | WatchKind::Exist => data,
+            WatchKind::Child => child,
+            WatchKind::Persistent | WatchKind::Recursive => lasting,
+        };
+        coming > 0
+    }
+
+    pub(super) fn is_any_coming(&self) -> bool {
+        self.coming != [0; 3]
+    }
+
+    fn coming(&mut self, kind: WatchKind) -> &mut u32 {
+        let [data, child, lasting] = &mut self.coming;
         match kind {
-            WatchKind::Data => &mut self.data,
-            WatchKind::Exist => &mut self.exist,
-            WatchKind::Child => &mut self.child,
+            WatchKind::Data | WatchKind::Exist => data,
+            WatchKind::Child => child,
+            WatchKind::Persistent | WatchKind::Recursive => lasting,
         }
     }
 
-    fn coming(&mut self, child: bool) -> &mut u32 {
-        if child {
-            &mut self.child_coming
-        } else {
-            &mut self.data_coming
-        }
-    }
-
+    /// Whether nobody listens, or is going to.
     fn is_empty(&self) -> bool {
-        let listeners = self.data.len() + self.exist.len() + self.child.len();
-        listeners == 0 && self.data_coming == 0 && self.child_coming == 0
+        !self.is_any_coming() && self.listeners.iter().all(Vec::is_empty)
     }
 }
 
@@ -73,18 +123,40 @@ enum Place {
     Registered(Arc<str>, WatchKind),
 }
 
+/// Who is told of an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    /// The listener of a one-shot watch, who is out of the table now.
+    Once(WatchId),
+    /// The listener of a lasting one.
+    Again(WatchId),
+    /// The listener of a persistent watch on this node, whose child it was that came or went.
+    OfChild(WatchId, Arc<str>),
+}
+
 /// The watches of a session.
 #[derive(Debug, Default)]
 pub(super) struct WatchTable {
     paths: BTreeMap<Arc<str>, PathWatches>,
     places: HashMap<WatchId, Place>,
     last_id: u64,
+    /// How many listeners there are to lasting watches, and to recursive ones among them.
+    lasting: usize,
+    recursive: usize,
+    /// The node whose persistent watch was told of a child by the recursive one, while a server of 3.9 is about to say
+    /// the same of the persistent one itself, next.
+    echo: Option<Arc<str>>,
 }
 
 impl WatchTable {
     /// How many listeners there are.
     pub(super) fn len(&self) -> usize {
         self.places.len()
+    }
+
+    /// Whether anybody listens to a lasting watch.
+    pub(super) fn has_lasting(&self) -> bool {
+        self.lasting > 0
     }
 
     fn new_id(&mut self) -> WatchId {
@@ -101,145 +173,259 @@ impl WatchTable {
         (path, watches)
     }
 
+    /// What the server has on this path.
+    pub(super) fn on_server(&mut self, path: &str) -> Option<&mut ServerWatches> {
+        Some(&mut self.paths.get_mut(path)?.server)
+    }
+
+    /// Whether a child watch is, or will be, listened to on this path.
+    pub(super) fn has_child(&self, path: &str) -> bool {
+        let watches = self.paths.get(path);
+        watches.is_some_and(|watches| {
+            watches.has(WatchKind::Child) || watches.is_coming(WatchKind::Child)
+        })
+    }
+
     fn forget_if_empty(&mut self, path: &str) {
         if self.paths.get(path).is_some_and(PathWatches::is_empty) {
             self.paths.remove(path);
         }
     }
 
-    /// A request that leaves a watch is about to be sent.
-    pub(super) fn announce(&mut self, path: &str, child: bool) -> WatchId {
+    fn register(&mut self, id: WatchId, path: &str, kind: WatchKind) {
+        let (path, watches) = self.entry(path);
+        watches.of(kind).push(id);
+        self.places.insert(id, Place::Registered(path, kind));
+        self.lasting += usize::from(Lasting::of(kind).is_some());
+        self.recursive += usize::from(kind == WatchKind::Recursive);
+    }
+
+    /// Takes note that listeners to a kind have gone.
+    fn gone(&mut self, kind: WatchKind, listeners: usize) {
+        if Lasting::of(kind).is_some() {
+            self.lasting = self.lasting.saturating_sub(listeners);
+        }
+        if kind == WatchKind::Recursive {
+            self.recursive = self.recursive.saturating_sub(listeners);
+        }
+    }
+
+    /// A request that leaves a watch of this kind (or an exist watch for data) is about to be sent.
+    pub(super) fn announce(&mut self, path: &str, kind: WatchKind) -> WatchId {
         let id = self.new_id();
-        *self.entry(path).1.coming(child) += 1;
+        *self.entry(path).1.coming(kind) += 1;
         self.places.insert(id, Place::Coming);
         id
     }
 
-    /// The reply to an announced request has come, and the watch is left (`kind`) or not (`None`).
-    ///
-    /// When nobody waits for it any more, returns what takes it back off the server.
+    /// The reply to a request announced as of a kind has come, and the watch is left (`kind`) or not (`None`). Returns
+    /// what is to be done about the server's watches.
     pub(super) fn settle(
         &mut self,
         id: WatchId,
         path: &str,
-        child: bool,
+        announced: WatchKind,
         kind: Option<WatchKind>,
-    ) -> Option<RemoveWatchesRequest> {
+    ) -> Chores {
         let place = self.places.remove(&id);
-        let (path, watches) = self.entry(path);
-        let coming = watches.coming(child);
+        let coming = self.entry(path).1.coming(announced);
         *coming = coming.saturating_sub(1);
-        let mut removal = None;
-        match (place, kind) {
+        let abandoned = match (place, kind) {
             (Some(Place::Coming), Some(kind)) => {
-                watches.of(kind).push(id);
-                self.places
-                    .insert(id, Place::Registered(path.clone(), kind));
+                self.register(id, path, kind);
+                None
             }
-            (Some(Place::Abandoned), Some(kind)) => removal = self.removal(&path, kind),
-            _ => {}
-        }
-        self.forget_if_empty(&path);
-        removal
+            (Some(Place::Abandoned), kind) => kind,
+            _ => None,
+        };
+        self.tidy(path, abandoned.as_slice())
     }
 
     /// Enters a data watch that `setWatches` leaves, without waiting for its reply.
     pub(super) fn register_data(&mut self, path: &str) -> WatchId {
         let id = self.new_id();
-        let (path, watches) = self.entry(path);
-        watches.data.push(id);
-        self.places
-            .insert(id, Place::Registered(path, WatchKind::Data));
+        self.register(id, path, WatchKind::Data);
         id
     }
 
-    /// Nobody waits for this watch any more. Returns what takes it off the server, if it was the last one there.
-    pub(super) fn cancel(&mut self, id: WatchId) -> Option<RemoveWatchesRequest> {
-        match self.places.remove(&id)? {
-            Place::Coming | Place::Abandoned => {
+    /// Nobody waits for this watch any more. Returns what is to be done about the server's watches.
+    pub(super) fn cancel(&mut self, id: WatchId) -> Chores {
+        match self.places.remove(&id) {
+            None => Chores::default(),
+            Some(Place::Coming | Place::Abandoned) => {
                 self.places.insert(id, Place::Abandoned);
-                None
+                Chores::default()
             }
-            Place::Registered(path, kind) => {
-                self.paths
-                    .get_mut(&path)?
-                    .of(kind)
-                    .retain(|other| *other != id);
-                let removal = self.removal(&path, kind);
-                self.forget_if_empty(&path);
-                removal
+            Some(Place::Registered(path, kind)) => {
+                if let Some(watches) = self.paths.get_mut(&path) {
+                    watches.of(kind).retain(|other| *other != id);
+                }
+                self.gone(kind, 1);
+                self.tidy(&path, &[kind])
             }
         }
     }
 
-    /// The request that removes the server's watch, unless somebody still needs it.
-    fn removal(&self, path: &str, kind: WatchKind) -> Option<RemoveWatchesRequest> {
-        use lockkeeper_proto::WatcherType;
-        let watches = self.paths.get(path)?;
-        let (needed, watcher_type) = match kind {
-            WatchKind::Data | WatchKind::Exist => (
-                watches.data.len() + watches.exist.len() > 0 || watches.data_coming > 0,
-                WatcherType::DATA,
-            ),
-            WatchKind::Child => (
-                !watches.child.is_empty() || watches.child_coming > 0,
-                WatcherType::CHILDREN,
-            ),
-        };
-        (!needed).then(|| RemoveWatchesRequest {
-            path: path.to_owned(),
-            watcher_type,
-        })
-    }
-
-    /// An event has come: takes out and returns everybody whom it concerns.
-    ///
-    /// An event of a type that nobody knows concerns everybody on the path.
-    pub(super) fn fire(&mut self, path: &str, event: EventType) -> Vec<WatchId> {
-        let Some(watches) = self.paths.get_mut(path) else {
-            return Vec::new();
-        };
-        let mut told = Vec::new();
-        if event != EventType::NODE_CHILDREN_CHANGED {
-            told.append(&mut watches.data);
-            told.append(&mut watches.exist);
+    /// Takes out all listeners of these kinds on a path.
+    pub(super) fn take(&mut self, path: &str, kinds: &[WatchKind]) -> (Vec<WatchId>, Chores) {
+        let (mut taken, mut gone) = (Vec::new(), Vec::new());
+        for kind in kinds {
+            let listeners = match self.paths.get_mut(path) {
+                Some(watches) => std::mem::take(watches.of(*kind)),
+                None => break,
+            };
+            if !listeners.is_empty() {
+                self.gone(*kind, listeners.len());
+                gone.push(*kind);
+                taken.extend(listeners);
+            }
         }
-        if event != EventType::NODE_CREATED && event != EventType::NODE_DATA_CHANGED {
-            told.append(&mut watches.child);
-        }
-        for id in &told {
+        for id in &taken {
             self.places.remove(id);
         }
+        (taken, self.tidy(path, &gone))
+    }
+
+    /// What is to be done about the server's watches on a path, when somebody has stopped listening to `gone`.
+    fn tidy(&mut self, path: &str, gone: &[WatchKind]) -> Chores {
+        let Some(watches) = self.paths.get_mut(path) else {
+            return Chores::default();
+        };
+        let chores = server_watches::tidy(path, watches, gone);
         self.forget_if_empty(path);
+        chores
+    }
+
+    /// An event has come: whom it concerns. Those who listened once are out of the table.
+    ///
+    /// An event of a type that nobody knows concerns everybody on the path.
+    pub(super) fn fire(&mut self, path: &str, event: EventType) -> Vec<Told> {
+        let echo = self.echo.take();
+        let mut told = Vec::new();
+        let of_children = event == EventType::NODE_CHILDREN_CHANGED;
+        if let Some(watches) = self.paths.get_mut(path) {
+            let mut fired = Vec::new();
+            if !of_children {
+                fired.append(watches.of(WatchKind::Data));
+                fired.append(watches.of(WatchKind::Exist));
+            }
+            if event != EventType::NODE_CREATED && event != EventType::NODE_DATA_CHANGED {
+                fired.append(watches.of(WatchKind::Child));
+            }
+            for id in &fired {
+                self.places.remove(id);
+            }
+            told.extend(fired.into_iter().map(Told::Once));
+            let is_echo = of_children && echo.as_deref() == Some(path);
+            if !is_echo {
+                let listeners = watches.of(WatchKind::Persistent).iter();
+                told.extend(listeners.copied().map(Told::Again));
+            }
+            self.forget_if_empty(path);
+        }
+        if self.recursive > 0 && !of_children {
+            self.fire_above(path, event, &mut told);
+        }
         told
+    }
+
+    /// Whom an event concerns because they watch recursively; and, where one connection watches a node both persistently
+    /// and recursively, who is told by that of a child.
+    fn fire_above(&mut self, path: &str, event: EventType, told: &mut Vec<Told>) {
+        let mut above = Some(path);
+        while let Some(ancestor) = above {
+            if let Some(watches) = self.paths.get_mut(ancestor) {
+                let listeners = watches.of(WatchKind::Recursive).iter();
+                told.extend(listeners.copied().map(Told::Again));
+            }
+            above = path::parent(ancestor);
+        }
+        let comes_or_goes = event == EventType::NODE_CREATED || event == EventType::NODE_DELETED;
+        let parent = path::parent(path).filter(|_| comes_or_goes);
+        let Some((parent, watches)) = parent.and_then(|parent| self.paths.get_key_value(parent))
+        else {
+            return;
+        };
+        if watches.has(WatchKind::Persistent) && watches.server.has(Lasting::Recursive) {
+            let parent = parent.clone();
+            let (_, watches) = self.entry(&parent);
+            let listeners = watches.of(WatchKind::Persistent).iter();
+            told.extend(listeners.map(|id| Told::OfChild(*id, parent.clone())));
+            self.echo = Some(parent);
+        }
+    }
+
+    /// Everybody who listens to a lasting watch, in order of path.
+    pub(super) fn lasting(&self) -> Vec<WatchId> {
+        let lists = self.paths.values().flat_map(|watches| {
+            let [.., persistent, recursive] = &watches.listeners;
+            persistent.iter().chain(recursive)
+        });
+        lists.copied().collect()
     }
 
     /// The session is over: takes out and returns everybody, in order of path. Requests on their way stay announced.
     pub(super) fn drain(&mut self) -> Vec<WatchId> {
+        self.drain_kinds(&WatchKind::ALL)
+    }
+
+    /// The servers have no lasting watches: takes out and returns who listens to them.
+    pub(super) fn drain_lasting(&mut self) -> Vec<WatchId> {
+        self.drain_kinds(&[WatchKind::Persistent, WatchKind::Recursive])
+    }
+
+    fn drain_kinds(&mut self, kinds: &[WatchKind]) -> Vec<WatchId> {
         let mut told = Vec::new();
         for watches in self.paths.values_mut() {
-            told.append(&mut watches.data);
-            told.append(&mut watches.exist);
-            told.append(&mut watches.child);
+            for kind in kinds {
+                told.append(watches.of(*kind));
+            }
         }
         self.paths.retain(|_, watches| !watches.is_empty());
         for id in &told {
             self.places.remove(id);
         }
+        self.lasting = 0;
+        self.recursive = 0;
         told
     }
 
+    /// The connection is gone, and all watches on the server with it.
+    pub(super) fn disconnected(&mut self) {
+        self.echo = None;
+        for watches in self.paths.values_mut() {
+            watches.server = ServerWatches::default();
+        }
+    }
+
     /// What restores all watches on a new connection.
-    pub(super) fn restore(&self, batches: &mut Batches) {
+    ///
+    /// Servers before 3.9 keep one kind of watch for a path and connection, the last one: a recursive watch comes behind
+    /// the others, which it covers, and before that on children, which it does not.
+    pub(super) fn restore(&mut self, batches: &mut Batches) {
         for (path, watches) in &self.paths {
-            for (kind, listeners) in [
-                (WatchKind::Data, &watches.data),
-                (WatchKind::Exist, &watches.exist),
-                (WatchKind::Child, &watches.child),
-            ] {
-                if !listeners.is_empty() {
+            for kind in WatchKind::ONE_SHOT {
+                let later = kind == WatchKind::Child && watches.has(WatchKind::Recursive);
+                if watches.has(kind) && !later {
                     batches.add(kind, path);
                 }
+            }
+        }
+        if !self.has_lasting() {
+            return;
+        }
+        for lasting in [Lasting::Persistent, Lasting::Recursive] {
+            for (path, watches) in &mut self.paths {
+                if watches.has(lasting.kind()) {
+                    watches.server.stands(lasting);
+                    batches.add(lasting.kind(), path);
+                }
+            }
+        }
+        batches.cut();
+        for (path, watches) in &self.paths {
+            if watches.has(WatchKind::Child) && watches.has(WatchKind::Recursive) {
+                batches.add(WatchKind::Child, path);
             }
         }
     }
@@ -247,14 +433,22 @@ impl WatchTable {
 
 #[cfg(test)]
 mod tests {
-    use lockkeeper_proto::{WatcherType, Zxid};
+    use lockkeeper_proto::{Request, WatcherType, Zxid, records::RemoveWatchesRequest};
 
     use super::*;
 
+    fn removing(path: &str, watcher_type: WatcherType) -> Chores {
+        let path = path.to_owned();
+        Chores {
+            remove: vec![RemoveWatchesRequest { path, watcher_type }],
+            ..Chores::default()
+        }
+    }
+
     fn registered(table: &mut WatchTable, path: &str, kind: WatchKind) -> WatchId {
-        let child = kind == WatchKind::Child;
-        let id = table.announce(path, child);
-        assert_eq!(table.settle(id, path, child, Some(kind)), None);
+        let id = table.announce(path, kind);
+        let chores = table.settle(id, path, kind, Some(kind));
+        assert_eq!(chores, Chores::default());
         id
     }
 
@@ -266,13 +460,13 @@ mod tests {
         let child = registered(&mut table, "/a", WatchKind::Child);
         let other = registered(&mut table, "/b", WatchKind::Data);
         assert_eq!(table.fire("/c", EventType::NODE_DELETED), []);
-        assert_eq!(
-            table.fire("/a", EventType::NODE_DATA_CHANGED),
-            [data, exist]
-        );
+        let told = table.fire("/a", EventType::NODE_DATA_CHANGED);
+        assert_eq!(told, [Told::Once(data), Told::Once(exist)]);
         assert_eq!(table.fire("/a", EventType::NODE_DATA_CHANGED), []);
-        assert_eq!(table.fire("/a", EventType::NODE_CHILDREN_CHANGED), [child]);
-        assert_eq!(table.fire("/b", EventType::NODE_DELETED), [other]);
+        let told = table.fire("/a", EventType::NODE_CHILDREN_CHANGED);
+        assert_eq!(told, [Told::Once(child)]);
+        let told = table.fire("/b", EventType::NODE_DELETED);
+        assert_eq!(told, [Told::Once(other)]);
         assert_eq!(table.len(), 0);
         assert!(table.paths.is_empty());
     }
@@ -282,33 +476,27 @@ mod tests {
         let mut table = WatchTable::default();
         let first = registered(&mut table, "/a", WatchKind::Data);
         let second = registered(&mut table, "/a", WatchKind::Data);
-        let coming = table.announce("/a", false);
-        assert_eq!(table.cancel(first), None);
+        let coming = table.announce("/a", WatchKind::Data);
+        assert_eq!(table.cancel(first), Chores::default());
         assert_eq!(
             table.cancel(second),
-            None,
+            Chores::default(),
             "a request on its way still needs the watch"
         );
-        let removal = table.settle(coming, "/a", false, None);
-        assert_eq!(removal, None);
+        let chores = table.settle(coming, "/a", WatchKind::Data, None);
+        assert_eq!(chores, removing("/a", WatcherType::DATA));
         let last = registered(&mut table, "/a", WatchKind::Data);
-        let removal = table.cancel(last).unwrap();
-        assert_eq!(
-            (&*removal.path, removal.watcher_type),
-            ("/a", WatcherType::DATA)
-        );
+        assert_eq!(table.cancel(last), removing("/a", WatcherType::DATA));
         assert!(table.paths.is_empty() && table.places.is_empty());
     }
 
     #[test]
     fn a_watch_abandoned_on_its_way_is_removed_when_it_arrives() {
         let mut table = WatchTable::default();
-        let id = table.announce("/a", true);
-        assert_eq!(table.cancel(id), None);
-        let removal = table
-            .settle(id, "/a", true, Some(WatchKind::Child))
-            .unwrap();
-        assert_eq!(removal.watcher_type, WatcherType::CHILDREN);
+        let id = table.announce("/a", WatchKind::Child);
+        assert_eq!(table.cancel(id), Chores::default());
+        let chores = table.settle(id, "/a", WatchKind::Child, Some(WatchKind::Child));
+        assert_eq!(chores, removing("/a", WatcherType::CHILDREN));
         assert!(table.paths.is_empty() && table.places.is_empty());
     }
 
@@ -324,11 +512,14 @@ mod tests {
         table.restore(&mut batches);
         let batches = batches.finish();
         assert_eq!(batches.len(), 3);
-        let paths: usize = batches
-            .iter()
-            .map(|b| b.data_watches.len() + b.child_watches.len())
-            .sum();
+        let mut paths = 0;
+        for batch in batches {
+            let Request::SetWatches(batch) = batch else {
+                panic!("{batch:?}");
+            };
+            assert_eq!(batch.relative_zxid, Zxid(5));
+            paths += batch.data_watches.len() + batch.child_watches.len();
+        }
         assert_eq!(paths, 301);
-        assert!(batches.iter().all(|batch| batch.relative_zxid == Zxid(5)));
     }
 }

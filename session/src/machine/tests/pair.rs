@@ -20,7 +20,7 @@ use lockkeeper_proto::{
 use super::requests::sound_reply;
 use crate::{
     Cause, Config, Error, State,
-    machine::{Event, Input, Machine, Output, WatchId},
+    machine::{Event, Input, Machine, Notice, Output, WatchId},
 };
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
@@ -100,6 +100,7 @@ impl Pair {
                     assert!(self.settled.insert(*token), "{token} is settled twice");
                 }
                 Output::Watch(id, _) => assert!(self.ended.insert(*id), "{id:?} ends twice"),
+                Output::Lasting(id, _) => assert!(!self.ended.contains(id), "{id:?} has ended"),
                 Output::Connect(_) => self.attempts += 1,
                 // What was under way on the connection is lost.
                 Output::Disconnect => self.wire.clear(),
@@ -340,6 +341,14 @@ impl Pair {
     pub(super) fn fired(&mut self) -> Vec<(WatchId, Result<Event, Error>)> {
         self.take(|output| match output {
             Output::Watch(id, result) => Ok((id, result)),
+            other => Err(other),
+        })
+    }
+
+    /// Takes out what lasting watches said.
+    pub(super) fn told(&mut self) -> Vec<(WatchId, Notice)> {
+        self.take(|output| match output {
+            Output::Lasting(id, notice) => Ok((id, notice)),
             other => Err(other),
         })
     }

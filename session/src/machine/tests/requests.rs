@@ -2,12 +2,12 @@
 
 use bytes::Bytes;
 use lockkeeper_proto::{
-    CreateMode, Request, Response, SessionId, Stat, Version, Zxid,
+    AddWatchMode, CreateMode, ErrorCode, Request, Response, SessionId, Stat, Version, Zxid,
     jute::{Decode, Reader},
     records::{
-        CreateRequest, DeleteRequest, Empty, ExistsRequest, GetChildrenRequest,
-        GetChildrenResponse, GetDataRequest, GetDataResponse, SetWatches, StatResponse,
-        SyncRequest, SyncResponse,
+        AddWatchRequest, CreateRequest, DeleteRequest, Empty, ErrorResponse, ExistsRequest,
+        GetChildrenRequest, GetChildrenResponse, GetDataRequest, GetDataResponse, SetWatches,
+        SetWatches2, StatResponse, SyncRequest, SyncResponse,
     },
 };
 
@@ -31,6 +31,8 @@ pub(super) fn sound_reply(request: &Request) -> Response {
         Request::Ping(_) => Response::Ping(Empty {}),
         Request::Auth(_) => Response::Auth(Empty {}),
         Request::SetWatches(_) => Response::SetWatches(Empty {}),
+        Request::SetWatches2(_) => Response::SetWatches2(Empty {}),
+        Request::AddWatch(_) => Response::AddWatch(ErrorResponse { err: ErrorCode::OK }),
         Request::RemoveWatches(_) => Response::RemoveWatches(Empty {}),
         Request::CloseSession(_) => Response::CloseSession(Empty {}),
         other => panic!("no reply to {other:?} is written down"),
@@ -89,6 +91,25 @@ pub(super) fn set_watches(relative: i64, data: &[&str], exist: &[&str], child: &
         data_watches: owned(data),
         exist_watches: owned(exist),
         child_watches: owned(child),
+    })
+}
+
+pub(super) fn add_watch(path: &str, mode: AddWatchMode) -> Request {
+    let path = path.to_owned();
+    Request::AddWatch(AddWatchRequest { path, mode })
+}
+
+/// As [`set_watches`], with persistent and recursive ones.
+pub(super) fn set_watches2(relative: i64, lists: [&[&str]; 5]) -> Request {
+    let owned = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect();
+    let [data, exist, child, persistent, recursive] = lists;
+    Request::SetWatches2(SetWatches2 {
+        relative_zxid: Zxid(relative),
+        data_watches: owned(data),
+        exist_watches: owned(exist),
+        child_watches: owned(child),
+        persistent_watches: owned(persistent),
+        persistent_recursive_watches: owned(recursive),
     })
 }
 

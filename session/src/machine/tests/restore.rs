@@ -184,15 +184,19 @@ fn pieces_are_no_longer_than_the_longest_request() {
     assert_eq!(ids(&pair.fired()), [watches[7]]);
 }
 
-/// The request that left the watch was just short enough, the one that restores it is not: the others go on.
+/// The request that left the watch was just short enough, the one that restores it is not: who waits for it is told, and
+/// the others go on.
 #[test]
-fn a_watch_too_long_to_be_restored_does_not_hold_the_others_up() {
+fn a_watch_too_long_to_be_restored_ends_and_does_not_hold_the_others_up() {
     let mut pair = Pair::connected(|config| config.max_request = 100);
     let short = pair.watch(get("/a", true), OK);
-    pair.watch(get(&format!("/{}", "x".repeat(80)), true), OK);
+    let long = pair.watch(get(&format!("/{}", "x".repeat(80)), true), OK);
     pair.cut();
     pair.connect();
     assert_eq!(pair.ops(), [OpCode::SET_WATCHES]);
+    let ended = pair.fired();
+    assert_eq!(ids(&ended), [long]);
+    assert!(matches!(ended[0].1, Err(Error::TooLarge { .. })));
     pair.reply(
         lockkeeper_proto::Xid(3),
         2,
