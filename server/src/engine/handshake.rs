@@ -126,10 +126,10 @@ impl Engine {
         set.unwrap_or_else(|| self.config.tick_time.saturating_mul(2))
     }
 
-    /// The timeout that is granted for the one that is asked for.
+    /// The timeout that is granted for the one that is asked for; never zero, which would tell the client that it is refused.
     fn negotiate(&self, asked_ms: i32) -> Duration {
         let asked = Duration::from_millis(u64::try_from(asked_ms).unwrap_or(0));
-        let min = self.min_session_timeout();
+        let min = self.min_session_timeout().max(Duration::from_millis(1));
         asked.max(min).min(self.config.max_session_timeout.max(min))
     }
 }

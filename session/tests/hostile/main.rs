@@ -8,6 +8,7 @@
 //! | `hangups` | closes the connection |
 //! | `silence` | says nothing, or very slowly |
 //! | `size` | says very much |
+//! | `slowly` | each of these again, at once and a byte at a time |
 //!
 //! Each bad manner is tried twice: on the first connection only, after which all must be well with the same session, and
 //! on every connection, where the client must neither spin nor hang. `server` is the scripted server.
@@ -19,3 +20,4 @@ mod replies;
 mod server;
 mod silence;
 mod size;
+mod slowly;

@@ -168,3 +168,71 @@ async fn answers_to_pings_that_were_not_sent_do_no_harm() {
     assert_well(&client).await;
     assert_eq!(server.connections(), 1);
 }
+
+/// The operating system accepts nothing more for a program that does not.
+#[tokio::test]
+async fn nothing_is_accepted() {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = socket.listen(1).unwrap();
+    let address = listener.local_addr().unwrap();
+    // As many as the queue takes: those are not refused, but wait for ever.
+    let mut queued = Vec::new();
+    let full = loop {
+        let connect = tokio::net::TcpStream::connect(address);
+        match tokio::time::timeout(PAUSE * 4, connect).await {
+            Ok(stream) => queued.push(stream.unwrap()),
+            Err(_) => break queued.len(),
+        }
+    };
+    assert!(full < 100, "{full} connections");
+    let begin = Instant::now();
+    let builder = lockkeeper_session::Client::builder(&address.to_string()).unwrap();
+    let error = within(builder.session_timeout(SHORT).connect()).await;
+    let cause = unreachable_because(error.unwrap_err());
+    assert!(matches!(cause, Cause::ConnectTimeout(_)), "{cause:?}");
+    assert!(begin.elapsed() < 2 * SHORT);
+    drop((listener, queued));
+}
+
+#[tokio::test]
+async fn nothing_after_half_a_reply() {
+    let server = Server::bad(1, |mut peer| async move {
+        peer.handshake().await;
+        let (xid, request) = peer.request().await.unwrap();
+        let reply = reply(xid, &sound(&request));
+        peer.send(&reply[..reply.len() / 2]).await;
+        peer.ignore().await;
+    })
+    .await;
+    let client = server.client(SHORT).await.unwrap();
+    let begin = Instant::now();
+    let error = within(client.get_data("/a")).await.unwrap_err();
+    assert!(begin.elapsed() < 2 * SHORT);
+    assert_eq!(error.effect(), Effect::Unknown);
+    assert!(matches!(lost(error), Cause::Silent(_)));
+    assert_well(&client).await;
+    assert_eq!(server.connections(), 2);
+}
+
+/// Answers to every ping, and half a reply for ever: the request is what is waited for, and not long.
+#[tokio::test]
+async fn pings_are_answered_around_a_request_that_never_is() {
+    let server = Server::bad(1, |mut peer| async move {
+        peer.handshake().await;
+        let (xid, request) = peer.request().await.unwrap();
+        // The first is answered, all others wait behind it.
+        peer.answer(xid, &sound(&request)).await;
+        while peer.request().await.is_some() {}
+    })
+    .await;
+    let client = server.client(SHORT).await.unwrap();
+    within(client.get_data("/a")).await.unwrap();
+    let begin = Instant::now();
+    let waiting = (0..5).map(|_| client.get_data("/a"));
+    for answered in within(futures::future::join_all(waiting)).await {
+        assert_eq!(answered.unwrap_err().effect(), Effect::Unknown);
+    }
+    assert!(begin.elapsed() < 2 * SHORT);
+    assert_well(&client).await;
+}

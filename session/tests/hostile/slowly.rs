@@ -1,0 +1,240 @@
+//! Every broken rule twice: all bytes at once, and one byte at a time. It must make no difference to what the caller is told,
+//! nor to what becomes of the client.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::join_all;
+use lockkeeper_proto::{
+    SessionId, Xid, connect::ConnectResponse, header::RequestHeader, jute::Encode,
+};
+use lockkeeper_session::{Client, Error};
+
+use super::server::{
+    ID, Server, accepted, assert_well, message, raw_reply, sound, unreachable_because, within,
+};
+
+const TIMEOUT: Duration = Duration::from_secs(6);
+/// Where all connections are bad, and it is waited for.
+const SHORT: Duration = Duration::from_millis(900);
+/// Between two bytes. The longest answer has a hundred of them.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// How the bytes travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pace {
+    AtOnce,
+    ByteByByte,
+}
+
+impl Pace {
+    async fn send(self, peer: &mut super::server::Peer, bytes: &[u8]) {
+        match self {
+            Self::AtOnce => peer.send(bytes).await,
+            Self::ByteByByte => peer.drip(bytes, PAUSE).await,
+        }
+    }
+}
+
+/// Answers to the handshake that are none.
+fn greetings() -> Vec<(&'static str, Bytes)> {
+    let answer = |timeout_ms, session_id, password: Vec<u8>| {
+        message(|writer| {
+            ConnectResponse {
+                protocol_version: 0,
+                timeout_ms,
+                session_id,
+                password: Some(password.into()),
+                read_only: Some(false),
+            }
+            .encode(writer);
+        })
+    };
+    let forged = |at: usize, value: i32| {
+        let mut answer = accepted(4000).to_vec();
+        answer[at..at + 4].copy_from_slice(&value.to_be_bytes());
+        Bytes::from(answer)
+    };
+    vec![
+        ("a refusal", answer(0, SessionId::NONE, vec![0; 16])),
+        ("no session", answer(4000, SessionId::NONE, vec![0; 16])),
+        ("a negative timeout", answer(-1, ID, vec![7; 16])),
+        ("no password", answer(4000, ID, vec![])),
+        ("a password that is too long", answer(4000, ID, vec![7; 65])),
+        ("a password of negative length", forged(20, -7)),
+        ("a password of impossible length", forged(20, i32::MAX)),
+        (
+            "half an answer in a whole frame",
+            Bytes::from_static(&[0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0x10, 0]),
+        ),
+        ("an empty frame", Bytes::from_static(&[0; 4])),
+        ("a frame of negative length", Bytes::from_static(&[0xff; 4])),
+        ("a frame that is too long", forged(0, i32::MAX)),
+        (
+            "a web server",
+            Bytes::from_static(b"HTTP/1.1 400 Bad Request\r\n\r\n"),
+        ),
+        ("TLS", Bytes::from_static(&[0x15, 3, 3, 0, 2, 2, 70])),
+    ]
+}
+
+#[tokio::test]
+async fn a_handshake_is_as_bad_at_once_as_byte_by_byte() {
+    let learnt = greetings().into_iter().map(async |(what, greeting)| {
+        let told = async |pace: Pace| {
+            let greeting = greeting.clone();
+            let story = move |mut peer: super::server::Peer| {
+                let greeting = greeting.clone();
+                async move {
+                    peer.hear_handshake().await;
+                    pace.send(&mut peer, &greeting).await;
+                    peer.ignore().await;
+                }
+            };
+            let server = Server::bad(usize::MAX, story.clone()).await;
+            let cause = unreachable_because(server.client(SHORT).await.unwrap_err());
+            assert!(
+                server.connections() <= 6,
+                "{what}: {}",
+                server.connections()
+            );
+            let server = Server::bad(1, story).await;
+            let client = server.client(TIMEOUT).await.unwrap();
+            assert_well(&client).await;
+            assert_eq!(server.connections(), 2, "{what}, {pace:?}");
+            cause
+        };
+        let (at_once, slowly) = tokio::join!(told(Pace::AtOnce), told(Pace::ByteByByte));
+        assert_eq!(at_once, slowly, "{what}");
+    });
+    join_all(learnt).await;
+}
+
+type Answer = fn(Xid) -> Bytes;
+
+/// Answers to `sync` that are none.
+fn answers() -> Vec<(&'static str, Answer)> {
+    vec![
+        ("a frame of negative length", |_| {
+            Bytes::from_static(&[0x80, 0, 0, 0])
+        }),
+        ("an empty frame", |_| Bytes::from_static(&[0; 4])),
+        ("three bytes of a header", |_| {
+            Bytes::from_static(&[0, 0, 0, 3, 0, 0, 1])
+        }),
+        ("a frame that is too long", |_| {
+            Bytes::from_static(&[0x7f, 0xff, 0xff, 0xff])
+        }),
+        ("no body", |xid| raw_reply(xid, b"")),
+        ("a string of negative length", |xid| {
+            raw_reply(xid, &[0xff, 0xff, 0xff, 0xf0])
+        }),
+        ("a string of impossible length", |xid| {
+            raw_reply(xid, b"\x7f\0\0\0/")
+        }),
+        ("a string that is not UTF-8", |xid| {
+            raw_reply(xid, b"\0\0\0\x02\xc3\x28")
+        }),
+        ("half a body", |xid| raw_reply(xid, b"\0\0\0\x04/a")),
+        ("the reply to another request", |xid| {
+            raw_reply(Xid(xid.0 + 1), b"\0\0\0\x02/a")
+        }),
+        ("the reply to a former request", |xid| {
+            raw_reply(Xid(xid.0 - 1), b"\0\0\0\x02/a")
+        }),
+        ("the reply to nothing of this client", |_| {
+            raw_reply(Xid(i32::MIN), b"\0\0\0\x02/a")
+        }),
+        ("a second answer to the handshake", |_| accepted(4000)),
+        ("a request", |xid| {
+            let op = lockkeeper_proto::OpCode::PING;
+            message(|writer| RequestHeader { xid, op }.encode(writer))
+        }),
+        ("an event that cannot be read", |_| {
+            raw_reply(Xid::NOTIFICATION, &[0, 0, 0, 1, 0])
+        }),
+    ]
+}
+
+/// What the caller was told, without where.
+fn told(error: &Error) -> String {
+    match error {
+        Error::ConnectionLost(lost) => format!("{:?}", lost.cause),
+        other => format!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_reply_is_as_bad_at_once_as_byte_by_byte() {
+    let learnt = answers().into_iter().map(async |(what, answer)| {
+        let learnt = async |pace: Pace| {
+            let server = Server::bad(1, move |mut peer| async move {
+                peer.handshake().await;
+                let (xid, request) = peer.request().await.unwrap();
+                peer.answer(xid, &sound(&request)).await;
+                while let Some((xid, _)) = peer.request().await {
+                    pace.send(&mut peer, &answer(xid)).await;
+                }
+            })
+            .await;
+            let client = server.client(TIMEOUT).await.unwrap();
+            assert_well(&client).await;
+            let error = within(client.sync("/a")).await.unwrap_err();
+            (told(&error), after(&client, &server).await)
+        };
+        let (at_once, slowly) = tokio::join!(learnt(Pace::AtOnce), learnt(Pace::ByteByByte));
+        assert_eq!(at_once, slowly, "{what}");
+        println!("{what}: {}", at_once.0);
+    });
+    join_all(learnt).await;
+}
+
+/// Whatever was answered, the client is well in the end, with the session that it had. How many connections that took.
+async fn after(client: &Client, server: &Server) -> usize {
+    let well = async {
+        while client.get_data("/well").await.is_err() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    within(well).await;
+    assert_well(client).await;
+    assert_eq!((client.outstanding(), client.watch_count()), (0, 0));
+    server.connections()
+}
+
+/// What is no ZooKeeper at all, on every connection: 64 streams of bytes from a small generator.
+#[tokio::test]
+async fn noise_in_the_place_of_a_server_makes_no_hang_and_no_hurry() {
+    let noise = |seed: u64| {
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let bytes = std::iter::repeat_with(move || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            // Few distinct ones, so that some frames come whole.
+            if state % 3 == 0 {
+                (state >> 32) as u8 % 24
+            } else {
+                0
+            }
+        });
+        bytes.take(4096).collect::<Vec<u8>>()
+    };
+    let clients = (0..64).map(async |seed| {
+        let handshakes = seed % 2 == 0;
+        let server = Server::bad(usize::MAX, move |mut peer| async move {
+            if handshakes && !peer.handshake().await {
+                return;
+            }
+            peer.send(&noise(seed)).await;
+            peer.ignore().await;
+        })
+        .await;
+        if let Ok(client) = server.client(SHORT).await {
+            let _ = within(client.get_data("/a")).await;
+            within(client.close()).await;
+        }
+        assert!(server.connections() <= 12, "{}", server.connections());
+    });
+    join_all(clients).await;
+}
