@@ -1,12 +1,13 @@
 //! Who may do what, and who this client is.
 
+use bytes::Bytes;
 use lockkeeper_proto::{
-    Acls, Request, Stat, Version,
+    Acls, OpCode, Request, Stat, Version,
     records::{ClientInfo, Empty, GetAclRequest, GetAclResponse, SetAclRequest},
 };
 
-use super::{Client, answer::record_of};
-use crate::Error;
+use super::{Client, Reply, answer::record_of};
+use crate::{Error, machine::Auth};
 
 impl Client {
     /// Reads a node's access control list and metadata.
@@ -78,6 +79,49 @@ impl Client {
             version,
         };
         record_of!(self.ask(path, Request::SetAcl(request)).await?, SetAcl).map(|set| set.stat)
+    }
+
+    /// Adds an identity: the server of this connection is told, and every later one, before anything else.
+    ///
+    /// As [`Builder::auth`](crate::Builder::auth), on a running client. The credentials of the scheme `digest` are
+    /// `user:password`, in clear: the server hashes them. Identities add up, and none can be taken back. They are kept in
+    /// memory, and appear in no error, log or `Debug`.
+    ///
+    /// # Errors
+    /// [`Error::AuthFailed`] when the server does not know the scheme or refuses the credentials; the client has ended then,
+    /// as the same would happen on each connection. [`Error::TooLarge`]; and what every request may fail with. The identity
+    /// is kept after errors of a connection, so that the next one is told of it without another call.
+    ///
+    /// # Cancel safety
+    /// Once polled, the identity is kept whether or not the reply is awaited.
+    ///
+    /// # Ordering
+    /// Requests that this client makes afterwards are made with it; those made before may be, too.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = lockkeeper_server::Server::start().await?;
+    /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
+    /// # use lockkeeper_proto::CreateMode;
+    /// use lockkeeper_proto::Acl;
+    ///
+    /// client.add_auth("digest", "ann:secret").await?;
+    /// client.create_with_acl("/mine", "", CreateMode::Persistent, Acl::CREATOR_ALL).await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn add_auth(
+        &self,
+        scheme: impl Into<String>,
+        credentials: impl Into<Bytes>,
+    ) -> Result<(), Error> {
+        let auth = Auth {
+            scheme: scheme.into(),
+            credentials: credentials.into(),
+        };
+        let op = OpCode::AUTH;
+        let receiver = self.shared.act(|core| core.add_auth(auth));
+        record_of!(Reply { op, receiver }.await?, Auth).map(|_| ())
     }
 
     /// Who this client is to the server of its present connection: scheme and user of every identity, in no order. Its

@@ -17,7 +17,7 @@ use tokio::sync::{oneshot, watch};
 use super::{clock::Clock, persistent::Queue, random::Random};
 use crate::{
     Effect, Endpoint, Error, Snapshot,
-    machine::{Event, Machine, Notice, Output, WatchId},
+    machine::{Auth, Event, Machine, Notice, Output, WatchId},
 };
 
 pub(super) type ReplySender = oneshot::Sender<Result<Response, Error>>;
@@ -204,6 +204,12 @@ impl Core {
             (id, queue)
         });
         (receiver, listener)
+    }
+
+    pub(super) fn add_auth(&mut self, auth: Auth) -> ReplyReceiver {
+        let (sender, receiver) = oneshot::channel();
+        self.machine.add_auth(self.clock.now(), sender, auth);
+        receiver
     }
 
     pub(super) fn remove_watches(&mut self, path: &str, watcher_type: WatcherType) -> usize {

@@ -152,7 +152,7 @@ impl<T> Machine<T> {
             endpoint,
             since: now,
         };
-        self.send_auth();
+        self.send_auth(now);
         self.restore_watches(now);
         self.set_state(state);
     }
@@ -243,11 +243,11 @@ impl<T> Machine<T> {
         self.ping_sent = None;
         self.restoring = 0;
         self.held_back.clear();
+        self.forget_unproved(error);
         for request in std::mem::take(&mut self.in_flight) {
             self.fail(request.op, request.purpose, error.clone());
         }
-        self.queue
-            .retain(|queued| matches!(queued.purpose, Purpose::Caller { .. }));
+        self.queue.retain(|queued| queued.purpose.is_a_callers());
     }
 
     /// The session is over. The machine goes on with a new one, or ends.

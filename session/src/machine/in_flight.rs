@@ -38,12 +38,21 @@ pub(super) struct InFlight<T> {
 pub(super) enum Purpose<T> {
     /// A caller, and the watch that the request leaves.
     Caller { token: T, watch: Option<Announced> },
+    /// A caller who has added an identity.
+    Auth { token: T },
     /// The machine: watches of a former connection, or new ones on existing nodes.
     SetWatches { restore: bool },
     /// The machine: a watch that nobody waits for any more.
     RemoveWatches,
     /// The machine: the end of the session.
     Close,
+}
+
+impl<T> Purpose<T> {
+    /// Whether somebody waits for the reply; the machine makes its own requests anew on each connection.
+    pub(super) fn is_a_callers(&self) -> bool {
+        matches!(self, Self::Caller { .. } | Self::Auth { .. })
+    }
 }
 
 /// The watch that a request will leave.

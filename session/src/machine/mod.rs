@@ -25,6 +25,7 @@ mod batches;
 mod config;
 mod connection;
 mod endpoints;
+mod identities;
 mod in_flight;
 mod lasting;
 mod metrics;
@@ -59,6 +60,7 @@ use crate::{Cause, Effect, Endpoint, Error, Lost};
 use batches::Batches;
 use config::Timing;
 use endpoints::Endpoints;
+use identities::Unproved;
 use in_flight::{Announced, InFlight, Purpose, Queued};
 use rng::Rng;
 use sasl::Proof;
@@ -80,8 +82,7 @@ pub struct Machine<T> {
     /// Requests handed to the transport whose replies have not come, oldest first.
     in_flight: VecDeque<InFlight<T>>,
     next_xid: i32,
-    /// Identities of [`Config::auth`] that the server has answered on this connection, in their order.
-    auth_answers: usize,
+    unproved: Unproved<T>,
     watches: WatchTable,
     /// `setWatches` that restore the watches of a former connection and are not answered yet. Until they are, events
     /// are kept back, so that nobody acts on one of several changes of the outage.
@@ -152,7 +153,7 @@ impl<T> Machine<T> {
             queue: VecDeque::new(),
             in_flight: VecDeque::new(),
             next_xid: 1,
-            auth_answers: 0,
+            unproved: Unproved::new(),
             watches: WatchTable::default(),
             restoring: 0,
             restored_watches: 0,
@@ -277,20 +278,7 @@ impl<T> Machine<T> {
     ///
     /// A request that leaves a watch (its `watch` is true) gets an id, under which the event comes.
     pub fn submit(&mut self, now: Instant, token: T, request: Request) -> Option<WatchId> {
-        let refusal = match &self.phase {
-            Phase::Ended(error) => Some(error.clone()),
-            _ if self.closing.is_some() => Some(Error::Closed(Effect::NotApplied)),
-            _ if self.outstanding() >= self.config.max_outstanding => {
-                Some(Error::TooManyRequests {
-                    limit: self.config.max_outstanding,
-                })
-            }
-            _ if self.unsupported.includes(request.op()) => {
-                Some(Error::Unsupported { op: request.op() })
-            }
-            _ => None,
-        };
-        if let Some(error) = refusal {
+        if let Some(error) = self.refusal(request.op()) {
             self.complete(token, Err(error));
             return None;
         }
@@ -298,6 +286,21 @@ impl<T> Machine<T> {
         let id = watch.as_ref().map(|watch| watch.id);
         self.enqueue(now, request, Purpose::Caller { token, watch });
         id
+    }
+
+    /// Why nothing of this kind is taken from callers now.
+    fn refusal(&self, op: OpCode) -> Option<Error> {
+        match &self.phase {
+            Phase::Ended(error) => Some(error.clone()),
+            _ if self.closing.is_some() => Some(Error::Closed(Effect::NotApplied)),
+            _ if self.outstanding() >= self.config.max_outstanding => {
+                Some(Error::TooManyRequests {
+                    limit: self.config.max_outstanding,
+                })
+            }
+            _ if self.unsupported.includes(op) => Some(Error::Unsupported { op }),
+            _ => None,
+        }
     }
 
     /// Watches nodes that exist, all with one request unless they are very many; each id gets one event.
@@ -395,14 +398,17 @@ impl<T> Machine<T> {
 
     /// Settles a request that got no reply.
     fn fail(&mut self, op: OpCode, purpose: Purpose<T>, error: Error) {
-        if let Purpose::Caller { token, watch } = purpose {
-            if let Some(watch) = watch {
-                let chores = watch.settle(&mut self.watches, None);
-                self.take_up(self.last_received, chores);
-            }
-            tracing::trace!(%op, %error, "request failed");
-            self.complete(token, Err(error));
+        let (token, watch) = match purpose {
+            Purpose::Caller { token, watch } => (token, watch),
+            Purpose::Auth { token } => (token, None),
+            _ => return,
+        };
+        if let Some(watch) = watch {
+            let chores = watch.settle(&mut self.watches, None);
+            self.take_up(self.last_received, chores);
         }
+        tracing::trace!(%op, %error, "request failed");
+        self.complete(token, Err(error));
     }
 
     /// Tells a caller.

@@ -33,16 +33,7 @@ impl<T> Machine<T> {
                     self.confirm(sent);
                 }
             }
-            Xid::AUTH => {
-                let answered = self.auth_answers;
-                self.auth_answers += 1;
-                if !header.err.is_ok() {
-                    let scheme = self.config.auth.get(answered).map(|auth| &auth.scheme);
-                    let scheme = scheme.cloned().unwrap_or_default();
-                    let code = header.err;
-                    self.refuse(AuthFailure::Refused { scheme, code });
-                }
-            }
+            Xid::AUTH => self.proved(&header),
             xid if self.says_unknown(&header) => self.unknown_operation(now, xid),
             xid => match self.in_flight.pop_front() {
                 Some(oldest) if oldest.xid == xid => {
@@ -111,8 +102,10 @@ impl<T> Machine<T> {
                 self.give_up(now, Cause::WatchesRefused(header.err));
             }
             Purpose::SetWatches { restore: true } => self.restored(),
-            // Whether the server had such a watch is of no interest.
-            Purpose::SetWatches { restore: false } | Purpose::RemoveWatches => {}
+            // Whether the server had such a watch is of no interest; identities are answered under a number of their own.
+            Purpose::SetWatches { restore: false }
+            | Purpose::RemoveWatches
+            | Purpose::Auth { .. } => {}
             Purpose::Close => self.end(State::Closed, Cause::ByClient),
         }
     }

@@ -5,17 +5,16 @@
 
 use std::time::Instant;
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use lockkeeper_proto::{
     OpCode, Request, SessionId, Xid,
     connect::ConnectRequest,
     frame,
     header::RequestHeader,
     jute::{Encode, EncodeError},
-    records::AuthPacket,
 };
 
-use super::{Auth, InFlight, Machine, Phase, Purpose, metrics};
+use super::{InFlight, Machine, Phase, Purpose, metrics};
 use crate::Error;
 
 impl<T> Machine<T> {
@@ -27,6 +26,10 @@ impl<T> Machine<T> {
         if matches!(self.phase, Phase::Connected { .. }) {
             while let Some(mut queued) = self.queue.pop_front() {
                 let next = self.depart(&mut queued);
+                if let Purpose::Auth { token } = queued.purpose {
+                    self.send_added(now, &queued.request, token, out);
+                    continue;
+                }
                 self.send(now, &queued.request, queued.purpose, out);
                 if let Some(next) = next {
                     self.send(now, &next, Purpose::SetWatches { restore: false }, out);
@@ -90,28 +93,6 @@ impl<T> Machine<T> {
         let _ = frame::append(&mut self.control, |writer| request.encode(writer));
     }
 
-    /// The identities of this client: they belong to the connection, not to the session.
-    pub(super) fn send_auth(&mut self) {
-        self.auth_answers = 0;
-        for Auth {
-            scheme,
-            credentials,
-        } in &self.config.auth
-        {
-            let packet = AuthPacket {
-                auth_type: 0,
-                scheme: scheme.clone(),
-                auth: Some(Bytes::clone(credentials)),
-            };
-            let _ = append(
-                &mut self.control,
-                Xid::AUTH,
-                OpCode::AUTH,
-                &Request::Auth(packet),
-            );
-        }
-    }
-
     pub(super) fn send_ping(&mut self, now: Instant) {
         self.ping_sent = Some(now);
         let ping = RequestHeader {
@@ -171,9 +152,12 @@ impl<T> Machine<T> {
 
     /// When the oldest request will have been unanswered for too long.
     pub(super) fn request_due(&self) -> Option<Instant> {
-        self.in_flight
-            .front()
-            .map(|oldest| oldest.sent + self.timing.request)
+        let oldest = self.in_flight.front().map(|oldest| oldest.sent);
+        [oldest, self.unproved_since()]
+            .into_iter()
+            .flatten()
+            .min()
+            .map(|sent| sent + self.timing.request)
     }
 
     /// When the oldest request that waits for a connection is given up.

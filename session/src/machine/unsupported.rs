@@ -77,7 +77,9 @@ impl<T> Machine<T> {
         tracing::debug!(%op, "the server does not know the operation");
         self.unsupported.note(op, self.connections);
         match purpose {
-            Purpose::Caller { .. } => self.fail(op, purpose, Error::Unsupported { op }),
+            Purpose::Caller { .. } | Purpose::Auth { .. } => {
+                self.fail(op, purpose, Error::Unsupported { op });
+            }
             Purpose::SetWatches { .. } => {
                 if op == OpCode::SET_WATCHES2 {
                     self.end_lasting();

@@ -7,6 +7,7 @@
 //! | `replies` | whose reply a frame is, in which order things are told, what goes out in one piece |
 //! | `reconnect` | what becomes of requests, which server is next and when |
 //! | `watches` | whom an event concerns, what is taken off the server |
+//! | `identities` | identities that are added on the way |
 //! | `lasting` | persistent watches beside each other and beside one-shot ones, on servers before 3.9 and since |
 //! | `restore` | what a new connection restores of them, and holds back meanwhile |
 //! | `expiry` | the end of a session |
@@ -21,6 +22,7 @@
 mod ends;
 mod expiry;
 mod handshake;
+mod identities;
 mod lasting;
 mod lease;
 mod liveness;

@@ -1,0 +1,138 @@
+//! Identities that are added on the way.
+
+use bytes::Bytes;
+use lockkeeper_proto::{ErrorCode, OpCode, Request, Response, Xid, records::AuthPacket};
+
+use super::{
+    pair::{Pair, TIMEOUT},
+    requests::{sound_reply, sync},
+};
+use crate::{AuthFailure, Cause, Effect, Error, State, machine::Auth};
+
+fn auth(scheme: &str) -> Auth {
+    Auth {
+        scheme: scheme.to_owned(),
+        credentials: Bytes::from_static(b"user:password"),
+    }
+}
+
+fn packet(scheme: &str) -> Request {
+    Request::Auth(AuthPacket {
+        auth_type: 0,
+        scheme: scheme.to_owned(),
+        auth: Some(auth(scheme).credentials),
+    })
+}
+
+/// Adds an identity under this token, which must be none of the pair's own.
+fn add(pair: &mut Pair, token: u32, scheme: &str) -> u32 {
+    pair.machine.add_auth(pair.now, token, auth(scheme));
+    pair.pump();
+    token
+}
+
+fn answer(pair: &mut Pair, reply: Result<(), ErrorCode>) {
+    let reply = reply.map(|()| sound_reply(&packet("")));
+    pair.reply(Xid::AUTH, 0, reply);
+}
+
+#[test]
+fn an_added_identity_is_sent_at_once_in_order_and_again_on_each_connection() {
+    let mut pair = Pair::connected(|config| config.auth.push(auth("first")));
+    assert_eq!(pair.request(), Some((Xid::AUTH, packet("first"))));
+    let before = pair.submit(sync("/"));
+    let added = add(&mut pair, 1001, "second");
+    pair.submit(sync("/"));
+    assert_eq!(pair.ops(), [OpCode::SYNC, OpCode::AUTH, OpCode::SYNC]);
+    answer(&mut pair, Ok(()));
+    assert!(!pair.is_settled(added), "that was the first one's");
+    answer(&mut pair, Ok(()));
+    assert!(matches!(pair.result(added), Ok(Response::Auth(_))));
+    assert!(
+        !pair.is_settled(before),
+        "answers to identities overtake others"
+    );
+    for _ in 0..2 {
+        pair.cut();
+        pair.connect();
+        let sent: Vec<_> = pair.requests().into_iter().map(|(_, r)| r).collect();
+        assert_eq!(sent, [packet("first"), packet("second")]);
+    }
+}
+
+#[test]
+fn an_identity_added_without_a_connection_is_kept_for_the_next_one() {
+    let mut pair = Pair::connected(|_| {});
+    pair.cut();
+    let added = add(&mut pair, 1001, "digest");
+    let again = add(&mut pair, 1002, "digest");
+    pair.connect();
+    assert_eq!(pair.ops(), [OpCode::AUTH; 3]);
+    for token in [added, again] {
+        assert!(!pair.is_settled(token));
+    }
+    for _ in 0..3 {
+        answer(&mut pair, Ok(()));
+    }
+    assert!(pair.result(added).is_ok() && pair.result(again).is_ok());
+    pair.cut();
+    pair.connect();
+    assert_eq!(pair.ops(), [OpCode::AUTH], "it is one identity");
+}
+
+#[test]
+fn an_added_identity_whose_answer_is_lost_is_sent_again() {
+    let mut pair = Pair::connected(|_| {});
+    let added = add(&mut pair, 1001, "digest");
+    pair.cut();
+    assert_eq!(pair.error(added).effect(), Effect::Unknown);
+    pair.connect();
+    assert_eq!(pair.ops(), [OpCode::AUTH]);
+}
+
+#[test]
+fn a_refused_identity_ends_the_client_and_says_which_it_was() {
+    let mut pair = Pair::connected(|config| config.auth.push(auth("good")));
+    let added = add(&mut pair, 1001, "bad");
+    let other = pair.submit(sync("/"));
+    answer(&mut pair, Ok(()));
+    answer(&mut pair, Err(ErrorCode::AUTH_FAILED));
+    let Error::AuthFailed { reason, .. } = pair.error(added) else {
+        panic!("another error");
+    };
+    let (scheme, code) = ("bad".to_owned(), ErrorCode::AUTH_FAILED);
+    assert_eq!(reason, AuthFailure::Refused { scheme, code });
+    assert_eq!(pair.states(), [State::AuthFailed]);
+    assert_eq!(pair.error(other).effect(), Effect::Unknown);
+    let late = add(&mut pair, 1002, "good");
+    assert!(matches!(pair.error(late), Error::AuthFailed { .. }));
+}
+
+#[test]
+fn an_identity_that_is_never_answered_costs_the_connection_and_no_more() {
+    let mut pair = Pair::connected(|config| config.request_timeout = Some(TIMEOUT / 9));
+    let added = add(&mut pair, 1001, "digest");
+    pair.wait(TIMEOUT / 9);
+    assert_eq!(pair.last_cause(), Cause::RequestTimeout(TIMEOUT / 9));
+    assert_eq!(pair.error(added).effect(), Effect::Unknown);
+}
+
+#[test]
+fn an_identity_too_long_for_a_request_is_not_kept() {
+    let mut pair = Pair::connected(|config| config.max_request = 100);
+    let added = add(&mut pair, 1001, &"x".repeat(100));
+    let error = pair.error(added);
+    assert!(
+        matches!(
+            error,
+            Error::TooLarge {
+                length: 133,
+                limit: 100
+            }
+        ),
+        "{error:?}"
+    );
+    pair.cut();
+    pair.connect();
+    assert_eq!(pair.requests(), []);
+}
