@@ -40,6 +40,10 @@ fn is_in_proportion(kind: Kind, input: &Bytes) -> Result<(), TestCaseError> {
 }
 
 #[test]
+#[cfg_attr(
+    miri,
+    ignore = "memory is measured elsewhere; here it would take hours"
+)]
 fn messages_whole_and_cut_short_and_with_hostile_lengths_cost_in_proportion() {
     for kind in message::kinds() {
         message::check(&kind.messages(), |message| {
@@ -81,6 +85,10 @@ proptest! {
 }
 
 #[test]
+#[cfg_attr(
+    miri,
+    ignore = "memory is measured elsewhere; here it would take hours"
+)]
 fn the_densest_messages_cost_in_proportion() {
     // One more than a power of two: the vector has just been doubled.
     const MANY: usize = (1 << 13) + 1;

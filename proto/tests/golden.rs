@@ -102,6 +102,13 @@ const fn too_long(announced: usize, left: usize) -> DecodeErrorKind {
 fn every_recorded_message_is_what_the_recorder_says_and_encodes_to_its_bytes() {
     let recordings = recording::all();
     let mut kinds = BTreeMap::new();
+    if cfg!(miri) {
+        // All of them take an hour there. Some of both servers: what is unsound is so for each message of a kind.
+        for recording in recordings.iter().step_by(15) {
+            check(recording, &mut kinds);
+        }
+        return;
+    }
     for recording in &recordings {
         check(recording, &mut kinds);
     }

@@ -8,6 +8,7 @@
 //! | `hangups` | closes the connection |
 //! | `silence` | says nothing, or very slowly |
 //! | `size` | says very much |
+//! | `memory` | makes the client take memory: measured |
 //! | `slowly` | each of these again, at once and a byte at a time |
 //!
 //! Each bad manner is tried twice: on the first connection only, after which all must be well with the same session, and
@@ -16,6 +17,7 @@
 mod events;
 mod handshakes;
 mod hangups;
+mod memory;
 mod replies;
 mod server;
 mod silence;
