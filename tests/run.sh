@@ -9,17 +9,19 @@
 #                       has a running engine (LOCKKEEPER_TEST_IMAGE, default zookeeper:3.9); else the jars in
 #                       /usr/share/java; else Debian's packages, as root
 #   Java and Curator    a JDK and the jars in /usr/share/java (or LOCKKEEPER_TEST_CLASSPATH); else Debian's packages, as root
-#   servers of a test's own (TLS, SASL)
+#   servers of a test's own (TLS, SASL; three to kill)
 #                       the jars in /usr/share/java, with netty (or LOCKKEEPER_TEST_SERVER_CLASSPATH); else Debian's packages,
 #                       as root
 #   kazoo               in a private venv under target/ (or LOCKKEEPER_TEST_PYTHON)
 #   Go and go-zk        Go and the library in /usr/share/gocode (or LOCKKEEPER_TEST_GOPATH); else Debian's packages, as root
-# What cannot be had is a failure, unless LOCKKEEPER_TEST_WITHOUT names it (zookeeper, java, kazoo, go; several with blanks).
+# What cannot be had is a failure, unless LOCKKEEPER_TEST_WITHOUT names it (zookeeper, ensemble, java, kazoo, go; several
+# with blanks).
 #
 # How the Rust tests take part: one that needs any of this is `#[ignore = "needs ...: tests/run.sh"]` and finds it in
 # LOCKKEEPER_TEST_ZOOKEEPER (host:port), LOCKKEEPER_TEST_CLASSPATH (for javac and java), LOCKKEEPER_TEST_SERVER_CLASSPATH (to
-# start servers with java), LOCKKEEPER_TEST_PYTHON, LOCKKEEPER_TEST_GOPATH (for go build). One that needs Java, kazoo or Go has `needs_java`, `needs_kazoo` or `needs_go` in its
-# full name, which is how it is left out.
+# start servers with java), LOCKKEEPER_TEST_PYTHON, LOCKKEEPER_TEST_GOPATH (for go build). One that
+# needs an ensemble to kill, Java, kazoo or Go has `needs_ensemble`, `needs_java`, `needs_kazoo` or `needs_go` in its full name,
+# which is how it is left out.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . tests/lib/common.sh
@@ -37,8 +39,8 @@ trap 'exit 143' TERM
 
 for name in ${LOCKKEEPER_TEST_WITHOUT:-}; do
     case $name in
-        zookeeper | java | kazoo | go) ;;
-        *) die "LOCKKEEPER_TEST_WITHOUT names \"$name\", which is none of: zookeeper java kazoo go" ;;
+        zookeeper | ensemble | java | kazoo | go) ;;
+        *) die "LOCKKEEPER_TEST_WITHOUT names \"$name\", which is none of: zookeeper ensemble java kazoo go" ;;
     esac
 done
 have cargo || die "no cargo on the PATH: install Rust first (rustup.rs)"
@@ -54,6 +56,16 @@ else
     export LOCKKEEPER_TEST_ZOOKEEPER=$ZOOKEEPER
     real="ZooKeeper $(zookeeper_version) at $ZOOKEEPER, $ZOOKEEPER_HOW"
     say "$real"
+
+    heading "An ensemble of the tests' own"
+    if without ensemble; then
+        left_out "ensemble: nothing is run while servers fail (tests named needs_ensemble)"
+        filters+=(--skip needs_ensemble)
+    else
+        # Only who started servers may kill them: neither one that the caller named nor a container will do.
+        own_servers_up
+        say "three servers, with $LOCKKEEPER_TEST_SERVER_CLASSPATH"
+    fi
 
     heading "Foreign clients"
     if without java; then

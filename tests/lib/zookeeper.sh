@@ -112,9 +112,9 @@ own_servers_up() {
         return # the caller knows better
     fi
     own_server_jars || install default-jdk-headless libzookeeper-java libnetty-java || true
-    own_server_jars || die "the tests of TLS and SASL start servers of their own: Debian's packages default-jdk-headless libzookeeper-java
-  libnetty-java, or a JDK and a class path with ZooKeeper's server and netty in LOCKKEEPER_TEST_SERVER_CLASSPATH.
-  LOCKKEEPER_TEST_WITHOUT=java leaves those tests out."
+    own_server_jars || die "the tests of TLS and SASL start servers of their own, and so do those that kill servers: Debian's packages
+  default-jdk-headless libzookeeper-java libnetty-java, or a JDK and a class path with ZooKeeper's server and netty in
+  LOCKKEEPER_TEST_SERVER_CLASSPATH. LOCKKEEPER_TEST_WITHOUT=\"java ensemble\" leaves those tests out."
 }
 
 own_server_jars() {

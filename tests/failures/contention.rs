@@ -1,0 +1,405 @@
+//! A dozen clients that contend for one lock, write under it to two stores that fence, and keep a history.
+//!
+//! The first store is in memory and compares tokens. The second consists of nodes: each write is a transaction under the
+//! guard, which creates a numbered node and nothing if the lock is lost; the numbers say in which order writes were applied.
+//! Not here: what is broken meanwhile (`main`).
+
+use std::{
+    fs,
+    path::Path,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use lockkeeper::{Client, CreateMode, Effect, Guard, LockError, Loss, Mutex};
+use lockkeeper_sim::{
+    check::{Bounds, check},
+    history::{Answer, Attempt, End, What},
+};
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+
+use crate::{
+    proxy::Proxy,
+    recorder::{Figures, Recorder},
+    servers::Servers,
+    support::waiting::until,
+};
+
+/// How many clients contend.
+pub(crate) const CLIENTS: u32 = 12;
+
+/// The clients' session timeout. Two thirds of it are the lease.
+pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// How long an attempt may take when nothing is broken: every contender waits for eleven others, who hold for milliseconds.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// The longest that a contender holds the lock when it is not asked to hold on.
+const LONGEST_HOLD_MS: u64 = 8;
+
+/// The contention, under way.
+#[derive(Debug)]
+pub(crate) struct Contention {
+    pub(crate) recorder: Arc<Recorder>,
+    wishes: Arc<Wishes>,
+    let_go: watch::Sender<u64>,
+    /// Who holds on, as it was asked to.
+    holders: mpsc::UnboundedReceiver<u32>,
+    contenders: JoinSet<()>,
+    clients: Vec<Client>,
+    /// Of each client, when it has wires of its own.
+    proxies: Vec<Proxy>,
+    path: String,
+    servers: String,
+}
+
+/// What contenders are asked to do.
+#[derive(Debug, Default)]
+struct Wishes {
+    stop: AtomicBool,
+    /// Whoever gets the lock next holds it, until told otherwise or until it is lost.
+    hold_on: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Contender {
+    number: u32,
+    mutex: Mutex,
+    log: String,
+    recorder: Arc<Recorder>,
+    wishes: Arc<Wishes>,
+    holds_on: mpsc::UnboundedSender<u32>,
+    let_go: watch::Receiver<u64>,
+    random: u64,
+}
+
+impl Contention {
+    /// Starts it, at a path that this run does not use again.
+    pub(crate) async fn start(servers: &Servers, with_proxies: bool) -> Self {
+        let plain = servers.connect_string();
+        let first = client(&plain).await;
+        let path = format!("/failures-{:016x}", first.random_u64());
+        let (lock, log) = (format!("{path}/lock"), format!("{path}/log"));
+        for node in [&path, &lock, &log] {
+            let mode = CreateMode::Persistent;
+            first.create(node, "", mode).await.expect("a new node");
+        }
+        first.close().await;
+        let (sender, holders) = mpsc::unbounded_channel();
+        let mut contention = Self {
+            recorder: Arc::new(Recorder::new(&lock)),
+            wishes: Arc::default(),
+            let_go: watch::Sender::default(),
+            holders,
+            contenders: JoinSet::new(),
+            clients: Vec::new(),
+            proxies: Vec::new(),
+            path,
+            servers: plain,
+        };
+        for number in 0..CLIENTS {
+            let client = if with_proxies {
+                let proxy = Proxy::to(&servers.addresses()).await;
+                let client = client(&proxy.connect_string()).await;
+                contention.proxies.push(proxy);
+                client
+            } else {
+                client(&contention.servers).await
+            };
+            let contender = Contender {
+                number,
+                mutex: Mutex::new(&client, &lock).expect("a path"),
+                log: log.clone(),
+                recorder: contention.recorder.clone(),
+                wishes: contention.wishes.clone(),
+                holds_on: sender.clone(),
+                let_go: contention.let_go.subscribe(),
+                random: client.random_u64() | 1,
+            };
+            contention.contenders.spawn(contender.run());
+            contention.clients.push(client);
+        }
+        contention.until_more_grants(50).await;
+        contention
+    }
+
+    pub(crate) fn proxies(&self) -> &[Proxy] {
+        &self.proxies
+    }
+
+    pub(crate) fn client(&self, number: u32) -> &Client {
+        &self.clients[usize::try_from(number).expect("few")]
+    }
+
+    /// The server that a client is connected to.
+    pub(crate) fn server_of(&self, servers: &Servers, number: u32) -> Option<usize> {
+        servers.of(self.client(number))
+    }
+
+    pub(crate) async fn until_more_grants(&self, count: usize) {
+        let wanted = self.recorder.grants() + count;
+        until("the lock goes round", async || {
+            self.recorder.grants() >= wanted
+        })
+        .await;
+    }
+
+    /// Asks whoever gets the lock next to hold on, and returns who that is.
+    pub(crate) async fn hold_on(&mut self) -> u32 {
+        self.wishes.hold_on.store(true, Ordering::SeqCst);
+        let holder = timeout(PATIENCE, self.holders.recv()).await;
+        holder.expect("somebody gets the lock").expect("contenders")
+    }
+
+    /// Who was asked to hold on need not any more.
+    pub(crate) fn let_go(&self) {
+        self.let_go.send_modify(|times| *times += 1);
+    }
+
+    /// Ends it, and reads its history: everything has to be right with it.
+    pub(crate) async fn finish(mut self, name: &str) -> Figures {
+        self.wishes.stop.store(true, Ordering::SeqCst);
+        self.let_go();
+        let calm = self.recorder.calm();
+        let ended = timeout(3 * PATIENCE, async {
+            while let Some(contender) = self.contenders.join_next().await {
+                contender.expect("no panic");
+            }
+        });
+        let hangs = ended.await.is_err();
+        if !hangs {
+            self.look_at_nodes().await;
+        }
+        let bounds = Bounds {
+            calm,
+            patience: Some(PATIENCE),
+            knows_sessions: false,
+        };
+        let history = self.recorder.history();
+        let found = check(&history, &bounds);
+        if hangs || !found.is_empty() {
+            let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
+            let file = scratch.join(format!("{name}.history"));
+            let lines: Vec<_> = history.iter().map(ToString::to_string).collect();
+            fs::write(&file, lines.join("\n")).expect("a file below target/");
+            let found: Vec<_> = found.iter().map(ToString::to_string).collect();
+            let (file, found) = (file.display(), found.join("\n"));
+            panic!("{name}: hangs: {hangs}; the history is in {file}\n{found}");
+        }
+        let figures = self.recorder.figures();
+        for client in self.clients {
+            client.close().await;
+        }
+        figures
+    }
+
+    /// What became of each write, and what is left in the line.
+    async fn look_at_nodes(&self) {
+        let client = client(&self.servers).await;
+        let log = format!("{}/log", self.path);
+        client.sync(&log).await.expect("a leader");
+        let mut applied: Vec<_> = client
+            .get_children(&log)
+            .await
+            .expect("the log")
+            .iter()
+            .map(|node| parse(node))
+            .collect();
+        applied.sort_unstable();
+        // The store's own order, over all writes: nobody wrote after one with a higher token.
+        let later = applied
+            .windows(2)
+            .find(|pair| pair[0].token > pair[1].token);
+        assert_eq!(later, None, "a write without the lock");
+        let mut times = vec![0; usize::try_from(self.recorder.writes()).expect("few")];
+        for line in &applied {
+            times[usize::try_from(line.write).expect("few")] += 1;
+        }
+        for (write, times) in (0..).zip(times) {
+            self.recorder.note(CLIENTS, What::Applied { write, times });
+        }
+        // All have let go, and their clients are still there: nothing may be left but what goes with a session.
+        let lock = format!("{}/lock", self.path);
+        let deadline = Instant::now() + 2 * SESSION_TIMEOUT;
+        loop {
+            let left = client.get_children(&lock).await.expect("the lock");
+            if left.is_empty() {
+                break;
+            }
+            if Instant::now() > deadline {
+                for node in left {
+                    let node = format!("{lock}/{node}");
+                    let stat = client.exists(&node).await.expect("a leader");
+                    let session = stat.map_or(0, |stat| stat.ephemeral_owner.0);
+                    self.recorder.note(CLIENTS, What::Left { node, session });
+                }
+                break;
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+        client.close().await;
+    }
+}
+
+impl Contender {
+    async fn run(mut self) {
+        while !self.wishes.stop.load(Ordering::SeqCst) {
+            let attempt = self.recorder.asked(self.number);
+            match self.mutex.lock().await {
+                Ok(guard) => {
+                    self.recorder.granted(self.number, attempt, &guard);
+                    let end = self.hold(attempt, guard).await;
+                    self.recorder.ended(self.number, attempt, end);
+                }
+                Err(error) => self.recorder.ended(self.number, attempt, end_of(&error)),
+            }
+        }
+    }
+
+    /// Works under the lock, and lets go of it. Or loses it, and tries what a holder that had not noticed would do.
+    async fn hold(&mut self, attempt: Attempt, guard: Guard) -> End {
+        let lost = {
+            let mut told = pin!(guard.lost());
+            let work = pin!(self.work(attempt, &guard));
+            tokio::select! {
+                loss = &mut told => Some(loss),
+                () = work => None,
+            }
+        };
+        self.recorder.note(self.number, What::LetGo { attempt });
+        if let Some(loss) = lost {
+            self.recorder.told(loss);
+            self.write_late(attempt, &guard).await;
+        }
+        match guard.release().await {
+            Ok(()) => End::Released,
+            Err(error) => end_of(&error),
+        }
+    }
+
+    async fn work(&mut self, attempt: Attempt, guard: &Guard) {
+        let token = guard.fencing_token().get();
+        let holds_on = self.wishes.hold_on.swap(false, Ordering::SeqCst);
+        self.recorder.store(self.number, attempt, token);
+        let _ = self.write(guard).await;
+        if holds_on {
+            self.let_go.mark_unchanged();
+            self.holds_on.send(self.number).expect("the test listens");
+            while timeout(Duration::from_millis(50), self.let_go.changed())
+                .await
+                .is_err()
+            {
+                self.recorder.valid(self.number, attempt, guard);
+            }
+        } else {
+            // Another each time: xorshift64.
+            self.random ^= self.random << 13;
+            self.random ^= self.random >> 7;
+            self.random ^= self.random << 17;
+            sleep(Duration::from_millis(self.random % LONGEST_HOLD_MS)).await;
+        }
+        self.recorder.valid(self.number, attempt, guard);
+        self.recorder.store(self.number, attempt, token);
+    }
+
+    /// Once another holder has written, or after a while: the same writes again, with the old token.
+    async fn write_late(&self, attempt: Attempt, guard: &Guard) {
+        let token = guard.fencing_token().get();
+        let next = async {
+            // A lease that ran out may turn out never to have been lost.
+            while self.recorder.highest() <= token && !guard.is_valid() {
+                sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let _ = timeout(2 * SESSION_TIMEOUT, next).await;
+        self.recorder.store(self.number, attempt, token);
+        if let Err(LockError::Lost(Loss::Deleted | Loss::Expired)) = self.write(guard).await {
+            self.recorder.refused();
+        }
+    }
+
+    /// A write to the store of nodes: one node, or nothing if the lock is lost.
+    async fn write(&self, guard: &Guard) -> Result<(), LockError> {
+        let mut unanswered = Unanswered {
+            contender: self,
+            write: Some(self.recorder.write()),
+        };
+        let token = guard.fencing_token();
+        let write = unanswered.write.unwrap_or_default();
+        let node = format!("{}/w-{write}-{token}-", self.log);
+        let mode = CreateMode::PersistentSequential;
+        let result = guard.transaction().create(&node, "", mode).commit().await;
+        let answer = match &result {
+            Ok(_) => Answer::Applied,
+            Err(LockError::Session(error)) if error.effect() == Effect::Unknown => Answer::Unknown,
+            Err(_) => Answer::NotApplied,
+        };
+        unanswered.write = None;
+        self.recorder.answered(self.number, write, answer);
+        result.map(drop)
+    }
+}
+
+/// A write whose future may be dropped before it is answered.
+struct Unanswered<'a> {
+    contender: &'a Contender,
+    write: Option<u64>,
+}
+
+impl Drop for Unanswered<'_> {
+    fn drop(&mut self) {
+        if let Some(write) = self.write {
+            let Contender {
+                recorder, number, ..
+            } = self.contender;
+            recorder.answered(*number, write, Answer::Unknown);
+        }
+    }
+}
+
+/// A write that was applied, in the order in which the servers applied them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Applied {
+    sequence: u64,
+    token: u64,
+    write: u64,
+}
+
+/// `w-WRITE-TOKEN-SEQUENCE`.
+fn parse(node: &str) -> Applied {
+    let mut parts = node
+        .split('-')
+        .skip(1)
+        .map(|part| part.parse().expect("a number"));
+    let mut next = || parts.next().expect("three numbers");
+    let (write, token, sequence) = (next(), next(), next());
+    Applied {
+        sequence,
+        token,
+        write,
+    }
+}
+
+fn end_of(error: &LockError) -> End {
+    match error {
+        LockError::Lost(Loss::Deleted) => End::LostDeleted,
+        LockError::Lost(_) => End::LostSession,
+        LockError::TimedOut { .. } => End::TimedOut,
+        other => End::Failed(other.to_string()),
+    }
+}
+
+async fn client(servers: &str) -> Client {
+    let builder = Client::builder(servers).expect("a list of servers");
+    let builder = builder.session_timeout(SESSION_TIMEOUT);
+    let patience = builder.patience(Duration::from_secs(30));
+    patience.connect().await.expect("servers that serve")
+}

@@ -1,0 +1,184 @@
+//! One client, and the server that it is connected to is killed, again and again: it follows.
+
+use std::{
+    future::poll_fn,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::Poll,
+    time::{Duration, Instant},
+};
+
+use lockkeeper::{Client, CreateMode, EventType, Version, Watcher};
+use lockkeeper_sim::{
+    check::{Bounds, check},
+    history::{Event, What},
+};
+
+use crate::{
+    contention::SESSION_TIMEOUT,
+    on_ensemble,
+    servers::{COUNT, Servers},
+    support::waiting::soon,
+};
+
+async fn client(servers: &Servers) -> Client {
+    let builder = Client::builder(&servers.connect_string()).expect("a list of servers");
+    let builder = builder.session_timeout(2 * SESSION_TIMEOUT);
+    builder.connect().await.expect("servers that serve")
+}
+
+/// It reads all the while: what it reads never gets older, over all servers, of which some lag. A watch fires, though the
+/// server that it was left on is dead; and no newer data are seen before it has.
+#[test]
+#[ignore = "needs three real ZooKeepers: tests/run.sh"]
+fn needs_ensemble_a_client_follows_and_never_reads_backwards() {
+    on_ensemble(async |servers: &mut Servers| {
+        let (reader, writer) = (client(servers).await, client(servers).await);
+        let node = format!("/following-{:016x}", reader.random_u64());
+        writer
+            .create(&node, "0", CreateMode::Persistent)
+            .await
+            .unwrap();
+        let session = reader.snapshot().session_id;
+        let stop = Arc::new(AtomicBool::new(false));
+        let writing = tokio::spawn(write(writer, node.clone(), stop.clone()));
+        let reading = tokio::spawn(read(reader.clone(), node.clone(), stop.clone()));
+        let quiet = format!("{node}-quiet");
+        let operator = client(servers).await;
+        operator
+            .create(&quiet, "", CreateMode::Persistent)
+            .await
+            .unwrap();
+        let mut servers_seen = Vec::new();
+        for _ in 0..3 {
+            // It is told of what happens after its server is dead.
+            let (_, changed) = soon(watched(&reader, &quiet)).await;
+            let number = loop {
+                match servers.of(&reader) {
+                    Some(number) => break number,
+                    None => tokio::time::sleep(Duration::from_millis(5)).await,
+                }
+            };
+            servers_seen.push(number);
+            servers.kill(number);
+            servers.wait_until_serving(COUNT - 1);
+            soon(set(&operator, &quiet)).await;
+            let event = soon(changed).await.expect("the session lives");
+            assert_eq!(
+                (event.event_type, &event.path),
+                (EventType::NODE_DATA_CHANGED, &quiet)
+            );
+            assert_eq!(reader.snapshot().session_id, session);
+            servers.start(number);
+            servers.wait_until_all_serve();
+        }
+        stop.store(true, Ordering::SeqCst);
+        let written = soon(writing).await.unwrap();
+        let events = soon(reading).await.unwrap();
+        assert_eq!(reader.snapshot().session_id, session);
+        let connections = reader.snapshot().connections;
+        assert!(connections >= 4, "{connections} connections");
+        let versions = events.iter().filter_map(|event| match event.what {
+            What::Read { version, .. } => Some(version),
+            _ => None,
+        });
+        let versions: Vec<_> = versions.collect();
+        assert!(versions.is_sorted(), "it read backwards");
+        let bounds = Bounds {
+            calm: Duration::ZERO,
+            patience: None,
+            knows_sessions: false,
+        };
+        let found = check(&events, &bounds);
+        assert!(found.is_empty(), "{found:?}");
+        println!(
+            "a client over servers {servers_seen:?}: {connections} connections, {} reads of {written} writes",
+            versions.len()
+        );
+        reader.close().await;
+        operator.close().await;
+    });
+}
+
+/// Leaves a watch, whatever happens to the connection meanwhile.
+async fn watched(client: &Client, node: &str) -> (i64, Watcher) {
+    loop {
+        match client.get_data_and_watch(node).await {
+            Ok((found, watcher)) => return (found.stat.mzxid.0, watcher),
+            Err(error) => assert!(error.is_transient(), "{error}"),
+        }
+    }
+}
+
+/// Changes a node, whatever happens to the connection meanwhile.
+async fn set(client: &Client, node: &str) {
+    while let Err(error) = client.set_data(node, "", Version::ANY).await {
+        assert!(error.is_transient(), "{error}");
+    }
+}
+
+/// Writes as fast as it goes. Returns how often it was told that it did.
+async fn write(client: Client, node: String, stop: Arc<AtomicBool>) -> u64 {
+    let mut written = 0;
+    while !stop.load(Ordering::SeqCst) {
+        match client.set_data(&node, "", Version::ANY).await {
+            Ok(_) => written += 1,
+            Err(error) => assert!(error.is_transient(), "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    client.close().await;
+    written
+}
+
+/// Reads as fast as it goes, with a watch each time that the one before has fired.
+async fn read(client: Client, node: String, stop: Arc<AtomicBool>) -> Vec<Event> {
+    let start = Instant::now();
+    let mut events = Vec::new();
+    let mut record = |what| {
+        let at = start.elapsed();
+        events.push(Event {
+            at,
+            client: 0,
+            what,
+        });
+    };
+    let path: Arc<str> = node.as_str().into();
+    let (mut watch, mut watcher) = (0, None);
+    while !stop.load(Ordering::SeqCst) {
+        if let Some(pending) = &mut watcher {
+            let read = client.get_data(&node).await;
+            // The event comes before the reply that shows the change, if it does.
+            if has_fired(pending).await {
+                record(What::Fired { watch });
+                watch += 1;
+                watcher = None;
+            }
+            match read {
+                Ok(found) => {
+                    let (path, version) = (path.clone(), found.stat.mzxid.0);
+                    record(What::Read { path, version });
+                }
+                Err(error) => assert!(error.is_transient(), "{error}"),
+            }
+        } else {
+            let (version, pending) = watched(&client, &node).await;
+            let path = path.clone();
+            record(What::Watching {
+                watch,
+                path,
+                version,
+            });
+            watcher = Some(pending);
+        }
+    }
+    events
+}
+
+/// Whether a watch has fired by now.
+async fn has_fired(watcher: &mut Watcher) -> bool {
+    poll_fn(|cx| Poll::Ready(Pin::new(&mut *watcher).poll(cx).is_ready())).await
+}

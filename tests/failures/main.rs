@@ -1,0 +1,216 @@
+//! What becomes of locks when real servers fail: three of them, an ensemble, while a dozen clients contend.
+//!
+//! The history of each run is read by the checker that also reads the simulation's: no two holders at once, tokens in the
+//! order of the grants, no stale write taken, every attempt answered, nothing left behind, writes that were what they were
+//! said to be. Each test prints a row of the table in docs/failures.md.
+//!
+//! Not here: failures that no real server can be made to have at an exact moment (`sim/`, `tests/known_bugs/`).
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod contention;
+mod following;
+mod proxy;
+mod recorder;
+mod servers;
+
+use std::time::{Duration, Instant};
+
+use contention::{Contention, SESSION_TIMEOUT};
+use recorder::Figures;
+use servers::{COUNT, Servers, ensemble};
+use support::waiting::until;
+
+/// Runs a test on the ensemble, which it has for itself.
+fn on_ensemble(test: impl AsyncFnOnce(&mut Servers)) {
+    let mut ensemble = ensemble();
+    let servers = ensemble.as_mut().expect("started");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("threads");
+    runtime.block_on(test(servers));
+}
+
+/// Contention, and something that fails; its figures are printed.
+fn under(
+    name: &str,
+    with_proxies: bool,
+    fail: impl AsyncFnOnce(&mut Servers, &mut Contention),
+) -> Figures {
+    let mut figures = None;
+    on_ensemble(async |servers: &mut Servers| {
+        let start = Instant::now();
+        let mut contention = Contention::start(servers, with_proxies).await;
+        fail(servers, &mut contention).await;
+        servers.wait_until_all_serve();
+        contention.recorder.disturbed();
+        contention.until_more_grants(100).await;
+        let found = contention.finish(&name.replace(' ', "-")).await;
+        println!(
+            "| {name} | {found} | {:.1} |",
+            start.elapsed().as_secs_f64()
+        );
+        figures = Some(found);
+    });
+    figures.expect("the test has run")
+}
+
+#[test]
+#[ignore = "needs three real ZooKeepers: tests/run.sh"]
+fn needs_ensemble_the_leader_is_killed() {
+    under(
+        "the leader is killed, twice",
+        false,
+        async |servers, contention| {
+            for _ in 0..2 {
+                let leader = servers.leader();
+                contention.recorder.disturbed();
+                servers.kill(leader);
+                servers.wait_until_serving(COUNT - 1);
+                contention.until_more_grants(50).await;
+                servers.start(leader);
+                servers.wait_until_all_serve();
+            }
+        },
+    );
+}
+
+#[test]
+#[ignore = "needs three real ZooKeepers: tests/run.sh"]
+fn needs_ensemble_a_follower_is_killed() {
+    under(
+        "a follower is killed, twice",
+        false,
+        async |servers, contention| {
+            for _ in 0..2 {
+                let follower = servers.follower();
+                contention.recorder.disturbed();
+                servers.kill(follower);
+                contention.until_more_grants(50).await;
+                servers.start(follower);
+                servers.wait_until_all_serve();
+            }
+        },
+    );
+}
+
+/// For longer than any session lives unheard; the second time with a holder who hears of the ensemble through it. When it
+/// goes on, it takes itself for the leader still.
+#[test]
+#[ignore = "needs three real ZooKeepers: tests/run.sh"]
+fn needs_ensemble_the_leader_is_stopped_and_goes_on() {
+    under(
+        "the leader is stopped, and goes on, twice",
+        false,
+        async |servers, contention| {
+            for has_holder in [false, true] {
+                let leader = servers.leader();
+                if has_holder {
+                    while let holder = contention.hold_on().await
+                        && contention.server_of(servers, holder) != Some(leader)
+                    {
+                        contention.let_go();
+                    }
+                }
+                contention.recorder.disturbed();
+                servers.stop(leader);
+                tokio::time::sleep(SESSION_TIMEOUT + Duration::from_secs(1)).await;
+                servers.wait_until_serving(COUNT - 1);
+                servers.go_on(leader);
+                contention.let_go();
+                contention.until_more_grants(50).await;
+                servers.wait_until_all_serve();
+            }
+        },
+    );
+}
+
+/// A holder is cut off, and nobody is told. It stops by its own clock; then its session expires, and others go on.
+#[test]
+#[ignore = "needs three real ZooKeepers: tests/run.sh"]
+fn needs_ensemble_a_holder_is_cut_off_in_silence() {
+    let figures = under(
+        "a holder is cut off in silence, twice",
+        true,
+        async |_, contention| {
+            for _ in 0..2 {
+                let holder = contention.hold_on().await;
+                let session = contention.client(holder).snapshot().session_id;
+                let proxy = usize::try_from(holder).expect("few");
+                contention.recorder.disturbed();
+                contention.proxies()[proxy].swallow();
+                contention.until_more_grants(50).await;
+                contention.proxies()[proxy].pass();
+                contention.recorder.disturbed();
+                until("the holder has another session", async || {
+                    let now = contention.client(holder).snapshot();
+                    now.state.is_connected() && now.session_id != session
+                })
+                .await;
+                contention.until_more_grants(50).await;
+            }
+        },
+    );
+    assert_eq!(
+        figures.losses.get("elapsed"),
+        Some(&2),
+        "told by its own clock, each time"
+    );
+    // Its late writes, one to each store, came after others had written.
+    assert_eq!(figures.refused, 4);
+}
+
+/// Connections are reset, all of them, again and again: sessions and locks outlive it, and nobody is told of a loss.
+#[test]
+#[ignore = "needs three real ZooKeepers: tests/run.sh"]
+fn needs_ensemble_connections_are_reset() {
+    under(
+        "all connections are reset, ten times",
+        true,
+        async |_, contention| {
+            let sessions: Vec<_> = (0..contention::CLIENTS)
+                .map(|number| contention.client(number).snapshot().session_id)
+                .collect();
+            for round in 0..10 {
+                // Half of the time somebody holds the lock meanwhile.
+                let holds = round % 2 == 0;
+                if holds {
+                    contention.hold_on().await;
+                }
+                contention.recorder.disturbed();
+                for proxy in contention.proxies() {
+                    proxy.reset();
+                }
+                contention.let_go();
+                contention.until_more_grants(20).await;
+            }
+            for (number, session) in (0..).zip(sessions) {
+                assert_eq!(contention.client(number).snapshot().session_id, session);
+            }
+            let figures = contention.recorder.figures();
+            assert!(figures.losses.is_empty(), "{:?}", figures.losses);
+        },
+    );
+}
+
+#[test]
+#[ignore = "needs three real ZooKeepers: tests/run.sh"]
+fn needs_ensemble_the_servers_are_restarted_one_after_the_other() {
+    under(
+        "all servers are restarted in turn",
+        false,
+        async |servers, contention| {
+            for number in 0..COUNT {
+                contention.recorder.disturbed();
+                servers.shut_down(number);
+                servers.wait_until_serving(COUNT - 1);
+                servers.start(number);
+                servers.wait_until_all_serve();
+                contention.until_more_grants(20).await;
+            }
+        },
+    );
+}

@@ -1,0 +1,143 @@
+//! A wire between one client and the servers, that can be cut: silently, or with a reset.
+//!
+//! Not here: what is on the wire.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    sync::watch,
+    task::JoinSet,
+};
+
+/// What becomes of the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Pass,
+    /// All connections, and those made meanwhile, stay open, and carry nothing, in either direction, ever again.
+    Swallow,
+}
+
+/// A client's wires to all servers.
+#[derive(Debug)]
+pub(crate) struct Proxy {
+    ports: Vec<u16>,
+    mode: watch::Sender<Mode>,
+    /// How often all connections were to be reset.
+    resets: watch::Sender<u64>,
+    /// The listeners, which end with the proxy.
+    _listeners: JoinSet<()>,
+}
+
+impl Proxy {
+    pub(crate) async fn to(servers: &[SocketAddr]) -> Self {
+        let (mode, modes) = watch::channel(Mode::Pass);
+        let (resets, reset) = watch::channel(0);
+        let (mut listeners, mut ports) = (JoinSet::new(), Vec::new());
+        for server in servers.iter().copied() {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
+            let listener = listener.expect("a free port on loopback");
+            ports.push(listener.local_addr().expect("it is bound").port());
+            let (modes, reset) = (modes.clone(), reset.clone());
+            listeners.spawn(async move {
+                let mut wires = JoinSet::new();
+                while let Ok((client, _)) = listener.accept().await {
+                    let wire = wire(client, server, modes.clone(), reset.clone());
+                    wires.spawn(wire);
+                    while wires.try_join_next().is_some() {}
+                }
+            });
+        }
+        Self {
+            ports,
+            mode,
+            resets,
+            _listeners: listeners,
+        }
+    }
+
+    /// `host:port` of each server's end here.
+    pub(crate) fn connect_string(&self) -> String {
+        let ports = self.ports.iter();
+        let ports: Vec<_> = ports.map(|port| format!("127.0.0.1:{port}")).collect();
+        ports.join(",")
+    }
+
+    /// From now on nothing arrives any more, and nobody is told.
+    pub(crate) fn swallow(&self) {
+        self.mode.send_replace(Mode::Swallow);
+    }
+
+    /// New connections work again. What was swallowed is lost, and so are the connections that it was on.
+    pub(crate) fn pass(&self) {
+        self.mode.send_replace(Mode::Pass);
+    }
+
+    /// Resets all connections. New ones work.
+    pub(crate) fn reset(&self) {
+        self.resets.send_modify(|resets| *resets += 1);
+    }
+}
+
+/// One connection.
+async fn wire(
+    mut client: TcpStream,
+    server: SocketAddr,
+    mut modes: watch::Receiver<Mode>,
+    mut resets: watch::Receiver<u64>,
+) {
+    resets.mark_unchanged();
+    if *modes.borrow_and_update() == Mode::Pass {
+        let Ok(mut upstream) = TcpStream::connect(server).await else {
+            let _ = client.set_zero_linger();
+            return;
+        };
+        let _ = (client.set_nodelay(true), upstream.set_nodelay(true));
+        let (mut up, mut down) = (vec![0; 1 << 16], vec![0; 1 << 16]);
+        loop {
+            // Read only what can be passed on at once: what is under way when the wire is cut is lost.
+            tokio::select! {
+                biased;
+                _ = modes.changed() => break,
+                _ = resets.changed() => {
+                    let _ = (client.set_zero_linger(), upstream.set_zero_linger());
+                    return;
+                }
+                read = client.read(&mut up) => match read {
+                    Ok(count @ 1..) if upstream.write_all(&up[..count]).await.is_ok() => {}
+                    _ => return,
+                },
+                read = upstream.read(&mut down) => match read {
+                    Ok(count @ 1..) if client.write_all(&down[..count]).await.is_ok() => {}
+                    _ => return,
+                },
+            }
+        }
+        swallow(&mut client, Some(&mut upstream), &mut resets).await;
+    } else {
+        swallow(&mut client, None, &mut resets).await;
+    }
+}
+
+/// Keeps a connection open and reads all that comes, until its client gives it up.
+async fn swallow(
+    client: &mut TcpStream,
+    mut upstream: Option<&mut TcpStream>,
+    resets: &mut watch::Receiver<u64>,
+) {
+    let (mut up, mut down) = (vec![0; 1 << 16], vec![0; 1 << 16]);
+    loop {
+        let from_server = async {
+            match &mut upstream {
+                Some(upstream) => upstream.read(&mut down).await.unwrap_or(0),
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            read = client.read(&mut up) => if matches!(read, Ok(0) | Err(_)) { return },
+            count = from_server => if count == 0 { upstream = None },
+            _ = resets.changed() => return,
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! The history of a run, written by all contenders in one order, and two stores that they write to.
+//!
+//! Not here: what is right and what is wrong (`lockkeeper_sim::check`); the nodes that the second store consists of
+//! (`contention`).
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use lockkeeper::{Guard, Loss};
+use lockkeeper_sim::history::{Answer, Attempt, End, Event, Mode, What};
+
+/// Writes the history.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    start: Instant,
+    lock: Arc<str>,
+    store: Arc<str>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    events: Vec<Event>,
+    attempts: u64,
+    writes: u64,
+    /// The highest token that the store in memory has seen.
+    highest: u64,
+    grants: Vec<(Duration, u32)>,
+    /// When something was broken, or mended.
+    disturbances: Vec<Duration>,
+    losses: BTreeMap<&'static str, u32>,
+    refused: u32,
+}
+
+/// What a run comes to.
+#[derive(Debug)]
+pub(crate) struct Figures {
+    pub(crate) grants: usize,
+    /// How often the lock went to another client than before.
+    pub(crate) hand_overs: usize,
+    /// The longest time without a grant after a disturbance.
+    pub(crate) longest_pause: Duration,
+    pub(crate) losses: BTreeMap<&'static str, u32>,
+    pub(crate) refused: u32,
+}
+
+/// The cells of a row.
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let losses = self.losses.iter();
+        let losses: Vec<_> = losses
+            .map(|(loss, count)| format!("{count} {loss}"))
+            .collect();
+        let losses = if losses.is_empty() {
+            "none".to_owned()
+        } else {
+            losses.join(", ")
+        };
+        let Self {
+            grants,
+            hand_overs,
+            refused,
+            ..
+        } = self;
+        let pause = self.longest_pause.as_secs_f64();
+        write!(
+            f,
+            "{grants} | {hand_overs} | {pause:.2} | {losses} | {refused}"
+        )
+    }
+}
+
+impl Recorder {
+    pub(crate) fn new(lock: &str) -> Self {
+        Self {
+            start: Instant::now(),
+            lock: lock.into(),
+            store: "memory".into(),
+            inner: Mutex::default(),
+        }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes what happens now.
+    pub(crate) fn note(&self, client: u32, what: What) {
+        self.note_in(&mut self.inner(), client, what);
+    }
+
+    fn note_in(&self, inner: &mut Inner, client: u32, what: What) {
+        let at = self.start.elapsed();
+        inner.events.push(Event { at, client, what });
+    }
+
+    /// An attempt begins.
+    pub(crate) fn asked(&self, client: u32) -> Attempt {
+        let mut inner = self.inner();
+        let attempt = Attempt(inner.attempts);
+        inner.attempts += 1;
+        let (lock, mode) = (self.lock.clone(), Mode::Exclusive);
+        let what = What::Asked {
+            attempt,
+            lock,
+            mode,
+        };
+        self.note_in(&mut inner, client, what);
+        attempt
+    }
+
+    pub(crate) fn granted(&self, client: u32, attempt: Attempt, guard: &Guard) {
+        let mut inner = self.inner();
+        let at = self.start.elapsed();
+        inner.grants.push((at, client));
+        let what = What::Granted {
+            attempt,
+            token: guard.fencing_token().get(),
+            node: guard.path(),
+            session: guard.client().snapshot().session_id.0,
+        };
+        self.note_in(&mut inner, client, what);
+        drop(inner);
+        self.valid(client, attempt, guard);
+    }
+
+    /// Until when the guard says that it excludes others.
+    pub(crate) fn valid(&self, client: u32, attempt: Attempt, guard: &Guard) {
+        if let Some(until) = guard.valid_until() {
+            let until = until.saturating_duration_since(self.start);
+            self.note(client, What::Valid { attempt, until });
+        }
+    }
+
+    pub(crate) fn ended(&self, client: u32, attempt: Attempt, end: End) {
+        self.note(client, What::Ended { attempt, end });
+    }
+
+    pub(crate) fn told(&self, loss: Loss) {
+        let name = match loss {
+            Loss::Elapsed => "elapsed",
+            Loss::Expired => "expired",
+            _ => "other",
+        };
+        *self.inner().losses.entry(name).or_default() += 1;
+    }
+
+    /// A write to the store in memory, which takes tokens no lower than the highest it has seen.
+    pub(crate) fn store(&self, client: u32, attempt: Attempt, token: u64) {
+        let mut inner = self.inner();
+        let accepted = token >= inner.highest;
+        inner.highest = inner.highest.max(token);
+        inner.refused += u32::from(!accepted);
+        let what = What::Stored {
+            attempt,
+            store: self.store.clone(),
+            token,
+            accepted,
+        };
+        self.note_in(&mut inner, client, what);
+    }
+
+    /// The highest token that the store in memory has seen.
+    pub(crate) fn highest(&self) -> u64 {
+        self.inner().highest
+    }
+
+    /// The number of a write to the store of nodes.
+    pub(crate) fn write(&self) -> u64 {
+        let mut inner = self.inner();
+        inner.writes += 1;
+        inner.writes - 1
+    }
+
+    pub(crate) fn answered(&self, client: u32, write: u64, answer: Answer) {
+        self.note(client, What::Answered { write, answer });
+    }
+
+    /// The store of nodes refused a write of a former holder.
+    pub(crate) fn refused(&self) {
+        self.inner().refused += 1;
+    }
+
+    /// Something is broken now, or mended.
+    pub(crate) fn disturbed(&self) {
+        let at = self.start.elapsed();
+        self.inner().disturbances.push(at);
+    }
+
+    pub(crate) fn grants(&self) -> usize {
+        self.inner().grants.len()
+    }
+
+    /// When the last disturbance was.
+    pub(crate) fn calm(&self) -> Duration {
+        let inner = self.inner();
+        inner.disturbances.last().copied().unwrap_or_default()
+    }
+
+    pub(crate) fn writes(&self) -> u64 {
+        self.inner().writes
+    }
+
+    pub(crate) fn history(&self) -> Vec<Event> {
+        self.inner().events.clone()
+    }
+
+    pub(crate) fn figures(&self) -> Figures {
+        let inner = self.inner();
+        let pairs = || inner.grants.windows(2);
+        let pause = |pair: &[(Duration, u32)]| {
+            let before = |at: &&Duration| **at < pair[1].0;
+            let disturbed = inner.disturbances.iter().rev().find(before)?;
+            Some(pair[1].0.saturating_sub(pair[0].0.max(*disturbed)))
+        };
+        Figures {
+            grants: inner.grants.len(),
+            hand_overs: pairs().filter(|pair| pair[0].1 != pair[1].1).count(),
+            longest_pause: pairs().filter_map(pause).max().unwrap_or_default(),
+            losses: inner.losses.clone(),
+            refused: inner.refused,
+        }
+    }
+}
