@@ -10,7 +10,7 @@ use lockkeeper::{
     proto::path::{self, PathProblem},
 };
 
-use crate::duration;
+use crate::{duration, security::SecurityArgs};
 
 /// Run a command under a distributed lock, on Apache ZooKeeper or on one machine.
 #[derive(Debug, Parser)]
@@ -38,7 +38,7 @@ pub(crate) fn hint(error: &clap::Error, arguments: &[OsString]) -> Option<&'stat
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     Serve(ServeArgs),
     Demo(DemoArgs),
 }
@@ -74,6 +74,9 @@ pub(crate) struct RunArgs {
     /// timeout, at most 5s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) grace: Option<Duration>,
+
+    #[command(flatten)]
+    pub(crate) security: SecurityArgs,
 
     /// The lock: a path in ZooKeeper, made if it is missing
     #[arg(value_name = "PATH")]
@@ -160,6 +163,16 @@ The command's environment:
                     lower ones, is safe from a holder of the past
   LOCKKEEPER_PATH   the path of the lock
   LOCKKEEPER_NODE   the node in ZooKeeper that holds it
+
+Encryption: --tls-ca with the servers' secure ports in --connect, and a
+certificate of ours (--tls-cert, --tls-key) where they want one.
+
+Identities, one a line, in a file that nobody else may read (--auth-file) or in
+LOCKKEEPER_AUTH, which the command inherits; not on the command line, which
+everybody reads in the list of processes:
+  digest:USER:PASSWORD   an identity for ACLs of the digest scheme
+  sasl:USER:PASSWORD     SASL DIGEST-MD5, which some servers demand
+  SCHEME:CREDENTIALS     any other scheme that the servers know
 
 When the lock is lost (no word from a server for two thirds of the session
 timeout, the node was deleted, ..) the command gets TERM, and KILL after the

@@ -5,9 +5,9 @@
 
 use std::{ffi::OsString, fmt, io, time::Duration};
 
-use lockkeeper::{ConnectStringError, Error, LockError};
+use lockkeeper::{ConnectStringError, Error, LockError, tls::TlsConfigError};
 
-use crate::{duration::Human, servers::VARIABLE};
+use crate::{duration::Human, security::BadAuth, servers::VARIABLE};
 
 /// All went well.
 pub(crate) const OK: u8 = 0;
@@ -52,6 +52,10 @@ pub(crate) enum Failure {
     BadVariable(ConnectStringError),
     /// The variable is not text.
     UnreadableVariable,
+    /// Certificates or keys are of no use.
+    Tls(TlsConfigError),
+    /// Identities cannot be read.
+    Auth(BadAuth),
     /// No server took the client.
     Connect(Error),
     /// The part of the tree that was to be used is not there.
@@ -80,7 +84,11 @@ impl Failure {
     /// The exit status.
     pub(crate) fn status(&self) -> u8 {
         match self {
-            Self::NoServers | Self::BadVariable(_) | Self::UnreadableVariable => USAGE,
+            Self::NoServers
+            | Self::BadVariable(_)
+            | Self::UnreadableVariable
+            | Self::Tls(_)
+            | Self::Auth(_) => USAGE,
             Self::Connect(_) | Self::NoChroot(_) => UNAVAILABLE,
             Self::Taken { .. } | Self::TimedOut { .. } => NOT_ACQUIRED,
             Self::Lock { error, .. } => match error {
@@ -106,6 +114,8 @@ impl fmt::Display for Failure {
             ),
             Self::BadVariable(error) => write!(f, "{VARIABLE}: {error}"),
             Self::UnreadableVariable => write!(f, "{VARIABLE}: it is not UTF-8"),
+            Self::Tls(error) => error.fmt(f),
+            Self::Auth(problem) => problem.fmt(f),
             Self::Connect(error) => error.fmt(f),
             Self::NoChroot(chroot) => write!(
                 f,

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `args` | the command line |
 //! | `servers` | which servers: `--connect` or the environment |
+//! | `security` | encryption and identities |
 //! | `duration` | durations as people type and read them |
 //! | `exit` | exit statuses, and the failures behind them |
 //! | `signals` | signals of the process, as a stream |
@@ -19,6 +20,7 @@ mod demo;
 mod duration;
 mod exit;
 mod run;
+mod security;
 mod serve;
 mod servers;
 mod signals;
@@ -60,7 +62,9 @@ fn main() -> ExitCode {
 fn execute(command: Command) -> Result<u8, Failure> {
     match command {
         // One thread: the child is a process of its own, and a signal or a lost lock is handled in turn.
-        Command::Run(args) => runtime(&mut Builder::new_current_thread())?.block_on(run::run(args)),
+        Command::Run(args) => {
+            runtime(&mut Builder::new_current_thread())?.block_on(run::run(*args))
+        }
         Command::Serve(args) => {
             runtime(&mut Builder::new_multi_thread())?.block_on(serve::run(&args))
         }

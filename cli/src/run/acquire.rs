@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use lockkeeper::{Builder, Client, ConnectString, Guard, LockError, Loss};
+use lockkeeper::{Builder, Client, Guard, LockError, Loss};
 use tokio::time::{Instant, timeout};
 
 use super::lock::Lock;
@@ -56,14 +56,14 @@ impl Wait {
 
 /// Connects: within the session timeout, or less if there is less time.
 pub(super) async fn connect(
-    servers: &ConnectString,
+    settings: Builder,
     session_timeout: Duration,
     wait: Wait,
 ) -> Result<Client, Failure> {
     let patience = wait
         .left()
         .map_or(session_timeout, |left| left.min(session_timeout));
-    Builder::new(servers)
+    settings
         .session_timeout(session_timeout)
         .patience(patience)
         .connect()

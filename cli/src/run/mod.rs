@@ -13,7 +13,7 @@ mod lock;
 
 use std::{ffi::OsString, path::Path, pin::pin, process, time::Duration};
 
-use lockkeeper::{Client, Guard, LockError, LockState, Loss};
+use lockkeeper::{Builder, Client, Guard, LockError, LockState, Loss};
 use rustix::process::Signal;
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -47,11 +47,12 @@ const LONGEST_GRACE: Duration = Duration::from_secs(5);
 pub(crate) async fn run(args: RunArgs) -> Result<u8, Failure> {
     let wait = Wait::new(&args);
     let servers = servers::given(args.connect.as_ref())?;
+    let settings = args.security.apply(Builder::new(&servers))?;
     let mut signals = Signals::catch(&CAUGHT).map_err(Failure::System)?;
     let client = tokio::select! {
         biased;
         signal = signals.ending() => return Ok(exit::of_signal(signal.as_raw())),
-        client = acquire::connect(&servers, args.session_timeout, wait) => client?,
+        client = acquire::connect(settings, args.session_timeout, wait) => client?,
     };
     let status = under_lock(&client, &args, wait, &mut signals).await;
     let _ = timeout(GOODBYE, client.close()).await;

@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use lockkeeper::{Client, Guard};
+use lockkeeper::{Acl, Client, CreateMode, Guard};
 use lockkeeper_server::Server;
 use rustix::process::{Pid, Signal};
 use tokio::runtime::Runtime;
@@ -106,6 +106,11 @@ impl Arm {
         deleted.unwrap();
     }
 
+    pub(crate) fn create_with_acl(&self, path: &str, mode: CreateMode, acl: Vec<Acl>) {
+        let created = self.client.create_with_acl(path, "", mode, acl);
+        self.runtime.block_on(created).unwrap();
+    }
+
     /// Takes the lock, as another client.
     pub(crate) fn hold(&self, path: &str) -> Guard {
         let mutex = lockkeeper::Mutex::new(&self.client, path).unwrap();
@@ -127,7 +132,9 @@ impl Arm {
 /// The command, in a clean environment.
 pub(crate) fn lockkeeper<S: AsRef<OsStr>>(arguments: &[S]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
-    command.args(arguments).env_remove("LOCKKEEPER_CONNECT");
+    command.args(arguments);
+    command.env_remove("LOCKKEEPER_CONNECT");
+    command.env_remove("LOCKKEEPER_AUTH");
     command
 }
 

@@ -1,0 +1,175 @@
+//! Encryption and authentication: from options, a file, or the environment to the settings of a client.
+//!
+//! Secrets come from files and the environment only: what is on a command line everybody reads in the list of processes.
+//! Nothing here prints them: a line that cannot be read is named by its number.
+
+use std::{
+    env, fmt, fs, io,
+    path::{Path, PathBuf},
+};
+
+use clap::Args;
+use lockkeeper::{
+    Builder, Connector, DigestMd5,
+    tls::{TlsConfig, TlsConfigError},
+};
+
+use crate::exit::Failure;
+
+/// The variable that holds identities where `--auth-file` does not.
+pub(crate) const VARIABLE: &str = "LOCKKEEPER_AUTH";
+/// The scheme that stands for SASL DIGEST-MD5. Servers give such identities in ACLs the same name.
+const SASL: &str = "sasl";
+
+const AUTH_HELP: &str =
+    "Who we are: lines of SCHEME:CREDENTIALS, see --help [default: the lines of $LOCKKEEPER_AUTH]";
+
+#[derive(Args, Debug)]
+pub(crate) struct SecurityArgs {
+    /// Encrypt, and trust the servers whose certificates are signed by one of these (PEM)
+    #[arg(long, value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
+
+    /// The certificate to show to servers (PEM)
+    #[arg(long, value_name = "FILE", requires_all = ["tls_ca", "tls_key"])]
+    tls_cert: Option<PathBuf>,
+
+    /// Its private key (PEM, not encrypted)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+
+    /// The name in the servers' certificates [default: the host of each server]
+    #[arg(long, value_name = "NAME", requires = "tls_ca")]
+    tls_server_name: Option<String>,
+
+    #[arg(long, value_name = "FILE", help = AUTH_HELP)]
+    auth_file: Option<PathBuf>,
+}
+
+impl SecurityArgs {
+    /// The same settings with encryption and identities.
+    pub(crate) fn apply(&self, builder: Builder) -> Result<Builder, Failure> {
+        let builder = match self.tls().map_err(Failure::Tls)? {
+            Some(tls) => builder.connector(Connector::tls(tls)),
+            None => builder,
+        };
+        self.authenticate(builder).map_err(Failure::Auth)
+    }
+
+    fn tls(&self) -> Result<Option<TlsConfig>, TlsConfigError> {
+        let Some(ca) = &self.tls_ca else {
+            return Ok(None);
+        };
+        let mut tls = TlsConfig::from_ca_file(ca)?;
+        if let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) {
+            tls = tls.identity_files(certificate, key)?;
+        }
+        if let Some(name) = &self.tls_server_name {
+            tls = tls.server_name(name)?;
+        }
+        Ok(Some(tls))
+    }
+
+    fn authenticate(&self, builder: Builder) -> Result<Builder, BadAuth> {
+        if let Some(path) = &self.auth_file {
+            return match fs::read_to_string(path) {
+                Ok(text) => with_identities(builder, &text, &Origin::File(path.clone())),
+                Err(error) => Err(BadAuth::Unreadable(path.clone(), error)),
+            };
+        }
+        match env::var(VARIABLE) {
+            Ok(text) => with_identities(builder, &text, &Origin::Variable),
+            Err(env::VarError::NotPresent) => Ok(builder),
+            Err(env::VarError::NotUnicode(_)) => Err(BadAuth::NotText),
+        }
+    }
+}
+
+/// One identity a line; blank lines and those that begin with # are nothing.
+fn with_identities(mut builder: Builder, text: &str, origin: &Origin) -> Result<Builder, BadAuth> {
+    let mut has_sasl = false;
+    for (index, line) in text.lines().enumerate() {
+        if line.trim().is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let bad = |problem| BadAuth::Line {
+            origin: origin.clone(),
+            number: index + 1,
+            problem,
+        };
+        builder = match line.split_once(':') {
+            Some((SASL, _)) if has_sasl => return Err(bad(Problem::SecondSasl)),
+            Some((SASL, credentials)) => {
+                let (user, password) = credentials
+                    .split_once(':')
+                    .ok_or_else(|| bad(Problem::NoPassword))?;
+                has_sasl = true;
+                builder.sasl(DigestMd5::new(user, password))
+            }
+            Some((scheme, credentials)) if !scheme.is_empty() => {
+                builder.auth(scheme, credentials.to_owned())
+            }
+            _ => return Err(bad(Problem::NoScheme)),
+        };
+    }
+    Ok(builder)
+}
+
+/// Where identities came from.
+#[derive(Clone, Debug)]
+pub(crate) enum Origin {
+    Variable,
+    File(PathBuf),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Variable => f.write_str(VARIABLE),
+            Self::File(path) => Path::display(path).fmt(f),
+        }
+    }
+}
+
+/// Why identities cannot be read. Holds nothing of them.
+#[derive(Debug)]
+pub(crate) enum BadAuth {
+    Unreadable(PathBuf, io::Error),
+    NotText,
+    Line {
+        origin: Origin,
+        number: usize,
+        problem: Problem,
+    },
+}
+
+/// What is wrong with a line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Problem {
+    NoScheme,
+    NoPassword,
+    SecondSasl,
+}
+
+impl fmt::Display for BadAuth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::NotText => write!(f, "{VARIABLE}: it is not UTF-8"),
+            Self::Line {
+                origin,
+                number,
+                problem,
+            } => {
+                write!(f, "{origin}, line {number}: ")?;
+                f.write_str(match problem {
+                    Problem::NoScheme => {
+                        "an identity looks like digest:USER:PASSWORD or sasl:USER:PASSWORD"
+                    }
+                    Problem::NoPassword => "a SASL identity looks like sasl:USER:PASSWORD",
+                    Problem::SecondSasl => "there can be one SASL identity only",
+                })
+            }
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Encryption and identities of the command: where they come from, what is said when they are wrong, and that no secret is
+//! said with it.
+//!
+//! What they do on real servers is the library's: `tests/secure/` of the workspace.
+
+#[path = "../../session/tests/secure/certificates.rs"]
+mod certificates;
+#[allow(dead_code, reason = "other tests use the rest")]
+#[path = "../../session/tests/secure/gate.rs"]
+mod gate;
+mod support;
+
+use std::{fs, path::PathBuf, sync::Arc, time::Instant};
+
+use lockkeeper::{Acl, CreateMode, Perms};
+use support::{Arm, Ended, PATIENCE, ended, lockkeeper};
+use tokio::runtime::Runtime;
+
+use certificates::Authority;
+use gate::{Demands, Gate, server_tls};
+
+const SECRET: &str = "hunter2";
+
+/// A directory with files for one test; it goes with this value.
+struct Files(PathBuf);
+
+impl Files {
+    fn new(test: &str) -> Self {
+        let dir = std::env::temp_dir().join(format!("lockkeeper-{test}-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        Self(dir)
+    }
+
+    fn write(&self, name: &str, text: &str) -> String {
+        let path = self.0.join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn run(options: &[&str], auth: Option<&str>) -> Ended {
+    let mut command = lockkeeper(&["run", "--connect", "127.0.0.1:1"]);
+    command.args(options).args(["--wait", "1", "/a", "--", "x"]);
+    command.envs(auth.map(|auth| ("LOCKKEEPER_AUTH", auth)));
+    ended(&mut command)
+}
+
+#[test]
+fn what_is_of_no_use_is_status_64_and_said_without_the_secret() {
+    let files = Files::new("useless");
+    let no_scheme = files.write("no-scheme", &format!("# comment\n\n{SECRET}\n"));
+    let two = files.write("two", &format!("sasl:a:{SECRET}\nsasl:b:{SECRET}\n"));
+    let no_password = files.write("no-password", &format!("sasl:{SECRET}\n"));
+    let empty = files.write("empty.pem", "");
+    let missing = files.0.join("missing").to_str().unwrap().to_owned();
+    for (options, text) in [
+        (
+            ["--auth-file", &no_scheme],
+            "no-scheme, line 3: an identity looks like",
+        ),
+        (
+            ["--auth-file", &two],
+            "two, line 2: there can be one SASL identity only",
+        ),
+        (
+            ["--auth-file", &no_password],
+            "no-password, line 1: a SASL identity looks like",
+        ),
+        (["--auth-file", &missing], "missing: No such file"),
+        (["--tls-ca", &missing], "missing: No such file"),
+        (
+            ["--tls-ca", &empty],
+            "empty.pem: there is no certificate in it",
+        ),
+        (["--tls-cert", &empty], "--tls-ca"),
+        (["--tls-key", &empty], "--tls-cert"),
+    ] {
+        let ended = run(&options, None);
+        assert_eq!(ended.status, 64, "{options:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains(text), "{options:?}: {}", ended.stderr);
+        assert!(!ended.stderr.contains(SECRET), "{}", ended.stderr);
+    }
+    let ended = run(&[], Some(SECRET));
+    assert_eq!(ended.status, 64, "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("LOCKKEEPER_AUTH, line 1: "),
+        "{}",
+        ended.stderr
+    );
+    assert!(!ended.stderr.contains(SECRET), "{}", ended.stderr);
+}
+
+/// The lock's directory belongs to alice.
+#[test]
+fn identities_open_nodes_from_a_file_and_from_the_environment() {
+    let arm = Arm::embedded();
+    let files = Files::new("identities");
+    // From ZooKeeper's documentation: `super:test`.
+    let acl = vec![Acl::new(
+        Perms::ALL,
+        "digest",
+        "super:D/InIHSb7yEEbrWz8b9l71RjZJU=",
+    )];
+    arm.create_with_acl("/hers", CreateMode::Persistent, acl);
+
+    let stranger = ended(&mut arm.run(&["--try"], "/hers", &["true"]));
+    assert_eq!(stranger.status, 69, "{}", stranger.stderr);
+    assert!(stranger.stderr.contains("/hers: "), "{}", stranger.stderr);
+
+    let file = files.write("auth", "digest:super:test\n");
+    let opened = ended(&mut arm.run(&["--try", "--auth-file", &file], "/hers", &["true"]));
+    assert_eq!((opened.status, &*opened.stderr), (0, ""));
+
+    let mut command = arm.run(&["--try"], "/hers", &["true"]);
+    let opened = ended(command.env("LOCKKEEPER_AUTH", "digest:super:test"));
+    assert_eq!((opened.status, &*opened.stderr), (0, ""));
+}
+
+#[test]
+fn servers_that_cannot_be_trusted_are_found_out_at_once() {
+    let arm = Arm::embedded();
+    let files = Files::new("untrusted");
+    let auth = files.write("auth", &format!("sasl:alice:{SECRET}\n"));
+    let begin = Instant::now();
+    // It would try for as long as the session timeout.
+    let options = ["--auth-file", &*auth, "--session-timeout", "60s"];
+    let sasl = ended(&mut arm.run(&options, "/a", &["true"]));
+    assert_eq!(sasl.status, 69, "{}", sasl.stderr);
+    assert!(
+        sasl.stderr.contains("the server knows no SASL"),
+        "{}",
+        sasl.stderr
+    );
+    assert!(!sasl.stderr.contains(SECRET), "{}", sasl.stderr);
+    assert!(begin.elapsed() < PATIENCE);
+
+    let ca = files.write("ca.pem", &Authority::new("ours").certificate);
+    let options = ["--tls-ca", &ca, "--wait", "300ms"];
+    let plain = ended(&mut arm.run(&options, "/a", &["true"]));
+    assert_eq!(plain.status, 69, "{}", plain.stderr);
+    assert!(
+        plain.stderr.contains("as ports for plain connections do"),
+        "{}",
+        plain.stderr
+    );
+}
+
+#[test]
+fn a_command_runs_under_a_lock_over_tls_and_sasl() {
+    let arm = Arm::embedded();
+    let files = Files::new("secure");
+    let authority = Authority::new("ours");
+    let (server_side, client_side) = (authority.issue(&["zk.example"]), authority.issue(&["me"]));
+    let demands = Demands {
+        tls: Some(Arc::new(server_tls(&server_side, Some(&authority)))),
+        sasl: Some(("alice", SECRET)),
+        ..Demands::default()
+    };
+    let runtime = Runtime::new().unwrap();
+    let server = arm.server.as_ref().unwrap();
+    let gate = runtime.block_on(Gate::new(server, demands));
+
+    let ca = files.write("ca.pem", &authority.certificate);
+    let certificate = files.write("me.pem", &client_side.certificate);
+    let key = files.write("me.key", &client_side.key);
+    let servers = gate.address.to_string();
+    let run = |name: &str, password: &str| {
+        let mut run = lockkeeper(&["run", "--connect", &servers, "--try", "--tls-ca", &ca]);
+        run.args(["--tls-cert", &certificate, "--tls-key", &key]);
+        run.args(["--tls-server-name", name]);
+        run.env("LOCKKEEPER_AUTH", format!("sasl:alice:{password}"));
+        ended(run.args(["/a", "--", "echo", "done"]))
+    };
+    let right = run("zk.example", SECRET);
+    assert_eq!(
+        (right.status, &*right.stdout, &*right.stderr),
+        (0, "done\n", "")
+    );
+
+    let wrong_name = run("zk2.example", SECRET);
+    assert_eq!(wrong_name.status, 69, "{}", wrong_name.stderr);
+    let text = "the server's certificate is not for zk2.example (but for ";
+    assert!(wrong_name.stderr.contains(text), "{}", wrong_name.stderr);
+
+    let wrong_password = run("zk.example", "open sesame");
+    assert_eq!(wrong_password.status, 69, "{}", wrong_password.stderr);
+    let text = "user alice was refused: wrong password, or no such user";
+    assert!(
+        wrong_password.stderr.contains(text),
+        "{}",
+        wrong_password.stderr
+    );
+}
