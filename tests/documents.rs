@@ -1,0 +1,97 @@
+//! What the documents name is there: files, and tests by their names.
+//!
+//! Not here: whether what they say is true.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// The documents at the root and in `docs`.
+fn documents() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let entries = [root.to_owned(), root.join("docs")]
+        .into_iter()
+        .flat_map(|folder| fs::read_dir(folder).unwrap())
+        .map(|entry| entry.unwrap().path());
+    entries
+        .filter(|path| path.extension().is_some_and(|end| end == "md"))
+        .collect()
+}
+
+/// What stands in backticks outside of blocks of code.
+fn quoted(text: &str) -> Vec<&str> {
+    let mut in_block = false;
+    let lines = text.lines().filter(|line| {
+        let fence = line.trim_start().starts_with("```");
+        in_block ^= fence;
+        !in_block && !fence
+    });
+    lines
+        .flat_map(|line| line.split('`').skip(1).step_by(2))
+        .collect()
+}
+
+/// All functions of the Rust sources below a folder.
+fn functions(folder: &Path, found: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if path.is_dir() && !name.starts_with('.') && name != "target" {
+            functions(&path, found);
+        } else if path.extension().is_some_and(|end| end == "rs") {
+            let source = fs::read_to_string(&path).unwrap();
+            let words = source.split("fn ").skip(1);
+            let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+            found.extend(words.filter_map(|rest| {
+                let end = rest.find(|letter| !is_name(letter))?;
+                rest.get(..end).map(str::to_owned)
+            }));
+        }
+    }
+}
+
+#[test]
+fn every_file_that_a_document_names_is_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut named = 0;
+    for document in documents() {
+        let text = fs::read_to_string(&document).unwrap();
+        for name in quoted(&text) {
+            let is_path = name.contains('/')
+                && !name.starts_with('/')
+                && name
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte));
+            if is_path {
+                named += 1;
+                let there = root.join(name).exists() || root.join("docs").join(name).exists();
+                assert!(there, "{}: no {name}", document.display());
+            }
+        }
+    }
+    assert!(named > 50, "{named} files named");
+}
+
+/// A name of four words or more is that of a test.
+#[test]
+fn every_test_that_a_document_names_is_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut all = BTreeSet::new();
+    functions(root, &mut all);
+    let mut named = 0;
+    for document in documents() {
+        let text = fs::read_to_string(&document).unwrap();
+        for name in quoted(&text) {
+            let is_name = name
+                .bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+            if is_name && name.split('_').count() >= 4 {
+                named += 1;
+                assert!(all.contains(name), "{}: no {name}", document.display());
+            }
+        }
+    }
+    assert!(named > 5, "{named} tests named");
+}
