@@ -43,7 +43,7 @@ impl Line {
         let recorder: Arc<Recorder> = Arc::default();
         let directory = Directory::new(client, path, Bytes::new(), recorder.traffic.clone());
         Ok(Self {
-            client: client.clone(),
+            client: client.patient(),
             directory: Arc::new(directory),
             kind,
             recorder,

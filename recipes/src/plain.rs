@@ -64,7 +64,7 @@ impl PlainMutex {
         let recorder: Arc<Recorder> = Arc::default();
         let directory = Directory::new(client, path, Bytes::new(), recorder.traffic.clone());
         Ok(Self {
-            client: client.clone(),
+            client: client.patient(),
             directory: Arc::new(directory),
             recorder,
         })
@@ -177,6 +177,7 @@ impl PlainMutex {
     /// Creates the node; `None` when somebody else has it.
     async fn create(&self) -> Result<Option<Contender>, Error> {
         let claim = Claim::new(&self.client, self.directory.clone(), Naming::Alone);
+        self.client.room().await;
         let (mut contender, list) = Contender::enter(claim);
         match contender.created(list).await {
             Ok(_) => {}

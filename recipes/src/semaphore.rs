@@ -88,7 +88,7 @@ impl Semaphore {
             traffic,
             ..Recorder::default()
         };
-        let (client, path) = (client.clone(), path.to_owned());
+        let (client, path) = (client.patient(), path.to_owned());
         Ok(Self {
             client,
             path,
@@ -307,6 +307,7 @@ impl Semaphore {
         for _ in 0..count {
             let naming = Naming::Numbered(name::LEASE);
             let claim = Claim::new(&self.client, self.leases.clone(), naming);
+            self.client.room().await;
             entered.push(Contender::enter(claim));
         }
         let mut contenders = Vec::with_capacity(count);

@@ -82,11 +82,29 @@ pub enum Error {
         /// The most that may be sent.
         limit: usize,
     },
-    /// Too many requests wait for their replies; nothing was sent.
+    /// So much waits already that not even a request that cannot wait for room is taken; nothing was sent.
     TooManyRequests {
-        /// The most that may wait.
-        limit: usize,
+        /// Requests that wait to be sent or answered.
+        requests: usize,
+        /// Bytes of requests that wait to be sent.
+        bytes: usize,
     },
+    /// The deadline that the caller has set has come.
+    DeadlineExceeded {
+        /// What was asked.
+        op: OpCode,
+        /// How long the caller was ready to wait.
+        waited: Duration,
+        /// The server of the connection; `None` without one.
+        server: Option<Arc<Endpoint>>,
+        /// The session; [`SessionId::NONE`] where there was none.
+        session: SessionId,
+        /// Whether the request may have been applied, or may still be.
+        effect: Effect,
+    },
+    /// There is no connection, and the caller did not want to wait for one; nothing was sent. With what the server said
+    /// that was tried last.
+    NotConnected(Option<Lost>),
     /// The reply could not be read. The connection is given up.
     Malformed {
         /// What was asked.
@@ -102,7 +120,9 @@ impl Error {
     pub fn effect(&self) -> Effect {
         match self {
             Self::ConnectionLost(_) | Self::Malformed { .. } => Effect::Unknown,
-            Self::SessionExpired { effect, .. } | Self::Closed(effect) => *effect,
+            Self::SessionExpired { effect, .. }
+            | Self::DeadlineExceeded { effect, .. }
+            | Self::Closed(effect) => *effect,
             _ => Effect::NotApplied,
         }
     }
@@ -134,7 +154,7 @@ impl Error {
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::ConnectionLost(_) => true,
+            Self::ConnectionLost(_) | Self::DeadlineExceeded { .. } | Self::NotConnected(_) => true,
             Self::Unreachable { tried, .. } => {
                 tried.is_empty() || !tried.iter().all(|lost| lost.cause.is_lasting())
             }
@@ -206,9 +226,25 @@ impl fmt::Display for Error {
             Self::TooLarge { length, limit } => {
                 write!(f, "request of {length} bytes, servers accept {limit}")
             }
-            Self::TooManyRequests { limit } => {
-                write!(f, "{limit} requests wait for replies already")
+            Self::TooManyRequests { requests, bytes } => {
+                write!(f, "{requests} requests wait already, with {bytes} bytes")
             }
+            Self::DeadlineExceeded {
+                op,
+                waited,
+                server,
+                session,
+                ..
+            } => {
+                let op = op.name().unwrap_or("request");
+                write!(f, "{op} not answered within {} ms", waited.as_millis())?;
+                match server {
+                    Some(server) => write!(f, " by {server}, session {session}{effect}"),
+                    None => write!(f, ", not connected{effect}"),
+                }
+            }
+            Self::NotConnected(None) => f.write_str("not connected"),
+            Self::NotConnected(Some(lost)) => write!(f, "not connected: {lost}"),
             Self::Malformed { op, .. } => {
                 let op = op.name().unwrap_or("request");
                 write!(f, "the reply to {op} cannot be read{effect}")

@@ -54,6 +54,7 @@ pub use client::tls;
 pub use client::{
     Applied, Builder, Client, Clock, ConnectError, Connector, Lease, Missed, PersistentWatcher,
     ReadResult, ReadTransaction, Reply, Transaction, Transport, WatchNotice, WatchedEvent, Watcher,
+    WhenDisconnected,
 };
 pub use connect_string::{ConnectString, ConnectStringError, DEFAULT_PORT, Endpoint};
 #[cfg(feature = "sasl-digest-md5")]

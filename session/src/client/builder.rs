@@ -10,6 +10,7 @@ use super::{
     clock::Clock,
     driver::{self, Driver},
     random::{Random, random_u64},
+    room::{Manner, WhenDisconnected},
     shared::Shared,
 };
 use crate::{
@@ -31,6 +32,7 @@ pub struct Builder {
     connector: Connector,
     frame_limit: usize,
     patience: Option<Duration>,
+    manner: Manner,
     clock: Clock,
     random: Random,
 }
@@ -44,6 +46,7 @@ impl Builder {
             connector: Connector::tcp(),
             frame_limit: FRAME_LIMIT,
             patience: None,
+            manner: Manner::default(),
             clock: Clock::system(),
             random: Random::system(),
         }
@@ -120,6 +123,36 @@ impl Builder {
         self
     }
 
+    /// How many requests may wait to be sent or answered before callers wait for room. Default: 65,536.
+    ///
+    /// The bound is felt as waiting, first come first served; only [`Client::submit`] does not wait, and takes from a reserve
+    /// of the same size.
+    pub fn max_outstanding(mut self, requests: usize) -> Self {
+        self.config.max_outstanding = requests.max(1);
+        self
+    }
+
+    /// How many bytes of requests may wait to be sent before callers wait for room. Default: 16 MiB.
+    pub fn max_queued_bytes(mut self, bytes: usize) -> Self {
+        self.config.max_queued_bytes = bytes;
+        self
+    }
+
+    /// How long a caller waits for the answer to a request, over everything. Default: no limit of its own, which leaves
+    /// twice the session timeout: a request waits so long for a connection, and so long for its reply.
+    ///
+    /// See [`Client::with_deadline`], which sets it for single requests.
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.manner.deadline = Some(deadline);
+        self
+    }
+
+    /// Whether requests wait for a connection where there is none. Default: they do.
+    pub fn when_disconnected(mut self, when_disconnected: WhenDisconnected) -> Self {
+        self.manner.when_disconnected = when_disconnected;
+        self
+    }
+
     /// How byte streams to servers come about. Default: [`Connector::tcp`].
     pub fn connector(mut self, connector: Connector) -> Self {
         self.connector = connector;
@@ -169,7 +202,7 @@ impl Builder {
         let shared = Arc::new(Shared::new(machine, self.clock, self.chroot, self.random));
         let driver = Driver::new(shared.clone(), self.connector, self.frame_limit);
         spawn(Box::pin(driver));
-        let client = Client::start(shared);
+        let client = Client::start(shared, self.manner);
 
         let mut snapshots = client.snapshots();
         let settled = snapshots.wait_for(|now| now.state.is_connected() || now.state.is_final());

@@ -9,7 +9,7 @@ use std::{
     mem,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
     time::Instant,
 };
 
@@ -56,8 +56,8 @@ pub(super) struct Driver {
 struct Turn {
     deadline: Option<Instant>,
     has_ended: bool,
-    /// Whether requests stay in the queue because too much waits for the socket.
-    held_back: bool,
+    /// Whether more is to be sent, once what is encoded has left.
+    has_unsent: bool,
 }
 
 enum Link {
@@ -145,16 +145,17 @@ impl Driver {
             core.machine.handle(now, Input::Tick);
         }
         core.drain(&mut self.deliveries, &mut |command| commands.push(command));
-        let held_back = self.out.len() >= WRITE_BACKLOG;
-        if !held_back {
+        if self.out.len() < WRITE_BACKLOG {
             core.machine.transmit(now, &mut self.out);
             // A request that cannot be sent is answered while the rest is being encoded.
             core.drain(&mut self.deliveries, &mut |command| commands.push(command));
         }
+        let called = core.called(now);
+        let deadlines = [core.machine.next_deadline(), core.line.next_deadline()];
         let turn = Turn {
-            deadline: core.machine.next_deadline(),
+            deadline: deadlines.into_iter().flatten().min(),
             has_ended: core.machine.is_ended(),
-            held_back,
+            has_unsent: core.machine.has_unsent(),
         };
         let background = mem::take(&mut core.background);
         drop(core);
@@ -173,6 +174,7 @@ impl Driver {
             }
         }
         self.shared.deliver(self.deliveries.drain(..));
+        called.into_iter().for_each(Waker::wake);
         turn
     }
 
@@ -241,7 +243,7 @@ impl Future for Driver {
             this.write(cx);
             this.run_background(cx);
             let due = this.sleep(cx, now, turn.deadline);
-            let room = turn.held_back && this.out.len() < WRITE_BACKLOG;
+            let room = turn.has_unsent && this.out.len() < WRITE_BACKLOG;
             if !(full || due || room || this.other_link) {
                 return Poll::Pending;
             }

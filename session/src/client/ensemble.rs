@@ -92,7 +92,7 @@ impl Client {
     /// # Ok(()) }
     /// ```
     pub async fn get_config_and_watch(&self) -> Result<(GetDataResponse, Watcher), Error> {
-        let (reply, watcher) = self.submit_watching(get_config(true));
+        let (reply, watcher) = self.submit_watching(get_config(true)).await;
         let read = reply.await.map_err(|error| error.on(CONFIG_NODE))?;
         Ok((record_of!(read, GetData)?, watcher?))
     }
@@ -179,7 +179,7 @@ impl Client {
     }
 
     async fn ask_to_reconfigure(&self, request: ReconfigRequest) -> Result<GetDataResponse, Error> {
-        let [reply] = self.submit([Request::Reconfig(request)]);
+        let [reply] = self.submit_when_room([Request::Reconfig(request)]).await;
         record_of!(reply.await?, Reconfig)
     }
 }

@@ -7,8 +7,12 @@ use lockkeeper_proto::{
     records::{AddWatchRequest, CheckWatchesRequest},
 };
 
-use super::{Client, PersistentWatcher, Reply, answer::record_of, shared::driver_gone};
-use crate::Error;
+use super::{
+    Client, PersistentWatcher,
+    answer::record_of,
+    shared::{Core, driver_gone},
+};
+use crate::{Error, machine::request_bytes};
 
 impl Client {
     /// Watches a node until the watcher is dropped. Servers from 3.6.0.
@@ -101,12 +105,13 @@ impl Client {
             path: self.resolve(path)?,
             mode,
         });
-        let op = request.op();
-        let (receiver, listener) = self.shared.act(|core| core.add_watch(request, events));
+        let bytes = request_bytes(&request);
+        let add = |core: &mut Core, now, terms| core.add_watch(now, request, terms, events);
+        let (reply, listener) = self.when_room(bytes, add).await;
         // Made before the reply is awaited: whoever drops this future drops it, too.
         let watcher = listener
             .map(|(id, queue)| PersistentWatcher::new(self.shared.clone(), id, queue, path, mode));
-        let answered = Reply { op, receiver }.await;
+        let answered = reply.await;
         record_of!(answered.map_err(|error| error.on(path))?, AddWatch)?;
         watcher.ok_or_else(driver_gone)
     }

@@ -12,6 +12,7 @@
 //! | `persistent` | what listens to a persistent watch |
 //! | `watcher` | what waits for a watch |
 //! | `shared` | the machine behind a lock, and who waits for what |
+//! | `room` | waiting for room, and the terms of requests |
 //! | `driver` | the task between the machine and the socket; the only `spawn` |
 //! | `dial` | TCP connections: names and their addresses |
 //! | `tls` | encryption of them (feature `tls`) |
@@ -32,6 +33,7 @@ mod persistent;
 mod random;
 mod read_transaction;
 mod rights;
+mod room;
 mod shared;
 #[cfg(feature = "tls")]
 pub mod tls;
@@ -56,11 +58,13 @@ pub use builder::Builder;
 pub use clock::Clock;
 pub use persistent::{Missed, PersistentWatcher, WatchNotice};
 pub use read_transaction::{ReadResult, ReadTransaction};
+pub use room::WhenDisconnected;
 pub use transaction::{Applied, Transaction};
 pub use transport::{Connector, Transport};
 pub use watcher::{WatchedEvent, Watcher};
 
 use crate::{ConnectStringError, Error, Metrics, Snapshot, State};
+use room::Manner;
 use shared::Shared;
 
 /// A ZooKeeper client: one session, over whichever server takes it.
@@ -71,7 +75,12 @@ use shared::Shared;
 /// # Connection loss
 /// A client reconnects by itself, to another server where there are several, and keeps its session and its watches.
 /// Requests that were under way fail with [`Error::ConnectionLost`]; ask [`Error::effect`] whether they may have been
-/// applied. Nothing is repeated silently. Requests made meanwhile wait, at most for the session timeout.
+/// applied. Nothing is repeated silently. Requests made meanwhile wait, at most for the session timeout, or fail at once
+/// where [`when_disconnected`](Self::when_disconnected) says so.
+///
+/// # Limits
+/// A method waits while too much waits already ([`Builder::max_outstanding`], [`Builder::max_queued_bytes`]), in the order of the
+/// calls. [`with_deadline`](Self::with_deadline) bounds all waiting together.
 ///
 /// # Cancel safety
 /// Nothing is sent before a future is first polled. A future dropped after that gives up the reply, not the request.
@@ -80,6 +89,8 @@ pub struct Client {
     shared: Arc<Shared>,
     /// `None` in clones that do not keep the session open.
     handle: Option<Arc<Handle>>,
+    /// How this handle makes its requests.
+    manner: Manner,
 }
 
 /// Closes the session when the last clone of the client goes.
@@ -124,9 +135,13 @@ impl Client {
         Ok(Builder::new(&servers.parse()?))
     }
 
-    fn start(shared: Arc<Shared>) -> Self {
+    fn start(shared: Arc<Shared>, manner: Manner) -> Self {
         let handle = Some(Arc::new(Handle(shared.clone())));
-        Self { shared, handle }
+        Self {
+            shared,
+            handle,
+            manner,
+        }
     }
 
     /// What is known of the session now.
@@ -179,7 +194,10 @@ impl Client {
     /// What the client has done so far, and what it is doing now. Local and cheap: a copy of some numbers.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
-        self.shared.lock().machine.metrics()
+        let core = self.shared.lock();
+        let (machine, waiting) = (core.machine.metrics(), core.line.len());
+        drop(core);
+        Metrics { waiting, ..machine }
     }
 
     /// How many requests wait to be sent or answered.
@@ -212,6 +230,7 @@ impl Client {
         Self {
             shared: self.shared.clone(),
             handle: None,
+            manner: self.manner,
         }
     }
 
@@ -247,12 +266,14 @@ impl Client {
     /// This is the layer under the methods: the paths are the server's ([`server_path`](Self::server_path)), a request
     /// must not leave a watch (its event would reach nobody), and requests that are not meant for users (pings,
     /// authentication, session control) break the session.
+    /// It waits for nothing, not for room either: half of what may wait in all is kept for those who cannot wait, for
+    /// instance in a `Drop`. Where that is used up, too, the request fails with [`Error::TooManyRequests`]. Whoever can
+    /// wait calls [`submit_when_room`](Self::submit_when_room), or [`room`](Self::room) before.
     pub fn submit<const N: usize>(&self, requests: [Request; N]) -> [Reply; N] {
         self.shared.act(|core| {
-            requests.map(|request| Reply {
-                op: request.op(),
-                receiver: core.submit(request),
-            })
+            let now = core.clock.now();
+            let terms = self.manner.terms(now);
+            requests.map(|request| core.reply(now, request, terms))
         })
     }
 
@@ -265,10 +286,9 @@ impl Client {
         requests: [Request; N],
     ) -> [Reply; N] {
         self.shared.act(|core| {
-            requests.map(|request| Reply {
-                op: request.op(),
-                receiver: core.submit_within(session, request),
-            })
+            let now = core.clock.now();
+            let terms = self.manner.terms(now);
+            requests.map(|request| core.reply_within(session, now, request, terms))
         })
     }
 
@@ -276,10 +296,9 @@ impl Client {
     #[must_use = "the replies say whether the requests succeeded"]
     pub fn submit_all(&self, requests: Vec<Request>) -> Vec<Reply> {
         self.shared.act(|core| {
-            let submit = |request: Request| Reply {
-                op: request.op(),
-                receiver: core.submit(request),
-            };
+            let now = core.clock.now();
+            let terms = self.manner.terms(now);
+            let submit = |request| core.reply(now, request, terms);
             requests.into_iter().map(submit).collect()
         })
     }
@@ -359,7 +378,7 @@ impl Client {
 
     /// Sends one request and waits for its reply; errors name the node.
     async fn ask(&self, node: &str, request: Request) -> Result<Response, Error> {
-        let [reply] = self.submit([request]);
+        let [reply] = self.submit_when_room([request]).await;
         reply.await.map_err(|error| error.on(node))
     }
 }

@@ -98,7 +98,10 @@ impl ReadTransaction {
             return Err(Error::BadPath(error));
         }
         let ops: Vec<_> = self.request.ops.iter().map(MultiReadOp::op).collect();
-        let [reply] = self.client.submit([Request::MultiRead(self.request)]);
+        let [reply] = self
+            .client
+            .submit_when_room([Request::MultiRead(self.request)])
+            .await;
         let results = record_of!(reply.await?, MultiRead)?.results;
         if results.len() != ops.len() {
             return Err(unexpected(OpCode::MULTI_READ));

@@ -147,7 +147,7 @@ impl Client {
     /// # Ok(()) }
     /// ```
     pub async fn who_am_i(&self) -> Result<Vec<ClientInfo>, Error> {
-        let [reply] = self.submit([Request::WhoAmI(Empty {})]);
+        let [reply] = self.submit_when_room([Request::WhoAmI(Empty {})]).await;
         record_of!(reply.await?, WhoAmI).map(|me| me.client_info)
     }
 }

@@ -8,16 +8,18 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::Waker,
+    time::Instant,
 };
 
 use futures::{future::BoxFuture, task::AtomicWaker};
 use lockkeeper_proto::{Request, Response, SessionId, WatcherType, path};
 use tokio::sync::{oneshot, watch};
 
-use super::{clock::Clock, persistent::Queue, random::Random};
+use super::{Reply, clock::Clock, persistent::Queue, random::Random, room::Line};
 use crate::{
     Effect, Endpoint, Error, Snapshot,
-    machine::{Auth, Event, Machine, Notice, Output, WatchId},
+    machine::{Auth, Event, Machine, Notice, Output, Terms, WatchId},
 };
 
 pub(super) type ReplySender = oneshot::Sender<Result<Response, Error>>;
@@ -41,6 +43,8 @@ pub(super) struct Core {
     listeners: HashMap<WatchId, Listener>,
     /// Futures that the driver is to run beside the connection; it takes them away.
     pub(super) background: Vec<BoxFuture<'static, ()>>,
+    /// Callers that wait for room.
+    pub(super) line: Line,
 }
 
 /// Who is told of a watch.
@@ -78,6 +82,7 @@ impl Shared {
             clock,
             listeners: HashMap::new(),
             background: Vec::new(),
+            line: Line::default(),
         };
         let snapshot = watch::Sender::new(core.machine.snapshot());
         Self {
@@ -102,8 +107,11 @@ impl Shared {
         if core.machine.is_ended() {
             let mut deliveries = Vec::new();
             core.drain(&mut deliveries, &mut |_| {});
+            let now = core.clock.now();
+            let called = core.called(now);
             drop(core);
             self.deliver(deliveries.drain(..));
+            called.into_iter().for_each(Waker::wake);
         } else {
             drop(core);
         }
@@ -146,31 +154,44 @@ impl Shared {
 }
 
 impl Core {
-    pub(super) fn submit(&mut self, request: Request) -> ReplyReceiver {
+    /// Submits a request, whether there is room for it or not.
+    pub(super) fn reply(&mut self, now: Instant, request: Request, terms: Terms) -> Reply {
         let (sender, receiver) = oneshot::channel();
-        self.machine.submit(self.clock.now(), sender, request);
-        receiver
+        let op = request.op();
+        self.machine.submit_on(now, sender, request, terms);
+        Reply { op, receiver }
     }
 
-    /// As `submit`, unless the session is another one. What is queued when a session ends is not sent in the next.
-    pub(super) fn submit_within(&mut self, session: SessionId, request: Request) -> ReplyReceiver {
+    /// As `reply`, unless the session is another one. What is queued when a session ends is not sent in the next.
+    pub(super) fn reply_within(
+        &mut self,
+        session: SessionId,
+        now: Instant,
+        request: Request,
+        terms: Terms,
+    ) -> Reply {
         if self.machine.session_id() == session {
-            return self.submit(request);
+            return self.reply(now, request, terms);
         }
         let (sender, receiver) = oneshot::channel();
         let effect = Effect::NotApplied;
         let _ = sender.send(Err(Error::SessionExpired { session, effect }));
-        receiver
+        let op = request.op();
+        Reply { op, receiver }
     }
 
-    /// As `submit`, for a request that leaves a watch. `None` when it was refused right away.
-    pub(super) fn submit_watching(
+    /// As `reply`, for a request that leaves a watch. `None` when it was refused right away.
+    pub(super) fn reply_and_watch(
         &mut self,
+        now: Instant,
         request: Request,
-    ) -> (ReplyReceiver, Option<(WatchId, EventReceiver)>) {
+        terms: Terms,
+    ) -> (Reply, Option<(WatchId, EventReceiver)>) {
         let (sender, receiver) = oneshot::channel();
-        let id = self.machine.submit(self.clock.now(), sender, request);
-        (receiver, id.map(|id| (id, self.listen(id))))
+        let op = request.op();
+        let id = self.machine.submit_on(now, sender, request, terms);
+        let watch = id.map(|id| (id, self.listen(id)));
+        (Reply { op, receiver }, watch)
     }
 
     pub(super) fn watch_nodes(&mut self, paths: &[String]) -> Vec<(WatchId, EventReceiver)> {
@@ -190,20 +211,23 @@ impl Core {
         receiver
     }
 
-    /// As `submit_watching`, for a request that leaves a lasting watch.
+    /// As `reply_and_watch`, for a request that leaves a lasting watch.
     pub(super) fn add_watch(
         &mut self,
+        now: Instant,
         request: Request,
+        terms: Terms,
         capacity: usize,
-    ) -> (ReplyReceiver, Option<(WatchId, Arc<Queue>)>) {
+    ) -> (Reply, Option<(WatchId, Arc<Queue>)>) {
         let (sender, receiver) = oneshot::channel();
-        let id = self.machine.submit(self.clock.now(), sender, request);
+        let op = request.op();
+        let id = self.machine.submit_on(now, sender, request, terms);
         let listener = id.map(|id| {
             let queue = Arc::new(Queue::new(capacity));
             self.listeners.insert(id, Listener::Always(queue.clone()));
             (id, queue)
         });
-        (receiver, listener)
+        (Reply { op, receiver }, listener)
     }
 
     pub(super) fn add_auth(&mut self, auth: Auth) -> ReplyReceiver {

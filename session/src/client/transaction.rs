@@ -149,8 +149,11 @@ impl Transaction {
         let asked = self.request.ops.len();
         let requests = [Request::Multi(self.request)];
         let [reply] = match self.within {
-            Some(session) => self.client.submit_within(session, requests),
-            None => self.client.submit(requests),
+            Some(session) => {
+                self.client.room().await;
+                self.client.submit_within(session, requests)
+            }
+            None => self.client.submit_when_room(requests).await,
         };
         let response = record_of!(reply.await?, Multi)?;
         if let Some((index, code)) = response.failure() {

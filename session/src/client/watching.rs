@@ -10,9 +10,9 @@ use lockkeeper_proto::{
 use super::{
     Client, Reply, Watcher,
     answer::{record_of, stat_if_there},
-    shared::driver_gone,
+    shared::{Core, driver_gone},
 };
-use crate::Error;
+use crate::{Error, machine::request_bytes};
 
 impl Client {
     /// As [`exists`](Self::exists), and watches the node: its creation if it is missing, else its deletion or the next
@@ -45,7 +45,7 @@ impl Client {
             path: self.resolve(path)?,
             watch: true,
         };
-        let (reply, watcher) = self.submit_watching(Request::Exists(request));
+        let (reply, watcher) = self.submit_watching(Request::Exists(request)).await;
         let stat = stat_if_there(reply.await.map_err(|error| error.on(path)))?;
         Ok((stat, watcher?))
     }
@@ -83,7 +83,7 @@ impl Client {
             path: self.resolve(path)?,
             watch: true,
         };
-        let (reply, watcher) = self.submit_watching(Request::GetData(request));
+        let (reply, watcher) = self.submit_watching(Request::GetData(request)).await;
         let data = record_of!(reply.await.map_err(|error| error.on(path))?, GetData)?;
         Ok((data, watcher?))
     }
@@ -120,18 +120,22 @@ impl Client {
             path: self.resolve(path)?,
             watch: true,
         };
-        let (reply, watcher) = self.submit_watching(Request::GetChildren(request));
+        let (reply, watcher) = self.submit_watching(Request::GetChildren(request)).await;
         let list = record_of!(reply.await.map_err(|error| error.on(path))?, GetChildren)?;
         Ok((list.children, watcher?))
     }
 
-    /// Sends a request that leaves a watch, at once. The watcher is there unless the request was refused right away.
-    pub(super) fn submit_watching(&self, request: Request) -> (Reply, Result<Watcher, Error>) {
-        let op = request.op();
-        let (receiver, watch) = self.shared.act(|core| core.submit_watching(request));
+    /// Sends a request that leaves a watch. The watcher is there unless the request was refused right away.
+    pub(super) async fn submit_watching(
+        &self,
+        request: Request,
+    ) -> (Reply, Result<Watcher, Error>) {
+        let bytes = request_bytes(&request);
+        let submit = |core: &mut Core, now, terms| core.reply_and_watch(now, request, terms);
+        let (reply, watch) = self.when_room(bytes, submit).await;
         let watcher = watch
             .map(|(id, events)| Watcher::new(self.shared.clone(), id, events))
             .ok_or_else(driver_gone);
-        (Reply { op, receiver }, watcher)
+        (reply, watcher)
     }
 }

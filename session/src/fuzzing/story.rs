@@ -20,7 +20,7 @@ use lockkeeper_proto::{
 use super::script::{Script, request};
 use crate::{
     Config, Effect, Error, OnExpiry, State,
-    machine::{Auth, Input, Machine, Output, WatchId},
+    machine::{Auth, Input, Machine, Output, Terms, WatchId},
 };
 
 /// Steps of one story; more bytes are not read.
@@ -131,7 +131,11 @@ impl Story {
             }
             13 if script.byte() < 16 => self.machine.close(self.now),
             13 if script.byte() < 16 => self.machine.abort(),
-            13 | 14 => self.submit(request(script)),
+            13 | 14 => {
+                let request = request(script);
+                let terms = self.terms(script.byte());
+                self.submit(request, terms);
+            }
             _ => self.get_on(script),
         }
     }
@@ -203,10 +207,21 @@ impl Story {
         self.machine.handle(self.now, Input::Frame(frame));
     }
 
-    fn submit(&mut self, request: Request) {
+    fn terms(&self, choice: u8) -> Terms {
+        let soon = Duration::from_millis(20 * u64::from(choice));
+        Terms {
+            since: self.now,
+            deadline: (choice % 4 == 2).then(|| self.now + soon),
+            fail_fast: choice % 4 == 3,
+        }
+    }
+
+    fn submit(&mut self, request: Request, terms: Terms) {
         self.last_token += 1;
         self.made.push_back(self.last_token);
-        let watch = self.machine.submit(self.now, self.last_token, request);
+        let watch = self
+            .machine
+            .submit_on(self.now, self.last_token, request, terms);
         if let Some(id) = watch {
             assert_eq!(self.watches.insert(id, false), None, "the id of another");
         }
@@ -251,7 +266,7 @@ impl Story {
             }
         }
         assert_eq!(self.state, self.machine.state());
-        assert!(self.machine.outstanding() <= OUTSTANDING + self.watches.len() + 20);
+        assert!(self.machine.outstanding() <= 2 * OUTSTANDING + self.watches.len() + 20);
         let ended = self.machine.is_ended();
         assert!(!ended || self.link == Link::Down, "a connection is left");
         assert_eq!(self.machine.next_deadline().is_none(), ended);
@@ -353,7 +368,7 @@ impl Story {
         let request = Request::Sync(lockkeeper_proto::records::SyncRequest {
             path: "/".to_owned(),
         });
-        self.submit(request);
+        self.submit(request, Terms::patient(self.now));
         self.look();
         assert!(self.settled.contains(&late));
     }

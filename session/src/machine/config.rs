@@ -40,8 +40,11 @@ pub struct Config {
     pub on_expiry: OnExpiry,
     /// The longest request, in bytes: `jute.maxbuffer` of the servers. Default [`frame::SERVER_LIMIT`].
     pub max_request: usize,
-    /// How many requests may wait to be sent or answered. Default 65,536.
+    /// How many requests may wait to be sent or answered; twice as many for those that cannot wait for room. Default
+    /// 65,536.
     pub max_outstanding: usize,
+    /// How many bytes of requests may wait to be sent; twice as many for those that cannot wait for room. Default 16 MiB.
+    pub max_queued_bytes: usize,
     /// Identities for every connection: scheme and credentials.
     pub auth: Vec<Auth>,
     /// How to prove who this is with SASL, on every connection and before anything else. Default: not at all.
@@ -82,6 +85,7 @@ impl Config {
             on_expiry: OnExpiry::NewSession,
             max_request: frame::SERVER_LIMIT,
             max_outstanding: 1 << 16,
+            max_queued_bytes: 16 << 20,
             auth: Vec::new(),
             sasl: None,
             seed,

@@ -159,15 +159,13 @@ impl<T> Machine<T> {
 
     /// The watches of a former connection go before everything that waits.
     fn restore_watches(&mut self, now: Instant) {
-        let waiting = std::mem::take(&mut self.queue);
         let mut batches = Batches::new(self.session.last_zxid, self.config.max_request);
         self.watches.restore(&mut batches);
         self.restored_watches = self.watches.len();
-        for batch in batches.finish() {
-            self.restoring += 1;
-            self.enqueue(now, batch, Purpose::SetWatches { restore: true });
-        }
-        self.queue.extend(waiting);
+        let restore = |batch| (batch, Purpose::SetWatches { restore: true });
+        let requests: Vec<_> = batches.finish().into_iter().map(restore).collect();
+        self.restoring = u32::try_from(requests.len()).unwrap_or(u32::MAX);
+        self.queue.put_first(requests, now);
     }
 
     /// The world says that the connection is gone.
@@ -245,9 +243,12 @@ impl<T> Machine<T> {
         self.held_back.clear();
         self.forget_unproved(error);
         for request in std::mem::take(&mut self.in_flight) {
-            self.fail(request.op, request.purpose, error.clone());
+            self.lose_request(request, error.clone());
         }
-        self.queue.retain(|queued| queued.purpose.is_a_callers());
+        for queued in self.queue.disconnect() {
+            let newest = self.endpoints.newest();
+            self.give_back(queued, Error::NotConnected(newest));
+        }
     }
 
     /// The session is over. The machine goes on with a new one, or ends.
@@ -268,8 +269,8 @@ impl<T> Machine<T> {
         self.timing = Timing::new(&self.config, self.config.session_timeout);
         self.set_state(State::Expired);
         self.drop_connection(&expired(Effect::Unknown));
-        for queued in std::mem::take(&mut self.queue) {
-            self.fail(queued.request.op(), queued.purpose, error.clone());
+        for queued in self.queue.take() {
+            self.give_back(queued, error.clone());
         }
         self.end_watches(&error);
         match self.config.on_expiry {
@@ -326,8 +327,8 @@ impl<T> Machine<T> {
                 _ => Error::ConnectionLost(lost),
             });
         }
-        for queued in std::mem::take(&mut self.queue) {
-            self.fail(queued.request.op(), queued.purpose, ended.clone());
+        for queued in self.queue.take() {
+            self.give_back(queued, ended.clone());
         }
         self.end_watches(ended);
     }
@@ -343,6 +344,7 @@ impl<T> Machine<T> {
             }
             self.expire(now);
         }
+        self.meet_deadlines(now);
         while due(self.patience_ends()) {
             self.lose_patience(now);
         }
@@ -389,18 +391,6 @@ impl<T> Machine<T> {
         }
     }
 
-    /// Gives up the request that has waited longest for a connection.
-    fn lose_patience(&mut self, now: Instant) {
-        if let Some(queued) = self.queue.pop_front() {
-            let waited = now.duration_since(queued.since);
-            let error = Error::Unreachable {
-                waited,
-                tried: self.tried_by(now),
-                servers: self.endpoints.len(),
-            };
-            self.fail(queued.request.op(), queued.purpose, error);
-        }
-    }
     /// As `tried`, and what became so far of an attempt that still lasts, at a server of which nothing else is known.
     pub(crate) fn tried_by(&self, now: Instant) -> Arc<[Lost]> {
         let (endpoint, cause) = match &self.phase {

@@ -84,6 +84,11 @@ impl Endpoints {
         self.tried.push_back(lost);
     }
 
+    /// What was said last.
+    pub(super) fn newest(&self) -> Option<Lost> {
+        self.tried.back().cloned()
+    }
+
     /// Whether every server has been tried, and each said what it will say again. Never of more than are remembered.
     pub(super) fn are_hopeless(&self) -> bool {
         let said =

@@ -13,7 +13,7 @@ use lockkeeper_proto::{
     records::{AuthPacket, Empty},
 };
 
-use super::{Auth, Machine, Purpose, transmit::append};
+use super::{Auth, Machine, Purpose, Terms, transmit::append};
 use crate::{AuthFailure, Error};
 
 /// Identities that the server has been told of on this connection and not answered, oldest first.
@@ -34,7 +34,7 @@ impl<T> Machine<T> {
     /// It is kept whatever becomes of the request, unless that says that the request is too long or the machine has ended.
     pub fn add_auth(&mut self, now: Instant, token: T, auth: Auth) {
         let request = packet(&auth);
-        if let Some(error) = self.refusal(OpCode::AUTH) {
+        if let Some(error) = self.refusal(now, &request, &Terms::patient(now)) {
             return self.complete(token, Err(error));
         }
         let limit = self.config.max_request;

@@ -10,18 +10,10 @@ use lockkeeper_proto::{
 };
 
 use super::{
+    Terms,
     server_watches::{Chores, Lasting},
     watches::{WatchId, WatchKind, WatchTable},
 };
-
-/// A request that was not handed to the transport yet.
-#[derive(Debug)]
-pub(super) struct Queued<T> {
-    pub(super) request: Request,
-    pub(super) purpose: Purpose<T>,
-    /// When it was submitted.
-    pub(super) since: Instant,
-}
 
 /// A request that was handed to the transport.
 #[derive(Debug)]
@@ -31,6 +23,9 @@ pub(super) struct InFlight<T> {
     /// When it was handed over; the server cannot have got it earlier.
     pub(super) sent: Instant,
     pub(super) purpose: Purpose<T>,
+    pub(super) terms: Terms,
+    /// As in the backlog; it grows from the oldest to the newest.
+    pub(super) number: u64,
 }
 
 /// Whom the reply is for.
@@ -38,6 +33,8 @@ pub(super) struct InFlight<T> {
 pub(super) enum Purpose<T> {
     /// A caller, and the watch that the request leaves.
     Caller { token: T, watch: Option<Announced> },
+    /// A caller who waits no longer, and the watch that the request leaves.
+    Nobody { watch: Option<Announced> },
     /// A caller who has added an identity.
     Auth { token: T },
     /// The machine: watches of a former connection, or new ones on existing nodes.

@@ -12,8 +12,8 @@ use lockkeeper_proto::{
 
 use super::{
     Event, Machine, Notice, Output, Phase, Purpose,
+    backlog::Queued,
     batches::{self, Batches},
-    in_flight::Queued,
     server_watches::{Chores, Lasting},
     watches::{Told, WatchKind},
 };

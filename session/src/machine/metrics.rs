@@ -38,6 +38,10 @@ pub struct Metrics {
     pub in_flight: usize,
     /// Requests that wait to be sent now.
     pub queued: usize,
+    /// Bytes of their paths and data.
+    pub queued_bytes: usize,
+    /// Callers that wait for room now.
+    pub waiting: usize,
     /// Listeners that wait for watches now.
     pub watches: usize,
 }
@@ -69,6 +73,7 @@ impl<T> Machine<T> {
             connections: self.connections,
             in_flight: self.in_flight.len(),
             queued: self.queue.len(),
+            queued_bytes: self.queue.bytes(),
             watches: self.watches.len(),
             ..self.metrics.clone()
         }

@@ -21,6 +21,7 @@
 //!
 //! Not here: sockets and tasks (`client`), records (`lockkeeper-proto`).
 
+mod backlog;
 mod batches;
 mod config;
 mod connection;
@@ -35,6 +36,7 @@ mod rng;
 pub mod sasl;
 mod server_watches;
 mod session;
+mod submit;
 #[cfg(test)]
 mod tests;
 mod transmit;
@@ -42,7 +44,7 @@ mod unsupported;
 mod watches;
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeSet, VecDeque},
     fmt,
     sync::Arc,
     time::{Duration, Instant},
@@ -51,17 +53,19 @@ use std::{
 use bytes::BytesMut;
 use lockkeeper_proto::{OpCode, Request, Response, SessionId, records::Empty};
 
+pub use backlog::{Terms, request_bytes};
 pub use config::{Auth, Config, OnExpiry};
 pub use metrics::Metrics;
 pub use output::{Event, Input, Notice, Output, Snapshot, State};
 pub use watches::WatchId;
 
-use crate::{Cause, Effect, Endpoint, Error, Lost};
+use crate::{Cause, Endpoint, Error, Lost};
+use backlog::{Backlog, Queued};
 use batches::Batches;
 use config::Timing;
 use endpoints::Endpoints;
 use identities::Unproved;
-use in_flight::{Announced, InFlight, Purpose, Queued};
+use in_flight::{InFlight, Purpose};
 use rng::Rng;
 use sasl::Proof;
 use session::Session;
@@ -78,9 +82,11 @@ pub struct Machine<T> {
     state: State,
     session: Session,
     /// Requests not yet handed to the transport.
-    queue: VecDeque<Queued<T>>,
+    queue: Backlog<T>,
     /// Requests handed to the transport whose replies have not come, oldest first.
     in_flight: VecDeque<InFlight<T>>,
+    /// Until when callers wait, and the number of the request.
+    deadlines: BTreeSet<(Instant, u64)>,
     next_xid: i32,
     unproved: Unproved<T>,
     watches: WatchTable,
@@ -150,7 +156,8 @@ impl<T> Machine<T> {
             rng,
             phase: Phase::Pausing { until: now },
             state: State::Connecting,
-            queue: VecDeque::new(),
+            queue: Backlog::new(),
+            deadlines: BTreeSet::new(),
             in_flight: VecDeque::new(),
             next_xid: 1,
             unproved: Unproved::new(),
@@ -239,6 +246,13 @@ impl<T> Machine<T> {
         }
     }
 
+    fn connected_to(&self) -> Option<Arc<Endpoint>> {
+        match &self.phase {
+            Phase::Connected { endpoint, .. } => Some(endpoint.clone()),
+            _ => None,
+        }
+    }
+
     /// Until when no server can have expired the session: the newest answered request was *sent* at some instant, so
     /// the server heard of the client no earlier, and counts the session timeout from there. Less the margin of
     /// [`Config::lease_margin`]. `None` without a session.
@@ -271,36 +285,6 @@ impl<T> Machine<T> {
     #[must_use]
     pub fn watch_count(&self) -> usize {
         self.watches.len()
-    }
-
-    /// Asks something of the server. Requests are sent in the order in which they are submitted; those that wait for a
-    /// connection are given up when none comes about within the session timeout.
-    ///
-    /// A request that leaves a watch (its `watch` is true) gets an id, under which the event comes.
-    pub fn submit(&mut self, now: Instant, token: T, request: Request) -> Option<WatchId> {
-        if let Some(error) = self.refusal(request.op()) {
-            self.complete(token, Err(error));
-            return None;
-        }
-        let watch = Announced::of(&request, &mut self.watches);
-        let id = watch.as_ref().map(|watch| watch.id);
-        self.enqueue(now, request, Purpose::Caller { token, watch });
-        id
-    }
-
-    /// Why nothing of this kind is taken from callers now.
-    fn refusal(&self, op: OpCode) -> Option<Error> {
-        match &self.phase {
-            Phase::Ended(error) => Some(error.clone()),
-            _ if self.closing.is_some() => Some(Error::Closed(Effect::NotApplied)),
-            _ if self.outstanding() >= self.config.max_outstanding => {
-                Some(Error::TooManyRequests {
-                    limit: self.config.max_outstanding,
-                })
-            }
-            _ if self.unsupported.includes(op) => Some(Error::Unsupported { op }),
-            _ => None,
-        }
     }
 
     /// Watches nodes that exist, all with one request unless they are very many; each id gets one event.
@@ -375,11 +359,7 @@ impl<T> Machine<T> {
     }
 
     fn enqueue(&mut self, now: Instant, request: Request, purpose: Purpose<T>) {
-        self.queue.push_back(Queued {
-            request,
-            purpose,
-            since: now,
-        });
+        self.queue.push(request, purpose, Terms::patient(now));
     }
 
     fn set_state(&mut self, state: State) {
@@ -399,16 +379,19 @@ impl<T> Machine<T> {
     /// Settles a request that got no reply.
     fn fail(&mut self, op: OpCode, purpose: Purpose<T>, error: Error) {
         let (token, watch) = match purpose {
-            Purpose::Caller { token, watch } => (token, watch),
-            Purpose::Auth { token } => (token, None),
+            Purpose::Caller { token, watch } => (Some(token), watch),
+            Purpose::Auth { token } => (Some(token), None),
+            Purpose::Nobody { watch } => (None, watch),
             _ => return,
         };
         if let Some(watch) = watch {
             let chores = watch.settle(&mut self.watches, None);
             self.take_up(self.last_received, chores);
         }
-        tracing::trace!(%op, %error, "request failed");
-        self.complete(token, Err(error));
+        if let Some(token) = token {
+            tracing::trace!(%op, %error, "request failed");
+            self.complete(token, Err(error));
+        }
     }
 
     /// Tells a caller.

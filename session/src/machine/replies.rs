@@ -64,6 +64,7 @@ impl<T> Machine<T> {
             self.session.last_zxid = self.session.last_zxid.max(header.zxid);
         }
         self.confirm(request.sent);
+        self.forget_deadline(&request.terms, request.number);
         if is_unknown(request.op, &header) {
             return self.settle_unknown(now, request.op, request.purpose);
         }
@@ -90,6 +91,15 @@ impl<T> Machine<T> {
                 if let Some(error) = malformed {
                     self.give_up(now, Cause::Decode(error));
                 } else if header.err == ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH {
+                    self.refuse(AuthFailure::Required);
+                }
+            }
+            Purpose::Nobody { watch } => {
+                if let Some(watch) = watch {
+                    let chores = watch.settle(&mut self.watches, Some(header.err));
+                    self.take_up(now, chores);
+                }
+                if header.err == ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH {
                     self.refuse(AuthFailure::Required);
                 }
             }

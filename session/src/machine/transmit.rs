@@ -14,25 +14,32 @@ use lockkeeper_proto::{
     jute::{Encode, EncodeError},
 };
 
-use super::{InFlight, Machine, Phase, Purpose, metrics};
+use super::{InFlight, Machine, Phase, Purpose, Queued, metrics};
 use crate::Error;
 
+/// Not much more is encoded at a time: what waits as a request can still be given up, and lies in memory once.
+const BURST: usize = 256 * 1024;
+
 impl<T> Machine<T> {
-    /// Appends everything that is to be sent now, and takes it for sent.
+    /// Appends what is to be sent now, and takes it for sent. Where very much waits this is a part of it: what follows is
+    /// for the next call, when this has left.
     pub fn transmit(&mut self, now: Instant, out: &mut BytesMut) {
         let before = out.len();
         out.extend_from_slice(&self.control);
         self.control.clear();
         if matches!(self.phase, Phase::Connected { .. }) {
-            while let Some(mut queued) = self.queue.pop_front() {
+            while out.len() - before < BURST
+                && let Some(mut queued) = self.queue.pop()
+            {
                 let next = self.depart(&mut queued);
                 if let Purpose::Auth { token } = queued.purpose {
                     self.send_added(now, &queued.request, token, out);
                     continue;
                 }
-                self.send(now, &queued.request, queued.purpose, out);
+                let next = next.map(|request| queued.behind(request, now));
+                self.send(now, queued, out);
                 if let Some(next) = next {
-                    self.send(now, &next, Purpose::SetWatches { restore: false }, out);
+                    self.send(now, next, out);
                 }
             }
         }
@@ -42,10 +49,16 @@ impl<T> Machine<T> {
         }
     }
 
-    fn send(&mut self, now: Instant, request: &Request, purpose: Purpose<T>, out: &mut BytesMut) {
-        let (xid, op) = (Xid(self.next_xid), request.op());
+    /// Whether [`transmit`](Self::transmit) would send more.
+    #[must_use]
+    pub fn has_unsent(&self) -> bool {
+        !self.control.is_empty() || (self.is_connected() && !self.queue.is_empty())
+    }
+
+    fn send(&mut self, now: Instant, queued: Queued<T>, out: &mut BytesMut) {
+        let (xid, op) = (Xid(self.next_xid), queued.request.op());
         let start = out.len();
-        let written = append(out, xid, op, request);
+        let written = append(out, xid, op, &queued.request);
         let limit = self.config.max_request;
         match written {
             Ok(length) if length <= limit => {
@@ -54,19 +67,21 @@ impl<T> Machine<T> {
                     xid,
                     op,
                     sent: now,
-                    purpose,
+                    purpose: queued.purpose,
+                    terms: queued.terms,
+                    number: queued.number,
                 });
             }
             Ok(length) | Err(EncodeError { length }) => {
                 out.truncate(start);
                 let error = Error::TooLarge { length, limit };
-                if matches!(purpose, Purpose::SetWatches { .. }) {
-                    self.end_unset(request, &error);
+                if matches!(queued.purpose, Purpose::SetWatches { .. }) {
+                    self.end_unset(&queued.request, &error);
                 }
-                if matches!(purpose, Purpose::SetWatches { restore: true }) {
+                if matches!(queued.purpose, Purpose::SetWatches { restore: true }) {
                     self.restored();
                 }
-                self.fail(op, purpose, error);
+                self.give_back(queued, error);
             }
         }
     }
@@ -124,6 +139,7 @@ impl<T> Machine<T> {
         [
             phase,
             self.patience_ends(),
+            self.first_deadline(),
             self.session_unheard(),
             self.closing,
         ]
@@ -163,7 +179,7 @@ impl<T> Machine<T> {
     /// When the oldest request that waits for a connection is given up.
     pub(super) fn patience_ends(&self) -> Option<Instant> {
         let waiting = !matches!(self.phase, Phase::Connected { .. } | Phase::Ended(_));
-        let oldest = self.queue.front().filter(|_| waiting)?;
+        let oldest = self.queue.oldest().filter(|_| waiting)?;
         Some(oldest.since + self.timing.patience)
     }
 

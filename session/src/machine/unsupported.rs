@@ -64,6 +64,7 @@ impl<T> Machine<T> {
         let Some(request) = position.and_then(|position| self.in_flight.remove(position)) else {
             return;
         };
+        self.forget_deadline(&request.terms, request.number);
         self.settle_unknown(now, request.op, request.purpose);
     }
 
@@ -77,7 +78,7 @@ impl<T> Machine<T> {
         tracing::debug!(%op, "the server does not know the operation");
         self.unsupported.note(op, self.connections);
         match purpose {
-            Purpose::Caller { .. } | Purpose::Auth { .. } => {
+            Purpose::Caller { .. } | Purpose::Nobody { .. } | Purpose::Auth { .. } => {
                 self.fail(op, purpose, Error::Unsupported { op });
             }
             Purpose::SetWatches { .. } => {

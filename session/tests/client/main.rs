@@ -5,6 +5,7 @@
 //! | `writes` | requests made together go out in one write |
 //! | `survival` | a lost connection costs neither the session nor what belongs to it; an expiry is told |
 //! | `endings` | dropping, closing, and a runtime that goes away |
+//! | `room` | limits are felt as waiting; deadlines |
 //! | `seen` | lines in the log, and numbers |
 //! | `clocks` | time and random numbers from where the client was told |
 //! | `transports` | connections that are slow to come about, or to take what is written |
@@ -14,6 +15,7 @@
 mod clocks;
 mod counting;
 mod endings;
+mod room;
 mod seen;
 mod servers;
 mod survival;

@@ -15,6 +15,7 @@
 //! | `ends` | the end of the client: closing, refused authentication |
 //! | `lease` | until when no server can have expired the session |
 //! | `unsupported` | operations that a server does not know |
+//! | `terms` | room, deadlines, callers who do not wait |
 //! | `script` | any story at all: no panic, everything settled once |
 //!
 //! `pair` is the scripted server that they share, `requests` what passes between the two.
@@ -33,5 +34,6 @@ mod requests;
 mod restore;
 mod sasl;
 mod script;
+mod terms;
 mod unsupported;
 mod watches;

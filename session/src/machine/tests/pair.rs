@@ -20,7 +20,7 @@ use lockkeeper_proto::{
 use super::requests::sound_reply;
 use crate::{
     Cause, Config, Error, State,
-    machine::{Event, Input, Machine, Notice, Output, WatchId},
+    machine::{Event, Input, Machine, Notice, Output, Terms, WatchId},
 };
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
@@ -85,12 +85,17 @@ impl Pair {
     /// Does what a driver does after each call: outputs, bytes, outputs again.
     pub(super) fn pump(&mut self) {
         self.drain();
-        let before = self.wire.len();
-        self.machine.transmit(self.now, &mut self.wire);
-        if self.wire.len() > before {
-            self.writes += 1;
+        loop {
+            let before = self.wire.len();
+            self.machine.transmit(self.now, &mut self.wire);
+            if self.wire.len() > before {
+                self.writes += 1;
+            }
+            self.drain();
+            if !self.machine.has_unsent() {
+                break;
+            }
         }
-        self.drain();
     }
 
     fn drain(&mut self) {
@@ -212,6 +217,23 @@ impl Pair {
         self.last_token += 1;
         let token = self.last_token;
         (token, self.machine.submit(self.now, token, request))
+    }
+
+    pub(super) fn submit_on(&mut self, request: Request, terms: Terms) -> (u32, Option<WatchId>) {
+        let submitted = self.submit_on_quietly(request, terms);
+        self.pump();
+        submitted
+    }
+
+    pub(super) fn submit_on_quietly(
+        &mut self,
+        request: Request,
+        terms: Terms,
+    ) -> (u32, Option<WatchId>) {
+        self.last_token += 1;
+        let token = self.last_token;
+        let id = self.machine.submit_on(self.now, token, request, terms);
+        (token, id)
     }
 
     pub(super) fn submit_watching(&mut self, request: Request) -> (u32, WatchId) {

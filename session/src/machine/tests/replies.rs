@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     Cause, Effect, Error, State,
-    machine::{Input, Output},
+    machine::{Input, Output, Terms},
 };
 
 fn echo(path: &str) -> Response {
@@ -273,12 +273,16 @@ fn so_many_requests_wait_and_no_more() {
         if connected {
             pair.connect();
         }
-        for _ in 0..3 {
+        for taken in 0..6 {
+            // Those that can wait for room leave three places to those that cannot.
+            let terms = Terms::patient(pair.now);
+            assert_eq!(pair.machine.has_room(pair.now, 1, &terms), taken < 3);
             pair.submit(sync("/"));
         }
         let refused = pair.submit(sync("/"));
         let error = pair.error(refused);
-        assert_eq!(error, Error::TooManyRequests { limit: 3 });
+        let bytes = if connected { 0 } else { 6 };
+        assert_eq!(error, Error::TooManyRequests { requests: 6, bytes });
         assert_eq!(error.effect(), Effect::NotApplied);
         let (token, watch) = pair.submit_quietly(get("/", true));
         pair.pump();
