@@ -1,4 +1,4 @@
-//! What a contender does: `contender`, `cleanup`, `line` and the downgrade of the recipes, one await after the other. Who is
+//! What a contender does: `contender`, `claim`, `line` and the downgrade of the recipes, one await after the other. Who is
 //! ahead of whom is not told here again: the recipes' own `rank` is asked.
 
 use std::sync::OnceLock;

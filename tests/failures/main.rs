@@ -70,6 +70,7 @@ fn needs_ensemble_the_leader_is_killed() {
                 contention.recorder.disturbed();
                 servers.kill(leader);
                 servers.wait_until_serving(COUNT - 1);
+                contention.recorder.served();
                 contention.until_more_grants(50).await;
                 servers.start(leader);
                 servers.wait_until_all_serve();
@@ -117,8 +118,9 @@ fn needs_ensemble_the_leader_is_stopped_and_goes_on() {
                 }
                 contention.recorder.disturbed();
                 servers.stop(leader);
-                tokio::time::sleep(SESSION_TIMEOUT + Duration::from_secs(1)).await;
                 servers.wait_until_serving(COUNT - 1);
+                contention.recorder.served();
+                tokio::time::sleep(SESSION_TIMEOUT + Duration::from_secs(1)).await;
                 servers.go_on(leader);
                 contention.let_go();
                 contention.until_more_grants(50).await;
@@ -207,6 +209,7 @@ fn needs_ensemble_the_servers_are_restarted_one_after_the_other() {
                 contention.recorder.disturbed();
                 servers.shut_down(number);
                 servers.wait_until_serving(COUNT - 1);
+                contention.recorder.served();
                 servers.start(number);
                 servers.wait_until_all_serve();
                 contention.until_more_grants(20).await;

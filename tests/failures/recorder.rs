@@ -32,6 +32,8 @@ struct Inner {
     grants: Vec<(Duration, u32)>,
     /// When something was broken, or mended.
     disturbances: Vec<Duration>,
+    /// The longest time for which no majority of the servers served.
+    outage: Duration,
     losses: BTreeMap<&'static str, u32>,
     refused: u32,
 }
@@ -44,6 +46,8 @@ pub(crate) struct Figures {
     pub(crate) hand_overs: usize,
     /// The longest time without a grant after a disturbance.
     pub(crate) longest_pause: Duration,
+    /// How long of it, at most, no majority of the servers served: an election, mostly.
+    pub(crate) outage: Duration,
     pub(crate) losses: BTreeMap<&'static str, u32>,
     pub(crate) refused: u32,
 }
@@ -67,9 +71,10 @@ impl fmt::Display for Figures {
             ..
         } = self;
         let pause = self.longest_pause.as_secs_f64();
+        let outage = self.outage.as_secs_f64();
         write!(
             f,
-            "{grants} | {hand_overs} | {pause:.2} | {losses} | {refused}"
+            "{grants} | {hand_overs} | {pause:.2} | {outage:.2} | {losses} | {refused}"
         )
     }
 }
@@ -191,6 +196,14 @@ impl Recorder {
         self.inner().disturbances.push(at);
     }
 
+    /// A majority of the servers serves again.
+    pub(crate) fn served(&self) {
+        let at = self.start.elapsed();
+        let mut inner = self.inner();
+        let since = inner.disturbances.last().copied().unwrap_or_default();
+        inner.outage = inner.outage.max(at.saturating_sub(since));
+    }
+
     pub(crate) fn grants(&self) -> usize {
         self.inner().grants.len()
     }
@@ -221,6 +234,7 @@ impl Recorder {
             grants: inner.grants.len(),
             hand_overs: pairs().filter(|pair| pair[0].1 != pair[1].1).count(),
             longest_pause: pairs().filter_map(pause).max().unwrap_or_default(),
+            outage: inner.outage,
             losses: inner.losses.clone(),
             refused: inner.refused,
         }
