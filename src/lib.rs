@@ -29,6 +29,14 @@
 //! | protocol | `lockkeeper-proto` | [`proto`]: every record, operation and error code |
 //!
 //! Code that uses it is tested without Java and without containers on the embedded server, `lockkeeper-server`.
+//!
+//! Optional features, none of them on by default:
+//!
+//! | feature | what |
+//! |---|---|
+//! | `tls` | encryption by rustls: `Connector::tls`, `tls::TlsConfig` |
+//! | `sasl-digest-md5` | a user and a password for servers that demand SASL: `DigestMd5`, `Builder::sasl` |
+//! | `digest` | ids of the `digest` scheme for ACLs: `digest::id`, `digest::acl` |
 
 pub use lockkeeper_proto as proto;
 pub use lockkeeper_proto::{

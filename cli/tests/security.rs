@@ -141,7 +141,7 @@ fn servers_that_cannot_be_trusted_are_found_out_at_once() {
     assert!(begin.elapsed() < PATIENCE);
 
     let ca = files.write("ca.pem", &Authority::new("ours").certificate);
-    let options = ["--tls-ca", &ca, "--wait", "300ms"];
+    let options = ["--tls-ca", &ca, "--wait", "3s"];
     let plain = ended(&mut arm.run(&options, "/a", &["true"]));
     assert_eq!(plain.status, 69, "{}", plain.stderr);
     assert!(

@@ -341,7 +341,7 @@ impl fmt::Display for Cause {
             Self::Io(text) => f.write_str(text),
             Self::ClosedByServer => f.write_str("closed by the server"),
             Self::ClosedInHandshake => f.write_str(
-                "closed by the server during the handshake (not serving, or no ZooKeeper)",
+                "closed by the server during the handshake (not serving, no ZooKeeper, or a port that wants TLS)",
             ),
             Self::ConnectTimeout(after) => {
                 write!(f, "not accepted within {} ms", after.as_millis())

@@ -21,6 +21,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(()) })?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! Optional features, none of them on by default:
+//!
+//! | feature | what |
+//! |---|---|
+//! | `tls` | encryption by rustls: `Connector::tls`, `tls::TlsConfig` |
+//! | `sasl-digest-md5` | a user and a password for servers that demand SASL: `DigestMd5`, `Builder::sasl` |
+//! | `digest` | ids of the `digest` scheme for ACLs: `digest::id`, `digest::acl` |
 
 #![cfg_attr(
     not(test),

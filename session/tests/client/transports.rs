@@ -19,13 +19,32 @@ use lockkeeper_proto::{
 };
 use lockkeeper_session::{Client, Connector, Effect, State, Transport};
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt, DuplexStream},
+    io::{AsyncReadExt, AsyncWriteExt, BufWriter, DuplexStream},
     net::TcpStream,
     sync::mpsc::UnboundedReceiver,
     time::Instant,
 };
 
 use super::servers::{follow, server, within};
+
+/// As encryption does: what is written stays in a buffer until it is flushed.
+#[tokio::test]
+async fn a_stream_that_holds_back_what_is_written_is_flushed() {
+    let server = server().await;
+    let connector = Connector::new(|endpoint| {
+        Box::pin(async move {
+            let stream = TcpStream::connect((&*endpoint.host, endpoint.port)).await?;
+            let stream: Box<dyn Transport> = Box::new(BufWriter::new(stream));
+            Ok(stream)
+        })
+    });
+    let builder = Client::builder(&server.connect_string()).unwrap();
+    let client = within(builder.connector(connector).connect())
+        .await
+        .unwrap();
+    within(client.sync("/")).await.unwrap();
+    within(client.close()).await;
+}
 
 #[tokio::test]
 async fn an_attempt_that_hangs_is_replaced_when_the_session_expires() {

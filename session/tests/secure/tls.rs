@@ -237,7 +237,7 @@ async fn a_port_for_plain_connections_is_recognised() {
     let builder = Client::builder(&server.connect_string()).unwrap();
     let builder = builder
         .connector(connector)
-        .patience(Duration::from_millis(500));
+        .patience(Duration::from_secs(3));
     let text = builder.connect().await.unwrap_err().to_string();
     assert!(
         text.contains("closed in the handshake, as ports for plain connections do"),

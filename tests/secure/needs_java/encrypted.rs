@@ -73,7 +73,12 @@ async fn certificates_are_looked_at_on_both_sides(more: &str) {
 
     // What the server says to the two that meet at the wrong port.
     let plain_to_secure = server.secure().patience(std::time::Duration::from_secs(1));
-    plain_to_secure.connect().await.unwrap_err();
+    let text = plain_to_secure.connect().await.unwrap_err().to_string();
+    assert!(
+        text.contains("closed by the server during the handshake")
+            && text.contains("a port that wants TLS"),
+        "{text}"
+    );
     let secure_to_plain = server.plain().connector(Connector::tls(right()));
     let secure_to_plain = secure_to_plain.patience(std::time::Duration::from_secs(1));
     let text = secure_to_plain.connect().await.unwrap_err().to_string();
