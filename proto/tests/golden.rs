@@ -100,17 +100,18 @@ const fn too_long(announced: usize, left: usize) -> DecodeErrorKind {
 
 #[test]
 fn every_recorded_message_is_what_the_recorder_says_and_encodes_to_its_bytes() {
-    let recordings = recording::all();
+    // All of them take an hour under miri. Some of either server, then: what is unsound is so for each message of a kind.
+    let mut index = 0;
+    let recordings = recording::some(|_| {
+        index += 1;
+        !cfg!(miri) || index % 15 == 1
+    });
     let mut kinds = BTreeMap::new();
-    if cfg!(miri) {
-        // All of them take an hour there. Some of both servers: what is unsound is so for each message of a kind.
-        for recording in recordings.iter().step_by(15) {
-            check(recording, &mut kinds);
-        }
-        return;
-    }
     for recording in &recordings {
         check(recording, &mut kinds);
+    }
+    if cfg!(miri) {
+        return;
     }
     let total: usize = kinds.values().sum();
     let expected = [
@@ -129,6 +130,7 @@ fn every_recorded_message_is_what_the_recorder_says_and_encodes_to_its_bytes() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "runs nothing of the crate")]
 fn both_servers_went_through_the_same_exchanges() {
     let mut versions: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for recording in recording::all() {
@@ -145,9 +147,9 @@ fn both_servers_went_through_the_same_exchanges() {
 
 #[test]
 fn a_server_that_reads_as_java_takes_the_negative_count_for_an_empty_list() {
-    let recordings = recording::all();
-    let of_interest = |it: &&Recording| it.exchange == "error_negative_vector_count";
-    for recording in recordings.iter().filter(of_interest) {
+    let recordings = recording::some(|name| name.starts_with("error_negative_vector_count."));
+    assert_eq!(recordings.len(), 2);
+    for recording in &recordings {
         let sent = &recording.sent[2];
         let body = Bytes::copy_from_slice(&sent.bytes[frame::PREFIX_LEN..]);
         let mut reader = Reader::new(body).with_negative_counts(NegativeCounts::Empty);

@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use lockkeeper_proto::{
-    Acl, AddWatchMode, CreateMode, ErrorCode, Id, Perms, Request, Response, Xid,
-    multi::{MultiReadOp, MultiReadRequest},
-    records::{AddWatchRequest, AuthPacket, Empty, GetAllChildrenNumberRequest, GetDataRequest},
+    Acl, AddWatchMode, CreateMode, ErrorCode, Id, Perms, Request, Response, Xid, Zxid,
+    multi::{MultiOp, MultiReadOp, MultiReadRequest, MultiRequest},
+    records::{
+        AddWatchRequest, AuthPacket, CreateRequest, Empty, GetAllChildrenNumberRequest,
+        GetDataRequest, SetWatches,
+    },
 };
 use lockkeeper_server::Server;
 
@@ -114,6 +117,52 @@ fn a_multi_read_that_names_one_large_node_again_and_again_is_refused() {
     });
     println!("{} bytes for a multi-read of 8 MiB", taken.bytes_max);
     assert!(taken.bytes_max < 64 * MIB, "{} bytes", taken.bytes_max);
+}
+
+/// Watches on missing nodes cost the client least: a few bytes of a list each.
+#[test]
+fn what_clients_leave_behind_takes_memory_in_proportion() {
+    const WATCHES: usize = 80_000;
+    const NODES: usize = 10_000;
+    let taken = measured(|| async {
+        let server = Server::start().await.unwrap();
+        let mut peer = Peer::join(&server).await;
+        let watches = SetWatches {
+            relative_zxid: Zxid::ZERO,
+            data_watches: vec![],
+            exist_watches: (0..WATCHES).map(|number| format!("{number:x}")).collect(),
+            child_watches: vec![],
+        };
+        peer.call(&Request::SetWatches(watches)).await.unwrap();
+        assert_eq!(server.report().watches, WATCHES);
+    });
+    let sent = (WATCHES * (4 + 5)) as u64;
+    println!(
+        "{} bytes for {WATCHES} watches, {sent} sent",
+        taken.bytes_max
+    );
+    assert!(taken.bytes_max < 100 * sent, "{} bytes", taken.bytes_max);
+
+    let taken = measured(|| async {
+        let server = Server::start().await.unwrap();
+        let mut peer = Peer::join(&server).await;
+        let create = |number: usize| {
+            MultiOp::Create(CreateRequest {
+                path: format!("/{number:x}"),
+                data: None,
+                acl: Some(Acl::OPEN_UNSAFE.into()),
+                flags: CreateMode::Ephemeral.flags(),
+            })
+        };
+        let ops = (0..NODES).map(create).collect();
+        peer.call(&Request::Multi(MultiRequest { ops }))
+            .await
+            .unwrap();
+        assert_eq!(server.report().nodes, NODES);
+    });
+    let sent = (NODES * (9 + 8 + 4 + 27 + 4)) as u64;
+    println!("{} bytes for {NODES} nodes, {sent} sent", taken.bytes_max);
+    assert!(taken.bytes_max < 40 * sent, "{} bytes", taken.bytes_max);
 }
 
 /// Entries for `auth` are replaced by everybody whom the client is: so many times so many.
