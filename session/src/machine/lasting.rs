@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use lockkeeper_proto::{
     EventType, OpCode, Request, WatcherType, Zxid,
-    records::{SetWatches, SetWatches2},
+    records::{RemoveWatchesRequest, SetWatches, SetWatches2},
 };
 
 use super::{
@@ -42,6 +42,7 @@ impl<T> Machine<T> {
         if !matches!(self.phase, Phase::Connected { .. }) {
             return;
         }
+        self.remove_from_server(now, chores.first);
         let since = chores.since.unwrap_or(self.session.last_zxid);
         let mut batches = Batches::new(since, self.config.max_request);
         for (kind, path) in &chores.set {
@@ -50,8 +51,16 @@ impl<T> Machine<T> {
         for batch in batches.finish() {
             self.enqueue(now, batch, Purpose::SetWatches { restore: false });
         }
+        self.remove_from_server(now, chores.remove);
+    }
+
+    fn remove_from_server(
+        &mut self,
+        now: Instant,
+        removals: impl IntoIterator<Item = RemoveWatchesRequest>,
+    ) {
         if !self.unsupported.includes(OpCode::REMOVE_WATCHES) {
-            for removal in chores.remove {
+            for removal in removals {
                 self.enqueue(now, Request::RemoveWatches(removal), Purpose::RemoveWatches);
             }
         }

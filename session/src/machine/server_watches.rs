@@ -49,13 +49,6 @@ impl Lasting {
             Self::Recursive => AddWatchMode::PERSISTENT_RECURSIVE,
         }
     }
-
-    fn watcher_type(self) -> WatcherType {
-        match self {
-            Self::Persistent => WatcherType::PERSISTENT,
-            Self::Recursive => WatcherType::PERSISTENT_RECURSIVE,
-        }
-    }
 }
 
 /// The lasting watches that the server has on a path, or will have when it comes to what was sent.
@@ -63,6 +56,8 @@ impl Lasting {
 pub(super) struct ServerWatches {
     persistent: Hold,
     recursive: Hold,
+    /// Whether there was a recursive one on this connection.
+    was_recursive: bool,
 }
 
 #[derive(Debug, Default)]
@@ -99,8 +94,15 @@ impl ServerWatches {
         self.has(Lasting::Persistent) && !self.has(Lasting::Recursive)
     }
 
+    /// Whether the server may tell of children that come and go in place of telling that the list has changed: as long as
+    /// it has a recursive watch here, and until it has come to the request that replaces it.
+    pub(super) fn may_tell_of_children(&self) -> bool {
+        self.was_recursive
+    }
+
     /// An `addWatch` is being sent.
     pub(super) fn asks(&mut self, lasting: Lasting) {
+        self.was_recursive |= lasting == Lasting::Recursive;
         self.hold(lasting).asked += 1;
     }
 
@@ -113,13 +115,16 @@ impl ServerWatches {
 
     /// The watch is left without an `addWatch`.
     pub(super) fn stands(&mut self, lasting: Lasting) {
+        self.was_recursive |= lasting == Lasting::Recursive;
         self.hold(lasting).stands = true;
     }
 }
 
-/// Requests of the machine's own about the watches of a path: first some are set, then others are removed.
+/// Requests of the machine's own about the watches of a path, in this order: all are removed, some are set, others are
+/// removed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Chores {
+    pub(super) first: Option<RemoveWatchesRequest>,
     pub(super) set: Vec<(WatchKind, String)>,
     /// What the client had seen when the watches that are set began; `None` for what it has seen by now.
     pub(super) since: Option<Zxid>,
@@ -190,23 +195,12 @@ fn tidy_lasting(path: &str, watches: &mut PathWatches, gone: &[WatchKind]) -> Ch
                 .into_iter()
                 .filter(|kind| watches.has(*kind))
                 .collect();
-            if left.is_empty() {
-                chores.remove(path, WatcherType::ANY);
-            } else {
-                for kind in &left {
-                    chores.set(path, *kind);
-                }
-                for lasting in [Lasting::Persistent, Lasting::Recursive] {
-                    if watches.server.has(lasting) {
-                        chores.remove(path, lasting.watcher_type());
-                    }
-                }
-                // Up to 3.8 the two above are refused: what was set has taken the place of one half of the lasting watch,
-                // this takes the other half.
-                if left == [WatchKind::Child] {
-                    chores.remove(path, WatcherType::DATA);
-                } else if !left.contains(&WatchKind::Child) {
-                    chores.remove(path, WatcherType::CHILDREN);
+            chores.remove(path, WatcherType::ANY);
+            if !left.is_empty() {
+                // What happens between the two is told when they are set.
+                chores.first = chores.remove.pop();
+                for kind in left {
+                    chores.set(path, kind);
                 }
             }
             watches.server = ServerWatches::default();

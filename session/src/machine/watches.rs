@@ -323,7 +323,7 @@ impl WatchTable {
             }
             self.forget_if_empty(path);
         }
-        if self.recursive > 0 && !of_children {
+        if self.lasting > 0 && !of_children {
             self.fire_above(path, event, &mut told);
         }
         told
@@ -332,7 +332,7 @@ impl WatchTable {
     /// Whom an event concerns because they watch recursively; and, where one connection watches a node both persistently
     /// and recursively, who is told by that of a child.
     fn fire_above(&mut self, path: &str, event: EventType, told: &mut Vec<Told>) {
-        let mut above = Some(path);
+        let mut above = Some(path).filter(|_| self.recursive > 0);
         while let Some(ancestor) = above {
             if let Some(watches) = self.paths.get_mut(ancestor) {
                 let listeners = watches.of(WatchKind::Recursive).iter();
@@ -346,7 +346,7 @@ impl WatchTable {
         else {
             return;
         };
-        if watches.has(WatchKind::Persistent) && watches.server.has(Lasting::Recursive) {
+        if watches.has(WatchKind::Persistent) && watches.server.may_tell_of_children() {
             let parent = parent.clone();
             let (_, watches) = self.entry(&parent);
             let listeners = watches.of(WatchKind::Persistent).iter();

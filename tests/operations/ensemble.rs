@@ -1,0 +1,39 @@
+//! The servers behind the client.
+
+use lockkeeper::{Client, ErrorCode};
+
+use crate::{
+    rig::two_and_a_node,
+    support::{Ensemble, on_both_arms},
+};
+
+on_both_arms! {
+    async fn sync_succeeds_on_a_node_that_does_not_exist(ensemble: &Ensemble) {
+        let (client, _, path) = two_and_a_node(ensemble, "sync").await;
+        client.sync(&path).await.unwrap();
+        client.sync(&format!("{path}/x")).await.unwrap();
+    }
+
+    async fn the_configuration_is_empty_where_a_server_stands_alone(ensemble: &Ensemble) {
+        let (client, _, path) = two_and_a_node(ensemble, "config").await;
+        let inside = Client::connect(&format!("{}{path}", ensemble.servers())).await.unwrap();
+        for client in [client, inside] {
+            let config = client.get_config().await.unwrap();
+            assert_eq!(config.data.unwrap_or_default().len(), 0);
+            let (again, watcher) = client.get_config_and_watch().await.unwrap();
+            assert_eq!((again.stat, client.watch_count()), (config.stat, 1));
+            drop(watcher);
+            assert_eq!(client.watch_count(), 0);
+        }
+    }
+
+    async fn a_reconfiguration_that_is_not_enabled_says_so(ensemble: &Ensemble) {
+        let client = ensemble.client().await;
+        let joined = client.reconfig("server.9=localhost:2888:3888;2181", "", None).await;
+        let replaced = client.reconfig_to_members("server.9=localhost:2888:3888;2181", Some(1)).await;
+        for refused in [joined, replaced] {
+            assert_eq!(refused.unwrap_err().code(), Some(ErrorCode::RECONFIG_DISABLED));
+        }
+        assert_eq!(client.snapshot().connections, 1);
+    }
+}

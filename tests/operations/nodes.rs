@@ -1,0 +1,161 @@
+//! Creating, reading, changing and deleting one node.
+
+use std::time::Duration;
+
+use lockkeeper::{Acl, CreateMode, Error, ErrorCode, Version, proto::OpCode};
+
+use crate::{
+    rig::{create, two_and_a_node},
+    support::{Ensemble, on_both_arms, waiting},
+};
+
+on_both_arms! {
+    async fn every_mode_creates_its_kind_of_node(ensemble: &Ensemble) {
+        let (client, _, root) = two_and_a_node(ensemble, "modes").await;
+        let hour = Duration::from_secs(3600);
+        let modes = [
+            (CreateMode::Persistent, "0"),
+            (CreateMode::PersistentSequential, "0000000001"),
+            (CreateMode::Ephemeral, "2"),
+            (CreateMode::EphemeralSequential, "0000000003"),
+            (CreateMode::Container, "4"),
+            (CreateMode::PersistentWithTtl(hour), "5"),
+            (CreateMode::PersistentSequentialWithTtl(hour), "0000000006"),
+        ];
+        let session = client.snapshot().session_id;
+        for (number, (mode, name)) in modes.into_iter().enumerate() {
+            let asked = if mode.is_sequential() {
+                format!("{root}/")
+            } else {
+                format!("{root}/{number}")
+            };
+            let made = client.create(&asked, "data", mode).await.unwrap();
+            assert_eq!(made.path, format!("{root}/{name}"), "{mode:?}");
+            assert_eq!(made.stat.ephemeral_owner == session, mode.is_ephemeral(), "{mode:?}");
+            assert_eq!((made.stat.version, made.stat.data_length), (Version(0), 4), "{mode:?}");
+        }
+    }
+
+    async fn containers_and_nodes_that_have_outlived_their_time_go(ensemble: &Ensemble) {
+        let (client, _, root) = two_and_a_node(ensemble, "reaped").await;
+        let (container, brief) = (format!("{root}/c"), format!("{root}/t"));
+        client.create(&container, "", CreateMode::Container).await.unwrap();
+        create(&client, &format!("{container}/child")).await;
+        client.delete(&format!("{container}/child"), Version::ANY).await.unwrap();
+        let ttl = CreateMode::PersistentWithTtl(Duration::from_millis(1));
+        client.create(&brief, "", ttl).await.unwrap();
+        for path in [&container, &brief] {
+            waiting::until("the node is reaped", async || client.exists(path).await.unwrap().is_none()).await;
+        }
+    }
+
+    async fn a_time_to_live_out_of_range_is_refused(ensemble: &Ensemble) {
+        let (client, _, root) = two_and_a_node(ensemble, "ttl").await;
+        for ttl in [Duration::ZERO, Duration::from_secs(1 << 40)] {
+            let mode = CreateMode::PersistentWithTtl(ttl);
+            let refused = client.create(&format!("{root}/x"), "", mode).await.unwrap_err();
+            assert_eq!(refused.code(), Some(ErrorCode::BAD_ARGUMENTS), "{ttl:?}");
+        }
+    }
+
+    async fn a_create_without_stat_answers_the_path(ensemble: &Ensemble) {
+        let (client, _, root) = two_and_a_node(ensemble, "plain").await;
+        for (mode, name) in [(CreateMode::Persistent, ""), (CreateMode::EphemeralSequential, "0000000001")] {
+            let asked = format!("{root}/x");
+            let path = client.create_without_stat(&asked, "", mode).await.unwrap();
+            assert_eq!(path, format!("{asked}{name}"));
+        }
+        let refused = client.create_without_stat(&root, "", CreateMode::Persistent).await.unwrap_err();
+        let Error::Refused { op, path, code } = refused else { panic!("{refused}") };
+        assert_eq!((op, path, code), (OpCode::CREATE, root, ErrorCode::NODE_EXISTS));
+    }
+
+    async fn a_create_says_what_stands_in_its_way(ensemble: &Ensemble) {
+        let (client, _, root) = two_and_a_node(ensemble, "refused").await;
+        let own = format!("{root}/own");
+        client.create(&own, "", CreateMode::Ephemeral).await.unwrap();
+        for (path, code) in [
+            (root.clone(), ErrorCode::NODE_EXISTS),
+            (format!("{root}/a/b"), ErrorCode::NO_NODE),
+            (format!("{own}/x"), ErrorCode::NO_CHILDREN_FOR_EPHEMERALS),
+        ] {
+            let error = client.create(&path, "", CreateMode::Persistent).await.unwrap_err();
+            assert_eq!(error.code(), Some(code), "{path}");
+        }
+        let nobodys: Vec<Acl> = Vec::new();
+        let made = client.create_with_acl(&format!("{root}/x"), "", CreateMode::Persistent, nobodys).await;
+        assert_eq!(made.unwrap_err().code(), Some(ErrorCode::INVALID_ACL));
+    }
+
+    async fn data_are_read_and_set_by_version(ensemble: &Ensemble) {
+        let (client, other, path) = two_and_a_node(ensemble, "data").await;
+        assert_eq!(client.get_data(&path).await.unwrap().data.as_deref(), Some(&b""[..]));
+        let stat = client.set_data(&path, "one", Version(0)).await.unwrap();
+        assert_eq!((stat.version, stat.data_length), (Version(1), 3));
+        let late = client.set_data(&path, "two", Version(0)).await.unwrap_err();
+        assert_eq!(late.code(), Some(ErrorCode::BAD_VERSION));
+        client.set_data(&path, "two", Version::ANY).await.unwrap();
+        let read = other.get_data(&path).await.unwrap();
+        assert_eq!((read.data.as_deref(), read.stat.version), (Some(&b"two"[..]), Version(2)));
+        let missing = client.set_data(&format!("{path}/x"), "", Version::ANY).await.unwrap_err();
+        assert!(missing.is_no_node());
+    }
+
+    async fn data_too_long_for_a_server_are_refused_before_they_are_sent(ensemble: &Ensemble) {
+        let (client, _, path) = two_and_a_node(ensemble, "long").await;
+        let long = client.set_data(&path, vec![0; 1 << 20], Version::ANY).await.unwrap_err();
+        assert!(matches!(long, Error::TooLarge { limit: 1_048_575, .. }), "{long}");
+        // What fits to the byte: header, path, length of the data, version.
+        let longest = 1_048_575 - (8 + 4 + path.len() + 4 + 4);
+        let stat = client.set_data(&path, vec![0; longest], Version::ANY).await.unwrap();
+        assert_eq!(usize::try_from(stat.data_length), Ok(longest));
+        assert_eq!(client.snapshot().connections, 1);
+    }
+
+    async fn metadata_are_read_and_a_missing_node_is_no_error(ensemble: &Ensemble) {
+        let (client, _, path) = two_and_a_node(ensemble, "exists").await;
+        let stat = client.exists(&path).await.unwrap().unwrap();
+        assert_eq!(stat, client.get_data(&path).await.unwrap().stat);
+        assert_eq!(client.exists(&format!("{path}/x")).await.unwrap(), None);
+        assert!(client.get_data(&format!("{path}/x")).await.unwrap_err().is_no_node());
+    }
+
+    async fn a_node_is_deleted_by_version_and_without_children(ensemble: &Ensemble) {
+        let (client, _, path) = two_and_a_node(ensemble, "delete").await;
+        let child = format!("{path}/x");
+        create(&client, &child).await;
+        let full = client.delete(&path, Version::ANY).await.unwrap_err();
+        assert_eq!(full.code(), Some(ErrorCode::NOT_EMPTY));
+        let wrong = client.delete(&child, Version(1)).await.unwrap_err();
+        assert_eq!(wrong.code(), Some(ErrorCode::BAD_VERSION));
+        client.delete(&child, Version(0)).await.unwrap();
+        client.delete(&path, Version::ANY).await.unwrap();
+        assert!(client.delete(&path, Version::ANY).await.unwrap_err().is_no_node());
+    }
+
+    async fn the_end_of_a_session_takes_its_ephemeral_nodes(ensemble: &Ensemble) {
+        let (client, other, path) = two_and_a_node(ensemble, "close").await;
+        let own = format!("{path}/own");
+        client.create(&own, "", CreateMode::Ephemeral).await.unwrap();
+        assert!(other.exists(&own).await.unwrap().is_some());
+        client.close().await;
+        other.sync(&own).await.unwrap();
+        assert_eq!(other.exists(&own).await.unwrap(), None);
+    }
+
+    async fn a_session_without_requests_is_kept_alive(ensemble: &Ensemble) {
+        let client = lockkeeper::Client::builder(&ensemble.servers())
+            .unwrap()
+            .session_timeout(Duration::from_secs(1))
+            .connect()
+            .await
+            .unwrap();
+        let session = client.snapshot().session_id;
+        let path = ensemble.unique_path("pinged");
+        client.create(&path, "", CreateMode::Ephemeral).await.unwrap();
+        // Longer than any server lets a session of this length live in silence; nothing but time can show it.
+        tokio::time::sleep(Duration::from_millis(2500)).await;
+        assert_eq!(client.exists(&path).await.unwrap().unwrap().ephemeral_owner, session);
+        assert_eq!(client.snapshot().connections, 1);
+    }
+}

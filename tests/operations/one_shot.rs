@@ -1,0 +1,166 @@
+//! Watches that fire once: what each kind hears of, and what is left of it.
+
+use lockkeeper::{Error, Version, WatcherType};
+
+use crate::{
+    rig::{CHANGED, CHILDREN, CREATED, DELETED, create, delete, fired, set, two_and_a_node},
+    support::{
+        Ensemble, on_both_arms,
+        waiting::{poll_once, soon},
+    },
+};
+
+on_both_arms! {
+    async fn a_watch_on_data_hears_of_its_change_or_deletion(ensemble: &Ensemble) {
+        let (client, other, path) = two_and_a_node(ensemble, "data-watch").await;
+        let (_, watcher) = client.get_data_and_watch(&path).await.unwrap();
+        create(&other, &format!("{path}/child")).await;
+        delete(&other, &format!("{path}/child")).await;
+        set(&other, &path).await;
+        assert_eq!(fired(watcher).await, (CHANGED, path.clone()));
+        let (node, watcher) = client.get_data_and_watch(&path).await.unwrap();
+        assert_eq!(node.stat.version, Version(1));
+        delete(&other, &path).await;
+        assert_eq!(fired(watcher).await, (DELETED, path.clone()));
+        assert!(client.get_data_and_watch(&path).await.unwrap_err().is_no_node());
+        assert_eq!(client.watch_count(), 0, "a refused read leaves none");
+    }
+
+    async fn a_watch_on_existence_hears_of_creation_too(ensemble: &Ensemble) {
+        let (client, other, root) = two_and_a_node(ensemble, "exists-watch").await;
+        let path = format!("{root}/x");
+        let (stat, watcher) = client.exists_and_watch(&path).await.unwrap();
+        assert_eq!(stat, None);
+        create(&other, &path).await;
+        assert_eq!(fired(watcher).await, (CREATED, path.clone()));
+        for (change, expected) in [(true, CHANGED), (false, DELETED)] {
+            let (stat, watcher) = client.exists_and_watch(&path).await.unwrap();
+            assert!(stat.is_some());
+            if change {
+                set(&other, &path).await;
+            } else {
+                delete(&other, &path).await;
+            }
+            assert_eq!(fired(watcher).await, (expected, path.clone()));
+        }
+    }
+
+    async fn a_watch_on_children_hears_who_comes_and_goes_and_no_more(ensemble: &Ensemble) {
+        let (client, other, path) = two_and_a_node(ensemble, "child-watch").await;
+        let child = format!("{path}/x");
+        let (names, watcher) = client.get_children_and_watch(&path).await.unwrap();
+        assert_eq!(names, Vec::<String>::new());
+        set(&other, &path).await;
+        create(&other, &child).await;
+        assert_eq!(fired(watcher).await, (CHILDREN, path.clone()));
+        let (names, watcher) = client.get_children_and_watch(&path).await.unwrap();
+        assert_eq!(names, ["x"]);
+        set(&other, &child).await;
+        create(&other, &format!("{child}/y")).await;
+        delete(&other, &format!("{child}/y")).await;
+        let mut watcher = Box::pin(watcher);
+        client.sync("/").await.unwrap();
+        assert!(poll_once(watcher.as_mut()).is_none(), "a child's own affairs");
+        delete(&other, &child).await;
+        assert_eq!(soon(watcher).await.unwrap().event_type, CHILDREN);
+        let (_, watcher) = client.get_children_and_watch(&path).await.unwrap();
+        delete(&other, &path).await;
+        assert_eq!(fired(watcher).await, (DELETED, path));
+    }
+
+    async fn an_event_is_told_before_the_reply_that_shows_the_change(ensemble: &Ensemble) {
+        let (client, other, path) = two_and_a_node(ensemble, "order").await;
+        for _ in 0..50 {
+            let (before, watcher) = client.get_data_and_watch(&path).await.unwrap();
+            set(&other, &path).await;
+            let mut watcher = Box::pin(watcher);
+            while client.get_data(&path).await.unwrap().stat.version == before.stat.version {}
+            assert!(poll_once(watcher.as_mut()).is_some());
+        }
+    }
+
+    async fn known_nodes_are_watched_with_one_request(ensemble: &Ensemble) {
+        let (client, other, root) = two_and_a_node(ensemble, "known").await;
+        let [a, b, c] = ["a", "b", "c"].map(|name| format!("{root}/{name}"));
+        for path in [&a, &b] {
+            create(&client, path).await;
+        }
+        set(&other, &a).await;
+        let mut watchers = client.watch_nodes(&[&a, &b, &c]).unwrap();
+        assert_eq!(fired(watchers.remove(2)).await, (DELETED, c), "it was never there");
+        assert_eq!(fired(watchers.remove(0)).await, (CHANGED, a), "behind what this client has seen");
+        delete(&other, &b).await;
+        assert_eq!(fired(watchers.remove(0)).await, (DELETED, b));
+        assert!(matches!(client.watch_nodes(&[&root, "x"]), Err(Error::BadPath(_))));
+        assert_eq!(client.watch_count(), 0);
+    }
+
+    async fn the_last_watcher_dropped_takes_the_watch_off_the_server(ensemble: &Ensemble) {
+        let (client, _, path) = two_and_a_node(ensemble, "dropped").await;
+        let kinds = [WatcherType::DATA, WatcherType::CHILDREN];
+        let (_, first) = client.get_data_and_watch(&path).await.unwrap();
+        let (_, second) = client.exists_and_watch(&path).await.unwrap();
+        let (_, list) = client.get_children_and_watch(&path).await.unwrap();
+        for kind in kinds {
+            assert!(client.check_watches(&path, kind).await.unwrap(), "{kind}");
+        }
+        drop((first, list));
+        assert!(client.check_watches(&path, WatcherType::DATA).await.unwrap(), "one is left");
+        assert!(!client.check_watches(&path, WatcherType::CHILDREN).await.unwrap());
+        drop(second);
+        assert!(!client.check_watches(&path, WatcherType::ANY).await.unwrap());
+        assert_eq!(client.watch_count(), 0);
+    }
+
+    async fn a_dropped_future_leaves_no_watch(ensemble: &Ensemble) {
+        let (client, _, path) = two_and_a_node(ensemble, "abandoned").await;
+        let mut read = Box::pin(client.get_data_and_watch(&path));
+        assert!(poll_once(read.as_mut()).is_none(), "it was sent");
+        drop(read);
+        let mut add = Box::pin(client.add_watch(&path, crate::rig::PERSISTENT));
+        assert!(poll_once(add.as_mut()).is_none());
+        drop(add);
+        // The replies come before the one to this, and the removals are sent before the next.
+        client.sync("/").await.unwrap();
+        assert!(!client.check_watches(&path, WatcherType::ANY).await.unwrap());
+        assert_eq!(client.watch_count(), 0);
+    }
+
+    async fn watches_are_removed_by_kind_and_their_holders_told(ensemble: &Ensemble) {
+        let (client, other, path) = two_and_a_node(ensemble, "removed").await;
+        let (_, first) = client.get_data_and_watch(&path).await.unwrap();
+        let (_, second) = client.get_data_and_watch(&path).await.unwrap();
+        let (_, list) = client.get_children_and_watch(&path).await.unwrap();
+        assert_eq!(client.remove_watches(&path, WatcherType::DATA).unwrap(), 2);
+        assert_eq!(client.remove_watches(&path, WatcherType::DATA).unwrap(), 0, "no such watch");
+        for watcher in [first, second] {
+            assert_eq!(soon(watcher).await, Err(Error::WatchRemoved));
+        }
+        assert!(!client.check_watches(&path, WatcherType::DATA).await.unwrap());
+        set(&other, &path).await;
+        create(&other, &format!("{path}/x")).await;
+        assert_eq!(fired(list).await, (CHILDREN, path));
+    }
+
+    async fn watches_end_with_the_session_and_say_so(ensemble: &Ensemble) {
+        let (client, _, path) = two_and_a_node(ensemble, "ended").await;
+        let (_, once) = client.get_data_and_watch(&path).await.unwrap();
+        let mut lasting = client.add_watch(&path, crate::rig::PERSISTENT).await.unwrap();
+        let expires = ensemble.server().is_some_and(|server| {
+            server.faults().expire(client.snapshot().session_id)
+        });
+        if !expires {
+            client.clone().close().await;
+        }
+        let said = [soon(once).await.map(drop), soon(lasting.next()).await.unwrap().map(drop)];
+        for end in said {
+            match end.unwrap_err() {
+                Error::SessionExpired { .. } => assert!(expires),
+                Error::Closed(_) => assert!(!expires),
+                other => panic!("{other}"),
+            }
+        }
+        assert_eq!(soon(lasting.next()).await, None);
+        assert_eq!(client.watch_count(), 0);
+    }
+}

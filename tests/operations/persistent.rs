@@ -1,0 +1,164 @@
+//! Watches that stay: what they hear of, how many there are, and what becomes of a slow listener.
+
+use futures::StreamExt;
+use lockkeeper::{CreateMode, Error, EventType, Version, WatchNotice, WatcherType};
+
+use crate::{
+    rig::{
+        CHANGED, CHILDREN, CREATED, DELETED, PERSISTENT, RECURSIVE, create, delete, event, missed,
+        set, silent, two_and_a_node,
+    },
+    support::{Ensemble, on_both_arms, waiting::soon},
+};
+
+/// Everything that can happen in a small tree, by another session: a node, a child, and what is below that.
+async fn live_and_die(client: &lockkeeper::Client, path: &str) {
+    let (child, deep) = (format!("{path}/c"), format!("{path}/c/d"));
+    create(client, path).await;
+    set(client, path).await;
+    set(client, path).await;
+    create(client, &child).await;
+    create(client, &deep).await;
+    set(client, &deep).await;
+    delete(client, &deep).await;
+    delete(client, &child).await;
+    delete(client, path).await;
+}
+
+fn at(path: &str, events: &[(EventType, &str)]) -> Vec<(EventType, String)> {
+    let named = |(event, below): &(EventType, &str)| (*event, format!("{path}{below}"));
+    events.iter().map(named).collect()
+}
+
+on_both_arms! {
+    async fn a_persistent_watch_hears_of_the_node_its_data_and_its_list_of_children(ensemble: &Ensemble) {
+        let (client, other, root) = two_and_a_node(ensemble, "persistent").await;
+        let path = format!("{root}/x");
+        let mut watcher = client.add_watch(&path, PERSISTENT).await.unwrap();
+        live_and_die(&other, &path).await;
+        live_and_die(&other, &path).await;
+        let once = [(CREATED, ""), (CHANGED, ""), (CHANGED, ""), (CHILDREN, ""), (CHILDREN, ""), (DELETED, "")];
+        for expected in at(&path, &[once, once].concat()) {
+            assert_eq!(event(&mut watcher).await, expected);
+        }
+        silent(&client, &mut watcher).await;
+        assert_eq!((watcher.path(), watcher.mode()), (&*path, PERSISTENT));
+    }
+
+    async fn a_recursive_watch_hears_of_everything_below_and_of_no_list_of_children(ensemble: &Ensemble) {
+        let (client, other, root) = two_and_a_node(ensemble, "recursive").await;
+        let mut watcher = client.add_watch(&root, RECURSIVE).await.unwrap();
+        live_and_die(&other, &format!("{root}/x")).await;
+        set(&other, &root).await;
+        let expected = [
+            (CREATED, "/x"), (CHANGED, "/x"), (CHANGED, "/x"), (CREATED, "/x/c"), (CREATED, "/x/c/d"),
+            (CHANGED, "/x/c/d"), (DELETED, "/x/c/d"), (DELETED, "/x/c"), (DELETED, "/x"), (CHANGED, ""),
+        ];
+        for expected in at(&root, &expected) {
+            assert_eq!(event(&mut watcher).await, expected);
+        }
+        silent(&client, &mut watcher).await;
+    }
+
+    async fn a_watch_is_a_stream(ensemble: &Ensemble) {
+        let (client, other, path) = two_and_a_node(ensemble, "stream").await;
+        let watcher = client.add_watch(&path, PERSISTENT).await.unwrap();
+        set(&other, &path).await;
+        delete(&other, &path).await;
+        let events: Vec<_> = soon(watcher.take(2).collect()).await;
+        let kinds = events.into_iter().map(|notice| match notice {
+            Ok(WatchNotice::Event(event)) => event.event_type,
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(kinds.collect::<Vec<_>>(), [CHANGED, DELETED]);
+    }
+
+    async fn in_a_chroot_events_have_its_names(ensemble: &Ensemble) {
+        let (client, other, root) = two_and_a_node(ensemble, "chroot-watch").await;
+        let inside = lockkeeper::Client::connect(&format!("{}{root}", ensemble.servers())).await.unwrap();
+        let mut all = inside.add_watch("/", RECURSIVE).await.unwrap();
+        create(&other, &format!("{root}/x")).await;
+        set(&other, &root).await;
+        assert_eq!(event(&mut all).await, (CREATED, "/x".to_owned()));
+        assert_eq!(event(&mut all).await, (CHANGED, "/".to_owned()));
+        drop(client);
+    }
+
+    async fn all_listeners_hear_of_everything_and_share_one_watch(ensemble: &Ensemble) {
+        let (client, other, path) = two_and_a_node(ensemble, "shared").await;
+        for mode in [PERSISTENT, RECURSIVE] {
+            let mut listeners = Vec::new();
+            for _ in 0..3 {
+                listeners.push(client.add_watch(&path, mode).await.unwrap());
+            }
+            assert_eq!(client.watch_count(), 3);
+            while !listeners.is_empty() {
+                set(&other, &path).await;
+                for listener in &mut listeners {
+                    assert_eq!(event(listener).await, (CHANGED, path.clone()));
+                    silent(&client, listener).await;
+                }
+                assert!(client.check_watches(&path, WatcherType::ANY).await.unwrap());
+                listeners.pop();
+            }
+            assert!(!client.check_watches(&path, WatcherType::ANY).await.unwrap(), "{mode}");
+            if let Some(server) = ensemble.server() {
+                let watches = server.report().watches;
+                assert_eq!(watches, 0);
+            }
+        }
+    }
+
+    async fn a_slow_listener_is_told_where_and_how_much_it_has_missed(ensemble: &Ensemble) {
+        let (client, other, path) = two_and_a_node(ensemble, "slow").await;
+        let mut slow = client.add_watch_with_queue(&path, PERSISTENT, 3).await.unwrap();
+        let mut quick = client.add_watch(&path, PERSISTENT).await.unwrap();
+        for _ in 0..10 {
+            set(&other, &path).await;
+        }
+        for _ in 0..10 {
+            assert_eq!(event(&mut quick).await.0, CHANGED);
+        }
+        for _ in 0..3 {
+            assert_eq!(event(&mut slow).await.0, CHANGED);
+        }
+        let gap = missed(&mut slow).await;
+        assert_eq!((gap.dropped, gap.reconnected), (7, false));
+        delete(&other, &path).await;
+        assert_eq!(event(&mut slow).await.0, DELETED);
+        silent(&client, &mut slow).await;
+    }
+
+    async fn what_happens_behind_the_reply_is_told(ensemble: &Ensemble) {
+        let (client, other, path) = two_and_a_node(ensemble, "behind").await;
+        for number in 0..20 {
+            let mut watcher = client.add_watch(&path, PERSISTENT).await.unwrap();
+            let stat = other.set_data(&path, "", Version(number)).await.unwrap();
+            assert_eq!(stat.version, Version(number + 1));
+            while client.exists(&path).await.unwrap() != Some(stat) {}
+            let told = tokio::time::timeout(std::time::Duration::ZERO, watcher.next()).await;
+            assert!(matches!(told, Ok(Some(Ok(WatchNotice::Event(_))))), "before the reply: {told:?}");
+        }
+    }
+
+    async fn lasting_watches_are_removed_by_kind_and_their_holders_told(ensemble: &Ensemble) {
+        let (client, other, path) = two_and_a_node(ensemble, "removed-lasting").await;
+        let mut watcher = client.add_watch(&path, PERSISTENT).await.unwrap();
+        set(&other, &path).await;
+        client.sync("/").await.unwrap();
+        assert_eq!(client.remove_watches(&path, WatcherType::PERSISTENT_RECURSIVE).unwrap(), 0);
+        assert_eq!(client.remove_watches(&path, WatcherType::PERSISTENT).unwrap(), 1);
+        assert_eq!(event(&mut watcher).await.0, CHANGED, "what was told before is not lost");
+        assert_eq!(soon(watcher.next()).await, Some(Err(Error::WatchRemoved)));
+        assert_eq!(soon(watcher.next()).await, None);
+        assert!(!client.check_watches(&path, WatcherType::ANY).await.unwrap());
+    }
+
+    async fn a_watch_of_an_unknown_mode_is_refused_by_the_server(ensemble: &Ensemble) {
+        let (client, _, path) = two_and_a_node(ensemble, "mode").await;
+        let refused = client.add_watch(&path, lockkeeper::AddWatchMode(7)).await.unwrap_err();
+        assert_eq!(refused.code(), Some(lockkeeper::ErrorCode::MARSHALLING_ERROR));
+        assert_eq!(client.watch_count(), 0);
+        client.create(&format!("{path}/x"), "", CreateMode::Persistent).await.unwrap();
+    }
+}

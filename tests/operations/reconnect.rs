@@ -1,0 +1,144 @@
+//! A lost connection: watches of every kind and identities are there again, and what may be missing is said.
+
+use lockkeeper::{Acl, Client, CreateMode, Version};
+
+use crate::{
+    rig::{
+        CHANGED, CHILDREN, CREATED, DELETED, PERSISTENT, RECURSIVE, Relay, create, delete, event,
+        fired, missed, set, silent, two_and_a_node,
+    },
+    support::{Ensemble, on_both_arms, waiting},
+};
+
+/// A client behind a relay.
+async fn behind_a_relay(ensemble: &Ensemble) -> (Client, Relay) {
+    let relay = Relay::before(ensemble.servers()).await;
+    let client = Client::builder(&relay.servers())
+        .unwrap()
+        .session_timeout(crate::support::SESSION_TIMEOUT)
+        .connect()
+        .await
+        .unwrap();
+    (client, relay)
+}
+
+/// Lets something happen while a client has no connection, and waits until it has one again.
+async fn away(client: &Client, relay: &Relay, meanwhile: impl Future<Output = ()>) {
+    let before = client.snapshot();
+    relay.cut();
+    waiting::until("the client notices", async || {
+        !client.snapshot().state.is_connected()
+    })
+    .await;
+    meanwhile.await;
+    relay.mend();
+    waiting::until("the client is back", async || {
+        client.snapshot().connections > before.connections
+    })
+    .await;
+    assert_eq!(client.snapshot().session_id, before.session_id);
+}
+
+on_both_arms! {
+    async fn one_shot_watches_tell_what_was_missed_and_stay_where_nothing_was(ensemble: &Ensemble) {
+        let (_, other, root) = two_and_a_node(ensemble, "missed").await;
+        let (client, relay) = behind_a_relay(ensemble).await;
+        let at = |name: &str| format!("{root}/{name}");
+        for name in ["data", "gone", "still"] {
+            create(&other, &at(name)).await;
+        }
+        client.sync("/").await.unwrap();
+        let (_, data) = client.get_data_and_watch(&at("data")).await.unwrap();
+        let (_, gone) = client.get_data_and_watch(&at("gone")).await.unwrap();
+        let (_, absent) = client.exists_and_watch(&at("absent")).await.unwrap();
+        let (_, list) = client.get_children_and_watch(&root).await.unwrap();
+        let (_, still) = client.get_data_and_watch(&at("still")).await.unwrap();
+        away(&client, &relay, async {
+            set(&other, &at("data")).await;
+            delete(&other, &at("gone")).await;
+            create(&other, &at("absent")).await;
+        }).await;
+        assert_eq!(fired(data).await, (CHANGED, at("data")));
+        assert_eq!(fired(gone).await, (DELETED, at("gone")));
+        assert_eq!(fired(absent).await, (CREATED, at("absent")));
+        assert_eq!(fired(list).await, (CHILDREN, root.clone()));
+        set(&other, &at("still")).await;
+        assert_eq!(fired(still).await, (CHANGED, at("still")));
+    }
+
+    async fn lasting_watches_say_that_something_may_be_missing_and_go_on(ensemble: &Ensemble) {
+        let (_, other, root) = two_and_a_node(ensemble, "lasting").await;
+        let (client, relay) = behind_a_relay(ensemble).await;
+        let [p, r, b] = ["p", "r", "b"].map(|name| format!("{root}/{name}"));
+        for path in [&p, &r, &b] {
+            create(&other, path).await;
+        }
+        let mut persistent = client.add_watch(&p, PERSISTENT).await.unwrap();
+        let mut recursive = client.add_watch(&r, RECURSIVE).await.unwrap();
+        let mut both = [
+            client.add_watch(&b, PERSISTENT).await.unwrap(),
+            client.add_watch(&b, RECURSIVE).await.unwrap(),
+        ];
+        for round in 0..2 {
+            away(&client, &relay, async {
+                for path in [&p, &r, &b] {
+                    set(&other, path).await;
+                }
+            }).await;
+            let [b_persistent, b_recursive] = &mut both;
+            for watcher in [&mut persistent, &mut recursive, b_persistent, b_recursive] {
+                let gap = missed(watcher).await;
+                assert_eq!((gap.dropped, gap.reconnected), (0, true), "of what happened nothing is told");
+                silent(&client, watcher).await;
+            }
+            let child = |path: &str| format!("{path}/{round}");
+            for path in [&p, &r, &b] {
+                create(&other, &child(path)).await;
+                set(&other, path).await;
+            }
+            let [b_persistent, b_recursive] = &mut both;
+            for (watcher, path, of_child) in [
+                (&mut persistent, &p, (CHILDREN, p.clone())),
+                (&mut recursive, &r, (CREATED, child(&r))),
+                (b_persistent, &b, (CHILDREN, b.clone())),
+                (b_recursive, &b, (CREATED, child(&b))),
+            ] {
+                assert_eq!(event(watcher).await, of_child);
+                assert_eq!(event(watcher).await, (CHANGED, path.clone()));
+                silent(&client, watcher).await;
+            }
+        }
+    }
+
+    async fn all_kinds_on_one_node_are_restored_beside_each_other(ensemble: &Ensemble) {
+        let (_, other, path) = two_and_a_node(ensemble, "all-kinds").await;
+        let (client, relay) = behind_a_relay(ensemble).await;
+        client.sync("/").await.unwrap();
+        let (_, list) = client.get_children_and_watch(&path).await.unwrap();
+        let (_, data) = client.get_data_and_watch(&path).await.unwrap();
+        let mut recursive = client.add_watch(&path, RECURSIVE).await.unwrap();
+        away(&client, &relay, async {}).await;
+        assert!(missed(&mut recursive).await.reconnected);
+        create(&other, &format!("{path}/x")).await;
+        set(&other, &path).await;
+        assert_eq!(fired(list).await, (CHILDREN, path.clone()));
+        assert_eq!(fired(data).await, (CHANGED, path.clone()));
+        set(&other, &path).await;
+        for expected in [(CREATED, format!("{path}/x")), (CHANGED, path.clone()), (CHANGED, path.clone())] {
+            assert_eq!(event(&mut recursive).await, expected);
+        }
+    }
+
+    async fn an_added_identity_is_proved_again(ensemble: &Ensemble) {
+        let (_, _, root) = two_and_a_node(ensemble, "auth-again").await;
+        let (client, relay) = behind_a_relay(ensemble).await;
+        let path = format!("{root}/mine");
+        client.add_auth("digest", "ann:secret").await.unwrap();
+        client.create_with_acl(&path, "", CreateMode::Persistent, Acl::CREATOR_ALL).await.unwrap();
+        for _ in 0..3 {
+            away(&client, &relay, async {}).await;
+            client.set_data(&path, "", Version::ANY).await.unwrap();
+        }
+        client.delete(&path, Version::ANY).await.unwrap();
+    }
+}

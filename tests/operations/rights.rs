@@ -1,0 +1,65 @@
+//! Access control lists, and who a client is.
+
+use lockkeeper::{Acl, AuthFailure, CreateMode, Error, ErrorCode, Perms, Version};
+
+use crate::{
+    rig::two_and_a_node,
+    support::{Ensemble, on_both_arms},
+};
+
+on_both_arms! {
+    async fn lists_are_read_and_set_by_their_own_version(ensemble: &Ensemble) {
+        let (client, other, path) = two_and_a_node(ensemble, "acl").await;
+        let read = client.get_acl(&path).await.unwrap();
+        assert_eq!((read.acl.as_slice(), read.stat.aversion), (Acl::OPEN_UNSAFE, Version(0)));
+        // ADMIN stays, so that the test can clean up what it cannot write any more.
+        let fixed = vec![Acl::new(Perms::READ | Perms::ADMIN, "world", "anyone")];
+        let stat = client.set_acl(&path, fixed.clone(), Version(0)).await.unwrap();
+        assert_eq!((stat.aversion, stat.version), (Version(1), Version(0)));
+        let late = client.set_acl(&path, fixed.clone(), Version(0)).await.unwrap_err();
+        assert_eq!(late.code(), Some(ErrorCode::BAD_VERSION));
+        assert_eq!(other.get_acl(&path).await.unwrap().acl, fixed);
+        let refused = other.set_data(&path, "", Version::ANY).await.unwrap_err();
+        assert_eq!(refused.code(), Some(ErrorCode::NO_AUTH));
+        let empty: Vec<Acl> = Vec::new();
+        let invalid = client.set_acl(&path, empty, Version::ANY).await.unwrap_err();
+        assert_eq!(invalid.code(), Some(ErrorCode::INVALID_ACL));
+    }
+
+    async fn an_added_identity_opens_what_is_its_own(ensemble: &Ensemble) {
+        let (client, other, root) = two_and_a_node(ensemble, "auth").await;
+        let path = format!("{root}/mine");
+        let nobody = client.create_with_acl(&path, "", CreateMode::Persistent, Acl::CREATOR_ALL).await;
+        assert_eq!(nobody.unwrap_err().code(), Some(ErrorCode::INVALID_ACL));
+        client.add_auth("digest", "ann:secret").await.unwrap();
+        client.create_with_acl(&path, "", CreateMode::Persistent, Acl::CREATOR_ALL).await.unwrap();
+        let refused = other.get_data(&path).await.unwrap_err();
+        assert_eq!(refused.code(), Some(ErrorCode::NO_AUTH));
+        other.add_auth("digest", "ann:guess").await.unwrap();
+        assert!(other.get_data(&path).await.is_err());
+        other.add_auth("digest", "ann:secret").await.unwrap();
+        assert!(other.get_data(&path).await.is_ok());
+        assert!(!format!("{other:?}").contains("secret"));
+    }
+
+    async fn an_identity_of_an_unknown_scheme_ends_the_client(ensemble: &Ensemble) {
+        let client = ensemble.client().await;
+        let Err(Error::AuthFailed { reason, .. }) = client.add_auth("no-such-scheme", "").await else {
+            panic!("it was taken");
+        };
+        let (scheme, code) = ("no-such-scheme".to_owned(), ErrorCode::AUTH_FAILED);
+        assert_eq!(reason, AuthFailure::Refused { scheme, code });
+        assert!(client.is_closed());
+        assert!(matches!(client.exists("/").await, Err(Error::AuthFailed { .. })));
+    }
+
+    async fn a_client_is_told_who_it_is(ensemble: &Ensemble) {
+        let client = ensemble.client().await;
+        let me = client.who_am_i().await.unwrap();
+        let [address] = me.as_slice() else { panic!("{me:?}") };
+        assert_eq!((&*address.auth_scheme, &*address.user), ("ip", "127.0.0.1"));
+        client.add_auth("digest", "ann:secret").await.unwrap();
+        let me = client.who_am_i().await.unwrap();
+        assert!(me.iter().any(|id| (&*id.auth_scheme, &*id.user) == ("digest", "ann")), "{me:?}");
+    }
+}

@@ -1,0 +1,91 @@
+//! Several operations at once, and several reads.
+
+use lockkeeper::{Acl, Applied, CreateMode, Error, ErrorCode, ReadResult, Version, proto::OpCode};
+
+use crate::{
+    rig::{create, set, two_and_a_node},
+    support::{Ensemble, on_both_arms},
+};
+
+on_both_arms! {
+    async fn a_transaction_says_what_each_operation_has_done(ensemble: &Ensemble) {
+        let (client, _, root) = two_and_a_node(ensemble, "multi").await;
+        let at = |name: &str| format!("{root}/{name}");
+        create(&client, &at("old")).await;
+        let results = client
+            .transaction()
+            .check(&root, Version(0))
+            .create(&at("a"), "1", CreateMode::Persistent)
+            .create(&at("a/n-"), "", CreateMode::EphemeralSequential)
+            .create(&at("c"), "", CreateMode::Container)
+            .create_with_acl(&at("r"), "", CreateMode::Persistent, Acl::OPEN_UNSAFE)
+            .set_data(&at("a"), "2", Version(0))
+            .delete(&at("old"), Version::ANY)
+            .commit()
+            .await
+            .unwrap();
+        let created = |result: &Applied| match result {
+            Applied::Created { path, .. } => path.clone(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(results.len(), 7);
+        assert_eq!(results[0], Applied::Checked);
+        assert_eq!(created(&results[1]), at("a"));
+        assert_eq!(created(&results[2]), at("a/n-0000000000"));
+        assert_eq!(created(&results[3]), at("c"));
+        assert_eq!(created(&results[4]), at("r"));
+        let Applied::DataSet(stat) = &results[5] else { panic!("{:?}", results[5]) };
+        assert_eq!((stat.version, stat.czxid), (Version(1), stat.mzxid));
+        assert_eq!(results[6], Applied::Deleted);
+        assert_eq!(client.exists(&at("old")).await.unwrap(), None);
+    }
+
+    async fn nothing_of_a_refused_transaction_is_applied(ensemble: &Ensemble) {
+        let (client, _, root) = two_and_a_node(ensemble, "refused-multi").await;
+        for (transaction, expected) in [
+            (client.transaction().set_data(&root, "x", Version::ANY).check(&root, Version(7)), (1, ErrorCode::BAD_VERSION)),
+            (client.transaction().check(&format!("{root}/x"), Version::ANY).set_data(&root, "x", Version::ANY), (0, ErrorCode::NO_NODE)),
+        ] {
+            let refused = transaction.commit().await.unwrap_err();
+            let Error::TransactionRefused { index, code } = refused else { panic!("{refused}") };
+            assert_eq!((index, code), expected);
+        }
+        assert_eq!(client.exists(&root).await.unwrap().unwrap().version, Version(0));
+        assert_eq!(client.transaction().commit().await.unwrap(), [], "of nothing, nothing");
+    }
+
+    async fn each_of_several_reads_succeeds_or_fails_by_itself(ensemble: &Ensemble) {
+        let (client, _, root) = two_and_a_node(ensemble, "multi-read").await;
+        create(&client, &format!("{root}/a")).await;
+        set(&client, &root).await;
+        let missing = format!("{root}/x");
+        let results = client
+            .read_transaction()
+            .get_data(&root)
+            .get_children(&missing)
+            .get_children(&root)
+            .get_data(&missing)
+            .commit()
+            .await
+            .unwrap();
+        let [Ok(ReadResult::Data(node)), no_children, Ok(ReadResult::Children(names)), no_data] = results.as_slice() else {
+            panic!("{results:?}");
+        };
+        assert_eq!((node.data.as_deref(), node.stat.num_children), (Some(&b"x"[..]), 1));
+        assert_eq!(names, &["a"]);
+        for (failed, op) in [(no_children, OpCode::GET_CHILDREN), (no_data, OpCode::GET_DATA)] {
+            let (path, code) = (missing.clone(), ErrorCode::NO_NODE);
+            assert_eq!(failed, &Err(Error::Refused { op, path, code }));
+        }
+        assert_eq!(client.read_transaction().commit().await.unwrap(), []);
+    }
+
+    async fn a_bad_path_is_named_before_anything_is_sent(ensemble: &Ensemble) {
+        let (client, _, root) = two_and_a_node(ensemble, "bad-path").await;
+        let written = client.transaction().set_data(&root, "x", Version::ANY).delete("x", Version::ANY).commit().await;
+        assert!(matches!(written, Err(Error::BadPath(_))), "{written:?}");
+        let read = client.read_transaction().get_data(&root).get_children("/x/").commit().await;
+        assert!(matches!(read, Err(Error::BadPath(_))), "{read:?}");
+        assert_eq!(client.exists(&root).await.unwrap().unwrap().version, Version(0));
+    }
+}
