@@ -39,6 +39,8 @@ impl Engine {
             }
             let waits = self.handshakes.contains(&(connection.handshake_due, *id));
             assert_eq!(waits, connection.phase == Phase::Fresh, "{id:?}");
+            let has_something = connection.ready_len() > 0 || connection.is_done();
+            assert!(!has_something || self.dirty.contains(id), "{id:?} waits");
             let due = connection.release_due();
             assert!(due.is_none_or(|due| self.held.contains(&(due, *id))));
         }
