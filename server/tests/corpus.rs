@@ -21,7 +21,7 @@ use std::{
 };
 
 use common::{create, request_frame};
-use lockkeeper_proto::{CreateMode, Xid};
+use lockkeeper_proto::{AddWatchMode, CreateMode, Request, Xid, records::AddWatchRequest};
 use lockkeeper_server::fuzzing;
 
 use recording::{Recording, Side};
@@ -113,6 +113,12 @@ fn story(index: usize, recording: &Recording) -> Vec<u8> {
         let request = create(path, b"data", CreateMode::Persistent);
         send(&mut story, 0, &request_frame(xid, &request));
     }
+    // Somebody else is told of everything that happens.
+    let watch = Request::AddWatch(AddWatchRequest {
+        path: "/".to_owned(),
+        mode: AddWatchMode::PERSISTENT_RECURSIVE,
+    });
+    send(&mut story, 0, &request_frame(Xid(3), &watch));
     let mut connections = 0;
     for sent in &recording.sent {
         while connections <= sent.connection {
