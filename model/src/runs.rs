@@ -70,6 +70,9 @@ pub fn full() -> Vec<(String, Scenario)> {
             runs.push((title(name, faults), scenario.with_faults(faults)));
         }
     }
+    let (name, mutexes) = lines()[0];
+    let each = faults(1, 1, 1, 1, 0);
+    runs.push((title(name, each), mutexes.with_faults(each)));
     runs
 }
 

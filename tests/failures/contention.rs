@@ -1,4 +1,4 @@
-//! A dozen clients that contend for one lock, write under it to two stores that fence, and keep a history.
+//! A dozen clients that contend for one lock, a mutex or one to read and write, write under it to two stores that fence, and keep a history.
 //!
 //! The first store is in memory and compares tokens. The second consists of nodes: each write is a transaction under the
 //! guard, which creates a numbered node and nothing if the lock is lost; the numbers say in which order writes were applied.
@@ -15,10 +15,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lockkeeper::{Client, CreateMode, Effect, Guard, LockError, Loss, Mutex};
+use lockkeeper::{Client, CreateMode, Effect, Guard, LockError, Loss, Mutex, RwLock, WriteGuard};
 use lockkeeper_sim::{
     check::{Bounds, check},
-    history::{Answer, Attempt, End, What},
+    history::{Answer, Attempt, End, Mode, What},
 };
 use tokio::{
     sync::{mpsc, watch},
@@ -69,10 +69,24 @@ struct Wishes {
     hold_on: AtomicBool,
 }
 
+/// What is contended for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Mutex,
+    /// A read/write lock, which half of the attempts want to read.
+    ReadWrite,
+}
+
+#[derive(Debug)]
+enum Lock {
+    Mutex(Mutex),
+    ReadWrite(RwLock),
+}
+
 #[derive(Debug)]
 struct Contender {
     number: u32,
-    mutex: Mutex,
+    lock: Lock,
     log: String,
     recorder: Arc<Recorder>,
     wishes: Arc<Wishes>,
@@ -83,7 +97,7 @@ struct Contender {
 
 impl Contention {
     /// Starts it, at a path that this run does not use again.
-    pub(crate) async fn start(servers: &Servers, with_proxies: bool) -> Self {
+    pub(crate) async fn start(servers: &Servers, kind: Kind, with_proxies: bool) -> Self {
         let plain = servers.connect_string();
         let first = client(&plain).await;
         let path = format!("/failures-{:016x}", first.random_u64());
@@ -116,7 +130,12 @@ impl Contention {
             };
             let contender = Contender {
                 number,
-                mutex: Mutex::new(&client, &lock).expect("a path"),
+                lock: match kind {
+                    Kind::Mutex => Lock::Mutex(Mutex::new(&client, &lock).expect("a path")),
+                    Kind::ReadWrite => {
+                        Lock::ReadWrite(RwLock::new(&client, &lock).expect("a path"))
+                    }
+                },
                 log: log.clone(),
                 recorder: contention.recorder.clone(),
                 wishes: contention.wishes.clone(),
@@ -252,23 +271,34 @@ impl Contention {
 impl Contender {
     async fn run(mut self) {
         while !self.wishes.stop.load(Ordering::SeqCst) {
-            let attempt = self.recorder.asked(self.number);
-            match self.mutex.lock().await {
+            let shares = matches!(self.lock, Lock::ReadWrite(_)) && self.random() & 1 == 0;
+            let mode = if shares {
+                Mode::Shared
+            } else {
+                Mode::Exclusive
+            };
+            let attempt = self.recorder.asked(self.number, mode);
+            let guard = match &self.lock {
+                Lock::Mutex(mutex) => mutex.lock().await,
+                Lock::ReadWrite(lock) if shares => lock.read().await,
+                Lock::ReadWrite(lock) => lock.write().await.map(WriteGuard::into_guard),
+            };
+            let end = match guard {
                 Ok(guard) => {
                     self.recorder.granted(self.number, attempt, &guard);
-                    let end = self.hold(attempt, guard).await;
-                    self.recorder.ended(self.number, attempt, end);
+                    self.hold(attempt, mode, guard).await
                 }
-                Err(error) => self.recorder.ended(self.number, attempt, end_of(&error)),
-            }
+                Err(error) => end_of(&error),
+            };
+            self.recorder.ended(self.number, attempt, end);
         }
     }
 
     /// Works under the lock, and lets go of it. Or loses it, and tries what a holder that had not noticed would do.
-    async fn hold(&mut self, attempt: Attempt, guard: Guard) -> End {
+    async fn hold(&mut self, attempt: Attempt, mode: Mode, guard: Guard) -> End {
         let lost = {
             let mut told = pin!(guard.lost());
-            let work = pin!(self.work(attempt, &guard));
+            let work = pin!(self.work(attempt, mode, &guard));
             tokio::select! {
                 loss = &mut told => Some(loss),
                 () = work => None,
@@ -277,7 +307,9 @@ impl Contender {
         self.recorder.note(self.number, What::LetGo { attempt });
         if let Some(loss) = lost {
             self.recorder.told(loss);
-            self.write_late(attempt, &guard).await;
+            if mode == Mode::Exclusive {
+                self.write_late(attempt, &guard).await;
+            }
         }
         match guard.release().await {
             Ok(()) => End::Released,
@@ -285,29 +317,36 @@ impl Contender {
         }
     }
 
-    async fn work(&mut self, attempt: Attempt, guard: &Guard) {
+    async fn work(&mut self, attempt: Attempt, mode: Mode, guard: &Guard) {
         let token = guard.fencing_token().get();
+        let writes = mode == Mode::Exclusive;
         let holds_on = self.wishes.hold_on.swap(false, Ordering::SeqCst);
-        self.recorder.store(self.number, attempt, token);
-        let _ = self.write(guard).await;
+        if writes {
+            self.recorder.store(self.number, attempt, token);
+            let _ = self.write(guard).await;
+        }
         if holds_on {
             self.let_go.mark_unchanged();
             self.holds_on.send(self.number).expect("the test listens");
-            while timeout(Duration::from_millis(50), self.let_go.changed())
-                .await
-                .is_err()
-            {
+            let look = Duration::from_millis(50);
+            while timeout(look, self.let_go.changed()).await.is_err() {
                 self.recorder.valid(self.number, attempt, guard);
             }
         } else {
-            // Another each time: xorshift64.
-            self.random ^= self.random << 13;
-            self.random ^= self.random >> 7;
-            self.random ^= self.random << 17;
-            sleep(Duration::from_millis(self.random % LONGEST_HOLD_MS)).await;
+            sleep(Duration::from_millis(self.random() % LONGEST_HOLD_MS)).await;
         }
         self.recorder.valid(self.number, attempt, guard);
-        self.recorder.store(self.number, attempt, token);
+        if writes {
+            self.recorder.store(self.number, attempt, token);
+        }
+    }
+
+    /// Another number each time: xorshift64.
+    fn random(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random
     }
 
     /// Once another holder has written, or after a while: the same writes again, with the old token.

@@ -38,20 +38,20 @@ fn needs_ensemble_a_client_follows_and_never_reads_backwards() {
     on_ensemble(async |servers: &mut Servers| {
         let (reader, writer) = (client(servers).await, client(servers).await);
         let node = format!("/following-{:016x}", reader.random_u64());
-        writer
-            .create(&node, "0", CreateMode::Persistent)
-            .await
-            .unwrap();
+        let quiet = format!("{node}-quiet");
+        for node in [&node, &quiet] {
+            let mode = CreateMode::Persistent;
+            writer.create(node, "", mode).await.unwrap();
+        }
+        // The others' servers may not have heard of them yet.
+        let operator = client(servers).await;
+        for client in [&reader, &operator] {
+            client.sync(&quiet).await.unwrap();
+        }
         let session = reader.snapshot().session_id;
         let stop = Arc::new(AtomicBool::new(false));
         let writing = tokio::spawn(write(writer, node.clone(), stop.clone()));
         let reading = tokio::spawn(read(reader.clone(), node.clone(), stop.clone()));
-        let quiet = format!("{node}-quiet");
-        let operator = client(servers).await;
-        operator
-            .create(&quiet, "", CreateMode::Persistent)
-            .await
-            .unwrap();
         let mut servers_seen = Vec::new();
         for _ in 0..3 {
             // It is told of what happens after its server is dead.

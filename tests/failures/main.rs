@@ -17,7 +17,7 @@ mod servers;
 
 use std::time::{Duration, Instant};
 
-use contention::{Contention, SESSION_TIMEOUT};
+use contention::{Contention, Kind, SESSION_TIMEOUT};
 use recorder::Figures;
 use servers::{COUNT, Servers, ensemble};
 use support::waiting::until;
@@ -37,13 +37,14 @@ fn on_ensemble(test: impl AsyncFnOnce(&mut Servers)) {
 /// Contention, and something that fails; its figures are printed.
 fn under(
     name: &str,
+    kind: Kind,
     with_proxies: bool,
     fail: impl AsyncFnOnce(&mut Servers, &mut Contention),
 ) -> Figures {
     let mut figures = None;
     on_ensemble(async |servers: &mut Servers| {
         let start = Instant::now();
-        let mut contention = Contention::start(servers, with_proxies).await;
+        let mut contention = Contention::start(servers, kind, with_proxies).await;
         fail(servers, &mut contention).await;
         servers.wait_until_all_serve();
         contention.recorder.disturbed();
@@ -62,7 +63,8 @@ fn under(
 #[ignore = "needs three real ZooKeepers: tests/run.sh"]
 fn needs_ensemble_the_leader_is_killed() {
     under(
-        "the leader is killed, twice",
+        "the leader is killed, twice; readers and writers",
+        Kind::ReadWrite,
         false,
         async |servers, contention| {
             for _ in 0..2 {
@@ -84,6 +86,7 @@ fn needs_ensemble_the_leader_is_killed() {
 fn needs_ensemble_a_follower_is_killed() {
     under(
         "a follower is killed, twice",
+        Kind::Mutex,
         false,
         async |servers, contention| {
             for _ in 0..2 {
@@ -105,6 +108,7 @@ fn needs_ensemble_a_follower_is_killed() {
 fn needs_ensemble_the_leader_is_stopped_and_goes_on() {
     under(
         "the leader is stopped, and goes on, twice",
+        Kind::Mutex,
         false,
         async |servers, contention| {
             for has_holder in [false, true] {
@@ -136,6 +140,7 @@ fn needs_ensemble_the_leader_is_stopped_and_goes_on() {
 fn needs_ensemble_a_holder_is_cut_off_in_silence() {
     let figures = under(
         "a holder is cut off in silence, twice",
+        Kind::Mutex,
         true,
         async |_, contention| {
             for _ in 0..2 {
@@ -171,6 +176,7 @@ fn needs_ensemble_a_holder_is_cut_off_in_silence() {
 fn needs_ensemble_connections_are_reset() {
     under(
         "all connections are reset, ten times",
+        Kind::Mutex,
         true,
         async |_, contention| {
             let sessions: Vec<_> = (0..contention::CLIENTS)
@@ -202,7 +208,8 @@ fn needs_ensemble_connections_are_reset() {
 #[ignore = "needs three real ZooKeepers: tests/run.sh"]
 fn needs_ensemble_the_servers_are_restarted_one_after_the_other() {
     under(
-        "all servers are restarted in turn",
+        "all servers are restarted in turn; readers and writers",
+        Kind::ReadWrite,
         false,
         async |servers, contention| {
             for number in 0..COUNT {

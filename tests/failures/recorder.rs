@@ -104,11 +104,11 @@ impl Recorder {
     }
 
     /// An attempt begins.
-    pub(crate) fn asked(&self, client: u32) -> Attempt {
+    pub(crate) fn asked(&self, client: u32, mode: Mode) -> Attempt {
         let mut inner = self.inner();
         let attempt = Attempt(inner.attempts);
         inner.attempts += 1;
-        let (lock, mode) = (self.lock.clone(), Mode::Exclusive);
+        let lock = self.lock.clone();
         let what = What::Asked {
             attempt,
             lock,
