@@ -82,6 +82,18 @@ pub enum Error {
         /// The most that may be sent.
         limit: usize,
     },
+    /// The reply is longer than this client takes ([`Builder::frame_limit`](crate::Builder::frame_limit)), and was not read. The
+    /// request has succeeded; asked again, the reply is as long.
+    ReplyTooLarge {
+        /// What was asked.
+        op: OpCode,
+        /// Bytes of the reply.
+        length: usize,
+        /// The most that is taken.
+        limit: usize,
+        /// The server.
+        server: Arc<Endpoint>,
+    },
     /// So much waits already that not even a request that cannot wait for room is taken; nothing was sent.
     TooManyRequests {
         /// Requests that wait to be sent or answered.
@@ -119,7 +131,9 @@ impl Error {
     #[must_use]
     pub fn effect(&self) -> Effect {
         match self {
-            Self::ConnectionLost(_) | Self::Malformed { .. } => Effect::Unknown,
+            Self::ConnectionLost(_) | Self::Malformed { .. } | Self::ReplyTooLarge { .. } => {
+                Effect::Unknown
+            }
             Self::SessionExpired { effect, .. }
             | Self::DeadlineExceeded { effect, .. }
             | Self::Closed(effect) => *effect,
@@ -225,6 +239,18 @@ impl fmt::Display for Error {
             Self::BadPath(error) => error.fmt(f),
             Self::TooLarge { length, limit } => {
                 write!(f, "request of {length} bytes, servers accept {limit}")
+            }
+            Self::ReplyTooLarge {
+                op,
+                length,
+                limit,
+                server,
+            } => {
+                let op = op.name().unwrap_or("request");
+                write!(
+                    f,
+                    "the reply of {server} to {op} has {length} bytes, limit {limit}"
+                )
             }
             Self::TooManyRequests { requests, bytes } => {
                 write!(f, "{requests} requests wait already, with {bytes} bytes")

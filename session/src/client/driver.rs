@@ -20,6 +20,7 @@ use tokio_util::{codec::FramedRead, io::poll_write_buf};
 
 use super::{
     clock::Clock,
+    probe::probe,
     shared::{Delivery, LinkCommand, Shared},
     transport::{Connector, FrameDecoder, Transport, io_cause},
 };
@@ -93,9 +94,7 @@ impl Driver {
             Link::Connecting(connecting) => match connecting.as_mut().poll(cx) {
                 Poll::Pending => {}
                 Poll::Ready(Ok(stream)) => {
-                    let decoder = FrameDecoder {
-                        limit: self.frame_limit,
-                    };
+                    let decoder = FrameDecoder::new(self.frame_limit);
                     let frames = FramedRead::with_capacity(stream, decoder, READ_BYTES);
                     self.replace_link(Link::Up(frames));
                     self.inputs.push(Input::Connected);
@@ -109,7 +108,7 @@ impl Driver {
                     }
                     match Pin::new(&mut *frames).poll_next(cx) {
                         Poll::Pending => return,
-                        Poll::Ready(Some(Ok(frame))) => self.inputs.push(Input::Frame(frame)),
+                        Poll::Ready(Some(Ok(incoming))) => self.inputs.push(incoming.into()),
                         Poll::Ready(Some(Err(error))) => break error.into(),
                         Poll::Ready(None) => break Cause::ClosedByServer,
                     }
@@ -166,6 +165,11 @@ impl Driver {
                 LinkCommand::Disconnect => {
                     self.replace_link(Link::Down);
                     self.out.clear();
+                }
+                LinkCommand::Probe(endpoint) => {
+                    let stream = self.connector.connect((*endpoint).clone());
+                    let probing = probe(self.shared.clone(), endpoint, stream);
+                    self.background.push(Box::pin(probing));
                 }
                 LinkCommand::Connect(endpoint) => {
                     let connecting = self.connector.connect((*endpoint).clone());

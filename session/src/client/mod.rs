@@ -16,6 +16,7 @@
 //! | `driver` | the task between the machine and the socket; the only `spawn` |
 //! | `dial` | TCP connections: names and their addresses |
 //! | `tls` | encryption of them (feature `tls`) |
+//! | `probe` | asking a server whether it takes writes |
 //! | `transport` | byte streams and frames |
 //! | `clock` | the only place that reads a clock |
 //! | `random` | the only place that draws random numbers |
@@ -30,6 +31,7 @@ mod lasting;
 mod lists;
 mod nodes;
 mod persistent;
+mod probe;
 mod random;
 mod read_transaction;
 mod rights;
@@ -222,6 +224,33 @@ impl Client {
         self.shared.act(shared::Core::close);
         let ended = |snapshot: &Snapshot| snapshot.state.is_final();
         let _ = snapshots.wait_for(ended).await;
+    }
+
+    /// Goes on with the next server of the list, in the same session and with all watches: before the present one is taken
+    /// down for maintenance, or to spread clients again after it was.
+    ///
+    /// No request fails by it: those that were sent are answered first, and later ones wait for the new connection. It
+    /// returns at once; the move is done when [`Snapshot::connections`] has grown. With one server in the list it is a
+    /// reconnect, which begins with the next one of its addresses. Without a connection it does nothing: the next server is
+    /// being sought anyhow.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = lockkeeper_server::Server::start().await?;
+    /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
+    /// let before = client.snapshot();
+    /// client.move_to_next_server();
+    /// let moved = |now: &lockkeeper_session::Snapshot| now.connections > before.connections;
+    /// client.snapshots().wait_for(moved).await?;
+    /// assert_eq!(client.snapshot().session_id, before.session_id);
+    /// # Ok(()) }
+    /// ```
+    pub fn move_to_next_server(&self) {
+        self.shared.act(|core| {
+            let now = core.clock.now();
+            core.machine.move_to_next_server(now);
+        });
     }
 
     /// A clone that does not keep the session open, for work that must not outlive the others.

@@ -58,6 +58,7 @@ enum Listener {
 /// What the driver does with an output that is its own affair.
 pub(super) enum LinkCommand {
     Connect(Arc<Endpoint>),
+    Probe(Arc<Endpoint>),
     Disconnect,
 }
 
@@ -255,6 +256,7 @@ impl Core {
         while let Some(output) = self.machine.poll_output() {
             match output {
                 Output::Connect(endpoint) => command(LinkCommand::Connect(endpoint)),
+                Output::Probe(endpoint) => command(LinkCommand::Probe(endpoint)),
                 Output::Disconnect => command(LinkCommand::Disconnect),
                 Output::Completed(sender, result) => {
                     deliveries.push(Delivery::Reply(sender, result));

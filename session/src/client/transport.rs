@@ -2,14 +2,14 @@
 
 use std::{fmt, io, sync::Arc};
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use futures::future::BoxFuture;
-use lockkeeper_proto::frame::{self, FrameError};
+use lockkeeper_proto::frame::{self, FrameError, PREFIX_LEN};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::codec::Decoder;
 
 use super::dial::Dialer;
-use crate::{Cause, Endpoint};
+use crate::{Cause, Endpoint, machine::Input};
 
 /// A byte stream to a server.
 pub trait Transport: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -63,22 +63,76 @@ impl fmt::Debug for Connector {
     }
 }
 
-/// Cuts a stream into frames, each a slice of the buffer that it was read into.
+/// So many times the limit may a frame be long that is passed over; a longer one ends the connection, too.
+const MOST_SKIPPED: usize = 8;
+
+/// Cuts a stream into frames, each a slice of the buffer that it was read into. One that is too long is passed over, so that
+/// what comes behind it can be read.
 #[derive(Debug)]
 pub(super) struct FrameDecoder {
-    pub(super) limit: usize,
+    limit: usize,
+    /// Bytes of an oversized frame that are still to come.
+    skip: usize,
+    /// A frame that is too long to be passed over.
+    end: Option<FrameError>,
+}
+
+/// What the decoder has found.
+#[derive(Debug)]
+pub(super) enum Incoming {
+    Frame(Bytes),
+    Oversized { length: usize, limit: usize },
+}
+
+impl From<Incoming> for Input {
+    fn from(incoming: Incoming) -> Self {
+        match incoming {
+            Incoming::Frame(frame) => Self::Frame(frame),
+            Incoming::Oversized { length, limit } => Self::Oversized { length, limit },
+        }
+    }
+}
+
+impl FrameDecoder {
+    pub(super) fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            skip: 0,
+            end: None,
+        }
+    }
 }
 
 impl Decoder for FrameDecoder {
-    type Item = Bytes;
+    type Item = Incoming;
     type Error = ReadError;
 
-    fn decode(&mut self, stream: &mut BytesMut) -> Result<Option<Bytes>, ReadError> {
-        Ok(frame::split(stream, self.limit)?)
+    fn decode(&mut self, stream: &mut BytesMut) -> Result<Option<Incoming>, ReadError> {
+        if let Some(error) = self.end {
+            return Err(error.into());
+        }
+        if self.skip > 0 {
+            let skipped = self.skip.min(stream.len());
+            stream.advance(skipped);
+            self.skip -= skipped;
+            if self.skip > 0 {
+                return Ok(None);
+            }
+        }
+        match frame::split(stream, self.limit) {
+            Ok(frame) => Ok(frame.map(Incoming::Frame)),
+            Err(error @ FrameError::TooLong { length, limit }) => {
+                stream.advance(PREFIX_LEN);
+                self.skip = length;
+                self.end = (length / MOST_SKIPPED > limit).then_some(error);
+                Ok(Some(Incoming::Oversized { length, limit }))
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// The end of the stream inside a frame is an end like any other: the frame is worth nothing.
-    fn decode_eof(&mut self, stream: &mut BytesMut) -> Result<Option<Bytes>, ReadError> {
+    fn decode_eof(&mut self, stream: &mut BytesMut) -> Result<Option<Incoming>, ReadError> {
         self.decode(stream)
     }
 }

@@ -5,6 +5,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -19,7 +20,7 @@ use lockkeeper_proto::{
 
 use super::script::{Script, request};
 use crate::{
-    Config, Effect, Error, OnExpiry, State,
+    Config, Effect, Endpoint, Error, OnExpiry, State,
     machine::{Auth, Input, Machine, Output, Terms, WatchId},
 };
 
@@ -45,6 +46,8 @@ pub(super) struct Story {
     state: State,
     lease: Option<(SessionId, Duration, Instant)>,
     last_token: u32,
+    /// Servers that were asked whether they take writes, and have not answered.
+    probes: VecDeque<Arc<Endpoint>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +74,7 @@ impl Story {
             state: State::Connecting,
             lease: None,
             last_token: 0,
+            probes: VecDeque::new(),
         }
     }
 
@@ -109,6 +113,13 @@ impl Story {
                     self.frame(script.reply(xid, op));
                 }
             }
+            9 if script.byte() < 8 => {
+                // Nothing but the answer to the oldest request can be so long.
+                self.unanswered.pop_front();
+                let (length, limit) = (2 << 20, 1 << 20);
+                let input = Input::Oversized { length, limit };
+                self.machine.handle(self.now, input);
+            }
             9 => self.frame(script.notification()),
             10 => {
                 let xid = Xid(-i32::from(script.byte() % 9));
@@ -130,6 +141,17 @@ impl Story {
                 }
             }
             13 if script.byte() < 16 => self.machine.close(self.now),
+            13 if script.byte() < 32 => self.machine.move_to_next_server(self.now),
+            13 if !self.probes.is_empty() => {
+                if let Some(endpoint) = self.probes.pop_front() {
+                    let takes_writes = script.byte().is_multiple_of(2);
+                    let answer = Input::Probed {
+                        endpoint,
+                        takes_writes,
+                    };
+                    self.machine.handle(self.now, answer);
+                }
+            }
             13 if script.byte() < 16 => self.machine.abort(),
             13 | 14 => {
                 let request = request(script);
@@ -246,6 +268,7 @@ impl Story {
                     assert_eq!(self.link, Link::Down, "two connections");
                     self.link = Link::Connecting;
                 }
+                Output::Probe(endpoint) => self.probes.push_back(endpoint),
                 Output::Disconnect => self.down(),
                 Output::Completed(token, result) => self.settled(token, result.err().as_ref()),
                 Output::Watch(id, _) => {

@@ -15,7 +15,7 @@ use lockkeeper_proto::{
 
 use super::{
     Input, Machine, OnExpiry, Output, Phase, Purpose, Session, State, Timing, batches::Batches,
-    metrics,
+    metrics, moving::Search,
 };
 use crate::{AuthFailure, Cause, Effect, Endpoint, Error, Lost};
 
@@ -29,6 +29,11 @@ impl<T> Machine<T> {
             Input::Connected => self.connected(now),
             Input::Frame(frame) => self.frame(now, frame),
             Input::Disconnected(cause) => self.disconnected(now, cause),
+            Input::Oversized { length, limit } => self.oversized(now, length, limit),
+            Input::Probed {
+                endpoint,
+                takes_writes,
+            } => self.probed(now, &endpoint, takes_writes),
             Input::Tick => self.tick(now),
         }
     }
@@ -54,6 +59,7 @@ impl<T> Machine<T> {
                 self.last_received = now;
                 self.session.heard = Some(now);
                 self.reply(now, frame);
+                self.move_if_idle(now);
             }
             Phase::Associating {
                 endpoint,
@@ -83,7 +89,7 @@ impl<T> Machine<T> {
         sent: Instant,
         response: ConnectResponse,
     ) {
-        let resumed = self.session.id != SessionId::NONE;
+        let resumed = self.session.id != SessionId::NONE && !self.session.is_local;
         if response.timeout_ms <= 0 || response.session_id == SessionId::NONE {
             return if resumed {
                 self.outputs.push_back(Output::Disconnect);
@@ -105,6 +111,9 @@ impl<T> Machine<T> {
             }
         }
         let timeout = Duration::from_millis(u64::try_from(response.timeout_ms).unwrap_or(0));
+        if !resumed {
+            self.session.is_local = response.read_only == Some(true);
+        }
         self.session.id = response.session_id;
         self.session.password = Bytes::copy_from_slice(&password);
         self.session.timeout = timeout;
@@ -152,9 +161,20 @@ impl<T> Machine<T> {
             endpoint,
             since: now,
         };
+        self.search = Search::after(now, state);
+        self.becoming = Some(state);
         self.send_auth(now);
         self.restore_watches(now);
-        self.set_state(state);
+        self.become_known();
+    }
+
+    /// Tells that the connection stands, once the server has accepted who this client is.
+    pub(super) fn become_known(&mut self) {
+        if !self.proves_itself()
+            && let Some(state) = self.becoming.take()
+        {
+            self.set_state(state);
+        }
     }
 
     /// The watches of a former connection go before everything that waits.
@@ -237,6 +257,9 @@ impl<T> Machine<T> {
     /// Settles what belonged to the connection. What was not sent yet stays, but for the machine's own requests.
     fn drop_connection(&mut self, error: &Error) {
         self.control.clear();
+        self.becoming = None;
+        self.is_moving = false;
+        self.search = None;
         self.watches.disconnected();
         self.ping_sent = None;
         self.restoring = 0;
@@ -369,6 +392,7 @@ impl<T> Machine<T> {
             Phase::Connected { .. } if due(self.pong_due()) => {
                 self.give_up(now, Cause::RequestTimeout(self.timing.read));
             }
+            Phase::Connected { .. } if due(self.search_due()) => self.ask_around(now),
             Phase::Connected { .. } if due(self.ping_due()) => self.send_ping(now),
             _ => {}
         }

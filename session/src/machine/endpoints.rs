@@ -84,6 +84,22 @@ impl Endpoints {
         self.tried.push_back(lost);
     }
 
+    /// A server to ask whether it would do better than this one: another one, unless there is no other.
+    pub(super) fn candidate(&mut self, than: &Arc<Endpoint>) -> Option<Arc<Endpoint>> {
+        let candidate = self.advance()?;
+        if candidate == *than {
+            return self.advance();
+        }
+        Some(candidate)
+    }
+
+    /// The next attempt is made at this server.
+    pub(super) fn prefer(&mut self, endpoint: &Arc<Endpoint>) {
+        if let Some(index) = self.list.iter().position(|other| other == endpoint) {
+            self.next = index;
+        }
+    }
+
     /// What was said last.
     pub(super) fn newest(&self) -> Option<Lost> {
         self.tried.back().cloned()

@@ -89,6 +89,7 @@ impl<T> Machine<T> {
             None => Default::default(),
         };
         let result = if header.err.is_ok() {
+            self.become_known();
             Ok(Response::Auth(Empty {}))
         } else {
             let code = header.err;
@@ -108,6 +109,13 @@ impl<T> Machine<T> {
                 self.complete(token, Err(error.clone()));
             }
         }
+    }
+
+    /// Whether the server has yet to answer one of the identities that it was told of at the start of the connection.
+    pub(super) fn proves_itself(&self) -> bool {
+        self.unproved
+            .iter()
+            .any(|identity| identity.token.is_none())
     }
 
     /// When the oldest identity was sent that is not answered.

@@ -30,6 +30,7 @@ mod identities;
 mod in_flight;
 mod lasting;
 mod metrics;
+mod moving;
 mod output;
 mod replies;
 mod rng;
@@ -66,6 +67,7 @@ use config::Timing;
 use endpoints::Endpoints;
 use identities::Unproved;
 use in_flight::{InFlight, Purpose};
+use moving::Search;
 use rng::Rng;
 use sasl::Proof;
 use session::Session;
@@ -112,6 +114,11 @@ pub struct Machine<T> {
     outage: Option<(Instant, Lost)>,
     /// When the machine was made.
     began: Instant,
+    /// The state that is told when the server has answered the identities that it was told of at first.
+    becoming: Option<State>,
+    /// Whether the connection is to be left for another one as soon as all is answered.
+    is_moving: bool,
+    search: Option<Search>,
     /// Until when a clean close may take.
     closing: Option<Instant>,
     unsupported: Unsupported,
@@ -174,6 +181,9 @@ impl<T> Machine<T> {
             connections: 0,
             metrics: Metrics::default(),
             outage: None,
+            becoming: None,
+            is_moving: false,
+            search: None,
             began: now,
             closing: None,
             unsupported: Unsupported::default(),
@@ -255,12 +265,13 @@ impl<T> Machine<T> {
 
     /// Until when no server can have expired the session: the newest answered request was *sent* at some instant, so
     /// the server heard of the client no earlier, and counts the session timeout from there. Less the margin of
-    /// [`Config::lease_margin`]. `None` without a session.
+    /// [`Config::lease_margin`]. `None` without a session, or with one that only a read-only server knows.
     ///
     /// It holds while the clocks of client and servers run at the same rate.
     #[must_use]
     pub fn lease_deadline(&self) -> Option<Instant> {
-        self.confirmed.map(|sent| sent + self.timing.lease)
+        let confirmed = self.confirmed.filter(|_| !self.session.is_local);
+        confirmed.map(|sent| sent + self.timing.lease)
     }
 
     /// What each server said last, oldest first, since one was last good; the newest sixteen of very many.
@@ -339,6 +350,7 @@ impl<T> Machine<T> {
             _ if self.closing.is_some() => {}
             Phase::Connected { .. } => {
                 self.closing = Some(now + self.timing.request);
+                self.is_moving = false;
                 self.enqueue(now, Request::CloseSession(Empty {}), Purpose::Close);
             }
             _ => self.end(State::Closed, Cause::ByClient),

@@ -15,8 +15,22 @@ pub enum Input {
     Connected,
     /// A whole message has arrived on it.
     Frame(Bytes),
+    /// A message was announced on it that is longer than this client takes; it is not read.
+    Oversized {
+        /// Its length.
+        length: usize,
+        /// The longest that is taken.
+        limit: usize,
+    },
     /// It has ended, or never came about.
     Disconnected(Cause),
+    /// The answer to [`Output::Probe`], which must have one.
+    Probed {
+        /// The server that was asked.
+        endpoint: Arc<Endpoint>,
+        /// Whether it answered `rw`.
+        takes_writes: bool,
+    },
     /// Time has passed: [`next_deadline`](super::Machine::next_deadline) has come.
     Tick,
 }
@@ -30,6 +44,8 @@ pub enum Output<T> {
     Connect(Arc<Endpoint>),
     /// Drop the connection, or the attempt at one; nothing need be said.
     Disconnect,
+    /// Ask this server with the word `isro`, beside the connection, whether it takes writes, then say [`Input::Probed`].
+    Probe(Arc<Endpoint>),
     /// A request is settled.
     Completed(T, Result<Response, Error>),
     /// A one-shot watch has fired, or any watch has ended.

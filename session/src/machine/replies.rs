@@ -5,6 +5,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use lockkeeper_proto::{
     ErrorCode, OpCode, Response, WatcherEvent, Xid, Zxid,
+    frame::FrameError,
     header::ReplyHeader,
     jute::{Decode, DecodeError, Reader},
 };
@@ -48,6 +49,42 @@ impl<T> Machine<T> {
                 }
             },
         }
+    }
+
+    /// A message has come that is too long to be read: nothing but the reply to a request can be. As errors are short, it
+    /// is a success. The connection is kept.
+    pub(super) fn oversized(&mut self, now: Instant, length: usize, limit: usize) {
+        let server = self.connected_to();
+        let (Some(server), Some(request)) = (server, self.in_flight.pop_front()) else {
+            return self.give_up(now, Cause::Frame(FrameError::TooLong { length, limit }));
+        };
+        self.last_received = now;
+        self.session.heard = Some(now);
+        self.confirm(request.sent);
+        self.forget_deadline(&request.terms, request.number);
+        let op = request.op;
+        let (token, watch) = match request.purpose {
+            Purpose::Caller { token, watch } => (Some(token), watch),
+            Purpose::Nobody { watch } => (None, watch),
+            // The answers to these have no body.
+            _ => {
+                return self.give_up(now, Cause::Frame(FrameError::TooLong { length, limit }));
+            }
+        };
+        if let Some(watch) = watch {
+            let chores = watch.settle(&mut self.watches, Some(ErrorCode::OK));
+            self.take_up(now, chores);
+        }
+        if let Some(token) = token {
+            let error = Error::ReplyTooLarge {
+                op,
+                length,
+                limit,
+                server,
+            };
+            self.complete(token, Err(error));
+        }
+        self.move_if_idle(now);
     }
 
     /// The oldest request is answered.

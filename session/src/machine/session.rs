@@ -16,6 +16,8 @@ pub(super) struct Session {
     pub(super) last_zxid: Zxid,
     /// When anything was last heard in this session; `None` before the first connection.
     pub(super) heard: Option<Instant>,
+    /// Whether only the read-only server knows it that has made it: no other one can resume it, and it owns nothing.
+    pub(super) is_local: bool,
 }
 
 impl Session {
@@ -27,6 +29,7 @@ impl Session {
             timeout,
             last_zxid: Zxid::ZERO,
             heard: None,
+            is_local: false,
         }
     }
 }

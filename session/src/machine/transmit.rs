@@ -5,10 +5,10 @@
 
 use std::time::Instant;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use lockkeeper_proto::{
     OpCode, Request, SessionId, Xid,
-    connect::ConnectRequest,
+    connect::{ConnectRequest, PASSWORD_LEN},
     frame,
     header::RequestHeader,
     jute::{Encode, EncodeError},
@@ -27,7 +27,7 @@ impl<T> Machine<T> {
         let before = out.len();
         out.extend_from_slice(&self.control);
         self.control.clear();
-        if matches!(self.phase, Phase::Connected { .. }) {
+        if self.is_connected() && !self.is_moving {
             while out.len() - before < BURST
                 && let Some(mut queued) = self.queue.pop()
             {
@@ -52,7 +52,8 @@ impl<T> Machine<T> {
     /// Whether [`transmit`](Self::transmit) would send more.
     #[must_use]
     pub fn has_unsent(&self) -> bool {
-        !self.control.is_empty() || (self.is_connected() && !self.queue.is_empty())
+        let is_open = self.is_connected() && !self.is_moving;
+        !self.control.is_empty() || (is_open && !self.queue.is_empty())
     }
 
     fn send(&mut self, now: Instant, queued: Queued<T>, out: &mut BytesMut) {
@@ -100,8 +101,16 @@ impl<T> Machine<T> {
             protocol_version: 0,
             last_zxid_seen: self.session.last_zxid,
             timeout_ms: self.config.session_timeout_ms(),
-            session_id: self.session.id,
-            password: Some(self.session.password.clone()),
+            session_id: if self.session.is_local {
+                SessionId::NONE
+            } else {
+                self.session.id
+            },
+            password: Some(if self.session.is_local {
+                Bytes::from_static(&[0; PASSWORD_LEN])
+            } else {
+                self.session.password.clone()
+            }),
             read_only: Some(self.config.read_only),
         };
         // A password that a server gave fits a frame: it came in one.
@@ -130,6 +139,7 @@ impl<T> Machine<T> {
                 self.pong_due(),
                 Some(self.silence_ends()),
                 self.request_due(),
+                self.search_due(),
             ]
             .into_iter()
             .flatten()

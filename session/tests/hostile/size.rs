@@ -5,8 +5,8 @@ use std::{
     time::Duration,
 };
 
-use lockkeeper_proto::{Response, frame::FrameError, records::GetDataResponse};
-use lockkeeper_session::{Cause, Client};
+use lockkeeper_proto::{Request, Response, frame::FrameError, records::GetDataResponse};
+use lockkeeper_session::{Cause, Client, Error};
 
 use super::server::{Server, assert_well, event, lost, sound, within};
 
@@ -27,12 +27,17 @@ async fn a_frame_above_the_limit_is_not_read() {
     })
     .await;
     let client = server.client(TIMEOUT).await.unwrap();
-    let error = within(client.get_data("/a")).await.unwrap_err();
-    let too_long = FrameError::TooLong {
-        length: ANNOUNCED,
-        limit: 8 << 20,
+    let (error, other) = {
+        let (first, second) = (client.get_data("/a"), client.get_data("/b"));
+        within(async { tokio::join!(first, second) }).await
     };
-    assert_eq!(lost(error), Cause::Frame(too_long));
+    let (error, other) = (error.unwrap_err(), other.unwrap_err());
+    // The one that it answers is told so, and asks no second time; the connection is no good for the others.
+    assert_eq!(too_large(&error), (ANNOUNCED, 8 << 20));
+    assert!(!error.is_transient());
+    let (length, limit) = (ANNOUNCED, 8 << 20);
+    let too_long = FrameError::TooLong { length, limit };
+    assert_eq!(lost(other), Cause::Frame(too_long));
     assert_well(&client).await;
     within(async {
         while TAKEN.load(Ordering::Relaxed) == usize::MAX {
@@ -42,6 +47,51 @@ async fn a_frame_above_the_limit_is_not_read() {
     .await;
     // What the buffers of the two sockets hold.
     assert!(TAKEN.load(Ordering::Relaxed) < 16 << 20);
+}
+
+/// The lengths that the error names.
+fn too_large(error: &Error) -> (usize, usize) {
+    match error {
+        Error::ReplyTooLarge { length, limit, .. } => (*length, *limit),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A lock whose directory had grown too large to be listed cost everybody on the client a connection at each look.
+#[tokio::test]
+async fn a_reply_that_is_too_long_costs_no_connection_and_no_other_request() {
+    let server = Server::start(|_, mut peer| async move {
+        peer.handshake().await;
+        while let Some((xid, request)) = peer.request().await {
+            let Response::GetData(GetDataResponse { stat, data }) = sound(&request) else {
+                peer.answer(xid, &sound(&request)).await;
+                continue;
+            };
+            let is_large = matches!(&request, Request::GetData(get) if get.path == "/large");
+            let data = if is_large {
+                Some(vec![7; 3_000_000].into())
+            } else {
+                data
+            };
+            let body = Response::GetData(GetDataResponse { data, stat });
+            peer.answer(xid, &body).await;
+        }
+    })
+    .await;
+    let builder = Client::builder(&server.connect_string()).unwrap();
+    let client = within(builder.frame_limit(1_000_000).connect())
+        .await
+        .unwrap();
+    for _ in 0..5 {
+        let (large, other) = (client.get_data("/large"), client.get_data("/small"));
+        let (large, other) = within(async { tokio::join!(large, other) }).await;
+        assert_eq!(too_large(&large.unwrap_err()).1, 1_000_000);
+        assert_eq!(other.unwrap().data.unwrap(), &b"sound"[..]);
+    }
+    let error = within(client.get_data_and_watch("/large")).await.err();
+    too_large(&error.unwrap());
+    assert_well(&client).await;
+    assert_eq!((server.connections(), client.watch_count()), (1, 0));
 }
 
 #[tokio::test]
@@ -69,9 +119,8 @@ async fn the_limit_is_the_callers_choice() {
         match within(client.get_data("/a")).await {
             Ok(node) => assert_eq!((node.data.unwrap().len(), fits), (length, true)),
             Err(error) => {
-                let (length, limit) = (frame(100_001), frame(100_000));
-                let too_long = FrameError::TooLong { length, limit };
-                assert_eq!((lost(error), fits), (Cause::Frame(too_long), false));
+                let sizes = (frame(100_001), frame(100_000));
+                assert_eq!((too_large(&error), fits), (sizes, false));
             }
         }
     }

@@ -160,6 +160,7 @@ fn answers() -> Vec<(&'static str, Answer)> {
 fn told(error: &Error) -> String {
     match error {
         Error::ConnectionLost(lost) => format!("{:?}", lost.cause),
+        Error::ReplyTooLarge { length, limit, .. } => format!("{length} bytes, limit {limit}"),
         other => format!("{other:?}"),
     }
 }

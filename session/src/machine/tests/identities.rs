@@ -102,7 +102,7 @@ fn a_refused_identity_ends_the_client_and_says_which_it_was() {
     };
     let (scheme, code) = ("bad".to_owned(), ErrorCode::AUTH_FAILED);
     assert_eq!(reason, AuthFailure::Refused { scheme, code });
-    assert_eq!(pair.states(), [State::AuthFailed]);
+    assert_eq!(pair.states(), [State::Connected, State::AuthFailed]);
     assert_eq!(pair.error(other).effect(), Effect::Unknown);
     let late = add(&mut pair, 1002, "good");
     assert!(matches!(pair.error(late), Error::AuthFailed { .. }));

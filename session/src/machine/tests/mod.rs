@@ -15,6 +15,7 @@
 //! | `ends` | the end of the client: closing, refused authentication |
 //! | `lease` | until when no server can have expired the session |
 //! | `unsupported` | operations that a server does not know |
+//! | `moving` | moves to another server, and the search for one that takes writes |
 //! | `terms` | room, deadlines, callers who do not wait |
 //! | `script` | any story at all: no panic, everything settled once |
 //!
@@ -27,6 +28,7 @@ mod identities;
 mod lasting;
 mod lease;
 mod liveness;
+mod moving;
 mod pair;
 mod reconnect;
 mod replies;

@@ -109,7 +109,7 @@ impl Pair {
                 Output::Connect(_) => self.attempts += 1,
                 // What was under way on the connection is lost.
                 Output::Disconnect => self.wire.clear(),
-                Output::State(_) => {}
+                Output::Probe(_) | Output::State(_) => {}
             }
             self.outputs.push(output);
         }
@@ -194,7 +194,7 @@ impl Pair {
     pub(super) fn connect(&mut self) -> ConnectRequest {
         let request = self.reach();
         self.accept(ID, TIMEOUT);
-        assert!(self.machine.state().is_connected());
+        assert!(self.machine.is_connected());
         request
     }
 

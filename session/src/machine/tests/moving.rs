@@ -1,0 +1,266 @@
+//! From one server to another of the client's own will, and the search for one that takes writes.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use lockkeeper_proto::{
+    ErrorCode, OpCode, Request, SessionId, connect::ConnectResponse, frame::FrameError,
+};
+
+use super::{
+    pair::{ID, PASSWORD, Pair, SECOND, TIMEOUT},
+    requests::{delete, get, sound_reply, sync},
+};
+use crate::{
+    Cause, Config, Effect, Endpoint, State,
+    machine::{Auth, Input, Output},
+};
+
+fn servers(config: &mut Config) {
+    config.endpoints = "zk1,zk2,zk3"
+        .parse::<crate::ConnectString>()
+        .unwrap()
+        .endpoints()
+        .to_vec();
+    config.read_only = true;
+}
+
+impl Pair {
+    /// A read-only server takes the client on.
+    fn accept_read_only(&mut self, id: SessionId) {
+        self.answer_handshake(&ConnectResponse {
+            protocol_version: 0,
+            timeout_ms: TIMEOUT.as_millis().try_into().unwrap(),
+            session_id: id,
+            password: Some(Bytes::from_static(PASSWORD)),
+            read_only: Some(true),
+        });
+    }
+
+    /// Takes out the server that is to be asked.
+    fn asked(&mut self) -> Option<Arc<Endpoint>> {
+        let is_it = |output: &Output<u32>| matches!(output, Output::Probe(_));
+        let index = self.outputs.iter().position(is_it)?;
+        match self.outputs.remove(index) {
+            Output::Probe(endpoint) => Some(endpoint),
+            _ => None,
+        }
+    }
+
+    fn answer_probe(&mut self, endpoint: Arc<Endpoint>, takes_writes: bool) {
+        self.handle(Input::Probed {
+            endpoint,
+            takes_writes,
+        });
+    }
+
+    fn disconnects(&mut self) -> usize {
+        let is_it = |output: &&Output<u32>| matches!(output, Output::Disconnect);
+        self.outputs.iter().filter(is_it).count()
+    }
+}
+
+#[test]
+fn a_move_costs_no_request_and_no_watch() {
+    let mut pair = Pair::connected(servers);
+    let before = pair.machine.endpoint().cloned();
+    let watch = pair.watch(get("/a", true), ErrorCode::OK);
+    let sent = pair.submit(sync("/sent"));
+    pair.machine.move_to_next_server(pair.now);
+    let later = pair.submit(sync("/later"));
+    assert_eq!((pair.states(), pair.disconnects()), (vec![], 0));
+    assert_eq!(
+        pair.ops(),
+        [OpCode::SYNC],
+        "what comes later waits for the next server"
+    );
+    let (xid, body) = (lockkeeper_proto::Xid(2), sound_reply(&sync("/sent")));
+    pair.reply(xid, 5, Ok(body));
+    assert!(pair.result(sent).is_ok());
+    assert_eq!(
+        (pair.states(), pair.disconnects()),
+        (vec![State::Suspended], 1)
+    );
+    let left = pair.now;
+    let request = pair.connect();
+    assert_eq!(
+        (request.session_id, pair.now),
+        (ID, left),
+        "without a pause"
+    );
+    assert_ne!(pair.machine.endpoint().cloned(), before);
+    assert_eq!(pair.ops(), [OpCode::SET_WATCHES, OpCode::SYNC]);
+    assert!(!pair.is_settled(later));
+    assert_eq!((pair.machine.watch_count(), pair.fired()), (1, vec![]));
+    let _ = watch;
+}
+
+#[test]
+fn a_move_asked_for_when_nothing_is_under_way_is_made_at_once() {
+    let mut pair = Pair::connected(servers);
+    pair.machine.move_to_next_server(pair.now);
+    pair.pump();
+    assert_eq!(pair.disconnects(), 1);
+    // Without a connection there is nothing to leave.
+    pair.machine.move_to_next_server(pair.now);
+    pair.connect();
+    assert_eq!(pair.machine.state(), State::Connected);
+    assert_eq!(pair.disconnects(), 1);
+}
+
+#[test]
+fn a_client_that_is_closed_while_it_moves_says_goodbye() {
+    let mut pair = Pair::connected(servers);
+    pair.submit(sync("/"));
+    pair.machine.move_to_next_server(pair.now);
+    pair.machine.close(pair.now);
+    pair.pump();
+    assert_eq!(pair.ops(), [OpCode::SYNC, OpCode::CLOSE_SESSION]);
+    pair.machine.move_to_next_server(pair.now);
+    assert_eq!(pair.disconnects(), 0);
+}
+
+#[test]
+fn a_server_that_takes_writes_is_looked_for_ever_more_seldom() {
+    let mut pair = Pair::new(servers);
+    pair.reach();
+    pair.accept_read_only(SessionId(5));
+    assert_eq!(pair.states(), [State::ReadOnly]);
+    let (here, begin) = (pair.machine.endpoint().cloned().unwrap(), pair.now);
+    let mut asked = Vec::new();
+    let mut pauses = Vec::new();
+    let mut last = begin;
+    while pair.now < begin + Duration::from_secs(300) {
+        pair.tick();
+        if pair.ops().contains(&OpCode::PING) {
+            let pong = lockkeeper_proto::Response::Ping(lockkeeper_proto::records::Empty {});
+            pair.reply(lockkeeper_proto::Xid::PING, 1, Ok(pong));
+        }
+        if let Some(endpoint) = pair.asked() {
+            pauses.push((pair.now - last).as_millis());
+            last = pair.now;
+            assert_ne!(*endpoint, here);
+            asked.push(endpoint.host.clone());
+            pair.answer_probe(endpoint, false);
+        }
+    }
+    let expected = [
+        100, 200, 400, 800, 1600, 3200, 6400, 12_800, 25_600, 51_200, 60_000, 60_000, 60_000,
+    ];
+    assert_eq!(pauses, expected);
+    asked.sort();
+    asked.dedup();
+    assert_eq!(asked.len(), 2, "each of the others");
+    assert_eq!((pair.states(), pair.disconnects()), (vec![], 0));
+}
+
+/// What a read-only server calls a session is known to nobody else, and owns nothing.
+#[test]
+fn the_session_of_a_read_only_server_is_left_behind_without_being_missed() {
+    let mut pair = Pair::new(servers);
+    pair.reach();
+    pair.accept_read_only(SessionId(5));
+    assert_eq!(pair.machine.lease_deadline(), None);
+    let watch = pair.watch(get("/a", true), ErrorCode::OK);
+    let under_way = pair.submit(sync("/"));
+    pair.wait(Duration::from_millis(100));
+    let found = pair.asked().unwrap();
+    assert_eq!(pair.asked(), None, "one question at a time");
+    pair.answer_probe(found.clone(), true);
+    assert_eq!(pair.disconnects(), 0, "a request is under way");
+    pair.answer_all(|_| Err(ErrorCode::NOT_READ_ONLY));
+    assert!(pair.error(under_way).code().is_some());
+    assert_eq!(pair.disconnects(), 1);
+    pair.states();
+
+    let request = pair.reach();
+    assert_eq!(request.session_id, SessionId::NONE);
+    assert_eq!(request.password.as_deref(), Some(&[0; 16][..]));
+    pair.accept(ID, TIMEOUT);
+    assert_eq!(pair.machine.endpoint(), Some(&*found));
+    assert_eq!(pair.states(), [State::Connected]);
+    assert_eq!(pair.machine.session_id(), ID);
+    assert_eq!(pair.ops(), [OpCode::SET_WATCHES]);
+    assert_eq!((pair.fired(), pair.machine.watch_count()), (vec![], 1));
+    assert!(pair.machine.lease_deadline().is_some());
+    let _ = watch;
+    // The search is over.
+    pair.wait(SECOND);
+    assert_eq!(pair.asked(), None);
+    pair.cut();
+    assert_eq!(pair.reach().session_id, ID, "a real one is resumed");
+}
+
+#[test]
+fn an_answer_that_comes_after_the_connection_is_gone_moves_nobody() {
+    let mut pair = Pair::new(servers);
+    pair.reach();
+    pair.accept_read_only(SessionId(5));
+    pair.wait(Duration::from_millis(100));
+    let found = pair.asked().unwrap();
+    pair.cut();
+    pair.connect();
+    pair.outputs.clear();
+    pair.answer_probe(found, true);
+    assert_eq!((pair.states(), pair.disconnects()), (vec![], 0));
+}
+
+#[test]
+fn a_client_is_not_connected_before_the_server_knows_who_it_is() {
+    let mut pair = Pair::new(|config| {
+        config.auth.push(Auth {
+            scheme: "digest".to_owned(),
+            credentials: Bytes::from_static(b"a:b"),
+        });
+    });
+    let waiting = pair.submit(sync("/"));
+    pair.connect();
+    assert_eq!(pair.states(), []);
+    let requests = pair.requests();
+    let ops: Vec<_> = requests.iter().map(|(_, request)| request.op()).collect();
+    assert_eq!(
+        ops,
+        [OpCode::AUTH, OpCode::SYNC],
+        "requests do not wait for it"
+    );
+    let (xid, request) = &requests[0];
+    pair.reply(*xid, 0, Ok(sound_reply(request)));
+    assert_eq!(pair.states(), [State::Connected]);
+    assert!(!pair.is_settled(waiting));
+    pair.cut();
+    pair.connect();
+    assert_eq!(pair.states(), [State::Suspended]);
+}
+
+/// Each attempt to read too long a list cost a connection, and with it whatever else was under way.
+#[test]
+fn a_reply_that_is_too_long_costs_its_request_and_nothing_else() {
+    let mut pair = Pair::connected(|_| {});
+    let large = pair.submit(get("/large", true));
+    let other = pair.submit(delete("/other"));
+    let (length, limit) = (3000, 1000);
+    pair.handle(Input::Oversized { length, limit });
+    let error = pair.error(large);
+    let text = "the reply of zk1:2181 to getData has 3000 bytes, limit 1000";
+    assert_eq!(error.to_string(), text);
+    assert_eq!(
+        (error.effect(), error.is_transient()),
+        (Effect::Unknown, false)
+    );
+    let Some((_, Request::GetData(_))) = pair.request() else {
+        panic!("{:?}", pair.outputs);
+    };
+    pair.serve();
+    assert!(pair.result(other).is_ok());
+    assert_eq!(pair.states(), []);
+
+    // Nothing else can be so long.
+    pair.handle(Input::Oversized { length, limit });
+    assert_eq!(pair.states(), [State::Suspended]);
+    let too_long = FrameError::TooLong { length, limit };
+    assert_eq!(pair.last_cause(), Cause::Frame(too_long));
+    let mut pair = Pair::new(|_| {});
+    pair.reach();
+    pair.handle(Input::Oversized { length, limit });
+    assert!(matches!(pair.last_cause(), Cause::Frame(_)));
+}
