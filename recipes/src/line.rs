@@ -106,6 +106,9 @@ impl Place {
                 return Err(Error::Lost(loss));
             }
             if self.ahead == 0 {
+                if self.contender.is_told_deleted() {
+                    return Err(self.contender.gone());
+                }
                 if self.contender.is_sure() {
                     if let Some(since) = last_gone {
                         let traffic = &self.contender.directory().traffic;
@@ -184,6 +187,16 @@ impl Place {
                 Err(Error::SequenceExhausted { path })
             }
         }
+    }
+
+    /// Leaves the watch on our own node, unless it is there.
+    pub(crate) fn watch_own(&mut self) -> Result<(), Error> {
+        if self.contender.own_watch().is_none() {
+            let path = self.contender.path();
+            let mut watchers = self.contender.client().watch_nodes(&[&path])?;
+            *self.contender.own_watch() = watchers.pop();
+        }
+        Ok(())
     }
 
     /// Leaves the watches that are missing, with one request.

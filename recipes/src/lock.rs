@@ -111,7 +111,15 @@ impl Line {
         Guard::new(place.contender, attempt).map(Some)
     }
 
+    /// Enters the line for somebody who may take his time until he waits: if it is our turn already, the end of our node is
+    /// to be told, too.
     pub(crate) async fn enqueue<G>(&self) -> Result<Ticket<G>, Error> {
+        let mut ticket = self.enter().await?;
+        ticket.place.watch_own()?;
+        Ok(ticket)
+    }
+
+    pub(crate) async fn enter<G>(&self) -> Result<Ticket<G>, Error> {
         let attempt = Attempt::new(&self.recorder);
         let place = self.take_place().await?;
         if place.ahead() > 0 {
@@ -147,7 +155,7 @@ impl Line {
     }
 
     async fn lock_looking(&self, looked: impl FnMut(usize)) -> Result<Guard, Error> {
-        let mut ticket = self.enqueue::<Guard>().await?;
+        let mut ticket = self.enter::<Guard>().await?;
         ticket.place.turn(looked).await?;
         ticket.granted()
     }

@@ -189,14 +189,7 @@ impl MultiLock {
                 }
             }
         }
-        // The first ones may be of another session, which was lost while the last one was waited for.
-        let loss = match held.state() {
-            LockState::Held | LockState::Suspended { .. } => return Ok(held),
-            LockState::Elapsed => Loss::Elapsed,
-            LockState::Lost(loss) => loss,
-        };
-        held.release_quietly().await;
-        Err(Error::Lost(loss))
+        held.if_valid().await
     }
 
     /// As [`lock`](Self::lock), for at most `wait`: one deadline for all of them.
@@ -236,7 +229,7 @@ impl MultiLock {
                 }
             }
         }
-        Ok(Some(held))
+        held.if_valid().await.map(Some)
     }
 }
 
@@ -337,6 +330,17 @@ impl MultiGuard {
             outcome = outcome.and(released);
         }
         outcome
+    }
+
+    /// All of them, unless the first ones are of a session that was lost while the last one was taken.
+    async fn if_valid(self) -> Result<Self, Error> {
+        let loss = match self.state() {
+            LockState::Held | LockState::Suspended { .. } => return Ok(self),
+            LockState::Elapsed => Loss::Elapsed,
+            LockState::Lost(loss) => loss,
+        };
+        self.release_quietly().await;
+        Err(Error::Lost(loss))
     }
 
     async fn release_quietly(self) {

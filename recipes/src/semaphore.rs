@@ -144,7 +144,7 @@ impl Semaphore {
         // Before it waits: nobody would ever give it so many.
         self.allow(count)?;
         let attempt = Attempt::new(&self.recorder);
-        let head = self.heads.enqueue::<Guard>().await?;
+        let head = self.heads.enter::<Guard>().await?;
         if head.position() > 0 {
             attempt.contended();
         }

@@ -262,6 +262,34 @@ async fn several_locks_are_taken_all_or_none_and_in_one_order() {
     );
 }
 
+/// The first lock was lost with its session while the second one was tried, and all were said to be held.
+#[tokio::test]
+async fn locks_that_are_tried_together_are_all_held_in_the_end() {
+    let server = server().await;
+    let (one, two) = (client(&server).await, client(&server).await);
+    let both = [
+        Mutex::new(&one, "/a").unwrap(),
+        Mutex::new(&two, "/b").unwrap(),
+    ];
+    let both = MultiLock::new(both.each_ref().map(Member::from)).unwrap();
+    let (former, slow) = (one.snapshot().session_id, two.snapshot().session_id);
+    server.faults().stall_session(slow);
+    let trying = tokio::spawn(async move { both.try_lock().await });
+    until("the first one is had", || below(&server, "/a") == 1).await;
+    // Its client has heard of it when a later request of it is answered.
+    one.sync("/").await.unwrap();
+    server.faults().expire(former);
+    until("the session is another one", || {
+        let now = one.snapshot();
+        now.state.is_connected() && now.session_id != former
+    })
+    .await;
+    server.faults().resume_session(slow);
+    let error = soon(trying).await.unwrap().unwrap_err();
+    assert_eq!(error, Error::Lost(Loss::Expired));
+    until("the second one is free", || below(&server, "/b") == 0).await;
+}
+
 #[tokio::test]
 async fn a_waiter_that_is_asked_to_let_go_keeps_its_place_unharmed() {
     let server = server().await;
@@ -283,6 +311,24 @@ async fn a_waiter_that_is_asked_to_let_go_keeps_its_place_unharmed() {
         .release()
         .await
         .unwrap();
+}
+
+/// Whoever entered an empty line, and took his time, was granted the lock though his node was gone, and somebody else had
+/// the lock meanwhile.
+#[tokio::test]
+async fn a_ticket_whose_node_was_deleted_before_the_wait_is_no_lock() {
+    let server = server().await;
+    let (client, other) = (client(&server).await, client(&server).await);
+    let mutex = Mutex::new(&client, "/m").unwrap();
+    let ticket = mutex.enqueue().await.unwrap();
+    assert_eq!(ticket.position(), 0);
+    other.delete(&ticket.path(), Version::ANY).await.unwrap();
+    let overtaking = Mutex::new(&other, "/m").unwrap().lock().await.unwrap();
+    // A read that shows that the node is gone comes behind the event that tells it.
+    assert_eq!(client.exists(&ticket.path()).await.unwrap(), None);
+    let waited = soon(ticket.wait()).await;
+    assert_eq!(waited.unwrap_err(), Error::Lost(Loss::Deleted));
+    overtaking.release().await.unwrap();
 }
 
 #[tokio::test]
