@@ -31,6 +31,9 @@ pub struct Bounds {
     pub calm: Duration,
     /// How long an attempt may last in calm; `None` if it does not matter.
     pub patience: Option<Duration>,
+    /// How long it may take until a client knows what a third party did to its node. A grant in between says nothing; one
+    /// after that is wrong.
+    pub news: Duration,
     /// Whether every end of a session is recorded ([`What::SessionOver`](crate::history::What::SessionOver)).
     pub knows_sessions: bool,
 }
@@ -59,6 +62,8 @@ pub enum Rule {
     Write,
     /// Nothing is left behind.
     Left,
+    /// Nothing panics, and nobody goes round in circles.
+    Panic,
 }
 
 /// A rule that was broken.
@@ -91,7 +96,7 @@ impl fmt::Display for Violation {
 pub fn check(history: &[Event], bounds: &Bounds) -> Vec<Violation> {
     let mut found = Vec::new();
     let holds = Holds::of(history, &mut found);
-    overlap::check(&holds, &mut found);
+    overlap::check(&holds, bounds, &mut found);
     order::check(&holds, bounds, &mut found);
     ends::check(&holds, bounds, &mut found);
     nodes::check(history, &mut found);

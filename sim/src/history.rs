@@ -9,7 +9,8 @@
 //!
 //! Order of the events of one attempt: [`Asked`](What::Asked), perhaps [`Placed`](What::Placed), then either
 //! [`Ended`](What::Ended), or [`Granted`](What::Granted), any number of [`Valid`](What::Valid),
-//! [`Stored`](What::Stored) and [`Downgraded`](What::Downgraded), [`LetGo`](What::LetGo), `Ended`.
+//! [`Stored`](What::Stored), perhaps [`Downgrading`](What::Downgrading) and [`Downgraded`](What::Downgraded),
+//! [`LetGo`](What::LetGo), `Ended`.
 //!
 //! Not here: what is right and what is wrong (`check`).
 
@@ -85,6 +86,11 @@ pub enum What {
         /// In true time, as the holder's clock tells it.
         until: Duration,
     },
+    /// A writer begins to become a reader, and claims no more than one does from here on.
+    Downgrading {
+        /// Which.
+        attempt: Attempt,
+    },
     /// A writer has become a reader, whose node is this one.
     Downgraded {
         /// Which.
@@ -140,7 +146,7 @@ pub enum What {
         /// What was read with the watch: the node's `mzxid`; -1 for a node that is not there.
         version: i64,
     },
-    /// The watch has fired, or has ended with its session.
+    /// The watch has fired, or has ended with its session, or nobody waits for it any more.
     Fired {
         /// Which.
         watch: u64,
@@ -245,6 +251,7 @@ impl fmt::Display for What {
             Self::Valid { attempt, until } => {
                 write!(f, "{attempt} is valid until {:.3}", until.as_secs_f64())
             }
+            Self::Downgrading { attempt } => write!(f, "{attempt} is to become a reader"),
             Self::Downgraded { attempt, node } => write!(f, "{attempt} becomes a reader as {node}"),
             Self::Stored {
                 attempt,

@@ -4,6 +4,22 @@
 //! |---|---|
 //! | [`history`] | what happened to locks in a run, as a list of events |
 //! | [`check`] | what must be true of every history, simulated or real |
+//! | [`plan`] | what is to happen in a simulated run, drawn from a seed |
+//! | [`run`] | one simulated run |
+//! | [`shrink`] | a plan that fails, made smaller |
+//! | `world` | time, network, servers and faults |
+//! | `work`, `gate` | what clients do; how they are stopped and killed |
 
 pub mod check;
+mod gate;
 pub mod history;
+pub mod plan;
+mod rng;
+mod run;
+mod shrink;
+mod work;
+mod world;
+
+pub use run::{Outcome, run};
+pub use shrink::shrink;
+pub use world::Figures;

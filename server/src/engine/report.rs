@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use bytes::Bytes;
-use lockkeeper_proto::{OpCode, Perms, SessionId, Zxid};
+use lockkeeper_proto::{OpCode, Perms, SessionId, Stat, Zxid};
 
 use super::{
     Engine, acl,
@@ -143,11 +143,11 @@ impl Engine {
         self.sessions.iter().map(|(id, _)| id)
     }
 
-    /// When a node's data were last set, and what they are, whoever may read them.
+    /// A node's metadata and data, whoever may read them.
     #[must_use]
-    pub fn data_of(&self, path: &str) -> Option<(Zxid, Option<Bytes>)> {
+    pub fn node(&self, path: &str) -> Option<(Stat, Option<Bytes>)> {
         let node = self.live.tree.get(path)?;
-        Some((node.mzxid, node.data.clone()))
+        Some((node.stat(), node.data.clone()))
     }
 
     pub(super) fn all_watches(&self) -> usize {

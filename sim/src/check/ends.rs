@@ -25,7 +25,10 @@ pub(super) fn check(holds: &Holds<'_>, bounds: &Bounds, found: &mut Vec<Violatio
             found.push(Violation::new(answered, Rule::Endless, text));
         }
         let reason = match end {
-            End::LostDeleted => was_deleted(holds, hold),
+            // A server may tell the session that ends of the end of its node first.
+            End::LostDeleted => {
+                was_deleted(holds, hold) || !bounds.knows_sessions || session_ended(holds, hold)
+            }
             End::LostSession if bounds.knows_sessions => session_ended(holds, hold),
             _ => true,
         };

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Rule, Violation};
+use super::{Bounds, Rule, Violation};
 use crate::history::{Attempt, End, Event, Mode, What};
 
 /// All attempts of a history, and what third parties did.
@@ -39,6 +39,7 @@ pub(super) struct Hold<'a> {
     pub(super) granted: Option<Granted<'a>>,
     /// Until when it was said to be valid.
     pub(super) until: Duration,
+    /// Since when it is a reader, and as which node.
     pub(super) downgraded: Option<(Duration, &'a str)>,
     pub(super) stored: Vec<Stored<'a>>,
     pub(super) let_go: Option<Duration>,
@@ -142,8 +143,18 @@ impl<'a> Holds<'a> {
                 let hold = self.held(*attempt)?;
                 hold.until = hold.until.max(*until);
             }
+            What::Downgrading { attempt } => {
+                let hold = self.held(*attempt)?;
+                let node = hold.granted.map_or("", |granted| granted.node);
+                hold.downgraded = Some((at, node));
+            }
             What::Downgraded { attempt, node } => {
-                self.held(*attempt)?.downgraded = Some((at, node));
+                let (_, reader) = self
+                    .held(*attempt)?
+                    .downgraded
+                    .as_mut()
+                    .ok_or("never began")?;
+                *reader = node;
             }
             What::Stored {
                 attempt,
@@ -161,7 +172,9 @@ impl<'a> Holds<'a> {
                     accepted: *accepted,
                 });
             }
-            What::LetGo { attempt } => self.held(*attempt)?.let_go = Some(at),
+            What::LetGo { attempt } => {
+                self.held(*attempt)?.let_go.get_or_insert(at);
+            }
             What::Ended { attempt, end } => self.open(*attempt)?.ended = Some((at, end)),
             What::Deleted { node } => {
                 self.deleted.entry(node).or_insert(at);
@@ -193,11 +206,19 @@ impl<'a> Holds<'a> {
         }
     }
 
-    /// The attempts that were granted, by lock, in order of the grants.
-    pub(super) fn grants(&self) -> BTreeMap<&str, Vec<(&Hold<'a>, Granted<'a>)>> {
+    /// The attempts that were granted, by lock, in order of the grants; without those of which third parties had taken the
+    /// ground away so shortly before that nobody could know.
+    pub(super) fn grants(&self, bounds: &Bounds) -> BTreeMap<&str, Vec<(&Hold<'a>, Granted<'a>)>> {
         let mut grants: BTreeMap<&str, Vec<_>> = BTreeMap::new();
         for hold in self.all.values() {
             if let Some(granted) = hold.granted {
+                let broken = self.broken(granted.node, granted.session);
+                let void = broken.is_some_and(|broken| {
+                    broken <= granted.at && granted.at <= broken + bounds.news
+                });
+                if void {
+                    continue;
+                }
                 grants.entry(hold.lock).or_default().push((hold, granted));
             }
         }

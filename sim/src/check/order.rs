@@ -9,7 +9,7 @@ use super::{
 };
 
 pub(super) fn check(holds: &Holds<'_>, bounds: &Bounds, found: &mut Vec<Violation>) {
-    for line in holds.grants().values() {
+    for line in holds.grants(bounds).values() {
         tokens(line, found);
         for (hold, granted) in line {
             skipped(holds, bounds, hold, *granted, found);

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use super::{
-    Rule, Violation,
+    Bounds, Rule, Violation,
     holds::{Granted, Hold, Holds},
 };
 use crate::history::Mode;
 
-pub(super) fn check(holds: &Holds<'_>, found: &mut Vec<Violation>) {
-    for (lock, line) in holds.grants() {
+pub(super) fn check(holds: &Holds<'_>, bounds: &Bounds, found: &mut Vec<Violation>) {
+    for (lock, line) in holds.grants(bounds) {
         // Those whose reach goes beyond the grant that is looked at.
         let mut current: Vec<(&Hold<'_>, Granted<'_>, Duration)> = Vec::new();
         for (hold, granted) in line {

@@ -8,6 +8,7 @@ use crate::history::{Answer, Attempt, End, Event, Mode, What};
 const BOUNDS: Bounds = Bounds {
     calm: Duration::ZERO,
     patience: Some(Duration::from_secs(100)),
+    news: Duration::from_secs(2),
     knows_sessions: true,
 };
 
@@ -128,6 +129,16 @@ fn two_holders_at_once_are_found_unless_the_first_was_meddled_with() {
 }
 
 #[test]
+fn a_grant_whose_ground_is_gone_says_nothing_while_nobody_can_know() {
+    for (deleted, breaks) in [(4, vec![]), (2, vec![Rule::Overlap])] {
+        let what = What::Deleted { node: node(2) };
+        let script = pair().at(deleted, 0, what).gets(5, 2, 11, 9);
+        let script = script.ends(9, 1, End::Dropped).ends(9, 2, End::Dropped);
+        assert_eq!(script.breaks(), breaks);
+    }
+}
+
+#[test]
 fn readers_share_with_readers_and_a_downgraded_writer() {
     let script = Script::default().asks(0, 1, Mode::Shared).gets(1, 1, 10, 9);
     let script = script.asks(1, 2, Mode::Shared).gets(1, 2, 11, 9);
@@ -139,7 +150,8 @@ fn readers_share_with_readers_and_a_downgraded_writer() {
     let early = Script(writer.0.clone()).gets(5, 4, 14, 9);
     let early = early.ends(9, 3, End::Dropped).ends(9, 4, End::Dropped);
     assert_eq!(early.breaks(), [Rule::Overlap]);
-    let late = writer.at(5, 3, What::Downgraded { attempt, node });
+    let late = writer.at(4, 3, What::Downgrading { attempt });
+    let late = late.at(6, 3, What::Downgraded { attempt, node });
     let late = late.gets(5, 4, 14, 9).ends(9, 3, End::Dropped);
     assert_eq!(late.ends(9, 4, End::Dropped).breaks(), []);
 }

@@ -1,0 +1,145 @@
+//! What a process may do to its tasks: stop them all, go on, die. And a scheduler that is not always fair.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Waker},
+};
+
+use tokio::time::Instant;
+
+use crate::rng::Rng;
+
+/// Polls of one process within one virtual millisecond after which it is said to go round in circles.
+const CIRCLES: u64 = 200_000;
+
+/// A process.
+#[derive(Debug)]
+pub(crate) struct Gate(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    paused: bool,
+    dead: bool,
+    rng: Rng,
+    yield_per_mille: u64,
+    /// By task: whom to wake when the process goes on, or dies.
+    tasks: Vec<Option<Waker>>,
+    at: Instant,
+    polls: u64,
+}
+
+impl Gate {
+    pub(crate) fn new(rng: Rng, yield_per_mille: u64) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(State {
+            paused: false,
+            dead: false,
+            rng,
+            yield_per_mille,
+            tasks: Vec::new(),
+            at: Instant::now(),
+            polls: 0,
+        })))
+    }
+
+    pub(crate) fn set_paused(&self, paused: bool) {
+        let mut state = self.lock();
+        state.paused = paused;
+        if !paused {
+            state.wake_all();
+        }
+    }
+
+    pub(crate) fn kill(&self) {
+        let mut state = self.lock();
+        state.dead = true;
+        state.wake_all();
+    }
+
+    pub(crate) fn is_dead(&self) -> bool {
+        self.lock().dead
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn wake_all(&mut self) {
+        for waker in self.tasks.iter_mut().filter_map(Option::take) {
+            waker.wake();
+        }
+    }
+}
+
+/// A task of a process. It ends with `None` when the process dies.
+pub(crate) struct Task<F> {
+    gate: Arc<Gate>,
+    slot: usize,
+    inner: Option<Pin<Box<F>>>,
+}
+
+impl<F: Future> Task<F> {
+    pub(crate) fn new(gate: &Arc<Gate>, inner: F) -> Self {
+        let mut state = gate.lock();
+        state.tasks.push(None);
+        Self {
+            slot: state.tasks.len() - 1,
+            gate: gate.clone(),
+            inner: Some(Box::pin(inner)),
+        }
+    }
+}
+
+impl<F: Future> Future for Task<F> {
+    type Output = Option<F::Output>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let mut state = this.gate.lock();
+        if state.dead {
+            drop(state);
+            this.inner = None;
+            return Poll::Ready(None);
+        }
+        let now = Instant::now();
+        if state.at < now {
+            (state.at, state.polls) = (now, 0);
+        }
+        state.polls += 1;
+        assert!(state.polls < CIRCLES, "a client goes round in circles");
+        if let Some(slot) = state.tasks.get_mut(this.slot) {
+            *slot = Some(cx.waker().clone());
+        }
+        if state.paused {
+            return Poll::Pending;
+        }
+        let per_mille = state.yield_per_mille;
+        if per_mille > 0 && state.rng.chance(per_mille) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        drop(state);
+        match &mut this.inner {
+            Some(inner) => inner.as_mut().poll(cx).map(Some),
+            None => Poll::Ready(None),
+        }
+    }
+}
+
+/// A future that is dropped after so many polls.
+pub(crate) async fn at_most<F: Future>(polls: u64, future: F) -> Option<F::Output> {
+    let mut future = Box::pin(future);
+    let mut left = polls;
+    std::future::poll_fn(|cx| {
+        let polled = future.as_mut().poll(cx).map(Some);
+        left = left.saturating_sub(1);
+        if polled.is_pending() && left == 0 {
+            return Poll::Ready(None);
+        }
+        polled
+    })
+    .await
+}

@@ -1,0 +1,170 @@
+//! Runs seeds, and tells what they came to; see README.md.
+
+use std::{
+    process::ExitCode,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    time::{Duration, Instant},
+};
+
+use lockkeeper_sim::{Figures, plan::Plan, run, shrink};
+
+const USAGE: &str = "usage: lockkeeper-sim [--seeds N] [--seed FIRST] [--threads N] [--seconds N] [--verbose] [--no-shrink]
+
+  --seeds N     how many seeds to run (default 1000)
+  --seed FIRST  the first of them (default 1)
+  --threads N   how many to run at a time (default 1)
+  --seconds N   no new seed after so many seconds
+  --verbose     of a single seed: everything that happens
+  --no-shrink   do not look for a smaller plan that fails";
+
+struct Options {
+    seeds: u64,
+    first: u64,
+    threads: u64,
+    limit: Option<Duration>,
+    verbose: bool,
+    shrinks: bool,
+}
+
+fn main() -> ExitCode {
+    let options = match options(std::env::args().skip(1)) {
+        Ok(options) => options,
+        Err(why) => {
+            eprintln!("{why}\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    if options.verbose {
+        return tell(options.first);
+    }
+    // A task that panics is a finding, which is told with its seed.
+    std::panic::set_hook(Box::new(|_| {}));
+    let begin = Instant::now();
+    let next = AtomicU64::new(options.first);
+    let failed = AtomicBool::new(false);
+    let mut results = Vec::new();
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..options.threads)
+            .map(|_| scope.spawn(|| work(&options, begin, &next, &failed)))
+            .collect();
+        results.extend(workers.into_iter().filter_map(|worker| worker.join().ok()));
+    });
+    let mut figures = Figures::default();
+    let mut seeds = 0;
+    let mut failures = Vec::new();
+    for (done, found, failure) in results {
+        seeds += done;
+        figures.add(&found);
+        failures.extend(failure);
+    }
+    failures.sort_unstable();
+    let seconds = begin.elapsed().as_secs_f64();
+    #[allow(clippy::cast_precision_loss, reason = "for people")]
+    let rate = seeds as f64 / seconds;
+    println!("{seeds} seeds in {seconds:.1} s, {rate:.0} a second");
+    for (what, count) in &figures.0 {
+        println!("{count:>12}  {what}");
+    }
+    let Some(first) = failures.first() else {
+        println!("nothing found");
+        return ExitCode::SUCCESS;
+    };
+    report(*first, options.shrinks);
+    ExitCode::FAILURE
+}
+
+/// Runs seeds until one fails or there are no more.
+fn work(
+    options: &Options,
+    begin: Instant,
+    next: &AtomicU64,
+    failed: &AtomicBool,
+) -> (u64, Figures, Option<u64>) {
+    let (mut done, mut figures) = (0, Figures::default());
+    while !failed.load(Ordering::Relaxed)
+        && options.limit.is_none_or(|limit| begin.elapsed() < limit)
+    {
+        let seed = next.fetch_add(1, Ordering::Relaxed);
+        if seed >= options.first.saturating_add(options.seeds) {
+            break;
+        }
+        let outcome = run(&Plan::of(seed), false);
+        done += 1;
+        figures.add(&outcome.figures);
+        if !outcome.violations.is_empty() {
+            failed.store(true, Ordering::Relaxed);
+            return (done, figures, Some(seed));
+        }
+    }
+    (done, figures, None)
+}
+
+/// Everything about a seed that fails.
+fn report(seed: u64, shrinks: bool) {
+    let plan = Plan::of(seed);
+    let outcome = run(&plan, false);
+    println!("\nseed {seed} fails:");
+    for violation in &outcome.violations {
+        println!("{violation}");
+    }
+    if !shrinks {
+        return;
+    }
+    let small = shrink(&plan, &outcome.violations, 600);
+    let outcome = run(&small, true);
+    println!("\nthe smallest plan found:\n{small}\nwhat happens in it:");
+    for line in &outcome.lines {
+        println!("{line}");
+    }
+    println!();
+    for violation in &outcome.violations {
+        println!("{violation}");
+    }
+    println!("\nagain: lockkeeper-sim --seed {seed} --seeds 1");
+}
+
+/// Everything that happens in one seed.
+fn tell(seed: u64) -> ExitCode {
+    let plan = Plan::of(seed);
+    let outcome = run(&plan, true);
+    println!("{plan}");
+    for line in &outcome.lines {
+        println!("{line}");
+    }
+    for violation in &outcome.violations {
+        println!("{violation}");
+    }
+    println!("digest {:016x}", outcome.digest);
+    if outcome.violations.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+fn options(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
+    let mut options = Options {
+        seeds: 1000,
+        first: 1,
+        threads: 1,
+        limit: None,
+        verbose: false,
+        shrinks: true,
+    };
+    while let Some(arg) = args.next() {
+        let mut number = || {
+            let text = args.next().ok_or(format!("{arg} needs a number"))?;
+            text.parse().map_err(|_| format!("{text} is no number"))
+        };
+        match arg.as_str() {
+            "--seeds" => options.seeds = number()?,
+            "--seed" => options.first = number()?,
+            "--threads" => options.threads = number()?,
+            "--seconds" => options.limit = Some(Duration::from_secs(number()?)),
+            "--verbose" => options.verbose = true,
+            "--no-shrink" => options.shrinks = false,
+            _ => return Err(format!("what is {arg}?")),
+        }
+    }
+    Ok(options)
+}

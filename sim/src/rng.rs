@@ -1,0 +1,63 @@
+//! Random choices that a seed repeats.
+//!
+//! Whoever draws has a generator of its own, made from the seed and what it draws for: so that a plan from which something
+//! was left out goes on as before in all the rest, as far as that can be.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// `SplitMix64`.
+///
+/// Source: Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", 2014.
+#[derive(Clone, Debug)]
+pub(crate) struct Rng(u64);
+
+impl Rng {
+    /// The generator of a seed for one purpose.
+    pub(crate) fn of(seed: u64, purpose: impl Hash) -> Self {
+        let mut hasher = DefaultHasher::new();
+        (seed, purpose).hash(&mut hasher);
+        Self(hasher.finish())
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number from `low` to `high`, both possible.
+    pub(crate) fn within(&mut self, low: u64, high: u64) -> u64 {
+        low + self.next() % (high - low + 1)
+    }
+
+    /// As [`within`](Self::within).
+    pub(crate) fn small(&mut self, low: u32, high: u32) -> u32 {
+        u32::try_from(self.within(low.into(), high.into())).unwrap_or(high)
+    }
+
+    /// True so many times in a thousand.
+    pub(crate) fn chance(&mut self, per_mille: u64) -> bool {
+        self.next() % 1000 < per_mille
+    }
+
+    /// One of these.
+    pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> Option<T> {
+        let index = self.next().checked_rem(from.len() as u64)?;
+        from.get(usize::try_from(index).ok()?).copied()
+    }
+
+    /// One of several sorts, by their weights.
+    pub(crate) fn weighted<T: Copy>(&mut self, first: T, rest: &[(u64, T)], weight: u64) -> T {
+        let total = weight + rest.iter().map(|(weight, _)| weight).sum::<u64>();
+        let mut at = self.next() % total;
+        for (weight, sort) in rest {
+            if at < *weight {
+                return *sort;
+            }
+            at -= weight;
+        }
+        first
+    }
+}

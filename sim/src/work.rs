@@ -1,0 +1,228 @@
+//! The clients: what each does, step by step, as its plan says.
+//!
+//! A client is a process: one `Client`, some tasks that share it. When it crashes, another process goes on with the steps that
+//! were not begun.
+//!
+//! | module | what |
+//! |---|---|
+//! | `locks` | taking locks, holding them, letting go |
+//! | `raw` | plain nodes: watches before data, writes as they are answered |
+
+mod locks;
+mod raw;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use lockkeeper_proto::CreateMode;
+use lockkeeper_recipes::{Election, Mutex, ReentrantMutex, RwLock, Semaphore};
+use lockkeeper_session::{Client, Clock};
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, sleep},
+};
+
+use crate::{
+    gate::{Gate, Task},
+    plan::{ClientPlan, Plan, RawStep, Step},
+    rng::Rng,
+    world::{Sim, shown_time},
+};
+use raw::Watches;
+
+/// Tasks that were spawned, to see whether they panicked.
+pub(crate) type Spawned = Arc<std::sync::Mutex<Vec<JoinHandle<Option<()>>>>>;
+
+/// How many lines of mutexes there are.
+const LINES: u32 = 2;
+/// How many leases the semaphore has.
+const LEASES: usize = 2;
+/// How many plain nodes there are.
+pub(crate) const NODES: u32 = 2;
+
+/// What one task works with.
+pub(crate) struct Worker {
+    sim: Sim,
+    plan: Arc<ClientPlan>,
+    client: Client,
+    locks: Arc<Locks>,
+    task: usize,
+    rng: Rng,
+}
+
+/// What the tasks of a process share.
+struct Locks {
+    mutexes: Vec<Mutex>,
+    rw: Vec<RwLock>,
+    reentrant: Vec<ReentrantMutex>,
+    semaphore: Semaphore,
+    election: Election,
+    watches: Watches,
+}
+
+/// What a client's processes have in common.
+pub(crate) struct Career {
+    sim: Sim,
+    run: Arc<Plan>,
+    plan: Arc<ClientPlan>,
+    /// By task: the next step.
+    progress: Vec<Arc<AtomicUsize>>,
+    spawned: Spawned,
+    lives: u64,
+}
+
+impl Career {
+    pub(crate) fn new(sim: &Sim, run: &Arc<Plan>, plan: &ClientPlan, spawned: &Spawned) -> Self {
+        Self {
+            sim: sim.clone(),
+            run: run.clone(),
+            progress: plan.tasks.iter().map(|_| Arc::default()).collect(),
+            plan: Arc::new(plan.clone()),
+            spawned: spawned.clone(),
+            lives: 0,
+        }
+    }
+
+    /// All processes of the client, one after the other; the last one's client, with all its steps done.
+    pub(crate) async fn run(mut self) -> Client {
+        loop {
+            self.lives += 1;
+            if let Some(client) = self.live().await {
+                return client;
+            }
+            let away = self.sim.lock().away(self.plan.id);
+            sleep(away).await;
+        }
+    }
+
+    /// One process; `None` when it has died.
+    async fn live(&mut self) -> Option<Client> {
+        let rng = Rng::of(self.run.seed, ("gate", self.plan.id, self.lives));
+        let gate = Gate::new(rng, self.run.yield_per_mille);
+        self.sim.lock().born(self.plan.id, gate.clone());
+        let client = self.connect(&gate).await?;
+        self.sim.lock().introduce(self.plan.id, &client);
+        let locks = Arc::new(Locks::new(&client));
+        let mut tasks = Vec::new();
+        for (task, (steps, progress)) in self.plan.tasks.iter().zip(&self.progress).enumerate() {
+            let worker = Worker {
+                sim: self.sim.clone(),
+                plan: self.plan.clone(),
+                client: client.clone(),
+                locks: locks.clone(),
+                task,
+                rng: Rng::of(self.run.seed, ("task", self.plan.id, task, self.lives)),
+            };
+            let work = worker.work(steps.clone(), progress.clone());
+            tasks.push(tokio::spawn(Task::new(&gate, work)));
+        }
+        drop(locks);
+        let mut done = true;
+        for task in tasks {
+            match task.await {
+                Ok(ended) => done &= ended.is_some(),
+                Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
+            }
+        }
+        done.then_some(client)
+    }
+
+    async fn connect(&self, gate: &Arc<Gate>) -> Option<Client> {
+        let servers: Vec<_> = (0..self.run.servers).map(|n| format!("s{n}")).collect();
+        let servers = servers.join(",");
+        let origin = Instant::now() - Duration::from_micros(self.sim.lock().now());
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let plan = self.plan.clone();
+            let clock = Clock::new(move || {
+                let real = Instant::now().saturating_duration_since(origin);
+                origin.into_std() + shown_time(&plan, real)
+            });
+            let seed = Rng::of(self.run.seed, ("client", self.plan.id, self.lives, attempt)).next();
+            let builder = Client::builder(&servers).ok()?;
+            let connecting = builder
+                .session_timeout(Duration::from_millis(self.plan.timeout_ms))
+                .connector(self.sim.connector(self.plan.id))
+                .seed(seed)
+                .clock(clock)
+                .connect_on(|driver| {
+                    let task = tokio::spawn(Task::new(gate, driver));
+                    if let Ok(mut spawned) = self.spawned.lock() {
+                        spawned.push(task);
+                    }
+                });
+            match Task::new(gate, connecting).await? {
+                Ok(client) => return Some(client),
+                Err(_) => sleep(Duration::from_millis(100)).await,
+            }
+        }
+    }
+}
+
+impl Locks {
+    fn new(client: &Client) -> Self {
+        let path = |line| format!("/locks/l{line}");
+        let all = || (0..LINES).map(path);
+        let good = "these paths are good";
+        let mutex = |path: String| Mutex::new(client, &path).expect(good);
+        let rw = |path: String| RwLock::new(client, &path).expect(good);
+        let reentrant = |path: String| ReentrantMutex::new(client, &path).expect(good);
+        Self {
+            mutexes: all().map(mutex).collect(),
+            rw: all().map(rw).collect(),
+            reentrant: all().map(reentrant).collect(),
+            semaphore: Semaphore::new(client, "/locks/s", LEASES).expect(good),
+            election: Election::new(client, "/locks/e").expect(good),
+            watches: Watches::default(),
+        }
+    }
+}
+
+impl Worker {
+    /// Does the steps that are left.
+    async fn work(mut self, steps: Vec<Step>, progress: Arc<AtomicUsize>) {
+        loop {
+            let next = progress.fetch_add(1, Ordering::Relaxed);
+            let Some(step) = steps.get(next) else { break };
+            match step {
+                Step::Sleep(ms) => sleep(Duration::from_millis(*ms)).await,
+                Step::Lock(step) => self.lock_step(*step).await,
+                Step::Raw(step) => self.raw_step(*step).await,
+            }
+        }
+        if steps
+            .iter()
+            .any(|step| matches!(step, Step::Raw(RawStep::Watch(_))))
+        {
+            self.last_look().await;
+        }
+    }
+
+    fn id(&self) -> u32 {
+        self.plan.id
+    }
+}
+
+/// Makes the nodes that the work needs, before anything goes wrong.
+pub(crate) async fn set_up(client: &Client) -> Result<(), lockkeeper_session::Error> {
+    for path in ["/raw", "/registers"] {
+        client.create(path, "", CreateMode::Persistent).await?;
+    }
+    for path in registers().chain((0..NODES).map(raw::node)) {
+        client.create(&path, "", CreateMode::Persistent).await?;
+    }
+    Ok(())
+}
+
+/// The nodes that fenced writes go to.
+pub(crate) fn registers() -> impl Iterator<Item = String> {
+    ["l0", "l1", "e"]
+        .into_iter()
+        .map(|line| format!("/registers/{line}"))
+}

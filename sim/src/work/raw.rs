@@ -1,0 +1,188 @@
+//! Plain nodes: a watch fires before its reader sees newer data, and a write is what it was said to be.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use futures::future::FutureExt;
+use lockkeeper_proto::{CreateMode, Stat, Version};
+use lockkeeper_session::{Effect, Error, Watcher};
+use tokio::time::sleep;
+
+use super::{NODES, Worker};
+use crate::{
+    history::{Answer, What},
+    plan::RawStep,
+};
+
+/// The watches of a process, by their numbers.
+pub(super) type Watches = Mutex<Vec<(u64, Watcher)>>;
+
+/// A plain node that all change.
+pub(super) fn node(number: u32) -> String {
+    format!("/raw/n{number}")
+}
+
+impl Worker {
+    pub(super) async fn raw_step(&mut self, step: RawStep) {
+        match step {
+            RawStep::Watch(number) => self.watch(number).await,
+            RawStep::Read(number) => {
+                self.read(number).await;
+            }
+            RawStep::Set(number) => {
+                let path = node(number);
+                let _ = self.client.set_data(&path, "x", Version::ANY).await;
+            }
+            RawStep::Delete(number) => {
+                let _ = self.client.delete(&node(number), Version::ANY).await;
+            }
+            RawStep::Create(number) => {
+                let path = node(number);
+                let create = self.client.create(&path, "", CreateMode::Persistent);
+                let _ = create.await;
+            }
+            RawStep::Write => {
+                let (write, prefix) = self.new_write();
+                let mode = CreateMode::PersistentSequential;
+                let created = self.client.create(&prefix, "", mode).await;
+                self.answered(write, answer(created.as_ref().err()));
+            }
+            RawStep::WriteTwo => {
+                let ((one, first), (two, second)) = (self.new_write(), self.new_write());
+                let mode = CreateMode::PersistentSequential;
+                let both = self.client.transaction();
+                let both = both.create(&first, "", mode).create(&second, "", mode);
+                let created = both.commit().await;
+                for write in [one, two] {
+                    self.answered(write, answer(created.as_ref().err()));
+                }
+            }
+            RawStep::Poke => self.poke().await,
+        }
+    }
+
+    /// A write of its own: its number, and the name that the nodes begin with which it creates.
+    pub(super) fn new_write(&self) -> (u64, String) {
+        let write = self.sim.lock().number();
+        (write, format!("/raw/w{write}-"))
+    }
+
+    pub(super) fn answered(&self, write: u64, answer: Answer) {
+        let mut world = self.sim.lock();
+        world.figures.count(match answer {
+            Answer::Applied => "writes answered: applied",
+            Answer::NotApplied => "writes answered: not applied",
+            Answer::Unknown => "writes answered: unknown",
+        });
+        world.record(self.id(), What::Answered { write, answer });
+    }
+
+    async fn watch(&mut self, number: u32) {
+        let path: Arc<str> = node(number).into();
+        // The first one fails where there is no node, the second does not mind.
+        let watched = if self.rng.chance(500) {
+            let read = self.client.get_data_and_watch(&path).await;
+            read.ok().map(|(node, watcher)| (Some(node.stat), watcher))
+        } else {
+            self.client.exists_and_watch(&path).await.ok()
+        };
+        self.look_at_watches();
+        if let Some((stat, watcher)) = watched {
+            let mut world = self.sim.lock();
+            let watch = world.number();
+            let version = version(stat.as_ref());
+            world.figures.count("watches left");
+            let (seen, watched) = (path.clone(), path);
+            world.record(
+                self.plan.id,
+                What::Read {
+                    path: seen,
+                    version,
+                },
+            );
+            let what = What::Watching {
+                watch,
+                path: watched,
+                version,
+            };
+            world.record(self.plan.id, what);
+            drop(world);
+            self.watches().push((watch, watcher));
+        }
+    }
+
+    /// Reads a node; whether it could.
+    async fn read(&mut self, number: u32) -> bool {
+        let path: Arc<str> = node(number).into();
+        let seen = self.client.exists(&path).await;
+        self.look_at_watches();
+        if let Ok(stat) = &seen {
+            let version = version(stat.as_ref());
+            let mut world = self.sim.lock();
+            world.record(self.plan.id, What::Read { path, version });
+        }
+        seen.is_ok()
+    }
+
+    fn watches(&self) -> MutexGuard<'_, Vec<(u64, Watcher)>> {
+        let watches = &self.locks.watches;
+        watches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn look_at_watches(&self) {
+        let (sim, id) = (self.sim.clone(), self.plan.id);
+        self.watches().retain_mut(|(watch, watcher)| {
+            let fired = watcher.now_or_never().is_some();
+            if fired {
+                sim.lock().record(id, What::Fired { watch: *watch });
+            }
+            !fired
+        });
+    }
+
+    /// Sets the data of some contender's node, which must mean nothing to anybody.
+    async fn poke(&mut self) {
+        let line = "/locks/l0";
+        if let Ok(children) = self.client.get_children(line).await
+            && let Some(index) = self.rng.next().checked_rem(children.len() as u64)
+            && let Some(child) = usize::try_from(index).ok().and_then(|at| children.get(at))
+        {
+            let path = format!("{line}/{child}");
+            let _ = self.client.set_data(&path, "poked", Version::ANY).await;
+        }
+    }
+
+    /// When nothing goes wrong any more: what has changed must have been told.
+    pub(super) async fn last_look(&mut self) {
+        let storm = self.sim.lock().storm_left();
+        sleep(storm + Duration::from_secs(3)).await;
+        while self.client.sync("/raw").await.is_err() {
+            sleep(Duration::from_millis(100)).await;
+        }
+        for number in 0..NODES {
+            while !self.read(number).await {
+                sleep(Duration::from_millis(100)).await;
+            }
+        }
+        let watches = std::mem::take(&mut *self.watches());
+        for (watch, _) in watches {
+            self.sim.lock().record(self.plan.id, What::Fired { watch });
+        }
+    }
+}
+
+/// What tells one state of a node from another.
+fn version(stat: Option<&Stat>) -> i64 {
+    stat.map_or(-1, |stat| stat.mzxid.0)
+}
+
+/// What was said of a write that ended so.
+pub(super) fn answer(error: Option<&Error>) -> Answer {
+    match error.map(Error::effect) {
+        None => Answer::Applied,
+        Some(Effect::NotApplied) => Answer::NotApplied,
+        Some(Effect::Unknown) => Answer::Unknown,
+    }
+}

@@ -1,0 +1,419 @@
+//! Everything that is not the client: time, the network, the servers, the faults, and the record of it all.
+//!
+//! One queue of events in order of time drives it; a task pops them. Messages between a client and a server keep their order,
+//! as TCP keeps it; everything else may overtake.
+//!
+//! | module | what |
+//! |---|---|
+//! | `net` | connections, as the client sees them |
+//! | `servers` | the engine, as servers |
+//! | `faults` | what goes wrong |
+//! | `record` | the history, the log, the figures |
+
+mod faults;
+mod net;
+mod record;
+mod servers;
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet, BinaryHeap},
+    pin::pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures::future::select;
+use lockkeeper_proto::SessionId;
+use lockkeeper_server::engine::{Config, Engine, Now};
+use lockkeeper_session::Client;
+use tokio::{sync::Notify, time::Instant};
+
+use crate::{
+    gate::Gate,
+    history::{Attempt, Event},
+    plan::{ClientPlan, Plan, Trigger},
+    rng::Rng,
+};
+use net::Link;
+pub use record::Figures;
+
+/// 2026-01-01, in milliseconds since 1970.
+const BIRTH_MS: i64 = 1_767_225_600_000;
+
+/// Everybody's way to the world.
+#[derive(Clone)]
+pub(crate) struct Sim(Arc<Mutex<World>>, Arc<Notify>);
+
+/// The world. Times in it are microseconds since its start, of which tokio knows the milliseconds.
+pub(crate) struct World {
+    pub(crate) plan: Arc<Plan>,
+    start: Instant,
+    /// When the last fault is over.
+    calm: u64,
+    engine: Engine,
+    queue: BinaryHeap<Reverse<Entry>>,
+    next_entry: u64,
+    /// When the pump looks at the queue next.
+    pump_at: u64,
+    earlier: Arc<Notify>,
+    links: BTreeMap<u64, Link>,
+    next_link: u64,
+    rng: Rng,
+    clients: BTreeMap<u32, Process>,
+    servers: Vec<Server>,
+    /// Whether all servers are away, until they restart.
+    all_down: bool,
+    armed: Vec<Armed>,
+    /// The highest token that each store outside has seen.
+    stores: BTreeMap<Arc<str>, u64>,
+    /// By node that fenced writes go to: when it was last seen to change.
+    registers: BTreeMap<String, i64>,
+    sessions: BTreeSet<SessionId>,
+    sessions_started: u64,
+    next_number: u64,
+    /// Attempts that have not ended, whose they are, and whether they were granted.
+    open: BTreeMap<Attempt, (u32, bool)>,
+    /// Watches that have not fired, and whose they are.
+    watches: BTreeMap<u64, u32>,
+    history: Vec<Event>,
+    lines: Option<Vec<String>>,
+    digest: u64,
+    pub(crate) figures: Figures,
+}
+
+/// A client's process, as the network and the faults see it.
+#[derive(Default)]
+struct Process {
+    gate: Option<Arc<Gate>>,
+    handle: Option<Client>,
+    silent_until: u64,
+    slow_by: u64,
+    slow_until: u64,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Server {
+    down_until: u64,
+    lag_until: u64,
+}
+
+/// A fault that waits for the right message.
+#[derive(Clone, Copy)]
+struct Armed {
+    client: u32,
+    trigger: Trigger,
+    what: Blow,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Blow {
+    CutWrite,
+    LoseReply,
+    CutReply,
+}
+
+/// Something to come, in order of time and then of its making.
+struct Entry {
+    at: u64,
+    number: u64,
+    what: Coming,
+}
+
+enum Coming {
+    /// A connection reaches its server.
+    Accept(u64),
+    /// Bytes reach the server.
+    Up(u64, Bytes),
+    /// The server learns that the client is gone.
+    UpEnd(u64),
+    /// The client learns whether it is connected.
+    Opened(u64, bool),
+    /// Bytes reach the client.
+    Down(u64, Bytes),
+    /// The client learns that the connection is gone.
+    DownEnd(u64),
+    /// A fault of the plan.
+    Fault(usize),
+    /// Its end.
+    FaultEnd(usize),
+    /// A write reaches a store outside.
+    Store(Attempt, Arc<str>, u64, u32),
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        (self.at, self.number) == (other.at, other.number)
+    }
+}
+
+impl Eq for Entry {}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.number).cmp(&(other.at, other.number))
+    }
+}
+
+impl Sim {
+    /// The world of a plan; with `verbose` it writes a line for everything that happens.
+    pub(crate) fn new(plan: &Arc<Plan>, verbose: bool) -> Self {
+        let start = Instant::now();
+        let mut config = Config::default();
+        config.tick_time = Duration::from_millis(plan.tick_ms);
+        config.container_check_interval = Duration::from_millis(plan.reap_ms);
+        config.seed = plan.seed;
+        let now = Now {
+            instant: start.into_std(),
+            unix_ms: BIRTH_MS,
+        };
+        let mut engine = Engine::new(config, now);
+        engine.set_relay(
+            plan.relay.then(|| Duration::from_millis(plan.tick_ms / 2)),
+            now,
+        );
+        let earlier = Arc::new(Notify::new());
+        let servers = usize::try_from(plan.servers).unwrap_or(1);
+        let world = World {
+            plan: plan.clone(),
+            start,
+            calm: 0,
+            engine,
+            queue: BinaryHeap::new(),
+            next_entry: 0,
+            pump_at: 0,
+            earlier: earlier.clone(),
+            links: BTreeMap::new(),
+            next_link: 0,
+            rng: Rng::of(plan.seed, "world"),
+            clients: BTreeMap::new(),
+            servers: vec![Server::default(); servers],
+            all_down: false,
+            armed: Vec::new(),
+            stores: BTreeMap::new(),
+            registers: BTreeMap::new(),
+            sessions: BTreeSet::new(),
+            sessions_started: 0,
+            next_number: 0,
+            open: BTreeMap::new(),
+            watches: BTreeMap::new(),
+            history: Vec::new(),
+            lines: verbose.then(Vec::new),
+            digest: plan.seed,
+            figures: Figures::default(),
+        };
+        Self(Arc::new(Mutex::new(world)), earlier)
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, World> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets happen what is to happen. Never ends.
+    pub(crate) async fn pump(self) {
+        loop {
+            let next = {
+                let mut world = self.lock();
+                world.catch_up();
+                world.instant_of(world.pump_at)
+            };
+            let sleep = pin!(tokio::time::sleep_until(next));
+            let earlier = pin!(self.1.notified());
+            select(earlier, sleep).await;
+        }
+    }
+}
+
+impl World {
+    /// From now on, the faults of the plan.
+    pub(crate) fn begin_storm(&mut self) {
+        let begin = self.now();
+        self.calm = begin + self.plan.calm_ms() * 1000;
+        let plan = self.plan.clone();
+        for (index, fault) in plan.faults.iter().enumerate() {
+            self.at(begin + fault.at_ms * 1000, Coming::Fault(index));
+        }
+    }
+
+    /// When the last fault will be over.
+    pub(crate) fn calm(&self) -> Duration {
+        Duration::from_micros(self.calm)
+    }
+
+    /// How long it is till then.
+    pub(crate) fn storm_left(&self) -> Duration {
+        Duration::from_micros(self.calm.saturating_sub(self.now()))
+    }
+
+    /// Now, in microseconds.
+    pub(crate) fn now(&self) -> u64 {
+        let elapsed = Instant::now().saturating_duration_since(self.start);
+        u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// The instant that clients' clocks count from.
+    pub(crate) fn origin(&self) -> std::time::Instant {
+        self.start.into_std()
+    }
+
+    fn instant_of(&self, at: u64) -> Instant {
+        self.start + Duration::from_micros(at)
+    }
+
+    fn engine_now(&self) -> Now {
+        let elapsed_ms = i64::try_from(self.now() / 1000).unwrap_or(i64::MAX);
+        Now {
+            instant: Instant::now().into_std(),
+            unix_ms: BIRTH_MS.saturating_add(elapsed_ms),
+        }
+    }
+
+    /// Lets something happen later.
+    fn at(&mut self, at: u64, what: Coming) {
+        let number = self.next_entry;
+        self.next_entry += 1;
+        self.queue.push(Reverse(Entry { at, number, what }));
+        if at < self.pump_at {
+            self.pump_at = at;
+            self.earlier.notify_one();
+        }
+    }
+
+    /// Does everything that is due.
+    fn catch_up(&mut self) {
+        loop {
+            let now = self.now();
+            if !self.all_down && self.engine_due() <= now {
+                let now = self.engine_now();
+                self.engine.tick(now);
+                self.after_engine();
+            }
+            let Some(Reverse(entry)) = self.queue.peek() else {
+                break;
+            };
+            if entry.at > now {
+                break;
+            }
+            if let Some(Reverse(entry)) = self.queue.pop() {
+                self.happens(entry, now);
+            }
+        }
+        let queued = self.queue.peek().map(|Reverse(entry)| entry.at);
+        let engine = (!self.all_down).then(|| self.engine_due());
+        let next = queued.into_iter().chain(engine).min();
+        self.pump_at = next.unwrap_or(u64::MAX >> 20);
+    }
+
+    /// When the engine wants to be called, in whole milliseconds as timers go.
+    fn engine_due(&self) -> u64 {
+        let due = Instant::from_std(self.engine.next_deadline());
+        let micros = due.saturating_duration_since(self.start).as_micros();
+        u64::try_from(micros).unwrap_or(u64::MAX)
+    }
+
+    fn happens(&mut self, entry: Entry, now: u64) {
+        let Entry { at, number, what } = entry;
+        self.mix(&[at, number]);
+        if let Some(link) = what.link() {
+            let silent = self.silent_until(link);
+            if silent > now {
+                // It waits, and keeps its place.
+                let at = silent;
+                self.queue.push(Reverse(Entry { at, number, what }));
+                return;
+            }
+        }
+        match what {
+            Coming::Accept(link) => self.accept(link),
+            Coming::Up(link, bytes) => self.arrives_up(link, &bytes),
+            Coming::UpEnd(link) => self.server_loses(link),
+            Coming::Opened(link, taken) => self.opened(link, taken),
+            Coming::Down(link, bytes) => self.arrives_down(link, &bytes),
+            Coming::DownEnd(link) => self.client_loses(link),
+            Coming::Fault(index) => self.fault(index),
+            Coming::FaultEnd(index) => self.fault_ends(index),
+            Coming::Store(attempt, store, token, client) => {
+                self.stored(attempt, store, token, client);
+            }
+        }
+    }
+
+    fn silent_until(&self, link: u64) -> u64 {
+        let client = self.links.get(&link).map(|link| link.client);
+        let process = client.and_then(|client| self.clients.get(&client));
+        process.map_or(0, |process| process.silent_until)
+    }
+
+    /// A process of a client begins.
+    pub(crate) fn born(&mut self, client: u32, gate: Arc<Gate>) {
+        let process = self.clients.entry(client).or_default();
+        process.gate = Some(gate);
+        process.handle = None;
+    }
+
+    /// The client of a process, for those who want to know its session.
+    pub(crate) fn introduce(&mut self, client: u32, handle: &Client) {
+        let process = self.clients.entry(client).or_default();
+        process.handle = Some(handle.downgrade());
+    }
+
+    /// A number that nobody else has.
+    pub(crate) fn number(&mut self) -> u64 {
+        self.next_number += 1;
+        self.next_number
+    }
+
+    /// Sends a write to a store outside; it arrives after a while.
+    pub(crate) fn send_to_store(
+        &mut self,
+        attempt: Attempt,
+        store: Arc<str>,
+        token: u64,
+        client: u32,
+    ) {
+        let delay = if self.rng.chance(100) {
+            self.rng.within(0, 5_000_000)
+        } else {
+            self.rng.within(0, 20_000)
+        };
+        let at = self.now() + delay;
+        self.at(at, Coming::Store(attempt, store, token, client));
+    }
+}
+
+impl Coming {
+    fn link(&self) -> Option<u64> {
+        match self {
+            Self::Accept(link)
+            | Self::Up(link, _)
+            | Self::UpEnd(link)
+            | Self::Opened(link, _)
+            | Self::Down(link, _)
+            | Self::DownEnd(link) => Some(*link),
+            _ => None,
+        }
+    }
+}
+
+/// The true time that a client's clock shows so.
+pub(crate) fn true_time(client: &ClientPlan, shown: Duration) -> Duration {
+    let micros = i128::try_from(shown.as_micros()).unwrap_or(i128::MAX);
+    let micros = micros - i128::from(client.offset_ms) * 1000;
+    let real = micros * 1_000_000 / (1_000_000 + i128::from(client.drift_ppm));
+    Duration::from_micros(u64::try_from(real).unwrap_or(0))
+}
+
+/// What a client's clock shows after so much true time.
+pub(crate) fn shown_time(client: &ClientPlan, real: Duration) -> Duration {
+    let micros = i128::try_from(real.as_micros()).unwrap_or(i128::MAX);
+    let shown = micros * (1_000_000 + i128::from(client.drift_ppm)) / 1_000_000;
+    let shown = shown + i128::from(client.offset_ms) * 1000;
+    Duration::from_micros(u64::try_from(shown).unwrap_or(0))
+}

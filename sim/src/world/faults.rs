@@ -1,0 +1,228 @@
+//! What goes wrong, when the plan says so.
+
+use std::time::Duration;
+
+use lockkeeper_proto::SessionId;
+use lockkeeper_server::engine::ServerId;
+
+use super::{Armed, Blow, Coming, World};
+use crate::{
+    history::{End, What},
+    plan::{FaultKind, Trigger},
+};
+
+impl World {
+    pub(super) fn fault(&mut self, index: usize) {
+        let Some(fault) = self.plan.faults.get(index).copied() else {
+            return;
+        };
+        let now = self.now();
+        self.line(0, || format!("FAULT {:?}", fault.kind));
+        let until = |ms: u64| now + ms * 1000;
+        match fault.kind {
+            FaultKind::Cut(client) => {
+                self.figures.count("fault: connection cut");
+                self.cut_links(|link| link.client == client);
+            }
+            FaultKind::CutWrite(client, trigger) => self.arm(client, trigger, Blow::CutWrite),
+            FaultKind::LoseReply(client, trigger) => self.arm(client, trigger, Blow::LoseReply),
+            FaultKind::CutReply(client) => self.arm(client, Trigger::Any, Blow::CutReply),
+            FaultKind::Silence(client, ms) => {
+                self.figures.count("fault: silence");
+                let process = self.clients.entry(client).or_default();
+                process.silent_until = process.silent_until.max(until(ms));
+            }
+            FaultKind::Slow(client, by, ms) => {
+                self.figures.count("fault: slow");
+                let process = self.clients.entry(client).or_default();
+                process.slow_by = by * 1000;
+                process.slow_until = until(ms);
+            }
+            FaultKind::Fail(server, ms) => {
+                self.figures.count("fault: server failed");
+                if let Some(state) = self.server(server) {
+                    state.down_until = state.down_until.max(until(ms));
+                }
+                self.engine.fail_server(ServerId(server));
+                self.after_engine();
+                self.cut_links(|link| link.server == server);
+            }
+            FaultKind::Restart(ms) => {
+                if !self.all_down {
+                    self.figures.count("fault: all servers restarted");
+                    self.all_down = true;
+                    self.cut_links(|_| true);
+                    self.at(until(ms), Coming::FaultEnd(index));
+                }
+            }
+            FaultKind::Lag(server, ms) => {
+                if !self.all_down {
+                    self.figures.count("fault: server lags");
+                    self.engine.freeze_server(ServerId(server));
+                    self.after_engine();
+                    if let Some(state) = self.server(server) {
+                        state.lag_until = until(ms);
+                    }
+                    self.at(until(ms), Coming::FaultEnd(index));
+                }
+            }
+            FaultKind::Expire(client) => self.end_session_of(client),
+            FaultKind::Delete(which) => self.delete_contender(which),
+            FaultKind::Pause(client, ms) => {
+                if let Some(gate) = self.gate(client) {
+                    self.figures.count("fault: client paused");
+                    gate.set_paused(true);
+                    self.at(until(ms), Coming::FaultEnd(index));
+                }
+            }
+            FaultKind::Crash(client, _) => self.crash(client),
+        }
+    }
+
+    pub(super) fn fault_ends(&mut self, index: usize) {
+        let Some(fault) = self.plan.faults.get(index).copied() else {
+            return;
+        };
+        let now = self.now();
+        self.line(0, || format!("end of {:?}", fault.kind));
+        match fault.kind {
+            FaultKind::Restart(_) => {
+                self.all_down = false;
+                let now = self.engine_now();
+                self.engine.restart(now);
+                self.after_engine();
+            }
+            FaultKind::Lag(server, _) => {
+                let over = self
+                    .server(server)
+                    .is_some_and(|state| state.lag_until <= now);
+                if over {
+                    self.engine.thaw_server(ServerId(server));
+                    self.after_engine();
+                }
+            }
+            FaultKind::Pause(client, _) => {
+                if let Some(gate) = self.gate(client) {
+                    gate.set_paused(false);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn server(&mut self, server: u32) -> Option<&mut super::Server> {
+        self.servers.get_mut(usize::try_from(server).ok()?)
+    }
+
+    fn gate(&self, client: u32) -> Option<std::sync::Arc<crate::gate::Gate>> {
+        self.clients.get(&client)?.gate.clone()
+    }
+
+    fn arm(&mut self, client: u32, trigger: Trigger, what: Blow) {
+        self.armed.push(Armed {
+            client,
+            trigger,
+            what,
+        });
+    }
+
+    /// What befalls a write of a client.
+    pub(super) fn strike(&mut self, client: u32, fits: impl Fn(Trigger) -> bool) -> Option<Blow> {
+        let at = self.armed.iter().position(|armed| {
+            armed.client == client && armed.what != Blow::CutReply && fits(armed.trigger)
+        })?;
+        let blow = self.armed.remove(at).what;
+        self.figures.count(match blow {
+            Blow::CutWrite => "fault: write cut",
+            _ => "fault: reply lost",
+        });
+        self.line(client, || "the next write is struck".to_owned());
+        Some(blow)
+    }
+
+    /// Whether what a server sends to a client is cut.
+    pub(super) fn strike_reply(&mut self, client: u32) -> bool {
+        let at = self
+            .armed
+            .iter()
+            .position(|armed| armed.client == client && armed.what == Blow::CutReply);
+        if let Some(at) = at {
+            self.armed.remove(at);
+            self.figures.count("fault: reply cut");
+        }
+        at.is_some()
+    }
+
+    fn end_session_of(&mut self, client: u32) {
+        let handle = self.clients.get(&client).and_then(|own| own.handle.clone());
+        let Some(session) = handle.map(|handle| handle.snapshot().session_id) else {
+            return;
+        };
+        if self.all_down || session == SessionId::NONE || !self.sessions.contains(&session) {
+            return;
+        }
+        self.figures.count("fault: session ended by force");
+        let what = What::Killed { session: session.0 };
+        self.record(0, what);
+        let now = self.engine_now();
+        self.engine.expire(session, now);
+        self.after_engine();
+    }
+
+    fn delete_contender(&mut self, which: u64) {
+        let contenders = self.contenders();
+        let Some(index) = which.checked_rem(contenders.len() as u64) else {
+            return;
+        };
+        let node = usize::try_from(index)
+            .ok()
+            .and_then(|at| contenders.get(at));
+        let Some(node) = node.filter(|_| !self.all_down).cloned() else {
+            return;
+        };
+        self.figures.count("fault: node deleted by hand");
+        self.record(0, What::Deleted { node: node.clone() });
+        let now = self.engine_now();
+        self.engine.delete_node(&node, now);
+        self.after_engine();
+    }
+
+    fn crash(&mut self, client: u32) {
+        let Some(gate) = self.gate(client).filter(|gate| !gate.is_dead()) else {
+            return;
+        };
+        self.figures.count("fault: client crashed");
+        gate.kill();
+        let open: Vec<_> = self
+            .open
+            .iter()
+            .filter(|(_, (owner, _))| *owner == client)
+            .map(|(attempt, (_, granted))| (*attempt, *granted))
+            .collect();
+        for (attempt, granted) in open {
+            if granted {
+                self.record(client, What::LetGo { attempt });
+            }
+            let end = End::Dropped;
+            self.record(client, What::Ended { attempt, end });
+        }
+        let watches = self.watches.iter().filter(|(_, owner)| **owner == client);
+        let watches: Vec<_> = watches.map(|(watch, _)| *watch).collect();
+        for watch in watches {
+            self.record(client, What::Fired { watch });
+        }
+    }
+
+    /// How long a client that has crashed now stays away.
+    pub(crate) fn away(&self, client: u32) -> Duration {
+        let crashes = self
+            .plan
+            .faults
+            .iter()
+            .filter_map(|fault| match fault.kind {
+                FaultKind::Crash(who, ms) if who == client => Some(ms),
+                _ => None,
+            });
+        Duration::from_millis(crashes.min().unwrap_or(0))
+    }
+}

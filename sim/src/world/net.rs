@@ -1,0 +1,387 @@
+//! Connections, as the client sees them: bytes that come late, in pieces, or not at all.
+//!
+//! Not here: what a server makes of them (`servers`), when they break (`faults`).
+
+use std::{
+    future::poll_fn,
+    io,
+    pin::Pin,
+    task::{Context, Poll, Waker},
+};
+
+use bytes::{Bytes, BytesMut};
+use lockkeeper_session::{Connector, Endpoint, Transport};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::{Blow, Coming, Sim, World, record::ops_of};
+use crate::{plan::Trigger, rng::Rng};
+
+/// One connection.
+#[allow(clippy::struct_excessive_bools, reason = "each may be so by itself")]
+pub(super) struct Link {
+    pub(super) client: u32,
+    pub(super) server: u32,
+    /// Whether the client has been told that it is connected (or that it is not).
+    opened: Option<bool>,
+    /// What the client may read.
+    inbox: BytesMut,
+    /// How the stream ends for the client, once the inbox is read.
+    end: Option<End>,
+    waker: Option<Waker>,
+    client_gone: bool,
+    /// Whether the engine knows it.
+    pub(super) served: bool,
+    /// Whether nothing of what the server sends arrives any more.
+    mute: bool,
+    /// Whether nothing that is under way arrives any more, in either direction.
+    broken: bool,
+    /// When the last message of each direction arrives.
+    up_last: u64,
+    down_last: u64,
+    pub(super) rng: Rng,
+    /// Whole messages for the log.
+    pub(super) up_log: BytesMut,
+    pub(super) down_log: BytesMut,
+    pub(super) asked: Vec<(i32, i32)>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Closed,
+    Reset,
+}
+
+/// The client's end of a connection.
+struct Wire {
+    sim: Sim,
+    link: u64,
+}
+
+impl Sim {
+    /// How a client connects to the servers `s0`, `s1` and so on.
+    pub(crate) fn connector(&self, client: u32) -> Connector {
+        let sim = self.clone();
+        Connector::new(move |endpoint| {
+            let sim = sim.clone();
+            Box::pin(async move { connect(sim, client, &endpoint).await })
+        })
+    }
+}
+
+async fn connect(sim: Sim, client: u32, endpoint: &Endpoint) -> io::Result<Box<dyn Transport>> {
+    let server = endpoint.host.trim_start_matches('s').parse();
+    let server = server.map_err(|_| io::Error::from(io::ErrorKind::NotFound))?;
+    let link = sim.lock().open(client, server);
+    let wire = Wire { sim, link };
+    let taken = poll_fn(|cx| {
+        let mut world = wire.sim.lock();
+        let Some(link) = world.links.get_mut(&wire.link) else {
+            return Poll::Ready(false);
+        };
+        if let Some(taken) = link.opened {
+            return Poll::Ready(taken);
+        }
+        link.waker = Some(cx.waker().clone());
+        Poll::Pending
+    });
+    if taken.await {
+        Ok(Box::new(wire))
+    } else {
+        Err(io::ErrorKind::ConnectionRefused.into())
+    }
+}
+
+impl World {
+    fn open(&mut self, client: u32, server: u32) -> u64 {
+        let id = self.next_link;
+        self.next_link += 1;
+        let now = self.now();
+        let mut link = Link {
+            client,
+            server,
+            opened: None,
+            inbox: BytesMut::new(),
+            end: None,
+            waker: None,
+            client_gone: false,
+            served: false,
+            mute: false,
+            broken: false,
+            up_last: now,
+            down_last: now,
+            rng: Rng::of(self.plan.seed, ("link", client, id)),
+            up_log: BytesMut::new(),
+            down_log: BytesMut::new(),
+            asked: Vec::new(),
+        };
+        let at = now + self.delay(client, &mut link.rng);
+        link.up_last = at;
+        self.links.insert(id, link);
+        self.line(client, || {
+            format!("connects to s{server} (connection {id})")
+        });
+        self.at(at, Coming::Accept(id));
+        id
+    }
+
+    /// How long a message takes.
+    fn delay(&self, client: u32, rng: &mut Rng) -> u64 {
+        let usual = self.plan.delay_ms * 1000;
+        let delay = match rng.within(0, 99) {
+            0..70 => rng.within(0, usual / 4),
+            70..97 => rng.within(0, usual),
+            _ => rng.within(0, 5 * usual),
+        };
+        let process = self.clients.get(&client);
+        let slow = process.filter(|process| process.slow_until > self.now());
+        delay + slow.map_or(0, |process| process.slow_by)
+    }
+
+    /// The client has written; whether it could.
+    fn written(&mut self, id: u64, bytes: &[u8]) -> bool {
+        let now = self.now();
+        let Some(mut link) = self.links.remove(&id) else {
+            return false;
+        };
+        let alive = link.end.is_none() && !link.broken;
+        if alive {
+            self.log_up(id, &mut link, bytes);
+            let client = link.client;
+            let mut bytes = Bytes::copy_from_slice(bytes);
+            let blow = self.strike(client, |trigger| match trigger {
+                Trigger::Any => ops_of(&bytes).any(|op| op != PING),
+                Trigger::Create => ops_of(&bytes).any(|op| op == CREATE),
+                Trigger::Delete => ops_of(&bytes).any(|op| op == DELETE),
+                Trigger::Multi => ops_of(&bytes).any(|op| op == MULTI),
+            });
+            if blow == Some(Blow::CutWrite) {
+                let keep = link.rng.within(0, bytes.len() as u64);
+                bytes.truncate(usize::try_from(keep).unwrap_or(0));
+            }
+            // In pieces, each of which takes its time.
+            while !bytes.is_empty() {
+                let piece = if link.rng.chance(150) {
+                    let length = link.rng.within(1, bytes.len() as u64);
+                    bytes.split_to(usize::try_from(length).unwrap_or(1))
+                } else {
+                    std::mem::take(&mut bytes)
+                };
+                let at = now + self.delay(client, &mut link.rng);
+                link.up_last = at.max(link.up_last + 1);
+                self.at(link.up_last, Coming::Up(id, piece));
+            }
+            match blow {
+                Some(Blow::CutWrite) => {
+                    let at = link.up_last + 1;
+                    self.at(at, Coming::UpEnd(id));
+                    let at = now + self.delay(client, &mut link.rng);
+                    self.at(at, Coming::DownEnd(id));
+                    link.mute = true;
+                }
+                Some(Blow::LoseReply) => {
+                    link.mute = true;
+                    // The client may learn of it before the server has the write, or long after.
+                    let late = if link.rng.chance(500) {
+                        0
+                    } else {
+                        link.up_last - now
+                    };
+                    let at = now + late + self.delay(client, &mut link.rng) + 1;
+                    self.at(at, Coming::DownEnd(id));
+                }
+                _ => {}
+            }
+        }
+        self.links.insert(id, link);
+        alive
+    }
+
+    /// The server sends.
+    pub(super) fn send_down(&mut self, id: u64, bytes: &[u8]) {
+        let now = self.now();
+        let Some(mut link) = self.links.remove(&id) else {
+            return;
+        };
+        if !link.mute && !link.broken {
+            let client = link.client;
+            self.log_down(id, &mut link, bytes);
+            let mut bytes = Bytes::copy_from_slice(bytes);
+            let blow = self.strike_reply(client);
+            if blow {
+                let keep = link.rng.within(0, bytes.len() as u64);
+                bytes.truncate(usize::try_from(keep).unwrap_or(0));
+            }
+            while !bytes.is_empty() {
+                let piece = if link.rng.chance(100) {
+                    let length = link.rng.within(1, bytes.len() as u64);
+                    bytes.split_to(usize::try_from(length).unwrap_or(1))
+                } else {
+                    std::mem::take(&mut bytes)
+                };
+                let at = now + self.delay(client, &mut link.rng);
+                link.down_last = at.max(link.down_last + 1);
+                self.at(link.down_last, Coming::Down(id, piece));
+            }
+            if blow {
+                link.mute = true;
+                let at = link.down_last + 1;
+                self.at(at, Coming::DownEnd(id));
+            }
+        }
+        self.links.insert(id, link);
+    }
+
+    /// The server closes: after what it has sent, or with it.
+    pub(super) fn end_down(&mut self, id: u64, at_once: bool) {
+        let now = self.now();
+        if let Some(link) = self.links.get_mut(&id) {
+            link.served = false;
+            if at_once {
+                link.mute = true;
+            }
+            let last = if at_once { now } else { link.down_last };
+            let at = last.max(now) + link.rng.within(1, 2000);
+            link.down_last = at;
+            self.at(at, Coming::DownEnd(id));
+        }
+    }
+
+    pub(super) fn opened(&mut self, id: u64, taken: bool) {
+        if let Some(link) = self.links.get_mut(&id) {
+            link.opened = Some(taken);
+            link.wake();
+        }
+    }
+
+    pub(super) fn arrives_down(&mut self, id: u64, bytes: &[u8]) {
+        if let Some(link) = self.links.get_mut(&id)
+            && !link.broken
+            && link.end.is_none()
+        {
+            link.inbox.extend_from_slice(bytes);
+            link.wake();
+        }
+    }
+
+    pub(super) fn client_loses(&mut self, id: u64) {
+        if let Some(link) = self.links.get_mut(&id) {
+            let end = if link.mute { End::Reset } else { End::Closed };
+            link.end.get_or_insert(end);
+            link.opened.get_or_insert(false);
+            link.wake();
+        }
+    }
+
+    /// Cuts the present connections of a client; who learns of it when is chance.
+    pub(super) fn cut_links(&mut self, which: impl Fn(&Link) -> bool) {
+        let now = self.now();
+        let cut: Vec<u64> = self
+            .links
+            .iter()
+            .filter(|(_, link)| which(link) && !link.broken && !link.client_gone)
+            .map(|(id, _)| *id)
+            .collect();
+        for id in cut {
+            let Some(link) = self.links.get_mut(&id) else {
+                continue;
+            };
+            link.broken = true;
+            link.mute = true;
+            let client_learns = now + link.rng.within(0, 100_000);
+            let server_learns = if link.rng.chance(300) {
+                now + link.rng.within(0, 5_000_000)
+            } else {
+                now + link.rng.within(0, 100_000)
+            };
+            self.at(client_learns, Coming::DownEnd(id));
+            self.at(server_learns, Coming::UpEnd(id));
+        }
+    }
+
+    /// The client lets go of its end. What it has written is still on its way.
+    fn client_gone(&mut self, id: u64) {
+        if let Some(link) = self.links.get_mut(&id) {
+            link.client_gone = true;
+            link.mute = true;
+            link.waker = None;
+            let at = link.up_last + 1 + link.rng.within(0, 5000);
+            self.at(at, Coming::UpEnd(id));
+        }
+    }
+
+    /// Whether bytes that arrive now are still the server's.
+    pub(super) fn is_broken(&self, id: u64) -> bool {
+        self.links.get(&id).is_none_or(|link| link.broken)
+    }
+}
+
+impl Link {
+    fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.client_gone && !self.served
+    }
+}
+
+const PING: i32 = 11;
+const CREATE: i32 = 15;
+const DELETE: i32 = 2;
+const MULTI: i32 = 14;
+
+impl AsyncRead for Wire {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let mut world = self.sim.lock();
+        let Some(link) = world.links.get_mut(&self.link) else {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+        };
+        if !link.inbox.is_empty() && link.end != Some(End::Reset) {
+            let length = link.inbox.len().min(buf.remaining());
+            buf.put_slice(&link.inbox.split_to(length));
+            return Poll::Ready(Ok(()));
+        }
+        match link.end {
+            Some(End::Closed) => Poll::Ready(Ok(())),
+            Some(End::Reset) => Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
+            None => {
+                link.waker = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Poll::Ready(if self.sim.lock().written(self.link, bytes) {
+            Ok(bytes.len())
+        } else {
+            Err(io::ErrorKind::BrokenPipe.into())
+        })
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        self.sim.lock().client_gone(self.link);
+    }
+}

@@ -1,0 +1,233 @@
+//! The history, the log that people read, and the figures.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use bytes::{Buf, BytesMut};
+use lockkeeper_proto::{
+    OpCode, Request, Response, WatcherEvent, Xid,
+    connect::{ConnectRequest, ConnectResponse},
+    frame,
+    header::{ReplyHeader, RequestHeader},
+    jute::{Decode, Reader},
+};
+
+use super::{World, net::Link};
+use crate::history::{Event, What};
+
+/// How often what happened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Figures(pub BTreeMap<&'static str, u64>);
+
+impl Figures {
+    /// It happened once more.
+    pub(crate) fn count(&mut self, what: &'static str) {
+        *self.0.entry(what).or_default() += 1;
+    }
+
+    /// Adds those of another run.
+    pub fn add(&mut self, other: &Self) {
+        for (what, count) in &other.0 {
+            *self.0.entry(what).or_default() += count;
+        }
+    }
+}
+
+impl World {
+    /// Something happened that the checker wants to know.
+    pub(crate) fn record(&mut self, client: u32, what: What) {
+        match &what {
+            What::Asked { attempt, .. } => {
+                self.open.insert(*attempt, (client, false));
+            }
+            What::Granted { attempt, .. } => {
+                self.figures.count("locks granted");
+                self.open.insert(*attempt, (client, true));
+            }
+            What::Ended { attempt, .. } => {
+                self.open.remove(attempt);
+            }
+            What::Watching { watch, .. } => {
+                self.watches.insert(*watch, client);
+            }
+            What::Fired { watch } => {
+                self.watches.remove(watch);
+            }
+            _ => {}
+        }
+        let at = Duration::from_micros(self.now());
+        let event = Event { at, client, what };
+        self.mix(&[self.now(), u64::from(client), self.history.len() as u64]);
+        if let Some(lines) = &mut self.lines {
+            lines.push(event.to_string());
+        }
+        self.history.push(event);
+    }
+
+    /// Something happened that people may want to know.
+    pub(super) fn line(&mut self, client: u32, text: impl FnOnce() -> String) {
+        let seconds = Duration::from_micros(self.now()).as_secs_f64();
+        if let Some(lines) = &mut self.lines {
+            lines.push(format!("{seconds:9.3}  c{client}  {}", text()));
+        }
+    }
+
+    /// Goes into the digest of the run.
+    pub(super) fn mix(&mut self, numbers: &[u64]) {
+        for number in numbers {
+            self.digest = (self.digest ^ number)
+                .wrapping_mul(0x0000_0100_0000_01b3)
+                .rotate_left(23);
+        }
+    }
+
+    fn mix_bytes(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word.iter_mut()
+                .zip(chunk)
+                .for_each(|(to, from)| *to = *from);
+            self.mix(&[u64::from_le_bytes(word)]);
+        }
+    }
+
+    pub(super) fn log_up(&mut self, id: u64, link: &mut Link, bytes: &[u8]) {
+        self.mix_bytes(bytes);
+        if self.lines.is_none() {
+            return;
+        }
+        let first = link.asked.is_empty();
+        link.up_log.extend_from_slice(bytes);
+        let mut told = Vec::new();
+        while let Some(mut reader) = next(&mut link.up_log) {
+            if first && link.asked.is_empty() {
+                link.asked.push((0, 0));
+                if let Ok(request) = ConnectRequest::decode(&mut reader) {
+                    let seen = request.last_zxid_seen.0;
+                    told.push(format!(
+                        "hello, session {}, seen {seen}",
+                        request.session_id
+                    ));
+                }
+                continue;
+            }
+            let Ok(RequestHeader { xid, op }) = RequestHeader::decode(&mut reader) else {
+                continue;
+            };
+            link.asked.push((xid.0, op.0));
+            if op != OpCode::PING {
+                let request = Request::decode(op, &mut reader);
+                let request = request.map_or_else(|_| "?".to_owned(), |request| brief(&request));
+                told.push(format!("{} {request}", xid.0));
+            }
+        }
+        let (client, server) = (link.client, link.server);
+        for text in told {
+            self.line(client, || format!("  -> s{server} ({id}) {text}"));
+        }
+    }
+
+    pub(super) fn log_down(&mut self, id: u64, link: &mut Link, bytes: &[u8]) {
+        self.mix_bytes(bytes);
+        if self.lines.is_none() {
+            return;
+        }
+        link.down_log.extend_from_slice(bytes);
+        let mut told = Vec::new();
+        while let Some(mut reader) = next(&mut link.down_log) {
+            if link.asked.first() == Some(&(0, 0)) {
+                if let Some(first) = link.asked.first_mut() {
+                    *first = (0, 1);
+                }
+                if let Ok(answer) = ConnectResponse::decode(&mut reader) {
+                    told.push(format!("welcome, session {}", answer.session_id));
+                }
+                continue;
+            }
+            let Ok(header) = ReplyHeader::decode(&mut reader) else {
+                continue;
+            };
+            match header.xid {
+                Xid::PING => {}
+                Xid::NOTIFICATION => {
+                    if let Ok(event) = WatcherEvent::decode(&mut reader) {
+                        let (what, path) = (event.event_type, event.path);
+                        told.push(format!("{what} {path} (zxid {})", header.zxid.0));
+                    }
+                }
+                Xid(xid) => {
+                    let op = link.asked.iter().rev().find(|(asked, _)| *asked == xid);
+                    let op = OpCode(op.map_or(0, |(_, op)| *op));
+                    let answer = if header.err.is_ok() {
+                        let response = Response::decode(op, &mut reader);
+                        response.map_or_else(|_| "?".to_owned(), |it| answer(&it))
+                    } else {
+                        header.err.to_string()
+                    };
+                    told.push(format!("{xid} {answer} (zxid {})", header.zxid.0));
+                }
+            }
+        }
+        let (client, server) = (link.client, link.server);
+        for text in told {
+            self.line(client, || format!("  <- s{server} ({id}) {text}"));
+        }
+    }
+
+    /// The writes that were answered.
+    pub(crate) fn answered(&self) -> Vec<u64> {
+        let answered = self.history.iter().filter_map(|event| match event.what {
+            What::Answered { write, .. } => Some(write),
+            _ => None,
+        });
+        answered.collect()
+    }
+
+    /// What the run came to.
+    pub(crate) fn take_record(&mut self) -> (Vec<Event>, Vec<String>, u64) {
+        (
+            std::mem::take(&mut self.history),
+            self.lines.take().unwrap_or_default(),
+            self.digest,
+        )
+    }
+}
+
+fn next(stream: &mut BytesMut) -> Option<Reader> {
+    frame::split(stream, usize::MAX >> 1).ok()?.map(Reader::new)
+}
+
+/// The operations of the requests that begin in these bytes; whole requests, as the client writes them.
+pub(super) fn ops_of(bytes: &[u8]) -> impl Iterator<Item = i32> {
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        let mut head = rest.get(..12)?;
+        let length = usize::try_from(head.get_i32()).ok()?;
+        let (_, op) = (head.get_i32(), head.get_i32());
+        rest = rest.get(4 + length..).unwrap_or_default();
+        Some(op)
+    })
+}
+
+/// A request in a few words.
+fn brief(request: &Request) -> String {
+    let text = format!("{request:?}");
+    shorten(&text)
+}
+
+fn answer(response: &Response) -> String {
+    shorten(&format!("{response:?}"))
+}
+
+/// Without what is the same in all: data and access control lists.
+fn shorten(text: &str) -> String {
+    const LONGEST: usize = 220;
+    let text = text.replace(
+        "acl: Some([Acl { perms: Perms(31), id: Id { scheme: \"world\", id: \"anyone\" } }]), ",
+        "",
+    );
+    let text = text.replace("Request", "").replace("Response", "");
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}..", text.get(..end).unwrap_or_default()),
+        None => text,
+    }
+}

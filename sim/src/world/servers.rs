@@ -1,0 +1,182 @@
+//! The engine, as all the servers: bytes in, bytes out, and what it says of sessions and nodes.
+
+use std::net::SocketAddr;
+
+use bytes::BytesMut;
+use lockkeeper_server::engine::{ConnId, Output, Received, ServerId};
+
+use super::{Coming, World};
+use crate::history::{Attempt, What};
+
+impl World {
+    /// A connection reaches its server.
+    pub(super) fn accept(&mut self, id: u64) {
+        let now = self.now();
+        let Some(link) = self.links.get_mut(&id) else {
+            return;
+        };
+        let server = link.server;
+        let index = usize::try_from(server).unwrap_or(usize::MAX);
+        let taken = self
+            .servers
+            .get(index)
+            .is_some_and(|server| server.down_until <= now)
+            && !self.all_down;
+        link.served = taken;
+        let at = now + link.rng.within(0, 1000 * self.plan.delay_ms);
+        self.at(at, Coming::Opened(id, taken));
+        if taken {
+            let remote = SocketAddr::from(([10, 0, 0, 1], 1024));
+            let now = self.engine_now();
+            self.engine
+                .connected_to(ServerId(server), ConnId(id), remote, now);
+            self.after_engine();
+        }
+    }
+
+    /// Bytes reach the server.
+    pub(super) fn arrives_up(&mut self, id: u64, bytes: &[u8]) {
+        if self.is_broken(id) || !self.links.get(&id).is_some_and(|link| link.served) {
+            return;
+        }
+        let now = self.engine_now();
+        let mut received = self.engine.received(ConnId(id), BytesMut::from(bytes), now);
+        self.after_engine();
+        while received == Received::Partly {
+            received = self.engine.received(ConnId(id), BytesMut::new(), now);
+            self.after_engine();
+        }
+    }
+
+    /// The server learns that the client is gone.
+    pub(super) fn server_loses(&mut self, id: u64) {
+        if let Some(link) = self.links.get_mut(&id) {
+            link.served = false;
+            let over = link.is_over();
+            self.engine.disconnected(ConnId(id));
+            self.after_engine();
+            if over {
+                self.links.remove(&id);
+            }
+        }
+    }
+
+    /// Does what the engine wants done, and records what it says.
+    pub(super) fn after_engine(&mut self) {
+        while let Some(output) = self.engine.poll_output() {
+            match output {
+                Output::Send(ConnId(id), bytes) => self.send_down(id, &bytes),
+                Output::Close(ConnId(id)) => self.end_down(id, false),
+                Output::Cut(ConnId(id)) => self.end_down(id, true),
+            }
+        }
+        let started = self.engine.counters().sessions;
+        if started != self.sessions_started
+            || self.engine.live_sessions().len() != self.sessions.len()
+        {
+            self.sessions_started = started;
+            let live = self.engine.live_sessions().collect();
+            let before = std::mem::replace(&mut self.sessions, live);
+            for over in before {
+                if !self.sessions.contains(&over) {
+                    self.record(0, What::SessionOver { session: over.0 });
+                }
+            }
+        }
+        self.look_at_registers();
+    }
+
+    /// Fenced writes go to this node from now on.
+    pub(crate) fn add_register(&mut self, path: &str) {
+        self.registers.insert(path.to_owned(), 0);
+    }
+
+    /// Records what fenced writes have reached their nodes.
+    fn look_at_registers(&mut self) {
+        let mut seen = Vec::new();
+        for (path, changed) in &mut self.registers {
+            if let Some((stat, Some(data))) = self.engine.node(path)
+                && stat.mzxid.0 != *changed
+            {
+                *changed = stat.mzxid.0;
+                let text = String::from_utf8_lossy(&data).into_owned();
+                let mut words = text.split(' ').map(str::parse);
+                if let (Some(Ok(attempt)), Some(Ok(token)), Some(Ok(client))) =
+                    (words.next(), words.next(), words.next())
+                {
+                    seen.push((path.clone(), Attempt(attempt), token, client));
+                }
+            }
+        }
+        for (path, attempt, token, client) in seen {
+            let what = What::Stored {
+                attempt,
+                store: path.into(),
+                token,
+                accepted: true,
+            };
+            self.record(u32::try_from(client).unwrap_or(0), what);
+        }
+    }
+
+    /// A write reaches a store outside.
+    pub(super) fn stored(
+        &mut self,
+        attempt: Attempt,
+        store: std::sync::Arc<str>,
+        token: u64,
+        client: u32,
+    ) {
+        let highest = self.stores.entry(store.clone()).or_default();
+        let accepted = token >= *highest;
+        *highest = token.max(*highest);
+        self.figures.count(if accepted {
+            "writes with a token taken"
+        } else {
+            "writes with a token refused"
+        });
+        let what = What::Stored {
+            attempt,
+            store,
+            token,
+            accepted,
+        };
+        self.record(client, what);
+    }
+
+    /// Whose node it is; `None` when it is not there.
+    pub(crate) fn owner_of(&self, node: &str) -> Option<i64> {
+        let (stat, _) = self.engine.node(node)?;
+        Some(stat.ephemeral_owner.0)
+    }
+
+    /// All paths of the servers.
+    pub(crate) fn paths(&self) -> Vec<String> {
+        self.engine.paths()
+    }
+
+    /// Nodes that live sessions still have.
+    pub(crate) fn ephemerals(&self) -> Vec<(i64, String)> {
+        let sessions = self.engine.report().sessions.into_iter();
+        sessions
+            .flat_map(|(session, report)| {
+                let nodes = report.ephemerals.into_iter();
+                nodes.map(move |node| (session.0, node))
+            })
+            .collect()
+    }
+
+    /// Contenders' nodes of all locks.
+    pub(super) fn contenders(&self) -> Vec<String> {
+        let is_contender = |path: &String| {
+            path.starts_with("/locks/")
+                && path.len() > 10
+                && path
+                    .bytes()
+                    .rev()
+                    .take(10)
+                    .all(|byte| byte.is_ascii_digit())
+        };
+        self.paths().into_iter().filter(is_contender).collect()
+    }
+}

@@ -1,0 +1,97 @@
+//! One seed gives one history, everywhere; and no seed of a few hundred finds anything.
+
+use std::process::Command;
+
+use lockkeeper_sim::{Figures, Outcome, plan::Plan, run};
+
+/// A number that is the same for the same history and log.
+fn digest(outcome: &Outcome) -> String {
+    let all = outcome.lines.join("\n") + &format!("{:?}", outcome.history);
+    let hash = all.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    format!("{hash:016x} {:016x} {}", outcome.digest, all.len())
+}
+
+/// The seeds that two processes compare.
+const COMPARED: std::ops::Range<u64> = 100..112;
+
+fn digests() -> Vec<String> {
+    COMPARED
+        .map(|seed| digest(&run(&Plan::of(seed), true)))
+        .collect()
+}
+
+#[test]
+fn one_seed_gives_one_history_in_one_process() {
+    for seed in 1..10 {
+        let plan = Plan::of(seed);
+        let (one, other) = (run(&plan, true), run(&plan, true));
+        assert!(one.lines.len() > 20, "seed {seed} has a story");
+        assert_eq!(one.lines, other.lines, "seed {seed}");
+        assert_eq!(one.history, other.history, "seed {seed}");
+        // Watching changes nothing.
+        assert_eq!(one.digest, run(&plan, false).digest, "seed {seed}");
+        assert_ne!(one.digest, run(&Plan::of(seed + 1000), false).digest);
+    }
+}
+
+#[test]
+fn one_seed_gives_one_history_in_two_processes() {
+    const TOLD: &str = "LOCKKEEPER_SIM_TELL_DIGESTS";
+    let ours = digests();
+    if std::env::var_os(TOLD).is_some() {
+        println!("digests: {}", ours.join(", "));
+        return;
+    }
+    let this = std::env::current_exe().unwrap();
+    let name = "one_seed_gives_one_history_in_two_processes";
+    let other = Command::new(this)
+        .args([name, "--exact", "--nocapture"])
+        .env(TOLD, "1")
+        .output()
+        .unwrap();
+    let told = String::from_utf8(other.stdout).unwrap();
+    let expected = format!("digests: {}", ours.join(", "));
+    assert!(told.contains(&expected), "{expected}\n{told}");
+}
+
+/// What only a run with enough faults shows: that they were there, and did something.
+#[test]
+fn two_hundred_seeds_find_nothing_and_meet_every_fault() {
+    let mut figures = Figures::default();
+    for seed in 1..=200 {
+        let outcome = run(&Plan::of(seed), false);
+        let found: Vec<_> = outcome.violations.iter().map(ToString::to_string).collect();
+        assert!(found.is_empty(), "seed {seed}: {}", found.join("\n"));
+        figures.add(&outcome.figures);
+    }
+    for what in [
+        "fault: all servers restarted",
+        "fault: client crashed",
+        "fault: client paused",
+        "fault: connection cut",
+        "fault: node deleted by hand",
+        "fault: reply cut",
+        "fault: reply lost",
+        "fault: server failed",
+        "fault: server lags",
+        "fault: session ended by force",
+        "fault: silence",
+        "fault: slow",
+        "fault: write cut",
+        "attempts cancelled",
+        "holders told of their loss",
+        "writers downgraded",
+        "watches left",
+        "writes answered: unknown",
+        "writes with a token refused",
+    ] {
+        assert!(figures.0.contains_key(what), "never: {what}");
+    }
+    let granted = figures.0.get("locks granted");
+    assert!(
+        granted.is_some_and(|granted| *granted > 1000),
+        "{granted:?}"
+    );
+}
