@@ -246,14 +246,6 @@ impl Place {
         Ok(())
     }
 
-    /// Leaves the watch on our own node.
-    fn watch_own(&mut self) -> Result<(), Error> {
-        let path = self.contender.path();
-        let mut watchers = self.contender.client().watch_nodes(&[&path])?;
-        *self.contender.own_watch() = watchers.pop();
-        Ok(())
-    }
-
     /// Waits for the first event that concerns us. The watchers of what was told are gone afterwards.
     ///
     /// Ours is looked at *after* the one of the node ahead: events are told in the order of their transactions, so when

@@ -200,6 +200,7 @@ impl Contention {
         let bounds = Bounds {
             calm,
             patience: Some(PATIENCE),
+            news: PATIENCE,
             knows_sessions: false,
         };
         let history = self.recorder.history();

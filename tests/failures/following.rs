@@ -90,6 +90,7 @@ fn needs_ensemble_a_client_follows_and_never_reads_backwards() {
         let bounds = Bounds {
             calm: Duration::ZERO,
             patience: None,
+            news: Duration::ZERO,
             knows_sessions: false,
         };
         let found = check(&events, &bounds);

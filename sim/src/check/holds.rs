@@ -214,7 +214,7 @@ impl<'a> Holds<'a> {
             if let Some(granted) = hold.granted {
                 let broken = self.broken(granted.node, granted.session);
                 let void = broken.is_some_and(|broken| {
-                    broken <= granted.at && granted.at <= broken + bounds.news
+                    broken <= granted.at && granted.at <= broken.saturating_add(bounds.news)
                 });
                 if void {
                     continue;
