@@ -81,3 +81,56 @@ impl fmt::Display for EncodeError {
 }
 
 impl core::error::Error for EncodeError {}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+
+    use super::*;
+
+    #[test]
+    fn an_error_says_where_and_what() {
+        for (kind, text) in [
+            (
+                DecodeErrorKind::Short { needed: 8, left: 2 },
+                "Stat.czxid at byte 5: 8 bytes needed, 2 left",
+            ),
+            (
+                DecodeErrorKind::TooLong {
+                    announced: 1 << 30,
+                    left: 1,
+                },
+                "Stat.czxid at byte 5: length 1073741824 announced, 1 bytes left",
+            ),
+            (
+                DecodeErrorKind::Negative(-2),
+                "Stat.czxid at byte 5: negative length -2",
+            ),
+            (
+                DecodeErrorKind::Null,
+                "Stat.czxid at byte 5: null is not allowed here",
+            ),
+            (
+                DecodeErrorKind::NotUtf8,
+                "Stat.czxid at byte 5: not valid UTF-8",
+            ),
+            (
+                DecodeErrorKind::Unknown(7),
+                "Stat.czxid at byte 5: unknown type 7",
+            ),
+        ] {
+            let (field, offset) = ("Stat.czxid", 5);
+            let error = DecodeError {
+                field,
+                offset,
+                kind,
+            };
+            assert_eq!(error.to_string(), text);
+        }
+        let length = 1 << 31;
+        assert_eq!(
+            EncodeError { length }.to_string(),
+            "length 2147483648 does not fit the 31 bits of a jute length"
+        );
+    }
+}

@@ -211,6 +211,30 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_error_names_the_path_and_the_rule() {
+        for (path, text) in [
+            (
+                "",
+                r#"bad path "": it is empty; a path looks like /locks/orders"#,
+            ),
+            ("a", r#"bad path "a": it must start with /"#),
+            ("/a/", r#"bad path "/a/": it must not end with /"#),
+            ("/a//b", r#"bad path "/a//b": empty name at byte 3"#),
+            (
+                "/a/..",
+                r#"bad path "/a/..": "." and ".." are no names, at byte 3"#,
+            ),
+            (
+                "/\u{1}",
+                r#"bad path "/\u{1}": character '\u{1}' at byte 1 is not allowed"#,
+            ),
+        ] {
+            let problem = check(path).unwrap_err();
+            assert_eq!(format!("{}", PathError::new(path, problem)), text);
+        }
+    }
+
+    #[test]
     fn the_rules_of_the_reference() {
         for good in [
             "/",

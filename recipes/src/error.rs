@@ -129,3 +129,56 @@ const _: () = {
     const fn shareable<T: std::error::Error + Send + Sync + 'static>() {}
     shareable::<Error>();
 };
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use super::*;
+
+    #[test]
+    fn every_error_says_what_to_do_or_what_was() {
+        let path = || "/l".to_owned();
+        for (error, text) in [
+            (
+                Error::Lost(Loss::Elapsed),
+                "lock lost: the lease has run out",
+            ),
+            (
+                Error::Lost(Loss::Expired),
+                "lock lost: the session has expired",
+            ),
+            (
+                Error::Lost(Loss::Deleted),
+                "lock lost: the lock node was deleted",
+            ),
+            (
+                Error::Lost(Loss::Closed),
+                "lock lost: the client was closed",
+            ),
+            (
+                Error::Lost(Loss::Overdue),
+                "lock lost: it was held for too long",
+            ),
+            (
+                Error::SequenceExhausted { path: path() },
+                "the sequence numbers of /l are used up: let it drain until the server removes it, or use another path",
+            ),
+            (
+                Error::OverLimit { asked: 3, limit: 2 },
+                "3 leases asked for, the limit is 2",
+            ),
+            (
+                Error::SelfDeadlock { path: path() },
+                "/l is there twice and would wait for itself",
+            ),
+            (
+                Error::SeveralSessions,
+                "a transaction can check locks of one client only, and at least one",
+            ),
+        ] {
+            assert_eq!(error.to_string(), text);
+            assert!(error.source().is_none());
+        }
+    }
+}
