@@ -48,6 +48,24 @@ mod needs_kazoo {
     use super::programs;
 
     sections! {
+        programs::python("kazoo_recipes.py"), "needs Python and kazoo: tests/run.sh":
+        paths_and_roots_are_as_kazoo_expects = "paths";
+        requests_at_once_are_as_kazoo_expects = "asynchronous";
+        kazoos_retries_get_through = "retry";
+        kazoo_survives_a_lost_connection = "suspended";
+        kazoo_survives_an_expired_session = "expired";
+        kazoos_counter_counts = "counter";
+        kazoos_queues_are_in_order = "queues";
+        kazoos_parties_know_their_members = "parties";
+        kazoos_barriers_hold = "barriers";
+        kazoos_elections_elect = "elections";
+        kazoos_leases_last = "leases";
+        kazoos_readers_and_writers_take_turns = "read_write";
+        kazoos_caches_follow = "caches";
+        kazoos_partitions_are_shared_out = "partitions";
+    }
+
+    sections! {
         programs::python("kazoo_client.py"), "needs Python and kazoo: tests/run.sh":
         nodes_and_sessions_are_as_kazoo_expects = "basic";
         watches_are_as_kazoo_expects = "watches";

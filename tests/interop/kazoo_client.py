@@ -327,21 +327,22 @@ def wait_for(condition):
 SECTIONS = {section.__name__: section for section in (basic, watches, multi, acl, lock)}
 
 
-def main():
-    if len(sys.argv) < 2 or any(name not in SECTIONS for name in sys.argv[2:]):
-        print(f"usage: kazoo_client.py HOSTS [{' | '.join(SECTIONS)}]...", file=sys.stderr)
+def run(sections):
+    """Runs the sections that the command line names, or all of them."""
+    if len(sys.argv) < 2 or any(name not in sections for name in sys.argv[2:]):
+        print(f"usage: {sys.argv[0]} HOSTS [{' | '.join(sections)}]...", file=sys.stderr)
         sys.exit(2)
     logging.basicConfig(stream=sys.stderr, level=logging.ERROR)
     hosts = sys.argv[1]
-    for name in sys.argv[2:] or SECTIONS:
+    for name in sys.argv[2:] or sections:
         with connected(hosts) as client:
             root = f"/kazoo-{name}-{uuid.uuid4()}"
             client.create(root)
-            SECTIONS[name](client, root)
+            sections[name](client, root)
         with connected(hosts) as client:
             client.delete(root, recursive=True)
         print("ok", name, flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    run(SECTIONS)

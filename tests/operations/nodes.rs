@@ -144,18 +144,14 @@ on_both_arms! {
     }
 
     async fn a_session_without_requests_is_kept_alive(ensemble: &Ensemble) {
-        let client = lockkeeper::Client::builder(&ensemble.servers())
-            .unwrap()
-            .session_timeout(Duration::from_secs(1))
-            .connect()
-            .await
-            .unwrap();
-        let session = client.snapshot().session_id;
+        let client = ensemble.client().await;
+        let before = client.snapshot();
         let path = ensemble.unique_path("pinged");
         client.create(&path, "", CreateMode::Ephemeral).await.unwrap();
-        // Longer than any server lets a session of this length live in silence; nothing but time can show it.
-        tokio::time::sleep(Duration::from_millis(2500)).await;
-        assert_eq!(client.exists(&path).await.unwrap().unwrap().ephemeral_owner, session);
-        assert_eq!(client.snapshot().connections, 1);
+        // Longer than a server lets a session live in silence; nothing but time can show it.
+        tokio::time::sleep(before.session_timeout + Duration::from_millis(1500)).await;
+        let stat = client.exists(&path).await.unwrap().expect("the session lives");
+        assert_eq!(stat.ephemeral_owner, before.session_id);
+        assert_eq!(client.snapshot().connections, 1, "by pings, not by a new connection");
     }
 }

@@ -32,6 +32,8 @@ pub(crate) fn java(class: &str) -> Command {
 /// A Python program, run where kazoo is.
 pub(crate) fn python(program: &str) -> Command {
     let mut command = Command::new(from_environment("LOCKKEEPER_TEST_PYTHON"));
+    // Programs that import each other leave nothing in the sources.
+    command.env("PYTHONDONTWRITEBYTECODE", "1");
     command.arg(sources().join(program));
     command
 }
