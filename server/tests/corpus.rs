@@ -1,8 +1,8 @@
 //! The corpus of the fuzz target of this crate: each file is run through the function that the target calls, on stable, and the
 //! memory that it takes is measured.
 //!
-//! Part of it is made from the recorded exchanges; the rest is what fuzzing found, with names that are hashes. After a
-//! change of the recordings or of [`seeds`], write the first part anew:
+//! Part of it is made from the recorded exchanges; `simulation-` is what clients of the simulation have sent; the rest is
+//! what fuzzing found, with names that are hashes, or that say what it was. After a change of the recordings or of [`seeds`], write the first part anew:
 //!
 //! ```text
 //! UPDATE_CORPUS=1 cargo test -p lockkeeper-server --test corpus
