@@ -6,6 +6,7 @@
 //! | `survival` | a lost connection costs neither the session nor what belongs to it; an expiry is told |
 //! | `endings` | dropping, closing, and a runtime that goes away |
 //! | `room` | limits are felt as waiting; deadlines |
+//! | `old_servers` | what older servers have works, what they lack is said |
 //! | `seen` | lines in the log, and numbers |
 //! | `clocks` | time and random numbers from where the client was told |
 //! | `transports` | connections that are slow to come about, or to take what is written |
@@ -15,6 +16,7 @@
 mod clocks;
 mod counting;
 mod endings;
+mod old_servers;
 mod room;
 mod seen;
 mod servers;

@@ -1,0 +1,266 @@
+//! Servers of older releases: what they have works, what they lack is said, and they are not asked for it again and again.
+//!
+//! An old server is the embedded one behind a relay that knows the operations of a release and no later ones: it answers the
+//! others as servers do, and closes the connection.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use bytes::{Bytes, BytesMut};
+use lockkeeper_proto::{
+    AddWatchMode, CreateMode, ErrorCode, EventType, OpCode, Version, Zxid, frame,
+    header::{ReplyHeader, RequestHeader},
+    jute::{Decode, Encode, Reader},
+};
+use lockkeeper_server::Server;
+use lockkeeper_session::{Client, Effect, Error, WatchNotice};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream, tcp::OwnedWriteHalf},
+};
+
+use super::servers::{server, within};
+
+/// An old server, and how often it was asked for what it does not know.
+struct Old {
+    servers: String,
+    asked: Arc<AtomicUsize>,
+    /// The newest release whose operations it knows; it can be upgraded.
+    release: Arc<AtomicUsize>,
+    server: Server,
+}
+
+const RELEASES: [&str; 5] = ["3.4.0", "3.5.0", "3.5.3", "3.6.0", "3.7.0"];
+
+impl Old {
+    async fn of(release: &str) -> Self {
+        let server = server().await;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let servers = listener.local_addr().unwrap().to_string();
+        let asked = Arc::new(AtomicUsize::new(0));
+        let index = RELEASES.iter().position(|known| *known == release).unwrap();
+        let release = Arc::new(AtomicUsize::new(index));
+        let (counter, newest, behind) = (asked.clone(), release.clone(), server.connect_string());
+        tokio::spawn(async move {
+            while let Ok((inbound, _)) = listener.accept().await {
+                let (counter, newest, behind) = (counter.clone(), newest.clone(), behind.clone());
+                tokio::spawn(async move {
+                    let outbound = TcpStream::connect(behind).await.unwrap();
+                    relay(inbound, outbound, &counter, &newest).await;
+                });
+            }
+        });
+        Self {
+            servers,
+            asked,
+            release,
+            server,
+        }
+    }
+
+    async fn client(&self) -> Client {
+        within(Client::connect(&self.servers)).await.unwrap()
+    }
+
+    fn asked(&self) -> usize {
+        self.asked.load(Ordering::Relaxed)
+    }
+
+    fn upgrade(&self, release: &str) {
+        let index = RELEASES.iter().position(|known| *known == release).unwrap();
+        self.release.store(index, Ordering::Relaxed);
+    }
+}
+
+async fn relay(inbound: TcpStream, outbound: TcpStream, asked: &AtomicUsize, newest: &AtomicUsize) {
+    let (mut from_client, mut to_client) = inbound.into_split();
+    let (mut from_server, mut to_server) = outbound.into_split();
+    let there = async {
+        let mut buffer = BytesMut::new();
+        let mut is_handshake = true;
+        while let Some(message) = next(&mut from_client, &mut buffer).await {
+            if !std::mem::take(&mut is_handshake) {
+                let header = RequestHeader::decode(&mut Reader::new(message.clone())).unwrap();
+                let newest = RELEASES[newest.load(Ordering::Relaxed)];
+                if header.op.since().is_some_and(|since| since > newest) {
+                    asked.fetch_add(1, Ordering::Relaxed);
+                    return Some(header);
+                }
+            }
+            send(&mut to_server, &message).await;
+        }
+        None
+    };
+    let back = async {
+        let mut buffer = BytesMut::new();
+        while let Some(message) = next(&mut from_server, &mut buffer).await {
+            send(&mut to_client, &message).await;
+        }
+    };
+    let unknown = tokio::select! {
+        unknown = there => unknown,
+        () = back => None,
+    };
+    if let Some(RequestHeader { xid, .. }) = unknown {
+        let (zxid, err) = (Zxid(-1), ErrorCode::UNIMPLEMENTED);
+        let mut out = BytesMut::new();
+        frame::append(&mut out, |writer| {
+            ReplyHeader { xid, zxid, err }.encode(writer);
+        })
+        .unwrap();
+        let _ = to_client.write_all(&out).await;
+    }
+}
+
+async fn next(stream: &mut (impl AsyncRead + Unpin), buffer: &mut BytesMut) -> Option<Bytes> {
+    loop {
+        if let Some(message) = frame::split(buffer, usize::MAX).unwrap() {
+            return Some(message);
+        }
+        if stream.read_buf(buffer).await.ok()? == 0 {
+            return None;
+        }
+    }
+}
+
+async fn send(stream: &mut OwnedWriteHalf, message: &[u8]) {
+    let mut out = BytesMut::new();
+    frame::append(&mut out, |writer| writer.put_slice(message)).unwrap();
+    let _ = stream.write_all(&out).await;
+}
+
+/// That this was refused because the server is too old for it.
+fn unsupported<T: std::fmt::Debug>(result: Result<T, Error>, op: OpCode) {
+    let error = result.unwrap_err();
+    assert_eq!(error, Error::Unsupported { op });
+    assert_eq!(error.effect(), Effect::NotApplied);
+    let since = op.since().unwrap();
+    assert!(error.to_string().contains(since), "{error}");
+}
+
+#[tokio::test]
+async fn what_a_server_of_3_4_has_works() {
+    let old = Old::of("3.4.0").await;
+    let client = old.client().await;
+    let path = client.create_without_stat("/a", "1", CreateMode::Persistent);
+    assert_eq!(within(path).await.unwrap(), "/a");
+    let (node, changed) = within(client.get_data_and_watch("/a")).await.unwrap();
+    let stat = within(client.set_data("/a", "2", node.stat.version)).await;
+    assert_eq!(stat.unwrap().version, Version(1));
+    assert_eq!(
+        within(changed).await.unwrap().event_type,
+        EventType::NODE_DATA_CHANGED
+    );
+    let multi = client
+        .transaction()
+        .set_data("/a", "3", Version(1))
+        .commit();
+    assert_eq!(within(multi).await.unwrap().len(), 1);
+    within(client.add_auth("digest", "ann:secret"))
+        .await
+        .unwrap();
+    assert_eq!(
+        within(client.get_children_with_stat("/"))
+            .await
+            .unwrap()
+            .children
+            .len(),
+        2
+    );
+    assert_eq!((old.asked(), client.snapshot().connections), (0, 1));
+}
+
+/// Asks until the connection on which something unknown was asked for is no more.
+async fn answered<T>(ask: impl AsyncFn() -> Result<T, Error>) -> Result<T, Error> {
+    loop {
+        match within(ask()).await {
+            Err(Error::ConnectionLost(_)) => {}
+            answer => return answer,
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_a_server_lacks_is_said_and_asked_for_once() {
+    let old = Old::of("3.5.0").await;
+    let client = old.client().await;
+    let session = client.snapshot().session_id;
+    for _ in 0..3 {
+        let add = client.add_watch("/", AddWatchMode::PERSISTENT);
+        unsupported(within(add).await, OpCode::ADD_WATCH);
+    }
+    assert_eq!(old.asked(), 1);
+    // The connection is gone for it; the session is not.
+    let made = answered(async || client.create("/a", "", CreateMode::Ephemeral).await).await;
+    assert_eq!(made.unwrap().stat.ephemeral_owner, session);
+    assert_eq!(client.snapshot().connections, 2);
+    for _ in 0..3 {
+        unsupported(within(client.who_am_i()).await, OpCode::WHO_AM_I);
+    }
+    assert_eq!(old.asked(), 2);
+    let container = || client.create("/c", "", CreateMode::Container);
+    unsupported(
+        answered(async || container().await).await,
+        OpCode::CREATE_CONTAINER,
+    );
+    assert_eq!((old.asked(), client.watch_count()), (3, 0));
+}
+
+#[tokio::test]
+async fn a_server_that_is_upgraded_is_asked_again() {
+    let old = Old::of("3.4.0").await;
+    let client = old.client().await;
+    unsupported(
+        within(client.create("/a", "", CreateMode::Persistent)).await,
+        OpCode::CREATE2,
+    );
+    old.upgrade("3.7.0");
+    // At most two connections later.
+    within(async {
+        while client
+            .create("/a", "", CreateMode::Persistent)
+            .await
+            .is_err()
+        {
+            old.server.faults().cut_all();
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    assert!(within(client.who_am_i()).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_session_that_moves_to_an_older_server_ends_lasting_watches_and_keeps_the_others() {
+    let old = Old::of("3.7.0").await;
+    let client = old.client().await;
+    let mut lasting = within(client.add_watch("/", AddWatchMode::PERSISTENT_RECURSIVE))
+        .await
+        .unwrap();
+    let (_, once) = within(client.get_children_and_watch("/")).await.unwrap();
+    old.upgrade("3.5.3");
+    old.server.faults().cut_all();
+    let op = OpCode::ADD_WATCH;
+    assert_eq!(
+        within(lasting.next()).await,
+        Some(Err(Error::Unsupported { op }))
+    );
+    assert_eq!(
+        within(lasting.next()).await,
+        None::<Result<WatchNotice, Error>>
+    );
+    within(async {
+        while client
+            .create_without_stat("/a", "", CreateMode::Persistent)
+            .await
+            .is_err()
+        {}
+    })
+    .await;
+    assert_eq!(
+        within(once).await.unwrap().event_type,
+        EventType::NODE_CHILDREN_CHANGED
+    );
+}
