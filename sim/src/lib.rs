@@ -7,12 +7,14 @@
 //! | [`plan`] | what is to happen in a simulated run, drawn from a seed |
 //! | [`run`] | one simulated run |
 //! | [`shrink`] | a plan that fails, made smaller |
+//! | [`mutations`] | faults in the product that must be found |
 //! | `world` | time, network, servers and faults |
 //! | `work`, `gate` | what clients do; how they are stopped and killed |
 
 pub mod check;
 mod gate;
 pub mod history;
+pub mod mutations;
 pub mod plan;
 mod rng;
 mod run;
