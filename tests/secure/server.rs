@@ -25,8 +25,11 @@ use crate::{
     support::from_environment,
 };
 
-/// How long a server may take to serve, and a client to find out whatever it finds out.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a server may take to serve, and a client to find out whatever it finds out. Far more than it takes: several
+/// virtual machines start at once.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+/// Sessions must outlive a restart of their server, on a busy machine too. The longest that the servers grant.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What a server is to demand.
 #[derive(Default)]
@@ -125,9 +128,7 @@ impl Drop for Server {
 fn builder(port: u16) -> Builder {
     let servers = format!("localhost:{port}");
     let builder = Client::builder(&servers).expect("a list of servers");
-    builder
-        .session_timeout(Duration::from_secs(10))
-        .patience(PATIENCE)
+    builder.session_timeout(SESSION_TIMEOUT).patience(PATIENCE)
 }
 
 async fn answers(port: u16) -> std::io::Result<bool> {

@@ -1,6 +1,6 @@
 //! A real server with a secure port that wants a certificate of every client.
 
-use lockkeeper::{Client, Connector, CreateMode, tls::TlsConfig};
+use lockkeeper::{Client, Connector, CreateMode, proto::records::ClientInfo, tls::TlsConfig};
 
 use crate::{
     certificates::{Authority, Identity},
@@ -43,6 +43,10 @@ async fn certificates_are_looked_at_on_both_sides(more: &str) {
     let right = || with_identity(trusting(&authority), &client_side);
     let client = with(right()).connect().await.unwrap();
     assert_works(&client).await;
+    let identities = client.who_am_i().await.unwrap();
+    let certified = |identity: &&ClientInfo| identity.auth_scheme == "x509";
+    let certified = identities.iter().find(certified).expect("an identity");
+    assert!(certified.user.contains("CN=client"), "{certified:?}");
 
     let of_nobody = with_identity(trusting(&other), &client_side);
     let text = refusal(with(of_nobody)).await;
@@ -71,17 +75,18 @@ async fn certificates_are_looked_at_on_both_sides(more: &str) {
         "{text}"
     );
 
-    // What the server says to the two that meet at the wrong port.
-    let plain_to_secure = server.secure().patience(std::time::Duration::from_secs(1));
-    let text = plain_to_secure.connect().await.unwrap_err().to_string();
+    // Plain at the secure port, and encrypted at the plain one. Neither has to stay so, and so both try on.
+    let patience = std::time::Duration::from_secs(5);
+    let plain = server.secure().patience(patience);
+    let encrypted = server.plain().connector(Connector::tls(right()));
+    let (plain, encrypted) = tokio::join!(plain.connect(), encrypted.patience(patience).connect());
+    let text = plain.unwrap_err().to_string();
     assert!(
         text.contains("closed by the server during the handshake")
             && text.contains("a port that wants TLS"),
         "{text}"
     );
-    let secure_to_plain = server.plain().connector(Connector::tls(right()));
-    let secure_to_plain = secure_to_plain.patience(std::time::Duration::from_secs(1));
-    let text = secure_to_plain.connect().await.unwrap_err().to_string();
+    let text = encrypted.unwrap_err().to_string();
     assert!(
         text.contains("closed in the handshake, as ports for plain connections do"),
         "{text}"

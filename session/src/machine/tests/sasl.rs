@@ -6,8 +6,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use lockkeeper_proto::{
-    ErrorCode, OpCode, Request, Response, Xid, records::SaslRequest, records::SaslResponse,
+    ErrorCode, OpCode, Request, Response, Xid,
+    header::RequestHeader,
+    jute::{Decode, Reader},
+    records::{SaslRequest, SaslResponse},
 };
+use proptest::prelude::*;
 
 use super::{
     pair::{ID, Pair, TIMEOUT},
@@ -16,7 +20,7 @@ use super::{
 use crate::{
     AuthFailure, Cause, Error, State,
     machine::{
-        Auth,
+        Auth, Input, Output,
         sasl::{Authenticator, Exchange, Step},
     },
 };
@@ -220,4 +224,91 @@ fn a_new_session_in_place_of_the_old_one_is_proved_as_well() {
         states,
         [State::Expired, State::Connecting, State::Connected]
     );
+}
+
+/// What the world may do next; everything else is the machine's.
+#[derive(Clone, Debug)]
+enum World {
+    Deadline,
+    Connected,
+    Accept,
+    Reply(&'static [u8]),
+    Null,
+    Refuse,
+    Noise(Vec<u8>),
+    Cut,
+    Submit,
+    Close,
+}
+
+fn any_step() -> impl Strategy<Value = World> {
+    prop_oneof![
+        4 => Just(World::Deadline),
+        4 => Just(World::Connected),
+        4 => Just(World::Accept),
+        6 => Just(World::Reply(b"open")),
+        6 => Just(World::Reply(b"welcome")),
+        1 => Just(World::Reply(b"hello")),
+        1 => Just(World::Null),
+        1 => Just(World::Refuse),
+        1 => prop::collection::vec(any::<u8>(), 0..40).prop_map(World::Noise),
+        2 => Just(World::Cut),
+        2 => Just(World::Submit),
+        1 => Just(World::Close),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 300,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// Whatever the server says in whatever order, it gets nothing but tokens before it has said what the mechanism wants
+    /// to hear, and nobody is told of a connection.
+    #[test]
+    fn no_order_of_things_goes_around_the_exchange(steps in prop::collection::vec(any_step(), 0..60)) {
+        let mut pair = pair();
+        let mut last_token = Xid(0);
+        // On the present connection: the server has got the handshake, and a token; it has said what convinces.
+        let (mut greeted, mut asked, mut proved) = (false, false, false);
+        for step in steps {
+            proved |= asked && matches!(step, World::Reply(b"welcome"));
+            let is_cut = matches!(step, World::Cut);
+            match step {
+                World::Deadline if pair.machine.is_ended() => {}
+                World::Deadline => pair.tick(),
+                World::Connected => pair.handle(Input::Connected),
+                World::Accept => pair.accept(ID, TIMEOUT),
+                World::Reply(token) => {
+                    pair.reply(last_token, 0, Ok(said(token)));
+                }
+                World::Null => pair.reply(last_token, 0, Ok(Response::Sasl(SaslResponse { token: None }))),
+                World::Refuse => pair.reply(last_token, 0, Err(ErrorCode::AUTH_FAILED)),
+                World::Noise(noise) => pair.handle(Input::Frame(noise.into())),
+                World::Cut => pair.cut(),
+                World::Submit => drop(pair.submit(sync("/"))),
+                World::Close => { pair.machine.close(pair.now); pair.pump(); }
+            }
+            let ends = |output| matches!(output, Output::Connect(_) | Output::Disconnect);
+            if pair.outputs.drain(..).any(ends) || is_cut {
+                (greeted, asked, proved) = (false, false, false);
+            }
+            prop_assert!(proved || !pair.machine.state().is_connected());
+            while let Some(frame) = pair.frame() {
+                if !std::mem::replace(&mut greeted, true) {
+                    continue; // the handshake
+                }
+                let header = RequestHeader::decode(&mut Reader::new(frame)).unwrap();
+                if header.op == OpCode::SASL {
+                    last_token = header.xid;
+                    asked = true;
+                } else {
+                    prop_assert!(proved, "{:?}", header.op);
+                }
+            }
+            prop_assert_eq!(pair.machine.next_deadline().is_none(), pair.machine.is_ended());
+        }
+    }
 }
