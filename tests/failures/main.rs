@@ -101,6 +101,27 @@ fn needs_ensemble_a_follower_is_killed() {
     );
 }
 
+/// For too short a time to be given up: its clients hear nothing, and then what others have heard long before.
+#[test]
+#[ignore = "needs three real ZooKeepers: tests/run.sh"]
+fn needs_ensemble_a_follower_lags() {
+    under(
+        "a follower is stopped for half a second, five times",
+        Kind::ReadWrite,
+        false,
+        async |servers, contention| {
+            for _ in 0..5 {
+                let follower = servers.follower();
+                contention.recorder.disturbed();
+                servers.stop(follower);
+                tokio::time::sleep(Duration::from_millis(500)).await;
+                servers.go_on(follower);
+                contention.until_more_grants(20).await;
+            }
+        },
+    );
+}
+
 /// For longer than any session lives unheard; the second time with a holder who hears of the ensemble through it. When it
 /// goes on, it takes itself for the leader still.
 #[test]
