@@ -29,7 +29,7 @@ use tokio::{
 use crate::{
     proxy::Proxy,
     recorder::{Figures, Recorder},
-    servers::Servers,
+    servers::{COUNT, Servers},
     support::waiting::until,
 };
 
@@ -58,7 +58,6 @@ pub(crate) struct Contention {
     /// Of each client, when it has wires of its own.
     proxies: Vec<Proxy>,
     path: String,
-    servers: String,
 }
 
 /// What contenders are asked to do.
@@ -117,7 +116,6 @@ impl Contention {
             clients: Vec::new(),
             proxies: Vec::new(),
             path,
-            servers: plain,
         };
         for number in 0..CLIENTS {
             let client = if with_proxies {
@@ -126,7 +124,7 @@ impl Contention {
                 contention.proxies.push(proxy);
                 client
             } else {
-                client(&contention.servers).await
+                client(&plain).await
             };
             let contender = Contender {
                 number,
@@ -184,7 +182,7 @@ impl Contention {
     }
 
     /// Ends it, and reads its history: everything has to be right with it.
-    pub(crate) async fn finish(mut self, name: &str) -> Figures {
+    pub(crate) async fn finish(mut self, servers: &Servers, name: &str) -> Figures {
         self.wishes.stop.store(true, Ordering::SeqCst);
         self.let_go();
         let calm = self.recorder.calm();
@@ -195,7 +193,7 @@ impl Contention {
         });
         let hangs = ended.await.is_err();
         if !hangs {
-            self.look_at_nodes().await;
+            self.look_at_nodes(servers).await;
         }
         let bounds = Bounds {
             calm,
@@ -221,18 +219,14 @@ impl Contention {
         figures
     }
 
-    /// What became of each write, and what is left in the line.
-    async fn look_at_nodes(&self) {
-        let client = client(&self.servers).await;
+    /// What became of each write, and what is left in the line, as the leader has it.
+    async fn look_at_nodes(&self, servers: &Servers) {
+        let leader = servers.leader();
+        let at_leader = client(&servers.address(leader).to_string()).await;
         let log = format!("{}/log", self.path);
-        client.sync(&log).await.expect("a leader");
-        let mut applied: Vec<_> = client
-            .get_children(&log)
-            .await
-            .expect("the log")
-            .iter()
-            .map(|node| parse(node))
-            .collect();
+        at_leader.sync(&log).await.expect("a leader");
+        let nodes = at_leader.get_children(&log).await.expect("the log");
+        let mut applied: Vec<_> = nodes.iter().map(|node| parse(node)).collect();
         applied.sort_unstable();
         // The store's own order, over all writes: nobody wrote after one with a higher token.
         let later = applied
@@ -248,24 +242,34 @@ impl Contention {
         }
         // All have let go, and their clients are still there: nothing may be left but what goes with a session.
         let lock = format!("{}/lock", self.path);
-        let deadline = Instant::now() + 2 * SESSION_TIMEOUT;
-        loop {
-            let left = client.get_children(&lock).await.expect("the lock");
-            if left.is_empty() {
-                break;
-            }
-            if Instant::now() > deadline {
-                for node in left {
-                    let node = format!("{lock}/{node}");
-                    let stat = client.exists(&node).await.expect("a leader");
-                    let session = stat.map_or(0, |stat| stat.ephemeral_owner.0);
-                    self.recorder.note(CLIENTS, What::Left { node, session });
-                }
-                break;
-            }
-            sleep(Duration::from_millis(20)).await;
+        for node in left(&at_leader, &lock).await {
+            let node = format!("{lock}/{node}");
+            let stat = at_leader.exists(&node).await.expect("a leader");
+            let session = stat.map_or(0, |stat| stat.ephemeral_owner.0);
+            self.recorder.note(CLIENTS, What::Left { node, session });
         }
-        client.close().await;
+        at_leader.close().await;
+        // What others have must be the same; but if it is not, the servers broke their promise, not we (ZOOKEEPER-4785).
+        for number in (0..COUNT).filter(|number| *number != leader) {
+            let client = client(&servers.address(number).to_string()).await;
+            let left = left(&client, &lock).await;
+            if !left.is_empty() {
+                println!("SERVER {number} DIFFERS FROM ITS LEADER: below {lock} it has {left:?}");
+            }
+            client.close().await;
+        }
+    }
+}
+
+/// What is in a line for longer than a session lives: nothing, where all have let go.
+async fn left(client: &Client, lock: &str) -> Vec<String> {
+    let deadline = Instant::now() + 2 * SESSION_TIMEOUT;
+    loop {
+        let left = client.get_children(lock).await.expect("the lock");
+        if left.is_empty() || Instant::now() > deadline {
+            return left;
+        }
+        sleep(Duration::from_millis(20)).await;
     }
 }
 

@@ -49,7 +49,7 @@ fn under(
         servers.wait_until_all_serve();
         contention.recorder.disturbed();
         contention.until_more_grants(100).await;
-        let found = contention.finish(&name.replace(' ', "-")).await;
+        let found = contention.finish(servers, &name.replace(' ', "-")).await;
         println!(
             "| {name} | {found} | {:.1} |",
             start.elapsed().as_secs_f64()
@@ -85,12 +85,13 @@ fn needs_ensemble_the_leader_is_killed() {
 #[ignore = "needs three real ZooKeepers: tests/run.sh"]
 fn needs_ensemble_a_follower_is_killed() {
     under(
-        "a follower is killed, twice",
+        "each follower is killed in turn",
         Kind::Mutex,
         false,
         async |servers, contention| {
-            for _ in 0..2 {
-                let follower = servers.follower();
+            // Not one of them twice: a server that is killed again soon after it came back may have lost what it missed
+            // (ZOOKEEPER-4785), and then shows nodes for ever that its leader has not.
+            for follower in servers.followers() {
                 contention.recorder.disturbed();
                 servers.kill(follower);
                 contention.until_more_grants(50).await;
@@ -111,7 +112,7 @@ fn needs_ensemble_a_follower_lags() {
         false,
         async |servers, contention| {
             for _ in 0..5 {
-                let follower = servers.follower();
+                let follower = servers.followers()[0];
                 contention.recorder.disturbed();
                 servers.stop(follower);
                 tokio::time::sleep(Duration::from_millis(500)).await;

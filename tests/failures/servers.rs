@@ -140,6 +140,10 @@ impl Servers {
         self.each.iter().map(Server::address).collect()
     }
 
+    pub(crate) fn address(&self, number: usize) -> SocketAddr {
+        self.each[number].address()
+    }
+
     /// The one that a client is connected to, without anything in between.
     pub(crate) fn of(&self, client: &Client) -> Option<usize> {
         let snapshot = client.snapshot();
@@ -150,17 +154,17 @@ impl Servers {
     }
 
     pub(crate) fn leader(&self) -> usize {
-        self.with(Role::Leader)
+        *self.with(Role::Leader).first().expect("a leader")
     }
 
-    pub(crate) fn follower(&self) -> usize {
+    pub(crate) fn followers(&self) -> Vec<usize> {
         self.with(Role::Follower)
     }
 
-    fn with(&self, role: Role) -> usize {
-        let mut each = self.each.iter();
-        each.position(|server| server.role() == role)
-            .unwrap_or_else(|| panic!("no {role:?}"))
+    fn with(&self, role: Role) -> Vec<usize> {
+        let each = self.each.iter().enumerate();
+        let those = each.filter(|(_, server)| server.role() == role);
+        those.map(|(number, _)| number).collect()
     }
 
     /// Ends a server with no warning, as a power cut would, but for the page cache.
