@@ -173,10 +173,15 @@ impl Builder {
         self
     }
 
-    /// Connects to the first server that takes the client.
+    /// Connects to the first server that takes the client and believes its identities.
+    ///
+    /// It takes at most the [`patience`](Self::patience), whatever the servers do. One that refuses connections costs no time, a
+    /// name that does not resolve as long as the resolver takes, and one that says nothing as long as
+    /// [`connect_timeout`](Self::connect_timeout) allows: with the default settings a good server is reached behind three silent
+    /// ones, however many others there are.
     ///
     /// # Errors
-    /// [`Error::Unreachable`] when none did in time, with what each of them said, and at once when each of them said what it
+    /// [`Error::Unreachable`] when none did in time, with what each of them said (of very many, the last sixteen), and at once when each of them said what it
     /// will say again: that its certificate is wrong, or ours. [`Error::AuthFailed`].
     ///
     /// # Cancel safety

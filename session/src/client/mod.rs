@@ -55,6 +55,7 @@ use std::{
 
 use lockkeeper_proto::{OpCode, Request, Response, SessionId, path};
 use tokio::sync::watch;
+use tracing::Instrument;
 
 pub use builder::Builder;
 pub use clock::Clock;
@@ -407,8 +408,13 @@ impl Client {
 
     /// Sends one request and waits for its reply; errors name the node.
     async fn ask(&self, node: &str, request: Request) -> Result<Response, Error> {
-        let [reply] = self.submit_when_room([request]).await;
-        reply.await.map_err(|error| error.on(node))
+        let op = request.op();
+        let span = tracing::trace_span!("request", %op, path = node);
+        let answered = async {
+            let [reply] = self.submit_when_room([request]).await;
+            reply.await.map_err(|error| error.on(node))
+        };
+        answered.instrument(span).await
     }
 }
 

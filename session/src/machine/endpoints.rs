@@ -1,6 +1,7 @@
 //! Which server to try next, and when.
 //!
-//! Servers are tried round-robin in an order shuffled once. Within one round nothing but a little jitter is waited;
+//! Servers are tried round-robin in an order shuffled once. Within one round nothing but a little jitter is waited, less where
+//! there are very many;
 //! after a whole round without success the pause doubles up to [`LONGEST_PAUSE`]. A connection counts as a success only
 //! when it lasted: a server that accepts and closes again must not be asked in a loop.
 
@@ -15,7 +16,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// A connection that lasted so long starts the pauses afresh.
 const LASTED: Duration = Duration::from_secs(1);
-/// Before the first attempt after a loss, so that the clients of a dead server do not all knock at once.
+/// Before each attempt of the first round, so that the clients of a dead server do not all knock at once; of more than
+/// four servers each gets a part of it, so that a thousand that refuse do not cost half a minute.
 const SCATTER: Duration = Duration::from_millis(50);
 
 /// Of so many servers it is remembered what they said: an error message must have an end.
@@ -58,7 +60,7 @@ impl Endpoints {
     pub(super) fn pause(&self, rng: &mut Rng) -> Duration {
         let servers = u32::try_from(self.list.len().max(1)).unwrap_or(u32::MAX);
         match self.failures / servers {
-            0 => rng.up_to(SCATTER),
+            0 => rng.up_to(SCATTER * 4 / servers.max(4)),
             round => {
                 let doublings = round.saturating_sub(1).min(16);
                 let pause = FIRST_PAUSE

@@ -5,6 +5,7 @@
 //! | `writes` | requests made together go out in one write |
 //! | `survival` | a lost connection costs neither the session nor what belongs to it; an expiry is told |
 //! | `endings` | dropping, closing, and a runtime that goes away |
+//! | `growth` | what comes and goes leaves nothing behind in memory |
 //! | `room` | limits are felt as waiting; deadlines |
 //! | `old_servers` | what older servers have works, what they lack is said |
 //! | `seen` | lines in the log, and numbers |
@@ -16,6 +17,7 @@
 mod clocks;
 mod counting;
 mod endings;
+mod growth;
 mod old_servers;
 mod room;
 mod seen;

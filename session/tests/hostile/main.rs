@@ -8,6 +8,7 @@
 //! | `hangups` | closes the connection |
 //! | `silence` | says nothing, or very slowly |
 //! | `size` | says very much |
+//! | `many` | is one of very many, most of which are not there |
 //! | `read_only` | takes no writes |
 //! | `memory` | makes the client take memory: measured |
 //! | `slowly` | each of these again, at once and a byte at a time |
@@ -18,6 +19,7 @@
 mod events;
 mod handshakes;
 mod hangups;
+mod many;
 mod memory;
 mod read_only;
 mod replies;

@@ -1,0 +1,277 @@
+//! A soak, run by hand: clients at work for minutes while their server goes away every few seconds. In the end no future hangs,
+//! no watch is left on the server, and the process has the memory that it had after the first minute.
+//!
+//! ```sh
+//! cargo run --release -p lockkeeper-session --example soak -- 600              # the embedded server, restarted by the program
+//! cargo run --release -p lockkeeper-session --example soak -- 600 HOST:PORT    # one that somebody else restarts meanwhile
+//! ```
+//!
+//! Not here: anything that is judged by time; a slow machine does less work and passes all the same.
+
+use std::{
+    error::Error,
+    io::{Read, Write},
+    net::TcpStream,
+    process::ExitCode,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use lockkeeper_proto::{AddWatchMode, CreateMode, Version};
+use lockkeeper_server::Server;
+use lockkeeper_session::{Client, Metrics};
+use tokio::time::{Instant, sleep, timeout};
+
+/// Clients, and tasks of each.
+const CLIENTS: usize = 4;
+const TASKS: usize = 8;
+/// From one restart to the next, and how long the server is away.
+const UP: Duration = Duration::from_secs(4);
+const AWAY: Duration = Duration::from_millis(300);
+/// A future that takes longer hangs. The longest that one may take by itself is twice the session timeout.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How much larger the process may be in the end than after the warm-up, in KiB: what an allocator keeps for itself.
+const SLACK: u64 = 4 * 1024;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match soak().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("soak: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn soak() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let seconds = arguments.next().map_or(Ok(600), |text| text.parse())?;
+    let length = Duration::from_secs(seconds);
+    let own = match arguments.next() {
+        Some(_) if arguments.next().is_some() => {
+            return Err("usage: soak [SECONDS [HOST:PORT]]".into());
+        }
+        Some(address) => Err(address),
+        None => Ok(Server::start().await?),
+    };
+    let servers = match &own {
+        Ok(server) => server.connect_string(),
+        Err(address) => address.clone(),
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    let restarts = own
+        .ok()
+        .map(|server| tokio::spawn(restart(server, stop.clone())));
+
+    let mut clients = Vec::new();
+    let mut tasks = Vec::new();
+    for _ in 0..CLIENTS {
+        let client = Client::builder(&servers)?
+            .patience(PATIENCE)
+            .connect()
+            .await?;
+        for task in 0..TASKS {
+            let (client, stop) = (client.clone(), stop.clone());
+            tasks.push(tokio::spawn(
+                async move { work(&client, task, &stop).await },
+            ));
+        }
+        clients.push(client);
+    }
+
+    let begin = Instant::now();
+    let first = watch(&clients, length).await?;
+    stop.store(true, Ordering::Relaxed);
+    let mut rounds = 0;
+    for task in tasks {
+        rounds += timeout(2 * PATIENCE, task)
+            .await
+            .map_err(|_| "a task hangs")??;
+    }
+    let restarts = match restarts {
+        Some(restarts) => Some(restarts.await?),
+        None => None,
+    };
+    for client in &clients {
+        timeout(PATIENCE, settle(client))
+            .await
+            .map_err(|_| "something stays under way")?;
+    }
+    let watches = watches_on(&servers)?;
+    let last = memory()?;
+    let all = sum(&clients);
+    println!(
+        "{rounds} rounds in {} s, {} restarts: {first} KiB after the warm-up, {last} KiB in the end; {watches} watches left on the server; \
+         half of the round trips below {:?}, 99 % below {:?}",
+        begin.elapsed().as_secs(),
+        restarts
+            .as_ref()
+            .map_or_else(|| "others'".to_owned(), |(_, count)| count.to_string()),
+        all.round_trips.quantile(0.5),
+        all.round_trips.quantile(0.99),
+    );
+    for client in clients {
+        timeout(PATIENCE, client.close())
+            .await
+            .map_err(|_| "close hangs")?;
+    }
+    if watches > 0 {
+        return Err(format!("{watches} watches are left on the server").into());
+    }
+    if last > first + SLACK {
+        return Err(format!("{} KiB more than after the warm-up", last - first).into());
+    }
+    Ok(())
+}
+
+/// Prints what the clients have done, twenty times in all. Returns the memory after the warm-up.
+async fn watch(clients: &[Client], length: Duration) -> Result<u64, Box<dyn Error>> {
+    let begin = Instant::now();
+    let warm_up = (length / 10).min(Duration::from_secs(60));
+    let mut first = None;
+    let mut lines = 0;
+    while begin.elapsed() < length {
+        lines += 1;
+        let next = (length / 20).max(Duration::from_secs(1)) * lines;
+        sleep(next.min(length).saturating_sub(begin.elapsed())).await;
+        let memory = memory()?;
+        if begin.elapsed() >= warm_up {
+            first.get_or_insert(memory);
+        }
+        let all = sum(clients);
+        println!(
+            "{:4} s: {memory} KiB, {} requests answered, {} of unknown outcome, {} not sent, {} reconnects, {} expiries, {} events",
+            begin.elapsed().as_secs(),
+            all.succeeded + all.refused,
+            all.unknown,
+            all.not_sent,
+            all.reconnects(),
+            all.expired_sessions,
+            all.events,
+        );
+    }
+    Ok(first.unwrap_or(memory()?))
+}
+
+/// Takes the server away and brings it back, with what it had; as often as there is time.
+async fn restart(server: Server, stop: Arc<AtomicBool>) -> (Server, usize) {
+    let mut restarts = 0;
+    while !stop.load(Ordering::Relaxed) {
+        sleep(UP).await;
+        server.faults().close_port().await;
+        server.faults().cut_all();
+        sleep(AWAY).await;
+        while server.faults().open_port().await.is_err() {
+            sleep(AWAY).await;
+        }
+        restarts += 1;
+    }
+    (server, restarts)
+}
+
+/// Everything that a client does, again and again; how often.
+async fn work(client: &Client, task: usize, stop: &AtomicBool) -> usize {
+    let mut rounds = 0;
+    while !stop.load(Ordering::Relaxed) {
+        // Whatever fails fails by the restarts; what must not happen is that nothing happens.
+        if timeout(PATIENCE, round(client, task, rounds))
+            .await
+            .is_err()
+        {
+            panic!("a future hangs in round {rounds} of task {task}");
+        }
+        rounds += 1;
+    }
+    rounds
+}
+
+async fn round(
+    client: &Client,
+    task: usize,
+    number: usize,
+) -> Result<(), lockkeeper_session::Error> {
+    let session = client.snapshot().session_id;
+    let path = format!("/soak-{session}-{task}");
+    let made = client
+        .create(&path, vec![7; 200], CreateMode::Ephemeral)
+        .await;
+    if made.is_err_and(|error| !error.is_node_exists()) {
+        return Ok(());
+    }
+    let (_, changes) = client.get_data_and_watch(&path).await?;
+    let (_, dropped) = client.get_children_and_watch("/").await?;
+    let armed = client.watch_nodes(&[&path])?;
+    let mut lasting = client
+        .add_watch(&path, AddWatchMode::PERSISTENT_RECURSIVE)
+        .await?;
+    client.set_data(&path, vec![8; 200], Version::ANY).await?;
+    changes.await?;
+    lasting.next().await.transpose()?;
+    drop((dropped, armed, lasting));
+    let hasty = client.with_deadline(Duration::from_micros(50));
+    let _ = hasty.exists_and_watch(&path).await;
+    let _ = timeout(Duration::from_micros(50), client.get_data_and_watch(&path)).await;
+    if number.is_multiple_of(3) {
+        let transaction = client.transaction().check(&path, Version::ANY);
+        transaction.delete(&path, Version::ANY).commit().await?;
+    }
+    if number % 1000 == 999 {
+        client.move_to_next_server();
+    }
+    Ok(())
+}
+
+/// Waits until nothing is under way any more, whatever connections come and go.
+async fn settle(client: &Client) {
+    while client.sync("/").await.is_err() || client.outstanding() + client.watch_count() > 0 {
+        sleep(Duration::from_millis(5)).await;
+    }
+    // What took the last watches off the server has been sent by now, and is answered before this.
+    while client.sync("/").await.is_err() {}
+}
+
+/// What all of them have done together.
+fn sum(clients: &[Client]) -> Metrics {
+    let mut all = Metrics::default();
+    for client in clients {
+        let one = client.metrics();
+        all.succeeded += one.succeeded;
+        all.refused += one.refused;
+        all.unknown += one.unknown;
+        all.not_sent += one.not_sent;
+        all.events += one.events;
+        all.expired_sessions += one.expired_sessions;
+        // Counts reconnects: those of one client less its first connection.
+        all.connections += one.reconnects();
+        all.round_trips = one.round_trips;
+    }
+    all.connections += 1;
+    all
+}
+
+/// The memory of this process, in KiB.
+fn memory() -> Result<u64, Box<dyn Error>> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let size = line.and_then(|line| line.split_whitespace().next());
+    Ok(size.ok_or("no VmRSS in /proc/self/status")?.parse()?)
+}
+
+/// How many watches a server has, by the word `mntr`, which it must know.
+fn watches_on(server: &str) -> Result<u64, Box<dyn Error>> {
+    let mut stream = TcpStream::connect(server)?;
+    stream.write_all(b"mntr")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let line = answer
+        .lines()
+        .find_map(|line| line.strip_prefix("zk_watch_count\t"));
+    Ok(line
+        .ok_or("the server does not answer `mntr`")?
+        .trim()
+        .parse()?)
+}

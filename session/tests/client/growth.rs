@@ -1,0 +1,200 @@
+//! A life of months in a minute: whatever comes and goes, the client holds in the end what it held at first. The allocator of
+//! this program counts, by thread; the server has threads of its own, so that the client is all that is counted.
+
+use std::{
+    future::Future,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    task::{Context, Waker},
+    thread,
+    time::Duration,
+};
+
+use allocation_counter::AllocationInfo;
+use lockkeeper_proto::{AddWatchMode, CreateMode, Version};
+use lockkeeper_server::{Faults, Server};
+use lockkeeper_session::{Client, Error};
+use tokio::runtime::Runtime;
+
+use super::servers::{client, follow, server, within};
+
+/// Rounds before it is measured: buffers and tables have their size by then.
+const FIRST: usize = 30;
+/// Rounds that are measured.
+const ROUNDS: usize = 200;
+/// What may be more at the end than it was: a table that was about to grow.
+const SLACK: i64 = 16 * 1024;
+
+/// A server on threads of its own, which cuts connections when the number of cuts that are wanted grows.
+struct Apart {
+    server: Server,
+    _servers: Runtime,
+    cuts: Arc<AtomicUsize>,
+    has_ended: Arc<AtomicBool>,
+    scissors: Option<thread::JoinHandle<()>>,
+}
+
+impl Apart {
+    fn new() -> Self {
+        let servers = Runtime::new().unwrap();
+        let server = servers.block_on(server());
+        let (cuts, has_ended) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
+        let scissors = thread::spawn({
+            let (faults, cuts, has_ended) = (server.faults(), cuts.clone(), has_ended.clone());
+            move || cut(&faults, &cuts, &has_ended)
+        });
+        Self {
+            server,
+            _servers: servers,
+            cuts,
+            has_ended,
+            scissors: Some(scissors),
+        }
+    }
+
+    /// Cuts the connection, and waits for the next one. The client counts connections that were short as failures, and
+    /// waits longer and longer: so it is done in few of the rounds.
+    async fn reconnect(&self, client: &Client, number: usize) {
+        if !number.is_multiple_of(40) {
+            return;
+        }
+        let before = client.snapshot().connections;
+        self.cuts.fetch_add(1, Ordering::Relaxed);
+        follow(client, |now| {
+            now.connections > before && now.state.is_connected()
+        })
+        .await;
+    }
+}
+
+fn cut(faults: &Faults, cuts: &AtomicUsize, has_ended: &AtomicBool) {
+    let mut done = 0;
+    while !has_ended.load(Ordering::Relaxed) {
+        if done < cuts.load(Ordering::Relaxed) {
+            faults.cut_all();
+            done += 1;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+impl Drop for Apart {
+    fn drop(&mut self) {
+        self.has_ended.store(true, Ordering::Relaxed);
+        if let Some(scissors) = self.scissors.take() {
+            let _ = scissors.join();
+        }
+    }
+}
+
+/// What so many rounds leave behind in memory.
+fn left_behind(apart: &Apart, round: &impl AsyncFn(&Client, usize)) -> AllocationInfo {
+    let runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = { runtime }.enable_all().build().unwrap();
+    let client = runtime.block_on(client(&apart.server));
+    let rounds = async |range: std::ops::Range<usize>| {
+        for number in range {
+            round(&client, number).await;
+        }
+        within(client.sync("/")).await.unwrap();
+    };
+    runtime.block_on(rounds(0..FIRST));
+    let (outstanding, watches) = (client.outstanding(), client.watch_count());
+    let left = allocation_counter::measure(|| {
+        runtime.block_on(rounds(FIRST..FIRST + ROUNDS));
+    });
+    assert_eq!(
+        (client.outstanding(), client.watch_count()),
+        (outstanding, watches)
+    );
+    assert_eq!(client.metrics().waiting, 0);
+    left
+}
+
+fn assert_nothing_grows(what: &str, left: &AllocationInfo) {
+    let bytes = left.bytes_current;
+    println!(
+        "{what}: {bytes} bytes, {} blocks more after {ROUNDS} rounds",
+        left.count_current
+    );
+    assert!(bytes < SLACK, "{what}: {bytes} bytes");
+}
+
+/// Polls once, and drops.
+fn glance<F: Future>(future: F) {
+    let mut cx = Context::from_waker(Waker::noop());
+    let _ = pin!(future).poll(&mut cx);
+}
+
+#[test]
+fn reconnects_leave_nothing_behind() {
+    let apart = Apart::new();
+    let left = left_behind(&apart, &async |client, number| {
+        apart.reconnect(client, number).await;
+        let before = client.snapshot().connections;
+        client.move_to_next_server();
+        follow(client, |now| {
+            now.connections > before && now.state.is_connected()
+        })
+        .await;
+    });
+    assert_nothing_grows("reconnects", &left);
+}
+
+#[test]
+fn watches_that_come_and_go_leave_nothing_behind() {
+    let apart = Apart::new();
+    let left = left_behind(&apart, &async |client, number| {
+        let path = format!("/node-{number}");
+        within(client.create(&path, "", CreateMode::Persistent))
+            .await
+            .unwrap();
+        // One that fires, one that is dropped, one that is dropped before it is answered, two that last.
+        let (_, fires) = within(client.get_data_and_watch(&path)).await.unwrap();
+        let (_, dropped) = within(client.get_children_and_watch(&path)).await.unwrap();
+        glance(client.exists_and_watch("/never"));
+        let mode = AddWatchMode::PERSISTENT_RECURSIVE;
+        let mut lasts = within(client.add_watch(&path, mode)).await.unwrap();
+        let also = within(client.add_watch(&path, mode)).await.unwrap();
+        drop(also);
+        let armed = client.watch_nodes(&[&path]).unwrap();
+        apart.reconnect(client, number).await;
+        within(client.delete(&path, Version::ANY)).await.unwrap();
+        within(fires).await.unwrap();
+        assert!(within(lasts.next()).await.is_some());
+        for armed in armed {
+            within(armed).await.unwrap();
+        }
+        drop(dropped);
+    });
+    assert_nothing_grows("watches", &left);
+}
+
+#[test]
+fn futures_that_are_dropped_and_deadlines_that_pass_leave_nothing_behind() {
+    let apart = Apart::new();
+    let left = left_behind(&apart, &async |client, number| {
+        for _ in 0..20 {
+            glance(client.sync("/"));
+            glance(client.get_data_and_watch("/"));
+            glance(client.create("/", "exists", CreateMode::Persistent));
+            glance(client.room());
+        }
+        let passed = client.with_deadline(Duration::ZERO);
+        let late = passed.sync("/");
+        assert!(matches!(
+            within(late).await,
+            Err(Error::DeadlineExceeded { .. })
+        ));
+        let soon = client.with_deadline(Duration::from_micros(1));
+        let _ = within(soon.get_data_and_watch("/")).await;
+        apart.reconnect(client, number).await;
+        while client.watch_count() > 0 || client.outstanding() > 0 {
+            tokio::task::yield_now().await;
+        }
+    });
+    assert_nothing_grows("dropped futures", &left);
+}

@@ -1,0 +1,99 @@
+//! Very many servers, names that lead nowhere, servers that say nothing: a client comes through within a bounded time, or says
+//! what it has tried.
+
+use std::time::Duration;
+
+use lockkeeper_session::{Cause, Client, Error};
+use tokio::time::Instant;
+
+use super::server::{Peer, Server, assert_well, within};
+
+/// So many servers that nobody listens at: loopback has an address for each.
+fn nobody(count: usize) -> Vec<String> {
+    (0..count)
+        .map(|number| format!("127.77.{}.{}:1", number / 250, number % 250 + 1))
+        .collect()
+}
+
+/// In a list of a thousand every refusal cost up to 50 ms, and the good server was reached after 25 s.
+#[tokio::test]
+async fn one_good_server_among_a_thousand_is_found_in_time() {
+    let good = Server::bad(0, Peer::close).await;
+    let silent = Server::bad(usize::MAX, |mut peer| async move { peer.ignore().await }).await;
+    let mut servers = nobody(997);
+    // A name that no resolver takes.
+    servers.push("no..name:2181".to_owned());
+    servers.push(silent.address.to_string());
+    servers.push(good.address.to_string());
+    for seed in 0..3 {
+        let builder = Client::builder(&servers.join(",")).unwrap().seed(seed);
+        let begin = Instant::now();
+        let client = within(builder.connect()).await.unwrap();
+        // The silent one costs at most a quarter of the session timeout.
+        assert!(
+            begin.elapsed() < Duration::from_secs(8),
+            "{:?}",
+            begin.elapsed()
+        );
+        assert_well(&client).await;
+    }
+}
+
+#[tokio::test]
+async fn of_a_thousand_servers_that_are_down_an_error_names_some_and_counts_the_others() {
+    let patience = Duration::from_millis(700);
+    let mut servers = nobody(1000);
+    servers.push("no..name:2181".to_owned());
+    let builder = Client::builder(&servers.join(",")).unwrap();
+    let begin = Instant::now();
+    let error = within(builder.patience(patience).connect())
+        .await
+        .unwrap_err();
+    assert!(begin.elapsed() < patience + Duration::from_secs(2));
+    let text = error.to_string();
+    let Error::Unreachable {
+        waited,
+        tried,
+        servers,
+    } = error
+    else {
+        panic!("{text}");
+    };
+    assert_eq!((waited, tried.len(), servers), (patience, 16, 1001));
+    assert!(text.len() < 2000, "{text}");
+    assert!(text.ends_with("; and 985 other servers"), "{text}");
+}
+
+#[tokio::test]
+async fn a_first_server_that_says_nothing_costs_its_share_of_the_time() {
+    let good = Server::bad(0, Peer::close).await;
+    let silent = Server::bad(usize::MAX, |mut peer| async move { peer.ignore().await }).await;
+    let servers = format!("{},no..name,{}", silent.address, good.address);
+    let mut was_first = 0;
+    for seed in 0..8 {
+        let timeout = Duration::from_secs(3);
+        let builder = Client::builder(&servers).unwrap().seed(seed);
+        let begin = Instant::now();
+        let client = within(builder.session_timeout(timeout).connect())
+            .await
+            .unwrap();
+        let took = begin.elapsed();
+        assert!(took < Duration::from_millis(1900), "{took:?}");
+        was_first += usize::from(took > Duration::from_millis(900));
+        assert_well(&client).await;
+    }
+    assert!(was_first > 0, "the order was lucky for all seeds");
+    assert!(silent.connections() >= was_first);
+}
+
+#[tokio::test]
+async fn a_name_that_does_not_resolve_is_named_with_the_resolvers_reason() {
+    let builder = Client::builder("no..name:2181").unwrap();
+    let error = within(builder.patience(Duration::from_millis(300)).connect()).await;
+    let error = error.unwrap_err();
+    let Error::Unreachable { tried, .. } = &error else {
+        panic!("{error:?}");
+    };
+    assert!(matches!(tried[0].cause, Cause::Io(_)), "{error}");
+    assert!(error.to_string().contains("no..name:2181: "), "{error}");
+}
