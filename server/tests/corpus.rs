@@ -2,7 +2,8 @@
 //! memory that it takes is measured.
 //!
 //! Part of it is made from the recorded exchanges; `simulation-` is what clients of the simulation have sent; the rest is
-//! what fuzzing found, with names that are hashes, or that say what it was. After a change of the recordings or of [`seeds`], write the first part anew:
+//! what fuzzing found, with names that are hashes, or that say what it was. After a change of the recordings or of
+//! [`seeds`], write the first part anew:
 //!
 //! ```text
 //! UPDATE_CORPUS=1 cargo test -p lockkeeper-server --test corpus
