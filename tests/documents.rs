@@ -33,7 +33,7 @@ fn quoted(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// All functions of the Rust sources below a folder.
+/// All functions of the Rust sources below a folder, and the cases of `conformance`.
 fn functions(folder: &Path, found: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -48,6 +48,9 @@ fn functions(folder: &Path, found: &mut BTreeSet<String>) {
                 let end = rest.find(|letter| !is_name(letter))?;
                 rest.get(..end).map(str::to_owned)
             }));
+            // The cases of `conformance` are named as tests, and have a text each: `name: r#"..`.
+            let cases = source.lines().filter_map(|line| line.split_once(": r#\""));
+            found.extend(cases.map(|(name, _)| name.trim().to_owned()));
         }
     }
 }
