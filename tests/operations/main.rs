@@ -8,6 +8,7 @@
 //! | `persistent` | watches that stay |
 //! | `beside` | several kinds of watch on one node, which servers before 3.9 cannot keep apart |
 //! | `reconnect` | what becomes of all of them, and of identities, when the connection is lost |
+//! | `stories` | all of these at random, against what each kind promises |
 //! | `table` | that `docs/operations.md` names every operation, and methods and tests that exist |
 //!
 //! Not here: bytes on the wire (`conformance`); what the machine does in between (`session/src/machine/tests`).
@@ -21,6 +22,7 @@ mod persistent;
 mod reconnect;
 mod rig;
 mod rights;
+mod stories;
 #[path = "../support/mod.rs"]
 mod support;
 mod table;

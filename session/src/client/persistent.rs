@@ -54,7 +54,9 @@ pub struct Missed {
 /// there is room, and the count is told in their place as [`WatchNotice::Missed`].
 ///
 /// # Ordering
-/// An event is queued before the reply of any request that shows the change is told.
+/// An event is queued before the reply of any request that shows the change is told. Each change is told once; but twice, at
+/// worst, when it is made in the moment at which this client calls [`watch_nodes`](super::Client::watch_nodes) for the node,
+/// or drops a persistent watch on it while one-shot ones remain: the server repeats then what it cannot know to be known.
 ///
 /// # Cancel safety
 /// Dropping it ends the watch; the last one of its kind on a node is taken off the server, too.

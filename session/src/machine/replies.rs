@@ -21,6 +21,9 @@ impl<T> Machine<T> {
             Ok(header) => header,
             Err(error) => return self.give_up(now, Cause::Decode(error)),
         };
+        if header.xid != Xid::NOTIFICATION {
+            self.watches.forget_echo();
+        }
         match header.xid {
             Xid::NOTIFICATION => match WatcherEvent::decode(&mut reader) {
                 Ok(event) => self.notification(now, event),

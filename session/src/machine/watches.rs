@@ -355,6 +355,11 @@ impl WatchTable {
         }
     }
 
+    /// Something else than an event has come: what a server says of one transaction it says in one piece, and it has said it.
+    pub(super) fn forget_echo(&mut self) {
+        self.echo = None;
+    }
+
     /// Everybody who listens to a lasting watch, in order of path.
     pub(super) fn lasting(&self) -> Vec<WatchId> {
         let lists = self.paths.values().flat_map(|watches| {

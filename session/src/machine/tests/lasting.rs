@@ -301,6 +301,22 @@ fn the_recursive_watch_is_asked_for_last_and_gives_way_to_the_persistent_one() {
     );
 }
 
+/// A persistent watch was told of a child by the recursive one, just before that gave way; what the server itself said of
+/// the next child was then taken for an echo of the first.
+#[test]
+fn an_echo_is_the_next_thing_that_a_server_says() {
+    let mut pair = Pair::connected(|_| {});
+    let recursive = pair.watch(add_watch("/a", RECURSIVE), OK);
+    let persistent = pair.watch(add_watch("/a", PERSISTENT), OK);
+    pair.machine.cancel(pair.now, recursive);
+    pair.pump();
+    pair.event(CREATED, "/a/b");
+    assert_eq!(pair.told(), [told(persistent, CHILDREN, "/a")]);
+    pair.answer_all(|request| Ok(sound_reply(request)));
+    pair.event(CHILDREN, "/a");
+    assert_eq!(pair.told(), [told(persistent, CHILDREN, "/a")]);
+}
+
 #[test]
 fn the_persistent_watch_goes_and_the_recursive_one_stays() {
     let mut pair = Pair::connected(|_| {});

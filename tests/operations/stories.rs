@@ -1,0 +1,310 @@
+//! Any watches on any nodes, taken and given up in any order: each listener hears exactly what its kind promises.
+//!
+//! A story is drawn from a seed. One client takes watches of all kinds on a small tree, drops them, loses its connection;
+//! another changes the tree. After each change, what every listener was told is compared with what the kinds promise, each
+//! by itself: that several of them share a watch on the server, and that servers before 3.9 keep only one for a path, must
+//! not be seen. A seed that fails is in the message.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    pin::Pin,
+};
+
+use lockkeeper::{
+    Client, EventType, PersistentWatcher, WatchNotice, Watcher, WatcherType, proto::path,
+};
+
+use crate::{
+    rig::{CHANGED, CHILDREN, CREATED, DELETED, PERSISTENT, RECURSIVE, Relay, create, delete, set},
+    support::{
+        Ensemble, SESSION_TIMEOUT, on_both_arms,
+        waiting::{self, poll_once},
+    },
+};
+
+/// Stories on each kind of server, and steps of each.
+const STORIES: u64 = 12;
+const STEPS: usize = 80;
+
+on_both_arms! {
+    async fn every_listener_hears_what_its_kind_promises(ensemble: &Ensemble) {
+        for seed in 0..STORIES {
+            Story::begin(ensemble, seed).await.tell().await;
+        }
+    }
+}
+
+/// Numbers from a seed (splitmix64).
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut number = self.0;
+        number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let limit = u64::try_from(limit).unwrap();
+        usize::try_from((number ^ (number >> 31)) % limit).unwrap()
+    }
+
+    fn one_of<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
+        &choices[self.below(choices.len())]
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Data,
+    Children,
+    Persistent,
+    Recursive,
+}
+
+enum Ear {
+    Once(Pin<Box<Watcher>>),
+    Always(PersistentWatcher),
+}
+
+/// Somebody who listens, and what must have been told since it was last looked at.
+struct Listener {
+    kind: Kind,
+    path: String,
+    ear: Ear,
+    due: Vec<Option<(EventType, String)>>,
+}
+
+impl Listener {
+    /// What its kind promises to tell of a change.
+    fn promised(&self, change: EventType, node: &str) -> Option<(EventType, String)> {
+        let itself = self.path == node;
+        let comes_or_goes = change == CREATED || change == DELETED;
+        let of_child = comes_or_goes && path::parent(node) == Some(&self.path);
+        let told = match self.kind {
+            Kind::Data => itself.then_some(change),
+            Kind::Children if itself && change == DELETED => Some(DELETED),
+            Kind::Persistent if itself => Some(change),
+            Kind::Children | Kind::Persistent => of_child.then_some(CHILDREN),
+            Kind::Recursive => {
+                let within = path::is_within(node, &self.path);
+                return within.then(|| (change, node.to_owned()));
+            }
+        };
+        told.map(|event| (event, self.path.clone()))
+    }
+
+    /// What it was told; `None` in the list is "something may be missing".
+    fn told(&mut self) -> Vec<Option<(EventType, String)>> {
+        let mut told = Vec::new();
+        match &mut self.ear {
+            Ear::Once(watcher) => {
+                if let Some(event) = poll_once(watcher.as_mut()) {
+                    let event = event.unwrap();
+                    told.push(Some((event.event_type, event.path)));
+                }
+            }
+            Ear::Always(watcher) => {
+                while let Some(notice) = poll_once(std::pin::pin!(watcher.next())) {
+                    told.push(match notice.expect("no end").unwrap() {
+                        WatchNotice::Event(event) => Some((event.event_type, event.path)),
+                        WatchNotice::Missed(missed) => {
+                            assert_eq!((missed.dropped, missed.reconnected), (0, true));
+                            None
+                        }
+                        other => panic!("{other:?}"),
+                    });
+                }
+            }
+        }
+        told
+    }
+}
+
+struct Story {
+    seed: u64,
+    dice: Dice,
+    client: Client,
+    other: Client,
+    relay: Relay,
+    nodes: Vec<String>,
+    there: BTreeSet<String>,
+    listeners: BTreeMap<usize, Listener>,
+    last: usize,
+    log: Vec<String>,
+}
+
+impl Story {
+    async fn begin(ensemble: &Ensemble, seed: u64) -> Self {
+        let relay = Relay::before(ensemble.servers()).await;
+        let client = Client::builder(&relay.servers()).unwrap();
+        let client = client.session_timeout(SESSION_TIMEOUT).connect();
+        let root = ensemble.unique_path("story");
+        let nodes = ["", "/a", "/a/b", "/a/b/c", "/d"].map(|below| format!("{root}{below}"));
+        Self {
+            seed,
+            dice: Dice(seed),
+            client: client.await.unwrap(),
+            other: ensemble.client().await,
+            relay,
+            nodes: nodes.to_vec(),
+            there: BTreeSet::new(),
+            listeners: BTreeMap::new(),
+            last: 0,
+            log: Vec::new(),
+        }
+    }
+
+    async fn tell(mut self) {
+        for _ in 0..STEPS {
+            match self.dice.below(100) {
+                0..40 => self.change().await,
+                40..70 => self.listen().await,
+                70..97 => self.drop_one(),
+                _ => self.lose_the_connection().await,
+            }
+        }
+        self.listeners.clear();
+        // What was dropped is taken off behind the replies that are still due.
+        self.client.sync("/").await.unwrap();
+        for node in &self.nodes {
+            let left = self.client.check_watches(node, WatcherType::ANY).await;
+            assert!(!left.unwrap(), "a watch is left: {self}");
+        }
+        assert_eq!(self.client.watch_count(), 0, "{self}");
+        self.client.close().await;
+        self.other.close().await;
+    }
+
+    async fn change(&mut self) {
+        let node = self.dice.one_of(&self.nodes).clone();
+        let has_children = self
+            .there
+            .iter()
+            .any(|other| path::parent(other) == Some(&node));
+        let change = if self.there.contains(&node) {
+            if !has_children && self.dice.below(2) == 0 {
+                delete(&self.other, &node).await;
+                self.there.remove(&node);
+                DELETED
+            } else {
+                set(&self.other, &node).await;
+                CHANGED
+            }
+        } else if node == self.nodes[0] || self.there.contains(path::parent(&node).unwrap()) {
+            create(&self.other, &node).await;
+            self.there.insert(node.clone());
+            CREATED
+        } else {
+            return;
+        };
+        self.log.push(format!("{change} {node}"));
+        for listener in self.listeners.values_mut() {
+            let promised = listener.promised(change, &node);
+            listener.due.extend(promised.map(Some));
+        }
+        self.look().await;
+    }
+
+    /// Compares what everybody was told with what was due.
+    async fn look(&mut self) {
+        // Whatever is due comes before the answer.
+        self.client.sync("/").await.unwrap();
+        let mut listeners = std::mem::take(&mut self.listeners);
+        for listener in listeners.values_mut() {
+            let due = std::mem::take(&mut listener.due);
+            let mut told = listener.told();
+            if matches!(listener.ear, Ear::Always(_)) {
+                // `setWatches` that was on its way says again what has happened meanwhile.
+                told.dedup();
+            }
+            let (kind, path) = (listener.kind, &listener.path);
+            assert_eq!(told, due, "{kind:?} on {path}: {self}");
+            if matches!(listener.ear, Ear::Once(_)) && !due.is_empty() {
+                self.log.push(format!("{kind:?} on {path} has fired"));
+                listener.path.clear();
+            }
+        }
+        listeners.retain(|_, listener| !listener.path.is_empty());
+        self.listeners = listeners;
+    }
+
+    async fn listen(&mut self) {
+        let path = self.dice.one_of(&self.nodes).clone();
+        let there = self.there.contains(&path);
+        let client = &self.client;
+        let once = |watcher| Ear::Once(Box::pin(watcher));
+        let (kind, ear) = match self.dice.below(6) {
+            0 => (
+                Kind::Data,
+                once(client.exists_and_watch(&path).await.unwrap().1),
+            ),
+            1 if there => (
+                Kind::Data,
+                once(client.get_data_and_watch(&path).await.unwrap().1),
+            ),
+            2 if there => (
+                Kind::Data,
+                once(client.watch_nodes(&[&path]).unwrap().remove(0)),
+            ),
+            3 if there => {
+                let list = client.get_children_and_watch(&path).await;
+                (Kind::Children, once(list.unwrap().1))
+            }
+            4 => {
+                let watcher = client.add_watch(&path, PERSISTENT).await;
+                (Kind::Persistent, Ear::Always(watcher.unwrap()))
+            }
+            5 => {
+                let watcher = client.add_watch(&path, RECURSIVE).await;
+                (Kind::Recursive, Ear::Always(watcher.unwrap()))
+            }
+            _ => return,
+        };
+        self.last += 1;
+        self.log
+            .push(format!("{} listens: {kind:?} on {path}", self.last));
+        let due = Vec::new();
+        self.listeners.insert(
+            self.last,
+            Listener {
+                kind,
+                path,
+                ear,
+                due,
+            },
+        );
+    }
+
+    /// Somebody stops listening, and nobody waits for the server to know.
+    fn drop_one(&mut self) {
+        let numbers: Vec<_> = self.listeners.keys().copied().collect();
+        if !numbers.is_empty() {
+            let number = *self.dice.one_of(&numbers);
+            self.listeners.remove(&number);
+            self.log.push(format!("{number} is dropped"));
+        }
+    }
+
+    async fn lose_the_connection(&mut self) {
+        let before = self.client.snapshot().connections;
+        let client = &self.client;
+        self.relay.cut();
+        let lost = async || !client.snapshot().state.is_connected();
+        waiting::until("the client notices", lost).await;
+        self.relay.mend();
+        let back = async || client.snapshot().connections > before;
+        waiting::until("the client is back", back).await;
+        self.log.push("the connection is lost".to_owned());
+        for listener in self.listeners.values_mut() {
+            if matches!(listener.ear, Ear::Always(_)) {
+                listener.due.push(None);
+            }
+        }
+        self.look().await;
+    }
+}
+
+impl std::fmt::Display for Story {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "seed {}: {:#?}", self.seed, self.log)
+    }
+}
