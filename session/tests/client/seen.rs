@@ -2,7 +2,7 @@
 
 use std::{
     fmt::{Debug, Write},
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, Once},
     time::Duration,
 };
 
@@ -13,18 +13,22 @@ use tracing::{
     Event, Level, Metadata, Subscriber,
     field::{Field, Visit},
     span,
+    subscriber::DefaultGuard,
 };
 
 use super::servers::{builder, client, follow, server, within};
 
 /// Keeps every line of this crate: level and text.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<(Level, String)>>>);
+#[derive(Clone)]
+struct Log {
+    lines: Arc<Mutex<Vec<(Level, String)>>>,
+    keeps: bool,
+}
 
 impl Log {
     /// Takes out what was written at this level.
     fn take(&self, level: Level) -> Vec<String> {
-        let mut lines = self.0.lock().unwrap();
+        let mut lines = self.lines.lock().unwrap();
         let (taken, kept) = lines.drain(..).partition(|(at, _)| *at == level);
         *lines = kept;
         Vec::into_iter(taken).map(|(_, line)| line).collect()
@@ -32,12 +36,32 @@ impl Log {
 
     /// Takes out what was written at the levels that are usually on.
     fn loud(&self) -> Vec<(Level, String)> {
-        let mut lines = self.0.lock().unwrap();
+        let mut lines = self.lines.lock().unwrap();
         let loud = lines.iter().filter(|(level, _)| *level <= Level::INFO);
         let loud = loud.cloned().collect();
         lines.clear();
         loud
     }
+}
+
+/// A log of what this thread does from now on.
+///
+/// Whether anybody listens is decided once for a line of code: where one listener is all there is, by whichever thread comes
+/// to the line first. So that no other test decides it, all threads have a listener, which keeps nothing.
+fn log() -> (Log, DefaultGuard) {
+    static EVERYBODY: Once = Once::new();
+    EVERYBODY.call_once(|| {
+        let nowhere = Log {
+            lines: Arc::default(),
+            keeps: false,
+        };
+        let _ = tracing::subscriber::set_global_default(nowhere);
+    });
+    let log = Log {
+        lines: Arc::default(),
+        keeps: true,
+    };
+    (log.clone(), tracing::subscriber::set_default(log))
 }
 
 impl Subscriber for Log {
@@ -54,10 +78,13 @@ impl Subscriber for Log {
     fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
 
     fn event(&self, event: &Event<'_>) {
+        if !self.keeps {
+            return;
+        }
         let mut line = Line(String::new());
         event.record(&mut line);
         let level = *event.metadata().level();
-        self.0.lock().unwrap().push((level, line.0));
+        self.lines.lock().unwrap().push((level, line.0));
     }
 
     fn enter(&self, _: &span::Id) {}
@@ -76,8 +103,7 @@ impl Visit for Line {
 /// Forty attempts made forty lines, and whoever was woken by them learnt nothing.
 #[tokio::test]
 async fn a_reconnect_is_one_line_however_many_attempts_it_took() {
-    let log = Log::default();
-    let _guard = tracing::subscriber::set_default(log.clone());
+    let (log, _guard) = log();
     let server = server().await;
     let builder = builder(&server).session_timeout(Duration::from_secs(30));
     let client = within(builder.connect()).await.unwrap();
@@ -120,8 +146,7 @@ async fn a_reconnect_is_one_line_however_many_attempts_it_took() {
 
 #[tokio::test]
 async fn an_expiry_is_one_warning_and_the_new_session_one_line() {
-    let log = Log::default();
-    let _guard = tracing::subscriber::set_default(log.clone());
+    let (log, _guard) = log();
     let server = server().await;
     let client = client(&server).await;
     let before = client.snapshot().session_id;
