@@ -209,7 +209,7 @@ impl Client {
         self.shared.lock().machine.outstanding()
     }
 
-    /// How many watches of this client wait for their event.
+    /// How many watchers of this client listen: one-shot ones that have not fired, and persistent ones.
     #[must_use]
     pub fn watch_count(&self) -> usize {
         self.shared.lock().machine.watch_count()

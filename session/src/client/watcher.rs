@@ -28,8 +28,9 @@ pub struct WatchedEvent {
 
 /// Waits for the one event of a one-shot watch.
 ///
-/// The watch outlives reconnects. It ends with an error when the session expires ([`Error::SessionExpired`]) or the
-/// client is closed. Between the event and a new watch changes may go unseen: read again, and act on what is read.
+/// The watch outlives reconnects: what was missed is its event. It ends with an error when the session expires
+/// ([`Error::SessionExpired`]), the client is closed ([`Error::Closed`]), the watch is taken back
+/// ([`Error::WatchRemoved`]), or its path is too long for the request that restores it ([`Error::TooLarge`]). Between the event and a new watch changes may go unseen: read again, and act on what is read.
 ///
 /// # Ordering
 /// The event is delivered before the reply of any request that shows the change.
