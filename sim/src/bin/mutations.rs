@@ -1,6 +1,7 @@
 //! Puts one fault after the other into a copy of the sources, and sees whether the simulation finds it.
 //!
-//! `cargo run -p lockkeeper-sim --bin mutations [PART OF A NAME]`. The faults are in `mutations.txt`. Status 1 when one of them
+//! `cargo run -p lockkeeper-sim --bin mutations [PART OF A NAME]`; with `--quick` only those that are found within
+//! [`QUICK`] seeds. The faults are in `mutations.txt`. Status 1 when one of them
 //! is not found. Everything is below `target/mutations`: the copy, and what is built of it, which the next run goes on with.
 
 use std::{
@@ -11,6 +12,12 @@ use std::{
 };
 
 use lockkeeper_sim::mutations::{Mutation, read};
+
+/// So many seeds take a few seconds.
+const QUICK: u64 = 1000;
+
+/// No fault may take longer to be found, however many seeds are left.
+const SECONDS: &str = "120";
 
 fn main() -> ExitCode {
     let wanted = std::env::args().nth(1).unwrap_or_default();
@@ -30,9 +37,9 @@ fn main() -> ExitCode {
     copy_tree(&root, &copy);
     let mut missed = Vec::new();
     let begin = Instant::now();
-    let chosen = all
-        .iter()
-        .filter(|mutation| mutation.name.contains(&wanted));
+    let chosen = all.iter().filter(|mutation| {
+        mutation.name.contains(&wanted) || wanted == "--quick" && mutation.seeds <= QUICK
+    });
     for mutation in chosen {
         let since = Instant::now();
         let found = attempt(mutation, &copy, &built);
@@ -72,19 +79,27 @@ fn attempt(mutation: &Mutation, copy: &Path, built: &Path) -> Result<String, Str
 
 fn seeds(mutation: &Mutation, copy: &Path, built: &Path) -> Result<String, String> {
     let compiled = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--profile", "sim", "--locked"])
+        .args(["build", "--quiet", "--locked"])
         .args(["-p", "lockkeeper-sim", "--bin", "lockkeeper-sim"])
         .current_dir(copy)
         .env("CARGO_TARGET_DIR", built)
         .env("CARGO_INCREMENTAL", "1")
+        .env("CARGO_PROFILE_DEV_DEBUG", "0")
         .output()
         .map_err(|error| error.to_string())?;
     if !compiled.status.success() {
         let told = String::from_utf8_lossy(&compiled.stderr);
         return Err(format!("it does not compile:\n{told}"));
     }
-    let run = Command::new(built.join("sim/lockkeeper-sim"))
-        .args(["--threads", "2", "--no-shrink", "--seeds"])
+    let run = Command::new(built.join("debug/lockkeeper-sim"))
+        .args([
+            "--threads",
+            "2",
+            "--no-shrink",
+            "--seconds",
+            SECONDS,
+            "--seeds",
+        ])
         .arg(mutation.seeds.to_string())
         .stderr(Stdio::null())
         .output()
