@@ -1,6 +1,10 @@
 //! Limits are felt as waiting, first come first served; deadlines and haste end it.
 
-use std::time::Duration;
+use std::{
+    future::Future,
+    task::{Context, Waker},
+    time::Duration,
+};
 
 use lockkeeper_proto::{CreateMode, OpCode, Request, records::SyncRequest};
 use lockkeeper_server::Server;
@@ -52,6 +56,32 @@ async fn callers_wait_for_room_and_are_served_in_the_order_in_which_they_came() 
     }
     let metrics = client.metrics();
     assert_eq!((metrics.waiting, metrics.not_sent), (0, 0));
+}
+
+/// Room that came about is the first one's, also when it has not noticed yet.
+#[tokio::test]
+async fn nobody_gets_in_ahead_of_those_who_wait() {
+    let server = server().await;
+    let client = narrow(&server).await;
+    server.faults().stall();
+    let tasks = creates(&client, ROOM);
+    eventually(|| client.outstanding() == ROOM).await;
+    // It looks once, and hears nothing.
+    let mut deaf = Box::pin(client.sync("/deaf"));
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(deaf.as_mut().poll(&mut cx).is_pending());
+    server.faults().resume();
+    for task in tasks {
+        within(task).await.unwrap().unwrap();
+    }
+    assert_eq!((client.outstanding(), client.metrics().waiting), (0, 1));
+    let late = tokio::spawn({
+        let client = client.clone();
+        async move { client.sync("/late").await }
+    });
+    eventually(|| client.metrics().waiting == 2).await;
+    within(deaf).await.unwrap();
+    within(late).await.unwrap().unwrap();
 }
 
 #[tokio::test]
