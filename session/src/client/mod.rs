@@ -55,7 +55,6 @@ use std::{
 
 use lockkeeper_proto::{OpCode, Request, Response, SessionId, path};
 use tokio::sync::watch;
-use tracing::Instrument;
 
 pub use builder::Builder;
 pub use clock::Clock;
@@ -230,7 +229,8 @@ impl Client {
     /// Goes on with the next server of the list, in the same session and with all watches: before the present one is taken
     /// down for maintenance, or to spread clients again after it was.
     ///
-    /// No request fails by it: those that were sent are answered first, and later ones wait for the new connection. It
+    /// No request fails by it, but of those that are told not to wait for a connection
+    /// ([`when_disconnected`](Self::when_disconnected)): those that were sent are answered first, and later ones wait. It
     /// returns at once; the move is done when [`Snapshot::connections`] has grown. With one server in the list it is a
     /// reconnect, which begins with the next one of its addresses. Without a connection it does nothing: the next server is
     /// being sought anyhow.
@@ -408,13 +408,8 @@ impl Client {
 
     /// Sends one request and waits for its reply; errors name the node.
     async fn ask(&self, node: &str, request: Request) -> Result<Response, Error> {
-        let op = request.op();
-        let span = tracing::trace_span!("request", %op, path = node);
-        let answered = async {
-            let [reply] = self.submit_when_room([request]).await;
-            reply.await.map_err(|error| error.on(node))
-        };
-        answered.instrument(span).await
+        let [reply] = self.submit_when_room([request]).await;
+        reply.await.map_err(|error| error.on(node))
     }
 }
 

@@ -129,33 +129,29 @@ impl<T> Machine<T> {
     /// When [`Input::Tick`](super::Input::Tick) is due; `None` when nothing but the world can go on.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
+        // Asked for in every turn: plain comparisons, in place of iterators over options.
+        let earlier = |one: Option<Instant>, other: Option<Instant>| match (one, other) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
         let phase = match &self.phase {
             Phase::Pausing { until } => Some(*until),
             Phase::Connecting { deadline, .. } | Phase::Associating { deadline, .. } => {
                 Some(*deadline)
             }
-            Phase::Connected { .. } => [
-                self.ping_due(),
-                self.pong_due(),
-                Some(self.silence_ends()),
-                self.request_due(),
-                self.search_due(),
-            ]
-            .into_iter()
-            .flatten()
-            .min(),
+            Phase::Connected { .. } => {
+                let ping = self.ping_due().or_else(|| self.pong_due());
+                let silence = Some(self.silence_ends());
+                let first = earlier(earlier(ping, silence), self.request_due());
+                // None of the others is there on a connection that is kept, but for deadlines and an end.
+                let first = earlier(first, self.search_due());
+                return earlier(earlier(first, self.first_deadline()), self.closing);
+            }
             Phase::Ended(_) => return None,
         };
-        [
-            phase,
-            self.patience_ends(),
-            self.first_deadline(),
-            self.session_unheard(),
-            self.closing,
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        let waits = earlier(self.patience_ends(), self.session_unheard());
+        let ends = earlier(self.first_deadline(), self.closing);
+        earlier(earlier(phase, waits), ends)
     }
 
     /// When a ping is to be sent, unless one is on its way.
