@@ -17,7 +17,7 @@ use lockkeeper_sim::mutations::{Mutation, read};
 const QUICK: u64 = 1000;
 
 /// No fault may take longer to be found, however many seeds are left.
-const SECONDS: &str = "120";
+const SECONDS: &str = "600";
 
 fn main() -> ExitCode {
     let wanted = std::env::args().nth(1).unwrap_or_default();
