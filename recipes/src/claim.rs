@@ -192,7 +192,8 @@ impl Claim {
                 | Deleted::Failed(SessionError::SessionExpired { .. } | SessionError::Closed(_)) => {
                     return;
                 }
-                Deleted::Again => match self.is_still_there().await {
+                Deleted::Again { perhaps: false } => reply = self.delete(node),
+                Deleted::Again { perhaps: true } => match self.is_still_there().await {
                     Ok(true) => reply = self.delete(node),
                     Ok(false) | Err(_) => return,
                 },
@@ -249,7 +250,10 @@ fn created_node(response: &Response) -> Option<Node> {
 pub(crate) enum Deleted {
     Done,
     Missing,
-    Again,
+    /// It is to be sent again; perhaps it has happened already.
+    Again {
+        perhaps: bool,
+    },
     Failed(SessionError),
 }
 
@@ -257,7 +261,9 @@ pub(crate) fn deleted(reply: Result<Response, SessionError>) -> Deleted {
     match reply {
         Ok(_) => Deleted::Done,
         Err(error) if error.is_no_node() => Deleted::Missing,
-        Err(error) if error.is_transient() || is_lost(&error) => Deleted::Again,
+        Err(error) if error.is_transient() || is_lost(&error) => Deleted::Again {
+            perhaps: error.effect() == Effect::Unknown,
+        },
         Err(error) => Deleted::Failed(error),
     }
 }

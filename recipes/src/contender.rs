@@ -191,7 +191,8 @@ impl Contender {
                 Deleted::Missing if uncertain => break,
                 Deleted::Done => break,
                 Deleted::Missing => return Err(self.gone()),
-                Deleted::Again => {
+                Deleted::Again { perhaps: false } => self.start_delete(),
+                Deleted::Again { perhaps: true } => {
                     uncertain = true;
                     if self.may_still_be_there().await? {
                         self.start_delete();

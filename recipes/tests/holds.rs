@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use lockkeeper_proto::{ErrorCode, OpCode, Version};
 use lockkeeper_recipes::{Error, LockState, Loss, Mutex, Semaphore, rank::SEQUENCE_LIMIT};
-use lockkeeper_server::Server;
+use lockkeeper_server::{Server, When};
 use lockkeeper_session::Client;
 
 const LONG: Duration = Duration::from_secs(30);
@@ -97,4 +98,19 @@ async fn a_holder_knows_how_many_numbers_are_left() {
     guard.release().await.unwrap();
     assert!(server.faults().set_sequence("/m", SEQUENCE_LIMIT - 3));
     assert_eq!(mutex.lock().await.unwrap().headroom(), 3);
+}
+
+/// A delete that the server has put off was not applied: a node that is missing after it was deleted by somebody else, and the
+/// release must not say that the lock was held until now.
+#[tokio::test]
+async fn a_release_that_was_put_off_is_not_taken_for_one_that_was_lost() {
+    let (server, client) = server_and_client().await;
+    let operator = Client::connect(&server.connect_string()).await.unwrap();
+    let guard = Mutex::new(&client, "/m").unwrap().lock().await.unwrap();
+    let delete = When::op(OpCode::DELETE).of_session(client.snapshot().session_id);
+    server.faults().refuse(delete, ErrorCode::THROTTLED_OP);
+    operator.delete(&guard.path(), Version::ANY).await.unwrap();
+    let released = guard.release().await;
+    assert_eq!(released, Err(Error::Lost(Loss::Deleted)));
+    assert_eq!(server.faults().pending(), 0);
 }
