@@ -62,19 +62,38 @@ impl Contender {
             stage: Stage::Nothing,
             own: Mutex::new(None),
         };
-        let list = contender.send_create(Vec::new());
+        let list = contender.send_create();
         (contender, list)
     }
 
-    /// One write with these requests, whose replies do not matter, the create, and the listing.
-    fn send_create(&mut self, mut requests: Vec<Request>) -> Option<Reply> {
+    fn send_create(&mut self) -> Option<Reply> {
+        let (client, create) = (&self.claim.client, self.claim.create_request());
+        let (create, list) = if self.is_in_line() {
+            let [create, list] = client.submit([create, self.claim.directory.list_request()]);
+            (create, Some(list))
+        } else {
+            let [create] = client.submit([create]);
+            (create, None)
+        };
+        self.stage = Stage::Creating(create);
+        list
+    }
+
+    /// One write with everything that a missing directory takes: its levels, the node, the listing. The levels that are
+    /// there fail, and nobody minds: the create behind them will tell.
+    fn make_directory_and_create(&mut self) -> Option<Reply> {
+        let in_line = self.is_in_line();
+        let mut requests = self.claim.directory.make_requests();
         requests.push(self.claim.create_request());
-        let in_line = self.claim.naming != Naming::Alone;
         requests.extend(in_line.then(|| self.claim.directory.list_request()));
         let mut replies = self.claim.client.submit_all(requests);
         let list = if in_line { replies.pop() } else { None };
         self.stage = replies.pop().map_or(Stage::Nothing, Stage::Creating);
         list
+    }
+
+    fn is_in_line(&self) -> bool {
+        self.claim.naming != Naming::Alone
     }
 
     /// Waits until the node is there. `list` is the listing sent behind the create; returns the one to look at.
@@ -103,8 +122,7 @@ impl Contender {
                     Ok(Response::Create2(created)) => self.stage = Stage::There(node_of(&created)),
                     Err(error) if error.is_no_node() && attempts < DIRECTORY_ATTEMPTS => {
                         attempts += 1;
-                        // The levels that are there fail, and nobody minds: the create behind them will tell.
-                        list = self.send_create(self.claim.directory.make_requests());
+                        list = self.make_directory_and_create();
                     }
                     Err(error) if is_lost(&error) => self.stage = Stage::Unknown,
                     Err(error) if self.may_start_anew(&error) => list = self.start_anew(),
@@ -123,7 +141,7 @@ impl Contender {
     /// A create under a fresh protection, so that nothing late can be taken for the new node.
     fn start_anew(&mut self) -> Option<Reply> {
         self.claim.protection = Protection::random(&self.claim.client);
-        self.send_create(Vec::new())
+        self.send_create()
     }
 
     /// Whether an attempt that had no place in the line yet can go on in the next session.
@@ -329,6 +347,9 @@ impl Drop for Contender {
             self.start_delete();
         }
         let stage = std::mem::replace(&mut self.stage, Stage::Nothing);
+        if matches!(stage, Stage::Nothing) {
+            return;
+        }
         let (client, claim) = (&self.claim.client, self.claim.detached());
         let own = self
             .own

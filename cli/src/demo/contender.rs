@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lockkeeper::{Builder, Client, Effect, Guard, LockError, Loss, Mutex, Version};
+use lockkeeper::{Builder, Client, Effect, Guard, LockError, Mutex, Version};
 use tokio::{runtime, sync::mpsc, time::sleep};
 
 use super::{
@@ -170,14 +170,20 @@ impl Contender {
         }
     }
 
-    /// As [`write`](Self::write), until it is the server that answers: a client knows by itself that its session has
-    /// expired, but here it is to be seen that the server would not have been fooled.
+    /// As [`write`](Self::write), until it is the server that answers: a guard knows by itself that its session has
+    /// expired, and sends nothing, but here it is to be seen that the server would not have been fooled. So this is what a
+    /// guard's transaction is made of, sent in whatever session there is.
     async fn write_late(&self, guard: &Guard, value: u64) -> Write {
         let mut write = Write::Failed("never sent".to_owned());
         for _ in 0..ATTEMPTS {
-            write = match self.try_write(guard, value).await {
-                Ok(()) => return Write::Done,
-                Err(LockError::Lost(Loss::Deleted)) => {
+            let late = guard
+                .client()
+                .transaction()
+                .check(&guard.path(), Version::ANY)
+                .set_data(&self.counter, value.to_string(), Version::ANY);
+            write = match late.commit().await {
+                Ok(_) => return Write::Done,
+                Err(error) if error.is_no_node() => {
                     return Write::Refused("lock node gone".to_owned());
                 }
                 Err(error) => Write::InDoubt(error.to_string()),
