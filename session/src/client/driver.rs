@@ -51,6 +51,8 @@ pub(super) struct Driver {
     /// request moves the next deadline a little later.
     armed: Option<Instant>,
     background: FuturesUnordered<BoxFuture<'static, ()>>,
+    /// What is logged by the task is logged in here: a child of whatever span the client was made in.
+    span: tracing::Span,
 }
 
 /// What a turn of the machine came to.
@@ -83,6 +85,7 @@ impl Driver {
             timer: Box::pin(tokio::time::sleep(std::time::Duration::ZERO)),
             armed: None,
             background: FuturesUnordered::new(),
+            span: tracing::info_span!("zookeeper"),
         }
     }
 
@@ -235,6 +238,7 @@ impl Future for Driver {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
+        let _in_span = this.span.clone().entered();
         this.shared.driver.register(cx.waker());
         for _ in 0..TURNS_PER_POLL {
             this.read(cx);

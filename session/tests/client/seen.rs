@@ -2,7 +2,10 @@
 
 use std::{
     fmt::{Debug, Write},
-    sync::{Arc, Mutex, Once},
+    sync::{
+        Arc, Mutex, Once,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -23,6 +26,8 @@ use super::servers::{builder, client, follow, server, within};
 struct Log {
     lines: Arc<Mutex<Vec<(Level, String)>>>,
     keeps: bool,
+    /// How many spans are entered.
+    depth: Arc<AtomicUsize>,
 }
 
 impl Log {
@@ -54,12 +59,14 @@ fn log() -> (Log, DefaultGuard) {
         let nowhere = Log {
             lines: Arc::default(),
             keeps: false,
+            depth: Arc::default(),
         };
         let _ = tracing::subscriber::set_global_default(nowhere);
     });
     let log = Log {
         lines: Arc::default(),
         keeps: true,
+        depth: Arc::default(),
     };
     (log.clone(), tracing::subscriber::set_default(log))
 }
@@ -81,15 +88,22 @@ impl Subscriber for Log {
         if !self.keeps {
             return;
         }
-        let mut line = Line(String::new());
+        let mut line = Line(match self.depth.load(Ordering::Relaxed) {
+            0 => "outside of any span ".to_owned(),
+            _ => String::new(),
+        });
         event.record(&mut line);
         let level = *event.metadata().level();
         self.lines.lock().unwrap().push((level, line.0));
     }
 
-    fn enter(&self, _: &span::Id) {}
+    fn enter(&self, _: &span::Id) {
+        self.depth.fetch_add(1, Ordering::Relaxed);
+    }
 
-    fn exit(&self, _: &span::Id) {}
+    fn exit(&self, _: &span::Id) {
+        self.depth.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 struct Line(String);
@@ -132,6 +146,7 @@ async fn a_reconnect_is_one_line_however_many_attempts_it_took() {
         panic!("not one line");
     };
     assert!(line.contains("message=reconnected"), "{line}");
+    assert!(!line.contains("outside of any span"), "{line}");
     assert!(line.contains(&id) && line.contains(&address), "{line}");
     assert!(line.contains("closed by the server"), "{line}");
     assert!(line.contains("outage="), "{line}");
