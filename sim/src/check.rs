@@ -3,7 +3,7 @@
 //! | rule | in |
 //! |---|---|
 //! | no two holders at once, by the leases that they were told; not more leases of a semaphore than its limit | `overlap` |
-//! | tokens grow in the order of the grants; nobody who stands in the line is skipped | `order` |
+//! | tokens grow in the order of the grants; nobody who stands in the line is skipped, or granted without a node | `order` |
 //! | a store refuses no holder whose lease runs, and takes nobody's write after that of a later one | `order` |
 //! | every attempt ends in time, and for a reason that there was | `ends` |
 //! | a watch fires before its reader sees newer data; writes are what they were said to be; nothing is left behind | `nodes` |
@@ -50,6 +50,8 @@ pub enum Rule {
     Tokens,
     /// Nobody is skipped.
     Skipped,
+    /// Nobody is granted what is known to be gone.
+    Gone,
     /// A store refuses no holder whose lease runs, and takes no stale write.
     Store,
     /// Every attempt ends.

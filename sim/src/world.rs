@@ -33,7 +33,7 @@ use tokio::{sync::Notify, time::Instant};
 use crate::{
     gate::Gate,
     history::{Attempt, Event},
-    plan::{ClientPlan, Plan, Trigger},
+    plan::{ClientPlan, Plan, Trigger, Vanish},
     rng::Rng,
 };
 use net::Link;
@@ -91,6 +91,8 @@ struct Process {
     silent_until: u64,
     slow_by: u64,
     slow_until: u64,
+    /// The one behind it loses its node when it lets go.
+    betrayed: bool,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -112,6 +114,7 @@ enum Blow {
     CutWrite,
     LoseReply,
     CutReply,
+    Vanish(Vanish),
 }
 
 /// Something to come, in order of time and then of its making.
@@ -138,6 +141,8 @@ enum Coming {
     Fault(usize),
     /// Its end.
     FaultEnd(usize),
+    /// A server fails.
+    Fail(u32),
     /// A write reaches a store outside.
     Store(Attempt, Arc<str>, u64, u32),
 }
@@ -339,6 +344,7 @@ impl World {
             Coming::DownEnd(link) => self.client_loses(link),
             Coming::Fault(index) => self.fault(index),
             Coming::FaultEnd(index) => self.fault_ends(index),
+            Coming::Fail(server) => self.fail(server, 500),
             Coming::Store(attempt, store, token, client) => {
                 self.stored(attempt, store, token, client);
             }
@@ -346,8 +352,8 @@ impl World {
     }
 
     fn silent_until(&self, link: u64) -> u64 {
-        let client = self.links.get(&link).map(|link| link.client);
-        let process = client.and_then(|client| self.clients.get(&client));
+        let link = self.links.get(&link).filter(|link| !link.vanishing());
+        let process = link.and_then(|link| self.clients.get(&link.client));
         process.map_or(0, |process| process.silent_until)
     }
 

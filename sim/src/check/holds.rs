@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Bounds, Rule, Violation};
+use super::{Bounds, Rule, Violation, overlap::conflict};
 use crate::history::{Attempt, End, Event, Mode, What};
 
 /// All attempts of a history, and what third parties did.
@@ -18,6 +18,8 @@ pub(super) struct Holds<'a> {
     pub(super) all: BTreeMap<Attempt, Hold<'a>>,
     /// Nodes that were deleted by hand, and when.
     pub(super) deleted: HashMap<&'a str, Duration>,
+    /// The same, by their places among all events.
+    deleted_as: HashMap<&'a str, usize>,
     /// Sessions that the servers have ended, and when.
     pub(super) over: HashMap<i64, Duration>,
     /// Sessions that were ended by force, and when.
@@ -43,6 +45,8 @@ pub(super) struct Hold<'a> {
     pub(super) downgraded: Option<(Duration, &'a str)>,
     pub(super) stored: Vec<Stored<'a>>,
     pub(super) let_go: Option<Duration>,
+    /// Its place among all events.
+    let_go_as: Option<usize>,
     pub(super) ended: Option<(Duration, &'a End)>,
 }
 
@@ -109,6 +113,7 @@ impl<'a> Holds<'a> {
                     downgraded: None,
                     stored: Vec::new(),
                     let_go: None,
+                    let_go_as: None,
                     ended: None,
                 };
                 if self.all.insert(*attempt, hold).is_some() {
@@ -172,12 +177,11 @@ impl<'a> Holds<'a> {
                     accepted: *accepted,
                 });
             }
-            What::LetGo { attempt } => {
-                self.held(*attempt)?.let_go.get_or_insert(at);
-            }
+            What::LetGo { attempt } => self.held(*attempt)?.lets_go(at, index),
             What::Ended { attempt, end } => self.open(*attempt)?.ended = Some((at, end)),
             What::Deleted { node } => {
                 self.deleted.entry(node).or_insert(at);
+                self.deleted_as.entry(node).or_insert(index);
             }
             What::Killed { session } => {
                 self.killed.entry(*session).or_insert(at);
@@ -235,6 +239,37 @@ impl<'a> Holds<'a> {
         deleted.into_iter().chain(killed).min().copied()
     }
 
+    /// Whom this one had to wait for until after its own node was deleted by hand, so that it heard of that first. `None`
+    /// when there is nobody.
+    pub(super) fn heard_too_late(
+        &self,
+        hold: &Hold<'_>,
+        granted: Granted<'_>,
+    ) -> Option<&Hold<'a>> {
+        let deleted = *self.deleted_as.get(granted.node)?;
+        let moment = *self.deleted.get(granted.node)?;
+        if granted.index < deleted {
+            return None;
+        }
+        self.all.values().find(|other| {
+            let waited_for = other.granted.filter(|theirs| {
+                // Its node was there before ours and beyond the end of ours.
+                theirs.token < granted.token
+                    && theirs.index < deleted
+                    && self.broken(theirs.node, theirs.session).is_none()
+                    && self
+                        .over
+                        .get(&theirs.session)
+                        .is_none_or(|over| *over > moment)
+            });
+            waited_for.is_some()
+                && other.lock == hold.lock
+                && conflict(other.mode, hold.mode)
+                && other.downgraded.is_none()
+                && other.let_go_as.is_some_and(|let_go| let_go > deleted)
+        })
+    }
+
     /// Until when a hold excludes others: as long as it was said to be valid, is not let go, and nobody meddled.
     pub(super) fn reach(&self, hold: &Hold<'_>, granted: Granted<'_>) -> Duration {
         let mut ends = vec![hold.until];
@@ -249,6 +284,11 @@ impl<'a> Holds<'a> {
 }
 
 impl Hold<'_> {
+    fn lets_go(&mut self, at: Duration, index: usize) {
+        self.let_go.get_or_insert(at);
+        self.let_go_as.get_or_insert(index);
+    }
+
     /// Whether a hold in this mode tolerates another one, at this moment.
     pub(super) fn mode_at(&self, at: Duration) -> Mode {
         match self.downgraded {

@@ -15,7 +15,26 @@ pub(super) fn check(holds: &Holds<'_>, bounds: &Bounds, found: &mut Vec<Violatio
             skipped(holds, bounds, hold, *granted, found);
         }
     }
+    if bounds.knows_sessions {
+        gone(holds, found);
+    }
     stores(holds, found);
+}
+
+/// Nobody is granted a lock whose node was deleted by hand before the one ahead of it let go: news come in order.
+fn gone(holds: &Holds<'_>, found: &mut Vec<Violation>) {
+    for hold in holds.all.values() {
+        let Some(granted) = hold.granted else {
+            continue;
+        };
+        if let Some(other) = holds.heard_too_late(hold, granted) {
+            let text = format!(
+                "{} granted to {} of client {} as {}, which was deleted before {} of client {} let go",
+                hold.lock, hold.attempt, hold.client, granted.node, other.attempt, other.client,
+            );
+            found.push(Violation::new(granted.at, Rule::Gone, text));
+        }
+    }
 }
 
 /// A later grant has a higher token, where one had to wait for the other.

@@ -139,6 +139,25 @@ fn a_grant_whose_ground_is_gone_says_nothing_while_nobody_can_know() {
 }
 
 #[test]
+fn a_grant_is_found_whose_node_was_deleted_before_the_one_ahead_let_go() {
+    for (deleted, lets_go, breaks) in [(2, 3, vec![Rule::Gone]), (3, 2, vec![])] {
+        let mut script = pair();
+        for second in 2..=3 {
+            if second == deleted {
+                script = script.at(second, 0, What::Deleted { node: node(2) });
+            }
+            if second == lets_go {
+                let attempt = Attempt(1);
+                script = script.at(second, client(1), What::LetGo { attempt });
+            }
+        }
+        let script = script.gets(4, 2, 11, 9);
+        let script = script.ends(9, 1, End::Dropped).ends(9, 2, End::Dropped);
+        assert_eq!(script.breaks(), breaks);
+    }
+}
+
+#[test]
 fn readers_share_with_readers_and_a_downgraded_writer() {
     let script = Script::default().asks(0, 1, Mode::Shared).gets(1, 1, 10, 9);
     let script = script.asks(1, 2, Mode::Shared).gets(1, 2, 11, 9);

@@ -412,7 +412,9 @@ impl Worker {
     fn let_go(&self, attempts: &[Attempt]) {
         for attempt in attempts {
             let what = What::LetGo { attempt: *attempt };
-            self.sim.lock().record(self.plan.id, what);
+            let mut world = self.sim.lock();
+            world.before_release(self.plan.id, *attempt);
+            world.record(self.plan.id, what);
         }
     }
 

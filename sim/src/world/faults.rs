@@ -7,7 +7,7 @@ use lockkeeper_server::engine::ServerId;
 
 use super::{Armed, Blow, Coming, World};
 use crate::{
-    history::{End, What},
+    history::{Attempt, End, What},
     plan::{FaultKind, Trigger},
 };
 
@@ -39,13 +39,7 @@ impl World {
                 process.slow_until = until(ms);
             }
             FaultKind::Fail(server, ms) => {
-                self.figures.count("fault: server failed");
-                if let Some(state) = self.server(server) {
-                    state.down_until = state.down_until.max(until(ms));
-                }
-                self.engine.fail_server(ServerId(server));
-                self.after_engine();
-                self.cut_links(|link| link.server == server);
+                self.fail(server, ms);
             }
             FaultKind::Restart(ms) => {
                 if !self.all_down {
@@ -68,6 +62,12 @@ impl World {
             }
             FaultKind::Expire(client) => self.end_session_of(client),
             FaultKind::Delete(which) => self.delete_contender(which),
+            FaultKind::DeleteBehind(client) => {
+                self.clients.entry(client).or_default().betrayed = true;
+            }
+            FaultKind::Vanish(client, trigger, vanish) => {
+                self.arm(client, trigger, Blow::Vanish(vanish));
+            }
             FaultKind::Pause(client, ms) => {
                 if let Some(gate) = self.gate(client) {
                     self.figures.count("fault: client paused");
@@ -110,6 +110,18 @@ impl World {
         }
     }
 
+    /// A server fails, and is away for so long.
+    pub(super) fn fail(&mut self, server: u32, ms: u64) {
+        self.figures.count("fault: server failed");
+        let until = self.now() + ms * 1000;
+        if let Some(state) = self.server(server) {
+            state.down_until = state.down_until.max(until);
+        }
+        self.engine.fail_server(ServerId(server));
+        self.after_engine();
+        self.cut_links(|link| link.server == server);
+    }
+
     fn server(&mut self, server: u32) -> Option<&mut super::Server> {
         self.servers.get_mut(usize::try_from(server).ok()?)
     }
@@ -134,6 +146,7 @@ impl World {
         let blow = self.armed.remove(at).what;
         self.figures.count(match blow {
             Blow::CutWrite => "fault: write cut",
+            Blow::Vanish(_) => "fault: client vanished",
             _ => "fault: reply lost",
         });
         self.line(client, || "the next write is struck".to_owned());
@@ -169,6 +182,32 @@ impl World {
         self.after_engine();
     }
 
+    /// A client is about to let go of a lock: if a fault waits for that, the node of the one behind it is deleted before.
+    pub(crate) fn before_release(&mut self, client: u32, released: Attempt) {
+        if !self.clients.get(&client).is_some_and(|own| own.betrayed) {
+            return;
+        }
+        let node = self
+            .history
+            .iter()
+            .rev()
+            .find_map(|event| match &event.what {
+                What::Granted { attempt, node, .. } if *attempt == released => Some(node.clone()),
+                _ => None,
+            });
+        let Some((line, number)) = node.as_deref().and_then(place_of) else {
+            return;
+        };
+        let behind = self.contenders().into_iter().filter(|path| {
+            place_of(path).is_some_and(|(theirs, after)| theirs == line && after > number)
+        });
+        let number = |path: &String| place_of(path).map(|(_, number)| number.to_owned());
+        if let Some(next) = behind.min_by_key(number) {
+            self.clients.entry(client).or_default().betrayed = false;
+            self.delete_by_hand(&next);
+        }
+    }
+
     fn delete_contender(&mut self, which: u64) {
         let contenders = self.contenders();
         let Some(index) = which.checked_rem(contenders.len() as u64) else {
@@ -177,13 +216,24 @@ impl World {
         let node = usize::try_from(index)
             .ok()
             .and_then(|at| contenders.get(at));
-        let Some(node) = node.filter(|_| !self.all_down).cloned() else {
+        if let Some(node) = node.cloned() {
+            self.delete_by_hand(&node);
+        }
+    }
+
+    fn delete_by_hand(&mut self, node: &str) {
+        if self.all_down {
             return;
-        };
+        }
         self.figures.count("fault: node deleted by hand");
-        self.record(0, What::Deleted { node: node.clone() });
+        self.record(
+            0,
+            What::Deleted {
+                node: node.to_owned(),
+            },
+        );
         let now = self.engine_now();
-        self.engine.delete_node(&node, now);
+        self.engine.delete_node(node, now);
         self.after_engine();
     }
 
@@ -225,4 +275,10 @@ impl World {
             });
         Duration::from_millis(crashes.min().unwrap_or(0))
     }
+}
+
+/// The line of a contender's node, and its number there: ten digits.
+fn place_of(node: &str) -> Option<(&str, &str)> {
+    let (line, name) = node.rsplit_once('/')?;
+    Some((line, name.get(name.len().checked_sub(10)?..)?))
 }

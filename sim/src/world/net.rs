@@ -31,6 +31,8 @@ pub(super) struct Link {
     client_gone: bool,
     /// Whether the engine knows it.
     pub(super) served: bool,
+    /// By how much later what the server sends arrives, once nothing arrives from the client any more.
+    vanished: Option<u64>,
     /// Whether nothing of what the server sends arrives any more.
     mute: bool,
     /// Whether nothing that is under way arrives any more, in either direction.
@@ -105,6 +107,7 @@ impl World {
             waker: None,
             client_gone: false,
             served: false,
+            vanished: None,
             mute: false,
             broken: false,
             up_last: now,
@@ -144,11 +147,12 @@ impl World {
             return false;
         };
         let alive = link.end.is_none() && !link.broken;
-        if alive {
+        if alive && link.vanished.is_none() {
             self.log_up(id, &mut link, bytes);
             let client = link.client;
             let mut bytes = Bytes::copy_from_slice(bytes);
             let blow = self.strike(client, |trigger| match trigger {
+                Trigger::Ping => ops_of(&bytes).any(|op| op == PING),
                 Trigger::Any => ops_of(&bytes).any(|op| op != PING),
                 Trigger::Create => ops_of(&bytes).any(|op| op == CREATE),
                 Trigger::Delete => ops_of(&bytes).any(|op| op == DELETE),
@@ -189,6 +193,15 @@ impl World {
                     let at = now + late + self.delay(client, &mut link.rng) + 1;
                     self.at(at, Coming::DownEnd(id));
                 }
+                Some(Blow::Vanish(vanish)) => {
+                    link.vanished = Some(vanish.late_ms * 1000);
+                    let process = self.clients.entry(client).or_default();
+                    let until = now + (vanish.late_ms + vanish.ms) * 1000;
+                    process.silent_until = process.silent_until.max(until);
+                    if let Some(after) = vanish.fails_after_ms {
+                        self.at(link.up_last + after * 1000, Coming::Fail(link.server));
+                    }
+                }
                 _ => {}
             }
         }
@@ -218,7 +231,8 @@ impl World {
                 } else {
                     std::mem::take(&mut bytes)
                 };
-                let at = now + self.delay(client, &mut link.rng);
+                let late = link.vanished.unwrap_or(0);
+                let at = now + late + self.delay(client, &mut link.rng);
                 link.down_last = at.max(link.down_last + 1);
                 self.at(link.down_last, Coming::Down(id, piece));
             }
@@ -320,6 +334,11 @@ impl Link {
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }
+    }
+
+    /// Whether the client has vanished with it: what is under way still arrives.
+    pub(super) fn vanishing(&self) -> bool {
+        self.vanished.is_some()
     }
 
     pub(super) fn is_over(&self) -> bool {

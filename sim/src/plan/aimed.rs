@@ -1,0 +1,157 @@
+//! Plans that are aimed at what chance hardly ever meets.
+//!
+//! Not here: plans without an aim, and what the parts of a plan mean.
+
+use super::{
+    Cancel, ClientPlan, DRIFT_PPM, Entry, Fault, FaultKind, Leave, LockStep, Plan, Step, Target,
+    Trigger, Vanish,
+};
+use crate::rng::Rng;
+
+/// The plan of a seed that has an aim.
+pub(super) fn plan(seed: u64) -> Plan {
+    let rng = &mut Rng::of(seed, "aimed plan");
+    let mut plan = Plan {
+        seed,
+        servers: rng.small(2, 3),
+        tick_ms: rng.within(2, 5) * 100,
+        reap_ms: rng.within(2, 40) * 100,
+        relay: rng.chance(700),
+        delay_ms: rng.pick(&[1, 5]).unwrap_or(5),
+        yield_per_mille: rng.pick(&[0, 50, 300]).unwrap_or(0),
+        clients: Vec::new(),
+        faults: Vec::new(),
+    };
+    match rng.within(0, 3) {
+        0 => hears_late(rng, &mut plan),
+        1 => hears_last(rng, &mut plan),
+        2 => is_deleted(rng, &mut plan),
+        _ => takes_several(rng, &mut plan),
+    }
+    plan
+}
+
+/// A holder hears late of a request and then of nothing, while another one waits.
+fn hears_late(rng: &mut Rng, plan: &mut Plan) {
+    let timeout_ms = rng.within(9, 20) * plan.tick_ms;
+    holder_and_waiter(rng, plan, timeout_ms);
+    // A client gives a connection up that is silent for two thirds of it, and pings after one. So it is no ping.
+    let late_ms = rng.within(timeout_ms * 2 / 5, timeout_ms * 3 / 5);
+    let vanish = Vanish {
+        late_ms,
+        ms: 2 * timeout_ms,
+        fails_after_ms: None,
+    };
+    vanishes(rng, plan, Trigger::Any, vanish);
+}
+
+/// A holder hears of a ping and then of nothing, and its server may fail before the leader knows. Then the leader counts from
+/// what it knew before, which the margin of the lease makes up for; it has nothing left for a clock that is slow besides.
+fn hears_last(rng: &mut Rng, plan: &mut Plan) {
+    let timeout_ms = rng.within(6, 20) * plan.tick_ms;
+    holder_and_waiter(rng, plan, timeout_ms);
+    plan.relay = true;
+    let fails = rng.chance(700);
+    if let Some(holder) = plan.clients.first_mut() {
+        let drift = i64::try_from(rng.within(0, DRIFT_PPM)).unwrap_or(0);
+        holder.drift_ppm = if fails { drift } else { -drift };
+    }
+    let fails_after_ms = fails.then(|| rng.within(10, plan.tick_ms / 2));
+    let vanish = Vanish {
+        late_ms: 0,
+        ms: 2 * timeout_ms,
+        fails_after_ms,
+    };
+    vanishes(rng, plan, Trigger::Ping, vanish);
+}
+
+/// Some wait in the line, and the node of the next one is deleted by hand just before the holder lets go.
+fn is_deleted(rng: &mut Rng, plan: &mut Plan) {
+    let timeout_ms = rng.within(4, 9) * plan.tick_ms;
+    for _ in 0..rng.within(3, 4) {
+        let steps = (0..rng.within(3, 6)).map(|_| {
+            let hold_ms = rng.within(0, 60);
+            lock(rng, Target::Mutex(0), hold_ms, 0)
+        });
+        let steps = steps.collect();
+        client(rng, plan, timeout_ms, steps);
+    }
+    for _ in 0..rng.within(2, 5) {
+        let who = rng.small(1, u32::try_from(plan.clients.len()).unwrap_or(1));
+        plan.faults.push(Fault {
+            at_ms: rng.within(0, 400),
+            kind: FaultKind::DeleteBehind(who),
+        });
+    }
+    plan.faults.sort_by_key(|fault| fault.at_ms);
+}
+
+/// One takes several locks and vanishes with one of the creates, while another one takes the first of them again and again.
+fn takes_several(rng: &mut Rng, plan: &mut Plan) {
+    let timeout_ms = rng.within(2, 5) * plan.tick_ms;
+    let several = (0..4).map(|_| lock(rng, Target::Several, 10, 0)).collect();
+    client(rng, plan, timeout_ms, several);
+    let mut steps = Vec::new();
+    for _ in 0..12 {
+        steps.push(lock(rng, Target::Mutex(0), 5, 0));
+        steps.push(Step::Sleep(rng.within(20, timeout_ms)));
+    }
+    client(rng, plan, timeout_ms, steps);
+    for _ in 0..2 {
+        let vanish = Vanish {
+            late_ms: rng.within(0, timeout_ms / 2),
+            ms: 2 * timeout_ms,
+            fails_after_ms: None,
+        };
+        vanishes(rng, plan, Trigger::Create, vanish);
+    }
+    plan.faults.sort_by_key(|fault| fault.at_ms);
+}
+
+/// The first client holds for long and looks often at its lease; the second one waits.
+fn holder_and_waiter(rng: &mut Rng, plan: &mut Plan, timeout_ms: u64) {
+    // A reader writes nothing under the lock, so that only pings keep its session.
+    let target = if rng.chance(800) {
+        Target::Read(0)
+    } else {
+        Target::Mutex(0)
+    };
+    let hold = lock(rng, target, 4 * timeout_ms, 80);
+    client(rng, plan, timeout_ms, vec![hold]);
+    let wait = lock(rng, Target::Mutex(0), 50, 0);
+    let later = Step::Sleep(rng.within(50, timeout_ms / 4));
+    let waiter_ms = rng.within(4, 9) * plan.tick_ms;
+    client(rng, plan, waiter_ms, vec![later, wait]);
+}
+
+/// The first client vanishes, some time in the first half of what it takes.
+fn vanishes(rng: &mut Rng, plan: &mut Plan, trigger: Trigger, vanish: Vanish) {
+    plan.faults.push(Fault {
+        at_ms: rng.within(0, vanish.ms / 2),
+        kind: FaultKind::Vanish(1, trigger, vanish),
+    });
+}
+
+fn client(rng: &mut Rng, plan: &mut Plan, timeout_ms: u64, steps: Vec<Step>) {
+    let drift = rng.within(0, 2 * DRIFT_PPM);
+    plan.clients.push(ClientPlan {
+        id: u32::try_from(plan.clients.len() + 1).unwrap_or(1),
+        drift_ppm: i64::try_from(drift).unwrap_or(0) - i64::try_from(DRIFT_PPM).unwrap_or(0),
+        offset_ms: rng.within(0, 3_600_000),
+        timeout_ms,
+        tasks: vec![steps],
+    });
+}
+
+fn lock(rng: &mut Rng, target: Target, hold_ms: u64, looks: u64) -> Step {
+    Step::Lock(LockStep {
+        target,
+        entry: Entry::Lock,
+        cancel: Cancel::Never,
+        hold_ms,
+        looks,
+        leave: rng
+            .pick(&[Leave::Release, Leave::Drop])
+            .unwrap_or(Leave::Release),
+    })
+}
