@@ -3,8 +3,8 @@
 //! Not here: plans without an aim, and what the parts of a plan mean.
 
 use super::{
-    Cancel, ClientPlan, DRIFT_PPM, Entry, Fault, FaultKind, Leave, LockStep, Plan, Step, Target,
-    Trigger, Vanish,
+    Cancel, ClientPlan, DRIFT_PPM, Entry, Fault, FaultKind, Leave, LockStep, Plan, RawStep, Step,
+    Target, Trigger, Vanish,
 };
 use crate::rng::Rng;
 
@@ -22,10 +22,13 @@ pub(super) fn plan(seed: u64) -> Plan {
         clients: Vec::new(),
         faults: Vec::new(),
     };
-    match rng.within(0, 3) {
+    match rng.within(0, 6) {
         0 => hears_late(rng, &mut plan),
         1 => hears_last(rng, &mut plan),
         2 => is_deleted(rng, &mut plan),
+        3 => writes_too_late(rng, &mut plan),
+        4 => oversleeps(rng, &mut plan),
+        5 => misses_changes(rng, &mut plan),
         _ => takes_several(rng, &mut plan),
     }
     plan
@@ -68,19 +71,66 @@ fn hears_last(rng: &mut Rng, plan: &mut Plan) {
 /// Some wait in the line, and the node of the next one is deleted by hand just before the holder lets go.
 fn is_deleted(rng: &mut Rng, plan: &mut Plan) {
     let timeout_ms = rng.within(4, 9) * plan.tick_ms;
-    for _ in 0..rng.within(3, 4) {
-        let steps = (0..rng.within(3, 6)).map(|_| {
-            let hold_ms = rng.within(0, 60);
-            lock(rng, Target::Mutex(0), hold_ms, 0)
-        });
-        let steps = steps.collect();
-        client(rng, plan, timeout_ms, steps);
-    }
+    contenders(rng, plan, timeout_ms, 60, 0);
     for _ in 0..rng.within(2, 5) {
         let who = rng.small(1, u32::try_from(plan.clients.len()).unwrap_or(1));
         plan.faults.push(Fault {
             at_ms: rng.within(0, 400),
             kind: FaultKind::DeleteBehind(who),
+        });
+    }
+    plan.faults.sort_by_key(|fault| fault.at_ms);
+}
+
+/// Holders write under the lock, and nodes are deleted by hand: theirs, as a rule.
+fn writes_too_late(rng: &mut Rng, plan: &mut Plan) {
+    let timeout_ms = rng.within(4, 9) * plan.tick_ms;
+    contenders(rng, plan, timeout_ms, 300, 6);
+    for _ in 0..rng.within(3, 8) {
+        plan.faults.push(Fault {
+            at_ms: rng.within(0, 1500),
+            kind: FaultKind::Delete(rng.next()),
+        });
+    }
+    plan.faults.sort_by_key(|fault| fault.at_ms);
+}
+
+/// Clients sleep for longer than their sessions live, while they wait or hold.
+fn oversleeps(rng: &mut Rng, plan: &mut Plan) {
+    let timeout_ms = rng.within(2, 4) * plan.tick_ms;
+    contenders(rng, plan, timeout_ms, timeout_ms, 2);
+    for _ in 0..rng.within(2, 4) {
+        let who = rng.small(1, u32::try_from(plan.clients.len()).unwrap_or(1));
+        plan.faults.push(Fault {
+            at_ms: rng.within(0, 6 * timeout_ms),
+            kind: FaultKind::Pause(who, rng.within(timeout_ms, 3 * timeout_ms)),
+        });
+    }
+    plan.faults.sort_by_key(|fault| fault.at_ms);
+}
+
+/// Nodes change while those who watch them are cut off.
+fn misses_changes(rng: &mut Rng, plan: &mut Plan) {
+    let timeout_ms = rng.within(6, 9) * plan.tick_ms;
+    for _ in 0..3 {
+        let mut steps = Vec::new();
+        for _ in 0..12 {
+            let node = rng.small(0, 1);
+            let raw = [
+                RawStep::Watch(node),
+                RawStep::Set(node),
+                RawStep::Read(node),
+            ];
+            steps.extend(rng.pick(&raw).map(Step::Raw));
+            steps.push(Step::Sleep(rng.within(0, 200)));
+        }
+        client(rng, plan, timeout_ms, steps);
+    }
+    for _ in 0..rng.within(4, 8) {
+        let who = rng.small(1, 3);
+        plan.faults.push(Fault {
+            at_ms: rng.within(0, 1200),
+            kind: FaultKind::Cut(who),
         });
     }
     plan.faults.sort_by_key(|fault| fault.at_ms);
@@ -106,6 +156,18 @@ fn takes_several(rng: &mut Rng, plan: &mut Plan) {
         vanishes(rng, plan, Trigger::Create, vanish);
     }
     plan.faults.sort_by_key(|fault| fault.at_ms);
+}
+
+/// Some clients that want the same mutex, a few times each.
+fn contenders(rng: &mut Rng, plan: &mut Plan, timeout_ms: u64, hold_ms: u64, looks: u64) {
+    for _ in 0..rng.within(3, 4) {
+        let steps = (0..rng.within(3, 6)).map(|_| {
+            let hold_ms = rng.within(0, hold_ms);
+            lock(rng, Target::Mutex(0), hold_ms, looks)
+        });
+        let steps = steps.collect();
+        client(rng, plan, timeout_ms, steps);
+    }
 }
 
 /// The first client holds for long and looks often at its lease; the second one waits.
