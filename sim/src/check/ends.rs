@@ -49,7 +49,18 @@ fn was_deleted(holds: &Holds<'_>, hold: &Hold<'_>) -> bool {
         let mut deleted = holds.deleted.iter();
         return deleted.any(|(node, at)| node.starts_with(&**hold.lock) && *at >= hold.asked);
     }
+    // The reply that names a reader's node may be lost; it has the number of the writer's.
+    let is_readers = |node: &str| {
+        let number = |node: &str| node.get(node.len().saturating_sub(10)..).map(str::to_owned);
+        hold.downgraded.is_some()
+            && node.starts_with(&**hold.lock)
+            && own.iter().any(|own| number(own) == number(node))
+    };
     own.iter().any(|node| holds.deleted.contains_key(node))
+        || holds
+            .deleted
+            .iter()
+            .any(|(node, at)| is_readers(node) && *at >= hold.asked)
 }
 
 /// Whether the session is over, as far as it can be known which one it was.

@@ -242,8 +242,13 @@ fn a_loss_that_did_not_happen_is_found() {
     assert_eq!(deleted.breaks(), [Rule::FalseLoss]);
     let session = script().ends(3, 1, End::LostSession);
     assert_eq!(session.breaks(), [Rule::FalseLoss]);
-    let script = script().at(2, 0, What::Deleted { node: node(1) });
-    assert_eq!(script.ends(3, 1, End::LostDeleted).breaks(), []);
+    let known = script().at(2, 0, What::Deleted { node: node(1) });
+    assert_eq!(known.ends(3, 1, End::LostDeleted).breaks(), []);
+    let attempt = Attempt(1);
+    let reader = format!("/l/r__READ__{}", &node(1)[node(1).len() - 10..]);
+    let downgrading = script().at(2, client(1), What::Downgrading { attempt });
+    let unheard = downgrading.at(2, 0, What::Deleted { node: reader });
+    assert_eq!(unheard.ends(3, 1, End::LostDeleted).breaks(), []);
 }
 
 #[test]
