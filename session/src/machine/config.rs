@@ -136,9 +136,11 @@ const LONGEST_PING: Duration = Duration::from_secs(10);
 /// The durations that follow from the negotiated session timeout.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timing {
-    /// Silence on our side after which a ping is sent: a third, so that two can be lost; at most [`LONGEST_PING`].
+    /// Silence on our side after which a ping is sent: a quarter; at most [`LONGEST_PING`].
     ///
-    /// Source: `ClientCnxn.java`, half of the read timeout.
+    /// A server that answers a ping and fails before its leader knows takes the ping with it: the leader counts from the
+    /// request before. So two requests must not be further apart than the margin of the lease, a third, with something left
+    /// for late pings and slow clocks. (Java's client pings after a third.)
     pub(super) ping: Duration,
     /// Silence on the server's side after which the connection is given up: two thirds, so that a third is left to
     /// find another server. Source: `ClientCnxn.java`, `readTimeout`.
@@ -163,7 +165,7 @@ impl Timing {
             .max(SHORTEST_TIMEOUT);
         let margin = config.lease_margin.unwrap_or(negotiated / 3);
         Self {
-            ping: (timer / 3).min(LONGEST_PING),
+            ping: (timer / 4).min(LONGEST_PING),
             read: timer * 2 / 3,
             request: config.request_timeout.unwrap_or(timer),
             patience: timer,

@@ -7,7 +7,7 @@ use lockkeeper_proto::{EventType, Response, Xid, records::Empty};
 use proptest::prelude::*;
 
 use super::{
-    pair::{ID, Pair, SECOND, THIRD, TIMEOUT},
+    pair::{ID, Pair, QUARTER, SECOND, THIRD, TIMEOUT},
     requests::sync,
 };
 use crate::{State, machine::Auth};
@@ -82,10 +82,10 @@ fn an_idle_session_keeps_it_by_its_pings() {
     let mut pair = Pair::connected(|_| {});
     let connected = pair.now;
     for pings in 1..10 {
-        pair.wait(THIRD);
+        pair.wait(QUARTER);
         assert_eq!(pair.ops().len(), 1);
         pair.reply(Xid::PING, 1, Ok(Response::Ping(Empty {})));
-        assert_eq!(lease(&pair), Some(connected + pings * THIRD + LEASE));
+        assert_eq!(lease(&pair), Some(connected + pings * QUARTER + LEASE));
         assert!(lease(&pair).unwrap() > pair.now + THIRD);
     }
 }

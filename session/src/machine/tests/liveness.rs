@@ -6,7 +6,7 @@ use bytes::Bytes;
 use lockkeeper_proto::{EventType, OpCode, Request, Xid, connect::ConnectResponse, records::Empty};
 
 use super::{
-    pair::{ID, PASSWORD, Pair, SECOND, THIRD, TIMEOUT},
+    pair::{ID, PASSWORD, Pair, QUARTER, SECOND, THIRD, TIMEOUT},
     requests::{lost, sync},
 };
 use crate::{
@@ -20,11 +20,12 @@ fn pong(pair: &mut Pair) {
 }
 
 #[test]
-fn a_ping_is_sent_after_a_third_of_the_timeout_without_requests() {
+fn a_ping_is_sent_after_a_quarter_of_the_timeout_without_requests() {
     let mut pair = Pair::connected(|_| {});
-    pair.wait(Duration::from_nanos(2_999_999_999));
+    let moment = Duration::from_nanos(1);
+    pair.wait(QUARTER.checked_sub(moment).unwrap());
     assert_eq!(pair.ops(), []);
-    pair.wait(Duration::from_nanos(1));
+    pair.wait(moment);
     assert_eq!(pair.requests(), [(Xid::PING, Request::Ping(Empty {}))]);
     pong(&mut pair);
     pair.wait(2 * SECOND);
@@ -32,7 +33,7 @@ fn a_ping_is_sent_after_a_third_of_the_timeout_without_requests() {
     assert_eq!(pair.ops(), [OpCode::SYNC]);
     pair.wait(2 * SECOND);
     assert_eq!(pair.ops(), [], "a request is a sign of life");
-    pair.wait(SECOND);
+    pair.wait(QUARTER.checked_sub(2 * SECOND).unwrap());
     assert_eq!(pair.ops(), [OpCode::PING]);
 }
 

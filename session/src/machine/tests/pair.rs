@@ -24,9 +24,10 @@ use crate::{
 };
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
-/// The session timeout of the tests, and what a third of it is.
+/// The session timeout of the tests, and what a third and a quarter of it are.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(9);
 pub(super) const THIRD: Duration = Duration::from_secs(3);
+pub(super) const QUARTER: Duration = Duration::from_millis(2250);
 pub(super) const ID: SessionId = SessionId(0x100);
 pub(super) const PASSWORD: &[u8] = b"sixteen bytes ..";
 
