@@ -6,19 +6,17 @@ use std::{
     fmt,
     future::Future,
     pin::pin,
-    slice,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use futures::future::{Either, select};
 use lockkeeper_proto::{EventType, SessionId};
-use lockkeeper_session::{Applied, Client};
+use lockkeeper_session::Client;
 
 use crate::{
     contender::{Contender, session_loss},
     error::{Error, Loss},
-    guarded::{GuardedTransaction, release_with},
     hold::{Attempt, Hold},
     name, rank,
 };
@@ -228,26 +226,6 @@ impl Guard {
             .and_then(|node| name::number(&node.name));
         let used = number.unwrap_or(0);
         u32::try_from(rank::SEQUENCE_LIMIT.saturating_sub(used)).unwrap_or(0)
-    }
-
-    /// Starts a transaction that happens only if the lock is still held: its first operation checks the lock node.
-    pub fn transaction(&self) -> GuardedTransaction<'_> {
-        GuardedTransaction::under(slice::from_ref(self))
-    }
-
-    /// Writes what `build` adds, and releases the lock, in one transaction: all of it happens while the lock is held, or
-    /// nothing does.
-    ///
-    /// # Errors
-    /// As [`GuardedTransaction::commit`]. The lock is released in the background then.
-    ///
-    /// # Cancel safety
-    /// Once polled, the transaction may be applied; the lock is released in any case.
-    pub async fn release_with(
-        mut self,
-        build: impl FnOnce(GuardedTransaction<'_>) -> GuardedTransaction<'_>,
-    ) -> Result<Vec<Applied>, Error> {
-        release_with(slice::from_mut(&mut self), build).await
     }
 
     /// Releases the lock and waits until it is free.

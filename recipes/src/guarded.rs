@@ -2,7 +2,7 @@
 //!
 //! Not here: what else a holder can do (`guard`).
 
-use std::marker::PhantomData;
+use std::{marker::PhantomData, slice};
 
 use bytes::Bytes;
 use lockkeeper_proto::{CreateMode, ErrorCode, Version};
@@ -90,6 +90,28 @@ impl<'a> GuardedTransaction<'a> {
             }
             Err(error) => Err(Error::of_session(error)),
         }
+    }
+}
+
+impl Guard {
+    /// Starts a transaction that happens only if the lock is still held: its first operation checks the lock node.
+    pub fn transaction(&self) -> GuardedTransaction<'_> {
+        GuardedTransaction::under(slice::from_ref(self))
+    }
+
+    /// Writes what `build` adds, and releases the lock, in one transaction: all of it happens while the lock is held, or
+    /// nothing does.
+    ///
+    /// # Errors
+    /// As [`GuardedTransaction::commit`]. The lock is released in the background then.
+    ///
+    /// # Cancel safety
+    /// Once polled, the transaction may be applied; the lock is released in any case.
+    pub async fn release_with(
+        mut self,
+        build: impl FnOnce(GuardedTransaction<'_>) -> GuardedTransaction<'_>,
+    ) -> Result<Vec<Applied>, Error> {
+        release_with(slice::from_mut(&mut self), build).await
     }
 }
 

@@ -9,10 +9,10 @@
 //! | `ensemble` | `sync`, the configuration of the ensemble |
 //! | `transaction`, `read_transaction` | several operations at once, all or none; several reads |
 //! | `watching`, `lasting` | reads that leave a watch; persistent watches, and taking any back |
-//! | `persistent` | what listens to a persistent watch |
+//! | `persistent`, `queue` | what listens to a persistent watch, and what waits for it |
 //! | `watcher` | what waits for a watch |
 //! | `shared` | the machine behind a lock, and who waits for what |
-//! | `room` | waiting for room, and the terms of requests |
+//! | `room`, `line` | waiting for room, and the terms of requests; who comes first |
 //! | `driver` | the task between the machine and the socket; the only `spawn` |
 //! | `dial` | TCP connections: names and their addresses |
 //! | `tls` | encryption of them (feature `tls`) |
@@ -28,10 +28,12 @@ mod dial;
 mod driver;
 mod ensemble;
 mod lasting;
+mod line;
 mod lists;
 mod nodes;
 mod persistent;
 mod probe;
+mod queue;
 mod random;
 mod read_transaction;
 mod rights;
@@ -58,7 +60,8 @@ use tokio::sync::watch;
 
 pub use builder::Builder;
 pub use clock::Clock;
-pub use persistent::{Missed, PersistentWatcher, WatchNotice};
+pub use persistent::PersistentWatcher;
+pub use queue::{Missed, WatchNotice};
 pub use read_transaction::{ReadResult, ReadTransaction};
 pub use room::WhenDisconnected;
 pub use transaction::{Applied, Transaction};

@@ -1,13 +1,11 @@
-//! Waiting for room: callers whose requests would be too many, or too large together, wait here, first come first served.
+//! Waiting for room, on the terms of a handle: how long, and whether for a connection too.
 //!
-//! Invariant: whoever comes while others wait goes behind them; whoever stops waiting makes place for the next one.
-//! Not here: how much room there is (`machine::submit`).
+//! Not here: who comes first (`line`), and how much room there is (`machine::submit`).
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
     future::Future,
     pin::Pin,
-    task::{Context, Poll, Waker},
+    task::{Context, Poll},
     time::{Duration, Instant},
 };
 
@@ -15,6 +13,7 @@ use lockkeeper_proto::Request;
 
 use super::{
     Client, Reply,
+    line::Waiting,
     shared::{Core, Shared},
 };
 use crate::machine::{Terms, request_bytes};
@@ -45,102 +44,6 @@ impl Manner {
             deadline: self.deadline.and_then(|deadline| now.checked_add(deadline)),
             fail_fast: self.when_disconnected == WhenDisconnected::Fail,
         }
-    }
-}
-
-/// Those who wait, in the order in which they came.
-#[derive(Debug, Default)]
-pub(super) struct Line {
-    waiting: BTreeMap<u64, Waiting>,
-    deadlines: BTreeSet<(Instant, u64)>,
-    /// How many of them do not wait for a connection.
-    hasty: usize,
-    last_ticket: u64,
-}
-
-#[derive(Debug)]
-struct Waiting {
-    waker: Waker,
-    bytes: usize,
-    terms: Terms,
-}
-
-impl Line {
-    /// How many wait.
-    pub(super) fn len(&self) -> usize {
-        self.waiting.len()
-    }
-
-    /// When the first of them waits no longer.
-    pub(super) fn next_deadline(&self) -> Option<Instant> {
-        self.deadlines.first().map(|(deadline, _)| *deadline)
-    }
-
-    /// Takes a place: a new one at the end, or the one that it had.
-    fn wait(&mut self, ticket: Option<u64>, waiting: Waiting) -> u64 {
-        let ticket = ticket.unwrap_or_else(|| {
-            self.last_ticket += 1;
-            self.last_ticket
-        });
-        self.leave(ticket);
-        if let Some(deadline) = waiting.terms.deadline {
-            self.deadlines.insert((deadline, ticket));
-        }
-        self.hasty += usize::from(waiting.terms.fail_fast);
-        self.waiting.insert(ticket, waiting);
-        ticket
-    }
-
-    fn leave(&mut self, ticket: u64) -> Option<Waiting> {
-        let waiting = self.waiting.remove(&ticket)?;
-        if let Some(deadline) = waiting.terms.deadline {
-            self.deadlines.remove(&(deadline, ticket));
-        }
-        self.hasty -= usize::from(waiting.terms.fail_fast);
-        Some(waiting)
-    }
-
-    fn is_first(&self, ticket: Option<u64>) -> bool {
-        let first = self.waiting.first_key_value();
-        first.is_none_or(|(first, _)| ticket == Some(*first))
-    }
-}
-
-impl Core {
-    /// Who is to look again: the first one in the line when there is room, and whoever need not wait any longer.
-    ///
-    /// The first one that gets in calls the next.
-    pub(super) fn called(&mut self, now: Instant) -> Vec<Waker> {
-        let line = &mut self.line;
-        if line.waiting.is_empty() {
-            return Vec::new();
-        }
-        if self.machine.is_closing() {
-            line.deadlines.clear();
-            line.hasty = 0;
-            let all = std::mem::take(&mut line.waiting);
-            return all.into_values().map(|waiting| waiting.waker).collect();
-        }
-        let mut called = Vec::new();
-        while let Some((_, ticket)) =
-            (line.deadlines.first().copied()).filter(|(due, _)| *due <= now)
-        {
-            called.extend(line.leave(ticket).map(|waiting| waiting.waker));
-        }
-        if line.hasty > 0 && !self.machine.is_connected() {
-            let hasty = |waiting: &Waiting| waiting.terms.fail_fast;
-            let tickets = line.waiting.iter().filter(|(_, waiting)| hasty(waiting));
-            let tickets: Vec<u64> = tickets.map(|(ticket, _)| *ticket).collect();
-            for ticket in tickets {
-                called.extend(line.leave(ticket).map(|waiting| waiting.waker));
-            }
-        }
-        if let Some((_, first)) = line.waiting.first_key_value()
-            && self.machine.has_room(now, first.bytes, &first.terms)
-        {
-            called.push(first.waker.clone());
-        }
-        called
     }
 }
 

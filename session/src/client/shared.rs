@@ -16,7 +16,7 @@ use futures::{future::BoxFuture, task::AtomicWaker};
 use lockkeeper_proto::{Request, Response, SessionId, WatcherType, path};
 use tokio::sync::{oneshot, watch};
 
-use super::{Reply, clock::Clock, persistent::Queue, random::Random, room::Line};
+use super::{Reply, clock::Clock, line::Line, queue::Queue, random::Random};
 use crate::{
     Effect, Endpoint, Error, Snapshot,
     machine::{Auth, Event, Machine, Notice, Output, Terms, WatchId},
@@ -245,6 +245,11 @@ impl Core {
     pub(super) fn cancel(&mut self, id: WatchId) {
         self.listeners.remove(&id);
         self.machine.cancel(self.clock.now(), id);
+    }
+
+    /// Which callers are to look again whether there is room for them.
+    pub(super) fn called(&mut self, now: Instant) -> Vec<Waker> {
+        self.line.called(now, &self.machine)
     }
 
     /// Takes out everything that the machine has to say.

@@ -7,7 +7,7 @@ use lockkeeper_proto::{
     records::{SetWatches, SetWatches2},
 };
 
-use super::watches::WatchKind;
+use super::watch::WatchKind;
 
 /// Bytes of paths in one request, so that many watches do not make a frame that the server refuses.
 ///

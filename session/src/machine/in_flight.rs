@@ -11,8 +11,9 @@ use lockkeeper_proto::{
 
 use super::{
     Terms,
-    server_watches::{Chores, Lasting},
-    watches::{WatchId, WatchKind, WatchTable},
+    path_watches::Chores,
+    watch::{Lasting, WatchId, WatchKind},
+    watches::WatchTable,
 };
 
 /// A request that was handed to the transport.

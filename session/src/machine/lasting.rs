@@ -14,8 +14,9 @@ use super::{
     Event, Machine, Notice, Output, Phase, Purpose,
     backlog::Queued,
     batches::{self, Batches},
-    server_watches::{Chores, Lasting},
-    watches::{Told, WatchKind},
+    path_watches::Chores,
+    watch::{Lasting, WatchKind},
+    watches::Told,
 };
 use crate::Error;
 

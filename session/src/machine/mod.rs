@@ -32,6 +32,7 @@ mod lasting;
 mod metrics;
 mod moving;
 mod output;
+mod path_watches;
 mod replies;
 mod rng;
 pub mod sasl;
@@ -42,6 +43,7 @@ mod submit;
 mod tests;
 mod transmit;
 mod unsupported;
+mod watch;
 mod watches;
 
 use std::{
@@ -58,7 +60,7 @@ pub use backlog::{Terms, request_bytes};
 pub use config::{Auth, Config, OnExpiry};
 pub use metrics::Metrics;
 pub use output::{Event, Input, Notice, Output, Snapshot, State};
-pub use watches::WatchId;
+pub use watch::WatchId;
 
 use crate::{Cause, Endpoint, Error, Lost};
 use backlog::{Backlog, Queued};
@@ -72,7 +74,8 @@ use rng::Rng;
 use sasl::Proof;
 use session::Session;
 use unsupported::Unsupported;
-use watches::{WatchKind, WatchTable};
+use watch::WatchKind;
+use watches::WatchTable;
 
 /// A session. `T` is what a caller gives with a request, and gets back with its reply.
 pub struct Machine<T> {

@@ -2,7 +2,7 @@
 //!
 //! A one-shot watch enters the table when its reply arrives, before the next frame is looked at, and leaves it with its
 //! event. A lasting one (persistent, or persistent and recursive) enters it in the same way and stays. However many listen,
-//! the server has at most one watch of each kind on a path, see `server_watches`.
+//! the server has at most one watch of each kind on a path, see `path_watches`.
 //! Paths are server paths, chroot included. Iteration is in order of path, so that one seed gives one history.
 
 use std::{
@@ -10,108 +10,14 @@ use std::{
     sync::Arc,
 };
 
-use lockkeeper_proto::{EventType, WatcherType, path};
+use lockkeeper_proto::{EventType, path};
 
 use super::{
     batches::Batches,
-    server_watches::{self, Chores, Lasting, ServerWatches},
+    path_watches::{Chores, PathWatches},
+    server_watches::ServerWatches,
+    watch::{Lasting, WatchId, WatchKind},
 };
-
-/// Who is told when a watch fires. Unique for the life of the machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct WatchId(pub(super) u64);
-
-/// What is listened to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum WatchKind {
-    /// Left by `getData`, or by `exists` on a node that is there.
-    Data,
-    /// Left by `exists` on a node that is not there.
-    Exist,
-    /// Left by `getChildren`.
-    Child,
-    /// Left by `addWatch`: the node, its data and its children.
-    Persistent,
-    /// Left by `addWatch`: the node and everything below it.
-    Recursive,
-}
-
-impl WatchKind {
-    pub(super) const ONE_SHOT: [Self; 3] = [Self::Data, Self::Exist, Self::Child];
-    const ALL: [Self; 5] = [
-        Self::Data,
-        Self::Exist,
-        Self::Child,
-        Self::Persistent,
-        Self::Recursive,
-    ];
-
-    /// What a type of `removeWatches` means; nothing for one that nobody knows.
-    pub(super) fn of_type(watcher_type: WatcherType) -> &'static [Self] {
-        match watcher_type {
-            WatcherType::CHILDREN => &[Self::Child],
-            WatcherType::DATA => &[Self::Data, Self::Exist],
-            WatcherType::ANY => &Self::ALL,
-            WatcherType::PERSISTENT => &[Self::Persistent],
-            WatcherType::PERSISTENT_RECURSIVE => &[Self::Recursive],
-            _ => &[],
-        }
-    }
-}
-
-/// Everything about one path.
-#[derive(Debug, Default)]
-pub(super) struct PathWatches {
-    listeners: [Vec<WatchId>; 5],
-    /// Requests on their way that will leave a data (or exist), a child, and a lasting watch: while there are some, the
-    /// server's watch must not be removed.
-    coming: [u32; 3],
-    /// Kinds to which nobody listens any more, whose server watch a request on its way may still need.
-    pub(super) left_over: Vec<WatchKind>,
-    pub(super) server: ServerWatches,
-}
-
-impl PathWatches {
-    #[allow(clippy::indexing_slicing, reason = "there is a list for each kind")]
-    fn of(&mut self, kind: WatchKind) -> &mut Vec<WatchId> {
-        &mut self.listeners[kind as usize]
-    }
-
-    /// Whether anybody listens to this kind.
-    #[allow(clippy::indexing_slicing, reason = "there is a list for each kind")]
-    pub(super) fn has(&self, kind: WatchKind) -> bool {
-        !self.listeners[kind as usize].is_empty()
-    }
-
-    /// Whether a request is on its way that will leave this kind.
-    pub(super) fn is_coming(&self, kind: WatchKind) -> bool {
-        let [data, child, lasting] = self.coming;
-        let coming = match kind {
-            WatchKind::Data | WatchKind::Exist => data,
-            WatchKind::Child => child,
-            WatchKind::Persistent | WatchKind::Recursive => lasting,
-        };
-        coming > 0
-    }
-
-    pub(super) fn is_any_coming(&self) -> bool {
-        self.coming != [0; 3]
-    }
-
-    fn coming(&mut self, kind: WatchKind) -> &mut u32 {
-        let [data, child, lasting] = &mut self.coming;
-        match kind {
-            WatchKind::Data | WatchKind::Exist => data,
-            WatchKind::Child => child,
-            WatchKind::Persistent | WatchKind::Recursive => lasting,
-        }
-    }
-
-    /// Whether nobody listens, or is going to.
-    fn is_empty(&self) -> bool {
-        !self.is_any_coming() && self.listeners.iter().all(Vec::is_empty)
-    }
-}
 
 #[derive(Debug)]
 enum Place {
@@ -291,7 +197,7 @@ impl WatchTable {
         let Some(watches) = self.paths.get_mut(path) else {
             return Chores::default();
         };
-        let chores = server_watches::tidy(path, watches, gone);
+        let chores = watches.tidy(path, gone);
         self.forget_if_empty(path);
         chores
     }
