@@ -46,8 +46,8 @@ pub use lockkeeper_proto::{
 pub use lockkeeper_recipes::{
     DurationHistogram, Election, Error as LockError, FencingToken, Guard, GuardedTransaction,
     Latch, Leadership, LockMetrics, LockState, Loss, Member, MultiGuard, MultiLock, Mutex,
-    Participant, PlainMutex, REVOKE, ReentrantGuard, ReentrantMutex, RwLock, Semaphore,
-    SemaphoreTicket, Term, Ticket, WriteGuard, break_lock, rank, revoke,
+    Participant, PlainMutex, REVOKE, Recipe, ReentrantGuard, ReentrantMutex, RwLock, Semaphore,
+    SemaphoreTicket, Standing, Term, Ticket, WriteGuard, break_lock, rank, revoke, standings,
 };
 pub use lockkeeper_session::{
     Applied, AuthFailure, Builder, Cause, Client, ConnectError, ConnectString, ConnectStringError,

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use crate::{
     name,
-    rank::{Kind, Rank, Role, SEQUENCE_LIMIT, in_order, is_contended, rank},
+    rank::{Kind, Rank, Role, SEQUENCE_LIMIT, ahead, in_order, is_contended, rank},
 };
 
 /// More children show nothing new, and comparing each with each takes time in proportion to the square.
@@ -167,14 +167,18 @@ fn sorted(children: &[&str], kind: Kind) {
             .iter()
             .is_sorted_by_key(|child| kind.contender(child))
     );
-    for (index, mine) in ordered.iter().enumerate() {
-        if let Rank::Waiting { ahead, .. } = rank_in(kind, children, mine) {
-            let all_conflict = kind.role() == Role::Exclusive;
-            assert!(if all_conflict {
-                ahead == index
-            } else {
-                ahead <= index
-            });
+    let seen = ahead(kind, ordered.iter().map(String::as_str));
+    for (mine, seen) in ordered.iter().zip(seen) {
+        let shared = matches!(kind.contender(mine), Some((_, Role::Shared)));
+        let as_itself = match kind {
+            Kind::Latch => Kind::Latch,
+            _ if shared => Kind::Read,
+            _ => Kind::Write,
+        };
+        match rank_in(as_itself, children, mine) {
+            Rank::First => assert_eq!(seen, 0),
+            Rank::Waiting { ahead, .. } => assert_eq!(seen, ahead),
+            Rank::Gone | Rank::Exhausted => {}
         }
     }
 }

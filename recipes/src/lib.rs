@@ -49,7 +49,8 @@
 //! | `lock` | what all kinds have in common: the ways into a line |
 //! | `mutex`, `plain`, `reentrant`, `rw_lock`, `semaphore`, `multi_lock`, `election` | the kinds |
 //! | `hold`, `metrics` | how long attempts and holds took, and how they ended |
-//! | `revocation`, `participants` | asking a holder to let go, and looking who is there |
+//! | `revocation` | asking a holder to let go |
+//! | `participants`, `standings` | looking who is there: in one's own line, and at any path |
 
 #![cfg_attr(
     not(test),
@@ -84,6 +85,7 @@ mod reentrant;
 mod revocation;
 mod rw_lock;
 mod semaphore;
+mod standings;
 
 pub use election::{Election, Latch, Leadership, Term};
 pub use error::{Error, Loss};
@@ -100,3 +102,4 @@ pub use reentrant::{ReentrantGuard, ReentrantMutex};
 pub use revocation::{REVOKE, break_lock, revoke};
 pub use rw_lock::{RwLock, WriteGuard};
 pub use semaphore::{Semaphore, SemaphoreTicket};
+pub use standings::{Recipe, Standing, standings};

@@ -26,6 +26,12 @@ pub(crate) const LEASE: &str = "lease-";
 pub(crate) const LATCH: &str = "latch-";
 /// The one node of a lock without a line.
 pub(crate) const ALONE: &str = "lock";
+/// Where those stand in line who want leases of a semaphore of Curator's or ours, below it.
+pub(crate) const HEADS: &str = "locks";
+/// Where the leases are.
+pub(crate) const LEASES: &str = "leases";
+/// What kazoo appends to the path of a semaphore to have the path of its line.
+pub(crate) const KAZOO_HEADS: &str = "-__lock__";
 /// kazoo's marker of a lock, and of a writer.
 pub(crate) const KAZOO_LOCK: &str = "__lock__";
 /// kazoo's marker of a reader.
@@ -48,6 +54,11 @@ pub(crate) fn parse<'m>(name: &str, markers: &[&'m str]) -> Option<(&'m str, i32
     let well_formed = all_digits && (shortest..=SEQUENCE_DIGITS).contains(&unsigned.len());
     let number = well_formed.then(|| digits.parse().ok())??;
     Some((marker, number))
+}
+
+/// Whether this is how kazoo names a lease of a semaphore: a UUID in hexadecimal digits, and nothing else.
+pub(crate) fn is_kazoo_lease(name: &str) -> bool {
+    name.len() == 32 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// The number of a node of any kind.

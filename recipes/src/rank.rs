@@ -67,7 +67,7 @@ impl Kind {
     }
 
     /// All markers in the names of contenders.
-    fn markers(self) -> &'static [&'static str] {
+    pub(crate) fn markers(self) -> &'static [&'static str] {
         match self {
             // One line for all of them: a mutex and a read/write lock on one path exclude each other.
             Self::Mutex | Self::Read | Self::Write => &[
@@ -184,6 +184,21 @@ pub(crate) fn in_order(kind: Kind, children: Vec<String>) -> Vec<String> {
         .collect();
     contenders.sort();
     contenders.into_iter().map(|(_, child)| child).collect()
+}
+
+/// For each of these contenders, all of one line and in the order of their numbers: how many are ahead with whom it conflicts.
+pub(crate) fn ahead<'a>(
+    kind: Kind,
+    ordered: impl IntoIterator<Item = &'a str>,
+) -> impl Iterator<Item = usize> {
+    let (mut all, mut exclusive) = (0, 0);
+    ordered.into_iter().map(move |child| {
+        let shared = matches!(kind.contender(child), Some((_, Role::Shared)));
+        let ahead = if shared { exclusive } else { all };
+        all += 1;
+        exclusive += usize::from(!shared);
+        ahead
+    })
 }
 
 #[cfg(test)]

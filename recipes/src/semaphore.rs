@@ -80,9 +80,9 @@ impl Semaphore {
 
     fn with_limit(client: &Client, path: &str, limit: Limit) -> Result<Self, PathError> {
         path::check(path).map_err(|problem| PathError::new(path, problem))?;
-        let heads = Line::new(client, &path::join(path, "locks"), Kind::Mutex)?;
+        let heads = Line::new(client, &path::join(path, name::HEADS), Kind::Mutex)?;
         let traffic = heads.traffic().clone();
-        let leases = path::join(path, "leases");
+        let leases = path::join(path, name::LEASES);
         let leases = Directory::new(client, &leases, Bytes::new(), traffic.clone());
         let recorder = Recorder {
             traffic,
