@@ -5,14 +5,29 @@ use std::{
     hash::{Hash, Hasher},
 };
 
-use crate::{
-    action::{Action, describe},
-    check::check,
-    client,
-    scenario::Scenario,
-    server,
-    state::{State, Violation},
-};
+use crate::Violation;
+
+/// What is explored: a state from which it begins, and the steps from each.
+pub(crate) trait World {
+    type State: Copy + Eq + Hash;
+    type Action: Copy;
+
+    fn initial(&self) -> Self::State;
+    /// All that can happen next.
+    fn each_step(&self, state: &Self::State, visit: &mut impl FnMut(Self::Action, Self::State));
+    /// The one state that stands for all that differ only in what cannot matter.
+    fn canonical(&self, state: Self::State) -> Self::State;
+    /// The one that stands for all orders of contenders who are alike.
+    fn sorted(&self, state: Self::State) -> Self::State;
+    /// What is wrong with a state.
+    fn check(&self, state: &Self::State) -> Option<Violation>;
+    /// Whether everybody is done.
+    fn is_over(&self, state: &Self::State) -> bool;
+    /// Whether the step happens by itself sooner or later. The others are faults, or a user's whim.
+    fn is_progress(&self, action: Self::Action) -> bool;
+    /// A step in words, told by the states around it.
+    fn describe(&self, before: &Self::State, action: Self::Action, after: &Self::State) -> String;
+}
 
 /// What an exploration found.
 #[derive(Debug)]
@@ -45,32 +60,30 @@ impl fmt::Display for Found {
     }
 }
 
-/// Reaches every state of a scenario, or the first that is wrong.
+/// Reaches every state of a world, or the first that is wrong.
 ///
 /// # Panics
 /// When there are more than `most` states.
-#[must_use]
-pub fn explore(scenario: &Scenario, most: usize) -> Outcome {
-    let mut reached = Reached::new();
-    reached.insert(State::initial(scenario), 0);
+pub(crate) fn explore<W: World>(world: &W, most: usize) -> Outcome {
+    let mut reached = Reached::<W>::new();
+    reached.insert(world.initial(), 0);
     let (mut at, mut steps) = (0, 0);
     let mut wrong = None;
     while at < reached.states.len() && wrong.is_none() {
         assert!(reached.states.len() <= most, "more than {most} states");
         let state = reached.states[at];
         let mut progress = None;
-        let mut visit = |action: Action, after: State| {
+        let mut visit = |action: W::Action, after: W::State| {
             steps += 1;
-            let next = reached.insert(after.canonical(scenario).sorted(scenario), at);
-            if action.is_progress() && progress.is_none() {
+            let next = reached.insert(world.sorted(world.canonical(after)), at);
+            if world.is_progress(action) && progress.is_none() {
                 progress = Some(next);
             }
         };
-        wrong = check(&state).map(|violation| (at, violation));
+        wrong = world.check(&state).map(|violation| (at, violation));
         if wrong.is_none() {
-            client::each_step(&state, scenario, &mut visit);
-            server::each_step(&state, scenario, &mut visit);
-            if progress.is_none() && !state.is_over() {
+            world.each_step(&state, &mut visit);
+            if progress.is_none() && !world.is_over(&state) {
                 wrong = Some((at, Violation::Stuck));
             }
         }
@@ -82,7 +95,7 @@ pub fn explore(scenario: &Scenario, most: usize) -> Outcome {
     }
     let found = wrong.map(|(at, violation)| Found {
         violation,
-        history: reached.history(scenario, at),
+        history: reached.history(world, at),
     });
     Outcome {
         states: reached.states.len(),
@@ -93,8 +106,8 @@ pub fn explore(scenario: &Scenario, most: usize) -> Outcome {
 }
 
 /// The states reached so far, in the order in which they were.
-struct Reached {
-    states: Vec<State>,
+struct Reached<W: World> {
+    states: Vec<W::State>,
     /// From which one each was reached first.
     from: Vec<u32>,
     /// Where each goes when nothing goes wrong any more and all requests are answered from the end of the history.
@@ -103,7 +116,7 @@ struct Reached {
     table: Vec<u32>,
 }
 
-impl Reached {
+impl<W: World> Reached<W> {
     fn new() -> Self {
         Self {
             states: Vec::new(),
@@ -114,7 +127,7 @@ impl Reached {
     }
 
     /// The state's place. New ones come last.
-    fn insert(&mut self, state: State, from: usize) -> usize {
+    fn insert(&mut self, state: W::State, from: usize) -> usize {
         if self.states.len() * 2 >= self.table.len() {
             self.table = vec![u32::MAX; self.table.len() * 2];
             for at in 0..self.states.len() {
@@ -132,7 +145,7 @@ impl Reached {
     }
 
     /// Where the state is in the table, or would be.
-    fn slot(&self, state: &State) -> usize {
+    fn slot(&self, state: &W::State) -> usize {
         let mut hasher = Mixer(0);
         state.hash(&mut hasher);
         let mask = self.table.len() - 1;
@@ -176,21 +189,20 @@ impl Reached {
     }
 
     /// The steps on the way to a state. Who is who stays the same in it, whatever order the states were sorted into.
-    fn history(&self, scenario: &Scenario, at: usize) -> Vec<String> {
-        let mut state = State::initial(scenario);
+    fn history(&self, world: &W, at: usize) -> Vec<String> {
+        let mut state = world.initial();
         let path = self.path(at);
         let steps = path.iter().skip(1).map(|at| {
             let wanted = &self.states[*at];
             let (mut words, mut next) = (String::new(), None);
-            let mut visit = |action: Action, after: State| {
-                let canonical = after.canonical(scenario);
-                if next.is_none() && canonical.sorted(scenario) == *wanted {
-                    words = describe(&state, action, &after);
+            let mut visit = |action: W::Action, after: W::State| {
+                let canonical = world.canonical(after);
+                if next.is_none() && world.sorted(canonical) == *wanted {
+                    words = world.describe(&state, action, &after);
                     next = Some(canonical);
                 }
             };
-            client::each_step(&state, scenario, &mut visit);
-            server::each_step(&state, scenario, &mut visit);
+            world.each_step(&state, &mut visit);
             state = next.expect("a step that was made before");
             words
         });

@@ -14,29 +14,60 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `state` | a state, and which states are one and the same |
-//! | `server` | what servers, network and operators do |
-//! | `client` | what contenders do |
-//! | `check` | what must hold in each state |
+//! | `line` | a line: its states, what servers and contenders do, what must hold, the steps in words |
+//! | `history` | the servers' time |
 //! | `explore` | all states, breadth first |
-//! | `action` | the steps, in words |
-//! | `scenario`, [`runs`] | who contends, and what may go wrong |
+//! | [`runs`] | who contends, and what may go wrong |
 //!
 //! Not here: time, but for leases that have run out before the servers end a session (the simulation has clocks); the wire;
 //! what a holder does and is told (`tests/contract/`). And it is a model: that the code does the same is held together by the
 //! ranking, which is the code's own, by reading, and by the tests of `tests/known_bugs/` that replay what was found here.
 
-mod action;
-mod check;
-mod client;
 mod explore;
+mod faults;
+mod history;
+mod line;
 pub mod runs;
-mod scenario;
-mod server;
 mod shortcut;
-mod state;
+mod violation;
 
-pub use explore::{Found, Outcome, explore};
-pub use scenario::{Faults, Scenario};
+pub use explore::{Found, Outcome};
+pub use faults::Faults;
+pub use line::Line;
 pub use shortcut::Shortcut;
-pub use state::{CONTENDERS, Violation};
+pub use violation::Violation;
+
+/// How many contend at most.
+pub const CONTENDERS: usize = 3;
+
+/// What to explore.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Scenario {
+    /// A line of waiters.
+    Line(Line),
+}
+
+impl Scenario {
+    /// Reaches every state, or the first that is wrong.
+    ///
+    /// # Panics
+    /// When there are more than `most` states.
+    #[must_use]
+    pub fn explore(&self, most: usize) -> Outcome {
+        match self {
+            Self::Line(line) => explore::explore(line, most),
+        }
+    }
+
+    /// The same with nothing left out.
+    #[must_use]
+    pub fn without_shortcut(self) -> Self {
+        match self {
+            Self::Line(line) => Self::Line(Line {
+                shortcut: None,
+                ..line
+            }),
+        }
+    }
+}

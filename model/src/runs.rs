@@ -2,26 +2,41 @@
 
 use lockkeeper_recipes::rank::Kind;
 
-use crate::scenario::{Faults, Scenario};
+use crate::{Faults, Line, Scenario};
 
-/// Three mutexes; three writers that may become readers; two of them and a reader; one and two; and one of each kind.
+/// Three mutexes; three writers that may become readers; two of them and a reader; one and two; one of each kind; and those
+/// who only try beside those who wait.
 #[must_use]
-pub fn lines() -> [(&'static str, Scenario); 5] {
+pub fn lines() -> [(&'static str, Line); 8] {
     use Kind::{Mutex, Read, Write};
     [
-        ("3 mutexes", Scenario::new([Mutex; 3])),
-        ("3 writers", Scenario::new([Write; 3]).with_downgrade()),
+        ("3 mutexes", Line::new([Mutex; 3])),
+        ("3 writers", Line::new([Write; 3]).with_downgrade()),
         (
             "2 writers, 1 reader",
-            Scenario::new([Write, Write, Read]).with_downgrade(),
+            Line::new([Write, Write, Read]).with_downgrade(),
         ),
         (
             "1 writer, 2 readers",
-            Scenario::new([Write, Read, Read]).with_downgrade(),
+            Line::new([Write, Read, Read]).with_downgrade(),
         ),
         (
             "mutex, writer, reader",
-            Scenario::new([Mutex, Write, Read]).with_downgrade(),
+            Line::new([Mutex, Write, Read]).with_downgrade(),
+        ),
+        (
+            "2 mutexes, 1 try",
+            Line::new([Mutex; 3]).with_tries([false, false, true]),
+        ),
+        (
+            "1 mutex, 2 tries",
+            Line::new([Mutex; 3]).with_tries([false, true, true]),
+        ),
+        (
+            "writer, try to write, try to read",
+            Line::new([Write, Write, Read])
+                .with_tries([false, true, true])
+                .with_downgrade(),
         ),
     ]
 }
@@ -47,7 +62,10 @@ pub fn ordinary() -> Vec<(String, Scenario)> {
             faults(0, 0, 0, 1, 0),
         ];
         for faults in light.into_iter().chain(heavy) {
-            runs.push((title(name, faults), scenario.with_faults(faults)));
+            runs.push((
+                title(name, faults),
+                Scenario::Line(scenario.with_faults(faults)),
+            ));
         }
     }
     runs
@@ -67,12 +85,15 @@ pub fn full() -> Vec<(String, Scenario)> {
             faults(2, 0, 1, 0, 0),
             faults(1, 1, 0, 0, 0),
         ] {
-            runs.push((title(name, faults), scenario.with_faults(faults)));
+            runs.push((
+                title(name, faults),
+                Scenario::Line(scenario.with_faults(faults)),
+            ));
         }
     }
     let (name, mutexes) = lines()[0];
     let each = faults(1, 1, 1, 1, 0);
-    runs.push((title(name, each), mutexes.with_faults(each)));
+    runs.push((title(name, each), Scenario::Line(mutexes.with_faults(each))));
     runs
 }
 

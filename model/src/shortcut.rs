@@ -3,10 +3,7 @@
 
 use lockkeeper_recipes::rank::Kind;
 
-use crate::{
-    scenario::{Faults, Scenario},
-    state::Violation,
-};
+use crate::{Faults, Line, Scenario, Violation};
 
 /// Something left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,11 +37,17 @@ pub enum Shortcut {
     FreshNumber,
     /// A writer becomes a reader in two requests: delete, then create.
     TwoSteps,
+    /// A try creates its node before it looks.
+    TryWithoutLook,
+    /// A try that saw nobody in the way does not look again behind its create.
+    TryTakesItsLook,
+    /// A try that is refused after its create leaves the rest to the session's end.
+    TryForgets,
 }
 
 impl Shortcut {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 17] = [
         Self::AlwaysSkip,
         Self::SkipBehindWriter,
         Self::NoOwnWatch,
@@ -59,6 +62,9 @@ impl Shortcut {
         Self::MissingIsNoEvent,
         Self::FreshNumber,
         Self::TwoSteps,
+        Self::TryWithoutLook,
+        Self::TryTakesItsLook,
+        Self::TryForgets,
     ];
 }
 
@@ -85,8 +91,9 @@ impl Shortcut {
                 ..Faults::default()
             },
         ];
-        let mutexes = Scenario::new([Kind::Mutex; 3]);
-        let writers = Scenario::new([Kind::Write; 3]).with_downgrade();
+        let mutexes = Line::new([Kind::Mutex; 3]);
+        let tries = mutexes.with_tries([false, true, true]);
+        let writers = Line::new([Kind::Write; 3]).with_downgrade();
         let (scenario, faults, violation) = match self {
             Self::AlwaysSkip => (mutexes, cancel, Violation::NotAlone),
             Self::SkipBehindWriter | Self::FreshNumber | Self::TwoSteps => {
@@ -109,7 +116,11 @@ impl Shortcut {
             Self::ForgetOnCancel => (mutexes, cancel, Violation::Orphan),
             Self::NoRewatch => (mutexes, cut, Violation::Stuck),
             Self::MissingIsNoEvent => (mutexes, none, Violation::Stuck),
+            Self::TryWithoutLook => (tries, none, Violation::WroteInVain),
+            Self::TryTakesItsLook => (tries, none, Violation::NotAlone),
+            Self::TryForgets => (tries, none, Violation::Orphan),
         };
-        (scenario.with_faults(faults).with_shortcut(self), violation)
+        let line = scenario.with_faults(faults).with_shortcut(self);
+        (Scenario::Line(line), violation)
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Not here: the long runs (`cargo run --release -p lockkeeper-model`).
 
-use lockkeeper_model::{Shortcut, explore, runs};
+use lockkeeper_model::{Shortcut, runs};
 
 /// Several times what any run here has: reaching it is a mistake in the model.
 const MOST: usize = 4_000_000;
@@ -15,7 +15,7 @@ fn whatever_happens_nobody_is_skipped_forgotten_or_left_behind() {
         for runs in runs.chunks(half) {
             scope.spawn(move || {
                 for (title, scenario) in runs {
-                    let outcome = explore(scenario, MOST);
+                    let outcome = scenario.explore(MOST);
                     println!("{title} {} states, {} steps", outcome.states, outcome.steps);
                     if let Some(found) = outcome.found {
                         panic!("{title}\n{found}");
@@ -30,7 +30,7 @@ fn whatever_happens_nobody_is_skipped_forgotten_or_left_behind() {
 fn every_shortcut_is_found_to_be_none() {
     for shortcut in Shortcut::ALL {
         let (scenario, violation) = shortcut.undoing();
-        let found = explore(&scenario, MOST).found;
+        let found = scenario.explore(MOST).found;
         let found = found.unwrap_or_else(|| panic!("{shortcut:?} does no harm"));
         println!("{shortcut:?}:\n{found}\n");
         assert_eq!(found.violation, violation, "{shortcut:?}:\n{found}");
@@ -42,9 +42,9 @@ fn every_shortcut_is_found_to_be_none() {
 #[test]
 fn without_the_shortcut_nothing_goes_wrong_in_the_same_scenario() {
     for shortcut in Shortcut::ALL {
-        let (mut scenario, _) = shortcut.undoing();
-        scenario.shortcut = None;
-        if let Some(found) = explore(&scenario, MOST).found {
+        let (scenario, _) = shortcut.undoing();
+        let scenario = scenario.without_shortcut();
+        if let Some(found) = scenario.explore(MOST).found {
             panic!("{shortcut:?}\n{found}");
         }
     }
@@ -55,7 +55,7 @@ fn without_the_shortcut_nothing_goes_wrong_in_the_same_scenario() {
 #[test]
 fn servers_lag_in_the_model() {
     let (scenario, _) = Shortcut::PlainListing.undoing();
-    let found = explore(&scenario, MOST).found.expect("refuted");
+    let found = scenario.explore(MOST).found.expect("refuted");
     let lags = |step: &String| step.contains("from before the last");
     assert!(found.history.iter().any(lags), "{found}");
 }

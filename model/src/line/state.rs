@@ -9,19 +9,15 @@
 
 use lockkeeper_recipes::rank::Kind;
 
-use crate::scenario::{Faults, Scenario};
+use crate::{
+    CONTENDERS, Faults, Shortcut, Violation,
+    history::{NEVER, Time},
+};
 
-/// How many contend at most.
-pub const CONTENDERS: usize = 3;
+use super::scenario::Line;
 
 /// More nodes than a run of any scenario has at a time: two for each attempt that is under way, and those left of former ones.
-const NODES: usize = 10;
-
-/// A point of the history: how many transactions came before.
-pub(crate) type Time = u8;
-
-/// What has not happened.
-pub(crate) const NEVER: Time = Time::MAX;
+pub(super) const NODES: usize = 10;
 
 /// A node's place in [`State::nodes`].
 pub(crate) type NodeIndex = u8;
@@ -68,7 +64,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    const NOBODY: Self = Self {
+    pub(super) const NOBODY: Self = Self {
         number: 0,
         marker: Marker::Lock,
         owner: 0,
@@ -122,6 +118,8 @@ impl Watch {
 pub(crate) enum Phase {
     /// Nothing has been sent.
     Idle,
+    /// Of a try: the listing before anything is created is under way, or has come and not been looked at.
+    Trying,
     /// The create and the listing behind it are under way; or the transaction that makes a writer a reader.
     Creating,
     /// The reply to the create is lost.
@@ -154,10 +152,12 @@ pub(crate) struct Contender {
     pub(crate) abandoned: bool,
     /// The phase is about becoming a reader, not about entering the line.
     pub(crate) replacing: bool,
-    /// With [`Shortcut::TwoSteps`](crate::Shortcut::TwoSteps): the first of them is done.
+    /// With [`Shortcut::TwoSteps`](Shortcut::TwoSteps): the first of them is done.
     pub(crate) half: bool,
     /// Our node, as far as we know it.
     pub(crate) node: NodeIndex,
+    /// Of a try: the last listing showed nobody in the way.
+    pub(crate) free: bool,
     /// The writer's node that is to be replaced.
     pub(crate) writer: NodeIndex,
     /// When the write under way was committed.
@@ -197,6 +197,7 @@ impl Contender {
         abandoned: false,
         replacing: false,
         half: false,
+        free: false,
         node: NONE,
         writer: NONE,
         committed: NEVER,
@@ -236,7 +237,7 @@ impl Contender {
     }
 
     /// Forgets what its phase never looks at.
-    fn forget(&mut self) {
+    pub(super) fn forget(&mut self) {
         if !matches!(self.phase, Phase::Looking | Phase::Waiting) {
             self.own = Watch::Empty;
             self.nearest = Watch::Empty;
@@ -245,6 +246,9 @@ impl Contender {
         }
         if self.phase != Phase::Waiting {
             self.is_last = false;
+        }
+        if matches!(self.phase, Phase::Holding | Phase::Deleting) {
+            self.free = false;
         }
         if self.nearest == Watch::Empty {
             self.nearest_node = NONE;
@@ -261,34 +265,15 @@ impl Contender {
     }
 
     /// Whether how much it has seen can matter: otherwise a write comes first, which shows it everything.
-    fn reads(&self, scenario: &Scenario) -> bool {
+    pub(super) fn reads(&self, scenario: &Line) -> bool {
         match self.phase {
-            Phase::Looking | Phase::Waiting | Phase::Checking => true,
+            Phase::Trying | Phase::Looking | Phase::Waiting | Phase::Checking => true,
             Phase::Creating | Phase::Unknown | Phase::Finding => {
-                scenario.takes(crate::Shortcut::PlainListing)
+                scenario.takes(Shortcut::PlainListing)
             }
             _ => false,
         }
     }
-}
-
-/// What must not be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Violation {
-    /// Somebody holds the lock while another, ahead in the line, is there with whom it must not be shared: two holders, or
-    /// one who was skipped.
-    NotAlone,
-    /// The lock was granted to a contender whose node was gone by then.
-    GrantedWithoutNode,
-    /// The lock was granted in a session that was over.
-    GrantedAfterExpiry,
-    /// A node of a live session whom nobody will delete.
-    Orphan,
-    /// Nothing can happen any more, and not everybody is done.
-    Stuck,
-    /// Things happen without end, and not everybody gets done.
-    Livelock,
 }
 
 /// The world.
@@ -306,7 +291,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn initial(scenario: &Scenario) -> Self {
+    pub(crate) fn initial(scenario: &Line) -> Self {
         Self {
             contenders: scenario
                 .kinds
@@ -355,165 +340,5 @@ impl State {
 
     pub(crate) fn delete(&mut self, index: NodeIndex) {
         self.nodes[usize::from(index)].died = self.now;
-    }
-
-    /// The one state that stands for all that differ only in what cannot matter.
-    pub(crate) fn canonical(mut self, scenario: &Scenario) -> Self {
-        let now = self.now;
-        for contender in &mut self.contenders {
-            if contender.phase == Phase::Done || contender.phase == Phase::Idle {
-                let phase = contender.phase;
-                *contender = Contender {
-                    phase,
-                    ..Contender::IDLE
-                };
-            }
-            if !contender.reads(scenario) {
-                contender.view = now;
-            }
-            contender.forget();
-        }
-        self.forget_nodes();
-        self.rename_times();
-        self.sort_nodes();
-        self
-    }
-
-    /// Drops the nodes that no look can show any more and that nobody names.
-    fn forget_nodes(&mut self) {
-        let earliest = self.earliest();
-        let mut named = 0_u16;
-        let mut name = |index: NodeIndex| {
-            if index != NONE {
-                named |= 1 << index;
-            }
-        };
-        for contender in &self.contenders {
-            name(contender.node);
-            name(contender.writer);
-            name(contender.nearest_node);
-            name(contender.second_node);
-        }
-        let mut places = [NONE; NODES];
-        let mut kept = 0;
-        for (index, place) in places
-            .iter_mut()
-            .enumerate()
-            .take(usize::from(self.node_count))
-        {
-            if self.nodes[index].died > earliest || named & (1 << index) != 0 {
-                self.nodes[usize::from(kept)] = self.nodes[index];
-                *place = kept;
-                kept += 1;
-            }
-        }
-        self.nodes[usize::from(kept)..].fill(Node::NOBODY);
-        self.node_count = kept;
-        self.rename_nodes(&places);
-    }
-
-    fn rename_nodes(&mut self, places: &[NodeIndex; NODES]) {
-        let rename = |index: &mut NodeIndex| {
-            if *index != NONE {
-                *index = places[usize::from(*index)];
-            }
-        };
-        for contender in &mut self.contenders {
-            rename(&mut contender.node);
-            rename(&mut contender.writer);
-            rename(&mut contender.nearest_node);
-            rename(&mut contender.second_node);
-        }
-    }
-
-    /// The earliest point of the history that anybody can still be shown.
-    fn earliest(&self) -> Time {
-        let times = self.contenders.iter().flat_map(|contender| {
-            let listed = contender.listed;
-            [contender.view, listed, contender.committed]
-        });
-        times.min().unwrap_or(self.now).min(self.now)
-    }
-
-    /// Counts only the times that something refers to. Between two of them nothing changes that could be seen.
-    fn rename_times(&mut self) {
-        let earliest = self.earliest();
-        let mut used = 1_u64 << self.now;
-        self.each_time(|time| {
-            if *time != NEVER {
-                *time = (*time).max(earliest);
-                used |= 1 << *time;
-            }
-        });
-        self.each_time(|time| {
-            if *time != NEVER {
-                let before = used & ((1 << *time) - 1);
-                *time = Time::try_from(before.count_ones()).expect("at most 64");
-            }
-        });
-    }
-
-    fn each_time(&mut self, mut change: impl FnMut(&mut Time)) {
-        change(&mut self.now);
-        for contender in &mut self.contenders {
-            change(&mut contender.view);
-            change(&mut contender.listed);
-            change(&mut contender.committed);
-            change(&mut contender.expired);
-        }
-        for node in &mut self.nodes[..usize::from(self.node_count)] {
-            change(&mut node.born);
-            change(&mut node.died);
-        }
-    }
-
-    /// Contenders of one kind are as good as each other: the one state that stands for all orders of them.
-    pub(crate) fn sorted(mut self, scenario: &Scenario) -> Self {
-        let mut order: [usize; CONTENDERS] = std::array::from_fn(|index| index);
-        for round in 1..CONTENDERS {
-            for place in 0..CONTENDERS - round {
-                let (one, other) = (order[place], order[place + 1]);
-                let alike = scenario.kinds[place] == scenario.kinds[place + 1];
-                if alike && self.contenders[other] < self.contenders[one] {
-                    order.swap(place, place + 1);
-                }
-            }
-        }
-        if order.is_sorted() {
-            return self;
-        }
-        self.contenders = order.map(|index| self.contenders[index]);
-        for node in &mut self.nodes[..usize::from(self.node_count)] {
-            let owner = order
-                .iter()
-                .position(|index| *index == usize::from(node.owner));
-            node.owner = u8::try_from(owner.expect("a permutation")).expect("few contenders");
-        }
-        self
-    }
-
-    /// In the order of the line, numbered without gaps: only the order counts.
-    fn sort_nodes(&mut self) {
-        let count = usize::from(self.node_count);
-        let mut order: [usize; NODES] = std::array::from_fn(|index| index);
-        order[..count].sort_by_key(|index| {
-            let node = &self.nodes[*index];
-            (node.number, node.marker)
-        });
-        let old = self.nodes;
-        let mut places = [NONE; NODES];
-        let (mut number, mut last) = (0, NONE);
-        for (place, index) in order[..count].iter().copied().enumerate() {
-            if last != NONE && old[index].number != last {
-                number += 1;
-            }
-            last = old[index].number;
-            places[index] = NodeIndex::try_from(place).expect("few nodes");
-            self.nodes[place] = Node {
-                number,
-                ..old[index]
-            };
-        }
-        self.rename_nodes(&places);
     }
 }

@@ -2,7 +2,9 @@
 
 use lockkeeper_recipes::rank::Kind;
 
-use crate::state::{Marker, NEVER, Node, Phase, State, Violation};
+use crate::{Violation, history::NEVER};
+
+use super::state::{Marker, Node, Phase, State};
 
 /// What is wrong with a state.
 pub(crate) fn check(state: &State) -> Option<Violation> {
@@ -43,7 +45,7 @@ fn has_orphan(state: &State) -> bool {
             // What it will look for, by its name, and what it knows.
             Phase::Creating | Phase::Unknown | Phase::Finding | Phase::Checking => !node.former,
             Phase::Looking | Phase::Waiting | Phase::Holding | Phase::Deleting => is(owner.node),
-            Phase::Idle | Phase::Done => false,
+            Phase::Idle | Phase::Trying | Phase::Done => false,
         };
         owner.expired == NEVER && !is_cared_for
     })

@@ -2,14 +2,19 @@
 //! has yet to give.
 
 use crate::{
+    Shortcut, Violation,
+    history::{NEVER, Time},
+};
+
+use super::{
     action::Action,
-    scenario::Scenario,
-    shortcut::Shortcut,
-    state::{Contender, Marker, NEVER, NONE, Phase, State, Time, Watch},
+    client,
+    scenario::Line,
+    state::{Contender, Marker, NONE, Phase, State, Watch},
 };
 
 /// All that the servers and the network can do next.
-pub(crate) fn each_step(state: &State, scenario: &Scenario, visit: &mut impl FnMut(Action, State)) {
+pub(crate) fn each_step(state: &State, scenario: &Line, visit: &mut impl FnMut(Action, State)) {
     for (i, contender) in state.contenders.iter().enumerate() {
         let mut next = |action, change: &dyn Fn(&mut State)| {
             let mut after = *state;
@@ -45,7 +50,7 @@ pub(crate) fn each_step(state: &State, scenario: &Scenario, visit: &mut impl FnM
 
 type Next<'a> = dyn FnMut(Action, &dyn Fn(&mut State)) + 'a;
 
-fn connected_steps(state: &State, scenario: &Scenario, i: usize, next: &mut Next<'_>) {
+fn connected_steps(state: &State, scenario: &Line, i: usize, next: &mut Next<'_>) {
     let contender = &state.contenders[i];
     let lives = contender.expired == NEVER;
     let awaits_write = contender.committed == NEVER;
@@ -62,11 +67,11 @@ fn connected_steps(state: &State, scenario: &Scenario, i: usize, next: &mut Next
             let view = contender.committed;
             next(Action::Reply(i, view), &|after| {
                 renew(&mut after.contenders[i]);
-                crate::client::replied(after, scenario, i, view);
+                client::replied(after, scenario, i, view);
             });
         }
         Phase::Finding if !awaits_write => answer(state, scenario, i, next),
-        Phase::Checking | Phase::Looking | Phase::Waiting => {
+        Phase::Trying | Phase::Checking | Phase::Looking | Phase::Waiting => {
             answer(state, scenario, i, next);
             tell(state, i, next);
         }
@@ -74,7 +79,7 @@ fn connected_steps(state: &State, scenario: &Scenario, i: usize, next: &mut Next
     }
     let is_quiet = match contender.phase {
         Phase::Holding | Phase::Waiting => true,
-        Phase::Looking => contender.listed != NEVER,
+        Phase::Trying | Phase::Looking => contender.listed != NEVER,
         _ => false,
     };
     let pending = |watch: Watch| watch == Watch::Requested || watch.is_due();
@@ -92,10 +97,11 @@ fn connected_steps(state: &State, scenario: &Scenario, i: usize, next: &mut Next
 }
 
 /// The reply to the first read under way, from every point of the history from which it may come.
-fn answer(state: &State, scenario: &Scenario, i: usize, next: &mut Next<'_>) {
+fn answer(state: &State, scenario: &Line, i: usize, next: &mut Next<'_>) {
     let contender = &state.contenders[i];
     let watches = contender.has_watch(|watch| watch == Watch::Requested);
     let expected = match contender.phase {
+        Phase::Trying => contender.listed == NEVER,
         Phase::Looking => watches || contender.listed == NEVER,
         Phase::Waiting => watches,
         _ => true,
@@ -126,7 +132,7 @@ fn answer(state: &State, scenario: &Scenario, i: usize, next: &mut Next<'_>) {
             if watches {
                 leave_watches(after, scenario, i);
             } else {
-                crate::client::replied(after, scenario, i, view);
+                client::replied(after, scenario, i, view);
             }
         });
     }
@@ -206,7 +212,7 @@ pub(crate) fn slot(contender: &mut Contender, which: usize) -> &mut Watch {
 
 /// The server leaves the watches, and tells of the nodes that are gone: in the order asked for, our own first, or, when
 /// they are those of an earlier connection, in any order.
-fn leave_watches(after: &mut State, scenario: &Scenario, i: usize) {
+fn leave_watches(after: &mut State, scenario: &Line, i: usize) {
     for which in 0..3 {
         let contender = &after.contenders[i];
         let (watch, node) = contender.watches()[which];
@@ -235,7 +241,7 @@ fn renew(contender: &mut Contender) {
 }
 
 /// The write under way, or one that was, happens.
-fn write(after: &mut State, scenario: &Scenario, i: usize) {
+fn write(after: &mut State, scenario: &Line, i: usize) {
     let contender = after.contenders[i];
     let late = !contender.up;
     if contender.phase == Phase::Finding && !late {
@@ -246,6 +252,12 @@ fn write(after: &mut State, scenario: &Scenario, i: usize) {
         Phase::Deleting => delete(after, contender.node),
         _ if contender.replacing => replace(after, scenario, i),
         _ => {
+            if scenario.tries[i]
+                && !contender.free
+                && client::is_in_the_way(after, scenario, i, after.now)
+            {
+                after.violation = Some(Violation::WroteInVain);
+            }
             after.now += 1;
             let marker = Marker::of(scenario.kinds[i].expect("it contends"));
             let number = after.next_number();
@@ -273,7 +285,7 @@ fn delete(after: &mut State, node: u8) -> bool {
 }
 
 /// A writer's node makes way for a reader's, of the same number.
-fn replace(after: &mut State, scenario: &Scenario, i: usize) -> bool {
+fn replace(after: &mut State, scenario: &Line, i: usize) -> bool {
     let Contender {
         writer, half, up, ..
     } = after.contenders[i];
@@ -303,7 +315,7 @@ fn replace(after: &mut State, scenario: &Scenario, i: usize) -> bool {
 }
 
 /// The connection is lost, with what was under way on it. A write may still happen until the next connection is made.
-fn cut(after: &mut State, scenario: &Scenario, i: usize) {
+fn cut(after: &mut State, scenario: &Line, i: usize) {
     let lives = after.contenders[i].expired == NEVER;
     let contender = &mut after.contenders[i];
     contender.up = false;
@@ -325,6 +337,8 @@ fn cut(after: &mut State, scenario: &Scenario, i: usize) {
             contender.phase = Phase::Finding;
             contender.node = NONE;
         }
+        // A try does not wait for another connection: it fails.
+        Phase::Trying if contender.listed == NEVER => contender.phase = Phase::Done,
         _ => {}
     }
     contender.committed = NEVER;
@@ -354,7 +368,7 @@ fn connect(after: &mut State, i: usize) {
     contender.mute = false;
     contender.same_connection = false;
     if is_over {
-        crate::client::lost_session(after, i);
+        client::lost_session(after, i);
     }
 }
 

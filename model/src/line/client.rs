@@ -3,21 +3,22 @@
 
 use std::sync::OnceLock;
 
-use lockkeeper_recipes::rank::{Rank, rank};
+use lockkeeper_recipes::rank::{Rank, is_contended, rank};
 
 use crate::{
+    CONTENDERS, Shortcut, Violation,
+    history::{NEVER, Time},
+};
+
+use super::{
     action::Action,
-    scenario::Scenario,
+    scenario::Line,
     server::slot,
-    shortcut::Shortcut,
-    state::{
-        CONTENDERS, Contender, Marker, NEVER, NONE, Node, NodeIndex, Phase, State, Time, Violation,
-        Watch,
-    },
+    state::{Contender, Marker, NONE, Node, NodeIndex, Phase, State, Watch},
 };
 
 /// All that contenders and their users can do next.
-pub(crate) fn each_step(state: &State, scenario: &Scenario, visit: &mut impl FnMut(Action, State)) {
+pub(crate) fn each_step(state: &State, scenario: &Line, visit: &mut impl FnMut(Action, State)) {
     for (i, contender) in state.contenders.iter().enumerate() {
         let mut next = |action, change: &dyn Fn(&mut State)| {
             let mut after = *state;
@@ -25,7 +26,13 @@ pub(crate) fn each_step(state: &State, scenario: &Scenario, visit: &mut impl FnM
             visit(action, after);
         };
         match contender.phase {
+            Phase::Idle if looks_first(scenario, i) => next(Action::Try(i), &|after| {
+                send(&mut after.contenders[i], Phase::Trying);
+            }),
             Phase::Idle => next(Action::Start(i), &|after| enter(after, i)),
+            Phase::Trying if contender.listed != NEVER => {
+                next(Action::Poll(i), &|after| look_before(after, scenario, i));
+            }
             Phase::Unknown => next(Action::Find(i), &|after| {
                 send(&mut after.contenders[i], Phase::Finding);
             }),
@@ -71,6 +78,11 @@ pub(crate) fn each_step(state: &State, scenario: &Scenario, visit: &mut impl FnM
     }
 }
 
+/// Whether it looks before it creates anything.
+fn looks_first(scenario: &Line, i: usize) -> bool {
+    scenario.tries[i] && !scenario.takes(Shortcut::TryWithoutLook)
+}
+
 /// Submits a request, or several in one flush, and waits for them.
 fn send(contender: &mut Contender, phase: Phase) {
     contender.phase = phase;
@@ -99,9 +111,10 @@ fn forget_nodes(after: &mut State, i: usize) {
 }
 
 /// The caller's future is dropped.
-fn cancel(after: &mut State, scenario: &Scenario, i: usize) {
+fn cancel(after: &mut State, scenario: &Line, i: usize) {
     let contender = &mut after.contenders[i];
     match contender.phase {
+        Phase::Trying => contender.phase = Phase::Done,
         Phase::Looking | Phase::Waiting => leave(after, i),
         _ if scenario.takes(Shortcut::ForgetOnCancel) => contender.phase = Phase::Done,
         Phase::Finding | Phase::Checking => {
@@ -123,7 +136,7 @@ fn leave(after: &mut State, i: usize) {
 }
 
 /// The reply to what was awaited has come, from this point of the history.
-pub(crate) fn replied(after: &mut State, scenario: &Scenario, i: usize, view: Time) {
+pub(crate) fn replied(after: &mut State, scenario: &Line, i: usize, view: Time) {
     let contender = &mut after.contenders[i];
     match contender.phase {
         Phase::Creating => {
@@ -157,14 +170,14 @@ pub(crate) fn replied(after: &mut State, scenario: &Scenario, i: usize, view: Ti
                 never_created(after, i);
             }
         }
-        Phase::Looking => contender.listed = view,
+        Phase::Trying | Phase::Looking => contender.listed = view,
         Phase::Deleting => contender.phase = Phase::Done,
         _ => {}
     }
 }
 
 /// Whether a node has the protection of the present attempt. A reader's is another than that of the writer before it.
-fn is_ours(node: Node, scenario: &Scenario, i: usize, replacing: bool) -> bool {
+fn is_ours(node: Node, scenario: &Line, i: usize, replacing: bool) -> bool {
     let kind = scenario.kinds[i].expect("it contends");
     let marker = if replacing {
         Marker::Read
@@ -187,6 +200,7 @@ fn known(after: &mut State, i: usize) {
         contender.phase = Phase::Looking;
         contender.listed = NEVER;
         contender.same_connection = true;
+        contender.free = false;
     }
 }
 
@@ -208,6 +222,13 @@ fn never_created(after: &mut State, i: usize) {
 /// The client learns that its session is over.
 pub(crate) fn lost_session(after: &mut State, i: usize) {
     let contender = &mut after.contenders[i];
+    if contender.phase == Phase::Trying {
+        // What has come is still to be looked at; a look that was under way has failed.
+        if contender.listed == NEVER {
+            contender.phase = Phase::Done;
+        }
+        return;
+    }
     let has_place = !matches!(
         contender.phase,
         Phase::Creating | Phase::Unknown | Phase::Finding
@@ -219,15 +240,47 @@ pub(crate) fn lost_session(after: &mut State, i: usize) {
     }
 }
 
+/// Looks at the listing that a try begins with: it goes no further when somebody is in the way.
+fn look_before(after: &mut State, scenario: &Line, i: usize) {
+    let listed = after.contenders[i].listed;
+    if is_in_the_way(after, scenario, i, listed) {
+        after.contenders[i].phase = Phase::Done;
+    } else {
+        after.contenders[i].free = true;
+        enter(after, i);
+    }
+}
+
+/// Whether somebody, at that point of the history, is in the way of one who comes anew.
+pub(crate) fn is_in_the_way(state: &State, scenario: &Line, i: usize, view: Time) -> bool {
+    let kind = scenario.kinds[i].expect("it contends");
+    let shown = state.nodes().filter(|node| node.is_shown(view));
+    is_contended(kind, shown.map(name_of))
+}
+
 /// Looks at the listing that has come.
-fn look_at(after: &mut State, scenario: &Scenario, i: usize) {
+fn look_at(after: &mut State, scenario: &Line, i: usize) {
     let contender = after.contenders[i];
     let mine = name_of(after.node(contender.node));
     let listed = after.nodes().filter(|node| node.is_shown(contender.listed));
     let names = listed.map(name_of);
     let kind = scenario.kinds[i].expect("it contends");
     match rank(kind, names, mine) {
-        Rank::First => may_hold(after, scenario, i),
+        Rank::First => {
+            after.contenders[i].free |= scenario.tries[i];
+            may_hold(after, scenario, i);
+        }
+        Rank::Waiting { .. } if scenario.tries[i] => {
+            if scenario.takes(Shortcut::TryTakesItsLook) {
+                may_hold(after, scenario, i);
+            } else if contender.free {
+                after.violation = Some(Violation::TryWaits);
+            } else if scenario.takes(Shortcut::TryForgets) {
+                after.contenders[i].phase = Phase::Done;
+            } else {
+                leave(after, i);
+            }
+        }
         Rank::Waiting {
             ahead,
             nearest,
@@ -254,7 +307,7 @@ fn look_at(after: &mut State, scenario: &Scenario, i: usize) {
 }
 
 /// Leaves the watches that are missing.
-fn watch(contender: &mut Contender, scenario: &Scenario, nearest: NodeIndex, second: NodeIndex) {
+fn watch(contender: &mut Contender, scenario: &Line, nearest: NodeIndex, second: NodeIndex) {
     if contender.nearest == Watch::Empty || contender.nearest_node != nearest {
         contender.nearest = Watch::Empty;
         if contender.second != Watch::Empty && contender.second_node == nearest {
@@ -284,7 +337,7 @@ fn watch(contender: &mut Contender, scenario: &Scenario, nearest: NodeIndex, sec
 }
 
 /// An event has come.
-fn woken(after: &mut State, scenario: &Scenario, i: usize) {
+fn woken(after: &mut State, scenario: &Line, i: usize) {
     let contender = &mut after.contenders[i];
     let mut take = |which| {
         let watch = slot(contender, which);
@@ -331,7 +384,7 @@ fn look(contender: &mut Contender) {
 }
 
 /// It is our turn, if our lease says that our session lives.
-fn may_hold(after: &mut State, scenario: &Scenario, i: usize) {
+fn may_hold(after: &mut State, scenario: &Line, i: usize) {
     let contender = &mut after.contenders[i];
     if !contender.lease && !scenario.takes(Shortcut::NoLease) {
         after.violation = None;

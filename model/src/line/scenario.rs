@@ -1,30 +1,16 @@
-//! Who contends, and how much may go wrong.
+//! Who contends in a line, and how much may go wrong.
 
 use lockkeeper_recipes::rank::Kind;
 
-use crate::{shortcut::Shortcut, state::CONTENDERS};
+use crate::{CONTENDERS, Faults, Shortcut};
 
-/// How often each thing may go wrong in one run, over all contenders. What is not counted here may happen at any time:
-/// servers lag as they like, writes of a lost connection arrive or do not, events wait, whoever holds lets go.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Faults {
-    /// A connection is lost, with all requests and replies on it.
-    pub cuts: u8,
-    /// A client is paused, or cut off, until its lease has run out; its session may expire from then on.
-    pub pauses: u8,
-    /// A caller drops its attempt.
-    pub cancels: u8,
-    /// An operator deletes a node by hand, or changes the data of one that is watched.
-    pub by_hand: u8,
-    /// Somebody who is done starts again.
-    pub again: u8,
-}
-
-/// What to explore.
+/// A line to explore.
 #[derive(Clone, Copy, Debug)]
-pub struct Scenario {
+pub struct Line {
     /// As what each contends. Those after the first `None` do not take part.
     pub kinds: [Option<Kind>; CONTENDERS],
+    /// Who tries, and does not wait.
+    pub tries: [bool; CONTENDERS],
     /// Whether a writer that holds may become a reader.
     pub downgrade: bool,
     /// What may go wrong.
@@ -33,12 +19,13 @@ pub struct Scenario {
     pub shortcut: Option<Shortcut>,
 }
 
-impl Scenario {
+impl Line {
     /// Three contenders of these kinds, for whom nothing goes wrong.
     #[must_use]
     pub fn new(kinds: [Kind; CONTENDERS]) -> Self {
         Self {
             kinds: kinds.map(Some),
+            tries: [false; CONTENDERS],
             downgrade: false,
             faults: Faults::default(),
             shortcut: None,
@@ -49,6 +36,12 @@ impl Scenario {
     #[must_use]
     pub fn with_faults(self, faults: Faults) -> Self {
         Self { faults, ..self }
+    }
+
+    /// The same in which those try who are named here.
+    #[must_use]
+    pub fn with_tries(self, tries: [bool; CONTENDERS]) -> Self {
+        Self { tries, ..self }
     }
 
     /// The same with writers that may become readers.
@@ -71,5 +64,10 @@ impl Scenario {
 
     pub(crate) fn takes(&self, shortcut: Shortcut) -> bool {
         self.shortcut == Some(shortcut)
+    }
+
+    /// Whether two contenders are as good as each other.
+    pub(super) fn are_alike(&self, one: usize, other: usize) -> bool {
+        self.kinds[one] == self.kinds[other] && self.tries[one] == self.tries[other]
     }
 }

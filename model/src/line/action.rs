@@ -2,11 +2,15 @@
 
 use std::fmt::{self, Formatter};
 
-use crate::state::{NEVER, Node, NodeIndex, Phase, State, Time, Watch};
+use crate::history::{NEVER, Time};
+
+use super::state::{Node, NodeIndex, Phase, State, Watch};
 
 /// One step. The number is the contender's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
+    /// It tries: a listing before anything is created.
+    Try(usize),
     /// It enters the line: create and listing, in one write.
     Start(usize),
     /// The servers commit the write under way.
@@ -45,7 +49,8 @@ impl Action {
     /// Whether it happens by itself sooner or later. The others are faults, or a user's whim.
     pub(crate) fn is_progress(self) -> bool {
         match self {
-            Self::Start(_)
+            Self::Try(_)
+            | Self::Start(_)
             | Self::Commit(_)
             | Self::Reply(..)
             | Self::Tell(..)
@@ -76,6 +81,7 @@ pub(crate) fn describe(before: &State, action: Action, after: &State) -> String 
         name(before.node(node))
     };
     let step = match action {
+        Action::Try(i) => format!("{} tries: it looks before it creates anything", who(i)),
         Action::Start(i) => format!("{} sends its create, and a listing behind it", who(i)),
         Action::Commit(i) => format!("the servers commit {}'s {}", who(i), write(before, i)),
         Action::CommitLate(i) => format!(
@@ -143,6 +149,7 @@ fn request(state: &State, index: usize) -> &'static str {
     let contender = &state.contenders[index];
     match contender.phase {
         Phase::Creating | Phase::Deleting => write(state, index),
+        Phase::Trying => "first listing",
         Phase::Finding if contender.committed == NEVER => "listing",
         Phase::Finding => "barrier and the listing behind it",
         Phase::Checking => "look at the node found",
@@ -168,7 +175,16 @@ fn lag(state: &State, view: Time) -> impl fmt::Display {
 
 fn looks(before: &State, after: &State, index: usize) -> &'static str {
     let looks_at_listing = before.contenders[index].phase == Phase::Looking;
+    if before.contenders[index].phase == Phase::Trying {
+        return match after.contenders[index].phase {
+            Phase::Creating => {
+                "sees nobody in the way, and sends its create, and a listing behind it"
+            }
+            _ => "sees somebody in the way, and gives up",
+        };
+    }
     match (after.contenders[index].phase, looks_at_listing) {
+        (Phase::Deleting, _) => "sees who is ahead, and gives up: sends its delete",
         (Phase::Holding, true) => "holds the lock: nobody is ahead in its listing",
         (Phase::Holding, false) => "holds the lock: the only one ahead is gone",
         (Phase::Waiting, _) => "sees who is ahead, and sends the watches",
