@@ -212,6 +212,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::cases::cases())]
+
         #[test]
         fn what_is_written_is_read(
             flag: bool, byte: i8, int: i32, long: i64, float in -1.0e30f32..1.0e30, double in -1.0e300f64..1.0e300,

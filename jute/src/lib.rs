@@ -60,6 +60,10 @@ mod reader;
 mod record;
 mod writer;
 
+#[cfg(test)]
+#[path = "../tests/cases/mod.rs"]
+mod cases;
+
 pub use codec::{Decode, Encode};
 pub use error::{DecodeError, DecodeErrorKind, EncodeError};
 pub use reader::{NegativeCounts, Reader};

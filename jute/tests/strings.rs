@@ -2,9 +2,14 @@
 //!
 //! Source: `BinaryOutputArchive.writeString` encodes each UTF-16 unit by itself.
 
+#[path = "cases/mod.rs"]
+mod cases;
+
 use bytes::Bytes;
 use lockkeeper_jute::{DecodeError, Reader};
 use proptest::{collection::vec, prelude::*};
+
+use cases::cases;
 
 /// Surrogates of either half, their neighbours that are none, and parts of them.
 const PIECES: &[&[u8]] = &[
@@ -20,6 +25,8 @@ const PIECES: &[&[u8]] = &[
 ];
 
 proptest! {
+    #![proptest_config(cases())]
+
     #[test]
     fn what_java_writes_is_read(text in vec(any::<char>(), 0..20).prop_map(String::from_iter)) {
         prop_assert_eq!(read(&as_java_writes(&text)), Ok(text.clone()));

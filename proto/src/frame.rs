@@ -142,6 +142,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::cases::cases())]
+
         #[test]
         fn any_chunking_gives_the_same_frames(
             messages in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..8),

@@ -47,6 +47,10 @@ pub mod path;
 pub mod records;
 mod stat;
 
+#[cfg(test)]
+#[path = "../../jute/tests/cases/mod.rs"]
+mod cases;
+
 pub use acl::{Acl, Acls, Id, Perms};
 pub use create_mode::CreateMode;
 pub use error_code::ErrorCode;

@@ -311,6 +311,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::cases::cases())]
+
         #[test]
         fn a_path_is_made_of_its_levels_and_a_sequential_one_is_checked_with_its_number(path in "[/.a-c\u{0}é🔒]{0,12}") {
             if !path.is_empty() {

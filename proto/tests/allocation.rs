@@ -67,6 +67,8 @@ fn messages_whole_and_cut_short_and_with_hostile_lengths_cost_in_proportion() {
 }
 
 proptest! {
+    #![proptest_config(message::cases())]
+
     #[test]
     fn bytes_that_are_no_message_cost_in_proportion(input in vec(any::<u8>(), 0..300)) {
         let input = Bytes::from(input);
