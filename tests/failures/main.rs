@@ -19,12 +19,12 @@ use std::time::{Duration, Instant};
 
 use contention::{Contention, Kind, SESSION_TIMEOUT};
 use recorder::Figures;
-use servers::{COUNT, Servers, ensemble};
+use servers::{COUNT, Members, Servers, ensemble};
 use support::waiting::until;
 
 /// Runs a test on the ensemble, which it has for itself.
 fn on_ensemble(test: impl AsyncFnOnce(&mut Servers)) {
-    let mut ensemble = ensemble();
+    let mut ensemble = ensemble(Members::Fixed);
     let servers = ensemble.as_mut().expect("started");
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

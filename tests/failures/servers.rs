@@ -1,17 +1,17 @@
 //! Three real ZooKeeper servers, one ensemble, on loopback: started, killed, stopped and started again.
 //!
-//! All tests of this binary use one ensemble, one after the other. A server is the child of a shell that kills it, and
-//! deletes its files, when this process is gone, however that came.
-//! Not here: clients.
+//! All tests of a binary use one ensemble, one after the other.
+//! Not here: clients; the processes themselves (`support/real_server`).
+
+#![allow(dead_code, reason = "two test binaries use it, each its part")]
 
 use std::{
     fmt::Write as _,
-    fs::{self, File},
+    fs,
     hash::{BuildHasher, RandomState},
-    io::{BufRead, BufReader, Read, Write},
-    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    io::{Read, Write},
+    net::{Ipv4Addr, SocketAddr, TcpStream},
     path::{Path, PathBuf},
-    process::{Child, ChildStdin, Command, Stdio},
     sync::{Mutex, MutexGuard, PoisonError},
     thread::sleep,
     time::{Duration, Instant},
@@ -19,7 +19,7 @@ use std::{
 
 use lockkeeper::Client;
 
-use crate::support::from_environment;
+use crate::support::real_server::{RealServer, free_ports};
 
 /// How many servers there are: one may fail.
 pub(crate) const COUNT: usize = 3;
@@ -34,20 +34,15 @@ const SYNC_TICKS: u32 = 5;
 /// elections one took 24 s then, and one 54 s.
 const VOTE_AGAIN: &str = "-Dzookeeper.fastleader.maxNotificationInterval=500";
 
+/// What was voted, and when: an election that does not come to an end can be understood afterwards.
+const ELECTIONS_IN_LOG: [&str; 3] = [
+    "-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.server.quorum=info",
+    "-Dorg.slf4j.simpleLogger.showDateTime=true",
+    "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
+];
+
 /// How long servers may take to start, to elect and to serve, on a machine with other things to do.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Starts the server and tells its number; then waits for a word, or the end of the one who would say it.
-const SHELL: &str = r#"
-trap : INT TERM HUP
-dir=$1; shift
-java "$@" </dev/null >>"$dir/log" 2>&1 &
-echo $!
-read -r keep
-kill -KILL $! 2>/dev/null
-wait
-[ -n "$keep" ] || rm -rf "$dir"
-"#;
 
 /// What a server says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,33 +53,36 @@ pub(crate) enum Role {
     None,
 }
 
+/// Who may be in the ensemble.
+#[derive(Clone, Debug)]
+pub(crate) enum Members {
+    /// Those three, for ever.
+    Fixed,
+    /// Those that `reconfig` makes members: at first all three. Who may do that has this digest of a password.
+    Dynamic { super_digest: String },
+}
+
 /// The ensemble.
 #[derive(Debug)]
 pub(crate) struct Servers {
     each: Vec<Server>,
+    members: Members,
 }
 
 #[derive(Debug)]
 struct Server {
     dir: PathBuf,
     port: u16,
-    process: Option<Process>,
+    /// What configurations say of it.
+    line: String,
+    process: Option<RealServer>,
 }
 
-#[derive(Debug)]
-struct Process {
-    shell: Child,
-    /// As long as it is open the server lives.
-    word: ChildStdin,
-    /// Not reaped before the shell is told: the number is nobody else's until then.
-    pid: String,
-}
-
-/// The ensemble, for one test alone: all three serve.
-pub(crate) fn ensemble() -> MutexGuard<'static, Option<Servers>> {
+/// The ensemble, for one test alone: all three serve. A binary has one, of the kind that it first asks for.
+pub(crate) fn ensemble(members: Members) -> MutexGuard<'static, Option<Servers>> {
     static ENSEMBLE: Mutex<Option<Servers>> = Mutex::new(None);
     let mut ensemble = ENSEMBLE.lock().unwrap_or_else(PoisonError::into_inner);
-    let servers = ensemble.get_or_insert_with(Servers::new);
+    let servers = ensemble.get_or_insert_with(|| Servers::new(members));
     for number in 0..COUNT {
         // A test that failed may have left it stopped.
         servers.signal(number, "CONT");
@@ -95,37 +93,68 @@ pub(crate) fn ensemble() -> MutexGuard<'static, Option<Servers>> {
 }
 
 impl Servers {
-    fn new() -> Self {
+    fn new(members: Members) -> Self {
         let ports = free_ports(3 * COUNT);
-        let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("failures");
+        let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ensembles");
         let run = format!("{:016x}", RandomState::new().hash_one(0));
-        let mut quorum = String::new();
-        for (number, ports) in ports.chunks(3).enumerate() {
-            let (peer, election) = (ports[1], ports[2]);
-            writeln!(quorum, "server.{number}=127.0.0.1:{peer}:{election}").expect("a string");
-        }
         let each = ports.chunks(3).enumerate().map(|(number, ports)| {
-            let dir = scratch.join(format!("{run}-{number}"));
-            let (data, port) = (dir.join("data"), ports[0]);
-            fs::create_dir_all(&data).expect("a directory below target/");
-            fs::write(data.join("myid"), number.to_string()).expect("a file in it");
-            let config = format!(
-                "tickTime={TICK_MS}\ninitLimit=50\nsyncLimit={SYNC_TICKS}\n\
-                 minSessionTimeout=400\nmaxSessionTimeout=60000\n\
-                 clientPort={port}\nclientPortAddress=127.0.0.1\ndataDir={}\n\
-                 maxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\n{quorum}",
-                data.display()
-            );
-            fs::write(dir.join("zoo.cfg"), config).expect("a file in it");
+            let (port, peer, election) = (ports[0], ports[1], ports[2]);
+            let mut line = format!("server.{number}=127.0.0.1:{peer}:{election}");
+            if let Members::Dynamic { .. } = members {
+                write!(line, ":participant;127.0.0.1:{port}").expect("a string");
+            }
             Server {
-                dir,
+                dir: scratch.join(format!("{run}-{number}")),
                 port,
+                line,
                 process: None,
             }
         });
-        Self {
-            each: each.collect(),
+        let each = each.collect();
+        let servers = Self { each, members };
+        for (number, server) in servers.each.iter().enumerate() {
+            let data = server.dir.join("data");
+            fs::create_dir_all(&data).expect("a directory below target/");
+            fs::write(data.join("myid"), number.to_string()).expect("a file in it");
+            servers.configure(number);
         }
+        servers
+    }
+
+    /// Writes the configuration that a server starts with, which names all three.
+    pub(crate) fn configure(&self, number: usize) {
+        let Server { dir, port, .. } = &self.each[number];
+        let mut config = format!(
+            "tickTime={TICK_MS}\ninitLimit=50\nsyncLimit={SYNC_TICKS}\n\
+             minSessionTimeout=400\nmaxSessionTimeout=60000\ndataDir={}\n\
+             maxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\n",
+            dir.join("data").display()
+        );
+        let lines: Vec<_> = self.each.iter().map(|each| each.line.as_str()).collect();
+        let lines = lines.join("\n");
+        match self.members {
+            Members::Fixed => {
+                write!(config, "clientPort={port}\nclientPortAddress=127.0.0.1\n")
+                    .expect("a string");
+                config.push_str(&lines);
+            }
+            Members::Dynamic { .. } => {
+                let members = dir.join("members");
+                fs::write(&members, lines).expect("a file of ours");
+                let members = members.display();
+                write!(
+                    config,
+                    "reconfigEnabled=true\nstandaloneEnabled=false\ndynamicConfigFile={members}\n"
+                )
+                .expect("a string");
+            }
+        }
+        fs::write(dir.join("zoo.cfg"), config).expect("a file of ours");
+    }
+
+    /// What configurations say of a server, `server.ID=...`.
+    pub(crate) fn line(&self, number: usize) -> &str {
+        &self.each[number].line
     }
 
     /// `host:port` of each, for any client.
@@ -178,23 +207,8 @@ impl Servers {
     }
 
     fn end(&mut self, number: usize, signal: &str) {
-        self.signal(number, signal);
-        let address = self.each[number].address();
-        let deadline = Instant::now() + PATIENCE;
-        while TcpStream::connect(address).is_ok() {
-            assert!(Instant::now() < deadline, "{address} still listens");
-            sleep(Duration::from_millis(5));
-        }
-        let Process {
-            mut shell,
-            mut word,
-            ..
-        } = self.each[number]
-            .process
-            .take()
-            .expect("a server that runs");
-        word.write_all(b"keep\n").expect("the shell listens");
-        shell.wait().expect("the shell ends");
+        let process = self.each[number].process.take();
+        process.expect("a server that runs").end(signal);
     }
 
     /// Stops a server's process; nothing is closed.
@@ -209,9 +223,7 @@ impl Servers {
 
     fn signal(&self, number: usize, signal: &str) {
         if let Some(process) = &self.each[number].process {
-            let signal = format!("-{signal}");
-            let status = Command::new("kill").args([&signal, &process.pid]).status();
-            assert!(status.expect("kill on the PATH").success(), "kill {signal}");
+            process.signal(signal);
         }
     }
 
@@ -221,35 +233,19 @@ impl Servers {
         if server.process.is_some() {
             return;
         }
-        let mut shell = Command::new("sh")
-            .args(["-c", SHELL, "sh"])
-            .arg(&server.dir)
-            .args(["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"])
-            .args([
-                "-Dzookeeper.forceSync=no",
-                "-Dzookeeper.extendedTypesEnabled=true",
-            ])
-            .args([
-                VOTE_AGAIN,
-                "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-                "-cp",
-            ])
-            .arg(from_environment("LOCKKEEPER_TEST_SERVER_CLASSPATH"))
-            .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
-            .arg(server.dir.join("zoo.cfg"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("sh on the PATH");
-        let word = shell.stdin.take().expect("piped");
-        let mut pid = String::new();
-        let output = shell.stdout.take().expect("piped");
-        let mut output = BufReader::new(output);
-        output
-            .read_line(&mut pid)
-            .expect("the number of the server");
-        let pid = pid.trim().to_owned();
-        server.process = Some(Process { shell, word, pid });
+        let mut options = vec!["-Dzookeeper.extendedTypesEnabled=true".to_owned()];
+        options.push(VOTE_AGAIN.to_owned());
+        options.extend(ELECTIONS_IN_LOG.map(str::to_owned));
+        if let Members::Dynamic { super_digest } = &self.members {
+            let property = "-Dzookeeper.DigestAuthenticationProvider.superDigest";
+            options.push(format!("{property}={super_digest}"));
+        }
+        server.process = Some(RealServer::start(
+            &server.dir,
+            &options,
+            "org.apache.zookeeper.server.quorum.QuorumPeerMain",
+            &server.dir.join("zoo.cfg"),
+        ));
     }
 
     /// Waits until there is a leader, and all others follow it.
@@ -269,25 +265,28 @@ impl Servers {
             let is_late = Instant::now() > deadline;
             assert!(
                 !is_late,
-                "the servers do not serve: {roles:?}\n{}",
-                self.logs()
+                "the servers do not serve: {roles:?}; {}",
+                self.keep_logs()
             );
             sleep(Duration::from_millis(20));
         }
     }
 
-    fn logs(&self) -> String {
-        let mut logs = String::new();
+    /// Keeps what the servers have logged, and says where.
+    fn keep_logs(&self) -> String {
+        let mut kept = "their logs:".to_owned();
         for server in &self.each {
-            let mut log = String::new();
-            let _ =
-                File::open(server.dir.join("log")).map(|mut file| file.read_to_string(&mut log));
-            let tail = log.lines().rev().take(15).collect::<Vec<_>>();
-            for line in tail.into_iter().rev() {
-                let _ = writeln!(logs, "{}: {line}", server.port);
+            let run = server.dir.file_name().unwrap_or_default();
+            let log = Path::new(env!("CARGO_TARGET_TMPDIR"))
+                .join(run)
+                .with_extension("log");
+            match fs::copy(server.dir.join("log"), &log) {
+                Ok(_) => write!(kept, " {}", log.display()),
+                Err(error) => write!(kept, " {error}"),
             }
+            .expect("a string");
         }
-        logs
+        kept
     }
 }
 
@@ -316,24 +315,4 @@ impl Server {
             Role::None
         }
     }
-}
-
-/// Ports that nobody listens on, below the range from which the kernel gives ports to outgoing connections.
-fn free_ports(count: usize) -> Vec<u16> {
-    let random = RandomState::new();
-    let candidates = (0_u64..).map(|number| {
-        let offset = random.hash_one(number) % 12_000;
-        20_000 + u16::try_from(offset).expect("below 12,000")
-    });
-    let mut free = Vec::new();
-    for port in candidates {
-        let is_free = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
-        if is_free && !free.contains(&port) {
-            free.push(port);
-        }
-        if free.len() == count {
-            break;
-        }
-    }
-    free
 }

@@ -6,9 +6,7 @@ use std::{
     fmt::Write as _,
     fs,
     hash::{BuildHasher, RandomState},
-    net::TcpListener,
     path::{Path, PathBuf},
-    process::Stdio,
     time::Duration,
 };
 
@@ -16,13 +14,12 @@ use lockkeeper::{Builder, Client};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
-    process::{Child, Command},
     time::{Instant, sleep, timeout},
 };
 
 use crate::{
     certificates::{Authority, Identity},
-    support::from_environment,
+    support::real_server::{RealServer, free_ports},
 };
 
 /// How long a server may take to serve, and a client to find out whatever it finds out. Far more than it takes: several
@@ -44,7 +41,8 @@ pub(crate) struct Demands<'a> {
 
 /// A server; it is killed when this is dropped.
 pub(crate) struct Server {
-    process: Child,
+    /// `None` only in between two lives.
+    process: Option<RealServer>,
     dir: PathBuf,
     has_users: bool,
     plain_port: u16,
@@ -56,11 +54,12 @@ impl Server {
     pub(crate) async fn start(demands: &Demands<'_>) -> Self {
         for _ in 0..3 {
             let dir = directory();
-            let (plain_port, secure_port) = (free_port(), free_port());
+            let ports = free_ports(2);
+            let (plain_port, secure_port) = (ports[0], ports[1]);
             configure(&dir, demands, plain_port, secure_port);
             let has_users = !demands.users.is_empty();
-            let mut server = Self {
-                process: launch(&dir, has_users),
+            let server = Self {
+                process: Some(launch(&dir, has_users)),
                 dir,
                 has_users,
                 plain_port,
@@ -77,8 +76,9 @@ impl Server {
 
     /// Kills it, as a crash would, and starts it again with its data, on its ports.
     pub(crate) async fn restart(&mut self) {
-        self.process.kill().await.expect("a process of ours");
-        self.process = launch(&self.dir, self.has_users);
+        let process = self.process.take();
+        process.expect("a server that runs").end("KILL");
+        self.process = Some(launch(&self.dir, self.has_users));
         if !self.serves().await {
             self.complain();
             panic!("ZooKeeper did not come back; the end of its log is above");
@@ -96,10 +96,10 @@ impl Server {
     }
 
     /// An open port is not enough, it opens before the server does. False when the process has ended.
-    async fn serves(&mut self) -> bool {
+    async fn serves(&self) -> bool {
         let end = Instant::now() + PATIENCE;
         while Instant::now() < end {
-            if matches!(self.process.try_wait(), Ok(Some(_))) {
+            if self.process.as_ref().is_none_or(RealServer::has_ended) {
                 return false;
             }
             if let Ok(Ok(true)) = timeout(Duration::from_secs(5), answers(self.plain_port)).await {
@@ -119,12 +119,6 @@ impl Server {
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.dir);
-    }
-}
-
 fn builder(port: u16) -> Builder {
     let servers = format!("localhost:{port}");
     let builder = Client::builder(&servers).expect("a list of servers");
@@ -137,17 +131,6 @@ async fn answers(port: u16) -> std::io::Result<bool> {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await?;
     Ok(answer.contains("Zookeeper version: "))
-}
-
-/// One that nobody listens on, below the range from which the kernel gives ports to outgoing connections.
-fn free_port() -> u16 {
-    loop {
-        let random = RandomState::new().hash_one(0) % 12_000;
-        let port = 20_000 + u16::try_from(random).expect("less than 12,000");
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
-    }
 }
 
 fn directory() -> PathBuf {
@@ -198,34 +181,17 @@ fn configure(dir: &Path, demands: &Demands<'_>, plain_port: u16, secure_port: u1
     write("zoo.cfg", &config);
 }
 
-/// With the class path of `tests/run.sh`.
-fn launch(dir: &Path, has_users: bool) -> Child {
-    let log = fs::File::options()
-        .create(true)
-        .append(true)
-        .open(dir.join("log"));
-    let log = log.expect("our directory");
-    let mut command = Command::new("java");
-    command.args(["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]);
-    command.args(["-Dzookeeper.forceSync=no", "-Dfile.encoding=UTF-8"]);
-    command.arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn");
+fn launch(dir: &Path, has_users: bool) -> RealServer {
+    let mut options = vec!["-Dfile.encoding=UTF-8".to_owned()];
     if has_users {
         let jaas = dir.join("jaas.conf");
-        command.arg(format!(
+        options.push(format!(
             "-Djava.security.auth.login.config={}",
             jaas.display()
         ));
     }
-    command
-        .args(["-cp", &from_environment("LOCKKEEPER_TEST_SERVER_CLASSPATH")])
-        .arg("org.apache.zookeeper.server.ZooKeeperServerMain")
-        .arg(dir.join("zoo.cfg"))
-        .stdin(Stdio::null())
-        .stdout(log.try_clone().expect("a second handle"))
-        .stderr(log)
-        .kill_on_drop(true)
-        .spawn()
-        .expect("java on the PATH")
+    let class = "org.apache.zookeeper.server.ZooKeeperServerMain";
+    RealServer::start(dir, &options, class, &dir.join("zoo.cfg"))
 }
 
 /// Why a client does not come about. It must not take its whole patience to find out.

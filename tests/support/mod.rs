@@ -13,6 +13,7 @@
 
 pub(crate) mod exclusion;
 pub(crate) mod programs;
+pub(crate) mod real_server;
 pub(crate) mod waiting;
 
 use std::{
