@@ -40,8 +40,8 @@
 
 pub use lockkeeper_proto as proto;
 pub use lockkeeper_proto::{
-    Acl, Acls, AddWatchMode, CreateMode, ErrorCode, EventType, Perms, SessionId, Stat, Version,
-    WatcherType, Zxid,
+    Acl, Acls, AddWatchMode, CreateMode, EnsembleConfig, EnsembleConfigError, EnsembleServer,
+    ErrorCode, EventType, Perms, SessionId, Stat, Version, WatcherType, Zxid,
 };
 pub use lockkeeper_recipes::{
     DurationHistogram, Election, Error as LockError, FencingToken, Guard, GuardedTransaction,

@@ -9,7 +9,7 @@
 #                       has a running engine (LOCKKEEPER_TEST_IMAGE, default zookeeper:3.9); else the jars in
 #                       /usr/share/java; else Debian's packages, as root
 #   Java and Curator    a JDK and the jars in /usr/share/java (or LOCKKEEPER_TEST_CLASSPATH); else Debian's packages, as root
-#   servers of a test's own (TLS, SASL; three to kill)
+#   servers of a test's own (TLS, SASL; three to kill or to reconfigure)
 #                       the jars in /usr/share/java, with netty (or LOCKKEEPER_TEST_SERVER_CLASSPATH); else Debian's packages,
 #                       as root
 #   kazoo               in a private venv under target/ (or LOCKKEEPER_TEST_PYTHON)

@@ -34,6 +34,7 @@ extern crate alloc;
 mod acl;
 pub mod connect;
 mod create_mode;
+mod ensemble_config;
 mod error_code;
 mod event;
 pub mod frame;
@@ -53,6 +54,7 @@ mod cases;
 
 pub use acl::{Acl, Acls, Id, Perms};
 pub use create_mode::CreateMode;
+pub use ensemble_config::{EnsembleConfig, EnsembleConfigError, EnsembleServer};
 pub use error_code::ErrorCode;
 pub use event::{AddWatchMode, EventType, KeeperState, WatcherEvent, WatcherType};
 pub use ids::{SessionId, Version, Xid, Zxid};

@@ -43,7 +43,8 @@ impl Client {
     }
 
     /// Reads the configuration of the ensemble: a line `server.ID=...` for each server, and `version=` with a number in
-    /// hexadecimal. Empty on a server that stands alone. Servers from 3.5.0.
+    /// hexadecimal, which [`EnsembleConfig`](lockkeeper_proto::EnsembleConfig) parses. Empty on a server that stands alone.
+    /// Servers from 3.5.0.
     ///
     /// # Errors
     /// [`Error::Refused`] with "no node" from older servers; and what every request may fail with.
@@ -59,8 +60,11 @@ impl Client {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = lockkeeper_server::Server::start().await?;
     /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
-    /// let config = client.get_config().await?;
-    /// assert!(config.data.unwrap_or_default().is_empty());
+    /// use lockkeeper_proto::EnsembleConfig;
+    ///
+    /// let found = client.get_config().await?;
+    /// let config = EnsembleConfig::parse(&found.data.unwrap_or_default())?;
+    /// assert_eq!((config.servers.len(), config.version), (0, None));
     /// # Ok(()) }
     /// ```
     pub async fn get_config(&self) -> Result<GetDataResponse, Error> {
@@ -102,7 +106,9 @@ impl Client {
     ///
     /// `joining` names servers as the configuration does, `server.5=host:2888:3888;2181`, separated by commas; `leaving`
     /// their ids, separated by commas; either may be empty. `from_config` is the version of the configuration that is to
-    /// be replaced, `None` for whichever it is.
+    /// be replaced ([`EnsembleConfig::version`](lockkeeper_proto::EnsembleConfig::version)), `None` for whichever it is.
+    ///
+    /// A server that has left goes on to serve its clients, as a follower without a vote, until somebody stops it.
     ///
     /// # Errors
     /// [`Error::Refused`] with "reconfiguration is disabled", "unimplemented" from a server that stands alone,

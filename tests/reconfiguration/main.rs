@@ -1,0 +1,253 @@
+//! Servers that leave and join an ensemble of three real ones, by a client's `reconfig`.
+//!
+//! Not here: servers that fail (`failures`); a server that stands alone, or does not allow it (`operations/ensemble`).
+
+#[path = "../failures/servers.rs"]
+mod servers;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::time::Duration;
+
+use lockkeeper::{
+    Client, CreateMode, EnsembleConfig, Error, ErrorCode, EventType, LockState, Mutex, Version,
+    Watcher, digest, proto::records::GetDataResponse,
+};
+
+use servers::{COUNT, Members, Servers, ensemble};
+use support::waiting::{soon, until};
+
+/// Who may reconfigure.
+const SUPER: (&str, &str) = ("super", "open sesame");
+
+/// Longer than anything here takes: no session may expire.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
+
+/// Where servers keep their configuration.
+const NODE: &str = "/zookeeper/config";
+
+/// Runs a test on the ensemble, which it has for itself and leaves with all three members.
+fn on_ensemble(test: impl AsyncFnOnce(&mut Servers)) {
+    let (user, password) = SUPER;
+    let super_digest = digest::id(user, password);
+    let mut ensemble = ensemble(Members::Dynamic { super_digest });
+    let servers = ensemble.as_mut().expect("started");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("threads");
+    runtime.block_on(test(servers));
+}
+
+/// A client of one server, which is also told of the others.
+async fn client_of(servers: &Servers, number: usize) -> Client {
+    let client = client(servers).await;
+    until("the client is at that server", async || {
+        let now = servers.of(&client);
+        if now.is_some_and(|now| now != number) {
+            client.move_to_next_server();
+            let moved = async || servers.of(&client).is_some_and(|then| Some(then) != now);
+            until("the client moves", moved).await;
+        }
+        now == Some(number)
+    })
+    .await;
+    client
+}
+
+async fn client(servers: &Servers) -> Client {
+    let builder = Client::builder(&servers.connect_string()).expect("a list of servers");
+    let builder = builder.session_timeout(SESSION_TIMEOUT);
+    builder.connect().await.expect("servers that serve")
+}
+
+async fn operator(servers: &Servers) -> Client {
+    let (user, password) = SUPER;
+    let builder = Client::builder(&servers.connect_string()).expect("a list of servers");
+    let builder = builder.session_timeout(SESSION_TIMEOUT);
+    let builder = builder.auth("digest", format!("{user}:{password}"));
+    builder.connect().await.expect("servers that serve")
+}
+
+/// What a reply says, which must be what its metadata say, too.
+fn config(found: &GetDataResponse) -> EnsembleConfig {
+    let data = found.data.clone().expect("an ensemble");
+    let config = EnsembleConfig::parse(&data).expect("a configuration");
+    assert_eq!(usize::try_from(found.stat.data_length), Ok(data.len()));
+    config
+}
+
+/// The lines of those servers, as a configuration has them.
+fn lines(servers: &Servers, numbers: &[usize]) -> Vec<String> {
+    let numbers = numbers.iter();
+    numbers
+        .map(|number| servers.line(*number).to_owned())
+        .collect()
+}
+
+fn lines_of(config: &EnsembleConfig) -> Vec<String> {
+    let mut lines: Vec<_> = config.servers.iter().map(ToString::to_string).collect();
+    lines.sort();
+    lines
+}
+
+async fn seen_with_watch(client: &Client) -> (EnsembleConfig, Watcher) {
+    let (found, watcher) = client.get_config_and_watch().await.unwrap();
+    (config(&found), watcher)
+}
+
+async fn is_told(watcher: Watcher) {
+    let event = soon(watcher).await.expect("the session lives");
+    let told = (event.event_type, event.path.as_str());
+    assert_eq!(told, (EventType::NODE_DATA_CHANGED, NODE));
+}
+
+fn refusal(result: Result<GetDataResponse, Error>) -> Option<ErrorCode> {
+    result.expect_err("a refusal").code()
+}
+
+/// One server leaves, is stopped, comes back and joins. Everybody who watches is told each time; a client of that server goes
+/// elsewhere in its session, with its nodes, its watch and its lock.
+#[test]
+#[ignore = "needs three real ZooKeepers: tests/run.sh"]
+fn needs_ensemble_a_server_leaves_and_joins_again() {
+    on_ensemble(async |servers: &mut Servers| {
+        let all = [0, 1, 2];
+        // Not the leader, which would hand its office over first.
+        let [leaving, staying] = servers.followers()[..] else {
+            panic!("two followers");
+        };
+        let two: Vec<_> = all
+            .into_iter()
+            .filter(|number| *number != leaving)
+            .collect();
+        let operator = operator(servers).await;
+        let theirs = client_of(servers, leaving).await;
+        let others = client_of(servers, staying).await;
+        let session = theirs.snapshot().session_id;
+        let path = format!("/reconfiguration-{:016x}", theirs.random_u64());
+        let own = format!("{path}-own");
+        theirs
+            .create(&own, "", CreateMode::Ephemeral)
+            .await
+            .unwrap();
+        let lock = Mutex::new(&theirs, &path).unwrap().lock().await.unwrap();
+        let (_, changed) = theirs.get_data_and_watch(&own).await.unwrap();
+
+        let (first, watch_theirs) = seen_with_watch(&theirs).await;
+        let (same, watch_others) = seen_with_watch(&others).await;
+        assert_eq!(first, same);
+        assert_eq!(lines_of(&first), lines(servers, &all));
+
+        let left = operator
+            .reconfig("", &leaving.to_string(), first.version)
+            .await;
+        let left = left.unwrap();
+        let without = config(&left);
+        assert_eq!(lines_of(&without), lines(servers, &two));
+        assert!(
+            without.version > first.version,
+            "{without:?} after {first:?}"
+        );
+        // The version is the transaction that made it.
+        assert_eq!(without.version, Some(left.stat.mzxid.0));
+        for watcher in [watch_theirs, watch_others] {
+            is_told(watcher).await;
+        }
+        let (seen, watch_theirs) = seen_with_watch(&theirs).await;
+        assert_eq!(seen, without, "who has left is told what it left");
+        let (seen, watch_others) = seen_with_watch(&others).await;
+        assert_eq!(seen, without);
+
+        // What it served goes on elsewhere.
+        servers.shut_down(leaving);
+        until("the client has another server", async || {
+            servers.of(&theirs).is_some_and(|now| now != leaving)
+        })
+        .await;
+        let stat = soon(theirs.exists(&own)).await.unwrap().expect("its node");
+        assert_eq!(
+            (stat.ephemeral_owner, theirs.snapshot().session_id),
+            (session, session)
+        );
+        assert_eq!(lock.state(), LockState::Held);
+        operator.set_data(&own, "x", Version::ANY).await.unwrap();
+        let event = soon(changed).await.unwrap();
+        assert_eq!(event.event_type, EventType::NODE_DATA_CHANGED);
+
+        servers.configure(leaving);
+        servers.start(leaving);
+        servers.wait_until_serving(COUNT);
+        let joined = operator
+            .reconfig(servers.line(leaving), "", without.version)
+            .await;
+        let with = config(&joined.unwrap());
+        assert_eq!(lines_of(&with), lines(servers, &all));
+        assert!(with.version > without.version, "{with:?} after {without:?}");
+        for watcher in [watch_theirs, watch_others] {
+            is_told(watcher).await;
+        }
+        soon(lock.release()).await.unwrap();
+        // It is one of them again: with it, and without one of the others, there is a majority.
+        servers.shut_down(staying);
+        servers.wait_until_serving(COUNT - 1);
+        operator.set_data(&own, "y", Version::ANY).await.unwrap();
+        for client in [operator, theirs, others] {
+            client.close().await;
+        }
+    });
+}
+
+/// The whole list at once; and what is refused changes nothing, and costs no connection.
+#[test]
+#[ignore = "needs three real ZooKeepers: tests/run.sh"]
+fn needs_ensemble_members_are_replaced_and_what_is_refused_changes_nothing() {
+    on_ensemble(async |servers: &mut Servers| {
+        let operator = operator(servers).await;
+        let follower = servers.followers()[0];
+        let two: Vec<_> = (0..COUNT).filter(|number| *number != follower).collect();
+        let list = |numbers: &[usize]| lines(servers, numbers).join(",");
+        let before = config(&operator.get_config().await.unwrap());
+
+        let replaced = operator
+            .reconfig_to_members(&list(&two), before.version)
+            .await;
+        let replaced = config(&replaced.unwrap());
+        assert_eq!(lines_of(&replaced), lines(servers, &two));
+        assert!(replaced.version > before.version);
+        let restored = operator.reconfig_to_members(&list(&[0, 1, 2]), None).await;
+        let restored = config(&restored.unwrap());
+        assert_eq!(lines_of(&restored), lines(servers, &[0, 1, 2]));
+
+        // One of the last version: somebody else was first.
+        let late = operator
+            .reconfig("", &follower.to_string(), replaced.version)
+            .await;
+        assert_eq!(refusal(late), Some(ErrorCode::BAD_VERSION));
+        let late = operator
+            .reconfig_to_members(&list(&two), before.version)
+            .await;
+        assert_eq!(refusal(late), Some(ErrorCode::BAD_VERSION));
+        // Two strangers and one of three: no majority of them is there.
+        let strangers = "server.8=127.0.0.1:1:2;127.0.0.1:3,server.9=127.0.0.1:4:5;127.0.0.1:6";
+        let alone = format!("{},{strangers}", servers.line(0));
+        let nobody = operator.reconfig_to_members(&alone, None).await;
+        assert_eq!(refusal(nobody), Some(ErrorCode::NEW_CONFIG_NO_QUORUM));
+        let nonsense = operator.reconfig("server.9=nonsense", "", None).await;
+        assert_eq!(refusal(nonsense), Some(ErrorCode::BAD_ARGUMENTS));
+        // Anybody may read it, and nobody else may write it.
+        let anybody = client(servers).await;
+        anybody.sync(NODE).await.unwrap();
+        assert_eq!(config(&anybody.get_config().await.unwrap()), restored);
+        let refused = anybody.reconfig("", &follower.to_string(), None).await;
+        assert_eq!(refusal(refused), Some(ErrorCode::NO_AUTH));
+
+        operator.sync(NODE).await.unwrap();
+        assert_eq!(config(&operator.get_config().await.unwrap()), restored);
+        for client in [operator, anybody] {
+            assert_eq!(client.snapshot().connections, 1);
+            client.close().await;
+        }
+    });
+}
