@@ -5,12 +5,9 @@
 use std::{ffi::OsString, fmt, num::NonZero, str::FromStr, time::Duration};
 
 use clap::{Args, Parser, Subcommand, error::ErrorKind};
-use lockkeeper::{
-    ConnectString,
-    proto::path::{self, PathProblem},
-};
+use lockkeeper::proto::path::{self, PathProblem};
 
-use crate::{duration, security::SecurityArgs};
+use crate::{duration, servers::ServerArgs};
 
 /// Run a command under a distributed lock, on Apache ZooKeeper or on one machine.
 #[derive(Debug, Parser)]
@@ -47,8 +44,8 @@ pub(crate) enum Command {
 #[derive(Args, Debug)]
 #[command(max_term_width = 80, after_help = RUN_EXAMPLE, after_long_help = RUN_DETAILS)]
 pub(crate) struct RunArgs {
-    #[arg(long, value_name = "HOSTS", help = CONNECT_HELP)]
-    pub(crate) connect: Option<ConnectString>,
+    #[command(flatten)]
+    pub(crate) servers: ServerArgs,
 
     /// How long the servers keep the lock for us without hearing of us
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse_positive)]
@@ -74,9 +71,6 @@ pub(crate) struct RunArgs {
     /// timeout, at most 5s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) grace: Option<Duration>,
-
-    #[command(flatten)]
-    pub(crate) security: SecurityArgs,
 
     /// The lock: a path in ZooKeeper, made if it is missing
     #[arg(value_name = "PATH")]
@@ -113,15 +107,15 @@ pub(crate) struct ServeArgs {
 #[derive(Args, Debug)]
 #[command(
     max_term_width = 80,
+    mut_arg("connect", |arg| arg.help(DEMO_CONNECT_HELP)),
     after_help = "It works below /lockkeeper-demo and leaves nothing behind.\n\n\
         Exit status: 0 if no two clients ever held the lock at once, 1 if they did, or\n\
         if the lock broke another of its promises.\n\n\
         Example:\n  lockkeeper demo --clients 8 --seconds 10"
 )]
 pub(crate) struct DemoArgs {
-    /// ZooKeeper servers to show it on: host:port,host:port/chroot [default: an embedded server]
-    #[arg(long, value_name = "HOSTS")]
-    pub(crate) connect: Option<ConnectString>,
+    #[command(flatten)]
+    pub(crate) servers: ServerArgs,
 
     /// How many clients contend, each with a session of its own
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u8).range(2..=24))]
@@ -132,8 +126,8 @@ pub(crate) struct DemoArgs {
     pub(crate) seconds: u32,
 }
 
-const CONNECT_HELP: &str =
-    "The ZooKeeper servers: host:port,host:port/chroot [default: $LOCKKEEPER_CONNECT]";
+const DEMO_CONNECT_HELP: &str =
+    "ZooKeeper servers to show it on: host:port,host:port/chroot [default: an embedded server]";
 
 const RUN_EXAMPLE: &str = "\
 Exit status: the command's own (128+n when signal n ended it), else
@@ -163,16 +157,6 @@ The command's environment:
                     lower ones, is safe from a holder of the past
   LOCKKEEPER_PATH   the path of the lock
   LOCKKEEPER_NODE   the node in ZooKeeper that holds it
-
-Encryption: --tls-ca with the servers' secure ports in --connect, and a
-certificate of ours (--tls-cert, --tls-key) where they want one.
-
-Identities, one a line, in a file that nobody else may read (--auth-file) or in
-LOCKKEEPER_AUTH, which the command inherits; not on the command line, which
-everybody reads in the list of processes:
-  digest:USER:PASSWORD   an identity for ACLs of the digest scheme
-  sasl:USER:PASSWORD     SASL DIGEST-MD5, which some servers demand
-  SCHEME:CREDENTIALS     any other scheme that the servers know
 
 When the lock is lost (no word from a server for two thirds of the session
 timeout, the node was deleted, ..) the command gets TERM, and KILL after the

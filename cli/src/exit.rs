@@ -5,9 +5,9 @@
 
 use std::{ffi::OsString, fmt, io, time::Duration};
 
-use lockkeeper::{ConnectStringError, Error, LockError, tls::TlsConfigError};
+use lockkeeper::{Error, LockError};
 
-use crate::{duration::Human, security::BadAuth, servers::VARIABLE};
+use crate::{duration::Human, servers::BadServers};
 
 /// All went well.
 pub(crate) const OK: u8 = 0;
@@ -46,16 +46,8 @@ pub(crate) fn say(what: &dyn fmt::Display) {
 #[derive(Debug)]
 #[non_exhaustive]
 pub(crate) enum Failure {
-    /// Neither option nor variable names a server.
-    NoServers,
-    /// The variable's list of servers cannot be read.
-    BadVariable(ConnectStringError),
-    /// The variable is not text.
-    UnreadableVariable,
-    /// Certificates or keys are of no use.
-    Tls(TlsConfigError),
-    /// Identities cannot be read.
-    Auth(BadAuth),
+    /// There are no servers to speak to.
+    Servers(BadServers),
     /// No server took the client.
     Connect(Error),
     /// The part of the tree that was to be used is not there.
@@ -84,11 +76,7 @@ impl Failure {
     /// The exit status.
     pub(crate) fn status(&self) -> u8 {
         match self {
-            Self::NoServers
-            | Self::BadVariable(_)
-            | Self::UnreadableVariable
-            | Self::Tls(_)
-            | Self::Auth(_) => USAGE,
+            Self::Servers(_) => USAGE,
             Self::Connect(_) | Self::NoChroot(_) => UNAVAILABLE,
             Self::Taken { .. } | Self::TimedOut { .. } => NOT_ACQUIRED,
             Self::Lock { error, .. } => match error {
@@ -107,15 +95,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoServers => write!(
-                f,
-                "no servers: give --connect HOST:PORT,.. or set {VARIABLE}; to try it out, run `lockkeeper serve` \
-                 and use 127.0.0.1:2181"
-            ),
-            Self::BadVariable(error) => write!(f, "{VARIABLE}: {error}"),
-            Self::UnreadableVariable => write!(f, "{VARIABLE}: it is not UTF-8"),
-            Self::Tls(error) => error.fmt(f),
-            Self::Auth(problem) => problem.fmt(f),
+            Self::Servers(problem) => problem.fmt(f),
             Self::Connect(error) => error.fmt(f),
             Self::NoChroot(chroot) => write!(
                 f,
@@ -146,6 +126,12 @@ impl fmt::Display for Failure {
             Self::System(error) => error.fmt(f),
             Self::Output(error) => write!(f, "cannot write to stdout: {error}"),
         }
+    }
+}
+
+impl From<BadServers> for Failure {
+    fn from(problem: BadServers) -> Self {
+        Self::Servers(problem)
     }
 }
 

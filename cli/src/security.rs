@@ -14,46 +14,58 @@ use lockkeeper::{
     tls::{TlsConfig, TlsConfigError},
 };
 
-use crate::exit::Failure;
-
 /// The variable that holds identities where `--auth-file` does not.
 pub(crate) const VARIABLE: &str = "LOCKKEEPER_AUTH";
 /// The scheme that stands for SASL DIGEST-MD5. Servers give such identities in ACLs the same name.
 const SASL: &str = "sasl";
 
 const AUTH_HELP: &str =
-    "Who we are: lines of SCHEME:CREDENTIALS, see --help [default: the lines of $LOCKKEEPER_AUTH]";
+    "Who we are: lines such as digest:USER:PASSWORD [default: the lines of $LOCKKEEPER_AUTH]";
+
+const AUTH_DETAILS: &str = "\
+Who we are: one identity a line, in a file that nobody else may read [default: the lines of $LOCKKEEPER_AUTH, which a \
+command that is run inherits]
+
+digest:USER:PASSWORD is an identity for ACLs of the digest scheme, sasl:USER:PASSWORD is for SASL DIGEST-MD5, which some \
+servers demand, SCHEME:CREDENTIALS any other that the servers know";
+
+const HEADING: &str = "Encryption and identities";
 
 #[derive(Args, Debug)]
 pub(crate) struct SecurityArgs {
-    /// Encrypt, and trust the servers whose certificates are signed by one of these (PEM)
-    #[arg(long, value_name = "FILE")]
+    /// Encrypt (--connect names secure ports then), and trust the servers whose certificates are signed by one of these (PEM)
+    #[arg(long, help_heading = HEADING, value_name = "FILE")]
     tls_ca: Option<PathBuf>,
 
     /// The certificate to show to servers (PEM)
-    #[arg(long, value_name = "FILE", requires_all = ["tls_ca", "tls_key"])]
+    #[arg(long, help_heading = HEADING, value_name = "FILE", requires_all = ["tls_ca", "tls_key"])]
     tls_cert: Option<PathBuf>,
 
     /// Its private key (PEM, not encrypted)
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    #[arg(long, help_heading = HEADING, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
 
     /// The name in the servers' certificates [default: the host of each server]
-    #[arg(long, value_name = "NAME", requires = "tls_ca")]
+    #[arg(long, help_heading = HEADING, value_name = "NAME", requires = "tls_ca")]
     tls_server_name: Option<String>,
 
-    #[arg(long, value_name = "FILE", help = AUTH_HELP)]
+    #[arg(long, help_heading = HEADING, value_name = "FILE", help = AUTH_HELP, long_help = AUTH_DETAILS)]
     auth_file: Option<PathBuf>,
 }
 
 impl SecurityArgs {
     /// The same settings with encryption and identities.
-    pub(crate) fn apply(&self, builder: Builder) -> Result<Builder, Failure> {
-        let builder = match self.tls().map_err(Failure::Tls)? {
+    pub(crate) fn apply(&self, builder: Builder) -> Result<Builder, BadSecurity> {
+        let builder = match self.tls().map_err(BadSecurity::Tls)? {
             Some(tls) => builder.connector(Connector::tls(tls)),
             None => builder,
         };
-        self.authenticate(builder).map_err(Failure::Auth)
+        self.authenticate(builder)
+    }
+
+    /// Whether anything of this was on the command line.
+    pub(crate) fn is_given(&self) -> bool {
+        self.tls_ca.is_some() || self.auth_file.is_some()
     }
 
     fn tls(&self) -> Result<Option<TlsConfig>, TlsConfigError> {
@@ -70,29 +82,33 @@ impl SecurityArgs {
         Ok(Some(tls))
     }
 
-    fn authenticate(&self, builder: Builder) -> Result<Builder, BadAuth> {
+    fn authenticate(&self, builder: Builder) -> Result<Builder, BadSecurity> {
         if let Some(path) = &self.auth_file {
             return match fs::read_to_string(path) {
                 Ok(text) => with_identities(builder, &text, &Origin::File(path.clone())),
-                Err(error) => Err(BadAuth::Unreadable(path.clone(), error)),
+                Err(error) => Err(BadSecurity::Unreadable(path.clone(), error)),
             };
         }
         match env::var(VARIABLE) {
             Ok(text) => with_identities(builder, &text, &Origin::Variable),
             Err(env::VarError::NotPresent) => Ok(builder),
-            Err(env::VarError::NotUnicode(_)) => Err(BadAuth::NotText),
+            Err(env::VarError::NotUnicode(_)) => Err(BadSecurity::NotText),
         }
     }
 }
 
 /// One identity a line; blank lines and those that begin with # are nothing.
-fn with_identities(mut builder: Builder, text: &str, origin: &Origin) -> Result<Builder, BadAuth> {
+fn with_identities(
+    mut builder: Builder,
+    text: &str,
+    origin: &Origin,
+) -> Result<Builder, BadSecurity> {
     let mut has_sasl = false;
     for (index, line) in text.lines().enumerate() {
         if line.trim().is_empty() || line.starts_with('#') {
             continue;
         }
-        let bad = |problem| BadAuth::Line {
+        let bad = |problem| BadSecurity::Line {
             origin: origin.clone(),
             number: index + 1,
             problem,
@@ -131,9 +147,10 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Why identities cannot be read. Holds nothing of them.
+/// Why certificates, keys or identities are of no use. Holds nothing of them.
 #[derive(Debug)]
-pub(crate) enum BadAuth {
+pub(crate) enum BadSecurity {
+    Tls(TlsConfigError),
     Unreadable(PathBuf, io::Error),
     NotText,
     Line {
@@ -151,9 +168,10 @@ pub(crate) enum Problem {
     SecondSasl,
 }
 
-impl fmt::Display for BadAuth {
+impl fmt::Display for BadSecurity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Tls(error) => error.fmt(f),
             Self::Unreadable(path, error) => write!(f, "{}: {error}", path.display()),
             Self::NotText => write!(f, "{VARIABLE}: it is not UTF-8"),
             Self::Line {

@@ -183,6 +183,12 @@ fn a_command_runs_under_a_lock_over_tls_and_sasl() {
         (0, "done\n", "")
     );
 
+    let mut demo = lockkeeper(&["demo", "--connect", &servers, "--seconds", "1"]);
+    demo.args(["--tls-ca", &ca, "--tls-server-name", "zk.example"]);
+    demo.args(["--tls-cert", &certificate, "--tls-key", &key]);
+    let demo = ended(demo.env("LOCKKEEPER_AUTH", format!("sasl:alice:{SECRET}")));
+    assert_eq!((demo.status, &*demo.stderr), (0, ""), "{}", demo.stdout);
+
     let wrong_name = run("zk2.example", SECRET);
     assert_eq!(wrong_name.status, 69, "{}", wrong_name.stderr);
     let text = "the server's certificate is not for zk2.example (but for ";

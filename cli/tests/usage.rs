@@ -32,6 +32,7 @@ fn bad_usage_is_status_64_and_says_what_would_be_right() {
         (&["run", "/a", "--", "x"], "give --connect HOST:PORT"),
         (&["serve", "--listen", "2181"], "looks like 127.0.0.1:2181"),
         (&["demo", "--clients", "1"], "2..=24"),
+        (&["demo", "--auth-file", "x"], "--connect names"),
     ] {
         let ended = ended(&mut lockkeeper(arguments));
         assert_eq!(ended.status, 64, "{arguments:?}");

@@ -31,6 +31,7 @@ const CLEAN_UP: Duration = Duration::from_secs(5);
 pub(super) struct Stage {
     server: Option<Server>,
     servers: ConnectString,
+    settings: Builder,
     referee: Client,
     directory: String,
     /// The first transaction of the demo: tokens are higher.
@@ -40,20 +41,26 @@ pub(super) struct Stage {
 impl Stage {
     /// Starts a server unless there is one, and creates what is needed.
     pub(super) async fn set(args: &DemoArgs) -> Result<Self, Failure> {
-        let (server, servers) = if let Some(servers) = &args.connect {
-            (None, servers.clone())
+        let named = args.servers.settings_if_named()?;
+        let (server, servers, settings) = if let Some((servers, settings)) = named {
+            (None, servers.clone(), settings)
         } else {
             let server = Server::builder().tick_time(TICK).start();
             let server = server.await.map_err(Failure::System)?;
-            let address = server.local_addr();
-            (Some(server), address.into())
+            let servers = server.local_addr().into();
+            let settings = Builder::new(&servers);
+            (Some(server), servers, settings)
         };
-        let builder = builder(&servers);
-        let referee = builder.connect().await.map_err(Failure::Connect)?;
+        let settings = settings
+            .session_timeout(SESSION_TIMEOUT)
+            .connect_timeout(PATIENCE / 4)
+            .patience(PATIENCE);
+        let referee = settings.clone().connect().await.map_err(Failure::Connect)?;
         let random = RandomState::new().hash_one(0);
         let mut stage = Self {
             server,
             servers,
+            settings,
             referee,
             directory: format!("{BASE}/{random:016x}"),
             first_zxid: 0,
@@ -81,7 +88,7 @@ impl Stage {
 
     /// Settings of another client.
     pub(super) fn builder(&self) -> Builder {
-        builder(&self.servers)
+        self.settings.clone()
     }
 
     /// The path of the lock.
@@ -135,13 +142,6 @@ impl Stage {
             server.shutdown().await;
         }
     }
-}
-
-fn builder(servers: &ConnectString) -> Builder {
-    Builder::new(servers)
-        .session_timeout(SESSION_TIMEOUT)
-        .connect_timeout(PATIENCE / 4)
-        .patience(PATIENCE)
 }
 
 async fn create_container(client: &Client, path: &str) -> Result<(), Error> {

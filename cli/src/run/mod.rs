@@ -13,14 +13,13 @@ mod lock;
 
 use std::{ffi::OsString, path::Path, pin::pin, process, time::Duration};
 
-use lockkeeper::{Builder, Client, Guard, LockError, LockState, Loss};
+use lockkeeper::{Client, Guard, LockError, LockState, Loss};
 use rustix::process::Signal;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::{
     args::RunArgs,
     exit::{self, Failure},
-    servers,
     signals::Signals,
 };
 use acquire::Wait;
@@ -46,8 +45,7 @@ const LONGEST_GRACE: Duration = Duration::from_secs(5);
 /// Runs the command under the lock. The status is the one to exit with.
 pub(crate) async fn run(args: RunArgs) -> Result<u8, Failure> {
     let wait = Wait::new(&args);
-    let servers = servers::given(args.connect.as_ref())?;
-    let settings = args.security.apply(Builder::new(&servers))?;
+    let settings = args.servers.settings()?;
     let mut signals = Signals::catch(&CAUGHT).map_err(Failure::System)?;
     let client = tokio::select! {
         biased;
