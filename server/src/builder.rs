@@ -16,6 +16,8 @@ pub struct Builder {
     pub(crate) config: Config,
     pub(crate) seed: Option<u64>,
     pub(crate) max_connections: usize,
+    #[cfg(feature = "sasl-digest-md5")]
+    users: crate::engine::digest_md5::Users,
 }
 
 impl Default for Builder {
@@ -25,6 +27,8 @@ impl Default for Builder {
             config: Config::default(),
             seed: None,
             max_connections: 10_000,
+            #[cfg(feature = "sasl-digest-md5")]
+            users: crate::engine::digest_md5::Users::default(),
         }
     }
 }
@@ -72,6 +76,26 @@ impl Builder {
     /// accepted. Default: 10,000, where ZooKeeper has no limit.
     pub fn max_connections(mut self, most: usize) -> Self {
         self.max_connections = most;
+        self
+    }
+
+    /// Lets a user log in with SASL DIGEST-MD5 and this password; more than one, if called more than once. Default: the
+    /// server knows no SASL.
+    ///
+    /// Who has logged in is meant by entries of ACLs with the scheme `sasl` and the user's name, and by `auth`; `super`
+    /// by all of the scheme, as in ZooKeeper. Whoever fails is told so and closed. The password is not kept, but a hash of
+    /// it that opens other servers as well.
+    #[cfg(feature = "sasl-digest-md5")]
+    pub fn user(mut self, name: &str, password: &str) -> Self {
+        self.users.add(name, password);
+        self.config.sasl = Some(std::sync::Arc::new(self.users.clone()));
+        self
+    }
+
+    /// ZooKeeper's `sessionRequireClientSASLAuth`: whoever has not logged in is answered nothing, and closed. Default: no.
+    #[cfg(feature = "sasl-digest-md5")]
+    pub fn require_sasl(mut self) -> Self {
+        self.config.sasl_required = true;
         self
     }
 

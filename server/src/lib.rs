@@ -26,8 +26,9 @@
 //! ACL, 32 identities of a connection (4 KiB of them), 8 MiB in the reply to one `multiRead`, 10,000 connections
 //! ([`Builder::max_connections`]).
 //!
-//! Not served: quotas, `reconfig` (answered as disabled), SASL (answered as not configured), read-only mode, TLS, and two
-//! of the real server's own operations that it takes from anybody (`deleteContainer`, `createSession`).
+//! Not served: quotas, `reconfig` (answered as disabled), read-only mode, TLS, and two of the real server's own operations
+//! that it takes from anybody (`deleteContainer`, `createSession`). With the feature `sasl-digest-md5` there can be users
+//! with passwords (`Builder::user`); SASL is answered as not configured where there are none.
 
 #![cfg_attr(
     not(test),

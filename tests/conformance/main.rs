@@ -11,6 +11,7 @@
 //! | `+ OPERATION` | one operation of the list (`multi`, `multiRead`) in the line above |
 //! | `a& REQUEST` | the same as `a>`, but sent in one piece with the next `a>` |
 //! | `a> connect [OPTION=..]` | a handshake: `timeout`, `resume` (the letter of a session), `password`, `zxid`, `readonly`, `session` |
+//! | `a> login USER PASSWORD [swap=OLD/NEW]` | a whole SASL exchange (`login`) |
 //! | `a> word WORD` | a four-letter word; the answer is shown without values |
 //! | `a! drop`, `a! hush`, `a! bytes ".."` | cuts the connection; sends no more than the script says; sends bytes |
 //! | `a? [after=MS]` | waits for one frame, or the end of the connection: not before that long after the last `drop` or `hush` |
@@ -32,14 +33,21 @@
 )]
 
 mod cases;
+#[allow(dead_code, reason = "other tests use the rest")]
+#[path = "../../session/tests/secure/certificates.rs"]
+mod certificates;
 mod connection;
 mod fields;
+mod login;
 mod names;
 mod random;
 mod reply;
 mod request;
 mod runner;
 mod script;
+#[allow(dead_code, reason = "other tests use the rest")]
+#[path = "../secure/server.rs"]
+mod server;
 #[path = "../support/mod.rs"]
 mod support;
 mod words;

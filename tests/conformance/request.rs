@@ -72,6 +72,18 @@ impl Outgoing {
         }
     }
 
+    /// A request as it is.
+    pub(crate) fn of(request: &Request) -> Self {
+        let mut body = BytesMut::new();
+        encode(&mut body, |writer| request.encode(writer));
+        Self {
+            op: request.op(),
+            xid: None,
+            is_brief: false,
+            body,
+        }
+    }
+
     /// Appends the request as a frame.
     pub(crate) fn frame(&self, xid: Xid, out: &mut BytesMut) {
         frame::append(out, |writer| {

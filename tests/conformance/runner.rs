@@ -13,6 +13,7 @@ use lockkeeper::proto::{
 
 use super::{
     connection::{Connection, Pending, new_session, open},
+    login::login,
     names::Names,
     reply,
     request::Outgoing,
@@ -26,14 +27,15 @@ pub(crate) async fn check(ensemble: &Ensemble, script: &str) {
     script::compare(script, &happened(ensemble, script).await);
 }
 
+/// As [`check`], on a server where `login` is who may make the root of the case.
+pub(crate) async fn check_as(ensemble: &Ensemble, login: &str, script: &str) {
+    let runner = Runner::new(ensemble, Some(login)).await;
+    script::compare(script, &runner.run_all(script).await);
+}
+
 /// Runs a script and returns it with all that happened.
 pub(crate) async fn happened(ensemble: &Ensemble, script: &str) -> Vec<String> {
-    let mut runner = Runner::new(ensemble).await;
-    for step in &script::parse(script) {
-        runner.run(step).await;
-    }
-    runner.end().await;
-    runner.lines
+    Runner::new(ensemble, None).await.run_all(script).await
 }
 
 struct Runner {
@@ -48,7 +50,7 @@ struct Runner {
 
 impl Runner {
     /// Makes the root of the case, and finds out who we are to the server.
-    async fn new(ensemble: &Ensemble) -> Self {
+    async fn new(ensemble: &Ensemble, login: Option<&str>) -> Self {
         let mut runner = Self {
             servers: ensemble.servers(),
             names: Names::default(),
@@ -57,18 +59,31 @@ impl Runner {
             lines: Vec::new(),
         };
         runner.names.root = ensemble.unique_path("conformance");
+        if let Some(login) = login {
+            runner.login('-', login).await;
+            assert_eq!(runner.lines.pop().as_deref(), Some("-< ok proved"));
+        }
         for request in ["create $", "whoAmI"] {
             runner.send('-', request, &[]).await;
             runner.flush('-').await;
         }
         let who = runner.lines.pop().expect("an answer");
         let ip = who.split_once("ip:").expect("an address").1;
-        ip.trim_end_matches(']').clone_into(&mut runner.names.ip);
+        let end = ip.find([' ', ']']).expect("the end of a list");
+        ip[..end].clone_into(&mut runner.names.ip);
         assert_eq!(runner.lines, ["-< z0 ok $"]);
         runner.lines.clear();
         // It stays until the end: its goodbye would be a transaction, and shown as one.
         runner.connection('-').is_in_session = false;
         runner
+    }
+
+    async fn run_all(mut self, script: &str) -> Vec<String> {
+        for step in &script::parse(script) {
+            self.run(step).await;
+        }
+        self.end().await;
+        self.lines
     }
 
     async fn run(&mut self, step: &Step) {
@@ -105,13 +120,23 @@ impl Runner {
     async fn request(&mut self, who: char, text: &str, more: &[String]) {
         match text.split_once(' ').unwrap_or((text, "")) {
             ("connect", options) => self.connect(who, options).await,
+            ("login", options) => self.login(who, options).await,
             ("word", word) => self.word(who, word).await,
             _ => self.send(who, text, more).await,
         }
     }
 
-    /// Queues a request, over a new session where there is no connection.
-    async fn send(&mut self, who: char, text: &str, more: &[String]) {
+    /// Logs in over a connection that has nothing else to be answered.
+    async fn login(&mut self, who: char, options: &str) {
+        self.open(who).await;
+        let connection = self.connections.get_mut(&who).expect("just opened");
+        assert!(connection.pending.is_empty());
+        let outcome = login(connection, options, &self.names).await;
+        self.say(who, &outcome);
+    }
+
+    /// Makes a session where there is no connection.
+    async fn open(&mut self, who: char) {
         if !self.connections.contains_key(&who) {
             let mut connection = Connection::open(&self.servers).await;
             let response = connection.handshake(&new_session(30_000)).await;
@@ -120,6 +145,11 @@ impl Runner {
             self.names.add_session(who, response.session_id, password);
             self.connections.insert(who, connection);
         }
+    }
+
+    /// Queues a request, over a new session where there is no connection.
+    async fn send(&mut self, who: char, text: &str, more: &[String]) {
+        self.open(who).await;
         let request = Outgoing::parse(text, more, &self.names);
         let connection = self.connection(who);
         let xid = match request.op {
@@ -189,7 +219,10 @@ impl Runner {
             .position(|pending| pending.reply_xid == header.xid);
         let Some(at) = at else {
             assert_eq!(header.xid, Xid::PING, "a reply to nothing: {header:?}");
-            self.names.read(header.zxid);
+            // Who is nobody may not even ask that.
+            if header.err.is_ok() {
+                self.names.read(header.zxid);
+            }
             return false;
         };
         let pending = connection.pending.remove(at).expect("just found");

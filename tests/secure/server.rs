@@ -35,6 +35,8 @@ pub(crate) struct Demands<'a> {
     pub(crate) tls: Option<(&'a Identity, &'a Authority)>,
     /// SASL of everybody: users and their passwords.
     pub(crate) users: &'a [(&'a str, &'a str)],
+    /// Not of everybody: only of those who try.
+    pub(crate) lets_in_nobodies: bool,
     /// More lines for its configuration.
     pub(crate) more: &'a str,
 }
@@ -85,14 +87,19 @@ impl Server {
         }
     }
 
+    /// Its plain port, for any client.
+    pub(crate) fn servers(&self) -> String {
+        format!("localhost:{}", self.plain_port)
+    }
+
     /// A client of its plain port.
     pub(crate) fn plain(&self) -> Builder {
-        builder(self.plain_port)
+        builder(&self.servers())
     }
 
     /// A client of its encrypted port.
     pub(crate) fn secure(&self) -> Builder {
-        builder(self.secure_port)
+        builder(&format!("localhost:{}", self.secure_port))
     }
 
     /// An open port is not enough, it opens before the server does. False when the process has ended.
@@ -119,9 +126,8 @@ impl Server {
     }
 }
 
-fn builder(port: u16) -> Builder {
-    let servers = format!("localhost:{port}");
-    let builder = Client::builder(&servers).expect("a list of servers");
+fn builder(servers: &str) -> Builder {
+    let builder = Client::builder(servers).expect("a list of servers");
     builder.session_timeout(SESSION_TIMEOUT).patience(PATIENCE)
 }
 
@@ -167,8 +173,12 @@ fn configure(dir: &Path, demands: &Demands<'_>, plain_port: u16, secure_port: u1
     }
     if !demands.users.is_empty() {
         config.push_str(
-            "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider\n\
-             sessionRequireClientSASLAuth=true\n",
+            "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider\n",
+        );
+        let _ = writeln!(
+            config,
+            "sessionRequireClientSASLAuth={}",
+            !demands.lets_in_nobodies
         );
         let mut jaas =
             "Server {\n org.apache.zookeeper.server.auth.DigestLoginModule required".to_owned();

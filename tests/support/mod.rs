@@ -58,16 +58,18 @@ impl Arm {
     }
 }
 
-/// An embedded server, set up as tests/lib/zookeeper.sh sets up the real one, but for the reaper, which is waited for.
 async fn embedded() -> Server {
+    let server = builder().start().await;
+    server.expect("a free port on loopback")
+}
+
+/// An embedded server is set up as tests/lib/zookeeper.sh sets up the real one, but for the reaper, which is waited for.
+pub(crate) fn builder() -> lockkeeper_server::Builder {
     Server::builder()
         .tick_time(Duration::from_millis(500))
         .min_session_timeout(Duration::from_millis(500))
         .max_session_timeout(Duration::from_secs(60))
         .container_check_interval(Duration::from_millis(250))
-        .start()
-        .await
-        .expect("a free port on loopback")
 }
 
 /// A server to run a test on.
@@ -79,6 +81,18 @@ pub(crate) struct Ensemble {
 }
 
 impl Ensemble {
+    /// One of the test's own. What is below `/lockkeeper-tests` needs a parent, and that is made here, by this client.
+    pub(crate) async fn of(servers: String, server: Option<Server>, client: Client) -> Self {
+        let created = client.create(ROOT, "", CreateMode::Persistent).await;
+        created.unwrap_or_else(|error| panic!("{ROOT} cannot be created: {error}"));
+        client.close().await;
+        Self {
+            servers,
+            server,
+            handed_out: Mutex::default(),
+        }
+    }
+
     /// `host:port`, for any client.
     pub(crate) fn servers(&self) -> String {
         self.servers.clone()

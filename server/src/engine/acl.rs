@@ -6,7 +6,7 @@ use std::{net::Ipv4Addr, sync::Arc};
 
 use lockkeeper_proto::{Acl, ErrorCode, Id, Perms};
 
-use super::tree::AclList;
+use super::{sasl, tree::AclList};
 
 /// Whether a connection with these ids may do one of the things in `need`.
 ///
@@ -30,8 +30,13 @@ pub(crate) fn check(acl: &[Acl], need: Perms, ids: &[Id]) -> Result<(), ErrorCod
 
 /// The list that is stored for the one that was sent: without duplicates, then `auth` replaced by who the connection is.
 ///
-/// What the replacement repeats stays. Source: `PrepRequestProcessor.fixupACL`. The limit is ours.
-pub(crate) fn normalise(sent: Option<&[Acl]>, ids: &[Id]) -> Result<AclList, ErrorCode> {
+/// What the replacement repeats stays. Ids of the scheme `sasl` mean something on servers that know SASL only.
+/// Source: `PrepRequestProcessor.fixupACL`. The limit is ours.
+pub(crate) fn normalise(
+    sent: Option<&[Acl]>,
+    ids: &[Id],
+    knows_sasl: bool,
+) -> Result<AclList, ErrorCode> {
     let sent = sent.unwrap_or_default();
     if sent == Acl::OPEN_UNSAFE {
         return Ok(Arc::from(Acl::OPEN_UNSAFE));
@@ -58,6 +63,7 @@ pub(crate) fn normalise(sent: Option<&[Acl]>, ids: &[Id]) -> Result<AclList, Err
                     return Err(ErrorCode::INVALID_ACL);
                 }
             }
+            sasl::SCHEME if !knows_sasl => return Err(ErrorCode::INVALID_ACL),
             _ if is_valid(&entry.id) => list.push(entry.clone()),
             _ => return Err(ErrorCode::INVALID_ACL),
         }
@@ -92,7 +98,7 @@ fn is_anyone(id: &Id) -> bool {
 
 /// Whether an id proves something, and so may replace `auth`. An address does not.
 fn is_authentication(id: &Id) -> bool {
-    id.scheme == "digest"
+    id.scheme == "digest" || id.scheme == sasl::SCHEME
 }
 
 /// Whether an id may stand in an ACL list of this server.
@@ -101,6 +107,7 @@ fn is_valid(id: &Id) -> bool {
         "world" => id.id == "anyone",
         "ip" => Network::parse(&id.id).is_some(),
         "digest" => is_valid_digest(&id.id),
+        sasl::SCHEME => is_valid_name(&id.id),
         _ => false,
     }
 }
@@ -112,6 +119,14 @@ fn is_valid_digest(id: &str) -> bool {
     id.trim_end_matches(':').matches(':').count() == 1
 }
 
+/// A name of Kerberos, also for those who know nothing of it: `user`, or `user/host@REALM` with or without the host.
+///
+/// Source: `SASLAuthenticationProvider.isValid`, `KerberosName`.
+fn is_valid_name(id: &str) -> bool {
+    id.split_once('@')
+        .is_none_or(|(name, realm)| name.matches('/').count() <= 1 && !realm.contains(['/', '@']))
+}
+
 /// Whether a connection with the id `own` is meant by the entry `wanted`.
 fn matches(own: &Id, wanted: &Id) -> bool {
     own.scheme == wanted.scheme
@@ -120,6 +135,8 @@ fn matches(own: &Id, wanted: &Id) -> bool {
                 (Some(network), Ok(address)) => network.contains(address),
                 _ => false,
             },
+            // Source: `SASLAuthenticationProvider.matches`.
+            sasl::SCHEME => own.id == wanted.id || own.id == "super",
             _ => own.id == wanted.id,
         }
 }
@@ -193,7 +210,9 @@ mod tests {
             id("digest", ":"),
             id("digest", "a:b:c"),
             id("super", ""),
-            id("sasl", "me"),
+            id("sasl", "a@b@c"),
+            id("sasl", "a/b/c@d"),
+            id("sasl", "a@b/c"),
         ] {
             assert!(!is_valid(&bad), "{bad:?}");
         }
@@ -202,20 +221,23 @@ mod tests {
     #[test]
     fn auth_becomes_every_authenticated_id() {
         let ids = [id("ip", "127.0.0.1"), id("digest", "u:h")];
-        let list = normalise(Some(Acl::CREATOR_ALL), &ids).unwrap();
+        let list = normalise(Some(Acl::CREATOR_ALL), &ids, false).unwrap();
         assert_eq!(*list, [Acl::new(Perms::ALL, "digest", "u:h")]);
         assert_eq!(
-            normalise(Some(Acl::CREATOR_ALL), &ids[..1]),
+            normalise(Some(Acl::CREATOR_ALL), &ids[..1], false),
             Err(ErrorCode::INVALID_ACL)
         );
-        assert_eq!(normalise(None, &ids), Err(ErrorCode::INVALID_ACL));
-        assert_eq!(normalise(Some(&[]), &ids), Err(ErrorCode::INVALID_ACL));
+        assert_eq!(normalise(None, &ids, false), Err(ErrorCode::INVALID_ACL));
+        assert_eq!(
+            normalise(Some(&[]), &ids, false),
+            Err(ErrorCode::INVALID_ACL)
+        );
         let twice = [Acl::OPEN_UNSAFE, Acl::OPEN_UNSAFE].concat();
-        assert_eq!(normalise(Some(&twice), &ids).unwrap().len(), 1);
+        assert_eq!(normalise(Some(&twice), &ids, false).unwrap().len(), 1);
         // Duplicates are dropped before the replacement, not after it.
         let named = Acl::new(Perms::ALL, "auth", "whoever");
         let two = [Acl::CREATOR_ALL, &[named]].concat();
-        assert_eq!(normalise(Some(&two), &ids).unwrap().len(), 2);
+        assert_eq!(normalise(Some(&two), &ids, false).unwrap().len(), 2);
     }
 
     #[test]

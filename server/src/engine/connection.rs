@@ -17,7 +17,7 @@ use lockkeeper_proto::{
     jute::{Encode, Writer},
 };
 
-use super::{ServerId, auth};
+use super::{ServerId, auth, sasl};
 
 /// How far a connection has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +42,8 @@ pub(crate) struct Connection {
     pub(crate) unheard: Option<Bytes>,
     /// Who it is, for ACLs: its address, then what it has proved.
     pub(crate) ids: Arc<[Id]>,
+    /// How it proves more of that.
+    pub(crate) login: Option<Box<dyn sasl::Exchange>>,
     /// Received and not yet read.
     pub(crate) input: BytesMut,
     /// Until when the handshake must be done.
@@ -95,6 +97,7 @@ impl Connection {
             named: SessionId::NONE,
             unheard: None,
             ids: Arc::from([auth::address_id(remote.ip())]),
+            login: None,
             input: BytesMut::new(),
             handshake_due,
             lagging: false,

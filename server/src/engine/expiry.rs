@@ -59,6 +59,7 @@ impl Engine {
             zxid: self.next_zxid(),
             unix_ms: now.unix_ms,
             ids: &[],
+            knows_sasl: false,
         };
         let mut txn = Txn::new(&mut self.live.tree, author);
         act(&mut txn);

@@ -19,12 +19,14 @@
 //! | `changes`, `watches` | which events follow from a change; who gets them |
 //! | `sessions`, `expiry` | who lives, until when; what dies with a session; containers and TTLs |
 //! | `acl`, `auth` | who may do what; who is who |
+//! | `sasl`, `digest_md5` | who has to prove that; how |
 //! | `rules`, `hooks`, `lag`, `relay` | faults on demand, for tests |
 //! | `report`, `four_letter` | what can be asked about a running server |
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     net::SocketAddr,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -45,6 +47,8 @@ mod acl;
 mod auth;
 mod changes;
 mod connection;
+#[cfg(feature = "sasl-digest-md5")]
+pub(crate) mod digest_md5;
 mod expiry;
 mod four_letter;
 mod handshake;
@@ -56,6 +60,7 @@ mod relay;
 mod report;
 mod requests;
 mod rules;
+pub(crate) mod sasl;
 mod sessions;
 mod set_watches;
 mod soundness;
@@ -87,6 +92,10 @@ pub struct Config {
     pub frame_limit: usize,
     /// What passwords and the order of children are made of.
     pub seed: u64,
+    /// Who may log in, and how.
+    pub(crate) sasl: Option<Arc<dyn sasl::Mechanism>>,
+    /// `sessionRequireClientSASLAuth`: whoever has not logged in is not answered.
+    pub(crate) sasl_required: bool,
 }
 
 impl Default for Config {
@@ -99,6 +108,8 @@ impl Default for Config {
             container_check_interval: Duration::from_secs(60),
             frame_limit: frame::SERVER_LIMIT,
             seed: 0,
+            sasl: None,
+            sasl_required: false,
         }
     }
 }

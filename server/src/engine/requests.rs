@@ -10,7 +10,7 @@ use lockkeeper_proto::{
     header::RequestHeader,
     jute::{Decode, NegativeCounts, Reader},
     multi::MultiRequest,
-    records::{AuthPacket, Empty, SaslResponse, SyncResponse},
+    records::{AuthPacket, Empty, SaslRequest, SyncResponse},
 };
 
 use super::{
@@ -43,15 +43,22 @@ impl Engine {
             // Anybody could fill the table with others.
             self.counters.note(op);
         }
+        let proves = matches!(op, OpCode::AUTH | OpCode::SASL);
+        if !proves && self.is_nobody(id) {
+            self.reply(id, xid, Zxid::ZERO, &Err(self.refusal()));
+            return self.close(id);
+        }
         if !is_served(op) {
             self.reply(id, xid, Zxid(-1), &Err(ErrorCode::UNIMPLEMENTED));
             return self.close(id);
         }
-        // Auth is answered by the real server's I/O thread: it keeps no session alive.
-        if !matches!(op, OpCode::AUTH | OpCode::SASL) {
+        // What is answered by the real server's I/O thread keeps no session alive.
+        if !proves {
             self.heard(session, now);
         }
         let request = match Request::decode(op, &mut reader) {
+            // The real server stumbles over it.
+            Ok(Request::Sasl(SaslRequest { token: None })) => return self.close(id),
             Ok(request) => request,
             Err(error) => {
                 tracing::debug!(%session, %op, %error, "malformed request");
@@ -79,7 +86,10 @@ impl Engine {
         }
         // The protocol's own: whatever xid a ping came with, the reply says ping.
         let xid = if op == OpCode::PING { Xid::PING } else { xid };
-        self.reply(id, xid, answer.zxid, &answer.result);
+        match answer.result {
+            Err(code) if op == OpCode::SASL => self.refuse_token(id, xid, code),
+            result => self.reply(id, xid, answer.zxid, &result),
+        }
         if answer.close || fate.lose_reply {
             self.close(id);
         }
@@ -88,7 +98,7 @@ impl Engine {
     /// A body that cannot be decoded. A multi has its transaction by then, other writes have none: so it is from 3.9 on.
     fn malformed(&mut self, id: ConnId, xid: Xid, op: OpCode) {
         match op {
-            OpCode::AUTH => return self.close(id),
+            OpCode::AUTH | OpCode::SASL => return self.close(id),
             OpCode::MULTI => {
                 self.catch_up(id);
                 self.next_zxid();
@@ -108,11 +118,14 @@ impl Engine {
                 self.seen_by(id, Ok(Response::Sync(SyncResponse { path })))
             }
             Request::Auth(packet) => self.authenticate(id, packet),
-            Request::Sasl(_) => Answer {
-                zxid: Zxid::ZERO,
-                result: Ok(Response::Sasl(SaslResponse { token: None })),
-                close: false,
-            },
+            Request::Sasl(request) => {
+                let result = self.log_in(id, request);
+                Answer {
+                    zxid: Zxid::ZERO,
+                    close: result.is_err(),
+                    result,
+                }
+            }
             Request::SetWatches(request) => {
                 let response = Response::SetWatches(Empty {});
                 self.set_watches(id, request.into(), response)
@@ -173,6 +186,7 @@ impl Engine {
             zxid: self.next_zxid(),
             unix_ms: now.unix_ms,
             ids: ids.as_deref().unwrap_or_default(),
+            knows_sasl: self.config.sasl.is_some(),
         };
         let mut txn = Txn::new(&mut self.live.tree, author);
         let result = match request {

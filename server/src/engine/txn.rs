@@ -23,6 +23,8 @@ pub(crate) struct Author<'a> {
     pub(crate) zxid: Zxid,
     pub(crate) unix_ms: i64,
     pub(crate) ids: &'a [Id],
+    /// Whether the server knows SASL.
+    pub(crate) knows_sasl: bool,
 }
 
 /// What to create.
@@ -91,7 +93,7 @@ impl<'a> Txn<'a> {
     /// Creates a node and returns its path.
     pub(crate) fn create(&mut self, new: &NewNode<'_>) -> Result<(Arc<str>, Stat), ErrorCode> {
         let parent_path = parent_of(new.path).ok_or(ErrorCode::BAD_ARGUMENTS)?;
-        let list = acl::normalise(new.acl, self.author.ids)?;
+        let list = acl::normalise(new.acl, self.author.ids, self.author.knows_sasl)?;
         let parent = self.tree.get(parent_path).ok_or(ErrorCode::NO_NODE)?;
         acl::check(&parent.acl, Perms::CREATE, self.author.ids)?;
         let path: Arc<str> = if new.sequential {
@@ -207,7 +209,7 @@ impl<'a> Txn<'a> {
         version: Version,
     ) -> Result<Stat, ErrorCode> {
         path::check(path).map_err(|_| ErrorCode::BAD_ARGUMENTS)?;
-        let list = acl::normalise(sent, self.author.ids)?;
+        let list = acl::normalise(sent, self.author.ids, self.author.knows_sasl)?;
         let node = self.tree.get_mut(path).ok_or(ErrorCode::NO_NODE)?;
         acl::check(&node.acl, Perms::ADMIN, self.author.ids)?;
         check_version(version, node.aversion)?;
@@ -302,6 +304,7 @@ mod tests {
             zxid: Zxid(zxid),
             unix_ms: 1000,
             ids: &[],
+            knows_sasl: false,
         }
     }
 

@@ -96,12 +96,13 @@ impl Script<'_> {
             0xff => 300,
             choice => usize::from(choice % 8),
         };
-        let (scheme, id) = match self.byte() % 6 {
+        let (scheme, id) = match self.byte() % 7 {
             0 => ("auth", ""),
             1 => ("world", "anyone"),
             2 => ("ip", "127.0.0.0/8"),
             3 => ("ip", "::/0"),
             4 => ("digest", "user:hash"),
+            5 => ("sasl", "alice"),
             _ => ("nobody", "knows"),
         };
         let perms = i32::from(self.byte());

@@ -84,6 +84,13 @@ impl Story {
             config.min_session_timeout = Some(Duration::ZERO);
             config.max_session_timeout = Duration::MAX;
         }
+        #[cfg(feature = "sasl-digest-md5")]
+        if choice & 8 != 0 {
+            let mut users = crate::engine::digest_md5::Users::default();
+            users.add("alice", "hunter2");
+            config.sasl = Some(std::sync::Arc::new(users));
+            config.sasl_required = choice & 16 != 0;
+        }
         Self {
             engine: Engine::new(config, now),
             now,

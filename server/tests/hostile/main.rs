@@ -6,6 +6,7 @@
 //! | `rules` | sends what is no message, at once and a byte at a time |
 //! | `crowds` | comes a thousand times, and says nothing, or not enough |
 //! | `greed` | asks for more than it reads, for very much at once, for what takes long |
+//! | `sasl` | sends tokens that prove nothing |
 //! | `words` | abuses four-letter words |
 //!
 //! Memory is counted by an allocator of this program, by thread: server and clients are on one. So the clients' own is in it.
@@ -15,6 +16,7 @@ mod common;
 mod crowds;
 mod greed;
 mod rules;
+mod sasl;
 mod words;
 
 use std::{

@@ -8,6 +8,7 @@ mod modes;
 mod multi;
 mod nodes;
 mod paths;
+mod sasl;
 mod sessions;
 mod set_watches;
 mod stat;

@@ -294,5 +294,10 @@ conformance! {
         a< ok null
         a> exists $
         a< ok stat z0
+        # Not of a token that is none.
+        b> sasl null
+        b< closed
+        c> sasl "" cut=1
+        c< closed
     "#;
 }

@@ -1,0 +1,71 @@
+//! `login USER PASSWORD [swap=OLD/NEW]`: a whole exchange of SASL DIGEST-MD5 over a connection, as the client's own half does
+//! it, with one text of the response replaced by another.
+//!
+//! Single tokens are requests like others (`sasl TOKEN`).
+
+use bytes::{Bytes, BytesMut};
+use lockkeeper::{
+    DigestMd5,
+    proto::{Request, Zxid, records::SaslRequest},
+    sasl::{Authenticator, Step},
+};
+
+use super::{
+    connection::{Connection, open},
+    names::Names,
+    request::Outgoing,
+    words::Words,
+};
+
+/// Logs in; how it went.
+pub(crate) async fn login(connection: &mut Connection, line: &str, names: &Names) -> String {
+    let mut words = Words::new(line, names);
+    let (user, password) = (words.text(), words.text());
+    let swap = words.option_bytes("swap", None);
+    words.end();
+
+    let mut exchange = DigestMd5::new(&user, &password).begin();
+    let challenge = match send(connection, exchange.first()).await {
+        Ok(challenge) => challenge,
+        Err(refusal) => return refusal,
+    };
+    let Ok(Step::Send(response)) = exchange.answer(&challenge) else {
+        panic!("no response to {challenge:?}");
+    };
+    let response = match swap {
+        None => response,
+        Some(swap) => {
+            let swap = str::from_utf8(&swap).expect("UTF-8");
+            let (old, new) = swap.split_once('/').expect("OLD/NEW");
+            let text = str::from_utf8(&response).expect("UTF-8");
+            assert_eq!(text.matches(old).count(), 1, "{old} in {text}");
+            text.replace(old, new).into()
+        }
+    };
+    match send(connection, response).await {
+        Ok(proof) => match exchange.answer(&proof) {
+            Ok(Step::Done) => "ok proved".to_owned(),
+            _ => panic!("the server proves nothing: {proof:?}"),
+        },
+        Err(refusal) => refusal,
+    }
+}
+
+/// Sends a token; the server's, or what it says instead.
+async fn send(connection: &mut Connection, token: Bytes) -> Result<Bytes, String> {
+    let request = Request::Sasl(SaslRequest { token: Some(token) });
+    let (xid, mut frame) = (connection.next_xid(), BytesMut::new());
+    Outgoing::of(&request).frame(xid, &mut frame);
+    connection.output.unsplit(frame);
+    connection.flush().await;
+    let (header, body) = open(connection.next().await.expect("a reply"));
+    assert_eq!((header.xid, header.zxid), (xid, Zxid::ZERO));
+    let (length, token) = body.split_at(4);
+    if header.err.is_ok() {
+        assert_eq!(length, i32::try_from(token.len()).unwrap().to_be_bytes());
+        Ok(body.slice(4..))
+    } else {
+        assert_eq!((length, token), (&[0xff; 4][..], &[][..]), "a null token");
+        Err(header.err.name().unwrap_or("?").to_owned())
+    }
+}
