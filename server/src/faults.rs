@@ -130,7 +130,7 @@ impl Faults {
     /// Ends [`stall`](Self::stall): what was sent meanwhile is heard now.
     pub fn resume(&self) {
         self.shared
-            .with(|engine, now| engine.set_stalled(false, now));
+            .resume(|engine, now| engine.set_stalled(false, now));
     }
 
     /// As [`stall`](Self::stall), for one session alone, by whatever connection it comes.
@@ -142,7 +142,7 @@ impl Faults {
     /// Ends [`stall_session`](Self::stall_session).
     pub fn resume_session(&self, session: SessionId) {
         self.shared
-            .with(|engine, now| engine.set_session_stalled(session, false, now));
+            .resume(|engine, now| engine.set_session_stalled(session, false, now));
     }
 
     /// Answers reads from the present state from now on, and tells of no change: a follower that lags behind.
@@ -167,7 +167,7 @@ impl Faults {
 
     /// Takes back everything that was set here, but for a closed port.
     pub fn clear(&self) {
-        self.shared.with(super::engine::Engine::clear_faults);
+        self.shared.resume(super::engine::Engine::clear_faults);
     }
 
     /// Stops listening: new connections are refused by the operating system. Those that are there stay.

@@ -152,21 +152,24 @@ async fn read_requests(shared: &Shared, id: ConnId, read: &mut ReadHalf<'_>, out
         // Who sends without end must not keep others from their turn.
         task::coop::consume_budget().await;
         // Room is made when there is something to read: a thousand connections that say nothing cost nothing.
-        if let Err(error) = read.readable().await {
-            tracing::debug!(connection = id.0, %error, "cannot wait");
-            return;
-        }
-        let mut buffer = BytesMut::with_capacity(READ_CHUNK);
-        match read.try_read_buf(&mut buffer) {
-            Ok(0) => return,
-            Ok(_) => {}
-            // There was nothing to read, after all.
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
-            Err(error) => {
-                tracing::debug!(connection = id.0, %error, "cannot read");
+        let buffer = match select(pin!(read.readable()), pin!(outgoing.nudged())).await {
+            Either::Left((Ok(()), _)) => match try_read(read) {
+                Ok(buffer) if buffer.is_empty() => return,
+                Ok(buffer) => buffer,
+                // There was nothing to read, after all.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                Err(error) => {
+                    tracing::debug!(connection = id.0, %error, "cannot read");
+                    return;
+                }
+            },
+            Either::Left((Err(error), _)) => {
+                tracing::debug!(connection = id.0, %error, "cannot wait");
                 return;
             }
-        }
+            // What was held back may be more than could be answered at once.
+            Either::Right(_) => BytesMut::new(),
+        };
         let mut received = shared.with(|engine, now| engine.received(id, buffer, now));
         while received == Received::Partly {
             outgoing.room().await;
@@ -174,6 +177,13 @@ async fn read_requests(shared: &Shared, id: ConnId, read: &mut ReadHalf<'_>, out
             received = shared.with(|engine, now| engine.received(id, BytesMut::new(), now));
         }
     }
+}
+
+/// What there is to read; empty at the end.
+fn try_read(read: &ReadHalf<'_>) -> io::Result<BytesMut> {
+    let mut buffer = BytesMut::with_capacity(READ_CHUNK);
+    read.try_read_buf(&mut buffer)?;
+    Ok(buffer)
 }
 
 /// Writes everything that is queued; ends after the last byte, or when the client does not take it.

@@ -19,6 +19,8 @@ pub(crate) struct Outgoing {
     filled: Notify,
     /// What was taken is written. One waits: the reader.
     emptied: Notify,
+    /// There may be requests left of those that were held back. One waits: the reader.
+    nudged: Notify,
     /// Cancelled to drop the connection with whatever is still queued.
     pub(crate) cut: CancellationToken,
     /// Cancelled when nothing will be appended any more.
@@ -45,6 +47,7 @@ impl Outgoing {
             queue: Mutex::default(),
             filled: Notify::new(),
             emptied: Notify::new(),
+            nudged: Notify::new(),
             cut,
             over: CancellationToken::new(),
         }
@@ -99,6 +102,16 @@ impl Outgoing {
         while self.lock().len() > READ_BELOW {
             self.emptied.notified().await;
         }
+    }
+
+    /// There may be requests left that need no further bytes.
+    pub(crate) fn nudge(&self) {
+        self.nudged.notify_one();
+    }
+
+    /// Waits for [`nudge`](Self::nudge).
+    pub(crate) async fn nudged(&self) {
+        self.nudged.notified().await;
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {

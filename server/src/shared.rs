@@ -74,6 +74,15 @@ impl Shared {
         result
     }
 
+    /// As [`with`](Self::with), for what lets requests through that were held back. Where they have so much to be sent that
+    /// some are left, the tasks of their connections ask for them.
+    pub(crate) fn resume(&self, act: impl FnOnce(&mut Engine, Now)) {
+        self.with(act);
+        for peer in self.lock().peers.values() {
+            peer.nudge();
+        }
+    }
+
     /// Looks at the engine and changes nothing.
     pub(crate) fn look<R>(&self, look: impl FnOnce(&Engine) -> R) -> R {
         look(&self.lock().engine)

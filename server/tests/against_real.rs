@@ -1,7 +1,8 @@
 //! Random requests to this server and to a real one at the same time: every reply and every event must be the same.
 //!
-//! Runs only where `LOCKKEEPER_TEST_ZOOKEEPER=host:port` names a server that may be written to; everything happens below
-//! one node of its own, which is deleted at the end. Seeds are fixed, or one from `LOCKKEEPER_TEST_SEED`.
+//! The real one is named by `LOCKKEEPER_TEST_ZOOKEEPER=host:port` (`tests/run.sh`); everything happens below one node of our
+//! own, which is deleted at the end. Seeds are fixed, or one from `LOCKKEEPER_TEST_SEED`. There is a limit of time for each
+//! reply, and none for all of them.
 //!
 //! Times and session ids are not compared. A zxid is compared as "the write that took it". Nothing is asked in which 3.8
 //! and 3.9 differ, so that either will do.
@@ -31,11 +32,10 @@ const SESSIONS: usize = 3;
 const STEPS: usize = 2000;
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a real ZooKeeper: tests/run.sh"]
 async fn random_requests_are_answered_as_by_a_real_server() {
-    let Ok(real) = std::env::var("LOCKKEEPER_TEST_ZOOKEEPER") else {
-        println!("left out: LOCKKEEPER_TEST_ZOOKEEPER names no server");
-        return;
-    };
+    let real = std::env::var("LOCKKEEPER_TEST_ZOOKEEPER")
+        .expect("LOCKKEEPER_TEST_ZOOKEEPER names no server: use tests/run.sh");
     let real = tokio::net::lookup_host(real).await.unwrap().next().unwrap();
     let seeds = match std::env::var("LOCKKEEPER_TEST_SEED") {
         Ok(seed) => vec![seed.parse().unwrap()],

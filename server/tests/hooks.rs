@@ -13,7 +13,7 @@ use lockkeeper_proto::{
     header::ReplyHeader,
     jute::{Decode, Reader},
 };
-use lockkeeper_server::{Server, When};
+use lockkeeper_server::{Faults, Server, When};
 
 async fn server() -> Server {
     Server::start().await.unwrap()
@@ -166,6 +166,45 @@ async fn a_stalled_server_is_silent_and_forgets_nothing() {
     assert_eq!(server.report().nodes, 0);
     faults.resume();
     peer.reply_to(xid, &request).await.unwrap().unwrap();
+}
+
+/// Of what was asked during a stall, replies of about a MiB were sent at its end, and the rest when the client asked for more.
+#[tokio::test]
+async fn all_that_was_asked_during_a_stall_is_answered_at_its_end() {
+    let server = server().await;
+    let mut peer = Peer::join(&server).await;
+    let large = create("/n", &vec![7; 500_000], Persistent);
+    peer.call(&large).await.unwrap();
+    let session = peer.session;
+    ask_during_a_stall(&server, &mut peer, Faults::stall, Faults::resume).await;
+    ask_during_a_stall(&server, &mut peer, Faults::stall, Faults::clear).await;
+    let stall = |faults: &Faults| faults.stall_session(session);
+    let resume = |faults: &Faults| faults.resume_session(session);
+    ask_during_a_stall(&server, &mut peer, stall, resume).await;
+}
+
+/// Asks for far more than is answered in one piece, and sends nothing after that.
+async fn ask_during_a_stall(
+    server: &Server,
+    peer: &mut Peer,
+    stall: impl FnOnce(&Faults),
+    resume: impl FnOnce(&Faults),
+) {
+    let faults = server.faults();
+    stall(&faults);
+    let reads = server.counters().traffic.reads;
+    let asked = (0..30).map(|xid| common::request_frame(Xid(xid), &get_data("/n", false)));
+    peer.raw.send(&asked.flatten().collect::<Vec<_>>()).await;
+    let begin = now();
+    while server.counters().traffic.reads == reads {
+        assert!(begin.elapsed() < common::PATIENCE, "nothing is read");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    resume(&faults);
+    for xid in 0_i32..30 {
+        let reply = peer.raw.frame().await;
+        assert_eq!(reply[..4], xid.to_be_bytes());
+    }
 }
 
 #[tokio::test]

@@ -80,6 +80,8 @@ impl Engine {
     }
 
     /// Stops listening to everybody and answering anybody, or begins again.
+    ///
+    /// When it begins again some may be left of what a connection had sent: see [`received`](Self::received), with no bytes.
     pub fn set_stalled(&mut self, stalled: bool, now: Now) {
         self.rules.all_stalled = stalled;
         self.resume_input(now);
@@ -129,7 +131,7 @@ impl Engine {
                 let (received, frames) = self.read_input(id, now);
                 self.counters.traffic.note(0, frames);
                 self.with(id, |connection| connection.traffic.note(0, frames));
-                // What is left because there is much to send is read with whatever the client sends next.
+                // What is left because there is much to send is for whoever drives the engine to ask for.
                 let is_full = (self.connections.get(&id))
                     .is_none_or(|connection| connection.ready_len() > BATCH_LIMIT);
                 if received == Received::Wholly || is_full {
