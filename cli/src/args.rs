@@ -2,7 +2,7 @@
 //!
 //! Whatever can be checked without a server is checked here, so that bad usage never has an effect.
 
-use std::{ffi::OsString, fmt, num::NonZero, str::FromStr, time::Duration};
+use std::{ffi::OsString, fmt, num::NonZero, path::PathBuf, str::FromStr, time::Duration};
 
 use clap::{Args, Parser, Subcommand, error::ErrorKind};
 use lockkeeper::proto::path::{self, PathProblem};
@@ -101,6 +101,10 @@ pub(crate) struct ServeArgs {
     /// The longest session timeout that a client is granted
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration::parse_positive)]
     pub(crate) max_session_timeout: Duration,
+
+    /// Answer only these users: lines of sasl:USER:PASSWORD, as clients have theirs
+    #[arg(long, value_name = "FILE")]
+    pub(crate) auth_file: Option<PathBuf>,
 }
 
 /// Watch clients contend for a lock, and one of them lose it

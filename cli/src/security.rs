@@ -97,38 +97,66 @@ impl SecurityArgs {
     }
 }
 
-/// One identity a line; blank lines and those that begin with # are nothing.
+/// One identity a line.
 fn with_identities(
     mut builder: Builder,
     text: &str,
     origin: &Origin,
 ) -> Result<Builder, BadSecurity> {
     let mut has_sasl = false;
-    for (index, line) in text.lines().enumerate() {
-        if line.trim().is_empty() || line.starts_with('#') {
-            continue;
-        }
-        let bad = |problem| BadSecurity::Line {
-            origin: origin.clone(),
-            number: index + 1,
-            problem,
-        };
-        builder = match line.split_once(':') {
-            Some((SASL, _)) if has_sasl => return Err(bad(Problem::SecondSasl)),
-            Some((SASL, credentials)) => {
-                let (user, password) = credentials
-                    .split_once(':')
-                    .ok_or_else(|| bad(Problem::NoPassword))?;
+    for (number, line) in lines(text) {
+        let bad = |problem| origin.bad(number, problem);
+        builder = match identity(line).map_err(bad)? {
+            Identity::Sasl { .. } if has_sasl => return Err(bad(Problem::SecondSasl)),
+            Identity::Sasl { user, password } => {
                 has_sasl = true;
                 builder.sasl(DigestMd5::new(user, password))
             }
-            Some((scheme, credentials)) if !scheme.is_empty() => {
-                builder.auth(scheme, credentials.to_owned())
-            }
-            _ => return Err(bad(Problem::NoScheme)),
+            Identity::Other(scheme, credentials) => builder.auth(scheme, credentials.to_owned()),
         };
     }
     Ok(builder)
+}
+
+/// The users that a file names, for a server, which has more than one.
+pub(crate) fn users(path: &Path) -> Result<Vec<(String, String)>, BadSecurity> {
+    let text = fs::read_to_string(path);
+    let text = text.map_err(|error| BadSecurity::Unreadable(path.to_owned(), error))?;
+    let origin = Origin::File(path.to_owned());
+    let user = |(number, line)| match identity(line) {
+        Ok(Identity::Sasl { user, password }) => Ok((user.to_owned(), password.to_owned())),
+        _ => Err(origin.bad(number, Problem::NoPassword)),
+    };
+    let users: Vec<_> = lines(&text).map(user).collect::<Result<_, _>>()?;
+    if users.is_empty() {
+        return Err(BadSecurity::Nobody(path.to_owned()));
+    }
+    Ok(users)
+}
+
+/// Lines with their numbers; blank ones and those that begin with # are nothing.
+fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let lines = (1..).zip(text.lines());
+    lines.filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'))
+}
+
+/// What a line says.
+enum Identity<'a> {
+    Sasl { user: &'a str, password: &'a str },
+    Other(&'a str, &'a str),
+}
+
+fn identity(line: &str) -> Result<Identity<'_>, Problem> {
+    match line.split_once(':') {
+        Some((SASL, credentials)) => {
+            let (user, password) = credentials.split_once(':').ok_or(Problem::NoPassword)?;
+            Ok(Identity::Sasl { user, password })
+        }
+        Some((scheme, credentials)) if !scheme.is_empty() => {
+            Ok(Identity::Other(scheme, credentials))
+        }
+        _ => Err(Problem::NoScheme),
+    }
 }
 
 /// Where identities came from.
@@ -136,6 +164,16 @@ fn with_identities(
 pub(crate) enum Origin {
     Variable,
     File(PathBuf),
+}
+
+impl Origin {
+    fn bad(&self, number: usize, problem: Problem) -> BadSecurity {
+        BadSecurity::Line {
+            origin: self.clone(),
+            number,
+            problem,
+        }
+    }
 }
 
 impl fmt::Display for Origin {
@@ -152,6 +190,8 @@ impl fmt::Display for Origin {
 pub(crate) enum BadSecurity {
     Tls(TlsConfigError),
     Unreadable(PathBuf, io::Error),
+    /// There are no users in it.
+    Nobody(PathBuf),
     NotText,
     Line {
         origin: Origin,
@@ -173,6 +213,11 @@ impl fmt::Display for BadSecurity {
         match self {
             Self::Tls(error) => error.fmt(f),
             Self::Unreadable(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::Nobody(path) => write!(
+                f,
+                "{}: there is no user in it, and so nobody would be answered",
+                path.display()
+            ),
             Self::NotText => write!(f, "{VARIABLE}: it is not UTF-8"),
             Self::Line {
                 origin,

@@ -11,6 +11,8 @@ use tokio::net::lookup_host;
 use crate::{
     args::ServeArgs,
     exit::{self, Failure},
+    security,
+    servers::BadServers,
     signals::{ENDING, Signals},
 };
 
@@ -22,16 +24,27 @@ pub(crate) async fn run(args: &ServeArgs) -> Result<u8, Failure> {
         error,
     };
     let address = resolve(&args.listen).await.map_err(refused)?;
-    if !address.ip().is_loopback() {
-        exit::say(&"no encryption here: whoever reaches this address reads and writes everything");
-    }
-    let server = Server::builder()
+    let mut builder = Server::builder()
         .listen(address)
         .tick_time(args.tick_time)
-        .max_session_timeout(args.max_session_timeout)
-        .start()
-        .await
-        .map_err(refused)?;
+        .max_session_timeout(args.max_session_timeout);
+    if let Some(path) = &args.auth_file {
+        let users = security::users(path);
+        let users = users.map_err(|problem| Failure::Servers(BadServers::Security(problem)))?;
+        for (user, password) in users {
+            builder = builder.user(&user, &password);
+        }
+        builder = builder.require_sasl();
+    }
+    if !address.ip().is_loopback() {
+        exit::say(match &args.auth_file {
+            None => &"no encryption here: whoever reaches this address reads and writes everything",
+            Some(_) => {
+                &"no encryption here: whoever listens on the way reads and changes everything"
+            }
+        });
+    }
+    let server = builder.start().await.map_err(refused)?;
     announce(server.local_addr()).map_err(Failure::Output)?;
     signals.ending().await;
     server.shutdown().await;

@@ -13,7 +13,7 @@ mod support;
 use std::{fs, path::PathBuf, sync::Arc, time::Instant};
 
 use lockkeeper::{Acl, CreateMode, Perms};
-use support::{Arm, Ended, PATIENCE, ended, lockkeeper};
+use support::{Arm, Ended, PATIENCE, Running, ended, lockkeeper};
 use tokio::runtime::Runtime;
 
 use certificates::Authority;
@@ -202,4 +202,62 @@ fn a_command_runs_under_a_lock_over_tls_and_sasl() {
         "{}",
         wrong_password.stderr
     );
+}
+
+#[test]
+fn a_server_with_users_answers_nobody_else() {
+    let files = Files::new("users");
+    let users = format!("# Who may come in.\nsasl:alice:{SECRET}\nsasl:bob:x:y\n");
+    let users = files.write("users", &users);
+    let options = ["serve", "--listen", "127.0.0.1:0", "--auth-file", &users];
+    let mut serve = Running::start(&mut lockkeeper(&options));
+    let line = serve.line();
+    let address = line.strip_prefix("listening on ").unwrap();
+    let run = |auth: Option<&str>| {
+        let mut run = lockkeeper(&["run", "--connect", address, "--try", "/a", "--", "true"]);
+        run.envs(auth.map(|auth| ("LOCKKEEPER_AUTH", auth)));
+        ended(&mut run)
+    };
+    for auth in [&format!("sasl:alice:{SECRET}"), "sasl:bob:x:y"] {
+        let right = run(Some(auth));
+        assert_eq!((right.status, &*right.stderr), (0, ""));
+    }
+    let refused = "was refused: wrong password, or no such user";
+    // Told of the request, or of the connection: whichever comes first.
+    let nobody = "authenticat";
+    for (auth, why) in [
+        (Some("sasl:alice:open sesame"), refused),
+        (Some("sasl:carol:x"), refused),
+        (Some("digest:alice:x"), nobody),
+        (None, nobody),
+    ] {
+        let wrong = run(auth);
+        assert_eq!(wrong.status, 69, "{}", wrong.stderr);
+        assert!(wrong.stderr.contains(why), "{auth:?}: {}", wrong.stderr);
+    }
+}
+
+#[test]
+fn a_file_of_users_that_is_of_no_use_is_status_64_and_said_without_the_secret() {
+    let files = Files::new("no-users");
+    for (name, text, why) in [
+        ("empty", "# nobody\n", "empty: there is no user in it"),
+        (
+            "digest",
+            &*format!("sasl:a:b\ndigest:alice:{SECRET}\n"),
+            "digest, line 2: a SASL identity looks like",
+        ),
+        (
+            "no-password",
+            &format!("sasl:{SECRET}\n"),
+            "no-password, line 1: a SASL identity looks like",
+        ),
+    ] {
+        let file = files.write(name, text);
+        let options = ["serve", "--listen", "127.0.0.1:0", "--auth-file", &file];
+        let ended = ended(&mut lockkeeper(&options));
+        assert_eq!((ended.status, &*ended.stdout), (64, ""), "{name}");
+        assert!(ended.stderr.contains(why), "{name}: {}", ended.stderr);
+        assert!(!ended.stderr.contains(SECRET), "{}", ended.stderr);
+    }
 }
