@@ -30,6 +30,7 @@ on_both_arms! {
     async fn every_listener_hears_what_its_kind_promises(ensemble: &Ensemble) {
         for seed in 0..STORIES {
             Story::begin(ensemble, seed).await.tell().await;
+            ensemble.part_done();
         }
     }
 }

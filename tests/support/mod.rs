@@ -19,7 +19,10 @@ pub(crate) mod waiting;
 use std::{
     future::Future,
     hash::{BuildHasher, RandomState},
-    sync::{Mutex, PoisonError},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -48,6 +51,7 @@ impl Arm {
             servers,
             server,
             handed_out: Mutex::default(),
+            parts: AtomicU64::new(0),
         };
         let client = ensemble.client().await;
         match client.create(ROOT, "", CreateMode::Persistent).await {
@@ -78,6 +82,8 @@ pub(crate) struct Ensemble {
     servers: String,
     server: Option<Server>,
     handed_out: Mutex<Vec<String>>,
+    /// How many parts of the test are done.
+    parts: AtomicU64,
 }
 
 impl Ensemble {
@@ -90,12 +96,18 @@ impl Ensemble {
             servers,
             server,
             handed_out: Mutex::default(),
+            parts: AtomicU64::new(0),
         }
     }
 
     /// `host:port`, for any client.
     pub(crate) fn servers(&self) -> String {
         self.servers.clone()
+    }
+
+    /// Says that one of several parts of a test is done, so that only the next one may not take too long.
+    pub(crate) fn part_done(&self) {
+        self.parts.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The embedded server with its hooks; `None` on the real arm.
@@ -169,9 +181,18 @@ pub(crate) fn from_environment(name: &str) -> String {
 /// Runs a test on an arm, and cleans up behind it when it succeeds. See [`on_both_arms`].
 pub(crate) async fn run(arm: Arm, test: impl AsyncFnOnce(&Ensemble)) {
     let ensemble = arm.start().await;
-    tokio::time::timeout(PATIENCE, test(&ensemble))
-        .await
-        .unwrap_or_else(|_| panic!("no end after {PATIENCE:?} on {arm:?}: the test hangs"));
+    {
+        let mut test = std::pin::pin!(test(&ensemble));
+        let mut parts = 0;
+        while tokio::time::timeout(PATIENCE, &mut test).await.is_err() {
+            let done = ensemble.parts.load(Ordering::Relaxed);
+            assert!(
+                done > parts,
+                "no end after {PATIENCE:?} on {arm:?}: the test hangs"
+            );
+            parts = done;
+        }
+    }
     ensemble.clean_up().await;
 }
 
@@ -211,7 +232,7 @@ pub(crate) use on_both_arms;
 /// The session timeout of [`Ensemble::client`]: short enough to wait for its end, long enough for a busy machine.
 pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(6);
 
-/// How long one test may take: far more than any does, so that a hang is a failure and no wait.
+/// How long one test may take, or each part of it: far more than any does, so that a hang is a failure and no wait.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The parent of all that tests create.
