@@ -34,6 +34,11 @@ const SYNC_TICKS: u32 = 5;
 /// elections one took 24 s then, and one 54 s.
 const VOTE_AGAIN: &str = "-Dzookeeper.fastleader.maxNotificationInterval=500";
 
+/// A server that was elected by votes that others have changed since leads nobody. It notices when nobody has followed it for
+/// this time, in milliseconds, and is asked to vote; by default after `initLimit`, ten seconds here: of sixty elections one took 11 s
+/// then, one 21 s, and one more than 60 s.
+const GIVE_UP_LEADING: &str = "-Dzookeeper.leader.maxTimeToWaitForEpoch=1000";
+
 /// What was voted, and when: an election that does not come to an end can be understood afterwards.
 const ELECTIONS_IN_LOG: [&str; 3] = [
     "-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.server.quorum=info",
@@ -76,6 +81,8 @@ struct Server {
     /// What configurations say of it.
     line: String,
     process: Option<RealServer>,
+    /// Whether it has come back in this test.
+    came_back: bool,
 }
 
 /// The ensemble, for one test alone: all three serve. A binary has one, of the kind that it first asks for.
@@ -87,6 +94,7 @@ pub(crate) fn ensemble(members: Members) -> MutexGuard<'static, Option<Servers>>
         // A test that failed may have left it stopped.
         servers.signal(number, "CONT");
         servers.start(number);
+        servers.each[number].came_back = false;
     }
     servers.wait_until_all_serve();
     ensemble
@@ -108,6 +116,7 @@ impl Servers {
                 port,
                 line,
                 process: None,
+                came_back: false,
             }
         });
         let each = each.collect();
@@ -150,6 +159,11 @@ impl Servers {
             }
         }
         fs::write(dir.join("zoo.cfg"), config).expect("a file of ours");
+    }
+
+    /// Whether a server has ended and was started again in this test.
+    pub(crate) fn came_back(&self, number: usize) -> bool {
+        self.each[number].came_back
     }
 
     /// What configurations say of a server, `server.ID=...`.
@@ -209,6 +223,7 @@ impl Servers {
     fn end(&mut self, number: usize, signal: &str) {
         let process = self.each[number].process.take();
         process.expect("a server that runs").end(signal);
+        self.each[number].came_back = true;
     }
 
     /// Stops a server's process; nothing is closed.
@@ -234,7 +249,7 @@ impl Servers {
             return;
         }
         let mut options = vec!["-Dzookeeper.extendedTypesEnabled=true".to_owned()];
-        options.push(VOTE_AGAIN.to_owned());
+        options.extend([VOTE_AGAIN, GIVE_UP_LEADING].map(str::to_owned));
         options.extend(ELECTIONS_IN_LOG.map(str::to_owned));
         if let Members::Dynamic { super_digest } = &self.members {
             let property = "-Dzookeeper.DigestAuthenticationProvider.superDigest";

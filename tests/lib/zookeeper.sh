@@ -145,15 +145,30 @@ maxClientCnxns=0
 admin.enableServer=false
 4lw.commands.whitelist=*
 CFG
-        java "${JVM_FLAGS[@]}" -XX:+UseSerialGC -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -cp "$SERVER_CLASSPATH" \
-            org.apache.zookeeper.server.ZooKeeperServerMain "$dir/zoo.cfg" >"$dir/log" 2>&1 </dev/null &
-        SERVER_PID=$!
         ZOOKEEPER=127.0.0.1:$port ZOOKEEPER_HOW="a process of ours, from $JAR_DIR"
-        wait_serving kill -0 "$SERVER_PID" && return
+        run_jars && return
         zookeeper_down
         tail -n 20 "$dir/log" >&2
     done
     die "ZooKeeper did not start; the end of its log is above"
+}
+
+# run_jars: runs the server with the configuration, and the data, that are there. Fails when it does not serve.
+run_jars() {
+    local dir=$SCRATCH/zookeeper
+    java "${JVM_FLAGS[@]}" -XX:+UseSerialGC -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -cp "$SERVER_CLASSPATH" \
+        org.apache.zookeeper.server.ZooKeeperServerMain "$dir/zoo.cfg" >>"$dir/log" 2>&1 </dev/null &
+    SERVER_PID=$!
+    end_with_us "$SERVER_PID" &
+    wait_serving kill -0 "$SERVER_PID"
+}
+
+# end_with_us PID: for the background; ends that process soon after this script has ended in whatever way, SIGKILL included.
+end_with_us() {
+    exec </dev/null >/dev/null 2>&1 # whoever reads what the script says need not wait
+    trap - EXIT
+    while kill -0 "$1" && kill -0 $$; do sleep 2; done
+    kill -KILL "$1"
 }
 
 # free_port: one that nobody listens on, below the range from which the kernel gives ports to outgoing connections.
