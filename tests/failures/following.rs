@@ -23,7 +23,7 @@ use crate::{
     support::waiting::soon,
 };
 
-/// No election may outlast it: one that fails is made again after ten seconds (`initLimit`).
+/// No election may outlast it: one that fails is made again after three seconds (`initLimit`).
 const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
 
 async fn client(servers: &Servers) -> Client {

@@ -192,7 +192,10 @@ fn configure(dir: &Path, demands: &Demands<'_>, plain_port: u16, secure_port: u1
 }
 
 fn launch(dir: &Path, has_users: bool) -> RealServer {
-    let mut options = vec!["-Dfile.encoding=UTF-8".to_owned()];
+    let mut options = vec![
+        "-Dfile.encoding=UTF-8".to_owned(),
+        "-Dzookeeper.forceSync=no".to_owned(), // no test cuts the power
+    ];
     if has_users {
         let jaas = dir.join("jaas.conf");
         options.push(format!(

@@ -53,7 +53,6 @@ impl RealServer {
             .args(["-c", SHELL, "sh"])
             .arg(dir)
             .args(["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"])
-            .arg("-Dzookeeper.forceSync=no") // no test cuts the power
             .arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
             .args(options)
             .args(["-cp", &from_environment("LOCKKEEPER_TEST_SERVER_CLASSPATH")])
