@@ -40,19 +40,26 @@ pub(crate) const KAZOO_READ: &str = "__rlock__";
 /// What a node's name tells: which of the markers it ends with, and the number that the server gave to it. The number is
 /// negative after the directory's counter has overflowed.
 pub(crate) fn parse<'m>(name: &str, markers: &[&'m str]) -> Option<(&'m str, i32)> {
-    let (at, marker) = markers
-        .iter()
-        .filter_map(|marker| name.rfind(marker).map(|at| (at, *marker)))
-        .max_by_key(|(at, _)| *at)?;
-    let digits = name.get(at + marker.len()..)?;
-    // `%010d`: the sign takes one of the ten places, unless the number needs them all.
-    let (unsigned, shortest) = match digits.strip_prefix('-') {
-        Some(unsigned) => (unsigned, SEQUENCE_DIGITS - 1),
-        None => (digits, SEQUENCE_DIGITS),
+    // The digits first: where they begin the marker ends, and nothing need be searched for. No marker ends with another.
+    let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
+    let before = name.get(..name.len() - digits)?;
+    let marker_of = |text: &str| {
+        markers
+            .iter()
+            .copied()
+            .find(|marker| text.ends_with(marker))
     };
-    let all_digits = unsigned.bytes().all(|byte| byte.is_ascii_digit());
-    let well_formed = all_digits && (shortest..=SEQUENCE_DIGITS).contains(&unsigned.len());
-    let number = well_formed.then(|| digits.parse().ok())??;
+    // `%010d`: the sign takes one of the ten places, unless the number needs them all.
+    let (marker, start, shortest) = if let Some(marker) = marker_of(before) {
+        (marker, before, SEQUENCE_DIGITS)
+    } else {
+        let unsigned = before.strip_suffix('-')?;
+        (marker_of(unsigned)?, unsigned, SEQUENCE_DIGITS - 1)
+    };
+    if !(shortest..=SEQUENCE_DIGITS).contains(&digits) {
+        return None;
+    }
+    let number = name.get(start.len()..)?.parse().ok()?;
     Some((marker, number))
 }
 
@@ -81,14 +88,22 @@ impl Protection {
         // Version 4, variant 1: RFC 9562.
         let high = (high & 0xffff_ffff_ffff_0fff) | 0x4000;
         let low = (low & 0x3fff_ffff_ffff_ffff) | 0x8000_0000_0000_0000;
-        Self(format!(
-            "{PROTECTED_PREFIX}{:08x}-{:04x}-{:04x}-{:04x}-{:012x}-",
-            high >> 32,
-            (high >> 16) & 0xffff,
-            high & 0xffff,
-            low >> 48,
-            low & 0xffff_ffff_ffff,
-        ))
+        let mut text = String::with_capacity(PROTECTION_LEN);
+        text.push_str(PROTECTED_PREFIX);
+        let bytes = high.to_be_bytes().into_iter().chain(low.to_be_bytes());
+        for (index, byte) in bytes.enumerate() {
+            if matches!(index, 4 | 6 | 8 | 10) {
+                text.push('-');
+            }
+            let digits = [byte >> 4, byte & 0xf].map(u32::from);
+            text.extend(
+                digits
+                    .into_iter()
+                    .filter_map(|digit| char::from_digit(digit, 16)),
+            );
+        }
+        text.push('-');
+        Self(text)
     }
 
     /// Whether the node with this name was created under this protection.
@@ -116,7 +131,7 @@ impl Protection {
 
     /// The name to ask for, to which the server appends its number.
     pub(crate) fn name(&self, marker: &str) -> String {
-        format!("{}{marker}", self.0)
+        [&self.0, marker].concat()
     }
 }
 
