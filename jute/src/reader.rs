@@ -122,6 +122,12 @@ impl Reader {
     /// # Errors
     /// `Negative` for a length below -1, `TooLong` for one that passes the end, `Short` without a whole length.
     pub fn take_buffer(&mut self) -> Result<Option<Bytes>, DecodeError> {
+        let length = self.take_length()?;
+        Ok(length.map(|length| self.rest.split_to(length)))
+    }
+
+    /// Reads the length of what follows, which is there; `None` for null.
+    fn take_length(&mut self) -> Result<Option<usize>, DecodeError> {
         let start = self.clone_position();
         let length = self.take_i32()?;
         if length == -1 {
@@ -137,7 +143,7 @@ impl Reader {
             };
             return Err(start.error(kind));
         }
-        Ok(Some(self.rest.split_to(length)))
+        Ok(Some(length))
     }
 
     /// Reads a `ustring`; `None` for null.
@@ -148,19 +154,22 @@ impl Reader {
     /// As [`take_buffer`](Self::take_buffer), and `NotUtf8` (unless the reader takes such bytes as U+FFFD).
     pub fn take_string(&mut self) -> Result<Option<String>, DecodeError> {
         let start = self.clone_position();
-        let Some(bytes) = self.take_buffer()? else {
+        let Some(length) = self.take_length()? else {
             return Ok(None);
         };
-        match core::str::from_utf8(&bytes) {
-            Ok(text) => Ok(Some(String::from(text))),
-            Err(_) => join_surrogates(&bytes)
+        // Looked at where it lies: a slice that shares the memory would cost more than the copy.
+        let bytes = self.rest.get(..length).unwrap_or_default();
+        let text = match core::str::from_utf8(bytes) {
+            Ok(text) => String::from(text),
+            Err(_) => join_surrogates(bytes)
                 .or_else(|| {
-                    let lossy = || String::from_utf8_lossy(&bytes).into_owned();
+                    let lossy = || String::from_utf8_lossy(bytes).into_owned();
                     self.lossy_strings.then(lossy)
                 })
-                .map(Some)
-                .ok_or_else(|| start.error(DecodeErrorKind::NotUtf8)),
-        }
+                .ok_or_else(|| start.error(DecodeErrorKind::NotUtf8))?,
+        };
+        self.rest.advance(length);
+        Ok(Some(text))
     }
 
     /// Reads the count of a `vector`; `None` for null.
