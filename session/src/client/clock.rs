@@ -41,7 +41,7 @@ impl Clock {
     /// Now, the time slept included.
     pub(super) fn now(&self) -> Instant {
         match &self.0 {
-            Source::System => now(),
+            Source::System => look().now,
             Source::Told(now) => now(),
         }
     }
@@ -54,12 +54,30 @@ impl Clock {
         }
     }
 
-    /// An instant of [`now`](Self::now) as one of [`running`](Self::running).
-    pub(super) fn to_running(&self, instant: Instant) -> Instant {
+    /// Both at once.
+    pub(super) fn look(&self) -> Time {
         match &self.0 {
-            Source::System => to_running(instant),
-            Source::Told(_) => instant,
+            Source::System => look(),
+            Source::Told(now) => Time {
+                now: now(),
+                slept: Duration::ZERO,
+            },
         }
+    }
+}
+
+/// An instant on both clocks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Time {
+    /// The time slept included.
+    pub(super) now: Instant,
+    slept: Duration,
+}
+
+impl Time {
+    /// An instant of [`Clock::now`] as one of [`Clock::running`].
+    pub(super) fn running(&self, instant: Instant) -> Instant {
+        instant.checked_sub(self.slept).unwrap_or(instant)
     }
 }
 
@@ -80,20 +98,17 @@ impl fmt::Debug for Clock {
 
 /// Less than this between two looks is drift, not sleep.
 const JUMP: Duration = Duration::from_millis(100);
-const JUMP_NANOS: i128 = JUMP.as_nanos().cast_signed();
 
 static SLEPT: Mutex<Option<Detector>> = Mutex::new(None);
 
 /// Now: `Instant::now()` and the time slept since the first look.
-fn now() -> Instant {
+fn look() -> Time {
     let (running, wall) = (read_instant(), read_wall());
-    running + slept(running, wall)
-}
-
-/// An instant of that clock as one of `Instant::now()`, for people who compare the two.
-fn to_running(instant: Instant) -> Instant {
-    let (running, wall) = (read_instant(), read_wall());
-    instant.checked_sub(slept(running, wall)).unwrap_or(running)
+    let slept = slept(running, wall);
+    Time {
+        now: running + slept,
+        slept,
+    }
 }
 
 #[allow(
@@ -118,8 +133,9 @@ fn slept(running: Instant, wall: SystemTime) -> Duration {
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
     let detector = detector.get_or_insert_with(|| Detector::new(running, wall, uptime()));
-    if detector.jump(running, wall) < JUMP_NANOS {
-        return detector.look(running, wall, uptime);
+    if detector.jump(running, wall) < JUMP {
+        detector.compared = (running, wall);
+        return detector.slept;
     }
     // A busy machine may have held the thread up between the two clocks: a real jump shows again.
     detector.look(read_instant(), read_wall(), uptime)
@@ -135,10 +151,9 @@ fn uptime() -> Option<Duration> {
 #[derive(Debug)]
 struct Detector {
     start: Instant,
-    start_wall: SystemTime,
     start_uptime: Option<Duration>,
-    /// How far the wall clock was ahead of the running clock at the last look, in nanoseconds.
-    ahead: i128,
+    /// The running clock and the wall clock when they were last compared.
+    compared: (Instant, SystemTime),
     slept: Duration,
 }
 
@@ -146,22 +161,21 @@ impl Detector {
     fn new(start: Instant, start_wall: SystemTime, start_uptime: Option<Duration>) -> Self {
         Self {
             start,
-            start_wall,
             start_uptime,
-            ahead: 0,
+            compared: (start, start_wall),
             slept: Duration::ZERO,
         }
     }
 
-    /// By how much the wall clock ran faster than the running clock since the last look, in nanoseconds.
-    fn jump(&self, running: Instant, wall: SystemTime) -> i128 {
-        let nanos = |time: Duration| i128::try_from(time.as_nanos()).unwrap_or(i128::MAX);
-        let ran = nanos(running.saturating_duration_since(self.start));
-        let wall_ran = match wall.duration_since(self.start_wall) {
-            Ok(forward) => nanos(forward),
-            Err(back) => -nanos(back.duration()),
-        };
-        wall_ran.saturating_sub(ran).saturating_sub(self.ahead)
+    /// By how much the wall clock ran faster than the running clock since the last look. One that was set back did not.
+    fn jump(&self, running: Instant, wall: SystemTime) -> Duration {
+        let (last_running, last_wall) = self.compared;
+        let wall_ran = wall.duration_since(last_wall).unwrap_or_default();
+        if wall_ran < JUMP {
+            // Nearly always: the other difference is not worth its computation.
+            return Duration::ZERO;
+        }
+        wall_ran.saturating_sub(running.saturating_duration_since(last_running))
     }
 
     /// The time slept since the start.
@@ -172,12 +186,14 @@ impl Detector {
         uptime: impl FnOnce() -> Option<Duration>,
     ) -> Duration {
         let jump = self.jump(running, wall);
-        self.ahead = self.ahead.saturating_add(jump);
-        if jump >= JUMP_NANOS {
-            let ran = running.saturating_duration_since(self.start);
+        self.compared = (running, wall);
+        if jump >= JUMP {
             let slept = match (self.start_uptime, uptime()) {
-                (Some(before), Some(after)) => after.saturating_sub(before).saturating_sub(ran),
-                _ => self.slept + Duration::from_nanos(u64::try_from(jump).unwrap_or(u64::MAX)),
+                (Some(before), Some(after)) => {
+                    let ran = running.saturating_duration_since(self.start);
+                    after.saturating_sub(before).saturating_sub(ran)
+                }
+                _ => self.slept + jump,
             };
             // The time since boot is rounded to 10 ms.
             if slept >= self.slept + JUMP / 2 {

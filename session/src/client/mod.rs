@@ -170,11 +170,12 @@ impl Client {
         let (session_id, state) = (core.machine.session_id(), core.machine.state());
         let clock = core.clock.clone();
         drop(core);
+        let time = clock.look();
         Lease {
             session_id,
             state,
-            valid_until: deadline.map(|deadline| clock.to_running(deadline)),
-            is_valid: deadline.is_some_and(|deadline| clock.now() < deadline),
+            valid_until: deadline.map(|deadline| time.running(deadline)),
+            is_valid: deadline.is_some_and(|deadline| time.now < deadline),
         }
     }
 
