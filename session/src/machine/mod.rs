@@ -207,7 +207,7 @@ impl<T> Machine<T> {
             session_id: self.session.id,
             session_timeout: self.session.timeout,
             connections: self.connections,
-            server: self.endpoint().cloned(),
+            server: self.connected_to(),
         }
     }
 

@@ -69,7 +69,7 @@ pub struct Snapshot {
     /// How often a server took the session on: another number means another connection.
     pub connections: u64,
     /// The server of the present connection.
-    pub server: Option<Endpoint>,
+    pub server: Option<Arc<Endpoint>>,
 }
 
 impl Snapshot {
