@@ -385,7 +385,7 @@ impl Client {
             .iter()
             .map(|path| self.resolve(path))
             .collect::<Result<Vec<_>, _>>()?;
-        let watches = self.shared.act(|core| core.watch_nodes(&server_paths));
+        let watches = self.shared.act(|core| core.watch_nodes(server_paths));
         Ok(watches
             .into_iter()
             .map(|(id, events)| Watcher::new(self.shared.clone(), id, events))

@@ -195,10 +195,8 @@ impl Core {
         (Reply { op, receiver }, watch)
     }
 
-    pub(super) fn watch_nodes(&mut self, paths: &[String]) -> Vec<(WatchId, EventReceiver)> {
-        let ids = self
-            .machine
-            .watch_nodes(self.clock.now(), paths.iter().map(String::as_str));
+    pub(super) fn watch_nodes(&mut self, paths: Vec<String>) -> Vec<(WatchId, EventReceiver)> {
+        let ids = self.machine.watch_nodes(self.clock.now(), paths);
         ids.into_iter().map(|id| (id, self.listen(id))).collect()
     }
 

@@ -135,7 +135,6 @@ impl Story {
             },
             12 => {
                 let paths = [script.path(), script.path()];
-                let paths = paths.iter().map(String::as_str);
                 for id in self.machine.watch_nodes(self.now, paths) {
                     assert_eq!(self.watches.insert(id, false), None, "the id of another");
                 }

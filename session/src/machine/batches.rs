@@ -39,7 +39,7 @@ impl Batches {
         }
     }
 
-    pub(super) fn add(&mut self, kind: WatchKind, path: &str) {
+    pub(super) fn add(&mut self, kind: WatchKind, path: String) {
         let bytes = PREFIX + path.len();
         if self.bytes + bytes > self.longest {
             self.cut();
@@ -52,7 +52,7 @@ impl Batches {
             WatchKind::Persistent => &mut self.last.persistent_watches,
             WatchKind::Recursive => &mut self.last.persistent_recursive_watches,
         };
-        list.push(path.to_owned());
+        list.push(path);
     }
 
     /// What follows goes into another request.
@@ -65,9 +65,9 @@ impl Batches {
     }
 
     /// The requests, none of them without a path.
-    pub(super) fn finish(mut self) -> Vec<Request> {
-        self.cut();
-        self.full.into_iter().map(request).collect()
+    pub(super) fn finish(self) -> impl Iterator<Item = Request> {
+        let last = (self.bytes > 0).then_some(self.last);
+        self.full.into_iter().chain(last).map(request)
     }
 }
 

@@ -183,7 +183,7 @@ impl<T> Machine<T> {
         self.watches.restore(&mut batches);
         self.restored_watches = self.watches.len();
         let restore = |batch| (batch, Purpose::SetWatches { restore: true });
-        let requests: Vec<_> = batches.finish().into_iter().map(restore).collect();
+        let requests: Vec<_> = batches.finish().map(restore).collect();
         self.restoring = u32::try_from(requests.len()).unwrap_or(u32::MAX);
         self.queue.put_first(requests, now);
     }

@@ -46,8 +46,8 @@ impl<T> Machine<T> {
         self.remove_from_server(now, chores.first);
         let since = chores.since.unwrap_or(self.session.last_zxid);
         let mut batches = Batches::new(since, self.config.max_request);
-        for (kind, path) in &chores.set {
-            batches.add(*kind, path);
+        for (kind, path) in chores.set {
+            batches.add(kind, path);
         }
         for batch in batches.finish() {
             self.enqueue(now, batch, Purpose::SetWatches { restore: false });
@@ -180,11 +180,14 @@ impl<T> Machine<T> {
     }
 
     /// Tells everybody whom an event concerns.
-    pub(super) fn fire(&mut self, event: &Event) {
-        for told in self.watches.fire(&event.path, event.event_type) {
+    pub(super) fn fire(&mut self, event: Event) {
+        let told = self.watches.fire(&event.path, event.event_type);
+        // The last one gets the event itself: mostly there is one.
+        let events = std::iter::repeat_n(event, told.len());
+        for (told, event) in told.into_iter().zip(events) {
             self.outputs.push_back(match told {
-                Told::Once(id) => Output::Watch(id, Ok(event.clone())),
-                Told::Again(id) => Output::Lasting(id, Notice::Event(event.clone())),
+                Told::Once(id) => Output::Watch(id, Ok(event)),
+                Told::Again(id) => Output::Lasting(id, Notice::Event(event)),
                 Told::OfChild(id, path) => Output::Lasting(
                     id,
                     Notice::Event(Event {

@@ -307,25 +307,23 @@ impl<T> Machine<T> {
     /// (deleted); its data were set in a transaction behind the newest one that a reply of this session has told of so far
     /// (changed). Else it is the next change of the data or the deletion. While there is no connection, the watches are
     /// left on the next one, by the same rule.
-    pub fn watch_nodes<'a>(
+    pub fn watch_nodes(
         &mut self,
         now: Instant,
-        paths: impl IntoIterator<Item = &'a str>,
+        paths: impl IntoIterator<Item = impl Into<String>>,
     ) -> Vec<WatchId> {
-        let paths: Vec<&str> = paths.into_iter().collect();
-        let ids: Vec<_> = paths
-            .iter()
-            .map(|path| self.watches.register_data(path))
-            .collect();
+        // A lasting watch on the same node is set again in the same request, which doubles it.
+        let shares = if self.watches.has_lasting() { 3 } else { 1 };
+        let longest = self.config.max_request / shares;
+        let mut batches = Batches::new(self.session.last_zxid, longest);
+        let watch = |path: String| {
+            let id = self.watches.register_data(&path);
+            batches.add(WatchKind::Data, path);
+            id
+        };
+        let ids = paths.into_iter().map(Into::into).map(watch).collect();
         match &self.phase {
             Phase::Connected { .. } => {
-                // A lasting watch on the same node is set again in the same request, which doubles it.
-                let shares = if self.watches.has_lasting() { 3 } else { 1 };
-                let longest = self.config.max_request / shares;
-                let mut batches = Batches::new(self.session.last_zxid, longest);
-                for path in paths {
-                    batches.add(WatchKind::Data, path);
-                }
                 for batch in batches.finish() {
                     let purpose = Purpose::SetWatches { restore: false };
                     self.enqueue(now, batch, purpose);

@@ -168,7 +168,7 @@ impl<T> Machine<T> {
             path: event.path,
         };
         if self.restoring == 0 {
-            return self.fire(&event);
+            return self.fire(event);
         }
         if self.held_back.len() > self.most_held_back() {
             return self.give_up(now, Cause::WatchesRefused(ErrorCode::MARSHALLING_ERROR));
@@ -182,7 +182,7 @@ impl<T> Machine<T> {
         if self.restoring == 0 {
             self.tell_reconnected();
             for event in std::mem::take(&mut self.held_back) {
-                self.fire(&event);
+                self.fire(event);
             }
         }
     }

@@ -210,18 +210,19 @@ impl WatchTable {
         let mut told = Vec::new();
         let of_children = event == EventType::NODE_CHILDREN_CHANGED;
         if let Some(watches) = self.paths.get_mut(path) {
-            let mut fired = Vec::new();
+            let mut fired = |kind| {
+                for id in watches.of(kind).drain(..) {
+                    self.places.remove(&id);
+                    told.push(Told::Once(id));
+                }
+            };
             if !of_children {
-                fired.append(watches.of(WatchKind::Data));
-                fired.append(watches.of(WatchKind::Exist));
+                fired(WatchKind::Data);
+                fired(WatchKind::Exist);
             }
             if event != EventType::NODE_CREATED && event != EventType::NODE_DATA_CHANGED {
-                fired.append(watches.of(WatchKind::Child));
+                fired(WatchKind::Child);
             }
-            for id in &fired {
-                self.places.remove(id);
-            }
-            told.extend(fired.into_iter().map(Told::Once));
             let is_echo = of_children && echo.as_deref() == Some(path);
             if !is_echo {
                 let listeners = watches.of(WatchKind::Persistent).iter();
@@ -318,7 +319,7 @@ impl WatchTable {
             for kind in WatchKind::ONE_SHOT {
                 let later = kind == WatchKind::Child && watches.has(WatchKind::Recursive);
                 if watches.has(kind) && !later {
-                    batches.add(kind, path);
+                    batches.add(kind, path.to_string());
                 }
             }
         }
@@ -329,14 +330,14 @@ impl WatchTable {
             for (path, watches) in &mut self.paths {
                 if watches.has(lasting.kind()) {
                     watches.server.stands(lasting);
-                    batches.add(lasting.kind(), path);
+                    batches.add(lasting.kind(), path.to_string());
                 }
             }
         }
         batches.cut();
         for (path, watches) in &self.paths {
             if watches.has(WatchKind::Child) && watches.has(WatchKind::Recursive) {
-                batches.add(WatchKind::Child, path);
+                batches.add(WatchKind::Child, path.to_string());
             }
         }
     }
@@ -421,7 +422,7 @@ mod tests {
         registered(&mut table, "/a", WatchKind::Child);
         let mut batches = Batches::new(Zxid(5), 1 << 20);
         table.restore(&mut batches);
-        let batches = batches.finish();
+        let batches = batches.finish().collect::<Vec<_>>();
         assert_eq!(batches.len(), 3);
         let mut paths = 0;
         for batch in batches {
