@@ -86,6 +86,28 @@ impl Claim {
         }
     }
 
+    /// Sends the create, as soon as there is room for it, and where there is a line a listing behind it in the same write,
+    /// which shows the new node.
+    ///
+    /// # Cancel safety
+    /// Dropped, nothing was sent.
+    pub(crate) async fn create(&self) -> (Reply, Option<Reply>) {
+        let create = self.create_request();
+        if self.is_in_line() {
+            let requests = [create, self.directory.list_request()];
+            let [create, list] = self.client.submit_when_room(requests).await;
+            (create, Some(list))
+        } else {
+            let [create] = self.client.submit_when_room([create]).await;
+            (create, None)
+        }
+    }
+
+    /// Whether the node is one of many in a line.
+    pub(crate) fn is_in_line(&self) -> bool {
+        self.naming != Naming::Alone
+    }
+
     /// Sends the node's delete.
     pub(crate) fn delete(&self, node: &Node) -> Reply {
         let request = self.directory.delete_request(&node.name);

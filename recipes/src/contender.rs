@@ -55,26 +55,23 @@ pub(crate) struct Contender {
 }
 
 impl Contender {
-    /// Sends the create and, where there is a line, a listing behind it in the same write, which shows the new node.
-    pub(crate) fn enter(claim: Claim) -> (Self, Option<Reply>) {
+    /// Asks for the node, as soon as there is room for that. The listing is the one that was sent behind the create.
+    ///
+    /// # Cancel safety
+    /// Dropped, nothing was sent.
+    pub(crate) async fn enter(claim: Claim) -> (Self, Option<Reply>) {
         let mut contender = Self {
             claim,
             stage: Stage::Nothing,
             own: Mutex::new(None),
         };
-        let list = contender.send_create();
+        let list = contender.send_create().await;
         (contender, list)
     }
 
-    fn send_create(&mut self) -> Option<Reply> {
-        let (client, create) = (&self.claim.client, self.claim.create_request());
-        let (create, list) = if self.is_in_line() {
-            let [create, list] = client.submit([create, self.claim.directory.list_request()]);
-            (create, Some(list))
-        } else {
-            let [create] = client.submit([create]);
-            (create, None)
-        };
+    async fn send_create(&mut self) -> Option<Reply> {
+        self.stage = Stage::Nothing;
+        let (create, list) = self.claim.create().await;
         self.stage = Stage::Creating(create);
         list
     }
@@ -82,7 +79,7 @@ impl Contender {
     /// One write with everything that a missing directory takes: its levels, the node, the listing. The levels that are
     /// there fail, and nobody minds: the create behind them will tell.
     fn make_directory_and_create(&mut self) -> Option<Reply> {
-        let in_line = self.is_in_line();
+        let in_line = self.claim.is_in_line();
         let mut requests = self.claim.directory.make_requests();
         requests.push(self.claim.create_request());
         requests.extend(in_line.then(|| self.claim.directory.list_request()));
@@ -90,10 +87,6 @@ impl Contender {
         let list = if in_line { replies.pop() } else { None };
         self.stage = replies.pop().map_or(Stage::Nothing, Stage::Creating);
         list
-    }
-
-    fn is_in_line(&self) -> bool {
-        self.claim.naming != Naming::Alone
     }
 
     /// Waits until the node is there. `list` is the listing sent behind the create; returns the one to look at.
@@ -114,8 +107,8 @@ impl Contender {
                         list = None;
                     }
                     // It never happened, or it belonged to a session that is over.
-                    Ok(None) => list = self.start_anew(),
-                    Err(error) if self.may_start_anew(&error) => list = self.start_anew(),
+                    Ok(None) => list = self.start_anew().await,
+                    Err(error) if self.may_start_anew(&error) => list = self.start_anew().await,
                     Err(error) => return Err(Error::of_session(error)),
                 },
                 Stage::Creating(reply) => match reply.await {
@@ -125,7 +118,7 @@ impl Contender {
                         list = self.make_directory_and_create();
                     }
                     Err(error) if is_lost(&error) => self.stage = Stage::Unknown,
-                    Err(error) if self.may_start_anew(&error) => list = self.start_anew(),
+                    Err(error) if self.may_start_anew(&error) => list = self.start_anew().await,
                     Err(error) => {
                         self.stage = Stage::Nothing;
                         return Err(Error::of_session(on_path(error, self.directory())));
@@ -139,9 +132,9 @@ impl Contender {
     }
 
     /// A create under a fresh protection, so that nothing late can be taken for the new node.
-    fn start_anew(&mut self) -> Option<Reply> {
+    async fn start_anew(&mut self) -> Option<Reply> {
         self.claim.protection = Protection::random(&self.claim.client);
-        self.send_create()
+        self.send_create().await
     }
 
     /// Whether an attempt that had no place in the line yet can go on in the next session.

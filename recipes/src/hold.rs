@@ -37,14 +37,15 @@ impl Attempt {
     pub(crate) fn granted(mut self) -> Hold {
         self.is_granted = true;
         count(&self.recorder.acquired);
-        self.recorder.wait.record(self.since.elapsed());
+        let now = Instant::now();
+        self.recorder.wait.record(now - self.since);
         let fate = Arc::new(Fate {
             end: OnceLock::new(),
             recorder: self.recorder.clone(),
         });
         Hold {
             fate,
-            since: Instant::now(),
+            since: now,
             watchdog: Mutex::new(None),
         }
     }

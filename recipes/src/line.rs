@@ -71,8 +71,7 @@ impl Place {
     ) -> Result<Self, Error> {
         let connection = client.snapshot().connections;
         let claim = Claim::new(client, directory, Naming::Numbered(kind.marker()));
-        client.room().await;
-        let (mut contender, list) = Contender::enter(claim);
+        let (mut contender, list) = Contender::enter(claim).await;
         let list = contender.created(list).await?;
         let mut place = Self {
             contender,

@@ -177,8 +177,7 @@ impl PlainMutex {
     /// Creates the node; `None` when somebody else has it.
     async fn create(&self) -> Result<Option<Contender>, Error> {
         let claim = Claim::new(&self.client, self.directory.clone(), Naming::Alone);
-        self.client.room().await;
-        let (mut contender, list) = Contender::enter(claim);
+        let (mut contender, list) = Contender::enter(claim).await;
         match contender.created(list).await {
             Ok(_) => {}
             Err(Error::Session(error)) if error.is_node_exists() => return Ok(None),

@@ -307,8 +307,7 @@ impl Semaphore {
         for _ in 0..count {
             let naming = Naming::Numbered(name::LEASE);
             let claim = Claim::new(&self.client, self.leases.clone(), naming);
-            self.client.room().await;
-            entered.push(Contender::enter(claim));
+            entered.push(Contender::enter(claim).await);
         }
         let mut contenders = Vec::with_capacity(count);
         let mut listing = None;
