@@ -3,6 +3,7 @@
 
     compare.py HOST:PORT WORKLOAD:PARAM[,PARAM...] ... [--only a,b] [--rounds 3] [--secs 3] [--json FILE]
     compare.py --report FILE [--baseline NAME]          the tables again, from the saved lines
+    .. --summary                                        one table more: medians, a column for each implementation
 
 It builds nothing (peers/build.sh does). An implementation is one line of peers/implementations.conf. Runs are
 interleaved, a b c a b c, so that whatever else the machine does meets all of them. A program that prints @start and
@@ -213,6 +214,28 @@ def table(workload, param, runs, baseline):
     sys.stdout.flush()
 
 
+def summary(found):
+    """Prints one table of all workloads, as in the README. `found`: workload and param to runs."""
+    names = list(dict.fromkeys(name for runs in found.values() for name in runs))
+    print("\n| | " + " | ".join(names) + " |\n|---|" + "--:|" * len(names))
+    for (workload, param), runs in found.items():
+        good = {name: [result for result in results if "skip" not in result] for name, results in runs.items()}
+        if workload == "idle_sessions":
+            keys = {
+                "connects/s": lambda result: result["ops_per_s"],
+                ".. client CPU µs per session·s": lambda result: result["cpu_us_per_session_s"],
+                ".. RSS KB/session": lambda result: result["rss_per_session_kb"],
+            }
+        else:
+            keys = {"ops/s": lambda result: result["ops_per_s"], ".. client CPU µs/op": client_cpu}
+        for what, key in keys.items():
+            digits = 0 if what.endswith("/s") else 1
+            cells = [number(median(good[name], key), digits) if good.get(name) else "–" for name in names]
+            head = what if what.startswith("..") else f"`{workload}` {param}: {what}"
+            print(f"| {head} | " + " | ".join(cells) + " |")
+    sys.stdout.flush()
+
+
 def report(path, only, baseline):
     found = {}
     for line in pathlib.Path(path).read_text().splitlines():
@@ -222,6 +245,7 @@ def report(path, only, baseline):
             runs.setdefault(result["name"], []).append(result)
     for (workload, param), runs in found.items():
         table(workload, param, runs, baseline)
+    return found
 
 
 def measure(options, commands, pid, workload, param):
@@ -243,6 +267,7 @@ def measure(options, commands, pid, workload, param):
                     key = {"name": name, "workload": workload, "param": param}
                     out.write(json.dumps(result | key) + "\n")
     table(workload, param, runs, options.baseline)
+    return runs
 
 
 def main():
@@ -257,13 +282,15 @@ def main():
     add("--baseline", default="floor", help="what ops/s are divided by")
     add("--json", metavar="FILE", help="append every result")
     add("--report", metavar="FILE", help="no runs: the tables of saved results")
+    add("--summary", action="store_true", help="then one table of the medians of all workloads")
     add("--server-pid", type=int, help="if it cannot be found from the port")
     add("--max-other", type=float, default=0.15, help="repeat when others used more than this share of a core")
     add("--repeats", type=int, default=2)
     add("--quiet-wait", type=float, default=15, help="seconds to wait for a quiet machine before each run")
     options = parser.parse_intermixed_args()
     if options.report:
-        return report(options.report, options.only, options.baseline)
+        found = report(options.report, options.only, options.baseline)
+        return summary(found) if options.summary else None
     if not (options.server and options.workloads):
         parser.error("a server and a workload are needed")
     known = implementations(options.implementations)
@@ -271,10 +298,13 @@ def main():
     pid = options.server_pid or listener(options.server)
     if not pid:
         print("the server's process was not found: no server CPU", file=sys.stderr)
+    found = {}
     for spec in options.workloads:
         workload, params = spec.split(":")
         for param in map(int, params.split(",")):
-            measure(options, commands, pid, workload, param)
+            found[workload, param] = measure(options, commands, pid, workload, param)
+    if options.summary:
+        summary(found)
 
 
 if __name__ == "__main__":
