@@ -16,7 +16,7 @@ use std::{
 };
 
 use bytes::BytesMut;
-use lockkeeper::{Client, CreateMode, Mutex, Version};
+use lockkeeper::{Client, CreateMode, Mutex, Version, rank};
 use lockkeeper_bench::{Failure, loopback, messages};
 
 /// Rounds of the two runs.
@@ -28,12 +28,13 @@ const FIGURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/cost.txt");
 /// Something to be done so many rounds.
 type Scenario = fn(u64) -> Result<(), Failure>;
 
-const SCENARIOS: [(&str, Scenario); 8] = [
+const SCENARIOS: [(&str, Scenario); 9] = [
     ("encode create", encode_create),
     ("decode 32 children", |rounds| decode_children(rounds, 32)),
     ("decode 1000 children", |rounds| {
         decode_children(rounds, 1000)
     }),
+    ("rank 32 children", rank_children),
     ("split 100 frames", split_frames),
     ("get", |rounds| on_client(rounds, true, Kind::Get)),
     ("create and delete", |rounds| {
@@ -174,6 +175,17 @@ fn decode_children(rounds: u64, names: usize) -> Result<(), Failure> {
     let reply = messages::children_reply(names)?;
     for _ in 0..rounds {
         black_box(messages::decode_children(black_box(&reply).clone())?);
+    }
+    Ok(())
+}
+
+/// What the last of 32 waiters does with the listing.
+fn rank_children(rounds: u64) -> Result<(), Failure> {
+    let names = messages::lock_nodes(32);
+    let mine = names.last().ok_or("no names")?;
+    for _ in 0..rounds {
+        let children = black_box(&names).iter().map(String::as_str);
+        black_box(rank::rank(rank::Kind::Mutex, children, mine));
     }
     Ok(())
 }

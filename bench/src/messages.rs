@@ -40,14 +40,20 @@ pub fn encode(request: &Request, out: &mut BytesMut) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The names of so many lock nodes, in the order of their numbers.
+#[must_use]
+pub fn lock_nodes(names: usize) -> Vec<String> {
+    let name = |number| format!("_c_37f2a2a2-6f2c-4c70-9f0e-3f1c7a3e9a11-lock-{number:010}");
+    (0..names).map(name).collect()
+}
+
 /// A reply, without its length, that lists so many lock nodes.
 ///
 /// # Errors
 /// When it is too long.
 pub fn children_reply(names: usize) -> Result<Bytes, Failure> {
-    let name = |number| format!("_c_37f2a2a2-6f2c-4c70-9f0e-3f1c7a3e9a11-lock-{number:010}");
     let list = GetChildrenResponse {
-        children: (0..names).map(name).collect(),
+        children: lock_nodes(names),
     };
     let mut out = BytesMut::new();
     reply(&mut out, &list)?;
