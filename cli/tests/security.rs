@@ -13,6 +13,7 @@ mod support;
 use std::{fs, path::PathBuf, sync::Arc, time::Instant};
 
 use lockkeeper::{Acl, CreateMode, Perms};
+use lockkeeper_server::Server;
 use support::{Arm, Ended, PATIENCE, Running, ended, lockkeeper};
 use tokio::runtime::Runtime;
 
@@ -153,18 +154,17 @@ fn servers_that_cannot_be_trusted_are_found_out_at_once() {
 
 #[test]
 fn a_command_runs_under_a_lock_over_tls_and_sasl() {
-    let arm = Arm::embedded();
     let files = Files::new("secure");
     let authority = Authority::new("ours");
     let (server_side, client_side) = (authority.issue(&["zk.example"]), authority.issue(&["me"]));
     let demands = Demands {
         tls: Some(Arc::new(server_tls(&server_side, Some(&authority)))),
-        sasl: Some(("alice", SECRET)),
         ..Demands::default()
     };
     let runtime = Runtime::new().unwrap();
-    let server = arm.server.as_ref().unwrap();
-    let gate = runtime.block_on(Gate::new(server, demands));
+    let server = Server::builder().user("alice", SECRET).require_sasl();
+    let server = runtime.block_on(server.start()).unwrap();
+    let gate = runtime.block_on(Gate::new(&server, demands));
 
     let ca = files.write("ca.pem", &authority.certificate);
     let certificate = files.write("me.pem", &client_side.certificate);

@@ -1,5 +1,5 @@
-//! Encrypted and authenticated connections, without Java: in front of the embedded server stands a gate that speaks TLS
-//! and SASL.
+//! Encrypted and authenticated connections, without Java: in front of the embedded server, which knows users, stands a gate
+//! that speaks TLS.
 //!
 //! | file | what |
 //! |---|---|

@@ -76,15 +76,18 @@ async fn nothing_that_holds_a_secret_prints_or_logs_it() {
     tracing::subscriber::set_global_default(log.clone()).unwrap();
     let authority = Authority::new("ours");
     let identity = authority.issue(&["localhost"]);
-    let server = Server::builder().start().await.unwrap();
+    let server = |password| Server::builder().user("alice", password).require_sasl();
+    let mut printed = format!("{:?} {:#?}", server(PASSWORD), server(PASSWORD));
+    let (right, wrong) = (server(PASSWORD).start(), server("another one").start());
+    let (right, wrong) = tokio::try_join!(right, wrong).unwrap();
+    write!(printed, "{right:?} {right:#?}").unwrap();
     let tls = Some(Arc::new(server_tls(&identity, Some(&authority))));
-    let demands = |sasl| Demands {
-        tls: tls.clone(),
-        sasl: Some(("alice", sasl)),
+    let demands = Demands {
+        tls,
         ..Demands::default()
     };
-    let right = Gate::new(&server, demands(PASSWORD)).await;
-    let wrong = Gate::new(&server, demands("another one")).await;
+    let right = Gate::new(&right, demands.clone()).await;
+    let wrong = Gate::new(&wrong, demands).await;
 
     let config = TlsConfig::from_ca_pem(authority.certificate.as_bytes()).unwrap();
     let (certificate, key) = (identity.certificate.as_bytes(), identity.key.as_bytes());
@@ -97,7 +100,7 @@ async fn nothing_that_holds_a_secret_prints_or_logs_it() {
         let builder = builder.auth("digest", format!("alice:{PASSWORD}"));
         builder.sasl(sasl.clone()).connector(connector.clone())
     };
-    let mut printed = format!("{config:?} {config:#?} {sasl:?} {connector:?}");
+    write!(printed, "{config:?} {config:#?} {sasl:?} {connector:?}").unwrap();
     write!(printed, "{:?} {:#?}", builder(&right), builder(&right)).unwrap();
     assert!(printed.contains("alice"), "the user is no secret");
     let mut machine = Config::new(&"localhost".parse().unwrap(), 1);
