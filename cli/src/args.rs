@@ -7,7 +7,7 @@ use std::{ffi::OsString, fmt, num::NonZero, path::PathBuf, str::FromStr, time::D
 use clap::{Args, Parser, Subcommand, error::ErrorKind};
 use lockkeeper::proto::path::{self, PathProblem};
 
-use crate::{duration, servers::ServerArgs};
+use crate::{duration, nodes::NodeCommand, queue::QueueArgs, servers::ServerArgs};
 
 /// Run a command under a distributed lock, on Apache ZooKeeper or on one machine.
 #[derive(Debug, Parser)]
@@ -18,7 +18,9 @@ use crate::{duration, servers::ServerArgs};
     max_term_width = 80,
     after_help = "Example:\n  \
         lockkeeper run --connect zk1:2181,zk2:2181 /locks/backup -- ./backup.sh\n\n\
-        To see it work, without a ZooKeeper: lockkeeper demo"
+        To see it work, without a ZooKeeper: lockkeeper demo\n\n\
+        Exit status: 0; 1 the servers refused; 64 bad usage; 69 no server reached; more\n\
+        at run --help"
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -36,8 +38,11 @@ pub(crate) fn hint(error: &clap::Error, arguments: &[OsString]) -> Option<&'stat
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(Box<RunArgs>),
+    Queue(Box<QueueArgs>),
     Serve(ServeArgs),
     Demo(DemoArgs),
+    #[command(flatten)]
+    Node(NodeCommand),
 }
 
 /// Run a command while holding a lock
@@ -196,8 +201,29 @@ impl FromStr for LockPath {
     type Err = BadPath;
 
     fn from_str(text: &str) -> Result<Self, BadPath> {
+        let NodePath(path) = text.parse()?;
+        if path == path::ROOT {
+            return Err(BadPath::Root);
+        }
+        Ok(Self(path))
+    }
+}
+
+/// The path of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NodePath(String);
+
+impl NodePath {
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for NodePath {
+    type Err = BadPath;
+
+    fn from_str(text: &str) -> Result<Self, BadPath> {
         match path::check(text) {
-            Ok(()) if text == path::ROOT => Err(BadPath::Root),
             Ok(()) => Ok(Self(text.to_owned())),
             Err(problem) => Err(BadPath::Problem {
                 problem,

@@ -83,6 +83,27 @@ impl fmt::Display for Human {
     }
 }
 
+/// As [`Human`], and beyond a minute in two units: `3 m 12 s`, `2 h 5 m`, `4 d 3 h`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Long(pub(crate) Duration);
+
+impl fmt::Display for Long {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.as_secs();
+        let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+        let text = if minutes == 0 {
+            Human(self.0).to_string()
+        } else if hours == 0 {
+            format!("{minutes} m {} s", seconds % 60)
+        } else if days == 0 {
+            format!("{hours} h {} m", minutes % 60)
+        } else {
+            format!("{days} d {} h", hours % 24)
+        };
+        f.pad(&text)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,6 +150,19 @@ mod tests {
             (62_000_000, "62.0 s"),
         ] {
             assert_eq!(Human(Duration::from_micros(us)).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_long_has_two_units() {
+        for (seconds, text) in [
+            (59, "59.0 s"),
+            (60, "1 m 0 s"),
+            (3_599, "59 m 59 s"),
+            (3_600, "1 h 0 m"),
+            (100_000, "1 d 3 h"),
+        ] {
+            assert_eq!(Long(Duration::from_secs(seconds)).to_string(), text);
         }
     }
 }

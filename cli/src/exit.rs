@@ -6,6 +6,7 @@
 use std::{ffi::OsString, fmt, io, time::Duration};
 
 use lockkeeper::{Error, LockError};
+use rustix::process::Signal;
 
 use crate::{duration::Human, servers::BadServers};
 
@@ -13,6 +14,8 @@ use crate::{duration::Human, servers::BadServers};
 pub(crate) const OK: u8 = 0;
 /// What the demo found is not what a lock promises.
 pub(crate) const BROKEN: u8 = 1;
+/// The servers refused what was asked of a tree: no such node, another version, no right to do it.
+pub(crate) const REFUSED: u8 = 1;
 /// Bad usage. Source: `sysexits.h`, `EX_USAGE`.
 pub(crate) const USAGE: u8 = 64;
 /// No server was reached in time, or it refused. Source: `EX_UNAVAILABLE`.
@@ -52,6 +55,12 @@ pub(crate) enum Failure {
     Connect(Error),
     /// The part of the tree that was to be used is not there.
     NoChroot(String),
+    /// The servers refused, or did not answer.
+    Refused(Error),
+    /// There is no such node.
+    NoNode(String),
+    /// This is not to be deleted with everything below it.
+    Protected(String),
     /// The lock is taken, and nobody wanted to wait.
     Taken { path: String },
     /// The lock was not acquired in time.
@@ -68,6 +77,8 @@ pub(crate) enum Failure {
     Listen { address: String, error: io::Error },
     /// The operating system refused something that it never should.
     System(io::Error),
+    /// The input cannot be read.
+    Input(io::Error),
     /// The output cannot be written.
     Output(io::Error),
 }
@@ -76,8 +87,12 @@ impl Failure {
     /// The exit status.
     pub(crate) fn status(&self) -> u8 {
         match self {
-            Self::Servers(_) => USAGE,
-            Self::Connect(_) | Self::NoChroot(_) => UNAVAILABLE,
+            Self::Servers(_)
+            | Self::Protected(_)
+            | Self::Refused(Error::BadPath(_) | Error::TooLarge { .. }) => USAGE,
+            Self::Refused(Error::Unsupported { .. }) | Self::NoNode(_) => REFUSED,
+            Self::Refused(error) if error.code().is_some() => REFUSED,
+            Self::Refused(_) | Self::Connect(_) | Self::NoChroot(_) => UNAVAILABLE,
             Self::Taken { .. } | Self::TimedOut { .. } => NOT_ACQUIRED,
             Self::Lock { error, .. } => match error {
                 LockError::TimedOut { .. } | LockError::Lost(_) => NOT_ACQUIRED,
@@ -87,8 +102,14 @@ impl Failure {
                 io::ErrorKind::NotFound => NOT_FOUND,
                 _ => CANNOT_EXECUTE,
             },
-            Self::Listen { .. } | Self::System(_) | Self::Output(_) => SYSTEM,
+            Self::Output(_) if self.is_silent() => of_signal(Signal::PIPE.as_raw()),
+            Self::Listen { .. } | Self::System(_) | Self::Input(_) | Self::Output(_) => SYSTEM,
         }
+    }
+
+    /// Whether nothing need be said: whoever reads has seen enough, as in `lockkeeper ls | head`.
+    pub(crate) fn is_silent(&self) -> bool {
+        matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
 }
 
@@ -96,7 +117,12 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Servers(problem) => problem.fmt(f),
-            Self::Connect(error) => error.fmt(f),
+            Self::Connect(error) | Self::Refused(error) => error.fmt(f),
+            Self::NoNode(path) => write!(f, "{path}: there is no such node"),
+            Self::Protected(path) => write!(
+                f,
+                "{path} is not deleted with everything below it; name what is to go"
+            ),
             Self::NoChroot(chroot) => write!(
                 f,
                 "the chroot {chroot} does not exist; create it, or leave it out of --connect"
@@ -124,6 +150,7 @@ impl fmt::Display for Failure {
             }
             Self::Listen { address, error } => write!(f, "cannot listen on {address}: {error}"),
             Self::System(error) => error.fmt(f),
+            Self::Input(error) => write!(f, "cannot read stdin: {error}"),
             Self::Output(error) => write!(f, "cannot write to stdout: {error}"),
         }
     }
@@ -139,7 +166,7 @@ impl std::error::Error for Failure {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         // Whatever is told with the failure is not told again.
         match self {
-            Self::Connect(error) => error.source(),
+            Self::Connect(error) | Self::Refused(error) => error.source(),
             Self::Lock { error, .. } => error.source(),
             _ => None,
         }

@@ -8,7 +8,11 @@
 //! | `duration` | durations as people type and read them |
 //! | `exit` | exit statuses, and the failures behind them |
 //! | `signals` | signals of the process, as a stream |
+//! | `client` | one client for the whole of one command |
+//! | `text` | what a terminal may be shown |
 //! | `run` | `lockkeeper run` |
+//! | `queue` | `lockkeeper queue` |
+//! | `nodes` | `lockkeeper ls`, `tree`, `get`, .. |
 //! | `serve` | `lockkeeper serve` |
 //! | `demo` | `lockkeeper demo` |
 //!
@@ -16,14 +20,18 @@
 //! what was asked for. The locks themselves are in the library.
 
 mod args;
+mod client;
 mod demo;
 mod duration;
 mod exit;
+mod nodes;
+mod queue;
 mod run;
 mod security;
 mod serve;
 mod servers;
 mod signals;
+mod text;
 
 use std::{env, process::ExitCode};
 
@@ -52,7 +60,9 @@ fn main() -> ExitCode {
     let status = match execute(cli.command) {
         Ok(status) => status,
         Err(failure) => {
-            exit::say(&failure);
+            if !failure.is_silent() {
+                exit::say(&failure);
+            }
             failure.status()
         }
     };
@@ -64,6 +74,12 @@ fn execute(command: Command) -> Result<u8, Failure> {
         // One thread: the child is a process of its own, and a signal or a lost lock is handled in turn.
         Command::Run(args) => {
             runtime(&mut Builder::new_current_thread())?.block_on(run::run(*args))
+        }
+        Command::Queue(args) => {
+            runtime(&mut Builder::new_current_thread())?.block_on(queue::run(*args))
+        }
+        Command::Node(command) => {
+            runtime(&mut Builder::new_current_thread())?.block_on(nodes::run(command))
         }
         Command::Serve(args) => {
             runtime(&mut Builder::new_multi_thread())?.block_on(serve::run(&args))

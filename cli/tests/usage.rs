@@ -33,6 +33,14 @@ fn bad_usage_is_status_64_and_says_what_would_be_right() {
         (&["serve", "--listen", "2181"], "looks like 127.0.0.1:2181"),
         (&["demo", "--clients", "1"], "2..=24"),
         (&["demo", "--auth-file", "x"], "--connect names"),
+        (&["queue", "/"], "/locks/backup"),
+        (&["queue", "--json", "--long", "/a"], "'--long'"),
+        (&["get", "a/b"], "did you mean /a/b?"),
+        (&["get", "/a"], "give --connect HOST:PORT"),
+        (&["set", "--version", "-1", "/a", "x"], "-1"),
+        (&["create", "--container", "--ttl", "1s", "/a"], "'--ttl"),
+        (&["rm", "-r", "--version", "1", "/a"], "'--version"),
+        (&["watch", "--count", "0", "/a"], "'0'"),
     ] {
         let ended = ended(&mut lockkeeper(arguments));
         assert_eq!(ended.status, 64, "{arguments:?}");
@@ -83,6 +91,15 @@ fn help_and_version_go_to_stdout_and_fit_a_terminal() {
         &["run", "--help"],
         &["serve", "--help"],
         &["demo", "--help"],
+        &["queue", "-h"],
+        &["ls", "-h"],
+        &["tree", "-h"],
+        &["get", "-h"],
+        &["stat", "-h"],
+        &["set", "-h"],
+        &["create", "-h"],
+        &["rm", "-h"],
+        &["watch", "--help"],
     ] {
         let ended = ended(&mut lockkeeper(arguments));
         assert_eq!(

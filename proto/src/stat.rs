@@ -52,6 +52,12 @@ impl Stat {
     pub fn created(&self) -> Duration {
         Duration::from_millis(u64::try_from(self.ctime).unwrap_or(0))
     }
+
+    /// When its data were last set, since 1970 by the server's clock.
+    #[must_use]
+    pub fn modified(&self) -> Duration {
+        Duration::from_millis(u64::try_from(self.mtime).unwrap_or(0))
+    }
 }
 
 #[cfg(test)]

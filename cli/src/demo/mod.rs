@@ -59,13 +59,7 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<u8, Failure> {
     };
     let played = play(args, &stage, &mut signals).await;
     stage.clear().await;
-    match played {
-        // Whoever reads has seen enough, as in `lockkeeper demo | head`.
-        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
-            Ok(exit::of_signal(rustix::process::Signal::PIPE.as_raw()))
-        }
-        played => played,
-    }
+    played
 }
 
 async fn play(args: &DemoArgs, stage: &Stage, signals: &mut Signals) -> Result<u8, Failure> {

@@ -94,6 +94,27 @@ impl Arm {
         }
     }
 
+    /// Waits until there are so many nodes below a path.
+    pub(crate) fn until_nodes(&self, path: &str, count: usize) {
+        wait_for("nodes", || self.nodes(path).len() == count);
+    }
+
+    /// Creates ten nodes below a new one, and nodes below these.
+    pub(crate) fn create_many(&self, top: &str, nodes: usize) {
+        let create = |path: String| {
+            let created = self.client.create(&path, "", CreateMode::Persistent);
+            self.runtime.block_on(created).unwrap();
+        };
+        create(top.to_owned());
+        (0..10).for_each(|number| create(format!("{top}/{number}")));
+        (0..nodes).for_each(|number| create(format!("{top}/{}/{number}", number % 10)));
+    }
+
+    pub(crate) fn set_data(&self, path: &str, data: &'static str) {
+        let set = self.client.set_data(path, data, lockkeeper::Version::ANY);
+        self.runtime.block_on(set).unwrap();
+    }
+
     /// What a node holds.
     pub(crate) fn data(&self, path: &str) -> String {
         let node = self.runtime.block_on(self.client.get_data(path)).unwrap();

@@ -1,0 +1,53 @@
+//! Commands that look at a tree or change it: one client for the whole of one command.
+//!
+//! Not here: `run`, which has a command of its own to look after (`run::acquire`).
+
+use std::time::Duration;
+
+use clap::Args;
+use lockkeeper::Client;
+use tokio::time::timeout;
+
+use crate::{
+    duration,
+    exit::{self, Failure},
+    servers::ServerArgs,
+    signals::{ENDING, Signals},
+};
+
+/// How long saying goodbye to the servers may take. They notice by themselves, only later.
+const GOODBYE: Duration = Duration::from_secs(2);
+
+#[derive(Args, Debug)]
+pub(crate) struct ClientArgs {
+    #[command(flatten)]
+    servers: ServerArgs,
+
+    /// How long to wait for a server, and for each of its answers
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse_positive)]
+    timeout: Duration,
+}
+
+impl ClientArgs {
+    /// Connects, works, and says goodbye, until a signal asks to end.
+    pub(crate) async fn with_client(
+        &self,
+        work: impl AsyncFnOnce(&Client) -> Result<(), Failure>,
+    ) -> Result<u8, Failure> {
+        let settings = self.servers.settings()?;
+        let settings = settings.patience(self.timeout).deadline(self.timeout);
+        let mut signals = Signals::catch(&ENDING).map_err(Failure::System)?;
+        let client = tokio::select! {
+            biased;
+            signal = signals.ending() => return Ok(exit::of_signal(signal.as_raw())),
+            client = settings.connect() => client.map_err(Failure::Connect)?,
+        };
+        let status = tokio::select! {
+            biased;
+            signal = signals.ending() => Ok(exit::of_signal(signal.as_raw())),
+            done = work(&client) => done.map(|()| exit::OK),
+        };
+        let _ = timeout(GOODBYE, client.close()).await;
+        status
+    }
+}

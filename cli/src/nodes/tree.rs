@@ -1,0 +1,48 @@
+//! `lockkeeper tree`.
+
+use std::fmt::Write as _;
+
+use lockkeeper::{Client, proto::path};
+
+use super::{
+    args::TreeArgs,
+    walk::{Found, walk},
+};
+use crate::{exit::Failure, text};
+
+pub(super) async fn show(args: &TreeArgs, client: &Client) -> Result<(), Failure> {
+    let found = walk(client, args.path.as_str(), args.depth).await;
+    text::print(drawn(&found.map_err(Failure::Refused)?))
+}
+
+/// The nodes as lines, each below its parent.
+fn drawn(all: &[Found]) -> String {
+    let mut lines = String::new();
+    // What is still to be drawn: a node, what stands before it, and what before its children.
+    let mut stack = vec![(0, String::new(), String::new())];
+    while let Some((index, before, below)) = stack.pop() {
+        let Some(found) = all.get(index) else {
+            continue;
+        };
+        let name = match index {
+            0 => found.path.as_str(),
+            _ => path::name(&found.path),
+        };
+        let last = found.children.last();
+        // Writing to a string does not fail.
+        let _ = writeln!(lines, "{before}{}", text::name(name));
+        for child in found.children.iter().rev() {
+            let (branch, trunk) = if Some(child) == last {
+                ("└── ", "    ")
+            } else {
+                ("├── ", "│   ")
+            };
+            stack.push((
+                *child,
+                format!("{below}{branch}"),
+                format!("{below}{trunk}"),
+            ));
+        }
+    }
+    lines
+}

@@ -1,0 +1,44 @@
+//! `lockkeeper watch`.
+
+use std::num::NonZero;
+
+use lockkeeper::{AddWatchMode, Client, EventType, WatchNotice};
+
+use super::args::WatchArgs;
+use crate::{exit::Failure, text};
+
+pub(super) async fn watch(args: &WatchArgs, client: &Client) -> Result<(), Failure> {
+    let path = args.path.as_str();
+    let mode = if args.recursive {
+        AddWatchMode::PERSISTENT_RECURSIVE
+    } else {
+        AddWatchMode::PERSISTENT
+    };
+    let mut watcher = client
+        .add_watch(path, mode)
+        .await
+        .map_err(Failure::Refused)?;
+    let mut left = args.count.map(NonZero::get);
+    while left != Some(0)
+        && let Some(notice) = watcher.next().await
+    {
+        let (what, node) = match notice.map_err(Failure::Refused)? {
+            WatchNotice::Event(event) => (said(event.event_type), event.path),
+            _ => ("missed", path.to_owned()),
+        };
+        let now = text::moment(text::now());
+        text::print(format!("{now}  {what:<8}  {}\n", text::name(&node)))?;
+        left = left.map(|left| left - 1);
+    }
+    Ok(())
+}
+
+fn said(event: EventType) -> &'static str {
+    match event {
+        EventType::NODE_CREATED => "created",
+        EventType::NODE_DATA_CHANGED => "changed",
+        EventType::NODE_DELETED => "deleted",
+        EventType::NODE_CHILDREN_CHANGED => "children",
+        _ => "event",
+    }
+}

@@ -1,0 +1,40 @@
+//! What has happened to a lock between two looks: a line for each contender that came, was granted the lock, or went.
+//!
+//! Who comes and goes between two looks is not seen.
+
+use std::{collections::HashMap, fmt::Write as _};
+
+use lockkeeper::Standing;
+
+use super::table::{age, role, who};
+use crate::text;
+
+/// Lines, in the order in which it must have happened: who goes makes room for who is granted the lock.
+pub(super) fn text(before: &[Standing], now: &[Standing], long: bool) -> String {
+    let by_node = |standings: &[Standing]| -> HashMap<String, bool> {
+        let entry = |it: &Standing| (it.participant.path.clone(), it.holds);
+        standings.iter().map(entry).collect()
+    };
+    let (held_before, there_now) = (by_node(before), by_node(now));
+    let moment = text::moment(text::now());
+    let mut lines = String::new();
+    let mut line = |what: &str, standing: &Standing| {
+        let (role, age, who) = (role(standing.recipe), age(standing), who(standing, long));
+        let text = format!("{moment}  {what:<8}  {role:<6}  {age:>9}  {who}");
+        // Writing to a string does not fail.
+        let _ = writeln!(lines, "{}", text.trim_end());
+    };
+    for gone in before {
+        if !there_now.contains_key(&gone.participant.path) {
+            line(if gone.holds { "released" } else { "left" }, gone);
+        }
+    }
+    for present in now {
+        match held_before.get(&present.participant.path) {
+            None if !present.holds => line("waits", present),
+            None | Some(false) if present.holds => line("granted", present),
+            _ => {}
+        }
+    }
+    lines
+}

@@ -1,0 +1,40 @@
+//! What `lockkeeper queue --json` says to programs: one object in one line. Keys are only ever added.
+
+use lockkeeper::Standing;
+use serde_json::{Value, json};
+
+use super::table::role;
+use crate::text;
+
+/// One look at a lock.
+pub(super) fn line(path: &str, standings: &[Standing]) -> String {
+    let contenders: Vec<Value> = standings.iter().map(contender).collect();
+    let look = json!({
+        "path": path,
+        "time_ms": millis(text::now()),
+        "contenders": contenders,
+    });
+    format!("{look}\n")
+}
+
+fn contender(standing: &Standing) -> Value {
+    let participant = &standing.participant;
+    let data = participant.data.as_deref();
+    let text = data.map(std::str::from_utf8).transpose();
+    json!({
+        "holds": standing.holds,
+        "ahead": standing.ahead,
+        "as": role(standing.recipe),
+        "node": participant.path,
+        "session": participant.session_id.to_string(),
+        "czxid": participant.stat.czxid.0,
+        "created_ms": participant.stat.ctime,
+        "data": text.ok().flatten(),
+        "data_hex": text.err().and(data).map(text::hex),
+    })
+}
+
+/// A time as programs count it.
+fn millis(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,75 @@
+//! What `lockkeeper queue` shows to people.
+
+use lockkeeper::{Recipe, Standing};
+
+use crate::{duration::Long, text};
+
+/// A heading, and a line for each contender.
+pub(super) fn text(path: &str, standings: &[Standing], long: bool, exists: bool) -> String {
+    let path = text::harmless(path);
+    if standings.is_empty() {
+        let why = if exists {
+            ""
+        } else {
+            "; there is no such node"
+        };
+        return format!("{path}: free, and nobody waits{why}\n");
+    }
+    let holders = standings.iter().filter(|it| it.holds).count();
+    let waiting = standings.len() - holders;
+    let head = ["", "AHEAD", "AGE", "AS", "SESSION", "WHO"].map(str::to_owned);
+    let rows: Vec<_> = [head]
+        .into_iter()
+        .chain(standings.iter().map(|it| row(it, long)))
+        .collect();
+    format!(
+        "{path}: {holders} {}, {waiting} {}\n{}",
+        if holders == 1 { "holds" } else { "hold" },
+        if waiting == 1 { "waits" } else { "wait" },
+        text::table(&rows)
+    )
+}
+
+fn row(standing: &Standing, long: bool) -> [String; 6] {
+    let ahead = (!standing.holds).then(|| standing.ahead.to_string());
+    [
+        (if standing.holds { "holds" } else { "waits" }).to_owned(),
+        ahead.unwrap_or_default(),
+        age(standing).to_string(),
+        role(standing.recipe).to_owned(),
+        standing.participant.session_id.to_string(),
+        who(standing, long),
+    ]
+}
+
+/// How long a contender has been there.
+pub(super) fn age(standing: &Standing) -> Long {
+    Long(text::ago(standing.participant.stat.created()))
+}
+
+/// Who a contender says it is, and its node if that is wanted.
+pub(super) fn who(standing: &Standing, long: bool) -> String {
+    let data = text::data_in_a_line(standing.participant.data.as_deref());
+    if !long {
+        return data;
+    }
+    let node = text::harmless(&standing.participant.path);
+    if data.is_empty() {
+        node
+    } else {
+        format!("{data}  {node}")
+    }
+}
+
+/// As what somebody contends, for people and programs.
+pub(super) fn role(recipe: Recipe) -> &'static str {
+    match recipe {
+        Recipe::Mutex => "mutex",
+        Recipe::Read => "reader",
+        Recipe::Write => "writer",
+        Recipe::Latch => "leader",
+        Recipe::Semaphore => "lease",
+        Recipe::Plain => "plain",
+        _ => "other",
+    }
+}

@@ -1,0 +1,118 @@
+//! `lockkeeper queue`: who holds a lock, and who waits for it.
+
+mod support;
+
+use rustix::process::Signal;
+use serde_json::Value;
+use support::{Arm, Running, ended, is_ignored, lockkeeper};
+
+on_both_arms!(
+    holders_and_waiters_are_shown_in_their_order,
+    programs_read_the_same,
+    comings_and_goings_are_followed,
+    a_free_lock_and_none_at_all_are_told_apart,
+);
+
+fn queue(arm: &Arm, options: &[&str], path: &str) -> std::process::Command {
+    let mut queue = lockkeeper(&["queue", "--connect", &arm.connect]);
+    queue.args(options).arg(path);
+    queue
+}
+
+/// `lockkeeper run` that waits for the lock or holds it, once it is in the line.
+fn in_line(arm: &Arm, options: &[&str], path: &str) -> Running {
+    let before = arm.nodes(path).len();
+    let running = Running::start(&mut arm.run(options, path, &["sleep", "600"]));
+    arm.until_nodes(path, before + 1);
+    running
+}
+
+fn holders_and_waiters_are_shown_in_their_order(arm: &Arm) {
+    let path = arm.path();
+    let _reader = in_line(arm, &["--shared"], &path);
+    let _other = in_line(arm, &["--shared"], &path);
+    let writer = in_line(arm, &[], &path);
+    let shown = ended(&mut queue(arm, &["--long"], &path));
+    assert_eq!((shown.status, &*shown.stderr), (0, ""));
+    let lines: Vec<_> = shown.stdout.lines().collect();
+    let [head, columns, first, second, third] = lines.as_slice() else {
+        panic!("{}", shown.stdout);
+    };
+    assert_eq!(*head, format!("{path}: 2 hold, 1 waits"));
+    assert!(columns.ends_with("WHO"), "{columns}");
+    for (line, state) in [(first, "holds"), (second, "holds"), (third, "waits  2")] {
+        assert!(line.starts_with(state), "{line}");
+        assert!(line.contains(" pid=") && line.contains(&path), "{line}");
+    }
+    assert!(
+        first.contains("reader") && third.contains("mutex"),
+        "{third}"
+    );
+    let pid = format!("pid={} command=sleep", writer.pid().as_raw_nonzero());
+    assert!(third.contains(&pid), "{third}");
+}
+
+fn programs_read_the_same(arm: &Arm) {
+    let path = arm.path();
+    let guard = arm.hold(&path);
+    let _waiter = in_line(arm, &[], &path);
+    let shown = ended(&mut queue(arm, &["--json"], &path));
+    assert_eq!(shown.stdout.lines().count(), 1);
+    let look: Value = serde_json::from_str(&shown.stdout).unwrap();
+    assert_eq!(look["path"], *path);
+    let contenders = look["contenders"].as_array().unwrap();
+    let [holder, waiter] = contenders.as_slice() else {
+        panic!("{}", shown.stdout);
+    };
+    assert_eq!(
+        (&holder["holds"], &waiter["holds"]),
+        (&true.into(), &false.into())
+    );
+    assert_eq!((&holder["ahead"], &waiter["ahead"]), (&0.into(), &1.into()));
+    assert_eq!(holder["node"], *guard.path());
+    assert_eq!(
+        holder["czxid"].to_string(),
+        guard.fencing_token().to_string()
+    );
+    assert_eq!(holder["as"], "mutex");
+    assert!(waiter["data"].as_str().unwrap().contains("command=sleep"));
+    assert_eq!(waiter["data_hex"], Value::Null);
+    arm.release(guard);
+}
+
+fn comings_and_goings_are_followed(arm: &Arm) {
+    let path = arm.path();
+    let guard = arm.hold(&path);
+    let mut follow = Running::start(&mut queue(arm, &["--follow"], &path));
+    assert_eq!(follow.line(), format!("{path}: 1 holds, 0 wait"));
+    assert!(follow.line().contains("SESSION"));
+    assert!(follow.line().starts_with("holds"));
+    let next = |follow: &mut Running| {
+        let line = follow.line();
+        line.split_whitespace().nth(1).unwrap().to_owned()
+    };
+    let waiter = in_line(arm, &["--session-timeout", "1s"], &path);
+    assert_eq!(next(&mut follow), "waits");
+    arm.release(guard);
+    assert_eq!(next(&mut follow), "released");
+    assert_eq!(next(&mut follow), "granted");
+    waiter.signal(Signal::KILL);
+    drop(waiter);
+    // Its session has to expire first.
+    assert_eq!(next(&mut follow), "released");
+    if !is_ignored(Signal::INT) {
+        follow.signal(Signal::INT);
+        assert_eq!(follow.end().status, 130);
+    }
+}
+
+fn a_free_lock_and_none_at_all_are_told_apart(arm: &Arm) {
+    let path = arm.path();
+    let none = ended(&mut queue(arm, &[], &path));
+    let text = format!("{path}: free, and nobody waits; there is no such node\n");
+    assert_eq!((none.status, none.stdout), (0, text));
+    arm.release(arm.hold(&path));
+    let free = ended(&mut queue(arm, &[], &path));
+    let text = format!("{path}: free, and nobody waits\n");
+    assert_eq!((free.status, free.stdout), (0, text));
+}
