@@ -148,7 +148,10 @@ impl Story {
                     self.left(id);
                 }
             }
-            10 => self.fault(script),
+            10 => {
+                self.fault(script);
+                self.collect();
+            }
             11 => {
                 // What brings a session about, so that a short story gets far.
                 self.connect();
@@ -226,7 +229,7 @@ impl Story {
         let session = self.sessions.get(which).map(|(id, _)| *id);
         let effect = match script.byte() % 14 {
             0 => return self.engine.freeze_reads(),
-            1 => return self.thaw(),
+            1 => return self.engine.thaw(),
             2 => return self.engine.clear_faults(now),
             3 => return self.engine.cut_all(),
             4 => {
@@ -256,7 +259,7 @@ impl Story {
                         self.engine.set_session_stalled(session, stalled, now);
                     }
                 }
-                return self.collect();
+                return;
             }
             10 => Effect::CutBefore,
             11 => Effect::LoseReply,
@@ -265,11 +268,6 @@ impl Story {
         };
         self.may_be_late |= matches!(effect, Effect::Delay(_));
         self.engine.add_rule(When::any().nth(3), effect);
-    }
-
-    fn thaw(&mut self) {
-        self.engine.thaw();
-        self.collect();
     }
 
     /// Does what the engine wants done.
