@@ -5,6 +5,7 @@
 //! | `args` | the command line |
 //! | `servers` | which servers: `--connect` or the environment |
 //! | `security` | encryption and identities |
+//! | `paths` | paths of locks and nodes as people type them |
 //! | `duration` | durations as people type and read them |
 //! | `exit` | exit statuses, and the failures behind them |
 //! | `signals` | signals of the process, as a stream |
@@ -25,6 +26,7 @@ mod demo;
 mod duration;
 mod exit;
 mod nodes;
+mod paths;
 mod queue;
 mod run;
 mod security;

@@ -8,7 +8,7 @@ use std::{
 
 use clap::{Args, Subcommand};
 
-use crate::{args::NodePath, client::ClientArgs, duration};
+use crate::{client::ClientArgs, duration, paths::NodePath};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum NodeCommand {

@@ -14,7 +14,7 @@ use clap::Args;
 use futures::FutureExt as _;
 use lockkeeper::{AddWatchMode, Client, Standing, standings};
 
-use crate::{args::LockPath, client::ClientArgs, exit::Failure, text};
+use crate::{client::ClientArgs, exit::Failure, paths::LockPath, text};
 
 /// Show who holds a lock, and who waits for it
 #[derive(Args, Debug)]
