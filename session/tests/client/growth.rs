@@ -14,7 +14,7 @@ use std::{
 };
 
 use allocation_counter::AllocationInfo;
-use lockkeeper_proto::{AddWatchMode, CreateMode, Version};
+use lockkeeper_proto::{AddWatchMode, CreateMode, SessionId, Version};
 use lockkeeper_server::{Faults, Server};
 use lockkeeper_session::{Client, Error};
 use tokio::runtime::Runtime;
@@ -53,6 +53,15 @@ impl Apart {
             has_ended,
             scissors: Some(scissors),
         }
+    }
+
+    /// Ends a session, on another thread: what the server gives back is not the client's.
+    fn expire(&self, session: SessionId) {
+        let faults = self.server.faults();
+        thread::scope(|scope| {
+            let expired = scope.spawn(|| faults.expire(session));
+            assert!(expired.join().unwrap());
+        });
     }
 
     /// Cuts the connection, and waits for the next one. The client counts connections that were short as failures, and
@@ -197,4 +206,38 @@ fn futures_that_are_dropped_and_deadlines_that_pass_leave_nothing_behind() {
         }
     });
     assert_nothing_grows("dropped futures", &left);
+}
+
+/// What a session had ends with it: watches of every kind, and requests that were under way.
+#[test]
+fn expired_sessions_leave_nothing_behind() {
+    let apart = Apart::new();
+    let left = left_behind(&apart, &async |client, number| {
+        let session = client.snapshot().session_id;
+        let path = format!("/node-{session}-{number}");
+        within(client.create(&path, "", CreateMode::Ephemeral))
+            .await
+            .unwrap();
+        let (_, fires) = within(client.get_data_and_watch(&path)).await.unwrap();
+        let mode = AddWatchMode::PERSISTENT_RECURSIVE;
+        let mut lasts = within(client.add_watch(&path, mode)).await.unwrap();
+        let armed = client.watch_nodes(&[&path]).unwrap();
+        // Few: a client that is sent away at once, again and again, takes its time.
+        if number.is_multiple_of(20) {
+            apart.expire(session);
+            glance(client.get_children_and_watch("/"));
+            follow(client, |now| {
+                now.session_id != session && now.state.is_connected()
+            })
+            .await;
+            // Told of the end, or of the deletion that came with it.
+            let _ = within(fires).await;
+            while let Some(Ok(_)) = within(lasts.next()).await {}
+        } else {
+            within(client.delete(&path, Version::ANY)).await.unwrap();
+            within(fires).await.unwrap();
+        }
+        drop(armed);
+    });
+    assert_nothing_grows("expiries", &left);
 }
