@@ -44,6 +44,8 @@ pub(crate) struct Connection {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pending {
     pub(crate) reply_xid: Xid,
+    /// The number that it was sent with, which a refusal of anything has.
+    pub(crate) xid: Xid,
     pub(crate) op: OpCode,
     /// Whether the script chose the number, and wants to see that of the reply.
     pub(crate) is_numbered: bool,

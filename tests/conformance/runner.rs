@@ -7,7 +7,7 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 use lockkeeper::proto::{
-    OpCode, SessionId, Xid, Zxid,
+    ErrorCode, OpCode, SessionId, Xid, Zxid,
     connect::{ConnectRequest, PASSWORD_LEN},
 };
 
@@ -166,6 +166,7 @@ impl Runner {
             } else {
                 xid
             },
+            xid,
             op: request.op,
             is_numbered: request.xid.is_some(),
             is_brief: request.is_brief,
@@ -213,10 +214,15 @@ impl Runner {
             self.say(who, &event);
             return true;
         }
-        let at = connection
-            .pending
-            .iter()
-            .position(|pending| pending.reply_xid == header.xid);
+        let is_refused = header.err == ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH;
+        let at = connection.pending.iter().position(|pending| {
+            let xid = if is_refused {
+                pending.xid
+            } else {
+                pending.reply_xid
+            };
+            xid == header.xid
+        });
         let Some(at) = at else {
             assert_eq!(header.xid, Xid::PING, "a reply to nothing: {header:?}");
             // Who is nobody may not even ask that.

@@ -301,6 +301,10 @@ with_users! { a_login_is_demanded, lets_in_nobodies: false;
         g> raw create i32:1
         g< authentication required
         g< closed
+        # By its own number, even a ping.
+        i> ping xid=5
+        i< xid=5 authentication required
+        i< closed
         h> login super x
         h< ok proved
         h> exists $/x
