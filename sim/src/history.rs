@@ -211,6 +211,8 @@ pub enum Answer {
     NotApplied,
     /// Nobody knows.
     Unknown,
+    /// What became of some other write.
+    Another,
 }
 
 impl fmt::Display for Event {

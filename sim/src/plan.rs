@@ -3,12 +3,13 @@
 //! Times are virtual milliseconds. Not here: how it happens (`world`, `work`).
 
 mod aimed;
+mod under_way;
 
 use std::fmt;
 
 use crate::rng::Rng;
 
-/// One plan of so many is aimed at what chance hardly ever meets.
+/// Two plans of so many are aimed at what chance hardly ever meets.
 const AIMED: u64 = 8;
 
 /// A run.
@@ -24,6 +25,8 @@ pub struct Plan {
     pub reap_ms: u64,
     /// Whether followers tell their leader of sessions only every half tick.
     pub relay: bool,
+    /// How long it takes at most until a server learns of what its leader has written; 0 for not at all.
+    pub commit_ms: u64,
     /// How slow messages are at most, as a rule.
     pub delay_ms: u64,
     /// Of a thousand polls of a task, how many come later than they need.
@@ -212,6 +215,8 @@ pub enum FaultKind {
     Fail(u32, u64),
     /// All servers restart, which takes so long.
     Restart(u64),
+    /// The leader is deposed with what no other server knows of, and the next one is there so much later.
+    Depose(u64),
     /// A server lags behind for so long.
     Lag(u32, u64),
     /// A client's session ends by force.
@@ -232,8 +237,10 @@ impl Plan {
     /// The plan of a seed.
     #[must_use]
     pub fn of(seed: u64) -> Self {
-        if seed.is_multiple_of(AIMED) {
-            return aimed::plan(seed);
+        match seed % AIMED {
+            0 => return aimed::plan(seed),
+            4 => return under_way::plan(seed),
+            _ => {}
         }
         let rng = &mut Rng::of(seed, "plan");
         let tick_ms = rng.within(2, 5) * 100;
@@ -245,24 +252,34 @@ impl Plan {
         let clients: Vec<_> = (1..=clients)
             .map(|id| client(rng, id, tick_ms, focus))
             .collect();
-        let mut faults: Vec<_> = (0..rng.within(0, 14))
+        let faults = (0..rng.within(0, 14))
             .map(|_| Fault {
                 at_ms: rng.within(0, storm_ms),
                 kind: fault(rng, u32::try_from(clients.len()).unwrap_or(1), servers),
             })
             .collect();
-        faults.sort_by_key(|fault| fault.at_ms);
-        Self {
+        let mut plan = Self {
             seed,
             servers,
             tick_ms,
             reap_ms: rng.within(2, 40) * 100,
             relay: rng.chance(700),
+            commit_ms: 0,
             delay_ms: rng.pick(&[1, 5, 5, 30, 200]).unwrap_or(5),
             yield_per_mille: rng.pick(&[0, 50, 300]).unwrap_or(0),
             clients,
             faults,
+        };
+        if plan.servers > 1 && rng.chance(300) {
+            plan.commit_ms = rng.pick(&[5, 50, 400]).unwrap_or(5);
+            for _ in 0..rng.small(0, 2) {
+                let kind = FaultKind::Depose(rng.within(0, 2000));
+                let at_ms = rng.within(0, storm_ms);
+                plan.faults.push(Fault { at_ms, kind });
+            }
         }
+        plan.faults.sort_by_key(|fault| fault.at_ms);
+        plan
     }
 
     /// When the last fault is over.
@@ -281,7 +298,7 @@ impl Plan {
     pub fn news_ms(&self) -> u64 {
         let faults: u64 = self.faults.iter().map(|fault| fault.kind.lasts_ms()).sum();
         let sessions = self.clients.iter().map(|client| client.timeout_ms).max();
-        faults + 2 * sessions.unwrap_or(0) + 20 * self.delay_ms
+        faults + 2 * sessions.unwrap_or(0) + 20 * (self.delay_ms + self.commit_ms)
     }
 
     /// How long everything may take in calm: all holds one after the other, and all sessions ended twice.
@@ -290,7 +307,7 @@ impl Plan {
         let steps = self.clients.iter().flat_map(|client| &client.tasks);
         let work: u64 = steps.flatten().map(Step::length_ms).sum();
         let sessions = self.clients.iter().map(|client| client.timeout_ms).max();
-        work + 60 * self.delay_ms + 8 * sessions.unwrap_or(0) + 20_000
+        work + 60 * (self.delay_ms + self.commit_ms) + 8 * sessions.unwrap_or(0) + 20_000
     }
 }
 
@@ -303,6 +320,7 @@ impl FaultKind {
             Self::Silence(_, ms)
             | Self::Fail(_, ms)
             | Self::Restart(ms)
+            | Self::Depose(ms)
             | Self::Lag(_, ms)
             | Self::Pause(_, ms)
             | Self::Crash(_, ms) => ms,
@@ -315,12 +333,13 @@ impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "seed {}, {} servers, tick {} ms, reaped every {} ms, relay {}, delay {} ms, yield {}/1000",
+            "seed {}, {} servers, tick {} ms, reaped every {} ms, relay {}, commits within {} ms, delay {} ms, yield {}/1000",
             self.seed,
             self.servers,
             self.tick_ms,
             self.reap_ms,
             self.relay,
+            self.commit_ms,
             self.delay_ms,
             self.yield_per_mille
         )?;

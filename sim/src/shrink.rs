@@ -96,12 +96,13 @@ impl Shrinker {
     }
 
     fn simpler(&mut self) {
-        let tries: [fn(&mut Plan); 8] = [
+        let tries: [fn(&mut Plan); 9] = [
             |plan| plan.servers = 1,
             |plan| plan.servers = 2,
             |plan| plan.yield_per_mille = 0,
             |plan| plan.delay_ms = 1,
             |plan| plan.relay = false,
+            |plan| plan.commit_ms = 0,
             |plan| plan.reap_ms = 60_000,
             |plan| all_clients(plan, |client| client.drift_ppm = 0),
             |plan| all_clients(plan, |client| client.offset_ms = 0),

@@ -25,7 +25,7 @@ use std::{
 
 use bytes::Bytes;
 use futures::future::select;
-use lockkeeper_proto::SessionId;
+use lockkeeper_proto::{SessionId, Zxid};
 use lockkeeper_server::engine::{Config, Engine, Now};
 use lockkeeper_session::Client;
 use tokio::{sync::Notify, time::Instant};
@@ -65,6 +65,8 @@ pub(crate) struct World {
     servers: Vec<Server>,
     /// Whether all servers are away, until they restart.
     all_down: bool,
+    /// What third parties did last, which no leader forgets.
+    kept: Zxid,
     armed: Vec<Armed>,
     /// The highest token that each store outside has seen.
     stores: BTreeMap<Arc<str>, u64>,
@@ -184,6 +186,9 @@ impl Sim {
             plan.relay.then(|| Duration::from_millis(plan.tick_ms / 2)),
             now,
         );
+        if plan.commit_ms > 0 {
+            engine.set_followers(plan.servers, Duration::from_millis(plan.commit_ms));
+        }
         let earlier = Arc::new(Notify::new());
         let servers = usize::try_from(plan.servers).unwrap_or(1);
         let world = World {
@@ -201,6 +206,7 @@ impl Sim {
             clients: BTreeMap::new(),
             servers: vec![Server::default(); servers],
             all_down: false,
+            kept: Zxid::ZERO,
             armed: Vec::new(),
             stores: BTreeMap::new(),
             registers: BTreeMap::new(),

@@ -69,6 +69,7 @@ fn two_hundred_seeds_find_nothing_and_meet_every_fault() {
     for what in [
         "fault: all servers restarted",
         "fault: client crashed",
+        "fault: leader deposed",
         "fault: client paused",
         "fault: connection cut",
         "fault: node deleted by hand",

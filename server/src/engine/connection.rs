@@ -48,6 +48,8 @@ pub(crate) struct Connection {
     pub(crate) input: BytesMut,
     /// Until when the handshake must be done.
     pub(crate) handshake_due: Instant,
+    /// Whether its new session is under way.
+    pub(crate) awaits_session: bool,
     /// Whether it reads the frozen state.
     pub(crate) lagging: bool,
     /// Whether what it would get is thrown away: its connection is "lost" in a moment.
@@ -100,6 +102,7 @@ impl Connection {
             login: None,
             input: BytesMut::new(),
             handshake_due,
+            awaits_session: false,
             lagging: false,
             muted: false,
             traffic: Traffic::default(),

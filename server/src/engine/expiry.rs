@@ -3,11 +3,14 @@
 //! Closing a session and expiring it are the same transaction: all its ephemeral nodes go under one zxid.
 //! Each reaped node is a transaction of its own.
 
-use lockkeeper_proto::{SessionId, Zxid};
+use std::sync::Arc;
+
+use lockkeeper_proto::{Response, SessionId, Xid, Zxid, records::Empty};
 
 use super::{
     Engine, Now, after,
     changes::Change,
+    followers::Deed,
     txn::{Author, Txn},
 };
 
@@ -24,21 +27,19 @@ impl Engine {
         tracing::debug!(%session, "session expired");
         self.counters.expired = self.counters.expired.saturating_add(1);
         let connection = self.connection_of(session);
-        self.end_session(session, now);
-        if let Some(connection) = connection {
+        self.end_session(session, Xid(0), now);
+        if let Some(connection) = connection.filter(|_| self.followers.is_none()) {
             self.close(connection);
         }
     }
 
-    /// The transaction that ends a session.
-    pub(super) fn end_session(&mut self, session: SessionId, now: Now) {
+    /// The transaction that ends a session; with the number of the request for it, or 0.
+    pub(super) fn end_session(&mut self, session: SessionId, xid: Xid, now: Now) {
+        let timeout = self.sessions.get(session).map(|own| own.timeout);
         self.sessions.remove(session);
-        let paths: Vec<_> = self.live.tree.ephemerals_of(session).cloned().collect();
-        self.transact(now, |txn| {
-            for path in paths {
-                txn.remove(&path);
-            }
-        });
+        let paths = self.live.tree.ephemerals_of(session).cloned().collect();
+        let end = Deed::Remove(paths, timeout);
+        self.transact((session, xid), end, now);
     }
 
     /// Deletes containers and nodes with a time to live, at their intervals.
@@ -49,12 +50,18 @@ impl Engine {
         self.reap_due = after(now.instant, self.config.container_check_interval);
         for path in self.live.tree.to_reap(now.unix_ms) {
             tracing::debug!(path = &*path, "reaped");
-            self.transact(now, |txn| txn.remove(&path));
+            self.remove(path, now);
         }
     }
 
-    /// A transaction that asks for no permission and cannot fail.
-    pub(super) fn transact(&mut self, now: Now, act: impl FnOnce(&mut Txn<'_>)) {
+    /// Deletes a node that has no children, whoever may do so.
+    pub(super) fn remove(&mut self, path: Arc<str>, now: Now) {
+        let nobody = (SessionId::NONE, Xid(0));
+        self.transact(nobody, Deed::Remove(vec![path], None), now);
+    }
+
+    /// A transaction that deletes nodes, asks for no permission and cannot fail.
+    fn transact(&mut self, asked: (SessionId, Xid), deed: Deed, now: Now) {
         let author = Author {
             zxid: self.next_zxid(),
             unix_ms: now.unix_ms,
@@ -62,9 +69,15 @@ impl Engine {
             knows_sasl: false,
         };
         let mut txn = Txn::new(&mut self.live.tree, author);
-        act(&mut txn);
+        if let Deed::Remove(paths, _) = &deed {
+            for path in paths {
+                txn.remove(path);
+            }
+        }
         let changes = txn.commit();
         self.publish(author.zxid, changes);
+        let answer = Ok(Response::CloseSession(Empty {}));
+        self.replicate(asked, deed, answer, now);
     }
 
     /// Takes the next transaction id.

@@ -12,12 +12,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use lockkeeper_proto::{
-    OpCode, SessionId,
+    ErrorCode, OpCode, SessionId, Xid,
     connect::{ConnectRequest, ConnectResponse, PASSWORD_LEN},
     jute::{Decode, Encode, Reader},
 };
 
-use super::{ConnId, Engine, Now, connection::Phase, rules::Seen};
+use super::{
+    ConnId, Engine, Now,
+    connection::{Connection, Phase},
+    followers::Deed,
+    rules::Seen,
+};
 
 impl Engine {
     /// Takes the first message of a connection.
@@ -31,6 +36,10 @@ impl Engine {
                 connection.unheard = Some(message);
             }
             return;
+        }
+        let awaits = |own: &Connection| own.awaits_session;
+        if self.connections.get(&id).is_some_and(awaits) {
+            return self.close(id);
         }
         self.counters.note(OpCode::CREATE_SESSION);
         let server = self.server_of(id);
@@ -49,20 +58,49 @@ impl Engine {
             return self.close(id);
         }
         let timeout = self.negotiate(request.timeout_ms);
-        let session = if request.session_id == SessionId::NONE {
+        let is_new = request.session_id == SessionId::NONE;
+        let session = if is_new {
             Some(self.start_session(timeout, now))
         } else {
             self.resume_session(id, &request, timeout, now)
         };
         if let Some(connection) = self.connections.get_mut(&id) {
-            self.handshakes.remove(&(connection.handshake_due, id));
             connection.muted = fate.lose_reply;
             // A follower has applied the session's start before it answers, so a new session lags behind nothing.
-            connection.lagging = lagging && request.session_id != SessionId::NONE;
+            connection.lagging = lagging && !is_new;
+            connection.awaits_session = is_new && self.followers.is_some();
         }
         if let Some(delay) = fate.delay {
             self.hold(id, delay, now);
         }
+        let knows_read_only = request.read_only.is_some();
+        if let Some(session) = session.filter(|_| is_new && self.followers.is_some()) {
+            let start = Deed::Start(id, timeout, knows_read_only);
+            let answer = Err(ErrorCode::SESSION_MOVED);
+            return self.replicate((session, Xid(0)), start, answer, now);
+        }
+        self.welcome(id, session, timeout, knows_read_only);
+        if fate.lose_reply {
+            self.close(id);
+        }
+    }
+
+    /// Tells a connection what session it has: with zeros, that it has none.
+    pub(super) fn welcome(
+        &mut self,
+        id: ConnId,
+        session: Option<SessionId>,
+        timeout: Duration,
+        knows_read_only: bool,
+    ) {
+        let Some(connection) = self.connections.get_mut(&id) else {
+            return;
+        };
+        if connection.phase != Phase::Fresh {
+            return;
+        }
+        connection.awaits_session = false;
+        self.handshakes.remove(&(connection.handshake_due, id));
         let password = session.map_or(Bytes::from_static(&[0; PASSWORD_LEN]), |session| {
             self.sessions.password(session)
         });
@@ -71,7 +109,7 @@ impl Engine {
             timeout_ms: session.map_or(0, |_| millis(timeout)),
             session_id: session.unwrap_or(SessionId::NONE),
             password: Some(password),
-            read_only: request.read_only.map(|_| false),
+            read_only: knows_read_only.then_some(false),
         };
         self.counters.replies = self.counters.replies.saturating_add(1);
         self.with(id, |connection| {
@@ -84,7 +122,7 @@ impl Engine {
         if let Some(session) = session.and_then(|session| self.sessions.get_mut(session)) {
             session.connection = Some(id);
         }
-        if session.is_none() || fate.lose_reply {
+        if session.is_none() {
             self.close(id);
         }
     }

@@ -1,6 +1,6 @@
 //! Faults that tests switch on while clients run. None of them is reachable over the wire.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use lockkeeper_proto::{SessionId, path};
 
@@ -74,7 +74,7 @@ impl Engine {
         let node = self.live.tree.get(path);
         let is_leaf = node.is_some_and(|node| node.children.is_empty()) && path != path::ROOT;
         if is_leaf {
-            self.transact(now, |txn| txn.remove(path));
+            self.remove(Arc::from(path), now);
         }
         is_leaf
     }

@@ -6,6 +6,8 @@
 //! date, since its start is itself a transaction. A client that has seen a later zxid than the frozen one is closed, as a
 //! follower does it; where there is but one server ([`Engine::freeze_reads`]), it is taken as if it had found one that is
 //! up to date.
+//!
+//! Where clients are connected to followers (`followers`), a frozen server learns of nothing until it is thawed.
 
 use lockkeeper_proto::Zxid;
 
@@ -38,6 +40,9 @@ impl Engine {
     }
 
     fn freeze(&mut self, server: ServerId, strict: bool) {
+        if let Some(followers) = &mut self.followers {
+            return followers.set_held(server, true);
+        }
         self.thaw_server(server);
         let mut watches = Watches::new(Seeded(self.config.seed));
         for (id, connection) in &mut self.connections {
@@ -71,6 +76,9 @@ impl Engine {
 
     /// As [`thaw`](Self::thaw), for the connections to one server.
     pub fn thaw_server(&mut self, server: ServerId) {
+        if let Some(followers) = &mut self.followers {
+            return followers.set_held(server, false);
+        }
         let lagging: Vec<ConnId> = self
             .connections
             .iter()
@@ -85,6 +93,10 @@ impl Engine {
 
     /// Whether a connection of a client that has seen this transaction is taken, and if so, whether it lags.
     pub(super) fn lags(&self, server: ServerId, seen: Zxid) -> Option<bool> {
+        if let Some(followers) = &self.followers {
+            let view = followers.view(server)?;
+            return (seen <= view.zxid).then_some(false);
+        }
         match self.frozen.get(&server) {
             Some(frozen) if seen <= frozen.view.zxid => Some(true),
             Some(frozen) if frozen.strict => None,
@@ -116,6 +128,10 @@ impl Engine {
 
     /// What a connection sees.
     pub(super) fn view_of(&mut self, id: ConnId) -> &mut View {
+        let server = self.server_of(id);
+        if let Some(view) = self.followers.as_mut().and_then(|it| it.view_mut(server)) {
+            return view;
+        }
         let lagging = self.connections.get(&id).filter(|own| own.lagging);
         match lagging.and_then(|own| self.frozen.get_mut(&own.server)) {
             Some(frozen) => &mut frozen.view,

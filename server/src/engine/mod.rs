@@ -20,7 +20,7 @@
 //! | `sessions`, `expiry` | who lives, until when; what dies with a session; containers and TTLs |
 //! | `acl`, `auth` | who may do what; who is who |
 //! | `sasl`, `digest_md5` | who has to prove that; how |
-//! | `rules`, `hooks`, `lag`, `relay` | faults on demand, for tests |
+//! | `rules`, `hooks`, `lag`, `relay`, `followers` | faults on demand, for tests |
 //! | `report`, `four_letter` | what can be asked about a running server |
 
 use std::{
@@ -35,6 +35,7 @@ use lockkeeper_proto::{SessionId, frame};
 
 use self::{
     connection::{Connection, Phase},
+    followers::Followers,
     hash::Seeded,
     lag::Frozen,
     relay::Relay,
@@ -50,6 +51,7 @@ mod connection;
 #[cfg(feature = "sasl-digest-md5")]
 pub(crate) mod digest_md5;
 mod expiry;
+mod followers;
 mod four_letter;
 mod handshake;
 mod hash;
@@ -165,6 +167,8 @@ pub struct Engine {
     live: View,
     /// What lagging connections see, while the reads of their server are frozen.
     frozen: BTreeMap<ServerId, Frozen>,
+    /// Set where clients are connected to followers.
+    followers: Option<Followers>,
     /// Set while sessions are heard of late.
     relay: Option<Relay>,
     sessions: Sessions,
@@ -191,6 +195,7 @@ impl Engine {
         Self {
             live: View::new(seed),
             frozen: BTreeMap::new(),
+            followers: None,
             relay: None,
             sessions: Sessions::new(now.instant, now.unix_ms, config.tick_time, config.seed),
             connections: BTreeMap::new(),
@@ -260,6 +265,7 @@ impl Engine {
         self.relay(now);
         self.expire_sessions(now);
         self.reap(now);
+        self.arrive(now);
         while let Some((due, id)) = self.handshakes.first().copied()
             && due <= now.instant
         {
@@ -288,6 +294,7 @@ impl Engine {
             self.handshakes.first().map(|(due, _)| *due),
             self.held.first().map(|(due, _)| *due),
             self.relay.as_ref().map(Relay::due),
+            self.followers.as_ref().and_then(Followers::due),
         ];
         let earliest = firsts.into_iter().flatten().min();
         earliest.map_or(self.reap_due, |due| due.min(self.reap_due))
@@ -414,6 +421,9 @@ impl Engine {
         self.live.watches.take_all(id);
         for frozen in self.frozen.values_mut() {
             frozen.view.watches.take_all(id);
+        }
+        if let Some(followers) = &mut self.followers {
+            followers.forget_watches(id);
         }
     }
 

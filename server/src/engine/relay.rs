@@ -56,12 +56,16 @@ impl Engine {
             self.cut(id);
         }
         self.frozen.remove(&server);
+        if let Some(followers) = &mut self.followers {
+            followers.fail(server);
+        }
     }
 
     /// All servers were away until now: nobody is connected, and every session that lived has its whole timeout again.
     pub fn restart(&mut self, now: Now) {
         self.cut_all();
         self.frozen.clear();
+        self.settle_followers();
         let live: Vec<SessionId> = self.sessions.iter().map(|(id, _)| id).collect();
         for session in live {
             self.sessions.touch(session, now.instant);

@@ -9,6 +9,7 @@ use super::{
     Engine, acl,
     changes::Event,
     connection::{Connection, Traffic},
+    followers::Followers,
 };
 
 /// What has happened since the start.
@@ -160,6 +161,7 @@ impl Engine {
 
     fn views(&self) -> impl Iterator<Item = &super::view::View> {
         let frozen = self.frozen.values().map(|frozen| &frozen.view);
-        frozen.chain([&self.live])
+        let followers = self.followers.iter().flat_map(Followers::views);
+        frozen.chain(followers).chain([&self.live])
     }
 }

@@ -77,6 +77,9 @@ impl Engine {
             connection.muted = fate.lose_reply;
         }
         self.turn_is_over = op == OpCode::GET_ALL_CHILDREN_NUMBER;
+        if self.followers.is_some() {
+            return self.request_at_follower(id, session, xid, request, now);
+        }
         let answer = match fate.refuse {
             Some(code) => self.seen_by(id, Err(code)),
             None => self.execute(id, session, &request, now),
@@ -107,6 +110,22 @@ impl Engine {
         }
         let zxid = self.view_of(id).zxid;
         self.reply(id, xid, zxid, &Err(ErrorCode::MARSHALLING_ERROR));
+    }
+
+    /// Executes a request and answers it.
+    pub(super) fn answer(
+        &mut self,
+        id: ConnId,
+        session: SessionId,
+        xid: Xid,
+        request: &Request,
+        now: Now,
+    ) {
+        let answer = self.execute(id, session, request, now);
+        self.reply(id, xid, answer.zxid, &answer.result);
+        if answer.close {
+            self.close(id);
+        }
     }
 
     fn execute(&mut self, id: ConnId, session: SessionId, request: &Request, now: Now) -> Answer {
@@ -141,7 +160,7 @@ impl Engine {
             }
             Request::CloseSession(_) => {
                 self.catch_up(id);
-                self.end_session(session, now);
+                self.end_session(session, Xid(0), now);
                 let result = Ok(Response::CloseSession(Empty {}));
                 Answer {
                     close: true,
@@ -173,7 +192,7 @@ impl Engine {
     }
 
     /// One transaction, which takes its zxid whether it succeeds or not.
-    fn write(
+    pub(super) fn write(
         &mut self,
         id: ConnId,
         session: SessionId,
@@ -259,7 +278,13 @@ impl Engine {
         }
     }
 
-    fn reply(&mut self, id: ConnId, xid: Xid, zxid: Zxid, result: &Result<Response, ErrorCode>) {
+    pub(super) fn reply(
+        &mut self,
+        id: ConnId,
+        xid: Xid,
+        zxid: Zxid,
+        result: &Result<Response, ErrorCode>,
+    ) {
         self.counters.replies = self.counters.replies.saturating_add(1);
         self.with(id, |connection| {
             connection.reply(xid, zxid, result.as_ref().map_err(|code| *code));

@@ -58,6 +58,12 @@ impl Sessions {
     pub(crate) fn create(&mut self, timeout: Duration, now: Instant) -> SessionId {
         let id = SessionId(self.next_id);
         self.next_id = self.next_id.wrapping_add(1);
+        self.insert(id, timeout, now);
+        id
+    }
+
+    /// A session lives, or does so again, though nobody speaks for it.
+    pub(crate) fn insert(&mut self, id: SessionId, timeout: Duration, now: Instant) {
         let bucket = self.bucket(now, timeout);
         let session = Session {
             timeout,
@@ -66,7 +72,6 @@ impl Sessions {
         };
         self.live.insert(id, session);
         self.buckets.entry(bucket).or_default().insert(id);
-        id
     }
 
     /// The session, if it lives.

@@ -14,6 +14,7 @@ use lockkeeper_server::engine::{Config, Engine, Now, Received};
 use proptest::prelude::*;
 
 mod ensemble;
+mod followers;
 mod world;
 
 use world::{MS, World, connect_frame, create, delete, framed, origin, request_frame};

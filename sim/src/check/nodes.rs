@@ -57,6 +57,7 @@ pub(super) fn check(history: &[Event], found: &mut Vec<Violation>) {
                     Answer::Applied => *times == 1,
                     Answer::NotApplied => *times == 0,
                     Answer::Unknown => *times <= 1,
+                    Answer::Another => false,
                 };
                 if !fits {
                     let text = format!(

@@ -11,17 +11,7 @@ use crate::rng::Rng;
 /// The plan of a seed that has an aim.
 pub(super) fn plan(seed: u64) -> Plan {
     let rng = &mut Rng::of(seed, "aimed plan");
-    let mut plan = Plan {
-        seed,
-        servers: rng.small(2, 3),
-        tick_ms: rng.within(2, 5) * 100,
-        reap_ms: rng.within(2, 40) * 100,
-        relay: rng.chance(700),
-        delay_ms: rng.pick(&[1, 5]).unwrap_or(5),
-        yield_per_mille: rng.pick(&[0, 50, 300]).unwrap_or(0),
-        clients: Vec::new(),
-        faults: Vec::new(),
-    };
+    let mut plan = blank(rng, seed);
     match rng.within(0, 6) {
         0 => hears_late(rng, &mut plan),
         1 => hears_last(rng, &mut plan),
@@ -32,6 +22,22 @@ pub(super) fn plan(seed: u64) -> Plan {
         _ => takes_several(rng, &mut plan),
     }
     plan
+}
+
+/// Nobody does anything, and nothing goes wrong.
+pub(super) fn blank(rng: &mut Rng, seed: u64) -> Plan {
+    Plan {
+        seed,
+        servers: rng.small(2, 3),
+        tick_ms: rng.within(2, 5) * 100,
+        reap_ms: rng.within(2, 40) * 100,
+        relay: rng.chance(700),
+        commit_ms: 0,
+        delay_ms: rng.pick(&[1, 5]).unwrap_or(5),
+        yield_per_mille: rng.pick(&[0, 50, 300]).unwrap_or(0),
+        clients: Vec::new(),
+        faults: Vec::new(),
+    }
 }
 
 /// A holder hears late of a request and then of nothing, while another one waits.

@@ -47,7 +47,11 @@ impl Worker {
                 let (write, prefix) = self.new_write();
                 let mode = CreateMode::PersistentSequential;
                 let created = self.client.create(&prefix, "", mode).await;
-                self.answered(write, answer(created.as_ref().err()));
+                let said = match &created {
+                    Ok(created) if !created.path.starts_with(&prefix) => Answer::Another,
+                    created => answer(created.as_ref().err()),
+                };
+                self.answered(write, said);
             }
             RawStep::WriteTwo => {
                 let ((one, first), (two, second)) = (self.new_write(), self.new_write());
@@ -75,6 +79,7 @@ impl Worker {
             Answer::Applied => "writes answered: applied",
             Answer::NotApplied => "writes answered: not applied",
             Answer::Unknown => "writes answered: unknown",
+            Answer::Another => "writes answered: another",
         });
         world.record(self.id(), What::Answered { write, answer });
     }

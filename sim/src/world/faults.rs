@@ -49,6 +49,14 @@ impl World {
                     self.at(until(ms), Coming::FaultEnd(index));
                 }
             }
+            FaultKind::Depose(ms) => {
+                if !self.all_down {
+                    self.figures.count("fault: leader deposed");
+                    self.all_down = true;
+                    self.cut_links(|_| true);
+                    self.at(until(ms), Coming::FaultEnd(index));
+                }
+            }
             FaultKind::Lag(server, ms) => {
                 if !self.all_down {
                     self.figures.count("fault: server lags");
@@ -90,6 +98,16 @@ impl World {
                 self.all_down = false;
                 let now = self.engine_now();
                 self.engine.restart(now);
+                self.after_engine();
+            }
+            FaultKind::Depose(_) => {
+                self.all_down = false;
+                let now = self.engine_now();
+                let lost = self.engine.depose(self.kept, now);
+                if lost > 0 {
+                    self.figures.count("leaders deposed with something");
+                }
+                self.line(0, || format!("{lost} transactions are lost"));
                 self.after_engine();
             }
             FaultKind::Lag(server, _) => {
@@ -179,6 +197,7 @@ impl World {
         self.record(0, what);
         let now = self.engine_now();
         self.engine.expire(session, now);
+        self.kept = self.engine.last_zxid();
         self.after_engine();
     }
 
@@ -234,6 +253,7 @@ impl World {
         );
         let now = self.engine_now();
         self.engine.delete_node(node, now);
+        self.kept = self.engine.last_zxid();
         self.after_engine();
     }
 

@@ -96,7 +96,7 @@ impl World {
         let mut seen = Vec::new();
         for (path, changed) in &mut self.registers {
             if let Some((stat, Some(data))) = self.engine.node(path)
-                && stat.mzxid.0 != *changed
+                && stat.mzxid.0 > *changed
             {
                 *changed = stat.mzxid.0;
                 let text = String::from_utf8_lossy(&data).into_owned();

@@ -1,0 +1,546 @@
+//! Followers: servers that learn of every transaction after their leader has it, each at its own time, and answer then.
+//!
+//! The leader orders and checks writes at once; its state is the live one. A transaction travels to each follower for a
+//! while, in order. Clients are connected to followers: reads are answered from what the follower knows, a write when its
+//! transaction has arrived, and what its session sends meanwhile waits behind it, on whatever connection it comes.
+//!
+//! As in ZooKeeper, a follower finds the request that it has to answer by session and number: a transaction with those of the
+//! oldest write that waits there *is* its transaction. A write that the same session has sent by another follower, under the
+//! same number, is taken for it.
+//!
+//! A leader that is deposed takes with it what no follower has learned ([`Engine::depose`]).
+//!
+//! Differences from the real thing: a client's write, and its coming back with its session, reach the leader at once; what
+//! travels is the way back. Rules ([`Engine::add_rule`]) see handshakes only.
+//!
+//! Source: `CommitProcessor`, `FollowerRequestProcessor`, `FinalRequestProcessor`.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    hash::{BuildHasher, Hasher},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use lockkeeper_proto::{
+    ErrorCode, Id, OpCode, Request, Response, SessionId, Xid, Zxid,
+    records::{Create2Response, CreateResponse, Empty, StatResponse, SyncResponse},
+};
+
+use super::{
+    ConnId, Engine, Now, ServerId, after,
+    changes::Change,
+    connection::Connection,
+    hash::Seeded,
+    rules::is_write,
+    txn::{Author, Txn},
+    view::View,
+    watches::Watches,
+    writes::{self, MultiOutcome},
+};
+
+/// All followers.
+#[derive(Debug)]
+pub(crate) struct Followers {
+    longest: Duration,
+    seed: Seeded,
+    /// What was sent to them so far.
+    sent: u64,
+    all: BTreeMap<ServerId, Follower>,
+}
+
+#[derive(Debug)]
+struct Follower {
+    view: View,
+    /// What is on its way, and when it arrives.
+    coming: VecDeque<(Instant, Arc<Commit>)>,
+    /// Whether nothing arrives until further notice.
+    is_held: bool,
+    /// The writes that clients sent here and that are not answered, in order: by session and number.
+    writes: VecDeque<(SessionId, Xid)>,
+    /// By session: its oldest unanswered write, and everything after it.
+    waiting: BTreeMap<SessionId, VecDeque<Waiting>>,
+}
+
+/// A request that is not answered.
+#[derive(Debug)]
+struct Waiting {
+    connection: ConnId,
+    xid: Xid,
+    request: Request,
+}
+
+/// A transaction, as it travels.
+#[derive(Debug)]
+pub(crate) struct Commit {
+    pub(crate) zxid: Zxid,
+    pub(crate) unix_ms: i64,
+    /// Whose request it was, and its number there.
+    pub(crate) asked: (SessionId, Xid),
+    pub(crate) deed: Deed,
+    pub(crate) answer: Result<Response, ErrorCode>,
+    pub(crate) knows_sasl: bool,
+}
+
+/// What a transaction does.
+#[derive(Debug)]
+pub(crate) enum Deed {
+    /// Nothing: it failed, or is a `sync`.
+    Nothing,
+    /// What the request says.
+    Request(Request, Arc<[Id]>),
+    /// Nodes are deleted; with the timeout of a session that ends with it.
+    Remove(Vec<Arc<str>>, Option<Duration>),
+    /// A session starts; who asked for it, with which timeout, and whether it knows of read-only servers.
+    Start(ConnId, Duration, bool),
+}
+
+impl Followers {
+    pub(super) fn due(&self) -> Option<Instant> {
+        let all = self.all.values().filter(|follower| !follower.is_held);
+        all.filter_map(|follower| follower.coming.front())
+            .map(|(due, _)| *due)
+            .min()
+    }
+
+    pub(super) fn view(&self, server: ServerId) -> Option<&View> {
+        self.all.get(&server).map(|follower| &follower.view)
+    }
+
+    pub(super) fn view_mut(&mut self, server: ServerId) -> Option<&mut View> {
+        self.all.get_mut(&server).map(|follower| &mut follower.view)
+    }
+
+    pub(super) fn views(&self) -> impl Iterator<Item = &View> {
+        self.all.values().map(|follower| &follower.view)
+    }
+
+    /// A connection is gone.
+    pub(super) fn forget_watches(&mut self, id: ConnId) {
+        for follower in self.all.values_mut() {
+            follower.view.watches.take_all(id);
+        }
+    }
+
+    pub(super) fn set_held(&mut self, server: ServerId, is_held: bool) {
+        if let Some(follower) = self.all.get_mut(&server) {
+            follower.is_held = is_held;
+        }
+    }
+
+    /// A follower has failed. What is on its way it learns of before it is there again.
+    pub(super) fn fail(&mut self, server: ServerId) {
+        if let Some(follower) = self.all.get_mut(&server) {
+            follower.forget_clients();
+        }
+    }
+
+    /// Sends a transaction to all.
+    fn send(&mut self, commit: Commit, now: Instant) {
+        let commit = Arc::new(commit);
+        self.sent = self.sent.saturating_add(1);
+        for (server, follower) in &mut self.all {
+            let mut hasher = self.seed.build_hasher();
+            hasher.write_u64(self.sent);
+            hasher.write_u32(server.0);
+            let chance = hasher.finish();
+            // Most are quick, so that the slow ones stand out.
+            let longest = match chance & 15 {
+                0..8 => self.longest / 10,
+                8..13 => self.longest / 2,
+                _ => self.longest,
+            };
+            let part = u32::try_from(chance >> 4 & 0xff).unwrap_or(0);
+            let due = after(now, longest.saturating_mul(part) / 256);
+            let due = follower.coming.back().map_or(due, |last| due.max(last.0));
+            follower.coming.push_back((due, Arc::clone(&commit)));
+        }
+    }
+
+    /// Every follower learns of everything up to that transaction, and of nothing that came after it.
+    fn settle(&mut self, last: Zxid) {
+        for follower in self.all.values_mut() {
+            follower.forget_clients();
+            while let Some((_, commit)) = follower.coming.pop_front()
+                && commit.zxid <= last
+            {
+                commit.apply(&mut follower.view);
+            }
+            follower.coming.clear();
+        }
+    }
+}
+
+impl Follower {
+    fn forget_clients(&mut self) {
+        self.is_held = false;
+        self.writes.clear();
+        self.waiting.clear();
+    }
+
+    /// The request that this transaction is taken to answer.
+    fn asked_for(&mut self, commit: &Commit) -> Option<Waiting> {
+        if self.writes.front() != Some(&commit.asked) {
+            return None;
+        }
+        self.writes.pop_front();
+        self.waiting.get_mut(&commit.asked.0)?.pop_front()
+    }
+
+    /// The next request of a session that need not wait any longer.
+    fn next_read(&mut self, session: SessionId) -> Option<Waiting> {
+        let queue = self.waiting.get_mut(&session)?;
+        let reads = |next: &Waiting| !needs_commit(next.request.op());
+        let next = if queue.front().is_some_and(reads) {
+            queue.pop_front()
+        } else {
+            None
+        };
+        if queue.is_empty() {
+            self.waiting.remove(&session);
+        }
+        next
+    }
+}
+
+impl Commit {
+    /// Does again what the leader has done.
+    fn apply(&self, view: &mut View) -> Vec<Change> {
+        view.zxid = self.zxid;
+        let mut author = Author {
+            zxid: self.zxid,
+            unix_ms: self.unix_ms,
+            ids: &[],
+            knows_sasl: self.knows_sasl,
+        };
+        match &self.deed {
+            Deed::Nothing | Deed::Start(..) => Vec::new(),
+            Deed::Remove(paths, _) => {
+                let mut txn = Txn::new(&mut view.tree, author);
+                for path in paths {
+                    txn.remove(path);
+                }
+                txn.commit()
+            }
+            Deed::Request(request, ids) => {
+                author.ids = ids;
+                let mut txn = Txn::new(&mut view.tree, author);
+                let is_done = match request {
+                    Request::Multi(multi) => matches!(
+                        writes::apply_multi(&mut txn, self.asked.0, multi),
+                        MultiOutcome::Applied(_)
+                    ),
+                    _ => {
+                        writes::apply(&mut txn, self.asked.0, request).is_some_and(|it| it.is_ok())
+                    }
+                };
+                if is_done {
+                    return txn.commit();
+                }
+                txn.roll_back();
+                Vec::new()
+            }
+        }
+    }
+
+    /// What is answered to a request that this transaction is taken for: as it would be to the one that it really was of,
+    /// as far as the two are alike.
+    fn answer_to(&self, request: &Request) -> Result<Response, ErrorCode> {
+        let answer = self.answer.as_ref().map_err(|code| *code)?;
+        if answer.op() == request.op() {
+            return Ok(answer.clone());
+        }
+        let created = match answer {
+            Response::Create2(it) | Response::CreateContainer(it) | Response::CreateTtl(it) => {
+                Some(it.clone())
+            }
+            _ => None,
+        };
+        let stat = match answer {
+            Response::SetData(it) | Response::SetAcl(it) => Some(it.stat),
+            _ => created.as_ref().map(|created| created.stat),
+        };
+        let unlike = ErrorCode::MARSHALLING_ERROR;
+        let created: Result<Create2Response, _> = created.ok_or(unlike);
+        let stat = stat.map(|stat| StatResponse { stat }).ok_or(unlike);
+        match request {
+            Request::Create(_) => {
+                created.map(|it| Response::Create(CreateResponse { path: it.path }))
+            }
+            Request::Create2(_) => created.map(Response::Create2),
+            Request::CreateContainer(_) => created.map(Response::CreateContainer),
+            Request::CreateTtl(_) => created.map(Response::CreateTtl),
+            Request::Delete(_) => Ok(Response::Delete(Empty {})),
+            Request::CloseSession(_) => Ok(Response::CloseSession(Empty {})),
+            Request::SetData(_) => stat.map(Response::SetData),
+            Request::SetAcl(_) => stat.map(Response::SetAcl),
+            Request::Sync(request) => {
+                let path = request.path.clone();
+                Ok(Response::Sync(SyncResponse { path }))
+            }
+            _ => Err(unlike),
+        }
+    }
+}
+
+impl Engine {
+    /// From now on, clients are connected to followers, the first so many servers, and a transaction travels to each of them
+    /// for up to `longest`. To be called before anybody is connected.
+    pub fn set_followers(&mut self, count: u32, longest: Duration) {
+        let seed = Seeded(self.config.seed);
+        let follower = |_| Follower {
+            view: View {
+                tree: self.live.tree.clone(),
+                watches: Watches::new(seed),
+                zxid: self.live.zxid,
+            },
+            coming: VecDeque::new(),
+            is_held: false,
+            writes: VecDeque::new(),
+            waiting: BTreeMap::new(),
+        };
+        let all = (0..count).map(|server| (ServerId(server), follower(server)));
+        self.followers = Some(Followers {
+            longest,
+            seed,
+            sent: 0,
+            all: all.collect(),
+        });
+    }
+
+    /// The leader is deposed: what no follower knew of is lost, but nothing up to `kept`. Everybody is cut, as followers cut
+    /// their clients then, and the next leader gives every session its whole timeout again. How much was lost.
+    pub fn depose(&mut self, kept: Zxid, now: Now) -> usize {
+        self.cut_all();
+        let mut gone = Vec::new();
+        if let Some(followers) = &mut self.followers {
+            let learned = followers.views().map(|view| view.zxid).max();
+            let last = learned.map_or(kept, |learned| learned.max(kept));
+            if let Some(follower) = followers.all.values().next() {
+                let coming = follower.coming.iter().map(|(_, commit)| commit);
+                gone.extend(coming.filter(|commit| commit.zxid > last).cloned());
+            }
+            followers.settle(last);
+            // A zxid is the number of the leader, and that of the transaction.
+            let first = Zxid((last.0 >> 32).saturating_add(1) << 32);
+            for follower in followers.all.values_mut() {
+                follower.view.zxid = first;
+                self.live.tree.clone_from(&follower.view.tree);
+            }
+            self.live.zxid = first;
+        }
+        for commit in gone.iter().rev() {
+            match commit.deed {
+                Deed::Start(..) => {
+                    self.sessions.remove(commit.asked.0);
+                }
+                Deed::Remove(_, Some(timeout)) => {
+                    self.sessions.insert(commit.asked.0, timeout, now.instant);
+                }
+                _ => {}
+            }
+        }
+        self.restart(now);
+        gone.len()
+    }
+
+    /// The last transaction of the leader.
+    #[must_use]
+    pub fn last_zxid(&self) -> Zxid {
+        self.live.zxid
+    }
+
+    /// What travels, does so at once.
+    pub(super) fn settle_followers(&mut self) {
+        if let Some(followers) = &mut self.followers {
+            followers.settle(self.live.zxid);
+        }
+    }
+
+    /// Sends a transaction of the leader to the followers.
+    pub(super) fn replicate(
+        &mut self,
+        asked: (SessionId, Xid),
+        deed: Deed,
+        answer: Result<Response, ErrorCode>,
+        now: Now,
+    ) {
+        if let Some(followers) = &mut self.followers {
+            let commit = Commit {
+                zxid: self.live.zxid,
+                unix_ms: now.unix_ms,
+                asked,
+                deed,
+                answer,
+                knows_sasl: self.config.sasl.is_some(),
+            };
+            followers.send(commit, now.instant);
+        }
+    }
+
+    /// Takes a request at a follower.
+    pub(super) fn request_at_follower(
+        &mut self,
+        id: ConnId,
+        session: SessionId,
+        xid: Xid,
+        request: Request,
+        now: Now,
+    ) {
+        let server = self.server_of(id);
+        let Some(follower) = self
+            .followers
+            .as_mut()
+            .and_then(|it| it.all.get_mut(&server))
+        else {
+            return self.close(id);
+        };
+        let op = request.op();
+        let is_behind = follower.waiting.contains_key(&session);
+        let proves = matches!(op, OpCode::AUTH | OpCode::SASL);
+        if proves || !is_behind && !needs_commit(op) {
+            return self.answer(id, session, xid, &request, now);
+        }
+        if needs_commit(op) {
+            follower.writes.push_back((session, xid));
+        }
+        let waiting = Waiting {
+            connection: id,
+            xid,
+            request: request.clone(),
+        };
+        follower
+            .waiting
+            .entry(session)
+            .or_default()
+            .push_back(waiting);
+        if needs_commit(op) {
+            self.request_at_leader(id, session, xid, request, now);
+        }
+    }
+
+    /// The leader checks a write, and does it.
+    fn request_at_leader(
+        &mut self,
+        id: ConnId,
+        session: SessionId,
+        xid: Xid,
+        request: Request,
+        now: Now,
+    ) {
+        let asked = (session, xid);
+        if let Request::Sync(request) = &request {
+            let path = request.path.clone();
+            let answer = Ok(Response::Sync(SyncResponse { path }));
+            return self.replicate(asked, Deed::Nothing, answer, now);
+        }
+        if self.sessions.get(session).is_none() {
+            self.next_zxid();
+            return self.replicate(asked, Deed::Nothing, Err(ErrorCode::SESSION_EXPIRED), now);
+        }
+        match &request {
+            Request::CloseSession(_) => self.end_session(session, xid, now),
+            Request::Reconfig(_) => {
+                self.next_zxid();
+                self.replicate(asked, Deed::Nothing, Err(ErrorCode::RECONFIG_DISABLED), now);
+            }
+            _ => {
+                let answer = self.write(id, session, &request, now);
+                let ids = self.connections.get(&id).map(|own| own.ids.clone());
+                let deed = Deed::Request(request, ids.unwrap_or_else(|| Arc::from([])));
+                self.replicate(asked, deed, answer, now);
+            }
+        }
+    }
+
+    /// Lets arrive at the followers what is due.
+    pub(super) fn arrive(&mut self, now: Now) {
+        let Some(followers) = &self.followers else {
+            return;
+        };
+        let servers: Vec<ServerId> = followers.all.keys().copied().collect();
+        for server in servers {
+            while let Some(commit) = self.next_arrival(server, now) {
+                self.arrives(server, &commit, now);
+            }
+        }
+    }
+
+    fn next_arrival(&mut self, server: ServerId, now: Now) -> Option<Arc<Commit>> {
+        let follower = self.followers.as_mut()?.all.get_mut(&server)?;
+        let (due, _) = follower.coming.front()?;
+        if follower.is_held || *due > now.instant {
+            return None;
+        }
+        follower.coming.pop_front().map(|(_, commit)| commit)
+    }
+
+    fn arrives(&mut self, server: ServerId, commit: &Commit, now: Now) {
+        let Some(follower) = self
+            .followers
+            .as_mut()
+            .and_then(|it| it.all.get_mut(&server))
+        else {
+            return;
+        };
+        for change in commit.apply(&mut follower.view) {
+            for event in change.trigger(&mut follower.view.watches, None) {
+                if let Some(connection) = self.connections.get_mut(&event.to) {
+                    self.counters.deliver(connection, commit.zxid, &event);
+                    self.dirty.insert(event.to);
+                }
+            }
+        }
+        let (session, _) = commit.asked;
+        if let Deed::Start(connection, timeout, knows_read_only) = commit.deed {
+            self.welcome(connection, Some(session), timeout, knows_read_only);
+            return;
+        }
+        if let Some(asker) = follower.asked_for(commit) {
+            let answer = commit.answer_to(&asker.request);
+            self.reply(asker.connection, asker.xid, commit.zxid, &answer);
+            self.answer_reads(server, session, now);
+        }
+        if matches!(commit.deed, Deed::Remove(_, Some(_))) {
+            self.close_all_of(server, session);
+        }
+    }
+
+    /// Answers what waited for a write of its session.
+    fn answer_reads(&mut self, server: ServerId, session: SessionId, now: Now) {
+        while let Some(next) = self
+            .followers
+            .as_mut()
+            .and_then(|it| it.all.get_mut(&server)?.next_read(session))
+        {
+            let id = next.connection;
+            let asks = self.connections.get(&id).and_then(Connection::session);
+            if asks == Some(session) {
+                self.answer(id, session, next.xid, &next.request, now);
+            }
+        }
+    }
+
+    /// A follower learns that a session is over.
+    fn close_all_of(&mut self, server: ServerId, session: SessionId) {
+        if let Some(follower) = self
+            .followers
+            .as_mut()
+            .and_then(|it| it.all.get_mut(&server))
+        {
+            follower.waiting.remove(&session);
+        }
+        let own = self.connections.iter().filter(|(_, connection)| {
+            connection.server == server && connection.session() == Some(session)
+        });
+        let own: Vec<ConnId> = own.map(|(id, _)| *id).collect();
+        for id in own {
+            self.close(id);
+        }
+    }
+}
+
+/// Whether the answer to a request must wait for the leader.
+fn needs_commit(op: OpCode) -> bool {
+    is_write(op) || op == OpCode::SYNC
+}

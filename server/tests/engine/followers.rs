@@ -1,0 +1,252 @@
+//! Followers that learn of transactions late: what is answered when, what is taken for what, and what a new leader knows.
+
+use std::time::Duration;
+
+use lockkeeper_proto::{
+    CreateMode, ErrorCode, OpCode, Request, Response, SessionId, Xid, Zxid,
+    connect::{ConnectRequest, ConnectResponse},
+    frame,
+    header::ReplyHeader,
+    jute::{Decode, Encode, Reader},
+    records::{Empty, ExistsRequest, SyncRequest},
+};
+use lockkeeper_server::engine::{ConnId, ServerId};
+
+use crate::world::{MS, World, connect_frame, create, delete, framed, request_frame};
+
+const ONE: ServerId = ServerId(0);
+const OTHER: ServerId = ServerId(1);
+
+/// As long as anything travels.
+const LONGEST: Duration = Duration::from_millis(100);
+
+fn world() -> World {
+    let mut world = World::new(500);
+    world.engine.set_followers(2, LONGEST);
+    world
+}
+
+fn exists(path: &str) -> Request {
+    let path = path.to_owned();
+    Request::Exists(ExistsRequest { path, watch: false })
+}
+
+fn join(world: &mut World, server: ServerId) -> (ConnId, ConnectResponse) {
+    let id = world.connect_to(server);
+    world.send(id, &connect_frame(4000));
+    world.pass(LONGEST);
+    let response = ConnectResponse::decode(&mut world.frame(id)).unwrap();
+    (id, response)
+}
+
+/// The session by another connection; zeros when it is refused.
+fn resume(world: &mut World, server: ServerId, session: &ConnectResponse) -> (ConnId, SessionId) {
+    let id = world.connect_to(server);
+    let request = ConnectRequest {
+        protocol_version: 0,
+        last_zxid_seen: Zxid::ZERO,
+        timeout_ms: 4000,
+        session_id: session.session_id,
+        password: session.password.clone(),
+        read_only: None,
+    };
+    world.send(id, &framed(|writer| request.encode(writer)));
+    let response = ConnectResponse::decode(&mut world.frame(id)).unwrap();
+    (id, response.session_id)
+}
+
+/// The next reply: its number, and the rest.
+fn reply(world: &mut World, id: ConnId, op: OpCode) -> (Xid, Result<Response, ErrorCode>) {
+    let mut reply = world.frame(id);
+    let header = ReplyHeader::decode(&mut reply).unwrap();
+    let answer = if header.err.is_ok() {
+        Ok(Response::decode(op, &mut reply).unwrap())
+    } else {
+        Err(header.err)
+    };
+    (header.xid, answer)
+}
+
+fn is_silent(world: &mut World, id: ConnId) -> bool {
+    let (sent, closed) = world.of(id);
+    !*closed
+        && frame::split(sent, usize::MAX >> 1)
+            .unwrap()
+            .map(Reader::new)
+            .is_none()
+}
+
+fn path_of(answer: Result<Response, ErrorCode>) -> String {
+    match answer {
+        Ok(Response::Create(created)) => created.path,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_write_is_answered_when_it_has_come_back_and_what_follows_waits_for_it() {
+    let mut world = world();
+    let (id, _) = join(&mut world, ONE);
+    world.engine.freeze_server(ONE);
+    let node = create("/n", CreateMode::Persistent);
+    world.send(id, &request_frame(Xid(1), &exists("/n")));
+    let (_, missing) = reply(&mut world, id, OpCode::EXISTS);
+    assert_eq!(missing, Err(ErrorCode::NO_NODE));
+    for (xid, request) in [(2, &node), (3, &exists("/n")), (4, &delete("/n"))] {
+        world.send(id, &request_frame(Xid(xid), request));
+    }
+    world.send(id, &request_frame(Xid(5), &exists("/n")));
+    world.pass(2 * LONGEST);
+    assert!(is_silent(&mut world, id), "nothing has come back");
+    world.engine.thaw_server(ONE);
+    world.pass(2 * LONGEST);
+    let (xid, created) = reply(&mut world, id, OpCode::CREATE);
+    assert_eq!((xid, path_of(created)), (Xid(2), "/n".to_owned()));
+    let (xid, there) = reply(&mut world, id, OpCode::EXISTS);
+    assert!(xid == Xid(3) && there.is_ok());
+    let (xid, deleted) = reply(&mut world, id, OpCode::DELETE);
+    assert_eq!((xid, deleted), (Xid(4), Ok(Response::Delete(Empty {}))));
+    let (xid, gone) = reply(&mut world, id, OpCode::EXISTS);
+    assert_eq!((xid, gone), (Xid(5), Err(ErrorCode::NO_NODE)));
+    world.engine.assert_sound();
+}
+
+#[test]
+fn a_write_of_a_former_connection_answers_the_one_with_its_number_at_another_server() {
+    let mut world = world();
+    let (first, session) = join(&mut world, ONE);
+    world.engine.freeze_server(OTHER);
+    let lost = create("/lost", CreateMode::Persistent);
+    world.send(first, &request_frame(Xid(1), &lost));
+    let (second, resumed) = resume(&mut world, OTHER, &session);
+    assert_eq!(resumed, session.session_id);
+    let wanted = create("/wanted", CreateMode::Persistent);
+    world.send(second, &request_frame(Xid(1), &wanted));
+    world.send(second, &request_frame(Xid(2), &delete("/none")));
+    world.engine.thaw_server(OTHER);
+    world.pass(2 * LONGEST);
+    let (xid, created) = reply(&mut world, second, OpCode::CREATE);
+    assert_eq!((xid, path_of(created)), (Xid(1), "/lost".to_owned()));
+    let (xid, deleted) = reply(&mut world, second, OpCode::DELETE);
+    assert_eq!((xid, deleted), (Xid(2), Err(ErrorCode::NO_NODE)));
+    assert_eq!(world.engine.paths(), ["/lost", "/wanted"]);
+    world.engine.assert_sound();
+}
+
+#[test]
+fn the_same_number_at_the_same_server_or_another_number_is_answered_rightly() {
+    for (server, number) in [(ONE, 1), (OTHER, 7)] {
+        let mut world = world();
+        let (first, session) = join(&mut world, ONE);
+        world.engine.freeze_server(server);
+        let lost = create("/lost", CreateMode::Persistent);
+        world.send(first, &request_frame(Xid(1), &lost));
+        let (second, _) = resume(&mut world, server, &session);
+        let wanted = create("/wanted", CreateMode::Persistent);
+        world.send(second, &request_frame(Xid(number), &wanted));
+        world.send(second, &request_frame(Xid(8), &exists("/lost")));
+        world.engine.thaw_server(server);
+        world.pass(2 * LONGEST);
+        let (xid, created) = reply(&mut world, second, OpCode::CREATE);
+        assert_eq!((xid, path_of(created)), (Xid(number), "/wanted".to_owned()));
+        let (_, there) = reply(&mut world, second, OpCode::EXISTS);
+        assert!(there.is_ok());
+    }
+}
+
+#[test]
+fn a_stale_read_shows_nothing_and_a_sync_or_a_write_before_it_everything() {
+    let path = "/".to_owned();
+    let sync = Request::Sync(SyncRequest { path });
+    for barrier in [sync, delete("/none")] {
+        let mut world = world();
+        let (first, session) = join(&mut world, ONE);
+        world.engine.freeze_server(OTHER);
+        let node = create("/n", CreateMode::Persistent);
+        world.send(first, &request_frame(Xid(1), &node));
+        let (second, _) = resume(&mut world, OTHER, &session);
+        world.send(second, &request_frame(Xid(2), &exists("/n")));
+        let (_, stale) = reply(&mut world, second, OpCode::EXISTS);
+        assert_eq!(stale, Err(ErrorCode::NO_NODE));
+        world.send(second, &request_frame(Xid(3), &barrier));
+        world.send(second, &request_frame(Xid(4), &exists("/n")));
+        world.engine.thaw_server(OTHER);
+        world.pass(2 * LONGEST);
+        let _ = reply(&mut world, second, barrier.op());
+        let (_, there) = reply(&mut world, second, OpCode::EXISTS);
+        assert!(there.is_ok(), "{barrier:?}");
+    }
+}
+
+#[test]
+fn a_session_is_over_for_a_follower_when_it_learns_of_it() {
+    let mut world = world();
+    let (id, session) = join(&mut world, ONE);
+    world.engine.freeze_server(ONE);
+    assert!(world.engine.expire(session.session_id, world.now));
+    world.send(id, &request_frame(Xid(1), &exists("/n")));
+    let (_, missing) = reply(&mut world, id, OpCode::EXISTS);
+    assert_eq!(missing, Err(ErrorCode::NO_NODE));
+    let node = create("/n", CreateMode::Persistent);
+    world.send(id, &request_frame(Xid(2), &node));
+    world.engine.assert_sound();
+    world.engine.thaw_server(ONE);
+    world.pass(2 * LONGEST);
+    assert!(world.of(id).1, "closed");
+    assert_eq!(world.engine.report().nodes, 0);
+    world.engine.assert_sound();
+}
+
+#[test]
+fn what_nobody_knew_of_is_lost_with_its_leader_and_what_was_answered_is_not() {
+    let mut world = world();
+    let (id, session) = join(&mut world, ONE);
+    let ephemeral = create("/known", CreateMode::Ephemeral);
+    world.send(id, &request_frame(Xid(1), &ephemeral));
+    world.pass(LONGEST);
+    let (_, created) = reply(&mut world, id, OpCode::CREATE);
+    assert_eq!(path_of(created), "/known");
+    for server in [ONE, OTHER] {
+        world.engine.freeze_server(server);
+    }
+    world.send(id, &request_frame(Xid(2), &delete("/known")));
+    let lost = create("/lost", CreateMode::Persistent);
+    world.send(id, &request_frame(Xid(3), &lost));
+    assert!(world.engine.expire(session.session_id, world.now));
+    let late = world.connect_to(OTHER);
+    world.send(late, &connect_frame(4000));
+    assert_eq!(world.engine.paths(), ["/lost"]);
+    let before = world.engine.last_zxid();
+    assert_eq!(world.engine.depose(Zxid::ZERO, world.now), 4);
+    world.collect();
+    assert!(world.of(id).1 && world.of(late).1);
+    assert_eq!(world.engine.paths(), ["/known"]);
+    assert!(world.engine.last_zxid() > before, "another leader");
+    assert_eq!(
+        world.engine.live_sessions().collect::<Vec<_>>(),
+        [session.session_id]
+    );
+    let (id, resumed) = resume(&mut world, OTHER, &session);
+    assert_eq!(resumed, session.session_id);
+    world.send(id, &request_frame(Xid(4), &exists("/known")));
+    assert!(reply(&mut world, id, OpCode::EXISTS).1.is_ok());
+    world.engine.assert_sound();
+    world.pass(5000 * MS);
+    assert_eq!(world.engine.report().nodes, 0, "the session is over");
+}
+
+#[test]
+fn what_must_be_kept_of_a_deposed_leader_is_kept() {
+    let mut world = world();
+    let (id, _) = join(&mut world, ONE);
+    for server in [ONE, OTHER] {
+        world.engine.freeze_server(server);
+    }
+    let kept = create("/kept", CreateMode::Persistent);
+    world.send(id, &request_frame(Xid(1), &kept));
+    let until = world.engine.last_zxid();
+    let lost = create("/lost", CreateMode::Persistent);
+    world.send(id, &request_frame(Xid(2), &lost));
+    assert_eq!(world.engine.depose(until, world.now), 1);
+    assert_eq!(world.engine.paths(), ["/kept"]);
+}
