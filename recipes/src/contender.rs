@@ -9,7 +9,10 @@
 //! Clean-up runs in the client's own task, never under its caller's deadline, and outlives the caller.
 //! Not here: whose turn it is (`rank`), waiting for it (`line`).
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
 
 use futures::future::FutureExt;
 use lockkeeper_proto::{
@@ -52,6 +55,9 @@ pub(crate) struct Contender {
     /// The watch on the node, once there was a reason to leave one. It is kept until the node is gone: a watch given up
     /// earlier would be taken off the server by a request of its own. Behind a lock because a guard is looked at by many.
     own: Mutex<Option<Watcher>>,
+    /// Whether somebody has begun to delete the node: this contender, or whoever ends a hold that lasts too long. Only one of
+    /// them may, since a second delete could hit somebody else's node where the name is everybody's.
+    is_let_go: Arc<AtomicBool>,
 }
 
 impl Contender {
@@ -64,6 +70,7 @@ impl Contender {
             claim,
             stage: Stage::Nothing,
             own: Mutex::new(None),
+            is_let_go: Arc::default(),
         };
         let list = contender.send_create().await;
         (contender, list)
@@ -178,6 +185,11 @@ impl Contender {
         &self.claim
     }
 
+    /// Whether somebody has begun to delete the node; to be set by whoever does so.
+    pub(crate) fn is_let_go(&self) -> &Arc<AtomicBool> {
+        &self.is_let_go
+    }
+
     /// The node's path as the client names it.
     pub(crate) fn path(&self) -> String {
         let name = self.node().map_or("", |node| node.name.as_str());
@@ -287,6 +299,7 @@ impl Contender {
             stage: replace(),
             claim,
             own: Mutex::new(None),
+            is_let_go: Arc::default(),
         };
         loop {
             match &mut reader.stage {
@@ -323,12 +336,13 @@ impl Contender {
     }
 
     fn start_delete(&mut self) {
-        if let Stage::There(node) | Stage::Deleting(node, _) =
-            std::mem::replace(&mut self.stage, Stage::Nothing)
-        {
-            let reply = self.claim.delete(&node);
-            self.stage = Stage::Deleting(node, reply);
-        }
+        let node = match std::mem::replace(&mut self.stage, Stage::Nothing) {
+            Stage::There(node) if !self.is_let_go.swap(true, Ordering::AcqRel) => node,
+            Stage::Deleting(node, _) => node,
+            _ => return,
+        };
+        let reply = self.claim.delete(&node);
+        self.stage = Stage::Deleting(node, reply);
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
     fmt,
     future::Future,
     pin::pin,
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
@@ -191,18 +191,29 @@ impl Guard {
     /// Others may have the lock from then on, whatever the holder is doing: as with any loss, only the fencing token and
     /// [`transaction`](Self::transaction) keep its late writes out.
     pub fn limit_hold(&self, limit: Duration) {
-        let called_off = self.hold.watched();
+        let begin = tokio::time::Instant::now();
+        let far = Duration::from_secs(86400 * 365 * 30);
+        let until = begin.checked_add(limit).unwrap_or(begin + far);
+        self.limit_until(until, limit);
+    }
+
+    fn limit_until(&self, until: tokio::time::Instant, limit: Duration) {
+        let called_off = self.hold.watched(until);
+        let is_let_go = self.contender.is_let_go().clone();
         let (claim, node) = (self.contender.claim().detached(), self.contender.node());
         let (Some(node), path) = (node.cloned(), self.path()) else {
             return;
         };
         let fate = Arc::downgrade(self.hold.fate());
         self.client().run_in_background(async move {
-            let timer = pin!(tokio::time::sleep(limit));
+            let timer = pin!(tokio::time::sleep_until(until));
             if let Either::Left(_) = select(called_off, timer).await {
                 return;
             }
             let Some(fate) = fate.upgrade() else { return };
+            if is_let_go.swap(true, Ordering::AcqRel) {
+                return;
+            }
             fate.lost(Loss::Overdue);
             tracing::warn!(path, ?limit, "lock held for too long, giving it up");
             let reply = claim.delete(&node);
@@ -258,12 +269,22 @@ impl Guard {
             session_id,
         } = self;
         let contender = contender.downgrade().await?;
-        Ok(Self {
+        let reader = Self {
             hold,
             contender,
             token,
             session_id,
-        })
+        };
+        // Whoever watches over the length of the hold knows of the writer's node.
+        if let Some(until) = reader.hold.limit() {
+            reader.limit_until(until, reader.held_for());
+        }
+        Ok(reader)
+    }
+
+    /// Nobody else lets go of the lock from now on.
+    pub(crate) fn lets_go(&self) {
+        self.hold.unwatched();
     }
 
     /// The session that holds the lock.
@@ -277,7 +298,7 @@ impl Guard {
     }
 
     /// How the lock was lost, as far as anybody has told.
-    fn known_loss(&self) -> Option<Loss> {
+    pub(crate) fn known_loss(&self) -> Option<Loss> {
         let fate = self.hold.fate();
         if self.contender.is_told_deleted() {
             fate.lost(Loss::Deleted);

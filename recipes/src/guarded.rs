@@ -2,7 +2,7 @@
 //!
 //! Not here: what else a holder can do (`guard`).
 
-use std::{marker::PhantomData, slice};
+use std::slice;
 
 use bytes::Bytes;
 use lockkeeper_proto::{CreateMode, ErrorCode, Version};
@@ -21,7 +21,7 @@ pub struct GuardedTransaction<'a> {
     inner: Option<Transaction>,
     /// How many operations come before the user's: one for each lock node.
     checks: usize,
-    guards: PhantomData<&'a Guard>,
+    guards: &'a [Guard],
 }
 
 impl<'a> GuardedTransaction<'a> {
@@ -36,7 +36,7 @@ impl<'a> GuardedTransaction<'a> {
         Self {
             inner,
             checks: guards.len(),
-            guards: PhantomData,
+            guards,
         }
     }
 
@@ -77,11 +77,20 @@ impl<'a> GuardedTransaction<'a> {
         let Some(inner) = self.inner else {
             return Err(Error::SeveralSessions);
         };
+        // The node of one that was lost may be somebody else's by now.
+        if let Some(loss) = self.guards.iter().find_map(Guard::known_loss) {
+            return Err(Error::Lost(loss));
+        }
         match inner.commit().await {
             Ok(mut results) => Ok(results.split_off(self.checks.min(results.len()))),
             Err(SessionError::TransactionRefused { index, code }) => {
                 match index.checked_sub(self.checks) {
-                    None if code == ErrorCode::NO_NODE => Err(Error::Lost(Loss::Deleted)),
+                    // It may have been the guard itself that gave it up, for being held too long.
+                    None if code == ErrorCode::NO_NODE => {
+                        let guard = self.guards.get(index);
+                        let known = guard.and_then(Guard::known_loss);
+                        Err(Error::Lost(known.unwrap_or(Loss::Deleted)))
+                    }
                     of_users => {
                         let index = of_users.unwrap_or(0);
                         Err(SessionError::TransactionRefused { index, code }.into())
@@ -133,6 +142,7 @@ pub(crate) async fn release_with(
     for guard in guards.iter().rev() {
         transaction = transaction.delete(&guard.path(), Version::ANY);
     }
+    guards.iter().for_each(Guard::lets_go);
     let committed = transaction.commit().await;
     match committed {
         Ok(mut results) => {

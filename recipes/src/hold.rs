@@ -70,8 +70,8 @@ impl Drop for Attempt {
 pub(crate) struct Hold {
     fate: Arc<Fate>,
     since: Instant,
-    /// Dropped with the hold: calls off whoever watches over its length.
-    watchdog: Mutex<Option<oneshot::Sender<()>>>,
+    /// Dropped with the hold: calls off whoever watches over its length; and when that one ends it.
+    watchdog: Mutex<Option<(oneshot::Sender<()>, Instant)>>,
 }
 
 impl Hold {
@@ -84,11 +84,23 @@ impl Hold {
     }
 
     /// The watchdog, if there was one, is replaced by another. Returns what tells the new one that it is called off.
-    pub(crate) fn watched(&self) -> oneshot::Receiver<()> {
+    pub(crate) fn watched(&self, until: Instant) -> oneshot::Receiver<()> {
         let (sender, receiver) = oneshot::channel();
         let mut watchdog = self.watchdog.lock().unwrap_or_else(PoisonError::into_inner);
-        *watchdog = Some(sender);
+        *watchdog = Some((sender, until));
         receiver
+    }
+
+    /// When the watchdog, if there is one, ends the hold.
+    pub(crate) fn limit(&self) -> Option<Instant> {
+        let watchdog = self.watchdog.lock().unwrap_or_else(PoisonError::into_inner);
+        watchdog.as_ref().map(|(_, until)| *until)
+    }
+
+    /// The watchdog, if there was one, is called off.
+    pub(crate) fn unwatched(&self) {
+        let mut watchdog = self.watchdog.lock().unwrap_or_else(PoisonError::into_inner);
+        *watchdog = None;
     }
 }
 

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use lockkeeper_proto::{ErrorCode, OpCode, Version};
-use lockkeeper_recipes::{Error, LockState, Loss, Mutex, Semaphore, rank::SEQUENCE_LIMIT};
+use lockkeeper_recipes::{
+    Error, LockState, Loss, Mutex, PlainMutex, RwLock, Semaphore, rank::SEQUENCE_LIMIT,
+};
 use lockkeeper_server::{Server, When};
 use lockkeeper_session::Client;
 
@@ -31,13 +33,61 @@ async fn a_lock_held_for_too_long_is_given_up_by_force_and_its_holder_told() {
     assert_eq!(soon(lost).await.unwrap(), Loss::Overdue);
     assert_eq!(stuck.state(), LockState::Lost(Loss::Overdue));
     assert!(stuck.held_for() >= Duration::from_millis(50));
-    assert!(stuck.transaction().commit().await.is_err());
+    let refused = stuck.transaction().commit().await;
+    assert_eq!(refused.unwrap_err(), Error::Lost(Loss::Overdue));
     assert_eq!(
         stuck.release().await.unwrap_err(),
         Error::Lost(Loss::Overdue)
     );
     assert_eq!(next.state(), LockState::Held);
     assert_eq!(mutex.metrics().lost, 1);
+}
+
+/// The node of a lock without a line has everybody's name: a second delete would end the hold of whoever is next.
+#[tokio::test]
+async fn a_lock_given_up_by_force_is_not_taken_from_the_next_holder() {
+    let (server, client) = server_and_client().await;
+    let other = Client::connect(&server.connect_string()).await.unwrap();
+    for way in 0..4 {
+        let stuck = PlainMutex::new(&client, "/p").unwrap();
+        let stuck = stuck.lock().await.unwrap();
+        stuck.limit_hold(Duration::ZERO);
+        assert_eq!(soon(stuck.lost()).await, Loss::Overdue);
+        // Of the same session, too: its tasks are others to each other.
+        let next = if way % 2 == 0 { &client } else { &other };
+        let next = PlainMutex::new(next, "/p").unwrap();
+        let held = soon(next.lock()).await.unwrap();
+        let refused = match way {
+            0 => {
+                drop(stuck);
+                None
+            }
+            1 => {
+                let written = stuck.transaction().commit().await;
+                drop(stuck);
+                written.err()
+            }
+            2 => stuck.release_with(|nothing| nothing).await.err(),
+            _ => stuck.release().await.err(),
+        };
+        let overdue = Error::Lost(Loss::Overdue);
+        assert!(refused.is_none_or(|refused| refused == overdue), "{way}");
+        // Whatever the one before has sent is answered by then.
+        client.sync("/").await.unwrap();
+        held.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_limit_of_a_writer_ends_the_reader_that_it_became() {
+    let (server, client) = server_and_client().await;
+    let lock = RwLock::new(&client, "/rw").unwrap();
+    let writer = lock.write().await.unwrap();
+    writer.limit_hold(Duration::from_millis(100));
+    let reader = writer.downgrade().await.unwrap();
+    assert_eq!(soon(reader.lost()).await, Loss::Overdue);
+    soon(lock.write()).await.unwrap().release().await.unwrap();
+    assert_eq!(server.report().nodes, 1, "the directory alone");
 }
 
 #[tokio::test]
