@@ -6,10 +6,12 @@
 //! | tokens grow in the order of the grants; nobody who stands in the line is skipped, or granted without a node | `order` |
 //! | a store refuses no holder whose lease runs, and takes nobody's write after that of a later one | `order` |
 //! | every attempt ends in time, and for a reason that there was | `ends` |
+//! | who is asked to let go hears of it, and nobody else does; who has a limit does not hold for longer | `asked` |
 //! | a watch fires before its reader sees newer data; writes are what they were said to be; nothing is left behind | `nodes` |
 //!
 //! The functions are pure. Not here: how histories come about.
 
+mod asked;
 mod ends;
 mod holds;
 mod nodes;
@@ -58,6 +60,10 @@ pub enum Rule {
     Endless,
     /// Nobody is told that a lock was lost for a reason that there was not.
     FalseLoss,
+    /// Who is asked to let go, and listens, hears of it; nobody else does.
+    Asked,
+    /// Nobody holds for longer than the limit that was set.
+    Overdue,
     /// A watch fires before newer data are seen.
     Watch,
     /// A write is what it was said to be.
@@ -101,6 +107,7 @@ pub fn check(history: &[Event], bounds: &Bounds) -> Vec<Violation> {
     overlap::check(&holds, bounds, &mut found);
     order::check(&holds, bounds, &mut found);
     ends::check(&holds, bounds, &mut found);
+    asked::check(&holds, bounds, &mut found);
     nodes::check(history, &mut found);
     found.sort_by_key(|violation| violation.at);
     found

@@ -86,6 +86,33 @@ pub enum What {
         /// In true time, as the holder's clock tells it.
         until: Duration,
     },
+    /// The lock gives itself up by force at this moment, should the holder not have let go by then.
+    Limited {
+        /// Which.
+        attempt: Attempt,
+        /// In true time.
+        until: Duration,
+    },
+    /// The holder wants to hear when it is asked to let go.
+    Listening {
+        /// Which.
+        attempt: Attempt,
+    },
+    /// The holder hears that it is asked to let go.
+    Heard {
+        /// Which.
+        attempt: Attempt,
+    },
+    /// Somebody is about to ask the owner of this node to let go.
+    Asking {
+        /// The node.
+        node: String,
+    },
+    /// The owner of this node has been asked to let go: the node says so.
+    AskedToLetGo {
+        /// The node.
+        node: String,
+    },
     /// A writer begins to become a reader, and claims no more than one does from here on.
     Downgrading {
         /// Which.
@@ -198,6 +225,8 @@ pub enum End {
     LostDeleted,
     /// Lost with its session, or with its client.
     LostSession,
+    /// Given up by force, because it was held for too long.
+    LostOverdue,
     /// Lost, or given up by the lock itself, for another reason than these.
     Failed(String),
 }
@@ -253,6 +282,13 @@ impl fmt::Display for What {
             Self::Valid { attempt, until } => {
                 write!(f, "{attempt} is valid until {:.3}", until.as_secs_f64())
             }
+            Self::Limited { attempt, until } => {
+                write!(f, "{attempt} is to end at {:.3}", until.as_secs_f64())
+            }
+            Self::Listening { attempt } => write!(f, "{attempt} listens"),
+            Self::Heard { attempt } => write!(f, "{attempt} hears that it is to let go"),
+            Self::Asking { node } => write!(f, "{node} will be asked to let go"),
+            Self::AskedToLetGo { node } => write!(f, "{node} has been asked to let go"),
             Self::Downgrading { attempt } => write!(f, "{attempt} is to become a reader"),
             Self::Downgraded { attempt, node } => write!(f, "{attempt} becomes a reader as {node}"),
             Self::Stored {

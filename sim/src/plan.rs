@@ -27,6 +27,8 @@ pub struct Plan {
     pub relay: bool,
     /// How long it takes at most until a server learns of what its leader has written; 0 for not at all.
     pub commit_ms: u64,
+    /// Whether sockets often take only a part of what a client writes.
+    pub short_writes: bool,
     /// How slow messages are at most, as a rule.
     pub delay_ms: u64,
     /// Of a thousand polls of a task, how many come later than they need.
@@ -74,6 +76,10 @@ pub struct LockStep {
     pub cancel: Cancel,
     /// How long it is held.
     pub hold_ms: u64,
+    /// After how long the lock gives itself up by force.
+    pub limit_ms: Option<u64>,
+    /// Whether the holder listens to who asks it to let go, and does so then.
+    pub heeds: bool,
     /// How often something is done meanwhile.
     pub looks: u64,
     /// How it is let go.
@@ -99,6 +105,10 @@ pub enum Target {
     Several,
     /// The lead of an election.
     Lead,
+    /// The same, by standing in the background for as long as the lock would be held.
+    Latch,
+    /// A lock without a line.
+    Plain,
 }
 
 /// How a lock is entered.
@@ -159,6 +169,8 @@ pub enum RawStep {
     WriteTwo,
     /// Sets the data of somebody's lock node.
     Poke,
+    /// Asks somebody to let go.
+    Revoke,
 }
 
 /// Something bad.
@@ -265,6 +277,7 @@ impl Plan {
             reap_ms: rng.within(2, 40) * 100,
             relay: rng.chance(700),
             commit_ms: 0,
+            short_writes: false,
             delay_ms: rng.pick(&[1, 5, 5, 30, 200]).unwrap_or(5),
             yield_per_mille: rng.pick(&[0, 50, 300]).unwrap_or(0),
             clients,
@@ -279,7 +292,37 @@ impl Plan {
             }
         }
         plan.faults.sort_by_key(|fault| fault.at_ms);
+        plan.vary(&mut Rng::of(seed, "variety"));
         plan
+    }
+
+    /// What only some plans have.
+    fn vary(&mut self, rng: &mut Rng) {
+        self.short_writes = rng.chance(200);
+        let (plain, latch) = (rng.chance(250), rng.chance(250));
+        let (limits, listens) = (rng.chance(200), rng.chance(200));
+        let tasks = self.clients.iter_mut().flat_map(|client| {
+            let timeout_ms = client.timeout_ms;
+            let steps = client.tasks.iter_mut().flatten();
+            steps.map(move |step| (timeout_ms, step))
+        });
+        for (timeout_ms, step) in tasks {
+            match step {
+                Step::Lock(step) => {
+                    step.target = match step.target {
+                        Target::Mutex(1) | Target::Reentrant(1) if plain => Target::Plain,
+                        Target::Lead if latch => Target::Latch,
+                        target => target,
+                    };
+                    let limit_ms = rng.within(0, timeout_ms);
+                    let may_end = limits && step.leave != Leave::Downgrade;
+                    step.limit_ms = (may_end && rng.chance(300)).then_some(limit_ms);
+                    step.heeds = listens && rng.chance(500);
+                }
+                Step::Raw(RawStep::Poke) if listens => *step = Step::Raw(RawStep::Revoke),
+                _ => {}
+            }
+        }
     }
 
     /// When the last fault is over.
@@ -333,13 +376,14 @@ impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "seed {}, {} servers, tick {} ms, reaped every {} ms, relay {}, commits within {} ms, delay {} ms, yield {}/1000",
+            "seed {}, {} servers, tick {} ms, reaped every {} ms, relay {}, commits within {} ms, short writes {}, delay {} ms, yield {}/1000",
             self.seed,
             self.servers,
             self.tick_ms,
             self.reap_ms,
             self.relay,
             self.commit_ms,
+            self.short_writes,
             self.delay_ms,
             self.yield_per_mille
         )?;
@@ -469,6 +513,8 @@ fn step(rng: &mut Rng, raw: bool, timeout_ms: u64, focus: Option<Target>) -> Ste
         entry: rng.weighted(Entry::Lock, &entries, 5),
         cancel: rng.weighted(Cancel::Never, &cancels, 6),
         hold_ms,
+        limit_ms: None,
+        heeds: false,
         looks: rng.within(0, 4),
         leave: rng.weighted(Leave::Release, &leaves, 4),
     })

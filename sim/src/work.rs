@@ -6,8 +6,10 @@
 //! | module | what |
 //! |---|---|
 //! | `locks` | taking locks, holding them, letting go |
+//! | `latch` | standing for an election in the background; asking holders to let go |
 //! | `raw` | plain nodes: watches before data, writes as they are answered |
 
+mod latch;
 mod locks;
 mod raw;
 
@@ -20,7 +22,7 @@ use std::{
 };
 
 use lockkeeper_proto::CreateMode;
-use lockkeeper_recipes::{Election, Mutex, ReentrantMutex, RwLock, Semaphore};
+use lockkeeper_recipes::{Election, Mutex, PlainMutex, ReentrantMutex, RwLock, Semaphore};
 use lockkeeper_session::{Client, Clock};
 use tokio::{
     task::JoinHandle,
@@ -62,6 +64,7 @@ struct Locks {
     reentrant: Vec<ReentrantMutex>,
     semaphore: Semaphore,
     election: Election,
+    plain: PlainMutex,
     watches: Watches,
 }
 
@@ -179,6 +182,7 @@ impl Locks {
             reentrant: all().map(reentrant).collect(),
             semaphore: Semaphore::new(client, "/locks/s", LEASES).expect(good),
             election: Election::new(client, "/locks/e").expect(good),
+            plain: PlainMutex::new(client, "/locks/p").expect(good),
             watches: Watches::default(),
         }
     }
@@ -222,7 +226,7 @@ pub(crate) async fn set_up(client: &Client) -> Result<(), lockkeeper_session::Er
 
 /// The nodes that fenced writes go to.
 pub(crate) fn registers() -> impl Iterator<Item = String> {
-    ["l0", "l1", "e"]
+    ["l0", "l1", "e", "p"]
         .into_iter()
         .map(|line| format!("/registers/{line}"))
 }

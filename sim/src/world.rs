@@ -139,6 +139,8 @@ enum Coming {
     Down(u64, Bytes),
     /// The client learns that the connection is gone.
     DownEnd(u64),
+    /// A client's socket takes something again.
+    Room(u64),
     /// A fault of the plan.
     Fault(usize),
     /// Its end.
@@ -348,6 +350,7 @@ impl World {
             Coming::Opened(link, taken) => self.opened(link, taken),
             Coming::Down(link, bytes) => self.arrives_down(link, &bytes),
             Coming::DownEnd(link) => self.client_loses(link),
+            Coming::Room(link) => self.has_room(link),
             Coming::Fault(index) => self.fault(index),
             Coming::FaultEnd(index) => self.fault_ends(index),
             Coming::Fail(server) => self.fail(server, 500),

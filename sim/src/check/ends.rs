@@ -29,6 +29,7 @@ pub(super) fn check(holds: &Holds<'_>, bounds: &Bounds, found: &mut Vec<Violatio
             End::LostDeleted => {
                 was_deleted(holds, hold) || !bounds.knows_sessions || session_ended(holds, hold)
             }
+            End::LostOverdue => hold.limit.is_some_and(|limit| limit <= ended),
             End::LostSession if bounds.knows_sessions => session_ended(holds, hold),
             _ => true,
         };

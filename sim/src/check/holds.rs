@@ -24,6 +24,10 @@ pub(super) struct Holds<'a> {
     pub(super) over: HashMap<i64, Duration>,
     /// Sessions that were ended by force, and when.
     killed: HashMap<i64, Duration>,
+    /// Nodes whose owners somebody was about to ask to let go, and since when.
+    pub(super) asking: HashMap<&'a str, Duration>,
+    /// Nodes whose owners were asked, and since when.
+    pub(super) asked: HashMap<&'a str, Duration>,
     /// The last event.
     pub(super) end: Duration,
 }
@@ -41,6 +45,12 @@ pub(super) struct Hold<'a> {
     pub(super) granted: Option<Granted<'a>>,
     /// Until when it was said to be valid.
     pub(super) until: Duration,
+    /// When it gives itself up.
+    pub(super) limit: Option<Duration>,
+    /// Since when it listens to who asks it to let go.
+    pub(super) listens: Option<Duration>,
+    /// When it heard of that.
+    pub(super) heard: Option<Duration>,
     /// Since when it is a reader, and as which node.
     pub(super) downgraded: Option<(Duration, &'a str)>,
     pub(super) stored: Vec<Stored<'a>>,
@@ -110,6 +120,9 @@ impl<'a> Holds<'a> {
                     placed: None,
                     granted: None,
                     until: Duration::ZERO,
+                    limit: None,
+                    listens: None,
+                    heard: None,
                     downgraded: None,
                     stored: Vec::new(),
                     let_go: None,
@@ -188,6 +201,24 @@ impl<'a> Holds<'a> {
             }
             What::SessionOver { session } => {
                 self.over.entry(*session).or_insert(at);
+            }
+            _ => return self.take_end(event),
+        }
+        Ok(())
+    }
+
+    /// What is about the end of holds that somebody wants to end.
+    fn take_end(&mut self, event: &'a Event) -> Result<(), &'static str> {
+        let at = event.at;
+        match &event.what {
+            What::Limited { attempt, until } => self.held(*attempt)?.limit = Some(*until),
+            What::Listening { attempt } => self.held(*attempt)?.listens = Some(at),
+            What::Heard { attempt } => self.held(*attempt)?.heard = Some(at),
+            What::Asking { node } => {
+                self.asking.entry(node).or_insert(at);
+            }
+            What::AskedToLetGo { node } => {
+                self.asked.entry(node).or_insert(at);
             }
             _ => {}
         }

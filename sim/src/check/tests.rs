@@ -284,6 +284,7 @@ fn a_write_that_is_not_what_it_was_said_to_be_is_found() {
         (Answer::Unknown, 0, true),
         (Answer::Unknown, 1, true),
         (Answer::Unknown, 2, false),
+        (Answer::Another, 1, false),
     ] {
         let write = 9;
         let script = Script::default().at(1, 1, What::Answered { write, answer });
@@ -303,4 +304,67 @@ fn what_is_left_behind_and_what_makes_no_sense_is_found() {
     let twice = pair().gets(2, 1, 10, 9).ends(3, 1, End::Dropped);
     let twice = twice.ends(3, 2, End::GivenUp);
     assert_eq!(twice.breaks(), [Rule::Record]);
+}
+
+#[test]
+fn who_is_asked_to_let_go_hears_of_it_and_nobody_else_does() {
+    let listens = || {
+        pair().at(
+            1,
+            1,
+            What::Listening {
+                attempt: Attempt(1),
+            },
+        )
+    };
+    let heard = |at| {
+        move |script: Script| {
+            script.at(
+                at,
+                1,
+                What::Heard {
+                    attempt: Attempt(1),
+                },
+            )
+        }
+    };
+    let asked = |script: Script| {
+        let (asking, asked) = (node(1), node(1));
+        let script = script.at(2, 2, What::Asking { node: asking });
+        script.at(3, 2, What::AskedToLetGo { node: asked })
+    };
+    let ends = |script: Script, at| {
+        let script = script.lets_go(at, 1).ends(at, 1, End::Dropped);
+        script.ends(9, 2, End::GivenUp)
+    };
+    assert_eq!(ends(heard(4)(asked(listens())), 4).breaks(), []);
+    assert_eq!(ends(asked(listens()), 5).breaks(), [], "no time to hear");
+    assert_eq!(ends(asked(listens()), 6).breaks(), [Rule::Asked]);
+    assert_eq!(ends(asked(pair()), 6).breaks(), [], "does not listen");
+    assert_eq!(ends(heard(1)(asked(listens())), 4).breaks(), [Rule::Asked]);
+    assert_eq!(ends(heard(4)(listens()), 4).breaks(), [Rule::Asked]);
+}
+
+#[test]
+fn who_holds_for_longer_than_its_limit_is_told_so_and_nobody_else() {
+    let limited = |seconds| {
+        let until = Duration::from_secs(seconds);
+        let attempt = Attempt(1);
+        pair().at(1, 1, What::Limited { attempt, until })
+    };
+    let ends = |script: Script, at, end| {
+        let script = script.lets_go(at, 1).ends(at, 1, end);
+        script.ends(9, 2, End::GivenUp)
+    };
+    assert_eq!(ends(limited(2), 4, End::Released).breaks(), []);
+    assert_eq!(ends(limited(2), 5, End::Released).breaks(), [Rule::Overdue]);
+    assert_eq!(ends(limited(2), 5, End::LostOverdue).breaks(), []);
+    assert_eq!(
+        ends(limited(4), 3, End::LostOverdue).breaks(),
+        [Rule::FalseLoss]
+    );
+    assert_eq!(
+        ends(pair(), 3, End::LostOverdue).breaks(),
+        [Rule::FalseLoss]
+    );
 }

@@ -33,6 +33,7 @@ pub(super) fn blank(rng: &mut Rng, seed: u64) -> Plan {
         reap_ms: rng.within(2, 40) * 100,
         relay: rng.chance(700),
         commit_ms: 0,
+        short_writes: false,
         delay_ms: rng.pick(&[1, 5]).unwrap_or(5),
         yield_per_mille: rng.pick(&[0, 50, 300]).unwrap_or(0),
         clients: Vec::new(),
@@ -177,7 +178,7 @@ fn contenders(rng: &mut Rng, plan: &mut Plan, timeout_ms: u64, hold_ms: u64, loo
 }
 
 /// The first client holds for long and looks often at its lease; the second one waits.
-fn holder_and_waiter(rng: &mut Rng, plan: &mut Plan, timeout_ms: u64) {
+pub(super) fn holder_and_waiter(rng: &mut Rng, plan: &mut Plan, timeout_ms: u64) {
     // A reader writes nothing under the lock, so that only pings keep its session.
     let target = if rng.chance(800) {
         Target::Read(0)
@@ -193,14 +194,14 @@ fn holder_and_waiter(rng: &mut Rng, plan: &mut Plan, timeout_ms: u64) {
 }
 
 /// The first client vanishes, some time in the first half of what it takes.
-fn vanishes(rng: &mut Rng, plan: &mut Plan, trigger: Trigger, vanish: Vanish) {
+pub(super) fn vanishes(rng: &mut Rng, plan: &mut Plan, trigger: Trigger, vanish: Vanish) {
     plan.faults.push(Fault {
         at_ms: rng.within(0, vanish.ms / 2),
         kind: FaultKind::Vanish(1, trigger, vanish),
     });
 }
 
-fn client(rng: &mut Rng, plan: &mut Plan, timeout_ms: u64, steps: Vec<Step>) {
+pub(super) fn client(rng: &mut Rng, plan: &mut Plan, timeout_ms: u64, steps: Vec<Step>) {
     let drift = rng.within(0, 2 * DRIFT_PPM);
     plan.clients.push(ClientPlan {
         id: u32::try_from(plan.clients.len() + 1).unwrap_or(1),
@@ -211,12 +212,14 @@ fn client(rng: &mut Rng, plan: &mut Plan, timeout_ms: u64, steps: Vec<Step>) {
     });
 }
 
-fn lock(rng: &mut Rng, target: Target, hold_ms: u64, looks: u64) -> Step {
+pub(super) fn lock(rng: &mut Rng, target: Target, hold_ms: u64, looks: u64) -> Step {
     Step::Lock(LockStep {
         target,
         entry: Entry::Lock,
         cancel: Cancel::Never,
         hold_ms,
+        limit_ms: None,
+        heeds: false,
         looks,
         leave: rng
             .pick(&[Leave::Release, Leave::Drop])

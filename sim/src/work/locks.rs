@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use futures::future::{BoxFuture, Either, FutureExt, select};
 use lockkeeper_proto::{CreateMode, Version};
 use lockkeeper_recipes::{
-    Error, Guard, GuardedTransaction, Loss, Member, MultiGuard, MultiLock, ReentrantGuard,
-    WriteGuard,
+    Error, Guard, GuardedTransaction, Loss, Member, MultiGuard, MultiLock, PlainMutex,
+    ReentrantGuard, WriteGuard,
 };
 use tokio::time::{sleep, timeout};
 
@@ -61,8 +61,10 @@ type Entered = Result<Option<Held>, Error>;
 impl Worker {
     pub(super) async fn lock_step(&mut self, step: LockStep) {
         let attempts = self.ask(step.target);
-        if step.target == Target::Lead {
-            return self.lead(step, &attempts).await;
+        match step.target {
+            Target::Lead => return self.lead(step, &attempts).await,
+            Target::Latch => return self.stand(step, &attempts).await,
+            _ => {}
         }
         let entering = self.enter(step, &attempts);
         let entered = match step.cancel {
@@ -86,7 +88,7 @@ impl Worker {
     }
 
     /// The attempts that a step makes, one for each guard that may come of it.
-    fn ask(&self, target: Target) -> Vec<Attempt> {
+    pub(super) fn ask(&self, target: Target) -> Vec<Attempt> {
         let limit = u32::try_from(LEASES).unwrap_or(u32::MAX);
         let line = |number: u32| format!("/locks/l{}", number % LINES);
         let semaphore = || ("/locks/s".to_owned(), Mode::Lease { limit });
@@ -102,7 +104,8 @@ impl Worker {
                 (line(1), Mode::Exclusive),
                 semaphore(),
             ],
-            Target::Lead => vec![("/locks/e".to_owned(), Mode::Exclusive)],
+            Target::Lead | Target::Latch => vec![("/locks/e".to_owned(), Mode::Exclusive)],
+            Target::Plain => vec![("/locks/p".to_owned(), Mode::Exclusive)],
         };
         let mut world = self.sim.lock();
         let asks = asked.into_iter().map(|(lock, mode)| {
@@ -199,7 +202,8 @@ impl Worker {
                         _ => some(mutex.lock(&owner).await, Held::Reentrant),
                     }
                 }
-                Target::Several | Target::Lead => {
+                Target::Plain => enter_plain(&locks.plain, entry, wait).await,
+                Target::Several | Target::Lead | Target::Latch => {
                     let members = [
                         Member::from(&locks.mutexes[0]),
                         Member::from(&locks.mutexes[1]),
@@ -264,12 +268,11 @@ impl Worker {
                 session,
             };
             self.sim.lock().record(self.plan.id, what);
-            self.claim(*attempt, guard);
         }
     }
 
-    /// Notes until when the guard says that it is valid.
-    fn claim(&self, attempt: Attempt, guard: &Guard) {
+    /// Notes until when the guard says that it is valid: no longer than its limit, of which the holder knows.
+    fn claim(&self, attempt: Attempt, guard: &Guard, limit: Option<Duration>) {
         if !guard.is_valid() {
             return;
         }
@@ -277,30 +280,58 @@ impl Worker {
             let mut world = self.sim.lock();
             let shown = until.saturating_duration_since(world.origin());
             let until = true_time(&self.plan, shown);
+            let until = limit.map_or(until, |limit| limit.min(until));
             world.record(self.plan.id, What::Valid { attempt, until });
         }
     }
 
+    /// Sets the limit of a hold; when it is reached.
+    fn limit(&self, step: LockStep, attempts: &[Attempt], guards: &[&Guard]) -> Option<Duration> {
+        let limit = Duration::from_millis(step.limit_ms?);
+        let until = Duration::from_micros(self.sim.lock().now()).saturating_add(limit);
+        for (attempt, guard) in attempts.iter().zip(guards) {
+            guard.limit_hold(limit);
+            let attempt = *attempt;
+            let what = What::Limited { attempt, until };
+            self.sim.lock().record(self.plan.id, what);
+        }
+        Some(until)
+    }
+
     /// Holds the lock, and does something with it now and then.
     async fn hold(&mut self, step: LockStep, attempts: &[Attempt], guards: &[&Guard]) {
+        let limit = self.limit(step, attempts, guards);
+        for (attempt, guard) in attempts.iter().zip(guards) {
+            self.claim(*attempt, guard, limit);
+        }
         let part = Duration::from_millis(step.hold_ms / (step.looks + 1));
+        let mut revoked = self.listen(step, attempts, guards);
         for look in 0..=step.looks {
-            let lost = guards.first().filter(|_| self.rng.chance(300));
-            match lost {
-                Some(guard) => {
-                    let lost = std::pin::pin!(guard.lost());
-                    let rest = std::pin::pin!(sleep(part));
-                    if let Either::Left((loss, _)) = select(lost, rest).await {
-                        self.sim.lock().figures.count("holders told of their loss");
-                        if loss != Loss::Elapsed {
-                            break;
-                        }
+            let looked_at = guards.first().filter(|_| self.rng.chance(300));
+            let rest = async {
+                let Some(guard) = looked_at else {
+                    sleep(part).await;
+                    return None;
+                };
+                let end = std::pin::pin!(guard.lost());
+                let rest = std::pin::pin!(sleep(part));
+                match select(end, rest).await {
+                    Either::Left((loss, _)) => Some(loss),
+                    Either::Right(_) => None,
+                }
+            };
+            match select(&mut revoked, std::pin::pin!(rest)).await {
+                Either::Left(((), _)) => break,
+                Either::Right((None, _)) => {}
+                Either::Right((Some(loss), _)) => {
+                    self.sim.lock().figures.count("holders told of their loss");
+                    if loss != Loss::Elapsed {
+                        break;
                     }
                 }
-                None => sleep(part).await,
             }
             for (attempt, guard) in attempts.iter().zip(guards) {
-                self.claim(*attempt, guard);
+                self.claim(*attempt, guard, limit);
                 if look < step.looks {
                     self.use_lock(step.target, *attempt, guard).await;
                 }
@@ -313,7 +344,11 @@ impl Worker {
         let token = guard.fencing_token().get();
         let exclusive = matches!(
             target,
-            Target::Mutex(_) | Target::Write(_) | Target::Reentrant(_) | Target::Lead
+            Target::Mutex(_)
+                | Target::Write(_)
+                | Target::Reentrant(_)
+                | Target::Lead
+                | Target::Plain
         );
         if !exclusive {
             return;
@@ -363,7 +398,9 @@ impl Worker {
                 });
                 self.ended(attempts, &end);
             }
-            (Leave::With, Held::One(guard)) if matches!(step.target, Target::Mutex(_)) => {
+            (Leave::With, Held::One(guard))
+                if matches!(step.target, Target::Mutex(_) | Target::Plain) =>
+            {
                 self.let_go(attempts);
                 let (write, prefix) = self.new_write();
                 let text = format!("{} {} {}", first.0, guard.fencing_token(), self.plan.id);
@@ -393,7 +430,7 @@ impl Worker {
                         self.sim.lock().figures.count("writers downgraded");
                         let rest = Duration::from_millis(step.hold_ms / 2);
                         sleep(rest).await;
-                        self.claim(first, &reader);
+                        self.claim(first, &reader, None);
                         self.let_go(attempts);
                         let released = reader.release().await;
                         self.ended(attempts, &end_of_release(&released));
@@ -409,7 +446,7 @@ impl Worker {
         }
     }
 
-    fn let_go(&self, attempts: &[Attempt]) {
+    pub(super) fn let_go(&self, attempts: &[Attempt]) {
         for attempt in attempts {
             let what = What::LetGo { attempt: *attempt };
             let mut world = self.sim.lock();
@@ -418,7 +455,7 @@ impl Worker {
         }
     }
 
-    fn ended(&self, attempts: &[Attempt], end: &End) {
+    pub(super) fn ended(&self, attempts: &[Attempt], end: &End) {
         for attempt in attempts {
             let what = What::Ended {
                 attempt: *attempt,
@@ -426,6 +463,14 @@ impl Worker {
             };
             self.sim.lock().record(self.plan.id, what);
         }
+    }
+}
+
+async fn enter_plain(plain: &PlainMutex, entry: Entry, wait: Duration) -> Entered {
+    match entry {
+        Entry::Timeout(_) => some(plain.lock_timeout(wait).await, Held::One),
+        Entry::Try => Ok(plain.try_lock().await?.map(Held::One)),
+        _ => some(plain.lock().await, Held::One),
     }
 }
 
@@ -461,6 +506,7 @@ fn end_of_loss(loss: Loss) -> End {
     match loss {
         Loss::Deleted => End::LostDeleted,
         Loss::Expired | Loss::Closed => End::LostSession,
+        Loss::Overdue => End::LostOverdue,
         loss => End::Failed(loss.to_string()),
     }
 }

@@ -64,6 +64,7 @@ impl Worker {
                 }
             }
             RawStep::Poke => self.poke().await,
+            RawStep::Revoke => self.revoke().await,
         }
     }
 
@@ -149,14 +150,18 @@ impl Worker {
 
     /// Sets the data of some contender's node, which must mean nothing to anybody.
     async fn poke(&mut self) {
-        let line = "/locks/l0";
-        if let Ok(children) = self.client.get_children(line).await
-            && let Some(index) = self.rng.next().checked_rem(children.len() as u64)
-            && let Some(child) = usize::try_from(index).ok().and_then(|at| children.get(at))
-        {
-            let path = format!("{line}/{child}");
+        if let Some(path) = self.somebody().await {
             let _ = self.client.set_data(&path, "poked", Version::ANY).await;
         }
+    }
+
+    /// Some contender's node.
+    pub(super) async fn somebody(&mut self) -> Option<String> {
+        let line = "/locks/l0";
+        let children = self.client.get_children(line).await.ok()?;
+        let index = self.rng.next().checked_rem(children.len() as u64)?;
+        let child = children.get(usize::try_from(index).ok()?)?;
+        Some(format!("{line}/{child}"))
     }
 
     /// When nothing goes wrong any more: what has changed must have been told.

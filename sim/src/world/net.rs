@@ -13,7 +13,7 @@ use bytes::{Bytes, BytesMut};
 use lockkeeper_session::{Connector, Endpoint, Transport};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::{Blow, Coming, Sim, World, record::ops_of};
+use super::{Blow, Coming, Sim, World, record::Ops};
 use crate::{plan::Trigger, rng::Rng};
 
 /// One connection.
@@ -28,6 +28,9 @@ pub(super) struct Link {
     /// How the stream ends for the client, once the inbox is read.
     end: Option<End>,
     waker: Option<Waker>,
+    /// Whether the socket takes nothing for now, and who waits for that to end.
+    is_full: bool,
+    writer: Option<Waker>,
     client_gone: bool,
     /// Whether the engine knows it.
     pub(super) served: bool,
@@ -41,6 +44,10 @@ pub(super) struct Link {
     up_last: u64,
     down_last: u64,
     pub(super) rng: Rng,
+    /// What the client asks for, as its bytes go by.
+    ops: Ops,
+    /// How much the socket takes at a time; `None` for everything.
+    short: Option<Rng>,
     /// Whole messages for the log.
     pub(super) up_log: BytesMut,
     pub(super) down_log: BytesMut,
@@ -105,6 +112,8 @@ impl World {
             inbox: BytesMut::new(),
             end: None,
             waker: None,
+            is_full: false,
+            writer: None,
             client_gone: false,
             served: false,
             vanished: None,
@@ -112,6 +121,9 @@ impl World {
             broken: false,
             up_last: now,
             down_last: now,
+            ops: Ops::default(),
+            short: (self.plan.short_writes && client > 0)
+                .then(|| Rng::of(self.plan.seed, ("short", client, id))),
             rng: Rng::of(self.plan.seed, ("link", client, id)),
             up_log: BytesMut::new(),
             down_log: BytesMut::new(),
@@ -140,6 +152,40 @@ impl World {
         delay + slow.map_or(0, |process| process.slow_by)
     }
 
+    /// How much of what the client wants to write its socket takes; `None` for nothing now.
+    fn takes(&mut self, id: u64, wanted: usize, cx: &Context<'_>) -> Option<usize> {
+        let Some(link) = self.links.get_mut(&id) else {
+            return Some(wanted);
+        };
+        if link.is_full {
+            link.writer = Some(cx.waker().clone());
+            return None;
+        }
+        let Some(rng) = link.short.as_mut().filter(|_| wanted > 1) else {
+            return Some(wanted);
+        };
+        if rng.chance(500) {
+            return Some(wanted);
+        }
+        let some = rng.within(1, wanted as u64 - 1);
+        let pause = rng.within(0, 20_000);
+        link.is_full = true;
+        self.figures.count("writes taken in part");
+        let at = self.now() + pause;
+        self.at(at, Coming::Room(id));
+        Some(usize::try_from(some).unwrap_or(wanted))
+    }
+
+    /// The socket takes something again.
+    pub(super) fn has_room(&mut self, id: u64) {
+        if let Some(link) = self.links.get_mut(&id) {
+            link.is_full = false;
+            if let Some(waker) = link.writer.take() {
+                waker.wake();
+            }
+        }
+    }
+
     /// The client has written; whether it could.
     fn written(&mut self, id: u64, bytes: &[u8]) -> bool {
         let now = self.now();
@@ -151,12 +197,13 @@ impl World {
             self.log_up(id, &mut link, bytes);
             let client = link.client;
             let mut bytes = Bytes::copy_from_slice(bytes);
+            let ops = link.ops.in_these(&bytes);
             let blow = self.strike(client, |trigger| match trigger {
-                Trigger::Ping => ops_of(&bytes).any(|op| op == PING),
-                Trigger::Any => ops_of(&bytes).any(|op| op != PING),
-                Trigger::Create => ops_of(&bytes).any(|op| op == CREATE),
-                Trigger::Delete => ops_of(&bytes).any(|op| op == DELETE),
-                Trigger::Multi => ops_of(&bytes).any(|op| op == MULTI),
+                Trigger::Ping => ops.contains(&PING),
+                Trigger::Any => ops.iter().any(|op| *op != PING),
+                Trigger::Create => ops.contains(&CREATE),
+                Trigger::Delete => ops.contains(&DELETE),
+                Trigger::Multi => ops.contains(&MULTI),
             });
             if blow == Some(Blow::CutWrite) {
                 let keep = link.rng.within(0, bytes.len() as u64);
@@ -380,10 +427,15 @@ impl AsyncRead for Wire {
 impl AsyncWrite for Wire {
     fn poll_write(
         self: Pin<&mut Self>,
-        _: &mut Context<'_>,
+        cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Poll::Ready(if self.sim.lock().written(self.link, bytes) {
+        let mut world = self.sim.lock();
+        let Some(taken) = world.takes(self.link, bytes.len(), cx) else {
+            return Poll::Pending;
+        };
+        let bytes = bytes.get(..taken).unwrap_or(bytes);
+        Poll::Ready(if world.written(self.link, bytes) {
             Ok(bytes.len())
         } else {
             Err(io::ErrorKind::BrokenPipe.into())

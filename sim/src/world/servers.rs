@@ -150,6 +150,16 @@ impl World {
         Some(stat.ephemeral_owner.0)
     }
 
+    /// The node below this one that was created with this number.
+    pub(crate) fn node_of(&self, parent: &str, czxid: u64) -> Option<String> {
+        let paths = self.engine.paths().into_iter();
+        let mut below = paths.filter(|path| path.starts_with(parent));
+        below.find(|path| {
+            let stat = self.engine.node(path).map(|(stat, _)| stat.czxid.0);
+            stat.and_then(|czxid| u64::try_from(czxid).ok()) == Some(czxid)
+        })
+    }
+
     /// All paths of the servers.
     pub(crate) fn paths(&self) -> Vec<String> {
         self.engine.paths()

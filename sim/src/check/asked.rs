@@ -1,0 +1,64 @@
+//! Holders that are to let go: because somebody asks them to, or because they set themselves a limit.
+
+use super::{
+    Bounds, Rule, Violation,
+    holds::{Granted, Hold, Holds},
+};
+use crate::history::End;
+
+pub(super) fn check(holds: &Holds<'_>, bounds: &Bounds, found: &mut Vec<Violation>) {
+    for hold in holds.all.values() {
+        if let Some(granted) = hold.granted {
+            hears(holds, bounds, hold, granted, found);
+            ends(bounds, hold, found);
+        }
+    }
+}
+
+/// Who listens hears that somebody asks for its node, and only then.
+fn hears(
+    holds: &Holds<'_>,
+    bounds: &Bounds,
+    hold: &Hold<'_>,
+    granted: Granted<'_>,
+    found: &mut Vec<Violation>,
+) {
+    let Some(listens) = hold.listens else {
+        return;
+    };
+    let (attempt, client, node) = (hold.attempt, hold.client, granted.node);
+    if let Some(heard) = hold.heard {
+        if holds.asking.get(node).is_none_or(|asking| *asking > heard) {
+            let text = format!("{attempt} of client {client} was asked to let go by nobody");
+            found.push(Violation::new(heard, Rule::Asked, text));
+        }
+        return;
+    }
+    let is_over =
+        holds.over.contains_key(&granted.session) || holds.broken(node, granted.session).is_some();
+    let until = hold.let_go.or(hold.ended.map(|(at, _)| at));
+    if let (Some(asked), Some(until), false) = (holds.asked.get(node), until, is_over)
+        && until > listens.max(*asked).saturating_add(bounds.news)
+    {
+        let text = format!(
+            "{attempt} of client {client} was asked to let go of {node} and never heard of it"
+        );
+        found.push(Violation::new(until, Rule::Asked, text));
+    }
+}
+
+/// Who holds on for longer than its limit is not told that it had the lock all the time.
+fn ends(bounds: &Bounds, hold: &Hold<'_>, found: &mut Vec<Violation>) {
+    if let (Some(limit), Some(let_go), Some((ended, End::Released))) =
+        (hold.limit, hold.let_go, hold.ended)
+        && let_go > limit.saturating_add(bounds.news)
+    {
+        let text = format!(
+            "{} of client {} was released though it was to end at {:.3}",
+            hold.attempt,
+            hold.client,
+            limit.as_secs_f64()
+        );
+        found.push(Violation::new(ended, Rule::Overdue, text));
+    }
+}
