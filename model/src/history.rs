@@ -11,20 +11,29 @@ pub(crate) trait Times {
     /// Changes each of them.
     fn each_time(&mut self, change: impl FnMut(&mut Time));
 
-    /// Counts only the times that something refers to, from the earliest on that anybody can still be shown. Between two
+    /// Visits those at which something happened that may be seen.
+    fn each_event(&mut self, visit: impl FnMut(&mut Time)) {
+        self.each_time(visit);
+    }
+
+    /// Counts only the times at which something happened, from the earliest on that anybody can still be shown. Between two
     /// of them nothing changes that could be seen.
     fn rename_times(&mut self, earliest: Time) {
-        let mut used = 0_u64;
         self.each_time(|time| {
             if *time != NEVER {
                 *time = (*time).max(earliest);
-                used |= 1 << *time;
+            }
+        });
+        let mut events = 1_u64 << earliest;
+        self.each_event(|time| {
+            if *time != NEVER {
+                events |= 1 << *time;
             }
         });
         self.each_time(|time| {
             if *time != NEVER {
-                let before = used & ((1 << *time) - 1);
-                *time = Time::try_from(before.count_ones()).expect("at most 64");
+                let before = events & (u64::MAX >> (63 - *time));
+                *time = Time::try_from(before.count_ones() - 1).expect("at most 64");
             }
         });
     }

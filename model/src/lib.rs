@@ -15,6 +15,7 @@
 //! | module | what |
 //! |---|---|
 //! | `line` | a line: its states, what servers and contenders do, what must hold, the steps in words |
+//! | `counted` | the same for the plain lock and for the semaphore |
 //! | `history` | the servers' time |
 //! | `explore` | all states, breadth first |
 //! | [`runs`] | who contends, and what may go wrong |
@@ -23,6 +24,7 @@
 //! what a holder does and is told (`tests/contract/`). And it is a model: that the code does the same is held together by the
 //! ranking, which is the code's own, by reading, and by the tests of `tests/known_bugs/` that replay what was found here.
 
+mod counted;
 mod explore;
 mod faults;
 mod history;
@@ -31,6 +33,7 @@ pub mod runs;
 mod shortcut;
 mod violation;
 
+pub use counted::{Counted, Recipe};
 pub use explore::{Found, Outcome};
 pub use faults::Faults;
 pub use line::Line;
@@ -46,6 +49,8 @@ pub const CONTENDERS: usize = 3;
 pub enum Scenario {
     /// A line of waiters.
     Line(Line),
+    /// A lock whose nodes are counted.
+    Counted(Counted),
 }
 
 impl Scenario {
@@ -57,6 +62,7 @@ impl Scenario {
     pub fn explore(&self, most: usize) -> Outcome {
         match self {
             Self::Line(line) => explore::explore(line, most),
+            Self::Counted(lock) => explore::explore(lock, most),
         }
     }
 
@@ -67,6 +73,10 @@ impl Scenario {
             Self::Line(line) => Self::Line(Line {
                 shortcut: None,
                 ..line
+            }),
+            Self::Counted(lock) => Self::Counted(Counted {
+                shortcut: None,
+                ..lock
             }),
         }
     }

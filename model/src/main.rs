@@ -21,10 +21,11 @@ fn main() -> ExitCode {
     else {
         return table(&wanted);
     };
-    let (scenario, _) = shortcut.undoing();
-    match scenario.explore(MOST).found {
-        Some(found) => println!("{found}"),
-        None => println!("nothing goes wrong"),
+    for (scenario, _) in shortcut.undoing() {
+        match scenario.explore(MOST).found {
+            Some(found) => println!("{found}\n"),
+            None => println!("nothing goes wrong"),
+        }
     }
     ExitCode::SUCCESS
 }

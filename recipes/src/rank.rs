@@ -176,6 +176,27 @@ pub fn is_contended<'a>(kind: Kind, children: impl IntoIterator<Item = &'a str>)
         .any(in_the_way)
 }
 
+/// Whether the leases in a directory with these children are within the limit of their semaphore. Who has created its own
+/// before it looks, and sees it there, has got it then.
+///
+/// ```
+/// use lockkeeper_recipes::rank::has_room;
+///
+/// let children = ["x-lease-0000000004", "y-lease-0000000007", "README"];
+/// assert!(has_room(children, 2) && !has_room(children, 1));
+/// ```
+pub fn has_room<'a>(children: impl IntoIterator<Item = &'a str>, limit: usize) -> bool {
+    leases(children).count() <= limit
+}
+
+/// The leases among the children of their directory.
+pub(crate) fn leases<'a>(
+    children: impl IntoIterator<Item = &'a str>,
+) -> impl Iterator<Item = &'a str> {
+    let is_lease = |child: &&str| name::parse(child, &[name::LEASE]).is_some();
+    children.into_iter().filter(is_lease)
+}
+
 /// The contenders among a directory's children, in the order of their numbers.
 pub(crate) fn in_order(kind: Kind, children: Vec<String>) -> Vec<String> {
     let mut contenders: Vec<_> = children

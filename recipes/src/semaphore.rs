@@ -12,21 +12,21 @@ use lockkeeper_proto::{
     CreateMode, Response, Version,
     path::{self, PathError},
 };
-use lockkeeper_session::{Client, Watcher};
+use lockkeeper_session::{Client, Error as SessionError, Watcher};
 use tokio::time::timeout;
 
 use crate::{
     claim::{Claim, Naming},
     contender::Contender,
     directory::Directory,
-    error::Error,
+    error::{Error, Loss},
     guard::Guard,
     hold::Attempt,
     lock::{Line, Ticket},
     metrics::{LockMetrics, Recorder},
     name,
     participants::{Participant, participants},
-    rank::Kind,
+    rank::{self, Kind},
 };
 
 /// A lock that so many holders share, each with one lease or several, in the order in which they came.
@@ -246,7 +246,7 @@ impl Semaphore {
         self.leases.count_listing();
         let taken = match self.client.get_children(&self.leases.path).await {
             Err(error) if error.is_no_node() => 0,
-            children => leases(&children?).count(),
+            children => rank::leases(children?.iter().map(String::as_str)).count(),
         };
         Ok(limit.saturating_sub(taken))
     }
@@ -283,7 +283,8 @@ impl Semaphore {
             Err(error) if error.is_no_node() => Vec::new(),
             children => children?,
         };
-        let names = leases(&children).cloned().collect();
+        let leases = rank::leases(children.iter().map(String::as_str));
+        let names = leases.map(str::to_owned).collect();
         participants(&self.client, &self.leases.path, names).await
     }
 
@@ -315,8 +316,16 @@ impl Semaphore {
             listing = contender.created(list).await?;
             contenders.push(contender);
         }
-        // The listing behind the last create shows all of ours.
-        let mut children = match listing {
+        let is_of_head = |contender: &Contender| {
+            let node = contender.node();
+            node.is_none_or(|node| node.session_id == head.session_id())
+        };
+        if !contenders.iter().all(is_of_head) {
+            // The place in the line has gone with the session, and somebody else may be the head by now.
+            return Err(Error::Lost(Loss::Expired));
+        }
+        // The listing behind the last create shows all of ours. It leaves no watch.
+        let mut listed = match listing {
             Some(list) => match list.await {
                 Ok(Response::GetChildren(list)) => Some(list.children),
                 Err(error) if !(error.is_transient() || error.is_no_node()) => {
@@ -328,42 +337,24 @@ impl Semaphore {
             None => None,
         };
         loop {
-            let (limit, mut limit_changed) = self.read_limit().await?;
-            if let Some(children) = children.take()
-                && room(&children, &mut contenders, limit)?
-                && contenders.iter().all(Contender::is_sure)
-            {
-                break;
-            }
-            self.leases.count_listing();
-            let (now, changed) = match self.client.get_children_and_watch(&self.leases.path).await {
-                Err(error) if error.is_transient() => continue,
-                Err(error) if error.is_no_node() => {
+            let (children, changed) = match listed.take() {
+                Some(children) => (children, None),
+                None => match self.list_leases().await {
+                    Err(error) if error.is_transient() => continue,
                     // Somebody deleted the directory: ours are gone with it.
-                    room(&[], &mut contenders, limit)?;
-                    continue;
-                }
-                listed => listed?,
+                    Err(error) if error.is_no_node() => (Vec::new(), None),
+                    listed => listed.map(|(children, changed)| (children, Some(changed)))?,
+                },
             };
-            if room(&now, &mut contenders, limit)? {
+            // Behind the listing: leases only go meanwhile, since the head alone adds to them. So there was room when the
+            // limit was this. The other way round it could have been lowered in between.
+            let (limit, limit_changed) = self.read_limit().await?;
+            if room(&children, &mut contenders, limit)? {
                 if contenders.iter().all(Contender::is_sure) {
                     break;
                 }
-                continue;
-            }
-            // Whatever comes of either, even its end, is a reason to look again: the next look says what is wrong.
-            let lost = head.lost();
-            let limit_changed = async {
-                match limit_changed.as_mut() {
-                    Some(changed) => drop(changed.await),
-                    None => std::future::pending().await,
-                }
-            };
-            let (limit_changed, lost) = (std::pin::pin!(limit_changed), std::pin::pin!(lost));
-            if let Either::Right((Either::Right((loss, _)), _)) =
-                select(changed, select(limit_changed, lost)).await
-            {
-                return Err(Error::Lost(loss));
+            } else if let Some(changed) = changed {
+                wait_for_change(&head, changed, limit_changed).await?;
             }
         }
         drop(head);
@@ -384,6 +375,12 @@ impl Semaphore {
             }),
             _ => Ok(()),
         }
+    }
+
+    /// The leases now, and what tells of their next change.
+    async fn list_leases(&self) -> Result<(Vec<String>, Watcher), SessionError> {
+        self.leases.count_listing();
+        self.client.get_children_and_watch(&self.leases.path).await
     }
 
     /// The limit now, and what tells of its next change.
@@ -410,11 +407,26 @@ impl Semaphore {
     }
 }
 
-/// The leases among the children of their directory.
-fn leases(children: &[String]) -> impl Iterator<Item = &String> {
-    children
-        .iter()
-        .filter(|child| name::parse(child, &[name::LEASE]).is_some())
+/// Waits for a reason to count the leases again. Whatever comes of the watches, even their end, is one: the next look says
+/// what is wrong. So is a lease of the session that has run out: it may turn out that nothing is lost.
+async fn wait_for_change(
+    head: &Guard,
+    leases: Watcher,
+    limit: Option<Watcher>,
+) -> Result<(), Error> {
+    let limit = async {
+        match limit {
+            Some(limit) => drop(limit.await),
+            None => std::future::pending().await,
+        }
+    };
+    let (limit, lost) = (std::pin::pin!(limit), std::pin::pin!(head.lost()));
+    match select(leases, select(limit, lost)).await {
+        Either::Right((Either::Right((why, _)), _)) if why != Loss::Elapsed => {
+            Err(Error::Lost(why))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Whether all leases that are there, ours among them, are within the limit. A listing of a later session may still show
@@ -427,7 +439,7 @@ fn room(children: &[String], contenders: &mut [Contender], limit: usize) -> Resu
             return Err(contender.gone());
         }
     }
-    Ok(leases(children).count() <= limit)
+    Ok(rank::has_room(children.iter().map(String::as_str), limit))
 }
 
 /// The one lease that was asked for.

@@ -12,6 +12,7 @@
 //! | `outage` | a fault at any request of a whole life; on the embedded server alone |
 //! | `mutex` | what guards can do besides: no rules, but tests of the mutex, on both arms |
 //! | `plain` | the same of the plain lock, whose node has everybody's name |
+//! | `leases` | the same of the semaphore, while its limit and its sessions change |
 //! | `types` | what the compiler promises |
 //! | `stress` | all of it at once, at random |
 //!
@@ -22,6 +23,7 @@ mod directory;
 mod exclusion;
 mod giving_up;
 mod kinds;
+mod leases;
 mod loss;
 mod mutex;
 mod outage;
