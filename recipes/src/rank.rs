@@ -141,10 +141,11 @@ pub fn rank<'a>(kind: Kind, children: impl IntoIterator<Item = &'a str>, mine: &
         }
         ahead += 1;
         let candidate = Some((other, child));
-        if nearest.is_none_or(|(highest, _)| other > highest) {
+        // By name where numbers are the same, so that the order of the listing makes no difference.
+        if candidate > nearest {
             second = nearest;
             nearest = candidate;
-        } else if second.is_none_or(|(highest, _)| other > highest) {
+        } else if candidate > second {
             second = candidate;
         }
     }
@@ -268,6 +269,27 @@ mod tests {
             is_last: true,
         };
         assert_eq!(rank_of(&children, &node(2)), expected);
+    }
+
+    /// Two with one number, which no server gives before its counter sticks, are waited for in one order, however they are
+    /// listed: otherwise each look could leave other watches.
+    #[test]
+    fn the_order_of_the_listing_makes_no_difference() {
+        let mut children = [
+            "b-lock-0000000002",
+            "a-lock-0000000002",
+            "z-lock-0000000003",
+        ];
+        let expected = Rank::Waiting {
+            ahead: 2,
+            nearest: "b-lock-0000000002",
+            second: Some("a-lock-0000000002"),
+            is_last: false,
+        };
+        for _ in 0..2 {
+            assert_eq!(rank(Kind::Mutex, children, "z-lock-0000000003"), expected);
+            children.reverse();
+        }
     }
 
     #[test]

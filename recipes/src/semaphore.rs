@@ -263,15 +263,22 @@ impl Semaphore {
             });
         };
         let data = Bytes::copy_from_slice(&count.to_be_bytes());
-        match self.client.set_data(path, data.clone(), Version::ANY).await {
-            Err(error) if error.is_no_node() => {
-                self.client
-                    .create(path, data, CreateMode::Persistent)
-                    .await?;
+        loop {
+            match self.client.set_data(path, data.clone(), Version::ANY).await {
+                Err(error) if error.is_no_node() => {}
+                Err(error) => return Err(error.into()),
+                Ok(_) => return Ok(()),
             }
-            set => drop(set?),
+            let create = self
+                .client
+                .create(path, data.clone(), CreateMode::Persistent);
+            match create.await {
+                // Somebody else has made it meanwhile, with another limit.
+                Err(error) if error.is_node_exists() => {}
+                Err(error) => return Err(error.into()),
+                Ok(_) => return Ok(()),
+            }
         }
-        Ok(())
     }
 
     /// Who holds leases.

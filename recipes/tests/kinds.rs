@@ -502,3 +502,17 @@ async fn a_transaction_under_several_locks_checks_them_all() {
         Err(Error::SeveralSessions)
     );
 }
+
+/// Those who set the limit for the first time at the same time used to be told that there is such a node.
+#[tokio::test]
+async fn several_may_set_the_first_limit_at_once() {
+    let server = server().await;
+    let operators = [client(&server).await, client(&server).await];
+    let semaphore =
+        |client: &Client| Semaphore::with_shared_limit(client, "/sem", "/limit").unwrap();
+    let (one, two) = (semaphore(&operators[0]), semaphore(&operators[1]));
+    server.faults().delay_all(Duration::from_millis(20));
+    let (first, second) = soon(async { tokio::join!(one.set_limit(1), two.set_limit(1)) }).await;
+    assert_eq!((first, second), (Ok(()), Ok(())));
+    assert_eq!(one.available().await.unwrap(), 1);
+}
