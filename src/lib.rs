@@ -24,7 +24,7 @@
 //!
 //! | layer | crate | what |
 //! |---|---|---|
-//! | locks | `lockkeeper-recipes` | [`Mutex`] and what its holder has in hand, [`Guard`] |
+//! | locks | `lockkeeper-recipes` | [`Mutex`], [`RwLock`], [`Semaphore`], [`PlainMutex`], [`ReentrantMutex`], [`MultiLock`], [`Election`]; and what a holder has in hand, [`Guard`] |
 //! | session | `lockkeeper-session` | [`Client`]: one session over whichever server takes it |
 //! | protocol | `lockkeeper-proto` | [`proto`]: every record, operation and error code |
 //!
