@@ -304,15 +304,7 @@ impl Contender {
         loop {
             match &mut reader.stage {
                 Stage::Creating(reply) => match reply.await {
-                    Ok(Response::Multi(response)) => {
-                        if let Some((index, code)) = response.failure() {
-                            reader.forget();
-                            if code == ErrorCode::NO_NODE {
-                                return Err(self.gone());
-                            }
-                            let refused = SessionError::TransactionRefused { index, code };
-                            return Err(Error::Session(refused));
-                        }
+                    Ok(Response::Multi(_)) => {
                         reader.stage = Stage::There(Node {
                             name: name.clone(),
                             ..writer.clone()
@@ -320,7 +312,15 @@ impl Contender {
                     }
                     Err(error) if !is_lost(&error) => {
                         reader.forget();
-                        return Err(Error::of_session(error));
+                        return Err(match error {
+                            // Our place in the line is not there any more.
+                            SessionError::TransactionRefused { code, .. }
+                                if code == ErrorCode::NO_NODE =>
+                            {
+                                self.gone()
+                            }
+                            error => Error::of_session(error),
+                        });
                     }
                     _ => reader.stage = Stage::Unknown,
                 },

@@ -83,7 +83,7 @@ impl<'a> GuardedTransaction<'a> {
         }
         match inner.commit().await {
             Ok(mut results) => Ok(results.split_off(self.checks.min(results.len()))),
-            Err(SessionError::TransactionRefused { index, code }) => {
+            Err(SessionError::TransactionRefused { index, code, peer }) => {
                 match index.checked_sub(self.checks) {
                     // It may have been the guard itself that gave it up, for being held too long.
                     None if code == ErrorCode::NO_NODE => {
@@ -93,7 +93,7 @@ impl<'a> GuardedTransaction<'a> {
                     }
                     of_users => {
                         let index = of_users.unwrap_or(0);
-                        Err(SessionError::TransactionRefused { index, code }.into())
+                        Err(SessionError::TransactionRefused { index, code, peer }.into())
                     }
                 }
             }

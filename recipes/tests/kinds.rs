@@ -1,6 +1,9 @@
 //! What each kind of lock promises besides the contract of all: sharing, counting, re-entry, leadership.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use futures::future::FutureExt;
 use lockkeeper_proto::{CreateMode, ErrorCode, OpCode, Version};
@@ -9,7 +12,7 @@ use lockkeeper_recipes::{
     RwLock, Semaphore, revoke,
 };
 use lockkeeper_server::{Server, When};
-use lockkeeper_session::{Client, Error as SessionError};
+use lockkeeper_session::{Client, Error as SessionError, Peer};
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -403,9 +406,10 @@ async fn a_refusal_is_an_error_that_names_the_path() {
     let error = soon(Mutex::new(&client, "/m").unwrap().lock())
         .await
         .unwrap_err();
+    let (at, session) = (server.local_addr(), client.snapshot().session_id);
     assert_eq!(
         error.to_string(),
-        "create2 /m refused: not authorized (-102)"
+        format!("create2 /m refused: not authorized (-102) ({at}, session {session})")
     );
 }
 
@@ -461,7 +465,11 @@ async fn a_transaction_under_several_locks_checks_them_all() {
         .set_data("/data", "1", Version::ANY)
         .create("/data", "", CreateMode::Persistent);
     let (index, code) = (1, ErrorCode::NODE_EXISTS);
-    let refused = SessionError::TransactionRefused { index, code };
+    let peer = Peer {
+        server: Some(Arc::new(server.local_addr().into())),
+        session: one.snapshot().session_id,
+    };
+    let refused = SessionError::TransactionRefused { index, code, peer };
     assert_eq!(bad.commit().await, Err(Error::Session(refused)));
     let good = held.transaction().set_data("/data", "1", Version::ANY);
     assert_eq!(good.commit().await.unwrap().len(), 1);

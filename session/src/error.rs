@@ -6,7 +6,7 @@ use lockkeeper_proto::{
     ErrorCode, OpCode, SessionId, Xid, frame::FrameError, jute::DecodeError, path::PathError,
 };
 
-use crate::{AuthFailure, Endpoint, TlsFailure};
+use crate::{AuthFailure, Endpoint, Peer, TlsFailure, peer::Bracketed};
 
 /// Whether a failed request may have changed anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,12 +29,16 @@ pub enum Error {
         path: String,
         /// The server's reason.
         code: ErrorCode,
+        /// The server, and the session.
+        peer: Peer,
     },
     /// The server does not know the operation, and closes the connection on who asks for it. It is not asked again
     /// before the next connection but one: servers are upgraded one by one.
     Unsupported {
         /// What was asked.
         op: OpCode,
+        /// The server that did not know it, and the session then.
+        peer: Peer,
     },
     /// The server refused a transaction because of one of its operations; none of them was applied.
     TransactionRefused {
@@ -42,6 +46,8 @@ pub enum Error {
         index: usize,
         /// The server's reason.
         code: ErrorCode,
+        /// The server, and the session.
+        peer: Peer,
     },
     /// The connection was lost after the request was sent and before its reply came.
     ConnectionLost(Lost),
@@ -57,8 +63,9 @@ pub enum Error {
     },
     /// The session has expired: its ephemeral nodes are gone or about to go.
     SessionExpired {
-        /// The session that is over.
-        session: SessionId,
+        /// The session that is over, and the server that has said so; without a server when the client itself has found that it
+        /// must be, or that a request belongs to a former session.
+        peer: Peer,
         /// Whether the request may have been applied before.
         effect: Effect,
     },
@@ -66,8 +73,8 @@ pub enum Error {
     WatchRemoved,
     /// Authentication failed; the client has ended.
     AuthFailed {
-        /// The server that refused, or was refused.
-        server: Arc<Endpoint>,
+        /// The server that refused, or was refused, and the session.
+        peer: Peer,
         /// Why.
         reason: AuthFailure,
     },
@@ -91,8 +98,8 @@ pub enum Error {
         length: usize,
         /// The most that is taken.
         limit: usize,
-        /// The server.
-        server: Arc<Endpoint>,
+        /// The server, and the session.
+        peer: Peer,
     },
     /// So much waits already that not even a request that cannot wait for room is taken; nothing was sent.
     TooManyRequests {
@@ -107,10 +114,8 @@ pub enum Error {
         op: OpCode,
         /// How long the caller was ready to wait.
         waited: Duration,
-        /// The server of the connection; `None` without one.
-        server: Option<Arc<Endpoint>>,
-        /// The session; [`SessionId::NONE`] where there was none.
-        session: SessionId,
+        /// The server of the connection, if there is one, and the session.
+        peer: Peer,
         /// Whether the request may have been applied, or may still be.
         effect: Effect,
     },
@@ -123,6 +128,8 @@ pub enum Error {
         op: OpCode,
         /// What is wrong with the reply.
         error: DecodeError,
+        /// The server, and the session.
+        peer: Peer,
     },
 }
 
@@ -148,6 +155,50 @@ impl Error {
             Self::Refused { code, .. } | Self::TransactionRefused { code, .. } => Some(*code),
             Self::Unsupported { .. } => Some(ErrorCode::UNIMPLEMENTED),
             _ => None,
+        }
+    }
+
+    /// The server that the error concerns, if it concerns one.
+    #[must_use]
+    pub fn server(&self) -> Option<&Endpoint> {
+        match self {
+            Self::Unreachable { tried, .. } => tried.last().map(|lost| &*lost.endpoint),
+            Self::ConnectionLost(lost) | Self::NotConnected(Some(lost)) => Some(&lost.endpoint),
+            _ => self.peer().and_then(|peer| peer.server.as_deref()),
+        }
+    }
+
+    /// The session that the error concerns; [`SessionId::NONE`] where there was none.
+    #[must_use]
+    pub fn session(&self) -> SessionId {
+        match self {
+            Self::Unreachable { tried, .. } => {
+                tried.last().map_or(SessionId::NONE, |lost| lost.session)
+            }
+            Self::ConnectionLost(lost) | Self::NotConnected(Some(lost)) => lost.session,
+            _ => self.peer().map_or(SessionId::NONE, |peer| peer.session),
+        }
+    }
+
+    fn peer(&self) -> Option<&Peer> {
+        match self {
+            Self::Refused { peer, .. }
+            | Self::Unsupported { peer, .. }
+            | Self::TransactionRefused { peer, .. }
+            | Self::SessionExpired { peer, .. }
+            | Self::AuthFailed { peer, .. }
+            | Self::ReplyTooLarge { peer, .. }
+            | Self::DeadlineExceeded { peer, .. }
+            | Self::Malformed { peer, .. } => Some(peer),
+            // The last three concern the client or the request alone.
+            Self::ConnectionLost(_)
+            | Self::Unreachable { .. }
+            | Self::NotConnected(_)
+            | Self::WatchRemoved
+            | Self::Closed(_)
+            | Self::BadPath(_)
+            | Self::TooLarge { .. }
+            | Self::TooManyRequests { .. } => None,
         }
     }
 
@@ -199,21 +250,27 @@ impl fmt::Display for Error {
             Effect::Unknown => "; the request may have been applied",
         };
         match self {
-            Self::Refused { op, path, code } => {
+            Self::Refused {
+                op,
+                path,
+                code,
+                peer,
+            } => {
                 let op = op.name().unwrap_or("request");
                 let space = if path.is_empty() { "" } else { " " };
-                write!(f, "{op}{space}{path} refused: {code}")
+                write!(f, "{op}{space}{path} refused: {code}{}", Bracketed(peer))
             }
-            Self::Unsupported { op } => {
+            Self::Unsupported { op, peer } => {
                 let name = op.name().unwrap_or("request");
                 write!(f, "this server does not know {name}")?;
-                match op.since() {
-                    Some(release) => write!(f, " (ZooKeeper does from {release})"),
-                    None => Ok(()),
+                if let Some(release) = op.since() {
+                    write!(f, ", which ZooKeeper does from {release}")?;
                 }
+                Bracketed(peer).fmt(f)
             }
-            Self::TransactionRefused { index, code } => {
-                write!(f, "transaction refused: operation {index}: {code}")
+            Self::TransactionRefused { index, code, peer } => {
+                let peer = Bracketed(peer);
+                write!(f, "transaction refused: operation {index}: {code}{peer}")
             }
             Self::ConnectionLost(lost) => write!(f, "connection lost: {lost}{effect}"),
             Self::Unreachable {
@@ -230,10 +287,16 @@ impl fmt::Display for Error {
                     others => write!(f, "; and {others} other servers"),
                 }
             }
-            Self::SessionExpired { session, .. } => write!(f, "session {session} expired{effect}"),
+            Self::SessionExpired { peer, .. } => {
+                write!(f, "session {} expired", peer.session)?;
+                if let Some(server) = &peer.server {
+                    write!(f, ", says {server}")?;
+                }
+                f.write_str(effect)
+            }
             Self::WatchRemoved => f.write_str("the watch was removed"),
-            Self::AuthFailed { server, reason } => {
-                write!(f, "authentication failed: {server}: {reason}")
+            Self::AuthFailed { peer, reason } => {
+                write!(f, "authentication failed: {peer}: {reason}")
             }
             Self::Closed(_) => write!(f, "client closed{effect}"),
             Self::BadPath(error) => error.fmt(f),
@@ -244,36 +307,32 @@ impl fmt::Display for Error {
                 op,
                 length,
                 limit,
-                server,
+                peer,
             } => {
-                let op = op.name().unwrap_or("request");
+                let (op, peer) = (op.name().unwrap_or("request"), Bracketed(peer));
                 write!(
                     f,
-                    "the reply of {server} to {op} has {length} bytes, limit {limit}"
+                    "the reply to {op} has {length} bytes, limit {limit}{peer}"
                 )
             }
             Self::TooManyRequests { requests, bytes } => {
                 write!(f, "{requests} requests wait already, with {bytes} bytes")
             }
             Self::DeadlineExceeded {
-                op,
-                waited,
-                server,
-                session,
-                ..
+                op, waited, peer, ..
             } => {
                 let op = op.name().unwrap_or("request");
                 write!(f, "{op} not answered within {} ms", waited.as_millis())?;
-                match server {
-                    Some(server) => write!(f, " by {server}, session {session}{effect}"),
-                    None => write!(f, ", not connected{effect}"),
+                match peer.server {
+                    Some(_) => write!(f, " by {peer}{effect}"),
+                    None => write!(f, ", not connected{}{effect}", Bracketed(peer)),
                 }
             }
             Self::NotConnected(None) => f.write_str("not connected"),
             Self::NotConnected(Some(lost)) => write!(f, "not connected: {lost}"),
-            Self::Malformed { op, .. } => {
-                let op = op.name().unwrap_or("request");
-                write!(f, "the reply to {op} cannot be read{effect}")
+            Self::Malformed { op, peer, .. } => {
+                let (op, peer) = (op.name().unwrap_or("request"), Bracketed(peer));
+                write!(f, "the reply to {op} cannot be read{peer}{effect}")
             }
         }
     }
@@ -409,3 +468,6 @@ const _: () = {
     const fn shareable<T: std::error::Error + Send + Sync + 'static>() {}
     shareable::<Error>();
 };
+
+#[cfg(test)]
+mod tests;

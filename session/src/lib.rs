@@ -53,6 +53,7 @@ mod error;
 pub mod fuzzing;
 mod histogram;
 pub mod machine;
+mod peer;
 mod tls_failure;
 
 pub use auth_failure::AuthFailure;
@@ -71,4 +72,5 @@ pub use error::{Cause, Effect, Error, Lost};
 pub use histogram::DurationHistogram;
 pub use lockkeeper_proto as proto;
 pub use machine::{Config, Metrics, OnExpiry, Snapshot, State, sasl};
+pub use peer::Peer;
 pub use tls_failure::TlsFailure;

@@ -66,7 +66,7 @@ on_both_arms! {
             assert_eq!(path, format!("{asked}{name}"));
         }
         let refused = client.create_without_stat(&root, "", CreateMode::Persistent).await.unwrap_err();
-        let Error::Refused { op, path, code } = refused else { panic!("{refused}") };
+        let Error::Refused { op, path, code, .. } = refused else { panic!("{refused}") };
         assert_eq!((op, path, code), (OpCode::CREATE, root, ErrorCode::NODE_EXISTS));
     }
 

@@ -1,6 +1,8 @@
 //! Several operations at once, and several reads.
 
-use lockkeeper::{Acl, Applied, CreateMode, Error, ErrorCode, ReadResult, Version, proto::OpCode};
+use lockkeeper::{
+    Acl, Applied, CreateMode, Error, ErrorCode, Peer, ReadResult, Version, proto::OpCode,
+};
 
 use crate::{
     rig::{create, set, two_and_a_node},
@@ -47,8 +49,9 @@ on_both_arms! {
             (client.transaction().check(&format!("{root}/x"), Version::ANY).set_data(&root, "x", Version::ANY), (0, ErrorCode::NO_NODE)),
         ] {
             let refused = transaction.commit().await.unwrap_err();
-            let Error::TransactionRefused { index, code } = refused else { panic!("{refused}") };
+            let Error::TransactionRefused { index, code, peer } = refused else { panic!("{refused}") };
             assert_eq!((index, code), expected);
+            assert_eq!((peer.server.is_some(), peer.session), (true, client.snapshot().session_id));
         }
         assert_eq!(client.exists(&root).await.unwrap().unwrap().version, Version(0));
         assert_eq!(client.transaction().commit().await.unwrap(), [], "of nothing, nothing");
@@ -75,7 +78,8 @@ on_both_arms! {
         assert_eq!(names, &["a"]);
         for (failed, op) in [(no_children, OpCode::GET_CHILDREN), (no_data, OpCode::GET_DATA)] {
             let (path, code) = (missing.clone(), ErrorCode::NO_NODE);
-            assert_eq!(failed, &Err(Error::Refused { op, path, code }));
+            let peer = Peer { server: client.snapshot().server, session: client.snapshot().session_id };
+            assert_eq!(failed, &Err(Error::Refused { op, path, code, peer }));
         }
         assert_eq!(client.read_transaction().commit().await.unwrap(), []);
     }

@@ -7,7 +7,7 @@ use lockkeeper_proto::{
     jute::{DecodeError, DecodeErrorKind},
 };
 
-use crate::Error;
+use crate::{Error, Peer};
 
 /// Takes the record out of a reply.
 macro_rules! record_of {
@@ -21,7 +21,7 @@ macro_rules! record_of {
 
 pub(super) use record_of;
 
-/// A reply that does not fit its request.
+/// A reply that does not fit its request; of whom it came is not known any more.
 pub(super) fn unexpected(op: OpCode) -> Error {
     Error::Malformed {
         op,
@@ -30,6 +30,7 @@ pub(super) fn unexpected(op: OpCode) -> Error {
             offset: 0,
             kind: DecodeErrorKind::Unknown(op.0),
         },
+        peer: Peer::default(),
     }
 }
 

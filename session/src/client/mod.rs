@@ -68,7 +68,7 @@ pub use transaction::{Applied, Transaction};
 pub use transport::{Connector, Transport};
 pub use watcher::{WatchedEvent, Watcher};
 
-use crate::{ConnectStringError, Error, Metrics, Snapshot, State};
+use crate::{ConnectStringError, Error, Metrics, Peer, Snapshot, State};
 use room::Manner;
 use shared::Shared;
 
@@ -402,6 +402,16 @@ impl Client {
     #[must_use]
     pub fn client_path(&self, path: String) -> String {
         self.shared.client_path(path)
+    }
+
+    /// Of whom an answer has come, if there was no other connection since this one.
+    fn peer_since(&self, connections: u64) -> Peer {
+        let core = self.shared.lock();
+        if core.machine.connections() == connections {
+            core.machine.peer()
+        } else {
+            Peer::default()
+        }
     }
 
     /// Checks a path and gives it the server's name.

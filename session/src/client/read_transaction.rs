@@ -98,6 +98,7 @@ impl ReadTransaction {
             return Err(Error::BadPath(error));
         }
         let ops: Vec<_> = self.request.ops.iter().map(MultiReadOp::op).collect();
+        let before = self.client.snapshot().connections;
         let [reply] = self
             .client
             .submit_when_room([Request::MultiRead(self.request)])
@@ -106,12 +107,18 @@ impl ReadTransaction {
         if results.len() != ops.len() {
             return Err(unexpected(OpCode::MULTI_READ));
         }
+        let peer = self.client.peer_since(before);
         let read = |((op, path), result)| match result {
             OpResult::GetData(node) if op == OpCode::GET_DATA => Ok(Ok(ReadResult::Data(node))),
             OpResult::GetChildren(list) if op == OpCode::GET_CHILDREN => {
                 Ok(Ok(ReadResult::Children(list.children)))
             }
-            OpResult::Error(code) => Ok(Err(Error::Refused { op, path, code })),
+            OpResult::Error(code) => Ok(Err(Error::Refused {
+                op,
+                path,
+                code,
+                peer: peer.clone(),
+            })),
             _ => Err(unexpected(OpCode::MULTI_READ)),
         };
         ops.into_iter()

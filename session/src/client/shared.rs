@@ -18,7 +18,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::{Reply, clock::Clock, line::Line, queue::Queue, random::Random};
 use crate::{
-    Effect, Endpoint, Error, Snapshot,
+    Effect, Endpoint, Error, Peer, Snapshot,
     machine::{Auth, Event, Machine, Notice, Output, Terms, WatchId},
 };
 
@@ -175,8 +175,11 @@ impl Core {
             return self.reply(now, request, terms);
         }
         let (sender, receiver) = oneshot::channel();
-        let effect = Effect::NotApplied;
-        let _ = sender.send(Err(Error::SessionExpired { session, effect }));
+        let server = None;
+        let _ = sender.send(Err(Error::SessionExpired {
+            peer: Peer { server, session },
+            effect: Effect::NotApplied,
+        }));
         let op = request.op();
         Reply { op, receiver }
     }

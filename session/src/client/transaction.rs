@@ -156,9 +156,6 @@ impl Transaction {
             None => self.client.submit_when_room(requests).await,
         };
         let response = record_of!(reply.await?, Multi)?;
-        if let Some((index, code)) = response.failure() {
-            return Err(Error::TransactionRefused { index, code });
-        }
         if response.results.len() != asked {
             return Err(unexpected(OpCode::MULTI));
         }

@@ -318,7 +318,9 @@ impl Story {
         self.made.retain(|other| *other != token);
         let was_sent = self.sent.contains(&token);
         match error {
-            None | Some(Error::Refused { .. }) => assert!(was_sent, "answered, and never sent"),
+            None | Some(Error::Refused { .. } | Error::TransactionRefused { .. }) => {
+                assert!(was_sent, "answered, and never sent");
+            }
             // The first time it is a server's answer, from then on the machine's own.
             Some(Error::Unsupported { .. }) => {}
             Some(error) => assert_eq!(was_sent, error.effect() == Effect::Unknown, "{error:?}"),

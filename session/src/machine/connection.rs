@@ -17,7 +17,7 @@ use super::{
     Input, Machine, OnExpiry, Output, Phase, Purpose, Session, State, Timing, batches::Batches,
     metrics, moving::Search,
 };
-use crate::{AuthFailure, Cause, Effect, Endpoint, Error, Lost};
+use crate::{AuthFailure, Cause, Effect, Endpoint, Error, Lost, Peer};
 
 /// A password longer than this is no password. Source: every server sends 16 bytes.
 const LONGEST_PASSWORD: usize = 64;
@@ -93,7 +93,7 @@ impl<T> Machine<T> {
         if response.timeout_ms <= 0 || response.session_id == SessionId::NONE {
             return if resumed {
                 self.outputs.push_back(Output::Disconnect);
-                self.expire(now);
+                self.expire(now, Some(endpoint));
             } else {
                 self.give_up(now, Cause::SessionRefused);
             };
@@ -104,7 +104,7 @@ impl<T> Machine<T> {
         }
         if resumed && response.session_id != self.session.id {
             // Some servers hand out a new session where the old one is gone.
-            self.expire(now);
+            self.expire(now, Some(endpoint.clone()));
             if self.is_ended() {
                 self.outputs.push_back(Output::Disconnect);
                 return;
@@ -274,8 +274,8 @@ impl<T> Machine<T> {
         }
     }
 
-    /// The session is over. The machine goes on with a new one, or ends.
-    pub(super) fn expire(&mut self, now: Instant) {
+    /// The session is over: so says this server, or else the clock. The machine goes on with a new one, or ends.
+    pub(super) fn expire(&mut self, now: Instant, server: Option<Arc<Endpoint>>) {
         let session = self.session.id;
         match self.outage.take() {
             None => tracing::warn!(%session, "session expired"),
@@ -285,7 +285,11 @@ impl<T> Machine<T> {
             }
         }
         self.metrics.expired_sessions += 1;
-        let expired = |effect| Error::SessionExpired { session, effect };
+        let peer = Peer { server, session };
+        let expired = |effect| Error::SessionExpired {
+            peer: peer.clone(),
+            effect,
+        };
         let error = expired(Effect::NotApplied);
         self.confirmed = None;
         self.session = Session::none(self.config.session_timeout);
@@ -319,10 +323,11 @@ impl<T> Machine<T> {
             return;
         };
         tracing::error!(session = %self.session.id, server = %endpoint, %reason, "authentication failed");
-        let error = Error::AuthFailed {
-            server: endpoint.clone(),
-            reason,
+        let peer = Peer {
+            server: Some(endpoint.clone()),
+            session: self.session.id,
         };
+        let error = Error::AuthFailed { peer, reason };
         self.end_with(State::AuthFailed, &error, Cause::ClosedByServer);
     }
 
@@ -365,7 +370,7 @@ impl<T> Machine<T> {
             if !matches!(self.phase, Phase::Pausing { .. }) {
                 self.outputs.push_back(Output::Disconnect);
             }
-            self.expire(now);
+            self.expire(now, None);
         }
         self.meet_deadlines(now);
         while due(self.patience_ends()) {

@@ -154,10 +154,11 @@ impl<T> Machine<T> {
     /// The servers do not know lasting watches: who listens to one is told.
     pub(super) fn end_lasting(&mut self) {
         self.unsupported.note(OpCode::ADD_WATCH, self.connections);
+        let (op, peer) = (OpCode::ADD_WATCH, self.peer());
+        let error = Error::Unsupported { op, peer };
         for id in self.watches.drain_lasting() {
-            let op = OpCode::ADD_WATCH;
             self.outputs
-                .push_back(Output::Watch(id, Err(Error::Unsupported { op })));
+                .push_back(Output::Watch(id, Err(error.clone())));
         }
     }
 

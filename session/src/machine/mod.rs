@@ -62,7 +62,7 @@ pub use metrics::Metrics;
 pub use output::{Event, Input, Notice, Output, Snapshot, State};
 pub use watch::WatchId;
 
-use crate::{Cause, Endpoint, Error, Lost};
+use crate::{Cause, Endpoint, Error, Lost, Peer};
 use backlog::{Backlog, Queued};
 use batches::Batches;
 use config::Timing;
@@ -263,6 +263,14 @@ impl<T> Machine<T> {
         match &self.phase {
             Phase::Connected { endpoint, .. } => Some(endpoint.clone()),
             _ => None,
+        }
+    }
+
+    /// The server of the present connection and the session, for errors that concern them.
+    pub(crate) fn peer(&self) -> Peer {
+        Peer {
+            server: self.connected_to(),
+            session: self.session.id,
         }
     }
 

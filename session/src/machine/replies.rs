@@ -11,7 +11,7 @@ use lockkeeper_proto::{
 };
 
 use super::{Event, InFlight, Machine, Purpose, State, unsupported::is_unknown};
-use crate::{AuthFailure, Cause, Error};
+use crate::{AuthFailure, Cause, Error, Peer};
 
 impl<T> Machine<T> {
     /// A frame has come on an established connection.
@@ -57,8 +57,8 @@ impl<T> Machine<T> {
     /// A message has come that is too long to be read: nothing but the reply to a request can be. As errors are short, it
     /// is a success. The connection is kept.
     pub(super) fn oversized(&mut self, now: Instant, length: usize, limit: usize) {
-        let server = self.connected_to();
-        let (Some(server), Some(request)) = (server, self.in_flight.pop_front()) else {
+        let request = self.in_flight.pop_front().filter(|_| self.is_connected());
+        let Some(request) = request else {
             return self.give_up(now, Cause::Frame(FrameError::TooLong { length, limit }));
         };
         self.last_received = now;
@@ -83,7 +83,7 @@ impl<T> Machine<T> {
                 op,
                 length,
                 limit,
-                server,
+                peer: self.peer(),
             };
             self.complete(token, Err(error));
         }
@@ -127,7 +127,8 @@ impl<T> Machine<T> {
                 self.metrics
                     .round_trips
                     .record(now.duration_since(request.sent));
-                self.complete(token, result(request.op, header.err, decoded));
+                let result = result(request.op, header.err, decoded, || self.peer());
+                self.complete(token, result);
                 if let Some(error) = malformed {
                     self.give_up(now, Cause::Decode(error));
                 } else if header.err == ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH {
@@ -193,17 +194,31 @@ impl<T> Machine<T> {
     }
 }
 
+/// What a caller is told of a reply. Of whom it came is asked for only where it is to be told.
 fn result(
     op: OpCode,
     code: ErrorCode,
     decoded: Option<Result<Response, DecodeError>>,
+    peer: impl FnOnce() -> Peer,
 ) -> Result<Response, Error> {
     match decoded {
-        Some(decoded) => decoded.map_err(|error| Error::Malformed { op, error }),
+        Some(Ok(Response::Multi(response))) => match response.failure() {
+            Some((index, code)) => {
+                let peer = peer();
+                Err(Error::TransactionRefused { index, code, peer })
+            }
+            None => Ok(Response::Multi(response)),
+        },
+        Some(Ok(response)) => Ok(response),
+        Some(Err(error)) => {
+            let peer = peer();
+            Err(Error::Malformed { op, error, peer })
+        }
         None => Err(Error::Refused {
             op,
             path: String::new(),
             code,
+            peer: peer(),
         }),
     }
 }

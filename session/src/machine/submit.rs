@@ -82,7 +82,8 @@ impl<T> Machine<T> {
         }
         let op = request.op();
         if self.unsupported.includes(op) {
-            return Some(Error::Unsupported { op });
+            let peer = self.peer();
+            return Some(Error::Unsupported { op, peer });
         }
         let request_bytes = backlog::request_bytes(request);
         if request_bytes > self.config.max_request {
@@ -106,15 +107,13 @@ impl<T> Machine<T> {
     }
 
     fn too_late(&self, op: lockkeeper_proto::OpCode, terms: &Terms, effect: Effect) -> Error {
-        let (server, session) = (self.connected_to(), self.session.id);
         let waited = terms
             .deadline
             .map(|deadline| deadline.saturating_duration_since(terms.since));
         Error::DeadlineExceeded {
             op,
             waited: waited.unwrap_or_default(),
-            server,
-            session,
+            peer: self.peer(),
             effect,
         }
     }

@@ -79,7 +79,8 @@ impl<T> Machine<T> {
         self.unsupported.note(op, self.connections);
         match purpose {
             Purpose::Caller { .. } | Purpose::Nobody { .. } | Purpose::Auth { .. } => {
-                self.fail(op, purpose, Error::Unsupported { op });
+                let peer = self.peer();
+                self.fail(op, purpose, Error::Unsupported { op, peer });
             }
             Purpose::SetWatches { .. } => {
                 if op == OpCode::SET_WATCHES2 {

@@ -1,8 +1,10 @@
 //! A lost connection costs neither the session nor what belongs to it; an expiry is told.
 
+use std::sync::Arc;
+
 use lockkeeper_proto::{Acl, Acls, CreateMode, EventType, OpCode, Version};
 use lockkeeper_server::When;
-use lockkeeper_session::{Cause, Client, Effect, Error, State};
+use lockkeeper_session::{Cause, Client, Effect, Error, Peer, State};
 
 use super::servers::{builder, client, eventually, follow, server, within};
 
@@ -130,7 +132,10 @@ async fn an_expired_session_is_told_and_replaced() {
 
     assert!(server.faults().expire(before));
     let over = Error::SessionExpired {
-        session: before,
+        peer: Peer {
+            server: Some(Arc::new(server.local_addr().into())),
+            session: before,
+        },
         effect: Effect::NotApplied,
     };
     // The end of the session deletes the node, and is seen by the client only when it has connected again.

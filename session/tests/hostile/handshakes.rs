@@ -162,7 +162,7 @@ async fn a_resumed_session_is_refused() {
     let (asked, event) = tokio::join!(within(client.sync("/")), within(watcher));
     assert_eq!(asked.unwrap_err().effect(), Effect::Unknown);
     let over = Error::SessionExpired {
-        session: ID,
+        peer: server.peer(),
         effect: Effect::NotApplied,
     };
     assert_eq!(event.unwrap_err(), over);
@@ -192,7 +192,7 @@ async fn a_client_that_ends_with_its_session_can_be_closed() {
     let expired = |now: &lockkeeper_session::Snapshot| now.state == State::Closed;
     within(snapshots.wait_for(expired)).await.unwrap();
     let over = Error::SessionExpired {
-        session: ID,
+        peer: server.peer(),
         effect: Effect::NotApplied,
     };
     assert_eq!(within(client.get_data("/a")).await.unwrap_err(), over);

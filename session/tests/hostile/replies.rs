@@ -11,7 +11,7 @@ use lockkeeper_proto::{
 use lockkeeper_session::{Cause, Client, Effect, Error};
 
 use super::server::{
-    Server, assert_patient, assert_well, header, lost, message, raw_reply, reply, sound, within,
+    ID, Server, assert_patient, assert_well, header, lost, message, raw_reply, reply, sound, within,
 };
 
 const TIMEOUT: Duration = Duration::from_secs(4);
@@ -60,7 +60,7 @@ async fn get(client: &Client) -> Result<(), Error> {
 /// What is wrong with a reply that cannot be read.
 fn malformed(error: Error) -> (OpCode, &'static str, DecodeErrorKind) {
     match error {
-        Error::Malformed { op, error } => (op, error.field, error.kind),
+        Error::Malformed { op, error, .. } => (op, error.field, error.kind),
         other => panic!("{other:?}"),
     }
 }
@@ -210,11 +210,15 @@ async fn an_unknown_error_code_is_kept_and_costs_no_connection() {
             op: OpCode::GET_DATA,
             path: "/a".to_owned(),
             code,
+            peer: server.peer(),
         };
         assert_eq!(error, refused);
         assert_eq!(
             error.to_string(),
-            "getData /a refused: unknown ErrorCode -4711"
+            format!(
+                "getData /a refused: unknown ErrorCode -4711 ({}, session {ID})",
+                server.address
+            )
         );
     }
     assert_eq!(server.connections(), 1);

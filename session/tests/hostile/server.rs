@@ -55,6 +55,12 @@ impl Drop for Server {
 }
 
 impl Server {
+    /// What errors say of whom they are.
+    pub(crate) fn peer(&self) -> lockkeeper_session::Peer {
+        let (server, session) = (Some(Arc::new(self.address.into())), ID);
+        lockkeeper_session::Peer { server, session }
+    }
+
     /// Connections are counted from 0; `story` is told for each.
     pub(crate) async fn start<F>(story: impl Fn(usize, Peer) -> F + Send + 'static) -> Self
     where

@@ -161,6 +161,8 @@ fn told(error: &Error) -> String {
     match error {
         Error::ConnectionLost(lost) => format!("{:?}", lost.cause),
         Error::ReplyTooLarge { length, limit, .. } => format!("{length} bytes, limit {limit}"),
+        Error::Refused { code, .. } => format!("{code:?}"),
+        Error::Malformed { op, error, .. } => format!("{op:?}, {error:?}"),
         other => format!("{other:?}"),
     }
 }

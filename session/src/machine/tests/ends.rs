@@ -198,7 +198,7 @@ fn refused_authentication_ends_the_client() {
     let error = pair.error(waiting);
     assert_eq!(
         error.to_string(),
-        "authentication failed: zk1:2181: the identity of scheme digest was refused: authentication failed (-115)"
+        "authentication failed: zk1:2181, session 0x100: the identity of scheme digest was refused: authentication failed (-115)"
     );
     assert_eq!(pair.fired(), [(watch, Err(error.clone()))]);
     assert_eq!(pair.machine.ended(), Some(&error));
@@ -218,7 +218,7 @@ fn a_server_that_demands_authentication_ends_the_client() {
     assert_eq!(pair.states(), [State::AuthFailed]);
     assert_eq!(
         pair.machine.ended().unwrap().to_string(),
-        "authentication failed: zk1:2181: the server answers only clients that have authenticated"
+        "authentication failed: zk1:2181, session 0x100: the server answers only clients that have authenticated"
     );
 }
 

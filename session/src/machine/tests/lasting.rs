@@ -9,7 +9,9 @@ use lockkeeper_proto::{
 
 use super::{
     pair::Pair,
-    requests::{add_watch, children, exists, get, set_watches, set_watches2, sound_reply, sync},
+    requests::{
+        add_watch, children, exists, get, peer, set_watches, set_watches2, sound_reply, sync,
+    },
 };
 use crate::{
     Error, State,
@@ -419,13 +421,13 @@ fn on_a_server_that_cannot_restore_lasting_watches_they_end_and_others_go_on() {
     let (xid, _) = pair.request().unwrap();
     pair.reply(xid, -1, Err(ErrorCode::UNIMPLEMENTED));
     let op = OpCode::ADD_WATCH;
-    let unsupported = Err(Error::Unsupported { op });
-    assert_eq!(pair.fired(), [(persistent, unsupported)]);
+    let unsupported = Error::Unsupported { op, peer: peer() };
+    assert_eq!(pair.fired(), [(persistent, Err(unsupported.clone()))]);
     assert_eq!(pair.states().last(), Some(&State::Suspended));
     pair.connect();
     assert_eq!(sent(&mut pair), [set_watches(1, &["/a"], &[], &[])]);
     let again = pair.submit(add_watch("/a", PERSISTENT));
-    assert_eq!(pair.error(again), Error::Unsupported { op });
+    assert_eq!(pair.error(again), unsupported);
     assert_eq!(pair.machine.watch_count(), 1);
     let _ = once;
 }

@@ -241,7 +241,7 @@ fn a_reply_that_is_too_long_costs_its_request_and_nothing_else() {
     let (length, limit) = (3000, 1000);
     pair.handle(Input::Oversized { length, limit });
     let error = pair.error(large);
-    let text = "the reply of zk1:2181 to getData has 3000 bytes, limit 1000";
+    let text = "the reply to getData has 3000 bytes, limit 1000 (zk1:2181, session 0x100)";
     assert_eq!(error.to_string(), text);
     assert_eq!(
         (error.effect(), error.is_transient()),

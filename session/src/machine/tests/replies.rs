@@ -10,7 +10,7 @@ use lockkeeper_proto::{
 
 use super::{
     pair::{Pair, THIRD},
-    requests::{children, create, delete, exists, get, lost, sound_reply, sync},
+    requests::{self, children, create, delete, exists, get, lost, sound_reply, sync},
 };
 use crate::{
     Cause, Effect, Error, State,
@@ -163,10 +163,11 @@ fn a_reply_that_cannot_be_read_is_named_and_ends_the_connection() {
         ReplyHeader { xid, zxid, err }.encode(writer);
         writer.put_slice(&[0, 0, 0, 9, b'/']);
     });
-    let Error::Malformed { op, error } = pair.error(token) else {
+    let Error::Malformed { op, error, peer } = pair.error(token) else {
         panic!("it was read");
     };
     assert_eq!((op, error.field), (OpCode::SYNC, "SyncResponse.path"));
+    assert_eq!(peer, requests::peer());
     let kind = DecodeErrorKind::TooLong {
         announced: 9,
         left: 1,

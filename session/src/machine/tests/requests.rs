@@ -12,7 +12,7 @@ use lockkeeper_proto::{
 };
 
 use super::pair::ID;
-use crate::{Cause, Effect, Endpoint, Error, Lost};
+use crate::{Cause, Effect, Endpoint, Error, Lost, Peer};
 
 /// What a healthy server might answer.
 pub(super) fn sound_reply(request: &Request) -> Response {
@@ -39,10 +39,18 @@ pub(super) fn sound_reply(request: &Request) -> Response {
     }
 }
 
-/// The end of the session [`ID`] for what was not sent.
+/// The usual server, and the session [`ID`].
+pub(super) fn peer() -> Peer {
+    Peer {
+        server: Some(lost("zk1", Cause::ByClient).endpoint),
+        session: ID,
+    }
+}
+
+/// The end of the session [`ID`] for what was not sent, as the usual server tells it.
 pub(super) fn expired() -> Error {
     Error::SessionExpired {
-        session: ID,
+        peer: peer(),
         effect: Effect::NotApplied,
     }
 }

@@ -40,7 +40,7 @@ impl Pair {
 }
 
 fn is_late(error: &Error, is_sent: bool) {
-    let Error::DeadlineExceeded { effect, server, .. } = error else {
+    let Error::DeadlineExceeded { effect, peer, .. } = error else {
         panic!("{error:?}");
     };
     let expected = if is_sent {
@@ -49,7 +49,7 @@ fn is_late(error: &Error, is_sent: bool) {
         Effect::NotApplied
     };
     assert_eq!(*effect, expected);
-    assert_eq!(server.is_some(), is_sent);
+    assert_eq!(peer.server.is_some(), is_sent);
     assert!(error.is_transient());
 }
 
@@ -112,7 +112,7 @@ fn what_was_not_sent_by_its_deadline_never_is() {
     is_late(&error, false);
     assert_eq!(
         error.to_string(),
-        "delete not answered within 1000 ms, not connected"
+        "delete not answered within 1000 ms, not connected (session 0x100)"
     );
     pair.connect();
     assert_eq!(pair.ops(), [OpCode::DELETE, OpCode::DELETE]);

@@ -4,13 +4,16 @@ use lockkeeper_proto::{ErrorCode, OpCode, Request, records::Empty};
 
 use super::{
     pair::Pair,
-    requests::{sound_reply, sync},
+    requests::{peer, sound_reply, sync},
 };
 use crate::{Effect, Error};
 
-const UNKNOWN: Error = Error::Unsupported {
-    op: OpCode::WHO_AM_I,
-};
+fn who_am_i_unknown() -> Error {
+    Error::Unsupported {
+        op: OpCode::WHO_AM_I,
+        peer: peer(),
+    }
+}
 
 fn who_am_i() -> Request {
     Request::WhoAmI(Empty {})
@@ -26,8 +29,8 @@ fn an_unknown_operation_is_told_as_such_though_its_answer_overtakes_others() {
     let later = pair.submit(sync("/"));
     let (xid, _) = pair.requests()[1].clone();
     pair.reply(xid, -1, Err(ErrorCode::UNIMPLEMENTED));
-    assert_eq!(pair.error(unknown), UNKNOWN);
-    assert_eq!(UNKNOWN.effect(), Effect::NotApplied);
+    assert_eq!(pair.error(unknown), who_am_i_unknown());
+    assert_eq!(who_am_i_unknown().effect(), Effect::NotApplied);
     assert!(!pair.is_settled(earlier) && !pair.is_settled(later));
     pair.cut();
     assert_eq!(pair.error(earlier).effect(), Effect::Unknown);
@@ -40,11 +43,11 @@ fn an_unknown_operation_is_asked_for_once_and_again_when_servers_may_have_been_u
     let first = pair.submit(who_am_i());
     let (xid, _) = pair.request().unwrap();
     pair.reply(xid, -1, Err(ErrorCode::UNIMPLEMENTED));
-    assert_eq!(pair.error(first), UNKNOWN);
+    assert_eq!(pair.error(first), who_am_i_unknown());
     // The server closes the connection for it; the next one is of the same servers.
     for _ in 0..2 {
         let again = pair.submit(who_am_i());
-        assert_eq!(pair.error(again), UNKNOWN);
+        assert_eq!(pair.error(again), who_am_i_unknown());
         assert_eq!(pair.requests(), [], "it costs no second connection");
         pair.cut();
         pair.connect();
@@ -55,7 +58,7 @@ fn an_unknown_operation_is_asked_for_once_and_again_when_servers_may_have_been_u
 }
 
 #[test]
-fn other_operations_go_on_where_one_is_unknown() {
+fn other_operations_go_on_where_one_is_who_am_i_unknown() {
     let mut pair = Pair::connected(|_| {});
     pair.submit(who_am_i());
     pair.answer_all(|_| Err(ErrorCode::UNIMPLEMENTED));

@@ -1,0 +1,222 @@
+//! What errors say: each that concerns a server names it and the session, in one line.
+
+use lockkeeper_proto::jute::DecodeErrorKind;
+
+use super::*;
+
+const SESSION: SessionId = SessionId(0x2a);
+
+fn server() -> Arc<Endpoint> {
+    Arc::new(Endpoint {
+        host: "zk1".to_owned(),
+        port: 2181,
+    })
+}
+
+fn peer() -> Peer {
+    Peer {
+        server: Some(server()),
+        session: SESSION,
+    }
+}
+
+fn lost() -> Lost {
+    Lost {
+        endpoint: server(),
+        session: SESSION,
+        cause: Cause::ClosedByServer,
+    }
+}
+
+/// One error of each kind, and what it says: those that concern a server, and those that concern the client or the request
+/// alone. A kind that is missing here does not compile, or is counted.
+#[allow(clippy::too_many_lines, reason = "a table")]
+fn all() -> Vec<(bool, Error, &'static str)> {
+    let op = OpCode::CREATE_TTL;
+    let errors = [
+        (
+            Error::Refused {
+                op,
+                path: "/a".to_owned(),
+                code: ErrorCode::NO_NODE,
+                peer: peer(),
+            },
+            "createTTL /a refused: no node (-101) (zk1:2181, session 0x2a)",
+        ),
+        (
+            Error::Unsupported { op, peer: peer() },
+            "this server does not know createTTL, which ZooKeeper does from 3.5.3 (zk1:2181, session 0x2a)",
+        ),
+        (
+            Error::TransactionRefused {
+                index: 2,
+                code: ErrorCode::NO_NODE,
+                peer: peer(),
+            },
+            "transaction refused: operation 2: no node (-101) (zk1:2181, session 0x2a)",
+        ),
+        (
+            Error::ConnectionLost(lost()),
+            "connection lost: zk1:2181, session 0x2a: closed by the server; the request may have been applied",
+        ),
+        (
+            Error::Unreachable {
+                waited: Duration::from_secs(4),
+                tried: [lost()].into(),
+                servers: 1,
+            },
+            "no server reached in 4.0 s: zk1:2181, session 0x2a: closed by the server",
+        ),
+        (
+            Error::SessionExpired {
+                peer: peer(),
+                effect: Effect::NotApplied,
+            },
+            "session 0x2a expired, says zk1:2181",
+        ),
+        (Error::WatchRemoved, "the watch was removed"),
+        (
+            Error::AuthFailed {
+                peer: peer(),
+                reason: AuthFailure::Required,
+            },
+            "authentication failed: zk1:2181, session 0x2a: the server answers only clients that have authenticated",
+        ),
+        (Error::Closed(Effect::NotApplied), "client closed"),
+        (
+            Error::BadPath(PathError::new(
+                "a",
+                lockkeeper_proto::path::check("a").unwrap_err(),
+            )),
+            "bad path \"a\": it must start with /",
+        ),
+        (
+            Error::TooLarge {
+                length: 2,
+                limit: 1,
+            },
+            "request of 2 bytes, servers accept 1",
+        ),
+        (
+            Error::ReplyTooLarge {
+                op,
+                length: 2,
+                limit: 1,
+                peer: peer(),
+            },
+            "the reply to createTTL has 2 bytes, limit 1 (zk1:2181, session 0x2a)",
+        ),
+        (
+            Error::TooManyRequests {
+                requests: 2,
+                bytes: 1,
+            },
+            "2 requests wait already, with 1 bytes",
+        ),
+        (
+            Error::DeadlineExceeded {
+                op,
+                waited: Duration::from_millis(7),
+                peer: peer(),
+                effect: Effect::Unknown,
+            },
+            "createTTL not answered within 7 ms by zk1:2181, session 0x2a; the request may have been applied",
+        ),
+        (
+            Error::NotConnected(Some(lost())),
+            "not connected: zk1:2181, session 0x2a: closed by the server",
+        ),
+        (
+            Error::Malformed {
+                op,
+                error: DecodeError {
+                    field: "Stat.czxid",
+                    offset: 3,
+                    kind: DecodeErrorKind::Short { needed: 8, left: 1 },
+                },
+                peer: peer(),
+            },
+            "the reply to createTTL cannot be read (zk1:2181, session 0x2a); the request may have been applied",
+        ),
+    ];
+    let concerns = |error: &Error| match error {
+        Error::Refused { .. }
+        | Error::Unsupported { .. }
+        | Error::TransactionRefused { .. }
+        | Error::ConnectionLost(_)
+        | Error::Unreachable { .. }
+        | Error::SessionExpired { .. }
+        | Error::AuthFailed { .. }
+        | Error::ReplyTooLarge { .. }
+        | Error::DeadlineExceeded { .. }
+        | Error::NotConnected(_)
+        | Error::Malformed { .. } => true,
+        Error::WatchRemoved
+        | Error::Closed(_)
+        | Error::BadPath(_)
+        | Error::TooLarge { .. }
+        | Error::TooManyRequests { .. } => false,
+    };
+    let told = errors.map(|(error, text)| (concerns(&error), error, text));
+    let kinds: std::collections::HashSet<_> = told
+        .iter()
+        .map(|(_, error, _)| std::mem::discriminant(error))
+        .collect();
+    assert_eq!(kinds.len(), 16, "one of each");
+    told.into()
+}
+
+#[test]
+fn every_error_that_concerns_a_server_names_it_and_the_session() {
+    for (concerns, error, text) in all() {
+        assert_eq!(error.to_string(), text);
+        assert_eq!(
+            error.server().cloned(),
+            concerns.then(|| (*server()).clone())
+        );
+        assert_eq!(error.session() == SESSION, concerns, "{text}");
+        assert_eq!(text.contains("zk1:2181"), concerns, "{text}");
+        assert_eq!(text.contains("session 0x2a"), concerns, "{text}");
+        assert!(!text.contains('\n'));
+    }
+}
+
+/// A result is moved several times on its way to the caller: it must not be larger for what may go wrong.
+#[test]
+fn an_error_is_small() {
+    assert!(size_of::<Error>() <= 80, "{}", size_of::<Error>());
+    let of_reply = size_of::<Result<lockkeeper_proto::Response, Error>>();
+    assert_eq!(of_reply, size_of::<lockkeeper_proto::Response>());
+    assert_eq!(size_of::<Peer>(), 16);
+}
+
+#[test]
+fn what_is_not_known_is_not_named() {
+    let text = |peer: Peer| {
+        let (op, path, code) = (OpCode::GET_DATA, "/a".to_owned(), ErrorCode::NO_NODE);
+        Error::Refused {
+            op,
+            path,
+            code,
+            peer,
+        }
+        .to_string()
+    };
+    let (server, session) = (None, SESSION);
+    assert_eq!(
+        text(Peer { server, session }),
+        "getData /a refused: no node (-101) (session 0x2a)"
+    );
+    assert_eq!(text(Peer::default()), "getData /a refused: no node (-101)");
+    let expired = Error::SessionExpired {
+        peer: Peer {
+            server: None,
+            session: SESSION,
+        },
+        effect: Effect::Unknown,
+    };
+    assert_eq!(
+        expired.to_string(),
+        "session 0x2a expired; the request may have been applied"
+    );
+}
