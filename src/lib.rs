@@ -51,7 +51,7 @@ pub use lockkeeper_recipes::{
 };
 pub use lockkeeper_session::{
     Applied, AuthFailure, Builder, Cause, Client, ConnectError, ConnectString, ConnectStringError,
-    Connector, Effect, Endpoint, Error, Lease, Lost, Metrics, Missed, OnExpiry, Peer,
+    Connector, Effect, Endpoint, Error, Evidence, Lease, Lost, Metrics, Missed, OnExpiry, Peer,
     PersistentWatcher, ReadResult, ReadTransaction, Reply, Snapshot, State, TlsFailure,
     Transaction, Transport, WatchNotice, WatchedEvent, Watcher, WhenDisconnected, sasl,
 };

@@ -6,7 +6,7 @@ use lockkeeper_proto::{
     ErrorCode, OpCode, SessionId, Xid, frame::FrameError, jute::DecodeError, path::PathError,
 };
 
-use crate::{AuthFailure, Endpoint, Peer, TlsFailure, peer::Bracketed};
+use crate::{AuthFailure, Endpoint, Evidence, Peer, TlsFailure, peer::Bracketed};
 
 /// Whether a failed request may have changed anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -37,6 +37,11 @@ pub enum Error {
     Unsupported {
         /// What was asked.
         op: OpCode,
+        /// What shows it.
+        evidence: Evidence,
+        /// Whether the request may have been applied all the same: a write that got no answer, and of which only the end of the
+        /// connection says that the server does not know it. What was not sent for that was not applied.
+        effect: Effect,
         /// The server that did not know it, and the session then.
         peer: Peer,
     },
@@ -141,7 +146,8 @@ impl Error {
             Self::ConnectionLost(_) | Self::Malformed { .. } | Self::ReplyTooLarge { .. } => {
                 Effect::Unknown
             }
-            Self::SessionExpired { effect, .. }
+            Self::Unsupported { effect, .. }
+            | Self::SessionExpired { effect, .. }
             | Self::DeadlineExceeded { effect, .. }
             | Self::Closed(effect) => *effect,
             _ => Effect::NotApplied,
@@ -153,7 +159,10 @@ impl Error {
     pub fn code(&self) -> Option<ErrorCode> {
         match self {
             Self::Refused { code, .. } | Self::TransactionRefused { code, .. } => Some(*code),
-            Self::Unsupported { .. } => Some(ErrorCode::UNIMPLEMENTED),
+            Self::Unsupported {
+                evidence: Evidence::Said,
+                ..
+            } => Some(ErrorCode::UNIMPLEMENTED),
             _ => None,
         }
     }
@@ -260,13 +269,19 @@ impl fmt::Display for Error {
                 let space = if path.is_empty() { "" } else { " " };
                 write!(f, "{op}{space}{path} refused: {code}{}", Bracketed(peer))
             }
-            Self::Unsupported { op, peer } => {
+            Self::Unsupported {
+                op, evidence, peer, ..
+            } => {
                 let name = op.name().unwrap_or("request");
-                write!(f, "this server does not know {name}")?;
+                f.write_str(match evidence {
+                    Evidence::Said => "this server does not know ",
+                    Evidence::HungUp => "this server closes the connection on ",
+                })?;
+                f.write_str(name)?;
                 if let Some(release) = op.since() {
-                    write!(f, ", which ZooKeeper does from {release}")?;
+                    write!(f, ", which ZooKeeper knows from {release}")?;
                 }
-                Bracketed(peer).fmt(f)
+                write!(f, "{}{effect}", Bracketed(peer))
             }
             Self::TransactionRefused { index, code, peer } => {
                 let peer = Bracketed(peer);
@@ -376,6 +391,10 @@ pub enum Cause {
     Io(Arc<str>),
     /// The server closed the connection.
     ClosedByServer,
+    /// As `ClosedByServer`, or a reset, while this was unanswered, which not every server knows and none has answered yet. Some
+    /// servers close the connection in place of saying so; asked for again, it is sent alone, and then told as
+    /// [`Error::Unsupported`] if it ends so again.
+    ClosedOn(OpCode),
     /// The server closed the connection without answering the handshake: it is not serving, or is behind this client.
     ClosedInHandshake,
     /// The server did not accept a connection in time: its machine is gone, or packets to it are lost.
@@ -425,6 +444,10 @@ impl fmt::Display for Cause {
         match self {
             Self::Io(text) => f.write_str(text),
             Self::ClosedByServer => f.write_str("closed by the server"),
+            Self::ClosedOn(op) => {
+                let name = op.name().unwrap_or("request");
+                write!(f, "closed by the server, perhaps because it does not know {name}")
+            }
             Self::ClosedInHandshake => f.write_str(
                 "closed by the server during the handshake (not serving, no ZooKeeper, or a port that wants TLS)",
             ),

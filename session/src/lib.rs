@@ -71,6 +71,6 @@ pub use digest_md5::DigestMd5;
 pub use error::{Cause, Effect, Error, Lost};
 pub use histogram::DurationHistogram;
 pub use lockkeeper_proto as proto;
-pub use machine::{Config, Metrics, OnExpiry, Snapshot, State, sasl};
+pub use machine::{Config, Evidence, Metrics, OnExpiry, Snapshot, State, sasl};
 pub use peer::Peer;
 pub use tls_failure::TlsFailure;

@@ -6,7 +6,7 @@ use std::{fmt, sync::Arc};
 
 use lockkeeper_proto::SessionId;
 
-use crate::Endpoint;
+use crate::{Endpoint, Lost};
 
 /// The server and the session that an error concerns. Two words: making one allocates nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,6 +15,15 @@ pub struct Peer {
     pub server: Option<Arc<Endpoint>>,
     /// The session; [`SessionId::NONE`] where there was none.
     pub session: SessionId,
+}
+
+impl From<&Lost> for Peer {
+    fn from(lost: &Lost) -> Self {
+        Self {
+            server: Some(lost.endpoint.clone()),
+            session: lost.session,
+        }
+    }
 }
 
 /// What is known of the two, with a comma between them; nothing where neither is.

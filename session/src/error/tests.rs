@@ -44,8 +44,13 @@ fn all() -> Vec<(bool, Error, &'static str)> {
             "createTTL /a refused: no node (-101) (zk1:2181, session 0x2a)",
         ),
         (
-            Error::Unsupported { op, peer: peer() },
-            "this server does not know createTTL, which ZooKeeper does from 3.5.3 (zk1:2181, session 0x2a)",
+            Error::Unsupported {
+                op,
+                evidence: Evidence::HungUp,
+                effect: Effect::Unknown,
+                peer: peer(),
+            },
+            "this server closes the connection on createTTL, which ZooKeeper knows from 3.5.3 (zk1:2181, session 0x2a); the request may have been applied",
         ),
         (
             Error::TransactionRefused {

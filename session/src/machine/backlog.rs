@@ -86,6 +86,11 @@ impl<T> Backlog<T> {
         self.bytes
     }
 
+    /// The oldest request.
+    pub(super) fn first(&self) -> Option<&Request> {
+        self.queue.front().map(|queued| &queued.request)
+    }
+
     /// The terms of the oldest request.
     pub(super) fn oldest(&self) -> Option<&Terms> {
         self.queue.front().map(|queued| &queued.terms)

@@ -7,7 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use lockkeeper_proto::{
-    SessionId,
+    OpCode, SessionId,
     connect::ConnectResponse,
     frame::PREFIX_LEN,
     jute::{Decode, Reader},
@@ -179,6 +179,9 @@ impl<T> Machine<T> {
 
     /// The watches of a former connection go before everything that waits.
     fn restore_watches(&mut self, now: Instant) {
+        if self.unsupported.includes(OpCode::SET_WATCHES) {
+            self.end_one_shot();
+        }
         let mut batches = Batches::new(self.session.last_zxid, self.config.max_request);
         self.watches.restore(&mut batches);
         self.restored_watches = self.watches.len();
@@ -216,8 +219,14 @@ impl<T> Machine<T> {
         if self.closing.is_some() {
             return self.end(State::Closed, cause);
         }
-        let lost = self.lost(endpoint, cause);
+        let mut lost = self.lost(endpoint, cause);
+        let mut guilty = None;
         if matches!(self.phase, Phase::Connected { .. }) {
+            let suspect;
+            (guilty, suspect) = self.hung_up(&lost.cause);
+            if let Some(op) = suspect {
+                lost.cause = Cause::ClosedOn(op);
+            }
             tracing::debug!(%lost, "connection lost");
             self.outage = Some((now, lost.clone()));
         } else {
@@ -242,6 +251,9 @@ impl<T> Machine<T> {
         } else {
             State::Connecting
         });
+        if guilty.is_some() {
+            self.settle_hung_up(&lost);
+        }
         self.drop_connection(&Error::ConnectionLost(lost));
     }
 

@@ -11,14 +11,15 @@ use lockkeeper_proto::{
 };
 
 use super::{
-    Event, Machine, Notice, Output, Phase, Purpose,
+    Event, Machine, Notice, Output, Phase, Purpose, WatchId,
     backlog::Queued,
     batches::{self, Batches},
     path_watches::Chores,
+    unsupported::Evidence,
     watch::{Lasting, WatchKind},
     watches::Told,
 };
-use crate::Error;
+use crate::{Error, Peer};
 
 /// Events that are kept back for lasting watches while watches are restored: more is a flood.
 const MOST_HELD_BACK: usize = 1 << 16;
@@ -50,7 +51,10 @@ impl<T> Machine<T> {
             batches.add(kind, path);
         }
         for batch in batches.finish() {
-            self.enqueue(now, batch, Purpose::SetWatches { restore: false });
+            match self.unsupported.refusal(batch.op()) {
+                Some(error) => self.end_unset(&batch, &error),
+                None => self.enqueue(now, batch, Purpose::SetWatches { restore: false }),
+            }
         }
         self.remove_from_server(now, chores.remove);
     }
@@ -152,13 +156,25 @@ impl<T> Machine<T> {
     }
 
     /// The servers do not know lasting watches: who listens to one is told.
-    pub(super) fn end_lasting(&mut self) {
-        self.unsupported.note(OpCode::ADD_WATCH, self.connections);
-        let (op, peer) = (OpCode::ADD_WATCH, self.peer());
-        let error = Error::Unsupported { op, peer };
-        for id in self.watches.drain_lasting() {
-            self.outputs
-                .push_back(Output::Watch(id, Err(error.clone())));
+    pub(super) fn end_lasting(&mut self, evidence: Evidence, peer: &Peer) {
+        let op = OpCode::ADD_WATCH;
+        self.unsupported.note(op, self.connections, evidence, peer);
+        let ended = self.watches.drain_lasting();
+        self.end_unsupported(op, ended);
+    }
+
+    /// The servers cannot be told of one-shot watches in a list: who waits for one is told.
+    pub(super) fn end_one_shot(&mut self) {
+        let ended = self.watches.drain_one_shot();
+        self.end_unsupported(OpCode::SET_WATCHES, ended);
+    }
+
+    fn end_unsupported(&mut self, op: OpCode, ended: Vec<WatchId>) {
+        if let Some(error) = self.unsupported.refusal(op) {
+            for id in ended {
+                self.outputs
+                    .push_back(Output::Watch(id, Err(error.clone())));
+            }
         }
     }
 

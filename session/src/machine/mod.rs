@@ -26,6 +26,7 @@ mod batches;
 mod config;
 mod connection;
 mod endpoints;
+mod hangups;
 mod identities;
 mod in_flight;
 mod lasting;
@@ -60,6 +61,7 @@ pub use backlog::{Terms, request_bytes};
 pub use config::{Auth, Config, OnExpiry};
 pub use metrics::Metrics;
 pub use output::{Event, Input, Notice, Output, Snapshot, State};
+pub use unsupported::Evidence;
 pub use watch::WatchId;
 
 use crate::{Cause, Endpoint, Error, Lost, Peer};
@@ -67,6 +69,7 @@ use backlog::{Backlog, Queued};
 use batches::Batches;
 use config::Timing;
 use endpoints::Endpoints;
+use hangups::Hangups;
 use identities::Unproved;
 use in_flight::{InFlight, Purpose};
 use moving::Search;
@@ -125,6 +128,7 @@ pub struct Machine<T> {
     /// Until when a clean close may take.
     closing: Option<Instant>,
     unsupported: Unsupported,
+    hangups: Hangups,
 }
 
 /// Where the connection is.
@@ -190,6 +194,7 @@ impl<T> Machine<T> {
             began: now,
             closing: None,
             unsupported: Unsupported::default(),
+            hangups: Hangups::default(),
         }
     }
 
@@ -331,6 +336,9 @@ impl<T> Machine<T> {
         };
         let ids = paths.into_iter().map(Into::into).map(watch).collect();
         match &self.phase {
+            Phase::Connected { .. } if self.unsupported.includes(OpCode::SET_WATCHES) => {
+                self.end_one_shot();
+            }
             Phase::Connected { .. } => {
                 for batch in batches.finish() {
                     let purpose = Purpose::SetWatches { restore: false };

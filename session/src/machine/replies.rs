@@ -33,6 +33,7 @@ impl<T> Machine<T> {
                 self.refuse(AuthFailure::Required);
             }
             Xid::PING => {
+                self.hangups.answered(OpCode::PING);
                 if let Some(sent) = self.ping_sent.take() {
                     self.confirm(sent);
                 }
@@ -105,6 +106,7 @@ impl<T> Machine<T> {
         }
         self.confirm(request.sent);
         self.forget_deadline(&request.terms, request.number);
+        self.hangups.answered(request.op);
         if is_unknown(request.op, &header) {
             return self.settle_unknown(now, request.op, request.purpose);
         }

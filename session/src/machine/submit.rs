@@ -81,9 +81,8 @@ impl<T> Machine<T> {
             return Some(Error::Closed(Effect::NotApplied));
         }
         let op = request.op();
-        if self.unsupported.includes(op) {
-            let peer = self.peer();
-            return Some(Error::Unsupported { op, peer });
+        if let Some(error) = self.unsupported.refusal(op) {
+            return Some(error);
         }
         let request_bytes = backlog::request_bytes(request);
         if request_bytes > self.config.max_request {

@@ -29,8 +29,14 @@ impl<T> Machine<T> {
         self.control.clear();
         if self.is_connected() && !self.is_moving {
             while out.len() - before < BURST
+                && !self.is_held()
+                && !self.vouch(now, out)
                 && let Some(mut queued) = self.queue.pop()
             {
+                if let Some(error) = self.unsupported.refusal(queued.request.op()) {
+                    self.give_back(queued, error);
+                    continue;
+                }
                 let next = self.depart(&mut queued);
                 if let Purpose::Auth { token } = queued.purpose {
                     self.send_added(now, &queued.request, token, out);
@@ -53,7 +59,7 @@ impl<T> Machine<T> {
     #[must_use]
     pub fn has_unsent(&self) -> bool {
         let is_open = self.is_connected() && !self.is_moving;
-        !self.control.is_empty() || (is_open && !self.queue.is_empty())
+        !self.control.is_empty() || (is_open && !self.queue.is_empty() && !self.is_held())
     }
 
     fn send(&mut self, now: Instant, queued: Queued<T>, out: &mut BytesMut) {

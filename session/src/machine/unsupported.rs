@@ -1,7 +1,7 @@
 //! Operations that the servers do not know, so that they are not asked for again.
 //!
-//! A server answers an operation that it does not know and closes the connection, with whatever else is on its way. What is
-//! known of that holds for the next connection, which follows at once; it is forgotten with the one after it, since servers
+//! A server answers an operation that it does not know and closes the connection, with whatever else is on its way; others
+//! close it without an answer (`hangups`). What is known of that holds for the next connection, which follows at once; it is forgotten with the one after it, since servers
 //! are restarted to be upgraded.
 
 use std::collections::HashMap;
@@ -9,31 +9,66 @@ use std::collections::HashMap;
 use lockkeeper_proto::{ErrorCode, OpCode, Xid, Zxid, header::ReplyHeader};
 
 use super::{Machine, Purpose};
-use crate::{Cause, Error};
+use crate::{Cause, Effect, Error, Peer};
 
 /// What a server answers in place of how far it is when it does not know the operation. Source:
 /// `FinalRequestProcessor`, `ZooKeeperServer.processPacket`.
 const NO_TRANSACTION: Zxid = Zxid(-1);
 
-/// The operations, and up to which connection each counts as unknown.
+/// What shows that a server does not know an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Evidence {
+    /// It said so.
+    Said,
+    /// It has closed the connection in place of an answer, more than once; the last time nothing else was on its way, and it
+    /// had answered something right before.
+    HungUp,
+}
+
+/// The operations that count as unknown.
 #[derive(Debug, Default)]
 pub(super) struct Unsupported {
-    until: HashMap<OpCode, u64>,
+    ops: HashMap<OpCode, Unknown>,
+}
+
+#[derive(Debug)]
+struct Unknown {
+    /// Up to which connection.
+    until: u64,
+    evidence: Evidence,
+    /// Which server did not know it.
+    peer: Peer,
 }
 
 impl Unsupported {
     /// A server does not know the operation, on the connection of this number.
-    pub(super) fn note(&mut self, op: OpCode, connection: u64) {
-        self.until.insert(op, connection + 1);
+    pub(super) fn note(&mut self, op: OpCode, connection: u64, evidence: Evidence, peer: &Peer) {
+        let unknown = Unknown {
+            until: connection + 1,
+            evidence,
+            peer: peer.clone(),
+        };
+        self.ops.insert(op, unknown);
     }
 
     /// The connection of this number stands.
     pub(super) fn connected(&mut self, connection: u64) {
-        self.until.retain(|_, until| *until >= connection);
+        self.ops.retain(|_, unknown| unknown.until >= connection);
     }
 
     pub(super) fn includes(&self, op: OpCode) -> bool {
-        self.until.contains_key(&op)
+        self.ops.contains_key(&op)
+    }
+
+    /// What whoever asks for the operation is told; nothing is sent.
+    pub(super) fn refusal(&self, op: OpCode) -> Option<Error> {
+        let unknown = self.ops.get(&op)?;
+        Some(Error::Unsupported {
+            op,
+            evidence: unknown.evidence,
+            effect: Effect::NotApplied,
+            peer: unknown.peer.clone(),
+        })
     }
 }
 
@@ -76,15 +111,21 @@ impl<T> Machine<T> {
         purpose: Purpose<T>,
     ) {
         tracing::debug!(%op, "the server does not know the operation");
-        self.unsupported.note(op, self.connections);
+        let (evidence, peer) = (Evidence::Said, self.peer());
+        self.unsupported.note(op, self.connections, evidence, &peer);
         match purpose {
             Purpose::Caller { .. } | Purpose::Nobody { .. } | Purpose::Auth { .. } => {
-                let peer = self.peer();
-                self.fail(op, purpose, Error::Unsupported { op, peer });
+                let error = Error::Unsupported {
+                    op,
+                    evidence,
+                    effect: Effect::NotApplied,
+                    peer,
+                };
+                self.fail(op, purpose, error);
             }
             Purpose::SetWatches { .. } => {
                 if op == OpCode::SET_WATCHES2 {
-                    self.end_lasting();
+                    self.end_lasting(evidence, &peer);
                 }
                 self.give_up(now, Cause::WatchesRefused(ErrorCode::UNIMPLEMENTED));
             }
@@ -101,7 +142,8 @@ mod tests {
     #[test]
     fn what_a_server_does_not_know_is_believed_for_one_more_connection() {
         let mut unsupported = Unsupported::default();
-        unsupported.note(OpCode::WHO_AM_I, 3);
+        let (op, peer) = (OpCode::WHO_AM_I, Peer::default());
+        unsupported.note(op, 3, Evidence::Said, &peer);
         assert!(unsupported.includes(OpCode::WHO_AM_I));
         assert!(!unsupported.includes(OpCode::MULTI_READ));
         unsupported.connected(4);

@@ -286,6 +286,14 @@ impl WatchTable {
         self.drain_kinds(&[WatchKind::Persistent, WatchKind::Recursive])
     }
 
+    /// The servers cannot be told of one-shot watches: takes out and returns who waits for one.
+    pub(super) fn drain_one_shot(&mut self) -> Vec<WatchId> {
+        let lasting = (self.lasting, self.recursive);
+        let told = self.drain_kinds(&WatchKind::ONE_SHOT);
+        (self.lasting, self.recursive) = lasting;
+        told
+    }
+
     fn drain_kinds(&mut self, kinds: &[WatchKind]) -> Vec<WatchId> {
         let mut told = Vec::new();
         for watches in self.paths.values_mut() {

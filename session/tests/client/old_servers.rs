@@ -1,7 +1,7 @@
 //! Servers of older releases: what they have works, what they lack is said, and they are not asked for it again and again.
 //!
 //! An old server is the embedded one behind a relay that knows the operations of a release and no later ones: it answers the
-//! others as servers do, and closes the connection.
+//! others as servers do, and closes the connection. Another one closes it without a word, as `ClickHouse` Keeper does.
 
 use std::sync::{
     Arc,
@@ -15,7 +15,7 @@ use lockkeeper_proto::{
     jute::{Decode, Encode, Reader},
 };
 use lockkeeper_server::Server;
-use lockkeeper_session::{Client, Effect, Error, WatchNotice};
+use lockkeeper_session::{Cause, Client, Effect, Error, Evidence, WatchNotice};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream, tcp::OwnedWriteHalf},
@@ -36,6 +36,10 @@ const RELEASES: [&str; 5] = ["3.4.0", "3.5.0", "3.5.3", "3.6.0", "3.7.0"];
 
 impl Old {
     async fn of(release: &str) -> Self {
+        Self::new(release, true).await
+    }
+
+    async fn new(release: &str, answers: bool) -> Self {
         let server = server().await;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let servers = listener.local_addr().unwrap().to_string();
@@ -48,7 +52,7 @@ impl Old {
                 let (counter, newest, behind) = (counter.clone(), newest.clone(), behind.clone());
                 tokio::spawn(async move {
                     let outbound = TcpStream::connect(behind).await.unwrap();
-                    relay(inbound, outbound, &counter, &newest).await;
+                    relay(inbound, outbound, &counter, &newest, answers).await;
                 });
             }
         });
@@ -74,7 +78,13 @@ impl Old {
     }
 }
 
-async fn relay(inbound: TcpStream, outbound: TcpStream, asked: &AtomicUsize, newest: &AtomicUsize) {
+async fn relay(
+    inbound: TcpStream,
+    outbound: TcpStream,
+    asked: &AtomicUsize,
+    newest: &AtomicUsize,
+    answers: bool,
+) {
     let (mut from_client, mut to_client) = inbound.into_split();
     let (mut from_server, mut to_server) = outbound.into_split();
     let there = async {
@@ -103,7 +113,7 @@ async fn relay(inbound: TcpStream, outbound: TcpStream, asked: &AtomicUsize, new
         unknown = there => unknown,
         () = back => None,
     };
-    if let Some(RequestHeader { xid, .. }) = unknown {
+    if let Some(RequestHeader { xid, .. }) = unknown.filter(|_| answers) {
         let (zxid, err) = (Zxid(-1), ErrorCode::UNIMPLEMENTED);
         let mut out = BytesMut::new();
         frame::append(&mut out, |writer| {
@@ -259,6 +269,97 @@ async fn a_session_that_moves_to_an_older_server_ends_lasting_watches_and_keeps_
         {}
     })
     .await;
+    assert_eq!(
+        within(once).await.unwrap().event_type,
+        EventType::NODE_CHILDREN_CHANGED
+    );
+}
+
+/// Keeper closes the connection without an answer: every caller learnt of a lost connection, and everything else that was on
+/// its way was lost with it, each time anew.
+#[tokio::test]
+async fn what_a_server_closes_the_connection_on_is_said_the_second_time_and_asked_for_twice() {
+    let old = Old::new("3.5.0", false).await;
+    let client = old.client().await;
+    let session = client.snapshot().session_id;
+    let first = within(client.who_am_i()).await.unwrap_err();
+    let Error::ConnectionLost(lost) = &first else {
+        panic!("{first:?}");
+    };
+    assert_eq!(lost.cause, Cause::ClosedOn(OpCode::WHO_AM_I));
+    assert!(first.to_string().contains("whoAmI"), "{first}");
+    for _ in 0..3 {
+        let error = within(client.who_am_i()).await.unwrap_err();
+        let text = error.to_string();
+        let Error::Unsupported {
+            op, evidence, peer, ..
+        } = &error
+        else {
+            panic!("{error:?}");
+        };
+        assert_eq!((*op, *evidence), (OpCode::WHO_AM_I, Evidence::HungUp));
+        assert_eq!(peer.session, session);
+        assert_eq!(error.effect(), Effect::NotApplied);
+        assert!(
+            text.contains(&old.servers) && text.contains("3.7.0"),
+            "{text}"
+        );
+    }
+    assert_eq!(old.asked(), 2);
+    // Others are not bothered, whatever is asked for meanwhile.
+    let made = within(client.create("/a", "", CreateMode::Ephemeral)).await;
+    assert_eq!(made.unwrap().stat.ephemeral_owner, session);
+    // Of a write that was sent nobody knows; of one that was not, everybody does.
+    let container = || client.create("/c", "", CreateMode::Container);
+    let told = [within(container()).await, within(container()).await];
+    let third = within(container()).await;
+    for (result, effect) in
+        told.into_iter()
+            .chain([third])
+            .zip([Effect::Unknown, Effect::Unknown, Effect::NotApplied])
+    {
+        assert_eq!(result.unwrap_err().effect(), effect);
+    }
+    assert_eq!(old.asked(), 4);
+    assert_eq!(within(client.exists("/c")).await.unwrap(), None);
+}
+
+/// The watches were to be restored on each connection, and each was closed for it: a client without an end to reconnecting.
+#[tokio::test]
+async fn lasting_watches_end_on_a_server_that_closes_the_connection_on_them_and_the_others_stay() {
+    let old = Old::new("3.7.0", false).await;
+    let client = old.client().await;
+    let mut lasting = within(client.add_watch("/", AddWatchMode::PERSISTENT))
+        .await
+        .unwrap();
+    let (_, once) = within(client.get_children_and_watch("/")).await.unwrap();
+    old.upgrade("3.5.3");
+    old.server.faults().cut_all();
+    let end = loop {
+        match within(lasting.next()).await {
+            Some(Ok(_)) => {}
+            end => break end,
+        }
+    };
+    let error = end.unwrap().unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::Unsupported {
+                op: OpCode::ADD_WATCH,
+                ..
+            }
+        ),
+        "{error:?}"
+    );
+    assert_eq!(old.asked(), 2);
+    answered(async || {
+        client
+            .create_without_stat("/a", "", CreateMode::Persistent)
+            .await
+    })
+    .await
+    .unwrap();
     assert_eq!(
         within(once).await.unwrap().event_type,
         EventType::NODE_CHILDREN_CHANGED

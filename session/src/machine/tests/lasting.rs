@@ -14,7 +14,7 @@ use super::{
     },
 };
 use crate::{
-    Error, State,
+    Effect, Error, Evidence, State,
     machine::{Event, Notice, WatchId},
 };
 
@@ -421,7 +421,12 @@ fn on_a_server_that_cannot_restore_lasting_watches_they_end_and_others_go_on() {
     let (xid, _) = pair.request().unwrap();
     pair.reply(xid, -1, Err(ErrorCode::UNIMPLEMENTED));
     let op = OpCode::ADD_WATCH;
-    let unsupported = Error::Unsupported { op, peer: peer() };
+    let unsupported = Error::Unsupported {
+        op,
+        evidence: Evidence::Said,
+        effect: Effect::NotApplied,
+        peer: peer(),
+    };
     assert_eq!(pair.fired(), [(persistent, Err(unsupported.clone()))]);
     assert_eq!(pair.states().last(), Some(&State::Suspended));
     pair.connect();

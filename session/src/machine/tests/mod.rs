@@ -14,6 +14,7 @@
 //! | `sasl` | who the client is, before anything else; what becomes of it when that fails |
 //! | `ends` | the end of the client: closing, refused authentication |
 //! | `lease` | until when no server can have expired the session |
+//! | `hangups` | servers that close the connection in place of saying so |
 //! | `unsupported` | operations that a server does not know |
 //! | `moving` | moves to another server, and the search for one that takes writes |
 //! | `terms` | room, deadlines, callers who do not wait |
@@ -24,6 +25,7 @@
 mod ends;
 mod expiry;
 mod handshake;
+mod hangups;
 mod identities;
 mod lasting;
 mod lease;

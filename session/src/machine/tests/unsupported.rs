@@ -6,11 +6,13 @@ use super::{
     pair::Pair,
     requests::{peer, sound_reply, sync},
 };
-use crate::{Effect, Error};
+use crate::{Effect, Error, Evidence};
 
 fn who_am_i_unknown() -> Error {
     Error::Unsupported {
         op: OpCode::WHO_AM_I,
+        evidence: Evidence::Said,
+        effect: Effect::NotApplied,
         peer: peer(),
     }
 }

@@ -1,0 +1,304 @@
+//! Servers that close the connection on an operation that they do not know, in place of an answer: `ClickHouse` Keeper, and
+//! what is built like it.
+//!
+//! That a connection ends while an operation is unanswered proves nothing. So the operation is suspected, when no server has
+//! answered it yet, and the next time it is sent alone: the server has answered something on that connection, if need be a
+//! ping, and has nothing else to answer. When it closes the connection again, it is taken for one that does not know the
+//! operation, as if it had said so (`unsupported`). No request is repeated for it: the next time is when a caller asks again,
+//! or when watches are to be restored.
+//!
+//! A server may do so with every operation, or know less than another one did: where several connections in a row end
+//! without any answer, what was known of operations is forgotten.
+
+use std::time::Instant;
+
+use bytes::BytesMut;
+use lockkeeper_proto::OpCode;
+
+use super::{InFlight, Machine, Purpose, unsupported::Evidence};
+use crate::{Cause, Effect, Error, Lost, Peer};
+
+/// So many connections that end without an answer, and nobody knows any more what servers know.
+const FRUITLESS: u8 = 3;
+
+/// Operations, one bit for each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Ops(u128);
+
+impl Ops {
+    fn of(op: OpCode) -> Self {
+        // The numbers of operations lie between -11 and 107.
+        Self(1 << (op.0 & 127))
+    }
+
+    fn has(self, op: OpCode) -> bool {
+        self.0 & Self::of(op).0 != 0
+    }
+
+    fn without(self, others: Self) -> Self {
+        Self(self.0 & !others.0)
+    }
+
+    fn add(&mut self, others: Self) {
+        self.0 |= others.0;
+    }
+}
+
+/// What the ends of connections say of operations.
+#[derive(Debug, Default)]
+pub(super) struct Hangups {
+    /// Those that were answered on this connection.
+    answered: Ops,
+    /// Those that were answered on connections before it.
+    known: Ops,
+    /// Those that may have been what a connection was closed for.
+    suspects: Ops,
+    /// Those of them that were alone when another connection was closed, and are to be so once more: nobody waits for the
+    /// answer to a watch that is taken back, so that it is often what is under way when a connection happens to end.
+    accused: Ops,
+    /// Connections in a row that ended without an answer.
+    fruitless: u8,
+}
+
+impl Hangups {
+    /// A server has answered this operation, whatever it said.
+    pub(super) fn answered(&mut self, op: OpCode) {
+        self.answered.add(Ops::of(op));
+    }
+
+    /// Whether the operation is to be sent alone.
+    fn suspects(&self, op: OpCode) -> bool {
+        self.suspects.without(self.answered).has(op)
+    }
+
+    fn has_suspects(&self) -> bool {
+        self.suspects.without(self.answered) != Ops::default()
+    }
+
+    fn has_answers(&self) -> bool {
+        self.answered != Ops::default()
+    }
+
+    /// A connection has ended with these operations unanswered, the server's doing. Returns the one for which it was ended,
+    /// and the only one that may have been it.
+    fn ended(&mut self, unanswered: &[OpCode]) -> (Option<OpCode>, Option<OpCode>) {
+        let guilty = match unanswered {
+            [op] if self.suspects(*op) && self.has_answers() => {
+                let again = *op != OpCode::REMOVE_WATCHES || self.accused.has(*op);
+                self.accused.add(Ops::of(*op));
+                again.then_some(*op)
+            }
+            _ => None,
+        };
+        self.fruitless = if self.has_answers() {
+            0
+        } else {
+            self.fruitless.saturating_add(1)
+        };
+        self.forget_connection();
+        if self.fruitless >= FRUITLESS {
+            self.known = Ops::default();
+        }
+        let mut unproven = unanswered.iter().copied();
+        let mut unproven: Vec<_> = unproven
+            .by_ref()
+            .filter(|op| is_optional(*op) && !self.known.has(*op))
+            .collect();
+        for op in &unproven {
+            self.suspects.add(Ops::of(*op));
+        }
+        unproven.dedup();
+        match unproven[..] {
+            [op] => (guilty, Some(op)),
+            _ => (guilty, None),
+        }
+    }
+
+    /// The connection is no more.
+    fn forget_connection(&mut self) {
+        self.known.add(std::mem::take(&mut self.answered));
+        self.suspects = self.suspects.without(self.known);
+        self.accused = self.accused.without(self.known);
+    }
+}
+
+/// Whether there are servers that do not know the operation: releases before 3.5, and of `setWatches` `ClickHouse` Keeper.
+fn is_optional(op: OpCode) -> bool {
+    op == OpCode::SET_WATCHES || op.since().is_some_and(|since| since >= "3.5")
+}
+
+/// Whether it may have changed what is in the tree.
+fn is_write(op: OpCode) -> bool {
+    matches!(
+        op,
+        OpCode::CREATE2 | OpCode::CREATE_CONTAINER | OpCode::CREATE_TTL | OpCode::RECONFIG
+    )
+}
+
+impl<T> Machine<T> {
+    /// Whether what waits has to wait on: for the answer to an operation that is sent alone, or for the others' before it.
+    pub(super) fn is_held(&self) -> bool {
+        if !self.hangups.has_suspects() {
+            return false;
+        }
+        let is_out = |request: &InFlight<T>| self.hangups.suspects(request.op);
+        self.in_flight.iter().any(is_out)
+            || self.is_suspect_next()
+                && (!self.in_flight.is_empty()
+                    || self.unproved_since().is_some()
+                    || !self.hangups.has_answers() && self.ping_sent.is_some())
+    }
+
+    fn is_suspect_next(&self) -> bool {
+        let next = self.queue.first();
+        next.is_some_and(|request| self.hangups.suspects(request.op()))
+    }
+
+    /// Asks the server for a sign of life where one is wanted before an operation that is sent alone. True when it is asked.
+    pub(super) fn vouch(&mut self, now: Instant, out: &mut BytesMut) -> bool {
+        let wanted = self.hangups.has_suspects()
+            && self.is_suspect_next()
+            && !self.hangups.has_answers()
+            && self.ping_sent.is_none();
+        if wanted {
+            self.send_ping(now);
+            out.extend_from_slice(&self.control);
+            self.control.clear();
+        }
+        wanted
+    }
+
+    /// A connection is lost. Returns the operation for which the server has ended it, and the only one that may have been it.
+    pub(super) fn hung_up(&mut self, cause: &Cause) -> (Option<OpCode>, Option<OpCode>) {
+        if matches!(cause, Cause::ClosedByServer | Cause::Io(_)) {
+            let unanswered: Vec<_> = self.in_flight.iter().map(|request| request.op).collect();
+            self.hangups.ended(&unanswered)
+        } else {
+            self.hangups.forget_connection();
+            (None, None)
+        }
+    }
+
+    /// The server has closed the connection on the one request that is on its way: it does not know the operation.
+    pub(super) fn settle_hung_up(&mut self, lost: &Lost) {
+        let Some(InFlight {
+            op,
+            purpose,
+            terms,
+            number,
+            ..
+        }) = self.in_flight.pop_front()
+        else {
+            return;
+        };
+        tracing::debug!(%op, %lost, "the server closes the connection on an operation, and does not seem to know it");
+        let (evidence, peer) = (Evidence::HungUp, Peer::from(lost));
+        self.unsupported.note(op, self.connections, evidence, &peer);
+        self.forget_deadline(&terms, number);
+        match purpose {
+            Purpose::Caller { .. } | Purpose::Nobody { .. } | Purpose::Auth { .. } => {
+                let effect = if is_write(op) {
+                    Effect::Unknown
+                } else {
+                    Effect::NotApplied
+                };
+                let error = Error::Unsupported {
+                    op,
+                    evidence,
+                    effect,
+                    peer,
+                };
+                self.fail(op, purpose, error);
+            }
+            Purpose::SetWatches { .. } if op == OpCode::SET_WATCHES2 => {
+                self.end_lasting(evidence, &peer);
+            }
+            Purpose::SetWatches { .. } => self.end_one_shot(),
+            Purpose::RemoveWatches | Purpose::Close => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operation_has_a_bit_of_its_own() {
+        let all: Vec<_> = (-11..=107)
+            .map(OpCode)
+            .filter(|op| op.name().is_some())
+            .collect();
+        assert!(all.len() > 25);
+        let mut ops = Ops::default();
+        for op in all {
+            assert!(!ops.has(op), "{op}");
+            ops.add(Ops::of(op));
+            assert!(ops.has(op), "{op}");
+        }
+    }
+
+    #[test]
+    fn what_every_server_knows_is_never_suspected() {
+        let mut hangups = Hangups::default();
+        for _ in 0..10 {
+            let ops = [
+                OpCode::CREATE,
+                OpCode::MULTI,
+                OpCode::GET_DATA,
+                OpCode::SYNC,
+            ];
+            assert_eq!(hangups.ended(&ops), (None, None));
+            assert!(!hangups.has_suspects());
+        }
+    }
+
+    #[test]
+    fn what_was_answered_is_not_suspected_until_nothing_is_answered_any_more() {
+        let op = OpCode::CREATE2;
+        let mut hangups = Hangups::default();
+        hangups.answered(op);
+        for _ in 0..3 {
+            assert_eq!(hangups.ended(&[op]), (None, None));
+            assert!(!hangups.suspects(op));
+        }
+        // The third connection without any answer: whatever was known, these servers do not say.
+        assert_eq!(hangups.ended(&[op]), (None, Some(op)));
+        assert!(hangups.suspects(op));
+        // Alone, and with nothing answered: it is not the operation.
+        assert_eq!(hangups.ended(&[op]), (None, Some(op)));
+        hangups.answered(OpCode::PING);
+        assert_eq!(hangups.ended(&[op]), (Some(op), Some(op)));
+    }
+
+    /// Two watchers were dropped, each right before a connection was cut: from then on no watch was taken back.
+    #[test]
+    fn watches_taken_back_are_unknown_to_a_server_the_third_time() {
+        let op = OpCode::REMOVE_WATCHES;
+        let mut hangups = Hangups::default();
+        for guilty in [None, None, Some(op), Some(op)] {
+            hangups.answered(OpCode::PING);
+            assert_eq!(hangups.ended(&[op]), (guilty, Some(op)));
+        }
+        hangups.answered(op);
+        for _ in 0..3 {
+            assert_eq!(hangups.ended(&[op]), (None, None));
+            hangups.answered(OpCode::PING);
+        }
+    }
+
+    #[test]
+    fn of_several_none_is_guilty_and_each_is_to_be_sent_alone() {
+        let (one, other) = (OpCode::WHO_AM_I, OpCode::CREATE_TTL);
+        let mut hangups = Hangups::default();
+        for _ in 0..5 {
+            hangups.answered(OpCode::PING);
+            assert_eq!(hangups.ended(&[one, other]), (None, None));
+        }
+        assert!(hangups.suspects(one) && hangups.suspects(other));
+        hangups.answered(one);
+        assert!(!hangups.suspects(one));
+        assert_eq!(hangups.ended(&[other]), (Some(other), Some(other)));
+        assert!(!hangups.suspects(one));
+    }
+}
