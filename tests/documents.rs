@@ -98,3 +98,59 @@ fn every_test_that_a_document_names_is_there() {
     }
     assert!(named > 5, "{named} tests named");
 }
+
+/// The lines of the log that the sources below a folder write: level and message, as the document quotes them.
+fn lines_of_the_log(folder: &Path, found: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            lines_of_the_log(&path, found);
+            continue;
+        }
+        let source = fs::read_to_string(&path).unwrap();
+        for call in source.split("tracing::").skip(1) {
+            let Some((level, rest)) = call.split_once("!(") else {
+                continue;
+            };
+            if !["error", "warn", "info", "debug", "trace"].contains(&level) {
+                continue;
+            }
+            // The message is the last argument: the first text with the end of the call behind it.
+            let texts: Vec<&str> = rest.split('"').collect();
+            let message = texts
+                .windows(2)
+                .skip(1)
+                .step_by(2)
+                .find(|pair| pair[1].trim_start().starts_with(')'));
+            let message = message.unwrap_or_else(|| panic!("{}: {level}", path.display()))[0];
+            found.insert(format!("| {level} | `{message}` |"));
+        }
+    }
+}
+
+#[test]
+fn every_line_of_the_log_is_in_its_document_and_no_other() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut written = BTreeSet::new();
+    for folder in ["session/src", "recipes/src"] {
+        lines_of_the_log(&root.join(folder), &mut written);
+    }
+    let text = fs::read_to_string(root.join("docs/logging.md")).unwrap();
+    let levels = [
+        "| error |",
+        "| warn |",
+        "| info |",
+        "| debug |",
+        "| trace |",
+    ];
+    let rows = text
+        .lines()
+        .filter(|row| levels.iter().any(|level| row.starts_with(level)));
+    // Of a row the level and the message; spans have a target in the third column.
+    let listed: BTreeSet<String> = rows
+        .filter(|row| !row.contains("`lockkeeper_"))
+        .map(|row| row.split('|').take(3).collect::<Vec<_>>().join("|") + "|")
+        .collect();
+    assert_eq!(written, listed);
+    assert!(written.len() > 20, "{written:?}");
+}

@@ -86,10 +86,11 @@ impl Guard {
         let Some(node) = contender.node() else {
             return Err(Error::Lost(Loss::Deleted));
         };
+        let token = u64::try_from(node.czxid.0).unwrap_or(0);
         let guard = Self {
-            token: FencingToken(u64::try_from(node.czxid.0).unwrap_or(0)),
+            token: FencingToken(token),
             session_id: node.session_id,
-            hold: attempt.granted(),
+            hold: attempt.granted(token),
             contender,
         };
         if guard.headroom() < SCARCE {
@@ -177,6 +178,7 @@ impl Guard {
             };
             // A lease that has run out is not the last word.
             if loss == Loss::Elapsed {
+                fate.elapsed();
                 loss
             } else {
                 fate.lost(loss)
@@ -215,7 +217,7 @@ impl Guard {
                 return;
             }
             fate.lost(Loss::Overdue);
-            tracing::warn!(path, ?limit, "lock held for too long, giving it up");
+            tracing::debug!(path, ?limit, "held for too long, deleting the node");
             let reply = claim.delete(&node);
             claim.finish_delete(&node, reply).await;
         });

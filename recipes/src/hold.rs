@@ -1,8 +1,12 @@
-//! One attempt at a lock and, when it succeeds, the hold: how long each took, and how the hold ended.
+//! One attempt at a lock and, when it succeeds, the hold: how long each took, and how the hold ended. Both are one span of the
+//! log (`docs/logging.md`).
 //!
 //! Not here: the lock node (`contender`).
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{
+    Arc, Mutex, OnceLock, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
 
 use tokio::{sync::oneshot, time::Instant};
 
@@ -17,6 +21,7 @@ pub(crate) struct Attempt {
     recorder: Arc<Recorder>,
     since: Instant,
     is_granted: bool,
+    span: tracing::Span,
 }
 
 impl Attempt {
@@ -25,23 +30,30 @@ impl Attempt {
             recorder: recorder.clone(),
             since: Instant::now(),
             is_granted: false,
+            span: tracing::debug_span!("lock", path = &*recorder.path, kind = recorder.kind),
         }
     }
 
     /// Somebody was ahead when first looked.
     pub(crate) fn contended(&self) {
         count(&self.recorder.contended);
+        tracing::debug!(parent: &self.span, "somebody is ahead");
     }
 
-    /// The lock is ours.
-    pub(crate) fn granted(mut self) -> Hold {
+    /// The lock is ours, with this fencing token.
+    pub(crate) fn granted(mut self, token: u64) -> Hold {
         self.is_granted = true;
         count(&self.recorder.acquired);
         let now = Instant::now();
-        self.recorder.wait.record(now - self.since);
+        let waited = now - self.since;
+        self.recorder.wait.record(waited);
+        tracing::debug!(parent: &self.span, token, ?waited, "granted");
         let fate = Arc::new(Fate {
             end: OnceLock::new(),
             recorder: self.recorder.clone(),
+            is_in_doubt: AtomicBool::new(false),
+            token,
+            span: self.span.clone(),
         });
         Hold {
             fate,
@@ -54,6 +66,7 @@ impl Attempt {
     pub(crate) fn refused(mut self) {
         self.is_granted = true;
         count(&self.recorder.refused);
+        tracing::debug!(parent: &self.span, "somebody has it, not waiting");
     }
 }
 
@@ -61,6 +74,7 @@ impl Drop for Attempt {
     fn drop(&mut self) {
         if !self.is_granted {
             count(&self.recorder.given_up);
+            tracing::debug!(parent: &self.span, waited = ?self.since.elapsed(), "given up");
         }
     }
 }
@@ -106,8 +120,12 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
+        let held = self.since.elapsed();
         self.fate.released();
-        self.fate.recorder.hold.record(self.since.elapsed());
+        self.fate.recorder.hold.record(held);
+        if self.fate.loss().is_none() {
+            tracing::debug!(parent: &self.fate.span, ?held, "released");
+        }
     }
 }
 
@@ -116,6 +134,10 @@ impl Drop for Hold {
 pub(crate) struct Fate {
     end: OnceLock<Option<Loss>>,
     recorder: Arc<Recorder>,
+    /// Whether the log says already that the lease has run out.
+    is_in_doubt: AtomicBool,
+    token: u64,
+    span: tracing::Span,
 }
 
 impl Fate {
@@ -133,7 +155,17 @@ impl Fate {
     pub(crate) fn lost(&self, loss: Loss) -> Loss {
         if self.end.set(Some(loss)).is_ok() {
             count(&self.recorder.lost);
+            let Recorder { path, kind, .. } = &*self.recorder;
+            tracing::warn!(parent: &self.span, path, kind, token = self.token, %loss, "lock lost");
         }
         self.loss().unwrap_or(loss)
+    }
+
+    /// The lease has run out, which is not the last word.
+    pub(crate) fn elapsed(&self) {
+        if self.end.get().is_none() && !self.is_in_doubt.swap(true, Ordering::Relaxed) {
+            let Recorder { path, kind, .. } = &*self.recorder;
+            tracing::warn!(parent: &self.span, path, kind, token = self.token, "lease has run out, lock in doubt");
+        }
     }
 }

@@ -40,7 +40,7 @@ pub(crate) struct Line {
 impl Line {
     pub(crate) fn new(client: &Client, path: &str, kind: Kind) -> Result<Self, PathError> {
         path::check(path).map_err(|problem| PathError::new(path, problem))?;
-        let recorder: Arc<Recorder> = Arc::default();
+        let recorder = Arc::new(Recorder::of(path, kind.name(), Arc::default()));
         let directory = Directory::new(client, path, Bytes::new(), recorder.traffic.clone());
         Ok(Self {
             client: client.patient(),

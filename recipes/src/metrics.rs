@@ -42,9 +42,11 @@ pub struct LockMetrics {
     pub cleaned_up: u64,
 }
 
-/// The counters behind [`LockMetrics`].
+/// The counters behind [`LockMetrics`], and the name of the lock in the log.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
+    pub(crate) path: String,
+    pub(crate) kind: &'static str,
     pub(crate) acquired: AtomicU64,
     pub(crate) contended: AtomicU64,
     pub(crate) refused: AtomicU64,
@@ -65,6 +67,15 @@ pub(crate) struct Traffic {
 }
 
 impl Recorder {
+    pub(crate) fn of(path: &str, kind: &'static str, traffic: Arc<Traffic>) -> Self {
+        Self {
+            path: path.to_owned(),
+            kind,
+            traffic,
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn snapshot(&self) -> LockMetrics {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         LockMetrics {

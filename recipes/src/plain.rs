@@ -61,7 +61,7 @@ impl PlainMutex {
     /// [`PathError`] for a path that breaks a rule.
     pub fn new(client: &Client, path: &str) -> Result<Self, PathError> {
         path::check(path).map_err(|problem| PathError::new(path, problem))?;
-        let recorder: Arc<Recorder> = Arc::default();
+        let recorder = Arc::new(Recorder::of(path, "plain mutex", Arc::default()));
         let directory = Directory::new(client, path, Bytes::new(), recorder.traffic.clone());
         Ok(Self {
             client: client.patient(),

@@ -48,6 +48,18 @@ pub enum Kind {
     Latch,
 }
 
+impl Kind {
+    /// What the log calls it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Mutex => "mutex",
+            Self::Read => "read lock",
+            Self::Write => "write lock",
+            Self::Latch => "latch",
+        }
+    }
+}
+
 /// Whether a contender shares with others of its sort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Role {

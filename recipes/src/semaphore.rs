@@ -84,10 +84,7 @@ impl Semaphore {
         let traffic = heads.traffic().clone();
         let leases = path::join(path, name::LEASES);
         let leases = Directory::new(client, &leases, Bytes::new(), traffic.clone());
-        let recorder = Recorder {
-            traffic,
-            ..Recorder::default()
-        };
+        let recorder = Recorder::of(path, "semaphore", traffic);
         let (client, path) = (client.patient(), path.to_owned());
         Ok(Self {
             client,

@@ -99,9 +99,7 @@ impl Hangups {
         if self.fruitless >= FRUITLESS {
             self.known = Ops::default();
         }
-        let mut unproven = unanswered.iter().copied();
-        let mut unproven: Vec<_> = unproven
-            .by_ref()
+        let mut unproven: Vec<_> = (unanswered.iter().copied())
             .filter(|op| is_optional(*op) && !self.known.has(*op))
             .collect();
         for op in &unproven {

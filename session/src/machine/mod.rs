@@ -42,6 +42,7 @@ mod session;
 mod submit;
 #[cfg(test)]
 mod tests;
+mod trace;
 mod transmit;
 mod unsupported;
 mod watch;

@@ -10,7 +10,7 @@ use lockkeeper_proto::{
     jute::{Decode, DecodeError, Reader},
 };
 
-use super::{Event, InFlight, Machine, Purpose, State, unsupported::is_unknown};
+use super::{Event, InFlight, Machine, Purpose, State, trace, unsupported::is_unknown};
 use crate::{AuthFailure, Cause, Error, Peer};
 
 impl<T> Machine<T> {
@@ -107,6 +107,7 @@ impl<T> Machine<T> {
         self.confirm(request.sent);
         self.forget_deadline(&request.terms, request.number);
         self.hangups.answered(request.op);
+        trace::answered(&request, &header, now);
         if is_unknown(request.op, &header) {
             return self.settle_unknown(now, request.op, request.purpose);
         }

@@ -14,7 +14,7 @@ use lockkeeper_proto::{
     jute::{Encode, EncodeError},
 };
 
-use super::{InFlight, Machine, Phase, Purpose, Queued, metrics};
+use super::{InFlight, Machine, Phase, Purpose, Queued, metrics, trace};
 use crate::Error;
 
 /// Not much more is encoded at a time: what waits as a request can still be given up, and lies in memory once.
@@ -70,6 +70,7 @@ impl<T> Machine<T> {
         match written {
             Ok(length) if length <= limit => {
                 self.take_xid();
+                trace::sent(xid, op, &queued.request);
                 self.in_flight.push_back(InFlight {
                     xid,
                     op,

@@ -249,3 +249,40 @@ async fn bytes_and_requests_under_way_are_counted() {
     let metrics = client.metrics();
     assert_eq!((metrics.in_flight, metrics.unknown), (0, 3));
 }
+
+/// For whoever asks why a request took so long; data are nobody's business.
+#[tokio::test]
+async fn each_request_is_two_lines_for_those_who_want_all() {
+    let (log, _guard) = log();
+    let server = server().await;
+    let client = client(&server).await;
+    log.take(Level::TRACE);
+    client
+        .create("/a", "hunter2", CreateMode::Persistent)
+        .await
+        .unwrap();
+    let _ = client.get_data("/missing").await.unwrap_err();
+    let lines = log.take(Level::TRACE);
+    let [sent, answered, other_sent, refused] = &lines[..] else {
+        panic!("{lines:#?}");
+    };
+    assert!(sent.contains("op=create2 (15) path=\"/a\" "), "{sent}");
+    assert!(sent.contains("message=request sent"), "{sent}");
+    assert!(
+        answered.contains("op=create2 (15) code=0 latency="),
+        "{answered}"
+    );
+    assert!(
+        other_sent.contains("op=getData (4) path=\"/missing\" "),
+        "{other_sent}"
+    );
+    assert!(refused.contains("code=-101 latency="), "{refused}");
+    let xid = |line: &str| {
+        line.split(' ')
+            .find(|word| word.starts_with("xid="))
+            .map(str::to_owned)
+    };
+    assert!(xid(sent).is_some());
+    assert_eq!((xid(sent), xid(other_sent)), (xid(answered), xid(refused)));
+    assert!(!lines.iter().any(|line| line.contains("hunter2")));
+}

@@ -1,0 +1,151 @@
+//! What an operator reads of locks in the log: who has it, since when, and how it ended.
+//!
+//! One test alone: whoever listens to the log of a process decides for all of its threads.
+
+use std::{
+    fmt::{Debug, Write},
+    sync::{Arc, Mutex as StdMutex},
+    time::Duration,
+};
+
+use lockkeeper_proto::Version;
+use lockkeeper_recipes::{Loss, Mutex};
+use lockkeeper_server::Server;
+use lockkeeper_session::Client;
+use tracing::{
+    Event, Level, Metadata, Subscriber,
+    field::{Field, Visit},
+    span,
+};
+
+const SOON: Duration = Duration::from_secs(30);
+
+/// Keeps the lines of the locks: level, fields of the span, fields of the line.
+#[derive(Clone, Default)]
+struct Log {
+    lines: Arc<StdMutex<Vec<String>>>,
+    spans: Arc<StdMutex<Vec<String>>>,
+}
+
+impl Log {
+    /// Takes out the lines that have this message.
+    fn take(&self, message: &str) -> Vec<String> {
+        let wanted = format!("message={message} ");
+        let mut lines = self.lines.lock().unwrap();
+        let (taken, kept) = lines.drain(..).partition(|line| line.contains(&wanted));
+        *lines = kept;
+        taken
+    }
+
+    fn only(&self, message: &str) -> String {
+        let taken = self.take(message);
+        assert_eq!(taken.len(), 1, "{message}: {taken:?}");
+        taken.into_iter().next().unwrap()
+    }
+}
+
+impl Subscriber for Log {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("lockkeeper_recipes") && *metadata.level() <= Level::DEBUG
+    }
+
+    fn new_span(&self, attributes: &span::Attributes<'_>) -> span::Id {
+        let mut line = Line(format!("{} ", attributes.metadata().name()));
+        attributes.record(&mut line);
+        let mut spans = self.spans.lock().unwrap();
+        spans.push(line.0);
+        span::Id::from_u64(u64::try_from(spans.len()).unwrap())
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut line = Line(format!("{} ", event.metadata().level()));
+        if let Some(id) = event.parent() {
+            let index = usize::try_from(id.into_u64()).unwrap() - 1;
+            line.0 += &self.spans.lock().unwrap()[index];
+        }
+        event.record(&mut line);
+        self.lines.lock().unwrap().push(line.0);
+    }
+
+    fn enter(&self, _: &span::Id) {}
+
+    fn exit(&self, _: &span::Id) {}
+}
+
+struct Line(String);
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        write!(self.0, "{field}={value:?} ").unwrap();
+    }
+}
+
+/// A lock was taken, waited for, released and lost, and nothing but counters told of it.
+#[tokio::test]
+async fn a_hold_is_a_span_with_its_grant_and_its_end() {
+    let log = Log::default();
+    tracing::subscriber::set_global_default(log.clone()).unwrap();
+    let server = Server::builder().start().await.unwrap();
+    let one = Client::connect(&server.connect_string()).await.unwrap();
+    let two = Client::connect(&server.connect_string()).await.unwrap();
+    let (mine, yours) = (
+        Mutex::new(&one, "/m").unwrap(),
+        Mutex::new(&two, "/m").unwrap(),
+    );
+
+    let guard = mine.lock().await.unwrap();
+    let granted = log.only("granted");
+    assert!(
+        granted.starts_with("DEBUG lock path=\"/m\" kind=\"mutex\" "),
+        "{granted}"
+    );
+    let token = format!("token={} ", guard.fencing_token());
+    assert!(
+        granted.contains(&token) && granted.contains("waited="),
+        "{granted}"
+    );
+
+    assert!(yours.try_lock().await.unwrap().is_none());
+    log.only("somebody has it, not waiting");
+    yours
+        .lock_timeout(Duration::from_millis(1))
+        .await
+        .unwrap_err();
+    assert!(log.only("given up").contains("waited="));
+    log.take("somebody is ahead");
+
+    let (waiter, released) = tokio::join!(yours.lock(), async {
+        // Somebody who waits is seen by the holder.
+        while mine.participants().await.unwrap().len() < 2 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        guard.release().await
+    });
+    released.unwrap();
+    let guard = waiter.unwrap();
+    assert!(log.only("released").contains("held="));
+    log.only("granted");
+
+    // Somebody deletes the node by hand.
+    let lost = guard.lost();
+    one.delete(&guard.path(), Version::ANY).await.unwrap();
+    let lost = tokio::time::timeout(SOON, lost).await.unwrap();
+    assert_eq!(lost, Loss::Deleted);
+    let line = log.only("lock lost");
+    let token = format!("token={} ", guard.fencing_token());
+    assert!(
+        line.starts_with("WARN lock path=\"/m\" kind=\"mutex\" "),
+        "{line}"
+    );
+    assert!(
+        line.contains(&token) && line.contains("loss=the lock node was deleted"),
+        "{line}"
+    );
+    drop(guard);
+    assert_eq!(log.take("released"), [""; 0], "it was lost");
+    assert_eq!(log.take("lock lost"), [""; 0], "it was told");
+}
