@@ -25,7 +25,12 @@ pub enum Error {
         /// The lock's path.
         path: String,
     },
-    /// More leases were asked for than there can be, or a limit was set where it is fixed.
+    /// A limit was set that is not shared: it is the number that the semaphore was made with.
+    FixedLimit {
+        /// The semaphore's path.
+        path: String,
+    },
+    /// More leases were asked for than there can be.
     OverLimit {
         /// How many were asked for.
         asked: usize,
@@ -89,6 +94,10 @@ impl fmt::Display for Error {
             Self::SequenceExhausted { path } => write!(
                 f,
                 "the sequence numbers of {path} are used up: let it drain until the server removes it, or use another path"
+            ),
+            Self::FixedLimit { path } => write!(
+                f,
+                "the limit of {path} is fixed; one that can be set is shared through a node"
             ),
             Self::OverLimit { asked, limit } => {
                 write!(f, "{asked} leases asked for, the limit is {limit}")
@@ -163,6 +172,10 @@ mod tests {
             (
                 Error::SequenceExhausted { path: path() },
                 "the sequence numbers of /l are used up: let it drain until the server removes it, or use another path",
+            ),
+            (
+                Error::FixedLimit { path: path() },
+                "the limit of /l is fixed; one that can be set is shared through a node",
             ),
             (
                 Error::OverLimit { asked: 3, limit: 2 },

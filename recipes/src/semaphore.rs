@@ -65,7 +65,8 @@ impl Semaphore {
         Self::with_limit(client, path, Limit::Fixed(limit))
     }
 
-    /// The semaphore at this path, whose limit is kept in the node `limit_path`: see [`set_limit`](Self::set_limit).
+    /// The semaphore at this path, whose limit is kept in the node `limit_path`: see [`set_limit`](Self::set_limit), which
+    /// somebody has to call first: until then whoever wants a lease is told that there is no such node.
     ///
     /// # Errors
     /// [`PathError`] for a path that breaks a rule.
@@ -130,7 +131,7 @@ impl Semaphore {
         one(self.acquire_many(1).await?)
     }
 
-    /// Waits for several leases, all or none.
+    /// Waits for several leases, all or none. Of none it is none at once.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire); [`Error::OverLimit`] for more than a fixed limit.
@@ -138,6 +139,9 @@ impl Semaphore {
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_many(&self, count: usize) -> Result<Vec<Guard>, Error> {
+        if count == 0 {
+            return Ok(Vec::new());
+        }
         // Before it waits: nobody would ever give it so many.
         self.allow(count)?;
         let attempt = Attempt::new(&self.recorder);
@@ -199,6 +203,9 @@ impl Semaphore {
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire_many(&self, count: usize) -> Result<Option<Vec<Guard>>, Error> {
+        if count == 0 {
+            return Ok(Some(Vec::new()));
+        }
         self.allow(count)?;
         let attempt = Attempt::new(&self.recorder);
         if self.available().await? < count {
@@ -251,14 +258,16 @@ impl Semaphore {
     /// Sets a limit that is shared through a node; it holds for everybody at once. Makes the node if it is missing.
     ///
     /// # Errors
-    /// [`Error::OverLimit`] for a fixed limit, or one above 2^31-1; [`Error::Session`].
+    /// [`Error::FixedLimit`] where it is not shared; [`Error::OverLimit`] for one above 2^31-1; [`Error::Session`].
     pub async fn set_limit(&self, limit: usize) -> Result<(), Error> {
-        let (Limit::Shared(path), Ok(count)) = (&self.limit, i32::try_from(limit)) else {
-            return Err(Error::OverLimit {
-                asked: limit,
-                limit: 0,
-            });
+        let Limit::Shared(path) = &self.limit else {
+            let path = self.path.clone();
+            return Err(Error::FixedLimit { path });
         };
+        let count = i32::try_from(limit).map_err(|_| Error::OverLimit {
+            asked: limit,
+            limit: i32::MAX.unsigned_abs() as usize,
+        })?;
         let data = Bytes::copy_from_slice(&count.to_be_bytes());
         loop {
             match self.client.set_data(path, data.clone(), Version::ANY).await {

@@ -433,6 +433,12 @@ async fn several_leases_come_together_or_not_at_all() {
     let never = Error::OverLimit { asked, limit };
     let refused = semaphore(&two).try_acquire_many(4).await.unwrap_err();
     assert_eq!(refused, never);
+    assert!(semaphore(&two).acquire_many(0).await.unwrap().is_empty());
+    let none = semaphore(&two).try_acquire_many(0).await.unwrap();
+    assert!(none.unwrap().is_empty());
+    let path = semaphore(&two).path().to_owned();
+    let fixed = semaphore(&two).set_limit(4).await.unwrap_err();
+    assert_eq!(fixed, Error::FixedLimit { path });
     drop(two_of_three);
     let all = semaphore(&two).acquire_many_timeout(3, LONG).await.unwrap();
     assert_eq!(all.len(), 3);
