@@ -104,15 +104,19 @@ def suspended(main, root):
     main.ChildrenWatch(root, lambda children: lists.put(sorted(children)))
     assert data.get(timeout=PATIENCE) == b"" and lists.get(timeout=PATIENCE) == ["own"]
     with connected(main.hosts_arg) as writer:  # (bare watches go with the connection: kazoo sets none of them again)
+        names = ["own"]
         for value in (b"1", b"2", b"3"):
             drop(main)
             assert main.client_id[0] == session and writer.exists(own).ephemeralOwner == session
             writer.set(own, value)
+            names.insert(0, "a" + value.decode())
+            writer.create(root + "/" + names[0])
             while data.get(timeout=PATIENCE) != value:  # (kazoo's watcher may tell the old one again first)
                 pass
-        writer.create(root + "/later")
-        while lists.get(timeout=PATIENCE) != ["later", "own"]:
-            pass
+            # Both have to be back before the next cut: a watcher whose read is answered just before one takes itself for one
+            # that watches, and hears nothing any more.
+            while lists.get(timeout=PATIENCE) != sorted(names):
+                pass
 
 
 def expired(main, root):
