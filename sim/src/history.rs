@@ -45,6 +45,19 @@ pub enum Mode {
     },
 }
 
+impl Mode {
+    /// Whether both may hold at once without being counted.
+    pub(crate) fn tolerates(self, other: Self) -> bool {
+        self == Self::Shared && other == Self::Shared
+    }
+
+    /// Whether the order of two grants says something: one of them had to wait for the other.
+    pub(crate) fn conflicts(self, other: Self) -> bool {
+        let is_lease = |mode| matches!(mode, Self::Lease { .. });
+        !self.tolerates(other) && !is_lease(self) && !is_lease(other)
+    }
+}
+
 /// What may happen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {

@@ -12,6 +12,7 @@
 
 mod faults;
 mod net;
+mod ops;
 mod record;
 mod servers;
 

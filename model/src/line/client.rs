@@ -13,7 +13,6 @@ use crate::{
 use super::{
     action::Action,
     scenario::Line,
-    server::slot,
     state::{Contender, Marker, NONE, Node, NodeIndex, Phase, State, Watch},
 };
 
@@ -340,7 +339,7 @@ fn watch(contender: &mut Contender, scenario: &Line, nearest: NodeIndex, second:
 fn woken(after: &mut State, scenario: &Line, i: usize) {
     let contender = &mut after.contenders[i];
     let mut take = |which| {
-        let watch = slot(contender, which);
+        let watch = contender.watch(which);
         let told = watch.is_told().then_some(*watch);
         if told.is_some() {
             *watch = Watch::Empty;

@@ -171,7 +171,7 @@ fn tell(state: &State, i: usize, next: &mut Next<'_>) {
                 } else {
                     Watch::GoneTooLate
                 };
-                *slot(&mut after.contenders[i], which) = told;
+                *after.contenders[i].watch(which) = told;
             });
         }
     }
@@ -185,7 +185,7 @@ fn tell(state: &State, i: usize, next: &mut Next<'_>) {
                 let told = gone(after, i, which);
                 let contender = &mut after.contenders[i];
                 contender.view = contender.view.max(died);
-                *slot(contender, which) = told;
+                *contender.watch(which) = told;
             });
         }
     }
@@ -199,14 +199,6 @@ fn gone(state: &State, i: usize, which: usize) -> Watch {
         Watch::GoneTooLate
     } else {
         Watch::Gone
-    }
-}
-
-pub(crate) fn slot(contender: &mut Contender, which: usize) -> &mut Watch {
-    match which {
-        0 => &mut contender.own,
-        1 => &mut contender.nearest,
-        _ => &mut contender.second,
     }
 }
 
@@ -231,7 +223,7 @@ fn leave_watches(after: &mut State, scenario: &Line, i: usize) {
                 (false, _) => Watch::DueTooLate,
             }
         };
-        *slot(&mut after.contenders[i], which) = left;
+        *after.contenders[i].watch(which) = left;
     }
 }
 
@@ -349,7 +341,7 @@ fn cut(after: &mut State, scenario: &Line, i: usize) {
         Watch::Requested
     };
     for which in 0..3 {
-        let watch = slot(contender, which);
+        let watch = contender.watch(which);
         if *watch == Watch::Armed || watch.is_due() {
             *watch = rewatched;
         }
@@ -406,7 +398,7 @@ fn by_hand(state: &State, visit: &mut impl FnMut(Action, State)) {
             let (watch, _) = contender.watches()[which];
             if contender.up && watch == Watch::Armed {
                 let mut after = after;
-                *slot(&mut after.contenders[i], which) = Watch::Changed;
+                *after.contenders[i].watch(which) = Watch::Changed;
                 visit(Action::Touch(i, which), after);
             }
         }

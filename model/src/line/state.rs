@@ -274,6 +274,15 @@ impl Contender {
             _ => false,
         }
     }
+
+    /// One of its watches: on its own node, on the nearest one ahead, on the one ahead of that.
+    pub(crate) fn watch(&mut self, which: usize) -> &mut Watch {
+        match which {
+            0 => &mut self.own,
+            1 => &mut self.nearest,
+            _ => &mut self.second,
+        }
+    }
 }
 
 /// The world.

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Bounds, Rule, Violation, overlap::conflict};
+use super::{Bounds, Rule, Violation};
 use crate::history::{Attempt, End, Event, Mode, What};
 
 /// All attempts of a history, and what third parties did.
@@ -295,7 +295,7 @@ impl<'a> Holds<'a> {
             });
             waited_for.is_some()
                 && other.lock == hold.lock
-                && conflict(other.mode, hold.mode)
+                && other.mode.conflicts(hold.mode)
                 && other.downgraded.is_none()
                 && other.let_go_as.is_some_and(|let_go| let_go > deleted)
         })

@@ -5,7 +5,6 @@ use std::{collections::BTreeMap, time::Duration};
 use super::{
     Bounds, Rule, Violation,
     holds::{Granted, Hold, Holds, Stored},
-    overlap::conflict,
 };
 
 pub(super) fn check(holds: &Holds<'_>, bounds: &Bounds, found: &mut Vec<Violation>) {
@@ -42,7 +41,7 @@ fn tokens(line: &[(&Hold<'_>, Granted<'_>)], found: &mut Vec<Violation>) {
     for (index, (hold, granted)) in line.iter().enumerate() {
         let earlier = line.iter().take(index);
         let higher = earlier
-            .filter(|(other, _)| conflict(other.mode, hold.mode))
+            .filter(|(other, _)| other.mode.conflicts(hold.mode))
             .find(|(_, theirs)| theirs.token >= granted.token);
         if let Some((other, theirs)) = higher {
             let text = format!(
@@ -78,7 +77,7 @@ fn skipped(
         };
         let theirs = self::number(node);
         let waits = other.lock == hold.lock
-            && conflict(other.mode, hold.mode)
+            && other.mode.conflicts(hold.mode)
             && theirs.is_some_and(|theirs| theirs < number)
             && placed <= granted.at
             && other

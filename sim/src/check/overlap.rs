@@ -17,7 +17,7 @@ pub(super) fn check(holds: &Holds<'_>, bounds: &Bounds, found: &mut Vec<Violatio
             let mode = hold.mode;
             let others: Vec<_> = current
                 .iter()
-                .filter(|(other, _, _)| !tolerates(other.mode_at(granted.at), mode))
+                .filter(|(other, _, _)| !other.mode_at(granted.at).tolerates(mode))
                 .collect();
             let room = match mode {
                 Mode::Lease { limit } => usize::try_from(limit).unwrap_or(usize::MAX),
@@ -50,15 +50,4 @@ pub(super) fn check(holds: &Holds<'_>, bounds: &Bounds, found: &mut Vec<Violatio
             current.push((hold, granted, reach));
         }
     }
-}
-
-/// Whether both may hold at once without being counted.
-fn tolerates(one: Mode, other: Mode) -> bool {
-    one == Mode::Shared && other == Mode::Shared
-}
-
-/// Whether the order of two grants says something: one of them had to wait for the other.
-pub(super) fn conflict(one: Mode, other: Mode) -> bool {
-    let is_lease = |mode| matches!(mode, Mode::Lease { .. });
-    !tolerates(one, other) && !is_lease(one) && !is_lease(other)
 }

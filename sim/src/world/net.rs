@@ -13,7 +13,7 @@ use bytes::{Bytes, BytesMut};
 use lockkeeper_session::{Connector, Endpoint, Transport};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::{Blow, Coming, Sim, World, record::Ops};
+use super::{Blow, Coming, Sim, World, ops::Ops};
 use crate::{plan::Trigger, rng::Rng};
 
 /// One connection.

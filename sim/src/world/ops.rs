@@ -1,0 +1,38 @@
+//! What is in a stream of requests: their operations, as they become known.
+
+use bytes::Buf;
+
+/// The operations of requests in a stream that is written in pieces.
+#[derive(Debug, Default)]
+pub(super) struct Ops {
+    /// The begin of a request whose operation is not known yet.
+    head: Vec<u8>,
+    /// How much of the last request is still to come.
+    rest: usize,
+}
+
+impl Ops {
+    /// Those that become known with these bytes.
+    pub(super) fn in_these(&mut self, mut bytes: &[u8]) -> Vec<i32> {
+        let mut ops = Vec::new();
+        loop {
+            let (skipped, left) = bytes.split_at(self.rest.min(bytes.len()));
+            self.rest -= skipped.len();
+            let (more, left) = left.split_at((HEAD - self.head.len()).min(left.len()));
+            self.head.extend_from_slice(more);
+            bytes = left;
+            if self.head.len() < HEAD {
+                return ops;
+            }
+            let mut head = &*self.head;
+            let length = usize::try_from(head.get_i32()).unwrap_or(0);
+            let (_, op) = (head.get_i32(), head.get_i32());
+            self.rest = (4 + length).saturating_sub(HEAD);
+            self.head.clear();
+            ops.push(op);
+        }
+    }
+}
+
+/// Length, number and operation of a request.
+const HEAD: usize = 12;
