@@ -71,7 +71,7 @@ impl Hangups {
         self.suspects.without(self.answered).has(op)
     }
 
-    fn has_suspects(&self) -> bool {
+    pub(super) fn has_suspects(&self) -> bool {
         self.suspects.without(self.answered) != Ops::default()
     }
 

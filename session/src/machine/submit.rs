@@ -81,7 +81,9 @@ impl<T> Machine<T> {
             return Some(Error::Closed(Effect::NotApplied));
         }
         let op = request.op();
-        if let Some(error) = self.unsupported.refusal(op) {
+        if !self.unsupported.is_empty()
+            && let Some(error) = self.unsupported.refusal(op)
+        {
             return Some(error);
         }
         let request_bytes = backlog::request_bytes(request);

@@ -28,12 +28,15 @@ impl<T> Machine<T> {
         out.extend_from_slice(&self.control);
         self.control.clear();
         if self.is_connected() && !self.is_moving {
+            // Nothing that is sent makes an operation suspect.
+            let careful = self.hangups.has_suspects();
             while out.len() - before < BURST
-                && !self.is_held()
-                && !self.vouch(now, out)
+                && !(careful && (self.is_held() || self.vouch(now, out)))
                 && let Some(mut queued) = self.queue.pop()
             {
-                if let Some(error) = self.unsupported.refusal(queued.request.op()) {
+                if !self.unsupported.is_empty()
+                    && let Some(error) = self.unsupported.refusal(queued.request.op())
+                {
                     self.give_back(queued, error);
                     continue;
                 }

@@ -56,6 +56,10 @@ impl Unsupported {
         self.ops.retain(|_, unknown| unknown.until >= connection);
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.ops.is_empty()
+    }
+
     pub(super) fn includes(&self, op: OpCode) -> bool {
         self.ops.contains_key(&op)
     }
