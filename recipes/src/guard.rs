@@ -12,7 +12,7 @@ use std::{
 
 use futures::future::{Either, select};
 use lockkeeper_proto::{EventType, SessionId};
-use lockkeeper_session::Client;
+use lockkeeper_session::{Client, Error as SessionError};
 
 use crate::{
     contender::{Contender, session_loss},
@@ -329,9 +329,10 @@ impl fmt::Debug for Guard {
 /// Waits for the end of a node, of its session, or of the session's lease.
 async fn lost(client: &Client, path: &str, session_id: SessionId) -> Loss {
     let mut snapshots = client.snapshots();
-    let mut watcher = None;
+    // The connection on which no watch is to be had.
+    let (mut watcher, mut blind) = (None, None);
     loop {
-        snapshots.mark_unchanged();
+        let connection = Some(snapshots.borrow_and_update().connections);
         let lease = client.lease();
         if let Some(loss) = session_loss(client, session_id) {
             return loss;
@@ -339,7 +340,7 @@ async fn lost(client: &Client, path: &str, session_id: SessionId) -> Loss {
         let Some(until) = lease.valid_until.filter(|_| lease.is_valid) else {
             return Loss::Elapsed;
         };
-        if watcher.is_none() {
+        if watcher.is_none() && blind != connection {
             watcher = client
                 .watch_nodes(&[path])
                 .ok()
@@ -360,7 +361,12 @@ async fn lost(client: &Client, path: &str, session_id: SessionId) -> Loss {
                 return session_loss(client, session_id).unwrap_or(Loss::Deleted);
             }
             // Its data changed, or the watch ended with the session: look again.
-            Either::Left(_) => watcher = None,
+            Either::Left((Ok(_) | Err(SessionError::SessionExpired { .. }), _)) => watcher = None,
+            // No watch is to be had from this server; perhaps from another.
+            Either::Left((Err(_), _)) => {
+                watcher = None;
+                blind = connection;
+            }
             Either::Right((Either::Left((Err(_), _)), _)) => return Loss::Closed,
             Either::Right(_) => {}
         }

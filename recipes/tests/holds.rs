@@ -1,13 +1,20 @@
 //! How a hold is watched: its length, its end, and what is counted of it.
 
-use std::time::Duration;
+use std::{
+    future::{Future as _, poll_fn},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
 use lockkeeper_proto::{ErrorCode, OpCode, Version};
 use lockkeeper_recipes::{
     Error, LockState, Loss, Mutex, PlainMutex, RwLock, Semaphore, rank::SEQUENCE_LIMIT,
 };
 use lockkeeper_server::{Server, When};
-use lockkeeper_session::Client;
+use lockkeeper_session::{Client, Snapshot, State};
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -163,4 +170,43 @@ async fn a_release_that_was_put_off_is_not_taken_for_one_that_was_lost() {
     let released = guard.release().await;
     assert_eq!(released, Err(Error::Lost(Loss::Deleted)));
     assert_eq!(server.faults().pending(), 0);
+}
+
+/// A holder asked for its watch again and again, without a pause, on a server that was taken for one that has none.
+#[tokio::test]
+async fn a_holder_to_whom_no_watch_is_left_is_in_no_hurry_and_hears_of_its_end_from_the_next_server()
+ {
+    const TIMES: u32 = 9;
+    let (server, client) = server_and_client().await;
+    let mut snapshots = client.snapshots();
+    let mut until = async |so: &dyn Fn(&Snapshot) -> bool| {
+        drop(soon(snapshots.wait_for(so)).await.unwrap());
+    };
+    let guard = Mutex::new(&client, "/lock").unwrap().lock().await.unwrap();
+    for number in 1..=TIMES {
+        let watch = When::op(OpCode::SET_WATCHES).nth(number);
+        server.faults().cut_before(watch);
+    }
+    let looks = Arc::new(AtomicU32::new(0));
+    let (counted, mut lost) = (looks.clone(), Box::pin(guard.lost()));
+    let lost = tokio::spawn(poll_fn(move |cx| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        lost.as_mut().poll(cx)
+    }));
+    let connected = |at_least: u64| {
+        move |now: &Snapshot| now.state == State::Connected && now.connections >= at_least
+    };
+    until(&connected(1 + u64::from(TIMES))).await;
+    client.sync("/").await.unwrap();
+    assert_eq!(server.faults().pending(), 0);
+    assert!(looks.load(Ordering::Relaxed) < 200, "{looks:?}");
+    assert!(guard.is_valid());
+    // What was taken for unknown is asked for again on the next connection but one.
+    for more in 2..=3 {
+        server.faults().cut_all();
+        until(&connected(more + u64::from(TIMES))).await;
+        client.sync("/").await.unwrap();
+    }
+    client.delete(&guard.path(), Version::ANY).await.unwrap();
+    assert_eq!(soon(lost).await.unwrap(), Loss::Deleted);
 }

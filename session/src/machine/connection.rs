@@ -54,7 +54,13 @@ impl<T> Machine<T> {
 
     fn frame(&mut self, now: Instant, frame: Bytes) {
         self.metrics.bytes_received += metrics::bytes(PREFIX_LEN + frame.len());
+        let was_silent = self.silence_ends() <= now;
         match &mut self.phase {
+            // Whoever has slept finds what had come meanwhile, on a connection whose server may not know yet that the session
+            // is over: its answers would prove nothing. Source: `ClientCnxn.SendThread.run`, which looks at the clock first.
+            Phase::Connected { .. } if was_silent => {
+                self.give_up(now, Cause::Silent(self.timing.read));
+            }
             Phase::Connected { .. } => {
                 self.last_received = now;
                 self.session.heard = Some(now);

@@ -3,8 +3,8 @@
 //!
 //! That a connection ends while an operation is unanswered proves nothing. So the operation is suspected, when no server has
 //! answered it yet, and the next time it is sent alone: the server has answered something on that connection, if need be a
-//! ping, and has nothing else to answer. When it closes the connection again, it is taken for one that does not know the
-//! operation, as if it had said so (`unsupported`). No request is repeated for it: the next time is when a caller asks again,
+//! ping, and has nothing else to answer. When it closes the connection again, once or often enough (`enough`), it is taken for
+//! one that does not know the operation, as if it had said so (`unsupported`). No request is repeated for it: the next time is when a caller asks again,
 //! or when watches are to be restored.
 //!
 //! A server may do so with every operation, or know less than another one did: where several connections in a row end
@@ -53,9 +53,8 @@ pub(super) struct Hangups {
     known: Ops,
     /// Those that may have been what a connection was closed for.
     suspects: Ops,
-    /// Those of them that were alone when another connection was closed, and are to be so once more: nobody waits for the
-    /// answer to a watch that is taken back, so that it is often what is under way when a connection happens to end.
-    accused: Ops,
+    /// How often each of them was alone when a connection was closed.
+    accused: Vec<(OpCode, u8)>,
     /// Connections in a row that ended without an answer.
     fruitless: u8,
 }
@@ -84,9 +83,7 @@ impl Hangups {
     fn ended(&mut self, unanswered: &[OpCode]) -> (Option<OpCode>, Option<OpCode>) {
         let guilty = match unanswered {
             [op] if self.suspects(*op) && self.has_answers() => {
-                let again = *op != OpCode::REMOVE_WATCHES || self.accused.has(*op);
-                self.accused.add(Ops::of(*op));
-                again.then_some(*op)
+                (self.accuse(*op) >= enough(*op)).then_some(*op)
             }
             _ => None,
         };
@@ -112,17 +109,44 @@ impl Hangups {
         }
     }
 
+    /// The operation was alone when a connection was closed. Returns how often by now.
+    fn accuse(&mut self, op: OpCode) -> u8 {
+        if let Some((_, times)) = self.accused.iter_mut().find(|(accused, _)| *accused == op) {
+            *times = times.saturating_add(1);
+            return *times;
+        }
+        self.accused.push((op, 1));
+        1
+    }
+
     /// The connection is no more.
     fn forget_connection(&mut self) {
         self.known.add(std::mem::take(&mut self.answered));
         self.suspects = self.suspects.without(self.known);
-        self.accused = self.accused.without(self.known);
+        let known = self.known;
+        self.accused.retain(|(op, _)| !known.has(*op));
     }
 }
 
 /// Whether there are servers that do not know the operation: releases before 3.5, and of `setWatches` `ClickHouse` Keeper.
 fn is_optional(op: OpCode) -> bool {
     op == OpCode::SET_WATCHES || op.since().is_some_and(|since| since >= "3.5")
+}
+
+/// How often an operation has to have been alone when a connection was closed.
+///
+/// What locks rely on must not be misjudged because a network fails again and again: that would end a wait that could go on.
+/// And nobody waits for the answer to a watch that is taken back, so that it is often what is under way when a connection
+/// happens to end.
+fn enough(op: OpCode) -> u8 {
+    match op {
+        OpCode::CREATE2
+        | OpCode::CREATE_CONTAINER
+        | OpCode::SET_WATCHES
+        | OpCode::SET_WATCHES2
+        | OpCode::REMOVE_WATCHES => 8,
+        _ => 1,
+    }
 }
 
 /// Whether it may have changed what is in the tree.
@@ -253,7 +277,7 @@ mod tests {
 
     #[test]
     fn what_was_answered_is_not_suspected_until_nothing_is_answered_any_more() {
-        let op = OpCode::CREATE2;
+        let op = OpCode::WHO_AM_I;
         let mut hangups = Hangups::default();
         hangups.answered(op);
         for _ in 0..3 {
@@ -271,17 +295,19 @@ mod tests {
 
     /// Two watchers were dropped, each right before a connection was cut: from then on no watch was taken back.
     #[test]
-    fn watches_taken_back_are_unknown_to_a_server_the_third_time() {
-        let op = OpCode::REMOVE_WATCHES;
-        let mut hangups = Hangups::default();
-        for guilty in [None, None, Some(op), Some(op)] {
-            hangups.answered(OpCode::PING);
-            assert_eq!(hangups.ended(&[op]), (guilty, Some(op)));
-        }
-        hangups.answered(op);
-        for _ in 0..3 {
-            assert_eq!(hangups.ended(&[op]), (None, None));
-            hangups.answered(OpCode::PING);
+    fn what_locks_rely_on_is_unknown_to_a_server_only_when_it_was_alone_very_often() {
+        for op in [OpCode::REMOVE_WATCHES, OpCode::CREATE2, OpCode::SET_WATCHES] {
+            let mut hangups = Hangups::default();
+            for time in 0..=enough(op) {
+                hangups.answered(OpCode::PING);
+                let guilty = (time == enough(op)).then_some(op);
+                assert_eq!(hangups.ended(&[op]), (guilty, Some(op)));
+            }
+            hangups.answered(op);
+            for _ in 0..20 {
+                assert_eq!(hangups.ended(&[op]), (None, None));
+                hangups.answered(OpCode::PING);
+            }
         }
     }
 

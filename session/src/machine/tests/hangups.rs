@@ -209,9 +209,9 @@ fn lasting_watches_that_a_server_closes_the_connection_on_are_ended_and_the_othe
             assert_eq!(ops, [OpCode::SET_WATCHES2]);
             pair.cut();
             closed += 1;
-            assert!(closed < 10, "it goes on for ever");
+            assert!(closed < 20, "it goes on for ever");
         }
-        assert_eq!(closed, if was_restored { 4 } else { 2 });
+        assert_eq!(closed, if was_restored { 11 } else { 9 });
         let over = unsupported(OpCode::ADD_WATCH, Effect::NotApplied);
         assert_eq!(pair.fired(), [(persistent, Err(over))]);
         pair.connect();
@@ -232,7 +232,12 @@ fn watches_in_a_list_end_where_the_server_closes_the_connection_on_the_list() {
     pair.pump();
     assert_eq!(pair.ops(), [op]);
     pair.cut_and_connect();
-    assert_eq!(pair.fired(), [], "it is restored, as far as anybody knows");
+    for _ in 0..7 {
+        pair.vouch();
+        assert_eq!(pair.ops(), [op]);
+        pair.cut_and_connect();
+        assert_eq!(pair.fired(), [], "it is restored, as far as anybody knows");
+    }
     pair.vouch();
     assert_eq!(pair.ops(), [op]);
     pair.cut();
