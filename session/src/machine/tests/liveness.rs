@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use lockkeeper_proto::{EventType, OpCode, Request, Xid, connect::ConnectResponse, records::Empty};
+use lockkeeper_proto::{
+    EventType, OpCode, Request, Xid,
+    connect::ConnectResponse,
+    records::{Empty, SyncResponse},
+};
 
 use super::{
     pair::{ID, PASSWORD, Pair, QUARTER, SECOND, THIRD, TIMEOUT},
@@ -71,6 +75,26 @@ fn a_silent_server_is_given_up_after_two_thirds_of_the_timeout() {
     assert_eq!(pair.error(token), Error::ConnectionLost(why));
     let disconnected = |output: &Output<u32>| matches!(output, Output::Disconnect);
     assert!(pair.outputs.iter().any(disconnected));
+}
+
+/// A client that had slept for longer than its session lived found events of before, took them for life, and took the answer
+/// of a follower that had not heard of the expiry for a lease: somebody else had the lock by then.
+#[test]
+fn what_a_sleeper_finds_when_it_wakes_proves_nothing() {
+    let mut pair = Pair::connected(|_| {});
+    pair.wait(SECOND);
+    let token = pair.submit(sync("/"));
+    let [(xid, _)] = pair.requests()[..] else {
+        panic!("one request");
+    };
+    let lease = pair.machine.lease_deadline();
+    pair.now += 3 * TIMEOUT;
+    let body = lockkeeper_proto::Response::Sync(SyncResponse { path: "/".into() });
+    pair.reply(xid, 1, Ok(body));
+    assert_eq!(pair.machine.lease_deadline(), lease);
+    assert_eq!(pair.states(), [State::Suspended]);
+    let why = lost("zk1", Cause::Silent(2 * THIRD));
+    assert_eq!(pair.error(token), Error::ConnectionLost(why));
 }
 
 #[test]
