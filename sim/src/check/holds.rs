@@ -297,6 +297,8 @@ impl<'a> Holds<'a> {
                 && other.lock == hold.lock
                 && other.mode.conflicts(hold.mode)
                 && other.downgraded.is_none()
+                // One that has set itself a limit has no node beyond it, however long it goes on.
+                && other.limit.is_none_or(|limit| limit > moment)
                 && other.let_go_as.is_some_and(|let_go| let_go > deleted)
         })
     }
