@@ -2,7 +2,7 @@
 //!
 //! Three contenders want one lock. Their clients do what the recipes do, await by await; who is ahead of whom they ask the
 //! recipes' own [`rank`](lockkeeper_recipes::rank::rank). Their servers lag, lose connections with what was under way on them,
-//! end sessions; callers give up at any step; an operator deletes nodes. [`explore`] makes every step that is possible in
+//! end sessions; callers give up at any step; an operator deletes nodes. `explore` makes every step that is possible in
 //! every state that is reachable, and looks at each state:
 //!
 //! - who holds the lock has nobody ahead with whom it must not be shared: no two holders, nobody skipped;
