@@ -7,6 +7,8 @@
 pub struct Mutation {
     /// What is wrong then.
     pub name: String,
+    /// The seed to begin with: 1 if nothing is said.
+    pub first: u64,
     /// Within how many seeds it must be found.
     pub seeds: u64,
     /// How it is put in.
@@ -55,6 +57,7 @@ fn parse(text: &str) -> Result<Vec<Mutation>, String> {
         if sign == "##" {
             all.push(Mutation {
                 name: rest.to_owned(),
+                first: 1,
                 ..Mutation::default()
             });
             continue;
@@ -63,6 +66,7 @@ fn parse(text: &str) -> Result<Vec<Mutation>, String> {
         let mutation = all.last_mut().ok_or_else(wrong)?;
         match sign {
             "" => {}
+            "from" => mutation.first = rest.parse().map_err(|_| wrong())?,
             "seeds" => mutation.seeds = rest.parse().map_err(|_| wrong())?,
             "file" => mutation.edits.push(Edit {
                 file: rest.to_owned(),

@@ -98,6 +98,8 @@ fn seeds(mutation: &Mutation, copy: &Path, built: &Path) -> Result<String, Strin
             "--no-shrink",
             "--seconds",
             SECONDS,
+            "--seed",
+            &mutation.first.to_string(),
             "--seeds",
         ])
         .arg(mutation.seeds.to_string())
