@@ -15,7 +15,7 @@ use lockkeeper_proto::{
 
 use super::{
     Input, Machine, OnExpiry, Output, Phase, Purpose, Session, State, Timing, batches::Batches,
-    metrics, moving::Search,
+    endpoints, metrics, moving::Search,
 };
 use crate::{AuthFailure, Cause, Effect, Endpoint, Error, Lost, Peer};
 
@@ -458,6 +458,8 @@ impl<T> Machine<T> {
             return tried;
         }
         let pending = self.lost(endpoint.clone(), cause);
-        tried.iter().cloned().chain([pending]).collect()
+        let one_too_many = usize::from(tried.len() >= endpoints::REMEMBERED);
+        let newest = tried.iter().skip(one_too_many).cloned();
+        newest.chain([pending]).collect()
     }
 }

@@ -21,7 +21,7 @@ const LASTED: Duration = Duration::from_secs(1);
 const SCATTER: Duration = Duration::from_millis(50);
 
 /// Of so many servers it is remembered what they said: an error message must have an end.
-const REMEMBERED: usize = 16;
+pub(super) const REMEMBERED: usize = 16;
 
 /// The servers and how they have done since one was last good.
 #[derive(Debug)]

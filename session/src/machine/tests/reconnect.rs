@@ -52,6 +52,26 @@ fn what_was_sent_is_unknown_and_what_was_not_is_sent_on_the_next_connection() {
     assert!(!pair.is_settled(waiting) && !pair.is_settled(later));
 }
 
+/// An attempt that still lasted when the error was made was one too many.
+#[test]
+fn sixteen_servers_are_named_whether_an_attempt_lasts_or_not() {
+    let hosts: Vec<String> = (0..40).map(|number| format!("zk{number}")).collect();
+    let mut pair = Pair::new(|config| {
+        let servers: ConnectString = hosts.join(",").parse().unwrap();
+        config.endpoints = servers.endpoints().to_vec();
+    });
+    for refused in 1..=30 {
+        while asked(&mut pair).is_empty() {
+            pair.wait(Duration::from_millis(10));
+        }
+        assert_eq!(pair.machine.tried_by(pair.now).len(), refused.min(16));
+        pair.machine
+            .handle(pair.now, Input::Disconnected(Cause::ClosedInHandshake));
+        pair.pump();
+        assert_eq!(pair.machine.tried_by(pair.now).len(), refused.min(16));
+    }
+}
+
 #[test]
 fn what_waits_for_a_connection_is_given_up_after_the_session_timeout() {
     let mut pair = Pair::new(servers("zk1,zk2"));
