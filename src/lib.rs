@@ -45,15 +45,16 @@ pub use lockkeeper_proto::{
 };
 pub use lockkeeper_recipes::{
     DurationHistogram, Election, Error as LockError, FencingToken, Guard, GuardedTransaction,
-    Latch, Leadership, LockMetrics, LockState, Loss, Member, MultiGuard, MultiLock, Mutex,
-    Participant, PlainMutex, REVOKE, Recipe, ReentrantGuard, ReentrantMutex, RwLock, Semaphore,
-    SemaphoreTicket, Standing, Term, Ticket, WriteGuard, break_lock, rank, revoke, standings,
+    Latch, LeadOutcome, Leadership, LockMetrics, LockState, Loss, Member, MultiGuard, MultiLock,
+    Mutex, Participant, PlainMutex, QueueEntry, REVOKE, Recipe, ReentrantGuard, ReentrantMutex,
+    RwLock, Semaphore, SemaphoreTicket, Ticket, WriteGuard, break_lock, inspect, rank, revoke,
 };
 pub use lockkeeper_session::{
-    Applied, AuthFailure, Builder, Cause, Client, ConnectError, ConnectString, ConnectStringError,
-    Connector, Effect, Endpoint, Error, Evidence, Lease, Lost, Metrics, Missed, OnExpiry, Peer,
-    PersistentWatcher, ReadResult, ReadTransaction, Reply, Snapshot, State, TlsFailure,
-    Transaction, Transport, WatchNotice, WatchedEvent, Watcher, WhenDisconnected, sasl,
+    AuthFailure, Builder, Cause, Client, ConnectError, ConnectString, ConnectStringError,
+    Connector, Effect, Endpoint, Error, Lease, Lost, Metrics, Missed, OnExpiry, OpResult, Peer,
+    PendingReply, PersistentWatcher, ReadResult, ReadTransaction, Snapshot, State, TlsFailure,
+    Transaction, Transport, UnsupportedReason, WatchNotice, WatchedEvent, Watcher,
+    WhenDisconnected, sasl,
 };
 
 #[cfg(feature = "sasl-digest-md5")]

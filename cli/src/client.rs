@@ -35,7 +35,9 @@ impl ClientArgs {
         work: impl AsyncFnOnce(&Client) -> Result<(), Failure>,
     ) -> Result<u8, Failure> {
         let settings = self.servers.settings()?;
-        let settings = settings.patience(self.timeout).deadline(self.timeout);
+        let settings = settings
+            .connect_timeout(self.timeout)
+            .deadline(self.timeout);
         let mut signals = Signals::catch(&ENDING).map_err(Failure::System)?;
         let client = tokio::select! {
             biased;

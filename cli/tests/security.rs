@@ -14,7 +14,7 @@ use std::{fs, path::PathBuf, sync::Arc, time::Instant};
 
 use lockkeeper::{Acl, CreateMode, Perms};
 use lockkeeper_server::Server;
-use support::{Arm, Ended, PATIENCE, Running, ended, lockkeeper};
+use support::{Arm, CONNECT_TIMEOUT, Ended, Running, ended, lockkeeper};
 use tokio::runtime::Runtime;
 
 use certificates::Authority;
@@ -139,7 +139,7 @@ fn servers_that_cannot_be_trusted_are_found_out_at_once() {
         sasl.stderr
     );
     assert!(!sasl.stderr.contains(SECRET), "{}", sasl.stderr);
-    assert!(begin.elapsed() < PATIENCE);
+    assert!(begin.elapsed() < CONNECT_TIMEOUT);
 
     let ca = files.write("ca.pem", &Authority::new("ours").certificate);
     let options = ["--tls-ca", &ca, "--wait", "3s"];

@@ -44,7 +44,11 @@ fn sessions_are_what_the_options_say() {
         for (asked, granted) in [(10, 100), (60_000, 3_000)] {
             let asked = std::time::Duration::from_millis(asked);
             let builder = Client::builder(address).unwrap().session_timeout(asked);
-            let client = builder.patience(support::PATIENCE).connect().await.unwrap();
+            let client = builder
+                .connect_timeout(support::CONNECT_TIMEOUT)
+                .connect()
+                .await
+                .unwrap();
             assert_eq!(client.snapshot().session_timeout.as_millis(), granted);
         }
     });

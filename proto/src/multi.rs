@@ -155,7 +155,7 @@ listed! {
 /// A `create2` may be answered as a plain create by servers before 3.7.2, 3.8.2 and 3.9: look at the result, not at the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum OpResult {
+pub enum MultiResult {
     /// A node was created.
     Create(CreateResponse),
     /// A node was created.
@@ -174,7 +174,7 @@ pub enum OpResult {
     Error(ErrorCode),
 }
 
-impl OpResult {
+impl MultiResult {
     fn header(&self) -> MultiHeader {
         let op = match self {
             Self::Create(_) => OpCode::CREATE,
@@ -194,7 +194,7 @@ impl OpResult {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MultiResponse {
     /// One for each operation, in order.
-    pub results: Vec<OpResult>,
+    pub results: Vec<MultiResult>,
 }
 
 impl MultiResponse {
@@ -204,8 +204,8 @@ impl MultiResponse {
     #[must_use]
     pub fn failure(&self) -> Option<(usize, ErrorCode)> {
         let failed = |code: ErrorCode| {
-            move |(index, result): (usize, &OpResult)| match result {
-                OpResult::Error(own) if *own != code && !own.is_ok() => Some((index, *own)),
+            move |(index, result): (usize, &MultiResult)| match result {
+                MultiResult::Error(own) if *own != code && !own.is_ok() => Some((index, *own)),
                 _ => None,
             }
         };
@@ -222,13 +222,13 @@ impl Encode for MultiResponse {
         for result in &self.results {
             result.header().encode(writer);
             match result {
-                OpResult::Create(record) => record.encode(writer),
-                OpResult::Create2(record) => record.encode(writer),
-                OpResult::SetData(record) => record.encode(writer),
-                OpResult::GetData(record) => record.encode(writer),
-                OpResult::GetChildren(record) => record.encode(writer),
-                OpResult::Error(code) => code.encode(writer),
-                OpResult::Delete | OpResult::Check => {}
+                MultiResult::Create(record) => record.encode(writer),
+                MultiResult::Create2(record) => record.encode(writer),
+                MultiResult::SetData(record) => record.encode(writer),
+                MultiResult::GetData(record) => record.encode(writer),
+                MultiResult::GetChildren(record) => record.encode(writer),
+                MultiResult::Error(code) => code.encode(writer),
+                MultiResult::Delete | MultiResult::Check => {}
             }
         }
         MultiHeader::END.encode(writer);
@@ -247,18 +247,20 @@ impl Decode for MultiResponse {
                 return Ok(Self { results });
             }
             results.push(match header.op {
-                OpCode::CREATE => OpResult::Create(CreateResponse::decode(reader)?),
+                OpCode::CREATE => MultiResult::Create(CreateResponse::decode(reader)?),
                 OpCode::CREATE2 | OpCode::CREATE_CONTAINER | OpCode::CREATE_TTL => {
-                    OpResult::Create2(Create2Response::decode(reader)?)
+                    MultiResult::Create2(Create2Response::decode(reader)?)
                 }
-                OpCode::DELETE => OpResult::Delete,
-                OpCode::CHECK => OpResult::Check,
-                OpCode::SET_DATA => OpResult::SetData(StatResponse::decode(reader)?),
-                OpCode::GET_DATA => OpResult::GetData(GetDataResponse::decode(reader)?),
-                OpCode::GET_CHILDREN => OpResult::GetChildren(GetChildrenResponse::decode(reader)?),
+                OpCode::DELETE => MultiResult::Delete,
+                OpCode::CHECK => MultiResult::Check,
+                OpCode::SET_DATA => MultiResult::SetData(StatResponse::decode(reader)?),
+                OpCode::GET_DATA => MultiResult::GetData(GetDataResponse::decode(reader)?),
+                OpCode::GET_CHILDREN => {
+                    MultiResult::GetChildren(GetChildrenResponse::decode(reader)?)
+                }
                 OpCode::ERROR => {
                     reader.enter("ErrorResponse.err");
-                    OpResult::Error(ErrorCode::decode(reader)?)
+                    MultiResult::Error(ErrorCode::decode(reader)?)
                 }
                 other => return Err(unknown(other)),
             });

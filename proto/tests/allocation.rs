@@ -9,7 +9,7 @@ use allocation_counter::AllocationInfo;
 use bytes::{Bytes, BytesMut};
 use lockkeeper_proto::{
     Acl, OpCode, Request, Response, Stat, Version, Zxid, frame,
-    multi::{MultiOp, MultiRequest, MultiResponse, OpResult},
+    multi::{MultiOp, MultiRequest, MultiResponse, MultiResult},
     records::{
         CheckVersionRequest, ClientInfo, GetAclResponse, GetChildrenResponse, GetDataResponse,
         SetWatches, WhoAmIResponse,
@@ -113,7 +113,7 @@ fn the_densest_messages_cost_in_proportion() {
             client_info: vec![info; MANY],
         })),
         Message::Response(Response::Multi(MultiResponse {
-            results: vec![OpResult::Delete; MANY],
+            results: vec![MultiResult::Delete; MANY],
         })),
         Message::Request(Request::Multi(MultiRequest {
             ops: vec![check; MANY],

@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    name,
-    rank::{Kind, Rank, Role, SEQUENCE_LIMIT, ahead, in_order, is_contended, rank},
+    node::name,
+    queue::rank::{Kind, Rank, Role, SEQUENCE_LIMIT, ahead, in_order, is_contended, rank},
 };
 
 /// More children show nothing new, and comparing each with each takes time in proportion to the square.
@@ -25,8 +25,8 @@ pub fn ranks(input: &[u8]) {
         let _ = name::number(child);
     }
     // A latch's line, and the one of everything else.
-    line(&children, &[Kind::Latch]);
-    line(&children, &[Kind::Mutex, Kind::Read, Kind::Write]);
+    queue(&children, &[Kind::Latch]);
+    queue(&children, &[Kind::Mutex, Kind::Read, Kind::Write]);
     for kind in KINDS {
         newcomer(&children, kind);
         sorted(&children, kind);
@@ -34,7 +34,7 @@ pub fn ranks(input: &[u8]) {
 }
 
 /// Everybody of one line, each ranked as what its name says.
-fn line(children: &[&str], kinds: &[Kind]) {
+fn queue(children: &[&str], kinds: &[Kind]) {
     let reversed: Vec<&str> = children.iter().rev().copied().collect();
     let (mut holders, mut exclusive, mut contenders, mut exhausted) = (0, 0, 0, false);
     for mine in children {

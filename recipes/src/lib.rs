@@ -42,15 +42,15 @@
 //! | `name` | node names: made as Curator makes them, read as everybody makes them |
 //! | [`rank`] | the one pure function that decides who holds what |
 //! | `directory` | the node under which contenders line up, and the requests about it |
-//! | `claim` | what a node of ours is known by, and the requests that make it, find it and end it |
-//! | `contender` | a node of ours in the line: created once and for certain, deleted for certain |
+//! | `identity` | what a node of ours is known by, and the requests that make it, find it and end it |
+//! | `contender` | a node of ours in the queue: created once and for certain, deleted for certain |
 //! | `line` | waiting for one's turn |
 //! | `guard`, `guarded` | what a holder has in hand, and writes that happen only under the lock |
 //! | `lock` | what all kinds have in common: the ways into a line |
 //! | `mutex`, `plain`, `reentrant`, `rw_lock`, `semaphore`, `multi_lock`, `election` | the kinds |
 //! | `hold`, `metrics` | how long attempts and holds took, and how they ended |
 //! | `revocation` | asking a holder to let go |
-//! | `participants`, `standings` | looking who is there: in one's own line, and at any path |
+//! | `participants`, `entries` | looking who is there: in one's own line, and at any path |
 
 #![cfg_attr(
     not(test),
@@ -62,44 +62,32 @@
     )
 )]
 
-mod claim;
-mod contender;
-mod directory;
-mod election;
 mod error;
 #[doc(hidden)]
 pub mod fuzzing;
 mod guard;
-mod guarded;
-mod hold;
-mod line;
-mod lock;
+mod inspect;
+mod kinds;
 mod metrics;
-mod multi_lock;
-mod mutex;
-mod name;
+mod node;
 mod participants;
-mod plain;
-pub mod rank;
-mod reentrant;
+mod queue;
 mod revocation;
-mod rw_lock;
-mod semaphore;
-mod standings;
 
-pub use election::{Election, Latch, Leadership, Term};
 pub use error::{Error, Loss};
-pub use guard::{FencingToken, Guard, LockState};
-pub use guarded::GuardedTransaction;
-pub use lock::Ticket;
+pub use guard::{FencingToken, Guard, LockState, transaction::GuardedTransaction};
+pub use inspect::{QueueEntry, Recipe, inspect};
+pub use kinds::{
+    election::{Election, Latch, LeadOutcome, Leadership},
+    multi_lock::{Member, MultiGuard, MultiLock},
+    mutex::Mutex,
+    plain::PlainMutex,
+    reentrant::{ReentrantGuard, ReentrantMutex},
+    rw_lock::{RwLock, WriteGuard},
+    semaphore::{Semaphore, SemaphoreTicket},
+};
 pub use lockkeeper_session::DurationHistogram;
 pub use metrics::LockMetrics;
-pub use multi_lock::{Member, MultiGuard, MultiLock};
-pub use mutex::Mutex;
 pub use participants::Participant;
-pub use plain::PlainMutex;
-pub use reentrant::{ReentrantGuard, ReentrantMutex};
+pub use queue::{Ticket, rank};
 pub use revocation::{REVOKE, break_lock, revoke};
-pub use rw_lock::{RwLock, WriteGuard};
-pub use semaphore::{Semaphore, SemaphoreTicket};
-pub use standings::{Recipe, Standing, standings};

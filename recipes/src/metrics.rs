@@ -55,12 +55,12 @@ pub(crate) struct Recorder {
     pub(crate) lost: AtomicU64,
     pub(crate) wait: Durations,
     pub(crate) hold: Durations,
-    pub(crate) traffic: Arc<Traffic>,
+    pub(crate) counters: Arc<RequestCounters>,
 }
 
 /// The counters of what goes on at the lock's nodes.
 #[derive(Debug, Default)]
-pub(crate) struct Traffic {
+pub(crate) struct RequestCounters {
     pub(crate) requests: AtomicU64,
     pub(crate) listings: AtomicU64,
     pub(crate) cleaned_up: AtomicU64,
@@ -68,7 +68,7 @@ pub(crate) struct Traffic {
 }
 
 impl Recorder {
-    pub(crate) fn of(path: &str, kind: &'static str, traffic: Arc<Traffic>) -> Self {
+    pub(crate) fn of(path: &str, kind: &'static str, counters: Arc<RequestCounters>) -> Self {
         Self {
             path: if tracing::enabled!(tracing::Level::WARN) {
                 path.to_owned()
@@ -76,7 +76,7 @@ impl Recorder {
                 String::new()
             },
             kind,
-            traffic,
+            counters,
             ..Self::default()
         }
     }
@@ -91,10 +91,10 @@ impl Recorder {
             lost: read(&self.lost),
             wait: self.wait.snapshot(),
             hold: self.hold.snapshot(),
-            hand_over: self.traffic.hand_over.snapshot(),
-            requests: read(&self.traffic.requests),
-            listings: read(&self.traffic.listings),
-            cleaned_up: read(&self.traffic.cleaned_up),
+            hand_over: self.counters.hand_over.snapshot(),
+            requests: read(&self.counters.requests),
+            listings: read(&self.counters.listings),
+            cleaned_up: read(&self.counters.cleaned_up),
         }
     }
 }

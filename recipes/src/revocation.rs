@@ -23,7 +23,7 @@ pub async fn revoke(client: &Client, node: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Takes a lock away from its holder, or a waiter out of the line: deletes the node. The owner is told.
+/// Takes a lock away from its holder, or a waiter out of the queue: deletes the node. The owner is told.
 ///
 /// # Errors
 /// "no node" when the owner has left already.

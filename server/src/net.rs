@@ -148,7 +148,7 @@ async fn serve(shared: &Shared, id: ConnId, mut stream: TcpStream, outgoing: &Ou
 /// Hands everything that is read to the engine; ends when the client does.
 async fn read_requests(shared: &Shared, id: ConnId, read: &mut ReadHalf<'_>, outgoing: &Outgoing) {
     loop {
-        outgoing.room().await;
+        outgoing.wait_for_capacity().await;
         // Who sends without end must not keep others from their turn.
         task::coop::consume_budget().await;
         // Room is made when there is something to read: a thousand connections that say nothing cost nothing.
@@ -172,7 +172,7 @@ async fn read_requests(shared: &Shared, id: ConnId, read: &mut ReadHalf<'_>, out
         };
         let mut received = shared.with(|engine, now| engine.received(id, buffer, now));
         while received == Received::Partly {
-            outgoing.room().await;
+            outgoing.wait_for_capacity().await;
             task::yield_now().await;
             received = shared.with(|engine, now| engine.received(id, BytesMut::new(), now));
         }

@@ -98,7 +98,7 @@ impl Outgoing {
     }
 
     /// Waits until the client has read enough of what it asked for.
-    pub(crate) async fn room(&self) {
+    pub(crate) async fn wait_for_capacity(&self) {
         while self.lock().len() > READ_BELOW {
             self.emptied.notified().await;
         }

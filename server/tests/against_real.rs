@@ -17,7 +17,7 @@ use common::{Peer, get_data};
 use lockkeeper_proto::{
     Acl, AddWatchMode, ErrorCode, EventType, Perms, Request, Response, SessionId, Stat, Version,
     WatcherType, Xid, Zxid,
-    multi::{MultiOp, MultiReadOp, MultiReadRequest, MultiRequest, OpResult},
+    multi::{MultiOp, MultiReadOp, MultiReadRequest, MultiRequest, MultiResult},
     records::{
         AddWatchRequest, AuthPacket, CheckVersionRequest, CheckWatchesRequest, CreateRequest,
         CreateTtlRequest, DeleteRequest, Empty, ExistsRequest, GetAclRequest,
@@ -230,10 +230,10 @@ impl Side {
             Response::Multi(r) | Response::MultiRead(r) => {
                 for result in &mut r.results {
                     match result {
-                        OpResult::Create2(r) => stat(&mut r.stat),
-                        OpResult::SetData(r) => stat(&mut r.stat),
-                        OpResult::GetData(r) => stat(&mut r.stat),
-                        OpResult::GetChildren(r) => r.children.sort(),
+                        MultiResult::Create2(r) => stat(&mut r.stat),
+                        MultiResult::SetData(r) => stat(&mut r.stat),
+                        MultiResult::GetData(r) => stat(&mut r.stat),
+                        MultiResult::GetChildren(r) => r.children.sort(),
                         _ => {}
                     }
                 }

@@ -17,7 +17,7 @@ use lockkeeper_proto::{
     connect::{ConnectRequest, ConnectResponse},
     header::{ReplyHeader, RequestHeader},
     jute::{Decode, NegativeCounts, Reader},
-    multi::{MultiOp, MultiRequest, OpResult},
+    multi::{MultiOp, MultiRequest, MultiResult},
     records::{CreateRequest, DeleteRequest, SetDataRequest},
 };
 use lockkeeper_server::Server;
@@ -410,10 +410,10 @@ fn normalise(reply: &mut Response, shift: i64) {
         Response::Multi(r) | Response::MultiRead(r) => {
             for result in &mut r.results {
                 match result {
-                    OpResult::Create2(r) => stat(&mut r.stat),
-                    OpResult::SetData(r) => stat(&mut r.stat),
-                    OpResult::GetData(r) => stat(&mut r.stat),
-                    OpResult::GetChildren(r) => r.children.sort(),
+                    MultiResult::Create2(r) => stat(&mut r.stat),
+                    MultiResult::SetData(r) => stat(&mut r.stat),
+                    MultiResult::GetData(r) => stat(&mut r.stat),
+                    MultiResult::GetChildren(r) => r.children.sort(),
                     _ => {}
                 }
             }

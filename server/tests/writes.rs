@@ -10,7 +10,7 @@ use lockkeeper_proto::{
     ErrorCode, OpCode, Perms, Request, Response, Version, Xid, Zxid,
     header::{ReplyHeader, RequestHeader},
     jute::{Decode, Reader},
-    multi::{MultiOp, MultiRequest, MultiResponse, OpResult},
+    multi::{MultiOp, MultiRequest, MultiResponse, MultiResult},
     records::{
         AuthPacket, CheckVersionRequest, CreateRequest, CreateTtlRequest, DeleteRequest,
         SetDataRequest,
@@ -44,10 +44,10 @@ async fn multi(peer: &mut Peer, ops: Vec<MultiOp>) -> Result<MultiResponse, Erro
     }
 }
 
-fn with_stat(results: &[OpResult]) -> Vec<bool> {
-    let has_stat = |result: &OpResult| match result {
-        OpResult::Create(_) => false,
-        OpResult::Create2(_) => true,
+fn with_stat(results: &[MultiResult]) -> Vec<bool> {
+    let has_stat = |result: &MultiResult| match result {
+        MultiResult::Create(_) => false,
+        MultiResult::Create2(_) => true,
         other => panic!("{other:?}"),
     };
     results.iter().map(has_stat).collect()
@@ -82,7 +82,7 @@ async fn a_transaction_sees_its_own_effects_and_is_one_zxid() {
     let response = multi(&mut peer, ops).await.unwrap();
     assert_eq!(response.failure(), None);
     match response.results.last() {
-        Some(OpResult::Create2(created)) => {
+        Some(MultiResult::Create2(created)) => {
             assert_eq!(created.path, "/p/s-0000000001");
             assert_eq!(created.stat.czxid, Zxid(before.0 + 1));
             assert_eq!(created.stat.ephemeral_owner, peer.session);

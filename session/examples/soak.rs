@@ -32,7 +32,7 @@ const TASKS: usize = 8;
 const UP: Duration = Duration::from_secs(4);
 const AWAY: Duration = Duration::from_millis(300);
 /// A future that takes longer hangs. The longest that one may take by itself is twice the session timeout.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
 /// How much larger the process may be in the end than after the warm-up, in KiB: what an allocator keeps for itself.
 const SLACK: u64 = 4 * 1024;
 
@@ -71,7 +71,7 @@ async fn soak() -> Result<(), Box<dyn Error>> {
     let mut tasks = Vec::new();
     for _ in 0..CLIENTS {
         let client = Client::builder(&servers)?
-            .patience(PATIENCE)
+            .connect_timeout(PROBE_TIMEOUT)
             .connect()
             .await?;
         for task in 0..TASKS {
@@ -88,7 +88,7 @@ async fn soak() -> Result<(), Box<dyn Error>> {
     stop.store(true, Ordering::Relaxed);
     let mut rounds = 0;
     for task in tasks {
-        rounds += timeout(2 * PATIENCE, task)
+        rounds += timeout(2 * PROBE_TIMEOUT, task)
             .await
             .map_err(|_| "a task hangs")??;
     }
@@ -97,7 +97,7 @@ async fn soak() -> Result<(), Box<dyn Error>> {
         None => None,
     };
     for client in &clients {
-        timeout(PATIENCE, settle(client))
+        timeout(PROBE_TIMEOUT, settle(client))
             .await
             .map_err(|_| "something stays under way")?;
     }
@@ -115,7 +115,7 @@ async fn soak() -> Result<(), Box<dyn Error>> {
         all.round_trips.quantile(0.99),
     );
     for client in clients {
-        timeout(PATIENCE, client.close())
+        timeout(PROBE_TIMEOUT, client.close())
             .await
             .map_err(|_| "close hangs")?;
     }
@@ -178,7 +178,7 @@ async fn work(client: &Client, task: usize, stop: &AtomicBool) -> usize {
     let mut rounds = 0;
     while !stop.load(Ordering::Relaxed) {
         // Whatever fails fails by the restarts; what must not happen is that nothing happens.
-        if timeout(PATIENCE, round(client, task, rounds))
+        if timeout(PROBE_TIMEOUT, round(client, task, rounds))
             .await
             .is_err()
         {

@@ -6,7 +6,7 @@ use lockkeeper_proto::{
     ErrorCode, OpCode, SessionId, Xid, frame::FrameError, jute::DecodeError, path::PathError,
 };
 
-use crate::{AuthFailure, Endpoint, Evidence, Peer, TlsFailure, peer::Bracketed};
+use crate::{AuthFailure, Endpoint, Peer, TlsFailure, UnsupportedReason, peer::Bracketed};
 
 /// Whether a failed request may have changed anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,7 +38,7 @@ pub enum Error {
         /// What was asked.
         op: OpCode,
         /// What shows it.
-        evidence: Evidence,
+        reason: UnsupportedReason,
         /// Whether the request may have been applied all the same: a write that got no answer, and of which only the end of the
         /// connection says that the server does not know it. What was not sent for that was not applied.
         effect: Effect,
@@ -160,7 +160,7 @@ impl Error {
         match self {
             Self::Refused { code, .. } | Self::TransactionRefused { code, .. } => Some(*code),
             Self::Unsupported {
-                evidence: Evidence::Said,
+                reason: UnsupportedReason::Answered,
                 ..
             } => Some(ErrorCode::UNIMPLEMENTED),
             _ => None,
@@ -230,7 +230,7 @@ impl Error {
         match self {
             Self::ConnectionLost(_) | Self::DeadlineExceeded { .. } | Self::NotConnected(_) => true,
             Self::Unreachable { tried, .. } => {
-                tried.is_empty() || !tried.iter().all(|lost| lost.cause.is_lasting())
+                tried.is_empty() || !tried.iter().all(|lost| lost.cause.is_permanent())
             }
             _ => self.code() == Some(ErrorCode::THROTTLED_OP),
         }
@@ -270,12 +270,12 @@ impl fmt::Display for Error {
                 write!(f, "{op}{space}{path} refused: {code}{}", Bracketed(peer))
             }
             Self::Unsupported {
-                op, evidence, peer, ..
+                op, reason, peer, ..
             } => {
                 let name = op.name().unwrap_or("request");
-                f.write_str(match evidence {
-                    Evidence::Said => "this server does not know ",
-                    Evidence::HungUp => "this server closes the connection on ",
+                f.write_str(match reason {
+                    UnsupportedReason::Answered => "this server does not know ",
+                    UnsupportedReason::ClosedConnection => "this server closes the connection on ",
                 })?;
                 f.write_str(name)?;
                 if let Some(release) = op.since() {
@@ -431,8 +431,8 @@ pub enum Cause {
 impl Cause {
     /// Whether the same server will say the same until somebody changes a setting or a certificate.
     #[must_use]
-    pub fn is_lasting(&self) -> bool {
-        matches!(self, Self::Tls(failure) if failure.is_lasting())
+    pub fn is_permanent(&self) -> bool {
+        matches!(self, Self::Tls(failure) if failure.is_permanent())
     }
 }
 

@@ -61,9 +61,9 @@ pub use auth_failure::AuthFailure;
 pub use client::tls;
 #[cfg(feature = "tokio")]
 pub use client::{
-    Applied, Builder, Client, Clock, ConnectError, Connector, Lease, Missed, PersistentWatcher,
-    ReadResult, ReadTransaction, Reply, Transaction, Transport, WatchNotice, WatchedEvent, Watcher,
-    WhenDisconnected,
+    Builder, Client, Clock, ConnectError, Connector, Lease, Missed, OpResult, PendingReply,
+    PersistentWatcher, ReadResult, ReadTransaction, Transaction, Transport, WatchNotice,
+    WatchedEvent, Watcher, WhenDisconnected,
 };
 pub use connect_string::{ConnectString, ConnectStringError, DEFAULT_PORT, Endpoint};
 #[cfg(feature = "sasl-digest-md5")]
@@ -71,6 +71,6 @@ pub use digest_md5::DigestMd5;
 pub use error::{Cause, Effect, Error, Lost};
 pub use histogram::DurationHistogram;
 pub use lockkeeper_proto as proto;
-pub use machine::{Config, Evidence, Metrics, OnExpiry, Snapshot, State, sasl};
+pub use machine::{Config, Metrics, OnExpiry, Snapshot, State, UnsupportedReason, sasl};
 pub use peer::Peer;
 pub use tls_failure::TlsFailure;

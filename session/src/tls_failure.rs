@@ -35,7 +35,7 @@ pub enum TlsFailure {
 impl TlsFailure {
     /// Whether it stays so until somebody changes a setting or a certificate.
     #[must_use]
-    pub fn is_lasting(&self) -> bool {
+    pub fn is_permanent(&self) -> bool {
         !matches!(self, Self::Other(_))
     }
 }

@@ -5,7 +5,7 @@ use lockkeeper::proto::{
     Acl, ErrorCode, EventType, KeeperState, OpCode, Response, WatcherEvent, Zxid,
     header::ReplyHeader,
     jute::{Decode, Reader},
-    multi::OpResult,
+    multi::MultiResult,
     records::{Create2Response, CreateResponse, GetChildrenResponse, GetDataResponse},
 };
 
@@ -160,19 +160,19 @@ fn response_text(response: &Response, names: &mut Names, more: &mut Vec<String>)
     }
 }
 
-fn one_result(result: &OpResult, names: &mut Names) -> String {
+fn one_result(result: &MultiResult, names: &mut Names) -> String {
     let text = match result {
         // A `create2` is answered without its Stat before 3.7.2, 3.8.2 and 3.9.
-        OpResult::Create(CreateResponse { path })
-        | OpResult::Create2(Create2Response { path, .. }) => {
+        MultiResult::Create(CreateResponse { path })
+        | MultiResult::Create2(Create2Response { path, .. }) => {
             format!("created {}", names.shorten(path))
         }
-        OpResult::Delete => "deleted".to_owned(),
-        OpResult::Check => "checked".to_owned(),
-        OpResult::SetData(set) => format!("set {}", names.stat(&set.stat)),
-        OpResult::GetData(read) => node(read, names),
-        OpResult::GetChildren(list) => children(list),
-        OpResult::Error(code) => code.name().unwrap_or("?").to_owned(),
+        MultiResult::Delete => "deleted".to_owned(),
+        MultiResult::Check => "checked".to_owned(),
+        MultiResult::SetData(set) => format!("set {}", names.stat(&set.stat)),
+        MultiResult::GetData(read) => node(read, names),
+        MultiResult::GetChildren(list) => children(list),
+        MultiResult::Error(code) => code.name().unwrap_or("?").to_owned(),
         other => panic!("not known here: {other:?}"),
     };
     format!("+ {text}")

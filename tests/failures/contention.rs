@@ -40,7 +40,7 @@ pub(crate) const CLIENTS: u32 = 12;
 pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// How long an attempt may take when nothing is broken: every contender waits for eleven others, who hold for milliseconds.
-const PATIENCE: Duration = Duration::from_secs(15);
+const MAX_WAIT: Duration = Duration::from_secs(15);
 
 /// The longest that a contender holds the lock when it is not asked to hold on.
 const LONGEST_HOLD_MS: u64 = 8;
@@ -172,7 +172,7 @@ impl Contention {
     /// Asks whoever gets the lock next to hold on, and returns who that is.
     pub(crate) async fn hold_on(&mut self) -> u32 {
         self.wishes.hold_on.store(true, Ordering::SeqCst);
-        let holder = timeout(PATIENCE, self.holders.recv()).await;
+        let holder = timeout(MAX_WAIT, self.holders.recv()).await;
         holder.expect("somebody gets the lock").expect("contenders")
     }
 
@@ -186,7 +186,7 @@ impl Contention {
         self.wishes.stop.store(true, Ordering::SeqCst);
         self.let_go();
         let calm = self.recorder.calm();
-        let ended = timeout(3 * PATIENCE, async {
+        let ended = timeout(3 * MAX_WAIT, async {
             while let Some(contender) = self.contenders.join_next().await {
                 contender.expect("no panic");
             }
@@ -197,8 +197,8 @@ impl Contention {
         }
         let bounds = Bounds {
             calm,
-            patience: Some(PATIENCE),
-            news: PATIENCE,
+            max_wait: Some(MAX_WAIT),
+            news: MAX_WAIT,
             knows_sessions: false,
         };
         let history = self.recorder.history();
@@ -449,6 +449,6 @@ fn end_of(error: &LockError) -> End {
 async fn client(servers: &str) -> Client {
     let builder = Client::builder(servers).expect("a list of servers");
     let builder = builder.session_timeout(SESSION_TIMEOUT);
-    let patience = builder.patience(Duration::from_secs(30));
-    patience.connect().await.expect("servers that serve")
+    let max_wait = builder.connect_timeout(Duration::from_secs(30));
+    max_wait.connect().await.expect("servers that serve")
 }

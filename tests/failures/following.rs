@@ -91,7 +91,7 @@ fn needs_ensemble_a_client_follows_and_never_reads_backwards() {
         assert!(versions.is_sorted(), "it read backwards");
         let bounds = Bounds {
             calm: Duration::ZERO,
-            patience: None,
+            max_wait: None,
             news: Duration::ZERO,
             knows_sessions: false,
         };

@@ -4,7 +4,7 @@
 //! order of the grants, no stale write taken, every attempt answered, nothing left behind, writes that were what they were
 //! said to be. Each test prints a row of the table in docs/failures.md.
 //!
-//! Not here: failures that no real server can be made to have at an exact moment (`sim/`, `tests/known_bugs/`).
+//! Not here: failures that no real server can be made to have at an exact moment (`tests/sim/`, `tests/known_bugs/`).
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -45,7 +45,7 @@ const ELECTIONS_IN_LOG: [&str; 3] = [
 ];
 
 /// How long servers may take to start, to elect and to serve, on a machine with other things to do.
-const PATIENCE: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
 /// What a server says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -271,7 +271,7 @@ impl Servers {
 
     /// Waits until there is a leader, and so many serve with it.
     pub(crate) fn wait_until_serving(&self, count: usize) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + MAX_WAIT;
         loop {
             let roles: Vec<_> = self.each.iter().map(Server::role).collect();
             let serving = roles.iter().filter(|role| **role != Role::None).count();

@@ -8,16 +8,16 @@
 //! |---|---|---|---|
 //! | 1 | CURATOR-604 | the dying node of a former session, taken for one's own | `former_sessions` |
 //! | 2 | CURATOR-620, -696 | the same for a leader | `former_sessions` |
-//! | 3 | CURATOR-498 | a lost create of a former session, adopted | `former_sessions`, `recipes/src/claim.rs::a_node_with_our_name_in_another_session_is_not_ours` |
+//! | 3 | CURATOR-498 | a lost create of a former session, adopted | `former_sessions`, `recipes/src/node/identity.rs::a_node_with_our_name_in_another_session_is_not_ours` |
 //! | 4 | CURATOR-652, -653 | resets and reconnects that ran into each other | `former_sessions` |
 //! | 5 | CURATOR-206, kazoo #2, libkv PR 156 | a holder not told that its session is over | `former_sessions`, `contract/loss.rs::told_before_anybody_else_holds_it` |
-//! | 6 | CURATOR-621, -276 | a writer that became a reader, overtaken | `two_holders`, `recipes/src/rank.rs::a_writer_that_became_a_reader_keeps_its_place` |
+//! | 6 | CURATOR-621, -276 | a writer that became a reader, overtaken | `two_holders`, `recipes/src/queue/rank.rs::a_writer_that_became_a_reader_keeps_its_place` |
 //! | 7 | Curator | re-entry after a loss | `former_sessions` |
 //! | 8 | go-zk | a waiter whose own node is gone | `two_holders`, `contract/loss.rs::a_waiter_whose_node_is_deleted_is_told` |
 //! | 9 | Curator and kazoo | two who do not see each other's nodes | `contract/mutex.rs::nodes_of_other_implementations_are_waited_for`; that kazoo passes over ours by default is out of our hands, and documented |
-//! | 10 | Curator | the same number twice | `numbers`, `recipes/src/rank.rs::exhausted_numbers_are_refused_and_never_ordered` |
+//! | 10 | Curator | the same number twice | `numbers`, `recipes/src/queue/rank.rs::exhausted_numbers_are_refused_and_never_ordered` |
 //! | 11 | kazoo #606, #730 | negative numbers compared as text | `numbers` |
-//! | 12 | go-zk PR 65, ZOOKEEPER-4372 | the minus sign as a separator | `numbers`, `recipes/src/name.rs::contenders_of_every_implementation_are_read` |
+//! | 12 | go-zk PR 65, ZOOKEEPER-4372 | the minus sign as a separator | `numbers`, `recipes/src/node/name.rs::contenders_of_every_implementation_are_read` |
 //! | 13 | kazoo #213 | tries that took leases outside the line | `two_holders` |
 //! | 14 | kezhuw | copies of a guard, each of which releases | `two_holders`, `contract/types.rs::what_releases_on_drop_cannot_be_copied` |
 //! | 15 | ZooKeeper's `WriteLock` | two of one session with one node | `two_holders` |
@@ -31,7 +31,7 @@
 //! | 23 | vitess PR 15757 | a clean-up under the deadline that had passed | `orphans` |
 //! | 24 | CURATOR-678 | a release that met a loss | `orphans`, `contract/outage.rs::a_connection_lost_at_any_request_costs_nothing` |
 //! | 25 | CURATOR-315, -335, -462 | a lease made, then given up | `orphans_of_tries`, `contract/outage.rs::refused_at_any_request_it_leaves_nothing` |
-//! | 26 | CURATOR-48, -190, -489 | names that grow, or that all have | `orphans_of_tries`, `recipes/src/name.rs::a_protected_name_is_curators_and_no_two_are_alike` |
+//! | 26 | CURATOR-48, -190, -489 | names that grow, or that all have | `orphans_of_tries`, `recipes/src/node/name.rs::a_protected_name_is_curators_and_no_two_are_alike` |
 //! | 27 | CURATOR-3 | a node made after the close | `orphans_of_tries` |
 //! | 28 | kazoo #732 | a refused try, cut off in its clean-up | `orphans_of_tries` |
 //! | 29 | kazoo #429 | the same at a semaphore | `orphans_of_tries` |
@@ -62,7 +62,7 @@
 //! | 54 | kazoo #482, #83 | an acquire that hung on a closed client | `contract/loss.rs::a_closed_client_ends_holds_and_waits` |
 //! | 55 | twitter/commons #20 | an expiry that nobody heard | `waiting` |
 //! | 56 | kezhuw #82 | deletes in a transaction that woke nobody | `waiting` |
-//! | 57 | zookeeper-async | a search in another order than the sort's | `contract/exclusion.rs::never_more_than_so_many_hold_it`, `recipes/src/rank.rs::exactly_one_is_first_and_everybody_else_waits_for_the_one_before` |
+//! | 57 | zookeeper-async | a search in another order than the sort's | `contract/exclusion.rs::never_more_than_so_many_hold_it`, `recipes/src/queue/rank.rs::exactly_one_is_first_and_everybody_else_waits_for_the_one_before` |
 //! | 58 | Netflix/curator #75 | an owner that waits for itself | `waiting` |
 //! | 59 | events after an outage | ours told after the one ahead | `waiting` |
 //! | 60 | CURATOR-211, -307 | not in the listing, so last in it | `errors` |
@@ -79,7 +79,7 @@
 //! | 71 | Curator | the second hold could not be asked to let go | `requests` |
 //! | 72 | kazoo | numbers of requests used again | `requests` |
 //! | 73 | kazoo | names used again | `errors` |
-//! | 74 | kezhuw | an outage answered with a storm | `requests`, `session/src/machine/endpoints.rs::a_server_that_accepts_and_closes_is_asked_less_than_twenty_times_in_nine_seconds` |
+//! | 74 | kezhuw | an outage answered with a storm | `requests`, `session/src/machine/link/endpoints.rs::a_server_that_accepts_and_closes_is_asked_less_than_twenty_times_in_nine_seconds` |
 //!
 //! Not here: the promises themselves, for every kind of lock (`contract`).
 

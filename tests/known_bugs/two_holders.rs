@@ -72,7 +72,7 @@ async fn row_08_a_deletion_of_our_node_that_is_told_with_the_one_ahead_is_no_gra
 
 /// The same for a waiter that was asked to leave first ([`revoke`](lockkeeper::revoke)): the request is told by the watch on
 /// its node, which is spent with that. It was left again behind the next listing only; a deletion in between was not told
-/// before the one ahead was, and the waiter was granted the lock without a node. Found by the model (`model/`).
+/// before the one ahead was, and the waiter was granted the lock without a node. Found by the model (`tests/model/`).
 #[tokio::test]
 async fn row_08_a_waiter_that_was_asked_to_leave_still_hears_of_its_end_in_time() {
     let server = server().await;

@@ -35,8 +35,12 @@ fn read(path: &Path) -> String {
 fn sources(folder: &str) -> String {
     let files = fs::read_dir(root().join(folder)).unwrap();
     let paths = files.map(|file| file.unwrap().path());
-    let is_rust = |path: &PathBuf| path.extension().is_some_and(|end| end == "rs");
-    paths.filter(is_rust).map(|path| read(&path)).collect()
+    let text = |path: PathBuf| match path.extension() {
+        _ if path.is_dir() => sources(path.to_str().unwrap()),
+        Some(end) if end == "rs" => read(&path),
+        _ => String::new(),
+    };
+    paths.map(text).collect()
 }
 
 /// Whether the text declares a function of that name.

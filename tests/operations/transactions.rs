@@ -1,7 +1,7 @@
 //! Several operations at once, and several reads.
 
 use lockkeeper::{
-    Acl, Applied, CreateMode, Error, ErrorCode, Peer, ReadResult, Version, proto::OpCode,
+    Acl, CreateMode, Error, ErrorCode, OpResult, Peer, ReadResult, Version, proto::OpCode,
 };
 
 use crate::{
@@ -26,19 +26,19 @@ on_both_arms! {
             .commit()
             .await
             .unwrap();
-        let created = |result: &Applied| match result {
-            Applied::Created { path, .. } => path.clone(),
+        let created = |result: &OpResult| match result {
+            OpResult::Created { path, .. } => path.clone(),
             other => panic!("{other:?}"),
         };
         assert_eq!(results.len(), 7);
-        assert_eq!(results[0], Applied::Checked);
+        assert_eq!(results[0], OpResult::Checked);
         assert_eq!(created(&results[1]), at("a"));
         assert_eq!(created(&results[2]), at("a/n-0000000000"));
         assert_eq!(created(&results[3]), at("c"));
         assert_eq!(created(&results[4]), at("r"));
-        let Applied::DataSet(stat) = &results[5] else { panic!("{:?}", results[5]) };
+        let OpResult::DataSet(stat) = &results[5] else { panic!("{:?}", results[5]) };
         assert_eq!((stat.version, stat.czxid), (Version(1), stat.mzxid));
-        assert_eq!(results[6], Applied::Deleted);
+        assert_eq!(results[6], OpResult::Deleted);
         assert_eq!(client.exists(&at("old")).await.unwrap(), None);
     }
 

@@ -24,7 +24,7 @@ use crate::{
 
 /// How long a server may take to serve, and a client to find out whatever it finds out. Far more than it takes: several
 /// virtual machines start at once.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(120);
 /// Sessions must outlive a restart of their server, on a busy machine too. The longest that the servers grant.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -104,7 +104,7 @@ impl Server {
 
     /// An open port is not enough, it opens before the server does. False when the process has ended.
     async fn serves(&self) -> bool {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + CONNECT_TIMEOUT;
         while Instant::now() < end {
             if self.process.as_ref().is_none_or(RealServer::has_ended) {
                 return false;
@@ -128,7 +128,9 @@ impl Server {
 
 fn builder(servers: &str) -> Builder {
     let builder = Client::builder(servers).expect("a list of servers");
-    builder.session_timeout(SESSION_TIMEOUT).patience(PATIENCE)
+    builder
+        .session_timeout(SESSION_TIMEOUT)
+        .connect_timeout(CONNECT_TIMEOUT)
 }
 
 async fn answers(port: u16) -> std::io::Result<bool> {
@@ -207,10 +209,10 @@ fn launch(dir: &Path, has_users: bool) -> RealServer {
     RealServer::start(dir, &options, class, &dir.join("zoo.cfg"))
 }
 
-/// Why a client does not come about. It must not take its whole patience to find out.
+/// Why a client does not come about. It must not take its connect timeout to find out.
 pub(crate) async fn refusal(builder: Builder) -> String {
     let begin = Instant::now();
     let error = builder.connect().await.expect_err("a refusal");
-    assert!(begin.elapsed() < PATIENCE / 2, "{error}");
+    assert!(begin.elapsed() < CONNECT_TIMEOUT / 2, "{error}");
     error.to_string()
 }

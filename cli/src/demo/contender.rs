@@ -42,7 +42,7 @@ pub(super) struct Contender {
     /// The counter's path.
     pub(super) counter: String,
     /// How long it stands still at most.
-    pub(super) patience: Duration,
+    pub(super) reconnect_timeout: Duration,
     pub(super) orders: Arc<Orders>,
     pub(super) events: mpsc::Sender<Event>,
 }
@@ -139,7 +139,7 @@ impl Contender {
         let now = Instant::now();
         let lease_until = guard.valid_until().unwrap_or(now);
         self.tell_at(now, What::Stopped { lease_until }).await;
-        self.orders.stand_still(self.patience);
+        self.orders.stand_still(self.reconnect_timeout);
         let trusts = guard.is_valid();
         self.tell(What::Woke { trusts }).await;
         let value = next.unwrap_or(0);

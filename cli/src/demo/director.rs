@@ -63,25 +63,25 @@ pub(super) struct Director {
     end: Instant,
     /// When it ends anyway.
     limit: Instant,
-    patience: Duration,
+    reconnect_timeout: Duration,
 }
 
 impl Director {
     pub(super) fn new(start: Instant, seconds: u32, session_timeout: Duration) -> Self {
         let length = Duration::from_secs(seconds.into());
-        let patience = session_timeout * 4 + SLACK;
+        let reconnect_timeout = session_timeout * 4 + SLACK;
         Self {
             scene: Scene::Opening,
             pause: start + length * 2 / 5,
             end: start + length,
-            limit: start + length + patience * 2,
-            patience,
+            limit: start + length + reconnect_timeout * 2,
+            reconnect_timeout,
         }
     }
 
     /// How long a client stands still at most.
-    pub(super) fn patience(&self) -> Duration {
-        self.patience
+    pub(super) fn reconnect_timeout(&self) -> Duration {
+        self.reconnect_timeout
     }
 
     /// When there is something to be done, if nothing happens before.

@@ -72,8 +72,8 @@ async fn play(args: &DemoArgs, stage: &Stage, signals: &mut Signals) -> Result<u
     screen
         .head(args.seconds, &stage.name(), stage.session_timeout())
         .map_err(Failure::Output)?;
-    let mut events =
-        start_clients(args, stage, &orders, director.patience()).map_err(Failure::System)?;
+    let mut events = start_clients(args, stage, &orders, director.reconnect_timeout())
+        .map_err(Failure::System)?;
 
     let mut output = Ok(());
     let mut signalled = None;
@@ -129,7 +129,7 @@ fn start_clients(
     args: &DemoArgs,
     stage: &Stage,
     orders: &Arc<Orders>,
-    patience: Duration,
+    reconnect_timeout: Duration,
 ) -> io::Result<mpsc::Receiver<Event>> {
     let (events, receiver) = mpsc::channel(EVENTS);
     for number in 0..usize::from(args.clients) {
@@ -138,7 +138,7 @@ fn start_clients(
             builder: stage.builder(),
             lock: stage.lock(),
             counter: stage.counter(),
-            patience,
+            reconnect_timeout,
             orders: orders.clone(),
             events: events.clone(),
         };

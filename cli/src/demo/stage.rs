@@ -20,7 +20,7 @@ const BASE: &str = "/lockkeeper-demo";
 /// at least.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long servers may take to let us in.
-const PATIENCE: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The embedded server's tick: sessions expire soon after their timeout.
 const TICK: Duration = Duration::from_millis(100);
 /// How long cleaning up may take.
@@ -53,8 +53,8 @@ impl Stage {
         };
         let settings = settings
             .session_timeout(SESSION_TIMEOUT)
-            .connect_timeout(PATIENCE / 4)
-            .patience(PATIENCE);
+            .server_timeout(CONNECT_TIMEOUT / 4)
+            .connect_timeout(CONNECT_TIMEOUT);
         let referee = settings.clone().connect().await.map_err(Failure::Connect)?;
         let random = RandomState::new().hash_one(0);
         let mut stage = Self {

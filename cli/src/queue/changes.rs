@@ -4,21 +4,21 @@
 
 use std::{collections::HashMap, fmt::Write as _};
 
-use lockkeeper::Standing;
+use lockkeeper::QueueEntry;
 
 use super::table::{age, role, who};
 use crate::text;
 
 /// Lines, in the order in which it must have happened: who goes makes room for who is granted the lock.
-pub(super) fn text(before: &[Standing], now: &[Standing], long: bool) -> String {
-    let by_node = |standings: &[Standing]| -> HashMap<String, bool> {
-        let entry = |it: &Standing| (it.participant.path.clone(), it.holds);
-        standings.iter().map(entry).collect()
+pub(super) fn text(before: &[QueueEntry], now: &[QueueEntry], long: bool) -> String {
+    let by_node = |entries: &[QueueEntry]| -> HashMap<String, bool> {
+        let entry = |it: &QueueEntry| (it.participant.path.clone(), it.holds);
+        entries.iter().map(entry).collect()
     };
     let (held_before, there_now) = (by_node(before), by_node(now));
     let moment = text::moment(text::now());
     let mut lines = String::new();
-    let mut line = |what: &str, standing: &Standing| {
+    let mut line = |what: &str, standing: &QueueEntry| {
         let (role, age, who) = (role(standing.recipe), age(standing), who(standing, long));
         let text = format!("{moment}  {what:<8}  {role:<6}  {age:>9}  {who}");
         // Writing to a string does not fail.

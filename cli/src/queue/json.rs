@@ -1,14 +1,14 @@
 //! What `lockkeeper queue --json` says to programs: one object in one line. Keys are only ever added.
 
-use lockkeeper::Standing;
+use lockkeeper::QueueEntry;
 use serde_json::{Value, json};
 
 use super::table::role;
 use crate::text;
 
 /// One look at a lock.
-pub(super) fn line(path: &str, standings: &[Standing]) -> String {
-    let contenders: Vec<Value> = standings.iter().map(contender).collect();
+pub(super) fn line(path: &str, entries: &[QueueEntry]) -> String {
+    let contenders: Vec<Value> = entries.iter().map(contender).collect();
     let look = json!({
         "path": path,
         "time_ms": millis(text::now()),
@@ -17,7 +17,7 @@ pub(super) fn line(path: &str, standings: &[Standing]) -> String {
     format!("{look}\n")
 }
 
-fn contender(standing: &Standing) -> Value {
+fn contender(standing: &QueueEntry) -> Value {
     let participant = &standing.participant;
     let data = participant.data.as_deref();
     let text = data.map(std::str::from_utf8).transpose();

@@ -12,7 +12,7 @@ mod table;
 
 use clap::Args;
 use futures::FutureExt as _;
-use lockkeeper::{AddWatchMode, Client, Standing, standings};
+use lockkeeper::{AddWatchMode, Client, QueueEntry, inspect};
 
 use crate::{client::ClientArgs, exit::Failure, paths::LockPath, text};
 
@@ -95,9 +95,9 @@ async fn show(args: &QueueArgs, client: &Client) -> Result<(), Failure> {
     }
 }
 
-async fn look(client: &Client, path: &str) -> Result<Vec<Standing>, Failure> {
-    let standings = standings(client, path).await;
-    standings.map_err(|error| Failure::Lock {
+async fn look(client: &Client, path: &str) -> Result<Vec<QueueEntry>, Failure> {
+    let entries = inspect(client, path).await;
+    entries.map_err(|error| Failure::Lock {
         path: path.to_owned(),
         error,
     })

@@ -1,13 +1,13 @@
 //! What `lockkeeper queue` shows to people.
 
-use lockkeeper::{Recipe, Standing};
+use lockkeeper::{QueueEntry, Recipe};
 
 use crate::{duration::Long, text};
 
 /// A heading, and a line for each contender.
-pub(super) fn text(path: &str, standings: &[Standing], long: bool, exists: bool) -> String {
+pub(super) fn text(path: &str, entries: &[QueueEntry], long: bool, exists: bool) -> String {
     let path = text::harmless(path);
-    if standings.is_empty() {
+    if entries.is_empty() {
         let why = if exists {
             ""
         } else {
@@ -15,12 +15,12 @@ pub(super) fn text(path: &str, standings: &[Standing], long: bool, exists: bool)
         };
         return format!("{path}: free, and nobody waits{why}\n");
     }
-    let holders = standings.iter().filter(|it| it.holds).count();
-    let waiting = standings.len() - holders;
+    let holders = entries.iter().filter(|it| it.holds).count();
+    let waiting = entries.len() - holders;
     let head = ["", "AHEAD", "AGE", "AS", "SESSION", "WHO"].map(str::to_owned);
     let rows: Vec<_> = [head]
         .into_iter()
-        .chain(standings.iter().map(|it| row(it, long)))
+        .chain(entries.iter().map(|it| row(it, long)))
         .collect();
     format!(
         "{path}: {holders} {}, {waiting} {}\n{}",
@@ -30,7 +30,7 @@ pub(super) fn text(path: &str, standings: &[Standing], long: bool, exists: bool)
     )
 }
 
-fn row(standing: &Standing, long: bool) -> [String; 6] {
+fn row(standing: &QueueEntry, long: bool) -> [String; 6] {
     let ahead = (!standing.holds).then(|| standing.ahead.to_string());
     [
         (if standing.holds { "holds" } else { "waits" }).to_owned(),
@@ -43,12 +43,12 @@ fn row(standing: &Standing, long: bool) -> [String; 6] {
 }
 
 /// How long a contender has been there.
-pub(super) fn age(standing: &Standing) -> Long {
+pub(super) fn age(standing: &QueueEntry) -> Long {
     Long(text::ago(standing.participant.stat.created()))
 }
 
 /// Who a contender says it is, and its node if that is wanted.
-pub(super) fn who(standing: &Standing, long: bool) -> String {
+pub(super) fn who(standing: &QueueEntry, long: bool) -> String {
     let data = text::data_in_a_line(standing.participant.data.as_deref());
     if !long {
         return data;

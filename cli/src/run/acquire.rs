@@ -60,12 +60,12 @@ pub(super) async fn connect(
     session_timeout: Duration,
     wait: Wait,
 ) -> Result<Client, Failure> {
-    let patience = wait
+    let connect_timeout = wait
         .left()
         .map_or(session_timeout, |left| left.min(session_timeout));
     settings
         .session_timeout(session_timeout)
-        .patience(patience)
+        .connect_timeout(connect_timeout)
         .connect()
         .await
         .map_err(Failure::Connect)

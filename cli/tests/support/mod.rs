@@ -1,7 +1,7 @@
 //! What the tests of the command share: servers to run against, and the command as a process.
 //!
 //! Each scenario is a function over an [`Arm`]; [`on_both_arms`] makes two tests of it. Nothing here sleeps for a
-//! fixed time to let something happen: it waits for what is to happen, and gives up after [`PATIENCE`].
+//! fixed time to let something happen: it waits for what is to happen, and gives up after [`CONNECT_TIMEOUT`].
 
 #![allow(dead_code, reason = "each test uses its part")]
 
@@ -20,7 +20,7 @@ use rustix::process::{Pid, Signal};
 use tokio::runtime::Runtime;
 
 /// Far longer than anything takes, even on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Makes a test against the embedded server, and one against a real ZooKeeper, of each scenario.
 #[macro_export]
@@ -260,7 +260,10 @@ pub(crate) fn is_alive(pid: Pid) -> bool {
 pub(crate) fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
-        assert!(start.elapsed() < PATIENCE, "waited in vain for {what}");
+        assert!(
+            start.elapsed() < CONNECT_TIMEOUT,
+            "waited in vain for {what}"
+        );
         thread::sleep(Duration::from_millis(10));
     }
 }

@@ -8,7 +8,7 @@ use lockkeeper_proto::{
     WatcherEvent, Zxid,
     connect::{ConnectRequest, ConnectResponse},
     header::{ReplyHeader, RequestHeader},
-    multi::{MultiOp, MultiReadOp, MultiResponse, OpResult},
+    multi::{MultiOp, MultiReadOp, MultiResponse, MultiResult},
     records::{CreateRequest, CreateTtlRequest, SetWatches, SetWatches2, WhoAmIResponse},
 };
 
@@ -200,21 +200,21 @@ fn multi_read_op(it: &MultiReadOp) -> Said {
 
 fn results(it: &MultiResponse) -> Said {
     list(it.results.iter().map(|result| match result {
-        OpResult::Create(it) => (OpCode::CREATE, 0, response(&Response::Create(it.clone()))),
-        OpResult::Create2(it) => (OpCode::CREATE2, 0, response(&Response::Create2(it.clone()))),
-        OpResult::Delete => (OpCode::DELETE, 0, vec![no_body()]),
-        OpResult::Check => (OpCode::CHECK, 0, vec![no_body()]),
-        OpResult::SetData(it) => (OpCode::SET_DATA, 0, vec![stat(&it.stat)]),
-        OpResult::GetData(it) => (
+        MultiResult::Create(it) => (OpCode::CREATE, 0, response(&Response::Create(it.clone()))),
+        MultiResult::Create2(it) => (OpCode::CREATE2, 0, response(&Response::Create2(it.clone()))),
+        MultiResult::Delete => (OpCode::DELETE, 0, vec![no_body()]),
+        MultiResult::Check => (OpCode::CHECK, 0, vec![no_body()]),
+        MultiResult::SetData(it) => (OpCode::SET_DATA, 0, vec![stat(&it.stat)]),
+        MultiResult::GetData(it) => (
             OpCode::GET_DATA,
             0,
             response(&Response::GetData(it.clone())),
         ),
-        OpResult::GetChildren(it) => {
+        MultiResult::GetChildren(it) => {
             let body = response(&Response::GetChildren(it.clone()));
             (OpCode::GET_CHILDREN, 0, body)
         }
-        OpResult::Error(code) => {
+        MultiResult::Error(code) => {
             let body = vec![format!("ErrorResponse.err={}", error(*code))];
             (OpCode::ERROR, code.0, body)
         }

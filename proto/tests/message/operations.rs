@@ -2,7 +2,7 @@
 
 use lockkeeper_proto::{
     AddWatchMode, OpCode, Request, Response, WatcherType,
-    multi::{MultiOp, MultiReadOp, MultiReadRequest, MultiRequest, MultiResponse, OpResult},
+    multi::{MultiOp, MultiReadOp, MultiReadRequest, MultiRequest, MultiResponse, MultiResult},
     records::*,
 };
 use proptest::{collection::vec, option, prelude::*, strategy::Union};
@@ -188,14 +188,14 @@ fn multi_read_op() -> impl Strategy<Value = MultiReadOp> {
 
 fn results() -> impl Strategy<Value = MultiResponse> {
     let result = Union::new([
-        created().prop_map(OpResult::Create).boxed(),
-        created2().prop_map(OpResult::Create2).boxed(),
-        Just(OpResult::Delete).boxed(),
-        Just(OpResult::Check).boxed(),
-        stat_only().prop_map(OpResult::SetData).boxed(),
-        data().prop_map(OpResult::GetData).boxed(),
-        children().prop_map(OpResult::GetChildren).boxed(),
-        error_code().prop_map(OpResult::Error).boxed(),
+        created().prop_map(MultiResult::Create).boxed(),
+        created2().prop_map(MultiResult::Create2).boxed(),
+        Just(MultiResult::Delete).boxed(),
+        Just(MultiResult::Check).boxed(),
+        stat_only().prop_map(MultiResult::SetData).boxed(),
+        data().prop_map(MultiResult::GetData).boxed(),
+        children().prop_map(MultiResult::GetChildren).boxed(),
+        error_code().prop_map(MultiResult::Error).boxed(),
     ]);
     vec(result, 0..5).prop_map(|results| MultiResponse { results })
 }

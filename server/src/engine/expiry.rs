@@ -10,7 +10,7 @@ use lockkeeper_proto::{Response, SessionId, Xid, Zxid, records::Empty};
 use super::{
     Engine, Now, after,
     changes::Change,
-    followers::Deed,
+    followers::Mutation,
     txn::{Author, Txn},
 };
 
@@ -38,7 +38,7 @@ impl Engine {
         let timeout = self.sessions.get(session).map(|own| own.timeout);
         self.sessions.remove(session);
         let paths = self.live.tree.ephemerals_of(session).cloned().collect();
-        let end = Deed::Remove(paths, timeout);
+        let end = Mutation::Remove(paths, timeout);
         self.transact((session, xid), end, now);
     }
 
@@ -57,11 +57,11 @@ impl Engine {
     /// Deletes a node that has no children, whoever may do so.
     pub(super) fn remove(&mut self, path: Arc<str>, now: Now) {
         let nobody = (SessionId::NONE, Xid(0));
-        self.transact(nobody, Deed::Remove(vec![path], None), now);
+        self.transact(nobody, Mutation::Remove(vec![path], None), now);
     }
 
     /// A transaction that deletes nodes, asks for no permission and cannot fail.
-    fn transact(&mut self, asked: (SessionId, Xid), deed: Deed, now: Now) {
+    fn transact(&mut self, asked: (SessionId, Xid), deed: Mutation, now: Now) {
         let author = Author {
             zxid: self.next_zxid(),
             unix_ms: now.unix_ms,
@@ -69,7 +69,7 @@ impl Engine {
             knows_sasl: false,
         };
         let mut txn = Txn::new(&mut self.live.tree, author);
-        if let Deed::Remove(paths, _) = &deed {
+        if let Mutation::Remove(paths, _) = &deed {
             for path in paths {
                 txn.remove(path);
             }

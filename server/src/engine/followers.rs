@@ -77,14 +77,14 @@ pub(crate) struct Commit {
     pub(crate) unix_ms: i64,
     /// Whose request it was, and its number there.
     pub(crate) asked: (SessionId, Xid),
-    pub(crate) deed: Deed,
+    pub(crate) deed: Mutation,
     pub(crate) answer: Result<Response, ErrorCode>,
     pub(crate) knows_sasl: bool,
 }
 
 /// What a transaction does.
 #[derive(Debug)]
-pub(crate) enum Deed {
+pub(crate) enum Mutation {
     /// Nothing: it failed, or is a `sync`.
     Nothing,
     /// What the request says.
@@ -214,15 +214,15 @@ impl Commit {
             knows_sasl: self.knows_sasl,
         };
         match &self.deed {
-            Deed::Nothing | Deed::Start(..) => Vec::new(),
-            Deed::Remove(paths, _) => {
+            Mutation::Nothing | Mutation::Start(..) => Vec::new(),
+            Mutation::Remove(paths, _) => {
                 let mut txn = Txn::new(&mut view.tree, author);
                 for path in paths {
                     txn.remove(path);
                 }
                 txn.commit()
             }
-            Deed::Request(request, ids) => {
+            Mutation::Request(request, ids) => {
                 author.ids = ids;
                 let mut txn = Txn::new(&mut view.tree, author);
                 let is_done = match request {
@@ -331,10 +331,10 @@ impl Engine {
         }
         for commit in gone.iter().rev() {
             match commit.deed {
-                Deed::Start(..) => {
+                Mutation::Start(..) => {
                     self.sessions.remove(commit.asked.0);
                 }
-                Deed::Remove(_, Some(timeout)) => {
+                Mutation::Remove(_, Some(timeout)) => {
                     self.sessions.insert(commit.asked.0, timeout, now.instant);
                 }
                 _ => {}
@@ -361,7 +361,7 @@ impl Engine {
     pub(super) fn replicate(
         &mut self,
         asked: (SessionId, Xid),
-        deed: Deed,
+        deed: Mutation,
         answer: Result<Response, ErrorCode>,
         now: Now,
     ) {
@@ -432,22 +432,32 @@ impl Engine {
         if let Request::Sync(request) = &request {
             let path = request.path.clone();
             let answer = Ok(Response::Sync(SyncResponse { path }));
-            return self.replicate(asked, Deed::Nothing, answer, now);
+            return self.replicate(asked, Mutation::Nothing, answer, now);
         }
         if self.sessions.get(session).is_none() {
             self.next_zxid();
-            return self.replicate(asked, Deed::Nothing, Err(ErrorCode::SESSION_EXPIRED), now);
+            return self.replicate(
+                asked,
+                Mutation::Nothing,
+                Err(ErrorCode::SESSION_EXPIRED),
+                now,
+            );
         }
         match &request {
             Request::CloseSession(_) => self.end_session(session, xid, now),
             Request::Reconfig(_) => {
                 self.next_zxid();
-                self.replicate(asked, Deed::Nothing, Err(ErrorCode::RECONFIG_DISABLED), now);
+                self.replicate(
+                    asked,
+                    Mutation::Nothing,
+                    Err(ErrorCode::RECONFIG_DISABLED),
+                    now,
+                );
             }
             _ => {
                 let answer = self.write(id, session, &request, now);
                 let ids = self.connections.get(&id).map(|own| own.ids.clone());
-                let deed = Deed::Request(request, ids.unwrap_or_else(|| Arc::from([])));
+                let deed = Mutation::Request(request, ids.unwrap_or_else(|| Arc::from([])));
                 self.replicate(asked, deed, answer, now);
             }
         }
@@ -492,7 +502,7 @@ impl Engine {
             }
         }
         let (session, _) = commit.asked;
-        if let Deed::Start(connection, timeout, knows_read_only) = commit.deed {
+        if let Mutation::Start(connection, timeout, knows_read_only) = commit.deed {
             self.welcome(connection, Some(session), timeout, knows_read_only);
             return;
         }
@@ -501,7 +511,7 @@ impl Engine {
             self.reply(asker.connection, asker.xid, commit.zxid, &answer);
             self.answer_reads(server, session, now);
         }
-        if matches!(commit.deed, Deed::Remove(_, Some(_))) {
+        if matches!(commit.deed, Mutation::Remove(_, Some(_))) {
             self.close_all_of(server, session);
         }
     }

@@ -20,7 +20,7 @@ use lockkeeper_proto::{
 use super::{
     ConnId, Engine, Now,
     connection::{Connection, Phase},
-    followers::Deed,
+    followers::Mutation,
     rules::Seen,
 };
 
@@ -75,7 +75,7 @@ impl Engine {
         }
         let knows_read_only = request.read_only.is_some();
         if let Some(session) = session.filter(|_| is_new && self.followers.is_some()) {
-            let start = Deed::Start(id, timeout, knows_read_only);
+            let start = Mutation::Start(id, timeout, knows_read_only);
             let answer = Err(ErrorCode::SESSION_MOVED);
             return self.replicate((session, Xid(0)), start, answer, now);
         }

@@ -8,7 +8,7 @@
 use bytes::Bytes;
 use lockkeeper_proto::{
     AddWatchMode, ErrorCode, Id, Perms, Request, Response, SessionId,
-    multi::{MultiReadOp, MultiReadRequest, MultiResponse, OpResult},
+    multi::{MultiReadOp, MultiReadRequest, MultiResponse, MultiResult},
     records::{
         AddWatchRequest, ErrorResponse, ExistsRequest, GetAclRequest, GetAclResponse,
         GetAllChildrenNumberResponse, GetChildren2Response, GetChildrenRequest,
@@ -154,7 +154,7 @@ fn multi_read(
 ) -> Result<MultiResponse, ErrorCode> {
     let one = |op: &MultiReadOp| match op {
         MultiReadOp::GetData(request) => readable(&view.tree, asker, &request.path).map(|node| {
-            OpResult::GetData(GetDataResponse {
+            MultiResult::GetData(GetDataResponse {
                 data: node.data.clone(),
                 stat: node.stat(),
             })
@@ -162,7 +162,7 @@ fn multi_read(
         MultiReadOp::GetChildren(request) => {
             readable(&view.tree, asker, &request.path).map(|node| {
                 let children = names(node);
-                OpResult::GetChildren(GetChildrenResponse { children })
+                MultiResult::GetChildren(GetChildrenResponse { children })
             })
         }
         _ => Err(ErrorCode::MARSHALLING_ERROR),
@@ -170,10 +170,10 @@ fn multi_read(
     let mut results = Vec::with_capacity(request.ops.len());
     let mut length = 0_usize;
     for op in &request.ops {
-        let result = one(op).unwrap_or_else(OpResult::Error);
+        let result = one(op).unwrap_or_else(MultiResult::Error);
         length = length.saturating_add(match &result {
-            OpResult::GetData(read) => read.data.as_ref().map_or(0, Bytes::len),
-            OpResult::GetChildren(list) => list
+            MultiResult::GetData(read) => read.data.as_ref().map_or(0, Bytes::len),
+            MultiResult::GetChildren(list) => list
                 .children
                 .iter()
                 .map(|name| name.len().saturating_add(size_of::<String>()))

@@ -6,7 +6,7 @@
 
 use lockkeeper_proto::{
     CreateMode, ErrorCode, OpCode, Request, Response, SessionId,
-    multi::{MultiOp, MultiRequest, MultiResponse, OpResult},
+    multi::{MultiOp, MultiRequest, MultiResponse, MultiResult},
     records::{
         Create2Response, CreateRequest, CreateResponse, CreateTtlRequest, Empty, StatResponse,
     },
@@ -83,7 +83,7 @@ pub(crate) fn apply_multi(
                 let after = std::iter::repeat(ErrorCode::RUNTIME_INCONSISTENCY);
                 let codes = before.chain([code]).chain(after).take(request.ops.len());
                 return MultiOutcome::Failed(MultiResponse {
-                    results: codes.map(OpResult::Error).collect(),
+                    results: codes.map(MultiResult::Error).collect(),
                 });
             }
         }
@@ -190,7 +190,7 @@ fn apply_one(
     txn: &mut Txn<'_>,
     op: &MultiOp,
     kind: Option<Result<Kind, ErrorCode>>,
-) -> Result<OpResult, ErrorCode> {
+) -> Result<MultiResult, ErrorCode> {
     match op {
         MultiOp::Create(request)
         | MultiOp::Create2(request)
@@ -204,23 +204,23 @@ fn apply_one(
         }
         MultiOp::Delete(request) => txn
             .delete(&request.path, request.version)
-            .map(|()| OpResult::Delete),
+            .map(|()| MultiResult::Delete),
         MultiOp::SetData(request) => txn
             .set_data(&request.path, request.data.as_ref(), request.version)
-            .map(|stat| OpResult::SetData(StatResponse { stat })),
+            .map(|stat| MultiResult::SetData(StatResponse { stat })),
         MultiOp::Check(request) => txn
             .check(&request.path, request.version)
-            .map(|()| OpResult::Check),
+            .map(|()| MultiResult::Check),
         _ => Err(ErrorCode::MARSHALLING_ERROR),
     }
 }
 
-fn created_result(created: Create2Response, kind: Kind) -> OpResult {
+fn created_result(created: Create2Response, kind: Kind) -> MultiResult {
     if kind.with_stat {
-        OpResult::Create2(created)
+        MultiResult::Create2(created)
     } else {
         let path = created.path;
-        OpResult::Create(CreateResponse { path })
+        MultiResult::Create(CreateResponse { path })
     }
 }
 

@@ -7,10 +7,10 @@ use futures::future::BoxFuture;
 
 use super::{
     Client, Connector,
+    capacity::{RequestPolicy, WhenDisconnected},
     clock::Clock,
     driver::{self, Driver},
     random::{Random, random_u64},
-    room::{Manner, WhenDisconnected},
     shared::Shared,
 };
 use crate::{
@@ -31,8 +31,8 @@ pub struct Builder {
     chroot: Option<String>,
     connector: Connector,
     frame_limit: usize,
-    patience: Option<Duration>,
-    manner: Manner,
+    connect_timeout: Option<Duration>,
+    policy: RequestPolicy,
     clock: Clock,
     random: Random,
 }
@@ -45,8 +45,8 @@ impl Builder {
             chroot: servers.chroot().map(str::to_owned),
             connector: Connector::tcp(),
             frame_limit: FRAME_LIMIT,
-            patience: None,
-            manner: Manner::default(),
+            connect_timeout: None,
+            policy: RequestPolicy::default(),
             clock: Clock::system(),
             random: Random::system(),
         }
@@ -66,14 +66,14 @@ impl Builder {
 
     /// How long one server may take to accept, and again to complete the handshake. Default: the session timeout
     /// divided by the number of servers, at least a quarter of it.
-    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.config.connect_timeout = Some(timeout);
+    pub fn server_timeout(mut self, timeout: Duration) -> Self {
+        self.config.server_timeout = Some(timeout);
         self
     }
 
     /// How long [`connect`](Self::connect) tries. Default: the session timeout.
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = Some(patience);
+    pub fn connect_timeout(mut self, connect_timeout: Duration) -> Self {
+        self.connect_timeout = Some(connect_timeout);
         self
     }
 
@@ -143,13 +143,13 @@ impl Builder {
     ///
     /// See [`Client::with_deadline`], which sets it for single requests.
     pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.manner.deadline = Some(deadline);
+        self.policy.deadline = Some(deadline);
         self
     }
 
     /// Whether requests wait for a connection where there is none. Default: they do.
     pub fn when_disconnected(mut self, when_disconnected: WhenDisconnected) -> Self {
-        self.manner.when_disconnected = when_disconnected;
+        self.policy.when_disconnected = when_disconnected;
         self
     }
 
@@ -175,9 +175,9 @@ impl Builder {
 
     /// Connects to the first server that takes the client and believes its identities.
     ///
-    /// It takes at most the [`patience`](Self::patience), whatever the servers do. One that refuses connections costs no time, a
+    /// It takes at most the [`connect_timeout`](Self::connect_timeout), whatever the servers do. One that refuses connections costs no time, a
     /// name that does not resolve as long as the resolver takes, and one that says nothing as long as
-    /// [`connect_timeout`](Self::connect_timeout) allows: with the default settings a good server is reached behind three silent
+    /// [`server_timeout`](Self::server_timeout) allows: with the default settings a good server is reached behind three silent
     /// ones, however many others there are.
     ///
     /// # Errors
@@ -202,16 +202,16 @@ impl Builder {
         self,
         spawn: impl FnOnce(BoxFuture<'static, ()>),
     ) -> Result<Client, Error> {
-        let patience = self.patience.unwrap_or(self.config.session_timeout);
+        let connect_timeout = self.connect_timeout.unwrap_or(self.config.session_timeout);
         let machine = Machine::new(self.config, self.clock.now());
         let shared = Arc::new(Shared::new(machine, self.clock, self.chroot, self.random));
         let driver = Driver::new(shared.clone(), self.connector, self.frame_limit);
         spawn(Box::pin(driver));
-        let client = Client::start(shared, self.manner);
+        let client = Client::start(shared, self.policy);
 
         let mut snapshots = client.snapshots();
         let settled = snapshots.wait_for(|now| now.state.is_connected() || now.state.is_final());
-        match tokio::time::timeout(patience, settled).await {
+        match tokio::time::timeout(connect_timeout, settled).await {
             Ok(Ok(snapshot)) if snapshot.state.is_connected() => {}
             Ok(_) => {
                 let ended = client.shared.lock().machine.ended().cloned();
@@ -220,8 +220,8 @@ impl Builder {
             Err(_) => {
                 let core = client.shared.lock();
                 return Err(Error::Unreachable {
-                    waited: patience,
-                    tried: core.machine.tried_by(core.clock.now()),
+                    waited: connect_timeout,
+                    tried: core.machine.failures_until(core.clock.now()),
                     servers: core.machine.servers(),
                 });
             }

@@ -23,7 +23,7 @@ pub struct Clock(Source);
 #[derive(Clone)]
 enum Source {
     System,
-    Told(Arc<dyn Fn() -> Instant + Send + Sync>),
+    Given(Arc<dyn Fn() -> Instant + Send + Sync>),
 }
 
 impl Clock {
@@ -35,30 +35,30 @@ impl Clock {
 
     /// The clock that `now` tells; it must never go back. For simulations, and for tests of clocks that run too fast.
     pub fn new(now: impl Fn() -> Instant + Send + Sync + 'static) -> Self {
-        Self(Source::Told(Arc::new(now)))
+        Self(Source::Given(Arc::new(now)))
     }
 
     /// Now, the time slept included.
-    pub(super) fn now(&self) -> Instant {
+    pub(crate) fn now(&self) -> Instant {
         match &self.0 {
             Source::System => look().now,
-            Source::Told(now) => now(),
+            Source::Given(now) => now(),
         }
     }
 
     /// Now, on the clock that people compare with: without the time slept.
-    pub(super) fn running(&self) -> Instant {
+    pub(crate) fn running(&self) -> Instant {
         match &self.0 {
             Source::System => read_instant(),
-            Source::Told(now) => now(),
+            Source::Given(now) => now(),
         }
     }
 
     /// Both at once.
-    pub(super) fn look(&self) -> Time {
+    pub(crate) fn look(&self) -> Time {
         match &self.0 {
             Source::System => look(),
-            Source::Told(now) => Time {
+            Source::Given(now) => Time {
                 now: now(),
                 slept: Duration::ZERO,
             },
@@ -68,15 +68,15 @@ impl Clock {
 
 /// An instant on both clocks.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Time {
+pub(crate) struct Time {
     /// The time slept included.
-    pub(super) now: Instant,
+    pub(crate) now: Instant,
     slept: Duration,
 }
 
 impl Time {
     /// An instant of [`Clock::now`] as one of [`Clock::running`].
-    pub(super) fn running(&self, instant: Instant) -> Instant {
+    pub(crate) fn running(&self, instant: Instant) -> Instant {
         instant.checked_sub(self.slept).unwrap_or(instant)
     }
 }
@@ -91,7 +91,7 @@ impl fmt::Debug for Clock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
             Source::System => "Clock::system()",
-            Source::Told(_) => "Clock::new(..)",
+            Source::Given(_) => "Clock::new(..)",
         })
     }
 }

@@ -20,9 +20,9 @@ use tokio_util::{codec::FramedRead, io::poll_write_buf};
 
 use super::{
     clock::Clock,
-    probe::probe,
+    net::probe::probe,
+    net::transport::{Connector, FrameDecoder, Transport, io_cause},
     shared::{Delivery, LinkCommand, Shared},
-    transport::{Connector, FrameDecoder, Transport, io_cause},
 };
 use crate::{Cause, machine::Input};
 
@@ -35,7 +35,7 @@ const TURNS_PER_POLL: usize = 8;
 /// While so many bytes wait for the socket, requests stay in the machine's queue.
 const WRITE_BACKLOG: usize = 256 * 1024;
 
-pub(super) struct Driver {
+pub(crate) struct Driver {
     shared: Arc<Shared>,
     clock: Clock,
     connector: Connector,
@@ -70,7 +70,7 @@ enum Link {
 }
 
 impl Driver {
-    pub(super) fn new(shared: Arc<Shared>, connector: Connector, frame_limit: usize) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, connector: Connector, frame_limit: usize) -> Self {
         let clock = shared.lock().clock.clone();
         Self {
             shared,
@@ -152,8 +152,11 @@ impl Driver {
             // A request that cannot be sent is answered while the rest is being encoded.
             core.drain(&mut self.deliveries, &mut |command| commands.push(command));
         }
-        let called = core.called(now);
-        let deadlines = [core.machine.next_deadline(), core.line.next_deadline()];
+        let woken = core.woken(now);
+        let deadlines = [
+            core.machine.next_deadline(),
+            core.capacity_queue.next_deadline(),
+        ];
         let turn = Turn {
             deadline: deadlines.into_iter().flatten().min(),
             has_ended: core.machine.is_ended(),
@@ -181,7 +184,7 @@ impl Driver {
             }
         }
         self.shared.deliver(self.deliveries.drain(..));
-        called.into_iter().for_each(Waker::wake);
+        woken.into_iter().for_each(Waker::wake);
         turn
     }
 
@@ -229,7 +232,7 @@ impl Driver {
 }
 
 /// Starts a client's task on the present runtime.
-pub(super) fn spawn(task: BoxFuture<'static, ()>) {
+pub(crate) fn spawn(task: BoxFuture<'static, ()>) {
     tokio::spawn(task);
 }
 

@@ -12,7 +12,7 @@
 //! | `persistent`, `queue` | what listens to a persistent watch, and what waits for it |
 //! | `watcher` | what waits for a watch |
 //! | `shared` | the machine behind a lock, and who waits for what |
-//! | `room`, `line` | waiting for room, and the terms of requests; who comes first |
+//! | `room`, `line` | waiting for room, and the options of requests; who comes first |
 //! | `driver` | the task between the machine and the socket; the only `spawn` |
 //! | `dial` | TCP connections: names and their addresses |
 //! | `tls` | encryption of them (feature `tls`) |
@@ -21,30 +21,16 @@
 //! | `clock` | the only place that reads a clock |
 //! | `random` | the only place that draws random numbers |
 
-mod answer;
 mod builder;
+mod capacity;
+mod capacity_queue;
 mod clock;
-mod dial;
 mod driver;
-mod ensemble;
-mod lasting;
-mod line;
-mod lists;
-mod nodes;
-mod persistent;
-mod probe;
-mod queue;
+mod net;
+mod operations;
 mod random;
-mod read_transaction;
-mod rights;
-mod room;
 mod shared;
-#[cfg(feature = "tls")]
-pub mod tls;
-mod transaction;
-mod transport;
-mod watcher;
-mod watching;
+mod watches;
 
 use std::{
     fmt,
@@ -59,17 +45,23 @@ use lockkeeper_proto::{OpCode, Request, Response, SessionId, path};
 use tokio::sync::watch;
 
 pub use builder::Builder;
+pub use capacity::WhenDisconnected;
 pub use clock::Clock;
-pub use persistent::PersistentWatcher;
-pub use queue::{Missed, WatchNotice};
-pub use read_transaction::{ReadResult, ReadTransaction};
-pub use room::WhenDisconnected;
-pub use transaction::{Applied, Transaction};
-pub use transport::{Connector, Transport};
-pub use watcher::{WatchedEvent, Watcher};
+#[cfg(feature = "tls")]
+pub use net::tls;
+pub use net::transport::{Connector, Transport};
+pub use operations::{
+    read_transaction::{ReadResult, ReadTransaction},
+    transaction::{OpResult, Transaction},
+};
+pub use watches::{
+    event_queue::{Missed, WatchNotice},
+    persistent_watcher::PersistentWatcher,
+    watcher::{WatchedEvent, Watcher},
+};
 
 use crate::{ConnectStringError, Error, Metrics, Peer, Snapshot, State};
-use room::Manner;
+use capacity::RequestPolicy;
 use shared::Shared;
 
 /// A ZooKeeper client: one session, over whichever server takes it.
@@ -95,7 +87,7 @@ pub struct Client {
     /// `None` in clones that do not keep the session open.
     handle: Option<Arc<Handle>>,
     /// How this handle makes its requests.
-    manner: Manner,
+    policy: RequestPolicy,
 }
 
 /// Closes the session when the last clone of the client goes.
@@ -140,12 +132,12 @@ impl Client {
         Ok(Builder::new(&servers.parse()?))
     }
 
-    fn start(shared: Arc<Shared>, manner: Manner) -> Self {
+    fn start(shared: Arc<Shared>, policy: RequestPolicy) -> Self {
         let handle = Some(Arc::new(Handle(shared.clone())));
         Self {
             shared,
             handle,
-            manner,
+            policy,
         }
     }
 
@@ -201,7 +193,7 @@ impl Client {
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         let core = self.shared.lock();
-        let (machine, waiting) = (core.machine.metrics(), core.line.len());
+        let (machine, waiting) = (core.machine.metrics(), core.capacity_queue.len());
         drop(core);
         Metrics { waiting, ..machine }
     }
@@ -264,7 +256,7 @@ impl Client {
         Self {
             shared: self.shared.clone(),
             handle: None,
-            manner: self.manner,
+            policy: self.policy,
         }
     }
 
@@ -302,12 +294,12 @@ impl Client {
     /// authentication, session control) break the session.
     /// It waits for nothing, not for room either: half of what may wait in all is kept for those who cannot wait, for
     /// instance in a `Drop`. Where that is used up, too, the request fails with [`Error::TooManyRequests`]. Whoever can
-    /// wait calls [`submit_when_room`](Self::submit_when_room), or [`room`](Self::room) before.
-    pub fn submit<const N: usize>(&self, requests: [Request; N]) -> [Reply; N] {
+    /// wait calls [`submit_with_backpressure`](Self::submit_with_backpressure), or [`room`](Self::room) before.
+    pub fn submit<const N: usize>(&self, requests: [Request; N]) -> [PendingReply; N] {
         self.shared.act(|core| {
             let now = core.clock.now();
-            let terms = self.manner.terms(now);
-            requests.map(|request| core.reply(now, request, terms))
+            let options = self.policy.options(now);
+            requests.map(|request| core.reply(now, request, options))
         })
     }
 
@@ -318,21 +310,21 @@ impl Client {
         &self,
         session: SessionId,
         requests: [Request; N],
-    ) -> [Reply; N] {
+    ) -> [PendingReply; N] {
         self.shared.act(|core| {
             let now = core.clock.now();
-            let terms = self.manner.terms(now);
-            requests.map(|request| core.reply_within(session, now, request, terms))
+            let options = self.policy.options(now);
+            requests.map(|request| core.reply_within(session, now, request, options))
         })
     }
 
     /// As [`submit`](Self::submit), for any number of requests.
     #[must_use = "the replies say whether the requests succeeded"]
-    pub fn submit_all(&self, requests: Vec<Request>) -> Vec<Reply> {
+    pub fn submit_all(&self, requests: Vec<Request>) -> Vec<PendingReply> {
         self.shared.act(|core| {
             let now = core.clock.now();
-            let terms = self.manner.terms(now);
-            let submit = |request| core.reply(now, request, terms);
+            let options = self.policy.options(now);
+            let submit = |request| core.reply(now, request, options);
             requests.into_iter().map(submit).collect()
         })
     }
@@ -405,7 +397,7 @@ impl Client {
     }
 
     /// Of whom an answer has come, if there was no other connection since this one.
-    fn peer_since(&self, connections: u64) -> Peer {
+    fn peer_if_connected_since(&self, connections: u64) -> Peer {
         let core = self.shared.lock();
         if core.machine.connections() == connections {
             core.machine.peer()
@@ -422,7 +414,7 @@ impl Client {
 
     /// Sends one request and waits for its reply; errors name the node.
     async fn ask(&self, node: &str, request: Request) -> Result<Response, Error> {
-        let [reply] = self.submit_when_room([request]).await;
+        let [reply] = self.submit_with_backpressure([request]).await;
         reply.await.map_err(|error| error.on(node))
     }
 }
@@ -443,12 +435,12 @@ impl fmt::Debug for Client {
 /// Dropping it gives up the reply, not the request.
 #[derive(Debug)]
 #[must_use = "the reply says whether the request succeeded"]
-pub struct Reply {
+pub struct PendingReply {
     op: OpCode,
     receiver: shared::ReplyReceiver,
 }
 
-impl Reply {
+impl PendingReply {
     /// What was asked.
     #[must_use]
     pub fn op(&self) -> OpCode {
@@ -456,7 +448,7 @@ impl Reply {
     }
 }
 
-impl Future for Reply {
+impl Future for PendingReply {
     type Output = Result<Response, Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {

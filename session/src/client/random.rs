@@ -14,21 +14,21 @@ const APART: u64 = 0x6c6f_636b_6b65_6570;
 
 /// A source of random numbers.
 #[derive(Debug)]
-pub(super) struct Random(Option<AtomicU64>);
+pub(crate) struct Random(Option<AtomicU64>);
 
 impl Random {
     /// The system's randomness.
-    pub(super) fn system() -> Self {
+    pub(crate) fn system() -> Self {
         Self(None)
     }
 
     /// The same numbers for the same seed.
-    pub(super) fn seeded(seed: u64) -> Self {
+    pub(crate) fn seeded(seed: u64) -> Self {
         Self(Some(AtomicU64::new(seed ^ APART)))
     }
 
     /// The next number.
-    pub(super) fn next(&self) -> u64 {
+    pub(crate) fn next(&self) -> u64 {
         let Some(state) = &self.0 else {
             return random_u64();
         };
@@ -49,7 +49,7 @@ impl Clone for Random {
 /// A number that differs from process to process and from call to call.
 ///
 /// The standard library keys its hash maps from the system's randomness, and nothing else of it gives any.
-pub(super) fn random_u64() -> u64 {
+pub(crate) fn random_u64() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 

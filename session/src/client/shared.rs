@@ -16,35 +16,38 @@ use futures::{future::BoxFuture, task::AtomicWaker};
 use lockkeeper_proto::{Request, Response, SessionId, WatcherType, path};
 use tokio::sync::{oneshot, watch};
 
-use super::{Reply, clock::Clock, line::Line, queue::Queue, random::Random};
+use super::{
+    PendingReply, capacity_queue::CapacityQueue, clock::Clock, random::Random,
+    watches::event_queue::EventQueue,
+};
 use crate::{
     Effect, Endpoint, Error, Peer, Snapshot,
-    machine::{Auth, Event, Machine, Notice, Output, Terms, WatchId},
+    machine::{Auth, Event, Machine, Notice, Output, RequestOptions, WatchId},
 };
 
-pub(super) type ReplySender = oneshot::Sender<Result<Response, Error>>;
-pub(super) type ReplyReceiver = oneshot::Receiver<Result<Response, Error>>;
-pub(super) type EventReceiver = oneshot::Receiver<Result<Event, Error>>;
+pub(crate) type ReplySender = oneshot::Sender<Result<Response, Error>>;
+pub(crate) type ReplyReceiver = oneshot::Receiver<Result<Response, Error>>;
+pub(crate) type EventReceiver = oneshot::Receiver<Result<Event, Error>>;
 type EventSender = oneshot::Sender<Result<Event, Error>>;
 
-pub(super) struct Shared {
+pub(crate) struct Shared {
     core: Mutex<Core>,
     /// Woken when there is something for the driver to do.
-    pub(super) driver: AtomicWaker,
+    pub(crate) driver: AtomicWaker,
     /// Told by the driver; everybody may look.
-    pub(super) snapshot: watch::Sender<Snapshot>,
-    pub(super) chroot: Option<String>,
-    pub(super) random: Random,
+    pub(crate) snapshot: watch::Sender<Snapshot>,
+    pub(crate) chroot: Option<String>,
+    pub(crate) random: Random,
 }
 
-pub(super) struct Core {
-    pub(super) machine: Machine<ReplySender>,
-    pub(super) clock: Clock,
+pub(crate) struct Core {
+    pub(crate) machine: Machine<ReplySender>,
+    pub(crate) clock: Clock,
     listeners: HashMap<WatchId, Listener>,
     /// Futures that the driver is to run beside the connection; it takes them away.
-    pub(super) background: Vec<BoxFuture<'static, ()>>,
+    pub(crate) background: Vec<BoxFuture<'static, ()>>,
     /// Callers that wait for room.
-    pub(super) line: Line,
+    pub(crate) capacity_queue: CapacityQueue,
 }
 
 /// Who is told of a watch.
@@ -52,27 +55,27 @@ enum Listener {
     /// Of its one event, or its end.
     Once(EventSender),
     /// Of every event, until its end.
-    Always(Arc<Queue>),
+    Always(Arc<EventQueue>),
 }
 
 /// What the driver does with an output that is its own affair.
-pub(super) enum LinkCommand {
+pub(crate) enum LinkCommand {
     Connect(Arc<Endpoint>),
     Probe(Arc<Endpoint>),
     Disconnect,
 }
 
 /// What is handed out once the lock is released, in the order of the wire.
-pub(super) enum Delivery {
-    Reply(ReplySender, Result<Response, Error>),
+pub(crate) enum Delivery {
+    PendingReply(ReplySender, Result<Response, Error>),
     Event(EventSender, Result<Event, Error>),
-    Notice(Arc<Queue>, Notice),
-    End(Arc<Queue>, Error),
+    Notice(Arc<EventQueue>, Notice),
+    End(Arc<EventQueue>, Error),
     State(Snapshot),
 }
 
 impl Shared {
-    pub(super) fn new(
+    pub(crate) fn new(
         machine: Machine<ReplySender>,
         clock: Clock,
         chroot: Option<String>,
@@ -83,7 +86,7 @@ impl Shared {
             clock,
             listeners: HashMap::new(),
             background: Vec::new(),
-            line: Line::default(),
+            capacity_queue: CapacityQueue::default(),
         };
         let snapshot = watch::Sender::new(core.machine.snapshot());
         Self {
@@ -95,24 +98,24 @@ impl Shared {
         }
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Core> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Core> {
         // The machine does not panic; if it did, its callers still need their answers.
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lets `act` work on the machine and wakes the driver. When the machine has ended there is no driver to hand out
     /// answers: then it is done here.
-    pub(super) fn act<R>(&self, act: impl FnOnce(&mut Core) -> R) -> R {
+    pub(crate) fn act<R>(&self, act: impl FnOnce(&mut Core) -> R) -> R {
         let mut core = self.lock();
         let result = act(&mut core);
         if core.machine.is_ended() {
             let mut deliveries = Vec::new();
             core.drain(&mut deliveries, &mut |_| {});
             let now = core.clock.now();
-            let called = core.called(now);
+            let woken = core.woken(now);
             drop(core);
             self.deliver(deliveries.drain(..));
-            called.into_iter().for_each(Waker::wake);
+            woken.into_iter().for_each(Waker::wake);
         } else {
             drop(core);
         }
@@ -120,11 +123,11 @@ impl Shared {
         result
     }
 
-    pub(super) fn deliver(&self, deliveries: impl Iterator<Item = Delivery>) {
+    pub(crate) fn deliver(&self, deliveries: impl Iterator<Item = Delivery>) {
         for delivery in deliveries {
             // Who has dropped the receiver does not want to know.
             match delivery {
-                Delivery::Reply(sender, result) => drop(sender.send(result)),
+                Delivery::PendingReply(sender, result) => drop(sender.send(result)),
                 Delivery::Event(sender, result) => drop(sender.send(result)),
                 Delivery::Notice(queue, notice) => queue.push(notice),
                 Delivery::End(queue, error) => queue.end(error),
@@ -134,7 +137,7 @@ impl Shared {
     }
 
     /// The server's name for a path of this client.
-    pub(super) fn server_path(&self, path: &str) -> String {
+    pub(crate) fn server_path(&self, path: &str) -> String {
         match self.chroot.as_deref() {
             None => path.to_owned(),
             Some(chroot) if path == path::ROOT => chroot.to_owned(),
@@ -143,7 +146,7 @@ impl Shared {
     }
 
     /// This client's name for a path of the server; one outside the chroot stays as it is.
-    pub(super) fn client_path(&self, path: String) -> String {
+    pub(crate) fn client_path(&self, path: String) -> String {
         match self.chroot.as_deref() {
             Some(chroot) if path == chroot => path::ROOT.to_owned(),
             Some(chroot) if path::is_within(&path, chroot) => {
@@ -156,23 +159,28 @@ impl Shared {
 
 impl Core {
     /// Submits a request, whether there is room for it or not.
-    pub(super) fn reply(&mut self, now: Instant, request: Request, terms: Terms) -> Reply {
+    pub(crate) fn reply(
+        &mut self,
+        now: Instant,
+        request: Request,
+        options: RequestOptions,
+    ) -> PendingReply {
         let (sender, receiver) = oneshot::channel();
         let op = request.op();
-        self.machine.submit_on(now, sender, request, terms);
-        Reply { op, receiver }
+        self.machine.submit_with(now, sender, request, options);
+        PendingReply { op, receiver }
     }
 
     /// As `reply`, unless the session is another one. What is queued when a session ends is not sent in the next.
-    pub(super) fn reply_within(
+    pub(crate) fn reply_within(
         &mut self,
         session: SessionId,
         now: Instant,
         request: Request,
-        terms: Terms,
-    ) -> Reply {
+        options: RequestOptions,
+    ) -> PendingReply {
         if self.machine.session_id() == session {
-            return self.reply(now, request, terms);
+            return self.reply(now, request, options);
         }
         let (sender, receiver) = oneshot::channel();
         let server = None;
@@ -181,29 +189,29 @@ impl Core {
             effect: Effect::NotApplied,
         }));
         let op = request.op();
-        Reply { op, receiver }
+        PendingReply { op, receiver }
     }
 
     /// As `reply`, for a request that leaves a watch. `None` when it was refused right away.
-    pub(super) fn reply_and_watch(
+    pub(crate) fn reply_and_watch(
         &mut self,
         now: Instant,
         request: Request,
-        terms: Terms,
-    ) -> (Reply, Option<(WatchId, EventReceiver)>) {
+        options: RequestOptions,
+    ) -> (PendingReply, Option<(WatchId, EventReceiver)>) {
         let (sender, receiver) = oneshot::channel();
         let op = request.op();
-        let id = self.machine.submit_on(now, sender, request, terms);
+        let id = self.machine.submit_with(now, sender, request, options);
         let watch = id.map(|id| (id, self.listen(id)));
-        (Reply { op, receiver }, watch)
+        (PendingReply { op, receiver }, watch)
     }
 
-    pub(super) fn watch_nodes(&mut self, paths: Vec<String>) -> Vec<(WatchId, EventReceiver)> {
+    pub(crate) fn watch_nodes(&mut self, paths: Vec<String>) -> Vec<(WatchId, EventReceiver)> {
         let ids = self.machine.watch_nodes(self.clock.now(), paths);
         ids.into_iter().map(|id| (id, self.listen(id))).collect()
     }
 
-    pub(super) fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         self.machine.close(self.clock.now());
     }
 
@@ -214,47 +222,47 @@ impl Core {
     }
 
     /// As `reply_and_watch`, for a request that leaves a lasting watch.
-    pub(super) fn add_watch(
+    pub(crate) fn add_watch(
         &mut self,
         now: Instant,
         request: Request,
-        terms: Terms,
+        options: RequestOptions,
         capacity: usize,
-    ) -> (Reply, Option<(WatchId, Arc<Queue>)>) {
+    ) -> (PendingReply, Option<(WatchId, Arc<EventQueue>)>) {
         let (sender, receiver) = oneshot::channel();
         let op = request.op();
-        let id = self.machine.submit_on(now, sender, request, terms);
+        let id = self.machine.submit_with(now, sender, request, options);
         let listener = id.map(|id| {
-            let queue = Arc::new(Queue::new(capacity));
+            let queue = Arc::new(EventQueue::new(capacity));
             self.listeners.insert(id, Listener::Always(queue.clone()));
             (id, queue)
         });
-        (Reply { op, receiver }, listener)
+        (PendingReply { op, receiver }, listener)
     }
 
-    pub(super) fn add_auth(&mut self, auth: Auth) -> ReplyReceiver {
+    pub(crate) fn add_auth(&mut self, auth: Auth) -> ReplyReceiver {
         let (sender, receiver) = oneshot::channel();
         self.machine.add_auth(self.clock.now(), sender, auth);
         receiver
     }
 
-    pub(super) fn remove_watches(&mut self, path: &str, watcher_type: WatcherType) -> usize {
+    pub(crate) fn remove_watches(&mut self, path: &str, watcher_type: WatcherType) -> usize {
         let now = self.clock.now();
         self.machine.remove_watches(now, path, watcher_type)
     }
 
-    pub(super) fn cancel(&mut self, id: WatchId) {
+    pub(crate) fn cancel(&mut self, id: WatchId) {
         self.listeners.remove(&id);
         self.machine.cancel(self.clock.now(), id);
     }
 
     /// Which callers are to look again whether there is room for them.
-    pub(super) fn called(&mut self, now: Instant) -> Vec<Waker> {
-        self.line.called(now, &self.machine)
+    pub(crate) fn woken(&mut self, now: Instant) -> Vec<Waker> {
+        self.capacity_queue.woken(now, &self.machine)
     }
 
     /// Takes out everything that the machine has to say.
-    pub(super) fn drain(
+    pub(crate) fn drain(
         &mut self,
         deliveries: &mut Vec<Delivery>,
         command: &mut dyn FnMut(LinkCommand),
@@ -265,13 +273,13 @@ impl Core {
                 Output::Probe(endpoint) => command(LinkCommand::Probe(endpoint)),
                 Output::Disconnect => command(LinkCommand::Disconnect),
                 Output::Completed(sender, result) => {
-                    deliveries.push(Delivery::Reply(sender, result));
+                    deliveries.push(Delivery::PendingReply(sender, result));
                 }
                 Output::Watch(id, result) => {
                     let listener = self.listeners.remove(&id);
                     deliveries.extend(listener.and_then(|listener| listener.told(result)));
                 }
-                Output::Lasting(id, notice) => {
+                Output::Notice(id, notice) => {
                     if let Some(Listener::Always(queue)) = self.listeners.get(&id) {
                         deliveries.push(Delivery::Notice(queue.clone(), notice));
                     }
@@ -294,7 +302,7 @@ impl Listener {
 }
 
 /// What a caller gets whose answer will never come: the runtime of the driver is gone.
-pub(super) fn driver_gone() -> Error {
+pub(crate) fn driver_gone() -> Error {
     Error::Closed(Effect::Unknown)
 }
 

@@ -46,7 +46,7 @@ fn all() -> Vec<(bool, Error, &'static str)> {
         (
             Error::Unsupported {
                 op,
-                evidence: Evidence::HungUp,
+                reason: UnsupportedReason::ClosedConnection,
                 effect: Effect::Unknown,
                 peer: peer(),
             },

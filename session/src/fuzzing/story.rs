@@ -21,7 +21,7 @@ use lockkeeper_proto::{
 use super::script::{Script, request};
 use crate::{
     Config, Effect, Endpoint, Error, OnExpiry, State,
-    machine::{Auth, Input, Machine, Output, Terms, WatchId},
+    machine::{Auth, Input, Machine, Output, RequestOptions, WatchId},
 };
 
 /// Steps of one story; more bytes are not read.
@@ -154,8 +154,8 @@ impl Story {
             13 if script.byte() < 16 => self.machine.abort(),
             13 | 14 => {
                 let request = request(script);
-                let terms = self.terms(script.byte());
-                self.submit(request, terms);
+                let options = self.options(script.byte());
+                self.submit(request, options);
             }
             _ => self.get_on(script),
         }
@@ -228,21 +228,21 @@ impl Story {
         self.machine.handle(self.now, Input::Frame(frame));
     }
 
-    fn terms(&self, choice: u8) -> Terms {
+    fn options(&self, choice: u8) -> RequestOptions {
         let soon = Duration::from_millis(20 * u64::from(choice));
-        Terms {
+        RequestOptions {
             since: self.now,
             deadline: (choice % 4 == 2).then(|| self.now + soon),
             fail_fast: choice % 4 == 3,
         }
     }
 
-    fn submit(&mut self, request: Request, terms: Terms) {
+    fn submit(&mut self, request: Request, options: RequestOptions) {
         self.last_token += 1;
         self.made.push_back(self.last_token);
         let watch = self
             .machine
-            .submit_on(self.now, self.last_token, request, terms);
+            .submit_with(self.now, self.last_token, request, options);
         if let Some(id) = watch {
             assert_eq!(self.watches.insert(id, false), None, "the id of another");
         }
@@ -275,7 +275,7 @@ impl Story {
                         assert!(!std::mem::replace(told, true), "{id:?} is told twice");
                     }
                 }
-                Output::Lasting(id, _) => {
+                Output::Notice(id, _) => {
                     let told = self.watches.get(&id);
                     assert!(told != Some(&true), "{id:?} is told behind its end");
                 }
@@ -392,7 +392,7 @@ impl Story {
         let request = Request::Sync(lockkeeper_proto::records::SyncRequest {
             path: "/".to_owned(),
         });
-        self.submit(request, Terms::patient(self.now));
+        self.submit(request, RequestOptions::at(self.now));
         self.look();
         assert!(self.settled.contains(&late));
     }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use lockkeeper_proto::frame;
 
-use super::sasl::Authenticator;
+use super::link::sasl::Authenticator;
 use crate::{ConnectString, Endpoint};
 
 /// What becomes of the client when its session expires.
@@ -31,7 +31,7 @@ pub struct Config {
     /// It covers what a follower tells its leader late (half a tick), and clock drift.
     pub lease_margin: Option<Duration>,
     /// How long one server may take to accept and to complete the handshake; `None` for a share of the session timeout.
-    pub connect_timeout: Option<Duration>,
+    pub server_timeout: Option<Duration>,
     /// How long a request may stay unanswered before the connection is given up; `None` for the negotiated timeout.
     pub request_timeout: Option<Duration>,
     /// Whether a read-only server will do.
@@ -79,7 +79,7 @@ impl Config {
             endpoints: servers.endpoints().to_vec(),
             session_timeout: Duration::from_secs(10),
             lease_margin: None,
-            connect_timeout: None,
+            server_timeout: None,
             request_timeout: None,
             read_only: false,
             on_expiry: OnExpiry::NewSession,
@@ -93,16 +93,16 @@ impl Config {
     }
 
     /// The same settings, with durations that an instant can be moved by: a caller may mean "for ever" by a very long one.
-    pub(super) fn bounded(mut self) -> Self {
+    pub(crate) fn bounded(mut self) -> Self {
         self.session_timeout = self.session_timeout.min(LONGEST_TIMEOUT);
-        for timeout in [&mut self.connect_timeout, &mut self.request_timeout] {
+        for timeout in [&mut self.server_timeout, &mut self.request_timeout] {
             *timeout = timeout.map(|timeout| timeout.min(LONGEST_TIMEOUT));
         }
         self
     }
 
     /// The session timeout as it is asked for, in milliseconds.
-    pub(super) fn session_timeout_ms(&self) -> i32 {
+    pub(crate) fn session_timeout_ms(&self) -> i32 {
         i32::try_from(self.session_timeout.as_millis())
             .unwrap_or(i32::MAX)
             .max(1)
@@ -113,9 +113,9 @@ impl Config {
     /// A share of the session timeout, so that a few dead servers do not cost the session. Source: `ClientCnxn.java`
     /// divides by the number of servers; here no server gets less than a quarter, so that a long list does not leave
     /// each server too little time to answer.
-    pub(super) fn connect_timeout(&self, session_timeout: Duration) -> Duration {
+    pub(crate) fn server_timeout(&self, session_timeout: Duration) -> Duration {
         let shares = u32::try_from(self.endpoints.len().clamp(1, 4)).unwrap_or(4);
-        self.connect_timeout
+        self.server_timeout
             .unwrap_or(session_timeout.max(SHORTEST_TIMEOUT) / shares)
     }
 }
@@ -135,31 +135,31 @@ const LONGEST_PING: Duration = Duration::from_secs(10);
 
 /// The durations that follow from the negotiated session timeout.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Timing {
+pub(crate) struct Timing {
     /// Silence on our side after which a ping is sent: a quarter; at most [`LONGEST_PING`].
     ///
     /// A server that answers a ping and fails before its leader knows takes the ping with it: the leader counts from the
     /// request before. So two requests must not be further apart than the margin of the lease, a third, with something left
     /// for late pings and slow clocks. (Java's client pings after a third.)
-    pub(super) ping: Duration,
+    pub(crate) ping: Duration,
     /// Silence on the server's side after which the connection is given up: two thirds, so that a third is left to
     /// find another server. Source: `ClientCnxn.java`, `readTimeout`.
-    pub(super) read: Duration,
+    pub(crate) read: Duration,
     /// How long a request may stay unanswered.
-    pub(super) request: Duration,
+    pub(crate) request: Duration,
     /// How long a request waits for a connection.
-    pub(super) patience: Duration,
+    pub(crate) queue_wait: Duration,
     /// Silence of all servers after which the session counts as expired without one having said so.
     ///
     /// Source: `ClientCnxn.java` from 3.9.3, 4/3 of the timeout. It frees a client whose servers came back without
     /// their data: they close every connection of a client that has seen more than they have.
-    pub(super) unheard: Duration,
+    pub(crate) session_end: Duration,
     /// From the sending of an answered request to the end of the lease.
-    pub(super) lease: Duration,
+    pub(crate) lease: Duration,
 }
 
 impl Timing {
-    pub(super) fn new(config: &Config, negotiated: Duration) -> Self {
+    pub(crate) fn new(config: &Config, negotiated: Duration) -> Self {
         let timer = negotiated
             .min(config.session_timeout.max(LONGEST_TIMERS))
             .max(SHORTEST_TIMEOUT);
@@ -168,8 +168,8 @@ impl Timing {
             ping: (timer / 4).min(LONGEST_PING),
             read: timer * 2 / 3,
             request: config.request_timeout.unwrap_or(timer),
-            patience: timer,
-            unheard: negotiated.max(SHORTEST_TIMEOUT) * 4 / 3,
+            queue_wait: timer,
+            session_end: negotiated.max(SHORTEST_TIMEOUT) * 4 / 3,
             lease: negotiated.saturating_sub(margin),
         }
     }

@@ -54,7 +54,7 @@ impl Metrics {
     }
 
     /// Counts a request by how it ended.
-    pub(super) fn settled(&mut self, error: Option<&Error>) {
+    pub(crate) fn settled(&mut self, error: Option<&Error>) {
         let counter = match error {
             None => &mut self.succeeded,
             Some(error) if error.code().is_some() => &mut self.refused,
@@ -81,6 +81,6 @@ impl<T> Machine<T> {
 }
 
 /// A length as it is counted.
-pub(super) fn bytes(length: usize) -> u64 {
+pub(crate) fn bytes(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
 }

@@ -13,7 +13,7 @@
 //! ```text
 //!                                                   answer to the handshake,
 //!              Connect                Connected            and SASL where it is used
-//!   Pausing ────────────► Connecting ───────────► Associating ────────────► Connected
+//!   Pausing ────────────► Connecting ───────────► Handshaking ────────────► Connected
 //!      ▲                       │                       │                        │
 //!      └───────────────────────┴─── Disconnected ──────┴────────────────────────┘
 //!   any of them ── close, refused authentication, expiry when the client ends with it ──► Ended
@@ -21,31 +21,15 @@
 //!
 //! Not here: sockets and tasks (`client`), records (`lockkeeper-proto`).
 
-mod backlog;
-mod batches;
 mod config;
-mod connection;
-mod endpoints;
-mod hangups;
-mod identities;
-mod in_flight;
-mod lasting;
+mod link;
 mod metrics;
-mod moving;
 mod output;
-mod path_watches;
-mod replies;
+mod requests;
 mod rng;
-pub mod sasl;
-mod server_watches;
 mod session;
-mod submit;
 #[cfg(test)]
 mod tests;
-mod trace;
-mod transmit;
-mod unsupported;
-mod watch;
 mod watches;
 
 use std::{
@@ -58,28 +42,28 @@ use std::{
 use bytes::BytesMut;
 use lockkeeper_proto::{OpCode, Request, Response, SessionId, records::Empty};
 
-pub use backlog::{Terms, request_bytes};
 pub use config::{Auth, Config, OnExpiry};
+pub use link::sasl;
 pub use metrics::Metrics;
 pub use output::{Event, Input, Notice, Output, Snapshot, State};
-pub use unsupported::Evidence;
-pub use watch::WatchId;
+pub use requests::{
+    backlog::{RequestOptions, request_bytes},
+    unsupported::UnsupportedReason,
+};
+pub use watches::kind::WatchId;
 
 use crate::{Cause, Endpoint, Error, Lost, Peer};
-use backlog::{Backlog, Queued};
-use batches::Batches;
 use config::Timing;
-use endpoints::Endpoints;
-use hangups::Hangups;
-use identities::Unproved;
-use in_flight::{InFlight, Purpose};
-use moving::Search;
+use link::{auth::PendingAuth, endpoints::Endpoints, moving::WritableSearch, sasl::SaslExchange};
+use requests::{
+    backlog::{Backlog, Queued},
+    in_flight::{InFlight, ReplyTo},
+    probation::Probation,
+    unsupported::Unsupported,
+};
 use rng::Rng;
-use sasl::Proof;
 use session::Session;
-use unsupported::Unsupported;
-use watch::WatchKind;
-use watches::WatchTable;
+use watches::{batches::Batches, kind::WatchKind, table::WatchTable};
 
 /// A session. `T` is what a caller gives with a request, and gets back with its reply.
 pub struct Machine<T> {
@@ -97,7 +81,7 @@ pub struct Machine<T> {
     /// Until when callers wait, and the number of the request.
     deadlines: BTreeSet<(Instant, u64)>,
     next_xid: i32,
-    unproved: Unproved<T>,
+    pending_auth: PendingAuth<T>,
     watches: WatchTable,
     /// `setWatches` that restore the watches of a former connection and are not answered yet. Until they are, events
     /// are kept back, so that nobody acts on one of several changes of the outage.
@@ -122,14 +106,14 @@ pub struct Machine<T> {
     /// When the machine was made.
     began: Instant,
     /// The state that is told when the server has answered the identities that it was told of at first.
-    becoming: Option<State>,
+    announced_state: Option<State>,
     /// Whether the connection is to be left for another one as soon as all is answered.
     is_moving: bool,
-    search: Option<Search>,
+    search: Option<WritableSearch>,
     /// Until when a clean close may take.
     closing: Option<Instant>,
     unsupported: Unsupported,
-    hangups: Hangups,
+    probation: Probation,
 }
 
 /// Where the connection is.
@@ -143,12 +127,12 @@ enum Phase {
         since: Instant,
         deadline: Instant,
     },
-    Associating {
+    Handshaking {
         endpoint: Arc<Endpoint>,
         sent: Instant,
         deadline: Instant,
         /// What goes on when the handshake itself is answered.
-        proof: Option<Proof>,
+        sasl: Option<SaslExchange>,
     },
     Connected {
         endpoint: Arc<Endpoint>,
@@ -175,7 +159,7 @@ impl<T> Machine<T> {
             deadlines: BTreeSet::new(),
             in_flight: VecDeque::new(),
             next_xid: 1,
-            unproved: Unproved::new(),
+            pending_auth: PendingAuth::new(),
             watches: WatchTable::default(),
             restoring: 0,
             restored_watches: 0,
@@ -189,13 +173,13 @@ impl<T> Machine<T> {
             connections: 0,
             metrics: Metrics::default(),
             outage: None,
-            becoming: None,
+            announced_state: None,
             is_moving: false,
             search: None,
             began: now,
             closing: None,
             unsupported: Unsupported::default(),
-            hangups: Hangups::default(),
+            probation: Probation::default(),
         }
     }
 
@@ -265,7 +249,7 @@ impl<T> Machine<T> {
         }
     }
 
-    fn connected_to(&self) -> Option<Arc<Endpoint>> {
+    pub(crate) fn connected_to(&self) -> Option<Arc<Endpoint>> {
         match &self.phase {
             Phase::Connected { endpoint, .. } => Some(endpoint.clone()),
             _ => None,
@@ -293,8 +277,8 @@ impl<T> Machine<T> {
 
     /// What each server said last, oldest first, since one was last good; the newest sixteen of very many.
     #[must_use]
-    pub fn tried(&self) -> Arc<[Lost]> {
-        self.endpoints.tried()
+    pub fn failures(&self) -> Arc<[Lost]> {
+        self.endpoints.failures()
     }
 
     /// How many servers there are.
@@ -327,7 +311,7 @@ impl<T> Machine<T> {
         paths: impl IntoIterator<Item = impl Into<String>>,
     ) -> Vec<WatchId> {
         // A lasting watch on the same node is set again in the same request, which doubles it.
-        let shares = if self.watches.has_lasting() { 3 } else { 1 };
+        let shares = if self.watches.has_persistent() { 3 } else { 1 };
         let longest = self.config.max_request / shares;
         let mut batches = Batches::new(self.session.last_zxid, longest);
         let watch = |path: String| {
@@ -342,8 +326,8 @@ impl<T> Machine<T> {
             }
             Phase::Connected { .. } => {
                 for batch in batches.finish() {
-                    let purpose = Purpose::SetWatches { restore: false };
-                    self.enqueue(now, batch, purpose);
+                    let reply_to = ReplyTo::SetWatches { restore: false };
+                    self.enqueue(now, batch, reply_to);
                 }
             }
             Phase::Ended(error) => {
@@ -357,8 +341,8 @@ impl<T> Machine<T> {
 
     /// Nobody waits for this watch any more. The last one of its kind on a path is taken off the server, too.
     pub fn cancel(&mut self, now: Instant, id: WatchId) {
-        let chores = self.watches.cancel(id);
-        self.take_up(now, chores);
+        let requests = self.watches.cancel(id);
+        self.send_watch_requests(now, requests);
     }
 
     /// Ends the session and the machine: sends what was submitted, then says goodbye, if there is a connection.
@@ -369,7 +353,7 @@ impl<T> Machine<T> {
             Phase::Connected { .. } => {
                 self.closing = Some(now + self.timing.request);
                 self.is_moving = false;
-                self.enqueue(now, Request::CloseSession(Empty {}), Purpose::Close);
+                self.enqueue(now, Request::CloseSession(Empty {}), ReplyTo::Close);
             }
             _ => self.end(State::Closed, Cause::ByClient),
         }
@@ -388,18 +372,18 @@ impl<T> Machine<T> {
         self.outputs.pop_front()
     }
 
-    fn enqueue(&mut self, now: Instant, request: Request, purpose: Purpose<T>) {
-        self.queue.push(request, purpose, Terms::patient(now));
+    pub(crate) fn enqueue(&mut self, now: Instant, request: Request, reply_to: ReplyTo<T>) {
+        self.queue.push(request, reply_to, RequestOptions::at(now));
     }
 
-    fn set_state(&mut self, state: State) {
+    pub(crate) fn set_state(&mut self, state: State) {
         if self.state != state {
             self.state = state;
             self.outputs.push_back(Output::State(self.snapshot()));
         }
     }
 
-    fn end_watches(&mut self, error: &Error) {
+    pub(crate) fn end_watches(&mut self, error: &Error) {
         for id in self.watches.drain() {
             self.outputs
                 .push_back(Output::Watch(id, Err(error.clone())));
@@ -407,16 +391,16 @@ impl<T> Machine<T> {
     }
 
     /// Settles a request that got no reply.
-    fn fail(&mut self, op: OpCode, purpose: Purpose<T>, error: Error) {
-        let (token, watch) = match purpose {
-            Purpose::Caller { token, watch } => (Some(token), watch),
-            Purpose::Auth { token } => (Some(token), None),
-            Purpose::Nobody { watch } => (None, watch),
+    pub(crate) fn fail(&mut self, op: OpCode, reply_to: ReplyTo<T>, error: Error) {
+        let (token, watch) = match reply_to {
+            ReplyTo::Caller { token, watch } => (Some(token), watch),
+            ReplyTo::Auth { token } => (Some(token), None),
+            ReplyTo::Nobody { watch } => (None, watch),
             _ => return,
         };
         if let Some(watch) = watch {
-            let chores = watch.settle(&mut self.watches, None);
-            self.take_up(self.last_received, chores);
+            let requests = watch.settle(&mut self.watches, None);
+            self.send_watch_requests(self.last_received, requests);
         }
         if let Some(token) = token {
             tracing::trace!(%op, %error, "request failed");
@@ -425,7 +409,7 @@ impl<T> Machine<T> {
     }
 
     /// Tells a caller.
-    fn complete(&mut self, token: T, result: Result<Response, Error>) {
+    pub(crate) fn complete(&mut self, token: T, result: Result<Response, Error>) {
         self.metrics.settled(result.as_ref().err());
         self.outputs.push_back(Output::Completed(token, result));
     }

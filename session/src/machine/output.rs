@@ -51,7 +51,7 @@ pub enum Output<T> {
     /// A one-shot watch has fired, or any watch has ended.
     Watch(WatchId, Result<Event, Error>),
     /// A lasting watch goes on.
-    Lasting(WatchId, Notice),
+    Notice(WatchId, Notice),
     /// The session's state is another one; what else was true of the session at that moment is with it.
     State(Snapshot),
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 ///
 /// Source: Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", 2014.
 #[derive(Debug)]
-pub(super) struct Rng(u64);
+pub(crate) struct Rng(u64);
 
 impl Rng {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
@@ -27,13 +27,13 @@ impl Rng {
     }
 
     /// A duration from zero to `longest`, in whole microseconds.
-    pub(super) fn up_to(&mut self, longest: Duration) -> Duration {
+    pub(crate) fn up_to(&mut self, longest: Duration) -> Duration {
         let micros = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX - 1);
         Duration::from_micros(self.below(micros.saturating_add(1)))
     }
 
     /// Puts a list in random order (Fisher-Yates).
-    pub(super) fn shuffle<T>(&mut self, list: &mut [T]) {
+    pub(crate) fn shuffle<T>(&mut self, list: &mut [T]) {
         for last in (1..list.len()).rev() {
             let other = self.below(last as u64 + 1);
             list.swap(last, usize::try_from(other).unwrap_or(last));

@@ -9,20 +9,20 @@ use bytes::Bytes;
 use lockkeeper_proto::{SessionId, Zxid, connect::PASSWORD_LEN};
 
 /// A session, or none yet.
-pub(super) struct Session {
-    pub(super) id: SessionId,
-    pub(super) password: Bytes,
-    pub(super) timeout: Duration,
-    pub(super) last_zxid: Zxid,
+pub(crate) struct Session {
+    pub(crate) id: SessionId,
+    pub(crate) password: Bytes,
+    pub(crate) timeout: Duration,
+    pub(crate) last_zxid: Zxid,
     /// When anything was last heard in this session; `None` before the first connection.
-    pub(super) heard: Option<Instant>,
+    pub(crate) heard: Option<Instant>,
     /// Whether only the read-only server knows it that has made it: no other one can resume it, and it owns nothing.
-    pub(super) is_local: bool,
+    pub(crate) is_local: bool,
 }
 
 impl Session {
     /// No session yet.
-    pub(super) fn none(timeout: Duration) -> Self {
+    pub(crate) fn none(timeout: Duration) -> Self {
         Self {
             id: SessionId::NONE,
             password: Bytes::from_static(&[0; PASSWORD_LEN]),

@@ -190,7 +190,7 @@ fn futures_that_are_dropped_and_deadlines_that_pass_leave_nothing_behind() {
             glance(client.sync("/"));
             glance(client.get_data_and_watch("/"));
             glance(client.create("/", "exists", CreateMode::Persistent));
-            glance(client.room());
+            glance(client.wait_for_capacity());
         }
         let passed = client.with_deadline(Duration::ZERO);
         let late = passed.sync("/");

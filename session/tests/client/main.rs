@@ -14,12 +14,12 @@
 //!
 //! `counting` is a transport that counts, `servers` the embedded server and what the tests ask of it.
 
+mod capacity;
 mod clocks;
 mod counting;
 mod endings;
 mod growth;
 mod old_servers;
-mod room;
 mod seen;
 mod servers;
 mod survival;

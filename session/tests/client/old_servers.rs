@@ -18,7 +18,7 @@ use lockkeeper_proto::{
     jute::{Decode, Encode, Reader},
 };
 use lockkeeper_server::Server;
-use lockkeeper_session::{Cause, Client, Effect, Error, Evidence, WatchNotice};
+use lockkeeper_session::{Cause, Client, Effect, Error, UnsupportedReason, WatchNotice};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream, tcp::OwnedWriteHalf},
@@ -295,12 +295,15 @@ async fn what_a_server_closes_the_connection_on_is_said_the_second_time_and_aske
         let error = within(client.who_am_i()).await.unwrap_err();
         let text = error.to_string();
         let Error::Unsupported {
-            op, evidence, peer, ..
+            op, reason, peer, ..
         } = &error
         else {
             panic!("{error:?}");
         };
-        assert_eq!((*op, *evidence), (OpCode::WHO_AM_I, Evidence::HungUp));
+        assert_eq!(
+            (*op, *reason),
+            (OpCode::WHO_AM_I, UnsupportedReason::ClosedConnection)
+        );
         assert_eq!(peer.session, session);
         assert_eq!(error.effect(), Effect::NotApplied);
         assert!(

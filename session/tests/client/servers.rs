@@ -7,7 +7,7 @@ use lockkeeper_session::{Builder, Client, Snapshot};
 use tokio::time::{Instant, timeout};
 
 /// No test waits longer for anything.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(crate) async fn server() -> Server {
     let tick = Duration::from_millis(50);
@@ -24,7 +24,7 @@ pub(crate) async fn client(server: &Server) -> Client {
 
 /// The future's result: a hang is a failure.
 pub(crate) async fn within<F: Future>(future: F) -> F::Output {
-    timeout(PATIENCE, future).await.expect("it hangs")
+    timeout(PROBE_TIMEOUT, future).await.expect("it hangs")
 }
 
 /// Waits until the session of a client is as it should be.
@@ -37,7 +37,7 @@ pub(crate) async fn follow(client: &Client, wanted: impl FnMut(&Snapshot) -> boo
 pub(crate) async fn eventually(mut condition: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !condition() {
-        assert!(begin.elapsed() < PATIENCE, "it never happens");
+        assert!(begin.elapsed() < PROBE_TIMEOUT, "it never happens");
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }

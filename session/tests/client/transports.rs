@@ -66,7 +66,7 @@ async fn an_attempt_that_hangs_is_replaced_when_the_session_expires() {
     let builder = builder
         .connector(connector)
         .session_timeout(Duration::from_millis(1200))
-        .connect_timeout(Duration::from_secs(15));
+        .server_timeout(Duration::from_secs(15));
     let client = within(builder.connect()).await.unwrap();
     let before = client.snapshot().session_id;
     assert!(server.faults().cut(before));

@@ -5,7 +5,7 @@
 //! | `handshakes` | is not there, is no ZooKeeper, answers the handshake with nonsense |
 //! | `replies` | answers requests with nonsense |
 //! | `events` | sends events nobody knows |
-//! | `hangups` | closes the connection |
+//! | `probation` | closes the connection |
 //! | `silence` | says nothing, or very slowly |
 //! | `size` | says very much |
 //! | `many` | is one of very many, most of which are not there |
@@ -13,14 +13,14 @@
 //! | `memory` | makes the client take memory: measured |
 //! | `slowly` | each of these again, at once and a byte at a time |
 //!
-//! Each bad manner is tried twice: on the first connection only, after which all must be well with the same session, and
+//! Each bad policy is tried twice: on the first connection only, after which all must be well with the same session, and
 //! on every connection, where the client must neither spin nor hang. `server` is the scripted server.
 
 mod events;
 mod handshakes;
-mod hangups;
 mod many;
 mod memory;
+mod probation;
 mod read_only;
 mod replies;
 mod server;

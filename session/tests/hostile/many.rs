@@ -43,7 +43,7 @@ async fn of_a_thousand_servers_that_are_down_an_error_names_some_and_counts_the_
     servers.push("no..name:2181".to_owned());
     let builder = Client::builder(&servers.join(",")).unwrap();
     let begin = Instant::now();
-    let error = within(builder.patience(patience).connect())
+    let error = within(builder.connect_timeout(patience).connect())
         .await
         .unwrap_err();
     assert!(begin.elapsed() < patience + Duration::from_secs(2));
@@ -86,7 +86,12 @@ async fn a_first_server_that_says_nothing_costs_its_share_of_the_time() {
 #[tokio::test]
 async fn a_name_that_does_not_resolve_is_named_with_the_resolvers_reason() {
     let builder = Client::builder("no..name:2181").unwrap();
-    let error = within(builder.patience(Duration::from_millis(300)).connect()).await;
+    let error = within(
+        builder
+            .connect_timeout(Duration::from_millis(300))
+            .connect(),
+    )
+    .await;
     let error = error.unwrap_err();
     let Error::Unreachable { tried, .. } = &error else {
         panic!("{error:?}");

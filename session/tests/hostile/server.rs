@@ -29,7 +29,7 @@ use tokio::{
 };
 
 /// No test waits longer for anything.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
 /// The session that the server gives.
 pub(crate) const ID: SessionId = SessionId(0x5ea);
 
@@ -319,7 +319,7 @@ pub(crate) fn sound(request: &Request) -> Response {
 
 /// The future's result: a hang is a failure.
 pub(crate) async fn within<F: Future>(future: F) -> F::Output {
-    timeout(PATIENCE, future).await.expect("it hangs")
+    timeout(PROBE_TIMEOUT, future).await.expect("it hangs")
 }
 
 /// Why the connection of this request was lost.

@@ -30,7 +30,7 @@ async fn nothing_in_the_handshake() {
 
     let server = Server::bad(1, |mut peer| async move { peer.ignore().await }).await;
     let builder = lockkeeper_session::Client::builder(&server.connect_string()).unwrap();
-    let builder = builder.connect_timeout(SHORT);
+    let builder = builder.server_timeout(SHORT);
     let client = within(builder.connect()).await.unwrap();
     assert_well(&client).await;
     assert_eq!(server.connections(), 2);
@@ -126,7 +126,7 @@ async fn a_handshake_that_never_ends_is_given_up() {
     })
     .await;
     let builder = lockkeeper_session::Client::builder(&server.connect_string()).unwrap();
-    let builder = builder.connect_timeout(SHORT);
+    let builder = builder.server_timeout(SHORT);
     let client = within(builder.connect()).await.unwrap();
     assert_well(&client).await;
     assert_eq!(server.connections(), 2);

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::{
     gate::{Demands, Gate},
-    tls::PATIENCE,
+    tls::PROBE_TIMEOUT,
 };
 
 /// With alice and her password, which everybody must know who wants an answer.
@@ -26,13 +26,13 @@ fn builder(servers: &str, user: &str, password: &str) -> Builder {
     let builder = Client::builder(servers).unwrap();
     builder
         .sasl(DigestMd5::new(user, password))
-        .patience(PATIENCE)
+        .connect_timeout(PROBE_TIMEOUT)
 }
 
 async fn refusal(builder: Builder) -> (AuthFailure, String) {
     let begin = Instant::now();
     let error = builder.connect().await.unwrap_err();
-    assert!(begin.elapsed() < PATIENCE / 2, "{error}");
+    assert!(begin.elapsed() < PROBE_TIMEOUT / 2, "{error}");
     let text = error.to_string();
     match error {
         Error::AuthFailed { reason, .. } => (reason, text),
@@ -51,7 +51,7 @@ async fn the_right_password_opens_every_connection() {
         let mut snapshots = client.snapshots();
         server.faults().cut_all();
         let reconnected = snapshots.wait_for(|now| now.connections > round);
-        tokio::time::timeout(PATIENCE, reconnected)
+        tokio::time::timeout(PROBE_TIMEOUT, reconnected)
             .await
             .unwrap()
             .unwrap();

@@ -19,7 +19,7 @@ use super::{
 };
 
 /// How long a client would try. No wrong certificate may take so long.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PROBE_TIMEOUT: Duration = Duration::from_secs(30);
 const NAMES: &[&str] = &["localhost", "127.0.0.1"];
 
 /// A server behind a gate with this certificate, which wants one of this authority.
@@ -49,14 +49,16 @@ fn with_identity(config: TlsConfig, identity: &Identity) -> TlsConfig {
 fn builder(gate: &Gate, config: TlsConfig) -> Builder {
     let servers = format!("localhost:{}", gate.address.port());
     let builder = Client::builder(&servers).unwrap();
-    builder.connector(Connector::tls(config)).patience(PATIENCE)
+    builder
+        .connector(Connector::tls(config))
+        .connect_timeout(PROBE_TIMEOUT)
 }
 
 /// Why no connection came about; it must not take long to find out.
 async fn failure(builder: Builder) -> (TlsFailure, String) {
     let begin = Instant::now();
     let error = builder.connect().await.unwrap_err();
-    assert!(begin.elapsed() < PATIENCE / 2, "{error}");
+    assert!(begin.elapsed() < PROBE_TIMEOUT / 2, "{error}");
     let text = error.to_string();
     match error {
         Error::Unreachable { tried, .. } => match &tried[0].cause {
@@ -117,7 +119,7 @@ async fn every_connection_of_a_session_is_encrypted() {
         let mut snapshots = client.snapshots();
         gate.throw_out();
         let reconnected = snapshots.wait_for(|now| now.connections > round as u64);
-        tokio::time::timeout(PATIENCE, reconnected)
+        tokio::time::timeout(PROBE_TIMEOUT, reconnected)
             .await
             .unwrap()
             .unwrap();
@@ -237,7 +239,7 @@ async fn a_port_for_plain_connections_is_recognised() {
     let builder = Client::builder(&server.connect_string()).unwrap();
     let builder = builder
         .connector(connector)
-        .patience(Duration::from_secs(3));
+        .connect_timeout(Duration::from_secs(3));
     let text = builder.connect().await.unwrap_err().to_string();
     assert!(
         text.contains("closed in the handshake, as ports for plain connections do"),
@@ -257,7 +259,7 @@ async fn a_port_for_plain_connections_is_recognised() {
     });
     let connector = Connector::tls(trusting(&Authority::new("ours")));
     let builder = Client::builder(&address).unwrap().connector(connector);
-    let (why, text) = failure(builder.patience(PATIENCE)).await;
+    let (why, text) = failure(builder.connect_timeout(PROBE_TIMEOUT)).await;
     assert_eq!(why, TlsFailure::NotTls);
     assert!(
         text.ends_with("the server does not speak TLS on this port"),
@@ -272,9 +274,9 @@ async fn a_server_that_falls_silent_in_the_tls_handshake_is_given_up() {
     let address = listener.local_addr().unwrap().to_string();
     let connector = Connector::tls(trusting(&Authority::new("ours")));
     let builder = Client::builder(&address).unwrap().connector(connector);
-    let builder = builder.connect_timeout(Duration::from_millis(100));
+    let builder = builder.server_timeout(Duration::from_millis(100));
     let error = builder
-        .patience(Duration::from_millis(600))
+        .connect_timeout(Duration::from_millis(600))
         .connect()
         .await
         .unwrap_err();

@@ -2,7 +2,9 @@
 
 use std::{future::Future, pin::Pin, time::Duration};
 
-use lockkeeper::{Client, Election, FencingToken, Guard, Latch, Leadership, LockError, Loss, Term};
+use lockkeeper::{
+    Client, Election, FencingToken, Guard, Latch, LeadOutcome, Leadership, LockError, Loss,
+};
 use tokio::{sync::oneshot, time::timeout};
 
 use super::{Held, Kind};
@@ -18,7 +20,7 @@ pub(crate) struct Leading(Election);
 
 /// Work that has begun because we lead, and ends when it is told to.
 pub(crate) struct Work {
-    term: Boxed<Result<Term<()>, LockError>>,
+    term: Boxed<Result<LeadOutcome<()>, LockError>>,
     done: oneshot::Sender<()>,
     node: String,
     token: FencingToken,

@@ -2,7 +2,7 @@
 
 use lockkeeper::{Acl, CreateMode, DigestMd5, Error, Perms, State, digest};
 
-use crate::server::{Demands, PATIENCE, Server, refusal};
+use crate::server::{CONNECT_TIMEOUT, Demands, Server, refusal};
 
 const USERS: &[(&str, &str)] = &[
     ("alice", "open sesame"),
@@ -56,7 +56,7 @@ async fn the_right_password_opens_a_server_that_demands_one() {
     let (_, watcher) = watcher.await.unwrap();
     server.restart().await;
     let again = snapshots.wait_for(|now| now.connections == 2);
-    tokio::time::timeout(PATIENCE, again)
+    tokio::time::timeout(CONNECT_TIMEOUT, again)
         .await
         .expect("a connection")
         .unwrap();
@@ -90,7 +90,7 @@ async fn a_wrong_password_an_unknown_user_and_no_user_at_all_are_told_apart_as_f
             let first = nobody.get_data("/").await.unwrap_err();
             assert!(!first.is_transient(), "{first}");
             let ended = snapshots.wait_for(|now| now.state == State::AuthFailed);
-            tokio::time::timeout(PATIENCE, ended)
+            tokio::time::timeout(CONNECT_TIMEOUT, ended)
                 .await
                 .expect("an end")
                 .unwrap();
@@ -120,7 +120,7 @@ async fn identities_of_the_digest_scheme_are_given_again_after_a_reconnect() {
     let mut snapshots = alice.snapshots();
     server.restart().await;
     let again = snapshots.wait_for(|now| now.connections == 2);
-    tokio::time::timeout(PATIENCE, again)
+    tokio::time::timeout(CONNECT_TIMEOUT, again)
         .await
         .expect("a connection")
         .unwrap();

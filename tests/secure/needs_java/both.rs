@@ -4,7 +4,7 @@ use lockkeeper::{Client, Connector, DigestMd5, LockState, Mutex, tls::TlsConfig}
 
 use crate::{
     certificates::Authority,
-    server::{Demands, PATIENCE, Server},
+    server::{CONNECT_TIMEOUT, Demands, Server},
 };
 
 #[tokio::test]
@@ -41,14 +41,14 @@ async fn a_lock_over_tls_and_sasl_outlives_a_restart() {
     let mut snapshots = ours.snapshots();
     server.restart().await;
     let again = snapshots.wait_for(|now| now.connections == 2);
-    tokio::time::timeout(PATIENCE, again)
+    tokio::time::timeout(CONNECT_TIMEOUT, again)
         .await
         .expect("a connection")
         .unwrap();
     assert_eq!(guard.state(), LockState::Held);
     assert!(!waiting.is_finished());
     guard.release().await.unwrap();
-    let next = tokio::time::timeout(PATIENCE, waiting)
+    let next = tokio::time::timeout(CONNECT_TIMEOUT, waiting)
         .await
         .expect("the lock");
     next.unwrap().unwrap().release().await.unwrap();

@@ -4,7 +4,7 @@ use lockkeeper::{Client, Connector, CreateMode, proto::records::ClientInfo, tls:
 
 use crate::{
     certificates::{Authority, Identity},
-    server::{Demands, PATIENCE, Server, refusal},
+    server::{CONNECT_TIMEOUT, Demands, Server, refusal},
 };
 
 const NAMES: &[&str] = &["localhost", "127.0.0.1"];
@@ -76,10 +76,13 @@ async fn certificates_are_looked_at_on_both_sides(more: &str) {
     );
 
     // Plain at the secure port, and encrypted at the plain one. Neither has to stay so, and so both try on.
-    let patience = std::time::Duration::from_secs(5);
-    let plain = server.secure().patience(patience);
+    let connect_timeout = std::time::Duration::from_secs(5);
+    let plain = server.secure().connect_timeout(connect_timeout);
     let encrypted = server.plain().connector(Connector::tls(right()));
-    let (plain, encrypted) = tokio::join!(plain.connect(), encrypted.patience(patience).connect());
+    let (plain, encrypted) = tokio::join!(
+        plain.connect(),
+        encrypted.connect_timeout(connect_timeout).connect()
+    );
     let text = plain.unwrap_err().to_string();
     assert!(
         text.contains("closed by the server during the handshake")
@@ -96,7 +99,7 @@ async fn certificates_are_looked_at_on_both_sides(more: &str) {
     let mut snapshots = client.snapshots();
     server.restart().await;
     let again = snapshots.wait_for(|now| now.connections == 2);
-    tokio::time::timeout(PATIENCE, again)
+    tokio::time::timeout(CONNECT_TIMEOUT, again)
         .await
         .expect("a connection")
         .unwrap();

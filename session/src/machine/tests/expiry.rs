@@ -131,7 +131,7 @@ fn an_expiry_does_not_cut_a_pause_short() {
 
 #[test]
 fn an_attempt_under_way_is_given_up_when_the_session_expires() {
-    let mut pair = Pair::connected(|config| config.connect_timeout = Some(100 * SECOND));
+    let mut pair = Pair::connected(|config| config.server_timeout = Some(100 * SECOND));
     pair.cut();
     pair.reach();
     pair.outputs.clear();

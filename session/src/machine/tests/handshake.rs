@@ -166,7 +166,7 @@ fn an_answer_may_lack_the_last_byte_or_have_more_of_them() {
 
 #[test]
 fn a_server_that_does_not_accept_or_answer_in_time_is_left() {
-    let mut pair = Pair::new(|config| config.connect_timeout = Some(SECOND));
+    let mut pair = Pair::new(|config| config.server_timeout = Some(SECOND));
     pair.tick();
     pair.wait(SECOND);
     assert_eq!(pair.last_cause(), Cause::ConnectTimeout(SECOND));
@@ -199,7 +199,7 @@ fn a_server_that_closes_without_an_answer_does_not_end_the_session() {
     pair.reach();
     pair.cut();
     assert_eq!(pair.states(), [State::Suspended]);
-    let tried = pair.machine.tried();
+    let tried = pair.machine.failures();
     assert_eq!(tried[0], lost(&first, Cause::ClosedByServer));
     assert_eq!(tried[1].cause, Cause::ClosedInHandshake);
     assert_ne!(tried[0].endpoint, tried[1].endpoint);
@@ -218,7 +218,7 @@ fn what_belongs_to_a_connection_that_was_given_up_is_ignored() {
     assert_eq!(pair.frame(), None);
     assert_eq!(pair.machine.next_deadline(), before);
     assert_eq!(pair.attempts, attempts);
-    assert_eq!(pair.machine.tried().len(), 1);
+    assert_eq!(pair.machine.failures().len(), 1);
 
     pair.reach();
     pair.handle(Input::Connected);

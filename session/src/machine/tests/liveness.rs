@@ -165,7 +165,7 @@ fn a_server_that_grants_a_session_for_very_long_is_not_believed_for_very_long() 
 
 /// What a server might do, for ever.
 #[derive(Clone, Copy, Debug)]
-enum Manner {
+enum ServerKind {
     NotThere,
     SilentInHandshake,
     Closes,
@@ -176,9 +176,9 @@ enum Manner {
     OtherSession,
 }
 
-/// Ticks a machine again and again at its next deadline while the server goes on in its manner, and looks how long
+/// Ticks a machine again and again at its next deadline while the server goes on in its kind, and looks how long
 /// that takes: connections and ticks must both stay few.
-fn assert_unhurried(manner: Manner, timeout_ms: i32, asked: Duration) {
+fn assert_unhurried(kind: ServerKind, timeout_ms: i32, asked: Duration) {
     let mut pair = Pair::new(|config| config.session_timeout = asked);
     let mut id = 0;
     let (mut idle, mut connections) = (0, Vec::new());
@@ -189,23 +189,25 @@ fn assert_unhurried(manner: Manner, timeout_ms: i32, asked: Duration) {
         }
         pair.tick();
         idle = if pair.now > before { 0 } else { idle + 1 };
-        assert!(idle < 4, "{manner:?}, {timeout_ms} ms: it spins");
+        assert!(idle < 4, "{kind:?}, {timeout_ms} ms: it spins");
         if pair.attempts > attempts {
             connections.push(pair.now);
-            match manner {
-                Manner::NotThere => pair.handle(Input::Disconnected(Cause::Io("refused".into()))),
-                Manner::Closes => {
+            match kind {
+                ServerKind::NotThere => {
+                    pair.handle(Input::Disconnected(Cause::Io("refused".into())));
+                }
+                ServerKind::Closes => {
                     pair.stand();
                     pair.cut();
                 }
-                Manner::SilentInHandshake => drop(pair.stand()),
-                Manner::Refuses => {
+                ServerKind::SilentInHandshake => drop(pair.stand()),
+                ServerKind::Refuses => {
                     pair.stand();
                     pair.refuse_session();
                 }
                 _ => {
                     let asked_for = pair.stand();
-                    if matches!(manner, Manner::OtherSession) || asked_for.session_id.0 == 0 {
+                    if matches!(kind, ServerKind::OtherSession) || asked_for.session_id.0 == 0 {
                         id += 1;
                     }
                     pair.answer_handshake(&ConnectResponse {
@@ -218,9 +220,9 @@ fn assert_unhurried(manner: Manner, timeout_ms: i32, asked: Duration) {
                 }
             }
         }
-        match manner {
-            Manner::Answers => pair.serve(),
-            Manner::TakesOnAndCloses | Manner::OtherSession => pair.cut(),
+        match kind {
+            ServerKind::Answers => pair.serve(),
+            ServerKind::TakesOnAndCloses | ServerKind::OtherSession => pair.cut(),
             _ => drop(pair.requests()),
         }
         pair.outputs.clear();
@@ -228,32 +230,32 @@ fn assert_unhurried(manner: Manner, timeout_ms: i32, asked: Duration) {
     let took = pair.now - pair.born;
     assert!(
         took > SECOND,
-        "{manner:?}, {timeout_ms} ms: 300 ticks in {took:?}"
+        "{kind:?}, {timeout_ms} ms: 300 ticks in {took:?}"
     );
     for ten in connections.windows(10) {
         let took = ten[9] - ten[0];
         assert!(
             took > 2 * SECOND,
-            "{manner:?}, {timeout_ms} ms: 10 connections in {took:?}"
+            "{kind:?}, {timeout_ms} ms: 10 connections in {took:?}"
         );
     }
 }
 
 #[test]
 fn no_server_and_no_timeout_make_it_hurry() {
-    for manner in [
-        Manner::NotThere,
-        Manner::SilentInHandshake,
-        Manner::Closes,
-        Manner::Refuses,
-        Manner::TakesOn,
-        Manner::TakesOnAndCloses,
-        Manner::Answers,
-        Manner::OtherSession,
+    for kind in [
+        ServerKind::NotThere,
+        ServerKind::SilentInHandshake,
+        ServerKind::Closes,
+        ServerKind::Refuses,
+        ServerKind::TakesOn,
+        ServerKind::TakesOnAndCloses,
+        ServerKind::Answers,
+        ServerKind::OtherSession,
     ] {
         for timeout_ms in [1, 59, 10_000, i32::MAX] {
             for asked in [Duration::ZERO, TIMEOUT, Duration::MAX] {
-                assert_unhurried(manner, timeout_ms, asked);
+                assert_unhurried(kind, timeout_ms, asked);
             }
         }
     }
@@ -264,7 +266,7 @@ fn settings_without_measure_are_no_danger() {
     for length in [Duration::ZERO, Duration::from_nanos(1), Duration::MAX] {
         let mut pair = Pair::new(|config| {
             config.session_timeout = length;
-            config.connect_timeout = Some(length);
+            config.server_timeout = Some(length);
             config.request_timeout = Some(length);
             config.lease_margin = Some(length);
         });

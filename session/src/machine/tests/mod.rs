@@ -14,30 +14,30 @@
 //! | `sasl` | who the client is, before anything else; what becomes of it when that fails |
 //! | `ends` | the end of the client: closing, refused authentication |
 //! | `lease` | until when no server can have expired the session |
-//! | `hangups` | servers that close the connection in place of saying so |
+//! | `probation` | servers that close the connection in place of saying so |
 //! | `unsupported` | operations that a server does not know |
 //! | `moving` | moves to another server, and the search for one that takes writes |
-//! | `terms` | room, deadlines, callers who do not wait |
+//! | `options` | room, deadlines, callers who do not wait |
 //! | `script` | any story at all: no panic, everything settled once |
 //!
 //! `pair` is the scripted server that they share, `requests` what passes between the two.
 
+mod auth;
 mod ends;
 mod expiry;
 mod handshake;
-mod hangups;
-mod identities;
-mod lasting;
 mod lease;
 mod liveness;
 mod moving;
+mod options;
 mod pair;
+mod persistent;
+mod probation;
 mod reconnect;
 mod replies;
 mod requests;
 mod restore;
 mod sasl;
 mod script;
-mod terms;
 mod unsupported;
 mod watches;

@@ -20,7 +20,7 @@ use lockkeeper_proto::{
 use super::requests::sound_reply;
 use crate::{
     Cause, Config, Error, State,
-    machine::{Event, Input, Machine, Notice, Output, Terms, WatchId},
+    machine::{Event, Input, Machine, Notice, Output, RequestOptions, WatchId},
 };
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
@@ -106,7 +106,7 @@ impl Pair {
                     assert!(self.settled.insert(*token), "{token} is settled twice");
                 }
                 Output::Watch(id, _) => assert!(self.ended.insert(*id), "{id:?} ends twice"),
-                Output::Lasting(id, _) => assert!(!self.ended.contains(id), "{id:?} has ended"),
+                Output::Notice(id, _) => assert!(!self.ended.contains(id), "{id:?} has ended"),
                 Output::Connect(_) => self.attempts += 1,
                 // What was under way on the connection is lost.
                 Output::Disconnect => self.wire.clear(),
@@ -220,20 +220,24 @@ impl Pair {
         (token, self.machine.submit(self.now, token, request))
     }
 
-    pub(super) fn submit_on(&mut self, request: Request, terms: Terms) -> (u32, Option<WatchId>) {
-        let submitted = self.submit_on_quietly(request, terms);
+    pub(super) fn submit_with(
+        &mut self,
+        request: Request,
+        options: RequestOptions,
+    ) -> (u32, Option<WatchId>) {
+        let submitted = self.submit_with_quietly(request, options);
         self.pump();
         submitted
     }
 
-    pub(super) fn submit_on_quietly(
+    pub(super) fn submit_with_quietly(
         &mut self,
         request: Request,
-        terms: Terms,
+        options: RequestOptions,
     ) -> (u32, Option<WatchId>) {
         self.last_token += 1;
         let token = self.last_token;
-        let id = self.machine.submit_on(self.now, token, request, terms);
+        let id = self.machine.submit_with(self.now, token, request, options);
         (token, id)
     }
 
@@ -371,7 +375,7 @@ impl Pair {
     /// Takes out what lasting watches said.
     pub(super) fn told(&mut self) -> Vec<(WatchId, Notice)> {
         self.take(|output| match output {
-            Output::Lasting(id, notice) => Ok((id, notice)),
+            Output::Notice(id, notice) => Ok((id, notice)),
             other => Err(other),
         })
     }
@@ -389,7 +393,7 @@ impl Pair {
 
     /// Why the newest connection, or attempt at one, ended.
     pub(super) fn last_cause(&self) -> Cause {
-        let tried = self.machine.tried();
+        let tried = self.machine.failures();
         tried.last().expect("a connection that ended").cause.clone()
     }
 }

@@ -64,11 +64,11 @@ fn sixteen_servers_are_named_whether_an_attempt_lasts_or_not() {
         while asked(&mut pair).is_empty() {
             pair.wait(Duration::from_millis(10));
         }
-        assert_eq!(pair.machine.tried_by(pair.now).len(), refused.min(16));
+        assert_eq!(pair.machine.failures_until(pair.now).len(), refused.min(16));
         pair.machine
             .handle(pair.now, Input::Disconnected(Cause::ClosedInHandshake));
         pair.pump();
-        assert_eq!(pair.machine.tried_by(pair.now).len(), refused.min(16));
+        assert_eq!(pair.machine.failures_until(pair.now).len(), refused.min(16));
     }
 }
 
@@ -115,7 +115,7 @@ fn an_attempt_that_still_lasts_is_told_of_too() {
         (true, Cause::HandshakeTimeout(TIMEOUT)),
         (false, Cause::ConnectTimeout(TIMEOUT)),
     ] {
-        let mut pair = Pair::new(|config| config.connect_timeout = Some(2 * TIMEOUT));
+        let mut pair = Pair::new(|config| config.server_timeout = Some(2 * TIMEOUT));
         let token = pair.submit(sync("/"));
         pair.tick();
         if stands {

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     Cause, Effect, Error, State,
-    machine::{Input, Output, Terms},
+    machine::{Input, Output, RequestOptions},
 };
 
 fn echo(path: &str) -> Response {
@@ -276,8 +276,8 @@ fn so_many_requests_wait_and_no_more() {
         }
         for taken in 0..6 {
             // Those that can wait for room leave three places to those that cannot.
-            let terms = Terms::patient(pair.now);
-            assert_eq!(pair.machine.has_room(pair.now, 1, &terms), taken < 3);
+            let options = RequestOptions::at(pair.now);
+            assert_eq!(pair.machine.has_capacity(pair.now, 1, &options), taken < 3);
             pair.submit(sync("/"));
         }
         let refused = pair.submit(sync("/"));

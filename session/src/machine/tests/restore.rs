@@ -173,7 +173,7 @@ fn pieces_are_no_longer_than_the_longest_request() {
     }
     let mut paths = 0;
     // Two connections were closed on it: the first piece goes alone.
-    pair.vouch();
+    pair.request_sign_of_life();
     while let Some((xid, request)) = pair.request() {
         let Request::SetWatches(batch) = &request else {
             panic!("{request:?}");

@@ -6,12 +6,12 @@ use super::{
     pair::Pair,
     requests::{peer, sound_reply, sync},
 };
-use crate::{Effect, Error, Evidence};
+use crate::{Effect, Error, UnsupportedReason};
 
 fn who_am_i_unknown() -> Error {
     Error::Unsupported {
         op: OpCode::WHO_AM_I,
-        evidence: Evidence::Said,
+        reason: UnsupportedReason::Answered,
         effect: Effect::NotApplied,
         peer: peer(),
     }

@@ -1,0 +1,103 @@
+//! The node under which contenders line up, and the requests that are about it and its children.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use lockkeeper_proto::{
+    Acl, Acls, CreateMode, Request, Version, path,
+    records::{CreateRequest, DeleteRequest, GetChildrenRequest},
+};
+use lockkeeper_session::Client;
+
+use crate::metrics::{RequestCounters, count};
+
+/// The place where contenders line up.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    /// The path, as the client names it.
+    pub(crate) path: String,
+    /// The path, as the server names it.
+    pub(crate) server_path: String,
+    /// What each node is to hold.
+    pub(crate) data: Bytes,
+    /// Counts what is asked for here: each request when it is made.
+    pub(crate) counters: Arc<RequestCounters>,
+}
+
+impl Directory {
+    pub(crate) fn new(
+        client: &Client,
+        path: &str,
+        data: Bytes,
+        counters: Arc<RequestCounters>,
+    ) -> Self {
+        Self {
+            path: path.to_owned(),
+            server_path: client.server_path(path),
+            data,
+            counters,
+        }
+    }
+
+    /// The same place, whose nodes hold these data.
+    pub(crate) fn with_data(&self, data: Bytes) -> Self {
+        Self {
+            path: self.path.clone(),
+            server_path: self.server_path.clone(),
+            data,
+            counters: self.counters.clone(),
+        }
+    }
+
+    /// Counts a request that is made elsewhere.
+    pub(crate) fn count(&self) {
+        count(&self.counters.requests);
+    }
+
+    /// Counts a listing that is asked for elsewhere.
+    pub(crate) fn count_listing(&self) {
+        self.count();
+        count(&self.counters.listings);
+    }
+
+    pub(crate) fn list_request(&self) -> Request {
+        self.count_listing();
+        let path = self.server_path.clone();
+        Request::GetChildren(GetChildrenRequest { path, watch: false })
+    }
+
+    pub(crate) fn create_request(&self, name: &str, mode: CreateMode, data: Bytes) -> Request {
+        self.count();
+        Request::Create2(CreateRequest {
+            path: path::join(&self.server_path, name),
+            data: Some(data),
+            acl: Some(Acls::Borrowed(Acl::OPEN_UNSAFE)),
+            flags: mode.flags(),
+        })
+    }
+
+    /// One request for each level of the path, the highest first. Those that exist fail, and nobody minds.
+    pub(crate) fn make_requests(&self) -> Vec<Request> {
+        let mut levels: Vec<_> = path::levels(&self.server_path).collect();
+        levels.reverse();
+        let make = |level: &str| {
+            self.count();
+            Request::CreateContainer(CreateRequest {
+                path: level.to_owned(),
+                data: Some(Bytes::new()),
+                acl: Some(Acls::Borrowed(Acl::OPEN_UNSAFE)),
+                flags: CreateMode::Container.flags(),
+            })
+        };
+        levels.into_iter().map(make).collect()
+    }
+
+    pub(crate) fn delete_request(&self, name: &str) -> Request {
+        self.count();
+        let path = path::join(&self.server_path, name);
+        Request::Delete(DeleteRequest {
+            path,
+            version: Version::ANY,
+        })
+    }
+}

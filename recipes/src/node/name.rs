@@ -1,0 +1,210 @@
+//! Node names: made as Curator makes them, read as everybody makes them.
+//!
+//! A contender's name ends with one of its recipe's markers and the ten digits that the server appended. Whatever stands
+//! before the marker is another implementation's business; whatever does not end so is no contender at all.
+
+use std::fmt;
+
+use bytes::Bytes;
+use lockkeeper_proto::path::SEQUENCE_DIGITS;
+use lockkeeper_session::Client;
+
+/// What Curator puts before the identifier of a protected node. Source: `ProtectedUtils.PROTECTED_PREFIX`.
+const PROTECTED_PREFIX: &str = "_c_";
+/// Bytes of a protection: the prefix, a UUID in its usual form, a dash.
+const PROTECTION_LEN: usize = PROTECTED_PREFIX.len() + 36 + 1;
+
+/// The marker of the mutexes of Curator and go-zk, and of ours.
+pub(crate) const LOCK: &str = "lock-";
+/// Curator's marker of a reader.
+pub(crate) const READ: &str = "__READ__";
+/// Curator's marker of a writer.
+pub(crate) const WRITE: &str = "__WRIT__";
+/// Curator's marker of a lease of a semaphore.
+pub(crate) const LEASE: &str = "lease-";
+/// Curator's marker of a leader latch.
+pub(crate) const LATCH: &str = "latch-";
+/// The one node of a lock without a line.
+pub(crate) const PLAIN: &str = "lock";
+/// Where those stand in line who want leases of a semaphore of Curator's or ours, below it.
+pub(crate) const LOCKS: &str = "locks";
+/// Where the leases are.
+pub(crate) const LEASES: &str = "leases";
+/// What kazoo appends to the path of a semaphore to have the path of its line.
+pub(crate) const KAZOO_LOCKS: &str = "-__lock__";
+/// kazoo's marker of a lock, and of a writer.
+pub(crate) const KAZOO_LOCK: &str = "__lock__";
+/// kazoo's marker of a reader.
+pub(crate) const KAZOO_READ: &str = "__rlock__";
+
+/// What a node's name tells: which of the markers it ends with, and the number that the server gave to it. The number is
+/// negative after the directory's counter has overflowed.
+pub(crate) fn parse<'m>(name: &str, markers: &[&'m str]) -> Option<(&'m str, i32)> {
+    // The digits first: where they begin the marker ends, and nothing need be searched for. No marker ends with another.
+    let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
+    let before = name.get(..name.len() - digits)?;
+    let marker_of = |text: &str| {
+        markers
+            .iter()
+            .copied()
+            .find(|marker| text.ends_with(marker))
+    };
+    // `%010d`: the sign takes one of the ten places, unless the number needs them all.
+    let (marker, start, shortest) = if let Some(marker) = marker_of(before) {
+        (marker, before, SEQUENCE_DIGITS)
+    } else {
+        let unsigned = before.strip_suffix('-')?;
+        (marker_of(unsigned)?, unsigned, SEQUENCE_DIGITS - 1)
+    };
+    if !(shortest..=SEQUENCE_DIGITS).contains(&digits) {
+        return None;
+    }
+    let number = name.get(start.len()..)?.parse().ok()?;
+    Some((marker, number))
+}
+
+/// Whether this is how kazoo names a lease of a semaphore: a UUID in hexadecimal digits, and nothing else.
+pub(crate) fn is_kazoo_lease(name: &str) -> bool {
+    name.len() == 32 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// The number of a node of any kind.
+pub(crate) fn number(name: &str) -> Option<i32> {
+    let (_, number) = parse(name, &[LOCK, READ, WRITE, LEASE, LATCH])?;
+    Some(number)
+}
+
+/// What tells one attempt's node from all others: a random UUID in Curator's dress.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Protection(String);
+
+impl Protection {
+    /// A fresh one. Never used for a second attempt, so that a late request of the first cannot touch the second.
+    pub(crate) fn random(client: &Client) -> Self {
+        Self::of(client.random_u64(), client.random_u64())
+    }
+
+    fn of(high: u64, low: u64) -> Self {
+        // Version 4, variant 1: RFC 9562.
+        let high = (high & 0xffff_ffff_ffff_0fff) | 0x4000;
+        let low = (low & 0x3fff_ffff_ffff_ffff) | 0x8000_0000_0000_0000;
+        let mut text = String::with_capacity(PROTECTION_LEN);
+        text.push_str(PROTECTED_PREFIX);
+        let bytes = high.to_be_bytes().into_iter().chain(low.to_be_bytes());
+        for (index, byte) in bytes.enumerate() {
+            if matches!(index, 4 | 6 | 8 | 10) {
+                text.push('-');
+            }
+            let digits = [byte >> 4, byte & 0xf].map(u32::from);
+            text.extend(
+                digits
+                    .into_iter()
+                    .filter_map(|digit| char::from_digit(digit, 16)),
+            );
+        }
+        text.push('-');
+        Self(text)
+    }
+
+    /// Whether the node with this name was created under this protection.
+    pub(crate) fn covers(&self, name: &str) -> bool {
+        name.starts_with(&self.0)
+    }
+
+    /// Data that begin with the protection, for a node whose name is everybody's.
+    pub(crate) fn mark(&self, data: &Bytes) -> Bytes {
+        [self.0.as_bytes(), data].concat().into()
+    }
+
+    /// Whether data begin with this protection.
+    pub(crate) fn marks(&self, data: &[u8]) -> bool {
+        data.starts_with(self.0.as_bytes())
+    }
+
+    /// The data behind a protection, whosever it is; all of them if there is none.
+    pub(crate) fn unmarked(data: &Bytes) -> Bytes {
+        let marked = data.starts_with(PROTECTED_PREFIX.as_bytes())
+            && data.get(PROTECTION_LEN - 1) == Some(&b'-');
+        let start = if marked { PROTECTION_LEN } else { 0 };
+        data.slice(start..)
+    }
+
+    /// The name to ask for, to which the server appends its number.
+    pub(crate) fn name(&self, marker: &str) -> String {
+        [&self.0, marker].concat()
+    }
+}
+
+impl fmt::Debug for Protection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn contenders_of_every_implementation_are_read() {
+        for (name, number) in [
+            (
+                "_c_37f2a2a2-6f2c-4c70-9f0e-3f1c7a3e9a11-lock-0000000012",
+                Some(12),
+            ),
+            (
+                "_c_0f9e8d7c6b5a49388271605f4e3d2c1b-lock-0000000003",
+                Some(3),
+            ),
+            (
+                "0f9e8d7c6b5a49388271605f4e3d2c1b__lock__0000000007",
+                Some(7),
+            ),
+            (
+                "0f9e8d7c6b5a49388271605f4e3d2c1b__rlock__0000000008",
+                Some(8),
+            ),
+            ("lock-0000000001", Some(1)),
+            ("a-lock-b-lock-0000000009", Some(9)),
+            ("lock-2147483647", Some(i32::MAX)),
+            ("lock--2147483648", Some(i32::MIN)),
+            ("lock--000000005", Some(-5)),
+            ("lock--00000005", None),
+            ("lock-000000001", None),
+            ("lock-00000000001", None),
+            ("lock-9999999999", None),
+            ("lock-+000000001", None),
+            ("lock-", None),
+            ("notalock", None),
+            ("000", None),
+            ("0000000001", None),
+            (
+                "_c_37f2a2a2-6f2c-4c70-9f0e-3f1c7a3e9a11-lease-0000000001",
+                None,
+            ),
+        ] {
+            let markers = [LOCK, KAZOO_LOCK, KAZOO_READ];
+            let parsed = parse(name, &markers).map(|(_, number)| number);
+            assert_eq!(parsed, number, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_protected_name_is_curators_and_no_two_are_alike() {
+        let name = Protection::of(u64::MAX, 0).name(LOCK);
+        assert_eq!(
+            name.len(),
+            "_c_37f2a2a2-6f2c-4c70-9f0e-3f1c7a3e9a11-lock-".len()
+        );
+        let dashes: Vec<_> = name.match_indices('-').map(|(at, _)| at).collect();
+        assert_eq!(dashes, [11, 16, 21, 26, 39, 44]);
+        assert_eq!(&name[17..18], "4");
+        let many: HashSet<_> = (0..10_000)
+            .flat_map(|number| [Protection::of(number << 16, 7), Protection::of(7, number)])
+            .map(|protection| protection.name(LOCK))
+            .collect();
+        assert_eq!(many.len(), 20_000);
+    }
+}

@@ -1,0 +1,436 @@
+//! The one pure function that decides who holds what.
+//!
+//! It looks at a listing of the lock's directory and at nothing else: [`rank`] sorts the contenders by the numbers that
+//! the server gave them, never by text, and tells one of them where it stands.
+
+use crate::node::name;
+
+/// Numbers from here on are refused: 65,536 before the counter of the directory sticks at 2^31-1, from where on the
+/// server hands out one number several times.
+///
+/// The directory counts all children that it ever had. Letting it drain, so that the server reaps the empty container,
+/// starts it at 0 again.
+pub const SEQUENCE_LIMIT: i32 = i32::MAX - 0xffff;
+
+/// Where a contender stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rank<'a> {
+    /// Nobody is ahead with whom it conflicts.
+    First,
+    /// Somebody is ahead.
+    Waiting {
+        /// How many contenders are ahead with whom it conflicts.
+        ahead: usize,
+        /// The last one of them, for whose end it waits.
+        nearest: &'a str,
+        /// The one ahead of that one.
+        second: Option<&'a str>,
+        /// Whether the end of `nearest` is all that it takes: no other is ahead, and none can come there.
+        is_last: bool,
+    },
+    /// The contender is not in the listing: its node was deleted.
+    Gone,
+    /// The numbers say nothing any more: one is negative, above [`SEQUENCE_LIMIT`], or there twice.
+    Exhausted,
+}
+
+/// As what a contender stands in a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Kind {
+    /// In the line of a mutex.
+    Mutex,
+    /// As a reader in the line of a read/write lock.
+    Read,
+    /// As a writer in the line of a read/write lock.
+    Write,
+    /// In the line of a leader latch.
+    Latch,
+}
+
+impl Kind {
+    /// What the log calls it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Mutex => "mutex",
+            Self::Read => "read lock",
+            Self::Write => "write lock",
+            Self::Latch => "latch",
+        }
+    }
+}
+
+/// Whether a contender shares with others of its sort.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Role {
+    Exclusive,
+    Shared,
+}
+
+impl Kind {
+    /// The marker in the names of our own nodes.
+    pub(crate) fn marker(self) -> &'static str {
+        match self {
+            Self::Mutex => name::LOCK,
+            Self::Read => name::READ,
+            Self::Write => name::WRITE,
+            Self::Latch => name::LATCH,
+        }
+    }
+
+    /// All markers in the names of contenders.
+    pub(crate) fn markers(self) -> &'static [&'static str] {
+        match self {
+            // One line for all of them: a mutex and a read/write lock on one path exclude each other.
+            Self::Mutex | Self::Read | Self::Write => &[
+                name::LOCK,
+                name::WRITE,
+                name::READ,
+                name::KAZOO_LOCK,
+                name::KAZOO_READ,
+            ],
+            Self::Latch => &[name::LATCH],
+        }
+    }
+
+    pub(crate) fn role(self) -> Role {
+        if self == Self::Read {
+            Role::Shared
+        } else {
+            Role::Exclusive
+        }
+    }
+
+    /// What another contender's name tells; `None` for a child that is no contender of this kind.
+    pub(crate) fn contender(self, child: &str) -> Option<(i32, Role)> {
+        let (marker, number) = name::parse(child, self.markers())?;
+        let shared = matches!(marker, name::READ | name::KAZOO_READ);
+        Some((
+            number,
+            if shared {
+                Role::Shared
+            } else {
+                Role::Exclusive
+            },
+        ))
+    }
+}
+
+/// Where `mine` stands among `children`. Children that are no contenders of this kind do not count.
+///
+/// The order is that of the numbers. A reader that was a writer keeps the writer's number and stands just behind it.
+///
+/// ```
+/// use lockkeeper_recipes::rank::{Kind, Rank, rank};
+///
+/// let children = ["x-lock-0000000011", "y-lock-0000000009", "z-lock-0000000010", "README"];
+/// assert_eq!(rank(Kind::Mutex, children, "y-lock-0000000009"), Rank::First);
+/// let (nearest, second) = ("z-lock-0000000010", Some("y-lock-0000000009"));
+/// assert_eq!(
+///     rank(Kind::Mutex, children, "x-lock-0000000011"),
+///     Rank::Waiting { ahead: 2, nearest, second, is_last: false },
+/// );
+/// ```
+pub fn rank<'a>(kind: Kind, children: impl IntoIterator<Item = &'a str>, mine: &str) -> Rank<'a> {
+    let Some(own) = kind.contender(mine) else {
+        return Rank::Gone;
+    };
+    let (mut present, mut exhausted, mut ahead) = (false, own.0 > SEQUENCE_LIMIT, 0);
+    let mut nearest: Option<((i32, Role), &str)> = None;
+    let mut second: Option<((i32, Role), &str)> = None;
+    for child in children {
+        if child == mine {
+            present = true;
+            continue;
+        }
+        let Some(other) = kind.contender(child) else {
+            continue;
+        };
+        exhausted |= other.0 < 0 || other == own;
+        let conflicts = kind.role() == Role::Exclusive || other.1 == Role::Exclusive;
+        if other > own || !conflicts {
+            continue;
+        }
+        ahead += 1;
+        let candidate = Some((other, child));
+        // By name where numbers are the same, so that the order of the listing makes no difference.
+        if candidate > nearest {
+            second = nearest;
+            nearest = candidate;
+        } else if candidate > second {
+            second = candidate;
+        }
+    }
+    match nearest {
+        _ if !present => Rank::Gone,
+        _ if exhausted || own.0 < 0 => Rank::Exhausted,
+        None => Rank::First,
+        Some((_, nearest)) => {
+            // A writer may become a reader with the same number: somebody new, ahead of whoever waits for the reader too.
+            let is_writer = nearest.contains(name::WRITE);
+            let may_turn_reader = is_writer && kind.role() == Role::Exclusive;
+            let second = second.map(|(_, name)| name);
+            Rank::Waiting {
+                ahead,
+                nearest,
+                second,
+                is_last: ahead == 1 && !may_turn_reader,
+            }
+        }
+    }
+}
+
+/// Whether anybody in a directory with these children stands in the way of a newcomer.
+pub fn is_contended<'a>(kind: Kind, children: impl IntoIterator<Item = &'a str>) -> bool {
+    let in_the_way = |(_, role)| kind.role() == Role::Exclusive || role == Role::Exclusive;
+    children
+        .into_iter()
+        .filter_map(|child| kind.contender(child))
+        .any(in_the_way)
+}
+
+/// Whether the leases in a directory with these children are within the limit of their semaphore. Who has created its own
+/// before it looks, and sees it there, has got it then.
+///
+/// ```
+/// use lockkeeper_recipes::rank::within_limit;
+///
+/// let children = ["x-lease-0000000004", "y-lease-0000000007", "README"];
+/// assert!(within_limit(children, 2) && !within_limit(children, 1));
+/// ```
+pub fn within_limit<'a>(children: impl IntoIterator<Item = &'a str>, limit: usize) -> bool {
+    leases(children).count() <= limit
+}
+
+/// The leases among the children of their directory.
+pub(crate) fn leases<'a>(
+    children: impl IntoIterator<Item = &'a str>,
+) -> impl Iterator<Item = &'a str> {
+    let is_lease = |child: &&str| name::parse(child, &[name::LEASE]).is_some();
+    children.into_iter().filter(is_lease)
+}
+
+/// The contenders among a directory's children, in the order of their numbers.
+pub(crate) fn in_order(kind: Kind, children: Vec<String>) -> Vec<String> {
+    let mut contenders: Vec<_> = children
+        .into_iter()
+        .filter_map(|child| kind.contender(&child).map(|key| (key, child)))
+        .collect();
+    contenders.sort();
+    contenders.into_iter().map(|(_, child)| child).collect()
+}
+
+/// For each of these contenders, all of one line and in the order of their numbers: how many are ahead with whom it conflicts.
+pub(crate) fn ahead<'a>(
+    kind: Kind,
+    ordered: impl IntoIterator<Item = &'a str>,
+) -> impl Iterator<Item = usize> {
+    let (mut all, mut exclusive) = (0, 0);
+    ordered.into_iter().map(move |child| {
+        let shared = matches!(kind.contender(child), Some((_, Role::Shared)));
+        let ahead = if shared { exclusive } else { all };
+        all += 1;
+        exclusive += usize::from(!shared);
+        ahead
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn node(number: i32) -> String {
+        format!("_c_x-lock-{number:010}")
+    }
+
+    fn rank_of<'a>(children: &'a [String], mine: &str) -> Rank<'a> {
+        rank(Kind::Mutex, children.iter().map(String::as_str), mine)
+    }
+
+    #[test]
+    fn numbers_order_and_not_the_text_before_them() {
+        let children = [
+            "b-lock-0000000002".to_owned(),
+            "z-lock-0000000001".to_owned(),
+            "a-lock-0000000010".to_owned(),
+        ];
+        assert_eq!(rank_of(&children, "z-lock-0000000001"), Rank::First);
+        let expected = Rank::Waiting {
+            ahead: 2,
+            nearest: "b-lock-0000000002",
+            second: Some("z-lock-0000000001"),
+            is_last: false,
+        };
+        assert_eq!(rank_of(&children, "a-lock-0000000010"), expected);
+    }
+
+    #[test]
+    fn kazoo_is_ahead_of_us_and_strangers_are_nobody() {
+        let children = [
+            "aa__lock__0000000001".to_owned(),
+            node(2),
+            "000".to_owned(),
+            "notalock".to_owned(),
+        ];
+        let expected = Rank::Waiting {
+            ahead: 1,
+            nearest: "aa__lock__0000000001",
+            second: None,
+            is_last: true,
+        };
+        assert_eq!(rank_of(&children, &node(2)), expected);
+    }
+
+    /// Two with one number, which no server gives before its counter sticks, are waited for in one order, however they are
+    /// listed: otherwise each look could leave other watches.
+    #[test]
+    fn the_order_of_the_listing_makes_no_difference() {
+        let mut children = [
+            "b-lock-0000000002",
+            "a-lock-0000000002",
+            "z-lock-0000000003",
+        ];
+        let expected = Rank::Waiting {
+            ahead: 2,
+            nearest: "b-lock-0000000002",
+            second: Some("a-lock-0000000002"),
+            is_last: false,
+        };
+        for _ in 0..2 {
+            assert_eq!(rank(Kind::Mutex, children, "z-lock-0000000003"), expected);
+            children.reverse();
+        }
+    }
+
+    #[test]
+    fn who_is_not_listed_is_gone() {
+        assert_eq!(rank_of(&[node(1), node(3)], &node(2)), Rank::Gone);
+        assert_eq!(rank_of(&[], &node(2)), Rank::Gone);
+    }
+
+    #[test]
+    fn exhausted_numbers_are_refused_and_never_ordered() {
+        let exhausted = |others: &[i32], own: i32| {
+            let mut children: Vec<_> = others.iter().map(|number| node(*number)).collect();
+            children.push(node(own));
+            rank_of(&children, &node(own)) == Rank::Exhausted
+        };
+        assert!(!exhausted(&[5], SEQUENCE_LIMIT));
+        assert!(exhausted(&[], SEQUENCE_LIMIT + 1));
+        assert!(exhausted(&[], i32::MIN));
+        assert!(exhausted(&[-5], 7));
+        let twins = [
+            "a-lock-0000000007".to_owned(),
+            "b-lock-0000000007".to_owned(),
+        ];
+        assert_eq!(rank_of(&twins, "a-lock-0000000007"), Rank::Exhausted);
+    }
+
+    #[test]
+    fn readers_wait_for_the_last_writer_before_them_and_writers_for_everybody() {
+        let names = [
+            "r__READ__0000000001",
+            "w__WRIT__0000000002",
+            "r__READ__0000000003",
+            "w__WRIT__0000000004",
+            "r__READ__0000000005",
+        ];
+        let of = |kind, index: usize| rank(kind, names, names[index]);
+        assert_eq!(of(Kind::Read, 0), Rank::First);
+        let behind = |ahead, nearest: usize, second: Option<usize>, is_last| Rank::Waiting {
+            ahead,
+            nearest: names[nearest],
+            second: second.map(|index| names[index]),
+            is_last,
+        };
+        assert_eq!(of(Kind::Write, 1), behind(1, 0, None, true));
+        assert_eq!(of(Kind::Read, 2), behind(1, 1, None, true));
+        assert_eq!(of(Kind::Write, 3), behind(3, 2, Some(1), false));
+        assert_eq!(of(Kind::Read, 4), behind(2, 3, Some(1), false));
+        // A mutex on the same path stands in the same line, as a writer that never becomes a reader.
+        let mixed = [names[0], "m-lock-0000000002", "w__WRIT__0000000003"];
+        let expected = Rank::Waiting {
+            ahead: 2,
+            nearest: mixed[1],
+            second: Some(mixed[0]),
+            is_last: false,
+        };
+        assert_eq!(rank(Kind::Write, mixed, mixed[2]), expected);
+        let pair = [mixed[1], mixed[2]];
+        let expected = Rank::Waiting {
+            ahead: 1,
+            nearest: mixed[1],
+            second: None,
+            is_last: true,
+        };
+        assert_eq!(rank(Kind::Write, pair, mixed[2]), expected);
+        let expected = Rank::Waiting {
+            ahead: 1,
+            nearest: mixed[0],
+            second: None,
+            is_last: true,
+        };
+        assert_eq!(rank(Kind::Mutex, mixed, mixed[1]), expected);
+        assert!(!is_contended(Kind::Read, [names[0], names[2]]));
+        assert!(is_contended(Kind::Read, names) && is_contended(Kind::Write, [names[0]]));
+    }
+
+    /// Curator let a queued writer overtake a writer that had become a reader.
+    #[test]
+    fn a_writer_that_became_a_reader_keeps_its_place() {
+        let (reader, writer) = ("r__READ__0000000001", "w__WRIT__0000000002");
+        let expected = Rank::Waiting {
+            ahead: 1,
+            nearest: reader,
+            second: None,
+            is_last: true,
+        };
+        assert_eq!(rank(Kind::Write, [reader, writer], writer), expected);
+        // While it is a writer, its end does not prove that nobody is ahead.
+        let still = "r__WRIT__0000000001";
+        let expected = Rank::Waiting {
+            ahead: 1,
+            nearest: still,
+            second: None,
+            is_last: false,
+        };
+        assert_eq!(rank(Kind::Write, [still, writer], writer), expected);
+        // Both of its nodes may be there for an instant; the reader is behind its own writer.
+        assert_eq!(rank(Kind::Write, [still, reader], still), Rank::First);
+        assert_eq!(
+            rank(Kind::Read, [still, reader], reader),
+            Rank::Waiting {
+                ahead: 1,
+                nearest: still,
+                second: None,
+                is_last: true
+            }
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn exactly_one_is_first_and_everybody_else_waits_for_the_one_before(
+            numbers in prop::collection::btree_set(0..SEQUENCE_LIMIT, 1..20), seed: u64,
+        ) {
+            let sorted: Vec<_> = numbers.into_iter().map(node).collect();
+            let mut children = sorted.clone();
+            let by = usize::try_from(seed % children.len() as u64).unwrap();
+            children.rotate_left(by);
+            for (index, mine) in sorted.iter().enumerate() {
+                let expected = match index {
+                    0 => Rank::First,
+                    _ => Rank::Waiting {
+                        ahead: index,
+                        nearest: &sorted[index - 1],
+                        second: (index > 1).then(|| &*sorted[index - 2]),
+                        is_last: index == 1,
+                    },
+                };
+                prop_assert_eq!(rank_of(&children, mine), expected);
+            }
+        }
+    }
+}

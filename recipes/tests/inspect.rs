@@ -1,0 +1,159 @@
+//! Looking from outside who holds and who waits, whatever the recipe and whoever made the nodes.
+
+use lockkeeper_proto::CreateMode;
+use lockkeeper_recipes::{
+    Election, Mutex, PlainMutex, QueueEntry, Recipe, RwLock, Semaphore, inspect,
+};
+use lockkeeper_server::Server;
+use lockkeeper_session::Client;
+
+const PATH: &str = "/locks/orders";
+
+async fn clients() -> (Server, Client, Client) {
+    let server = Server::start().await.unwrap();
+    let one = Client::connect(&server.connect_string()).await.unwrap();
+    let other = Client::connect(&server.connect_string()).await.unwrap();
+    (server, one, other)
+}
+
+/// What is seen of the contenders at the path: recipe, whether it holds, how many are ahead, its data.
+async fn seen(client: &Client) -> Vec<(Recipe, bool, usize, String)> {
+    let said = |standing: &QueueEntry| {
+        let data = standing.participant.data.as_deref().unwrap_or_default();
+        String::from_utf8(data.to_vec()).unwrap()
+    };
+    let entries = inspect(client, PATH).await.unwrap();
+    entries
+        .iter()
+        .map(|it| (it.recipe, it.holds, it.ahead, said(it)))
+        .collect()
+}
+
+fn contender(recipe: Recipe, ahead: usize, data: &str) -> (Recipe, bool, usize, String) {
+    (recipe, ahead == 0, ahead, data.to_owned())
+}
+
+#[tokio::test]
+async fn nothing_at_the_path_and_a_free_lock_are_nobody() {
+    let (_server, client, _) = clients().await;
+    assert_eq!(inspect(&client, PATH).await.unwrap(), []);
+    let guard = Mutex::new(&client, PATH).unwrap().lock().await.unwrap();
+    guard.release().await.unwrap();
+    assert_eq!(inspect(&client, PATH).await.unwrap(), []);
+    let error = inspect(&client, "locks").await.unwrap_err().to_string();
+    assert!(error.contains("locks"), "{error}");
+}
+
+#[tokio::test]
+async fn a_line_is_seen_in_its_order_with_sessions_and_nodes() {
+    let (_server, one, other) = clients().await;
+    let first = Mutex::new(&one, PATH).unwrap().with_data("first");
+    let guard = first.lock().await.unwrap();
+    let second = Mutex::new(&other, PATH).unwrap().with_data("second");
+    let ticket = second.enqueue().await.unwrap();
+    let seen = inspect(&one, PATH).await.unwrap();
+    let [holder, waiter] = seen.as_slice() else {
+        panic!("{seen:?}");
+    };
+    assert!(holder.holds && !waiter.holds);
+    assert_eq!((holder.ahead, waiter.ahead), (0, 1));
+    let paths = [&holder.participant.path, &waiter.participant.path];
+    assert_eq!(paths, [&guard.path(), &ticket.path()]);
+    let sessions = [holder, waiter].map(|it| it.participant.session_id);
+    let expected = [one.snapshot().session_id, other.snapshot().session_id];
+    assert_eq!(sessions, expected);
+}
+
+#[tokio::test]
+async fn readers_hold_together_and_writers_wait_for_all_of_them() {
+    let (_server, client, _) = clients().await;
+    let named = |name: &str| {
+        RwLock::new(&client, PATH)
+            .unwrap()
+            .with_data(name.to_owned())
+    };
+    let _first = named("r1").read().await.unwrap();
+    let _second = named("r2").read().await.unwrap();
+    let _writer = named("w3").enqueue_write().await.unwrap();
+    let _third = named("r4").enqueue_read().await.unwrap();
+    let expected = [
+        contender(Recipe::Read, 0, "r1"),
+        contender(Recipe::Read, 0, "r2"),
+        contender(Recipe::Write, 2, "w3"),
+        contender(Recipe::Read, 1, "r4"),
+    ];
+    assert_eq!(seen(&client).await, expected);
+}
+
+#[tokio::test]
+async fn leases_of_a_semaphore_and_who_waits_for_them() {
+    let (_server, client, _) = clients().await;
+    let named = |name: &str| {
+        let semaphore = Semaphore::new(&client, PATH, 2).unwrap();
+        semaphore.with_data(name.to_owned())
+    };
+    let _leases = named("a").acquire_many(2).await.unwrap();
+    let _first = named("b").enqueue().await.unwrap();
+    let _second = named("c").enqueue().await.unwrap();
+    let waiter = |ahead, name: &str| (Recipe::Semaphore, false, ahead, name.to_owned());
+    let expected = [
+        contender(Recipe::Semaphore, 0, "a"),
+        contender(Recipe::Semaphore, 0, "a"),
+        waiter(0, "b"),
+        waiter(1, "c"),
+    ];
+    assert_eq!(seen(&client).await, expected);
+}
+
+#[tokio::test]
+async fn a_plain_lock_and_a_leader_are_seen_too() {
+    let (_server, client, _) = clients().await;
+    let plain = PlainMutex::new(&client, PATH).unwrap().with_data("plain");
+    let _guard = plain.lock().await.unwrap();
+    let election = Election::new(&client, PATH).unwrap().with_id("leader");
+    let latch = election.latch();
+    latch.elected().await.unwrap();
+    let expected = [
+        contender(Recipe::Latch, 0, "leader"),
+        contender(Recipe::Plain, 0, "plain"),
+    ];
+    assert_eq!(seen(&client).await, expected);
+}
+
+#[tokio::test]
+async fn nodes_of_others_are_read_and_strangers_are_not() {
+    let (_server, client, _) = clients().await;
+    let hex = "0f9e8d7c6b5a49388271605f4e3d2c1b";
+    let nodes = [
+        (String::new(), CreateMode::Persistent),
+        (format!("/{hex}__lock__"), CreateMode::EphemeralSequential),
+        (format!("/{hex}__rlock__"), CreateMode::EphemeralSequential),
+        ("/_c_x-lock-".to_owned(), CreateMode::EphemeralSequential),
+        (format!("/{hex}"), CreateMode::Ephemeral),
+        ("-__lock__".to_owned(), CreateMode::Persistent),
+        (
+            format!("-__lock__/{hex}__lock__"),
+            CreateMode::EphemeralSequential,
+        ),
+        ("/README".to_owned(), CreateMode::Persistent),
+        ("/lock".to_owned(), CreateMode::Persistent),
+    ];
+    client
+        .create("/locks", "", CreateMode::Persistent)
+        .await
+        .unwrap();
+    for (name, mode) in nodes {
+        let path = format!("{PATH}{name}");
+        client.create(&path, name.clone(), mode).await.unwrap();
+    }
+    let recipes = seen(&client).await.into_iter();
+    let recipes: Vec<_> = recipes.map(|(recipe, holds, ..)| (recipe, holds)).collect();
+    let expected = [
+        (Recipe::Mutex, true),
+        (Recipe::Read, false),
+        (Recipe::Mutex, false),
+        (Recipe::Semaphore, true),
+        (Recipe::Semaphore, false),
+    ];
+    assert_eq!(recipes, expected);
+}

@@ -1,0 +1,196 @@
+//! TCP connections: a name is resolved anew for each attempt, and its addresses are tried side by side.
+//!
+//! Not here: how long an attempt may take, and which server is next; the machine drops an attempt that lasts.
+
+use std::{
+    future::Future,
+    io,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use futures::stream::{FuturesUnordered, StreamExt};
+use tokio::net::{TcpStream, lookup_host};
+
+use crate::Endpoint;
+use crate::client::random::random_u64;
+
+/// When an address has not accepted after so long, the next one is tried as well.
+///
+/// Source: RFC 8305, section 5, "Connection Attempt Delay".
+const STAGGER: Duration = Duration::from_millis(250);
+/// More addresses of one name are not tried in one attempt; the next attempt begins with others.
+const MOST_ADDRESSES: usize = 16;
+
+/// Makes the connections of a client.
+#[derive(Clone, Debug)]
+pub(crate) struct Dialer {
+    /// Which of a name's addresses is first. It moves on with each attempt: an address that accepts connections and does
+    /// not serve must not hide the others.
+    turn: Arc<AtomicUsize>,
+}
+
+impl Dialer {
+    pub(crate) fn new() -> Self {
+        // Clients of one name that start together begin with different addresses.
+        let first = usize::try_from(random_u64() >> 33).unwrap_or_default();
+        Self {
+            turn: Arc::new(AtomicUsize::new(first)),
+        }
+    }
+
+    /// Connects to a server, by whichever of its addresses answers first.
+    pub(crate) fn dial(
+        &self,
+        endpoint: Endpoint,
+    ) -> impl Future<Output = io::Result<TcpStream>> + Send + use<> {
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        async move {
+            let found = lookup_host((endpoint.host.as_str(), endpoint.port)).await?;
+            let addresses = in_turn(found.collect(), turn);
+            let stream = first_of(addresses, TcpStream::connect).await?;
+            stream.set_nodelay(true)?;
+            Ok(stream)
+        }
+    }
+}
+
+/// The addresses in the order in which this attempt tries them.
+fn in_turn(mut addresses: Vec<SocketAddr>, turn: usize) -> Vec<SocketAddr> {
+    addresses.sort_unstable();
+    addresses.dedup();
+    if let Some(first) = turn.checked_rem(addresses.len()) {
+        addresses.rotate_left(first);
+    }
+    addresses.truncate(MOST_ADDRESSES);
+    addresses
+}
+
+/// The first connection that comes about. An address is tried when the one before it has failed, or has not answered for
+/// [`STAGGER`]; those under way go on.
+async fn first_of<T, F>(
+    addresses: Vec<SocketAddr>,
+    connect: impl Fn(SocketAddr) -> F,
+) -> io::Result<T>
+where
+    F: Future<Output = io::Result<T>>,
+{
+    let several = addresses.len() > 1;
+    let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    let mut rest = addresses.into_iter();
+    let mut attempts = FuturesUnordered::new();
+    loop {
+        if let Some(address) = rest.next() {
+            let attempt = connect(address);
+            attempts.push(async move { (address, attempt.await) });
+        }
+        let ended = if rest.len() == 0 {
+            attempts.next().await
+        } else {
+            match tokio::time::timeout(STAGGER, attempts.next()).await {
+                Ok(ended) => ended,
+                Err(_) => continue,
+            }
+        };
+        match ended {
+            Some((_, Ok(connection))) => return Ok(connection),
+            Some((address, Err(error))) if several => {
+                failure = io::Error::new(error.kind(), format!("{address}: {error}"));
+            }
+            Some((_, Err(error))) => failure = error,
+            None => return Err(failure),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future::pending, sync::Mutex};
+
+    use tokio::time::{Instant, sleep};
+
+    use super::*;
+
+    fn address(number: u8) -> SocketAddr {
+        SocketAddr::from(([192, 0, 2, number], 2181))
+    }
+
+    fn refused() -> io::Error {
+        io::ErrorKind::ConnectionRefused.into()
+    }
+
+    /// A name whose first address led nowhere cost the whole attempt, and the next attempt began with the same one.
+    #[tokio::test(start_paused = true)]
+    async fn an_address_that_leads_nowhere_does_not_hide_the_others() {
+        let begin = Instant::now();
+        let asked = Mutex::new(Vec::new());
+        let found = first_of((1..=4).map(address).collect(), |to| {
+            asked.lock().unwrap().push((to, begin.elapsed()));
+            async move {
+                match to {
+                    to if to == address(3) => {
+                        sleep(Duration::from_millis(100)).await;
+                        Ok(to)
+                    }
+                    _ => pending().await,
+                }
+            }
+        });
+        assert_eq!(found.await.unwrap(), address(3));
+        let asked = asked.into_inner().unwrap();
+        let expected = [1, 2, 3].map(|n| (address(n), STAGGER * u32::from(n - 1)));
+        assert_eq!(asked, expected);
+        assert_eq!(begin.elapsed(), 2 * STAGGER + Duration::from_millis(100));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_address_that_is_slow_is_still_waited_for() {
+        let found = first_of(vec![address(1), address(2)], |to| async move {
+            if to == address(1) {
+                sleep(10 * STAGGER).await;
+                return Ok(to);
+            }
+            Err(refused())
+        });
+        assert_eq!(found.await.unwrap(), address(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn addresses_that_refuse_cost_no_time_and_the_last_one_is_named() {
+        let begin = Instant::now();
+        let none = first_of((1..=9).map(address).collect(), |_| async {
+            Err::<(), _>(refused())
+        });
+        let error = none.await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+        assert!(error.to_string().starts_with("192.0.2.9:2181: "), "{error}");
+        assert_eq!(begin.elapsed(), Duration::ZERO);
+        let nowhere = first_of(Vec::new(), |_| async { Err::<(), _>(refused()) });
+        assert_eq!(nowhere.await.unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn each_attempt_begins_with_another_address() {
+        let addresses: Vec<_> = (0..40).map(address).collect();
+        let mut first: Vec<_> = (7..47)
+            .map(|turn| {
+                let order = in_turn(addresses.clone(), turn);
+                assert_eq!(order.len(), MOST_ADDRESSES);
+                order[0]
+            })
+            .collect();
+        assert_eq!(
+            in_turn(addresses.clone(), 7),
+            in_turn(addresses.clone(), 47)
+        );
+        first.sort_unstable();
+        assert_eq!(first, addresses);
+        assert_eq!(in_turn(Vec::new(), 3), []);
+        let twice = vec![address(1), address(1)];
+        assert_eq!(in_turn(twice, 0), [address(1)]);
+    }
+}

@@ -1,0 +1,52 @@
+//! Asking a server whether it takes writes: the word `isro` on a connection of its own, answered with `rw` or `ro`.
+//!
+//! Not here: when it is asked, and what follows (`machine::moving`).
+
+use std::{future::poll_fn, io, pin::Pin, sync::Arc, time::Duration};
+
+use bytes::BytesMut;
+use futures::future::BoxFuture;
+use tokio::io::AsyncWrite;
+use tokio_util::io::{poll_read_buf, poll_write_buf};
+
+use crate::client::{net::transport::Transport, shared::Shared};
+use crate::{Endpoint, machine::Input};
+
+/// A server that has not answered after so long has not answered.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Longer than any answer to `isro`.
+const LONGEST_ANSWER: usize = 256;
+
+type Connecting = BoxFuture<'static, io::Result<Box<dyn Transport>>>;
+
+/// Asks, and tells the machine. A server that does not answer, or refuses to, does not take writes.
+pub(crate) async fn probe(shared: Arc<Shared>, endpoint: Arc<Endpoint>, connecting: Connecting) {
+    let answer = tokio::time::timeout(PROBE_TIMEOUT, ask(connecting)).await;
+    let takes_writes = matches!(answer, Ok(Ok(answer)) if answer.starts_with(b"rw"));
+    let answer = Input::Probed {
+        endpoint,
+        takes_writes,
+    };
+    shared.act(|core| {
+        let now = core.clock.now();
+        core.machine.handle(now, answer);
+    });
+}
+
+/// All that the server says until it closes the connection, as it does behind its answer.
+async fn ask(connecting: Connecting) -> io::Result<BytesMut> {
+    let mut stream = connecting.await?;
+    let mut question = &b"isro"[..];
+    while !question.is_empty() {
+        poll_fn(|cx| poll_write_buf(Pin::new(&mut stream), cx, &mut question)).await?;
+    }
+    poll_fn(|cx| Pin::new(&mut stream).poll_flush(cx)).await?;
+    let mut answer = BytesMut::new();
+    while answer.len() < LONGEST_ANSWER {
+        let read = poll_fn(|cx| poll_read_buf(Pin::new(&mut stream), cx, &mut answer));
+        if read.await? == 0 {
+            break;
+        }
+    }
+    Ok(answer)
+}

@@ -1,0 +1,419 @@
+//! Encryption: TLS by rustls, between the byte stream of a connector and the client.
+//!
+//! Servers offer it on a port of its own (`secureClientPort`), with certificates from an authority that usually is the
+//! operator's own; most want a certificate of the client as well. All certificates and keys are in PEM.
+//!
+//! ```no_run
+//! use lockkeeper_session::{Client, Connector, tls::TlsConfig};
+//!
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! let tls = TlsConfig::from_ca_file("ca.pem")?.identity_files("client.pem", "client.key")?;
+//! let client = Client::builder("zk1:2281,zk2:2281")?
+//!     .connector(Connector::tls(tls))
+//!     .connect()
+//!     .await?;
+//! # Ok(()) }
+//! ```
+//!
+//! Not here: a way to skip the check of a certificate or its name. Whoever needs one builds it with rustls.
+
+use std::{
+    fmt, fs,
+    io::{self, ErrorKind},
+    path::{Path, PathBuf},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_rustls::{
+    TlsConnector,
+    client::TlsStream,
+    rustls::{
+        AlertDescription, CertificateError, ClientConfig, Error, InconsistentKeys, RootCertStore,
+        crypto::{CryptoProvider, ring},
+        pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
+        sign::{CertifiedKey, SingleCertAndKey},
+    },
+};
+
+pub use tokio_rustls::rustls;
+
+use crate::client::net::transport::{Connector, Transport};
+use crate::{Cause, Endpoint, TlsFailure};
+
+/// Whom to trust, and how to prove who this client is.
+///
+/// The name in a server's certificate has to be the host of the connect string, an address included, unless
+/// [`server_name`](Self::server_name) says another one.
+#[derive(Clone)]
+pub struct TlsConfig {
+    rustls: ClientConfig,
+    server_name: Option<ServerName<'static>>,
+}
+
+impl TlsConfig {
+    /// Trusts the authorities whose certificates are in this PEM, and nobody else.
+    ///
+    /// # Errors
+    /// [`TlsConfigError`] when it has no certificate, or a broken one.
+    pub fn from_ca_pem(pem: &[u8]) -> Result<Self, TlsConfigError> {
+        Self::trusting(pem, &Origin::Memory)
+    }
+
+    /// As [`from_ca_pem`](Self::from_ca_pem), from a file.
+    ///
+    /// # Errors
+    /// [`TlsConfigError`] when it cannot be read, has no certificate, or a broken one.
+    pub fn from_ca_file(path: impl AsRef<Path>) -> Result<Self, TlsConfigError> {
+        let (pem, origin) = read(path.as_ref())?;
+        Self::trusting(&pem, &origin)
+    }
+
+    /// Whatever rustls can do: other roots, other rules, hardware keys. The version of rustls is that of
+    /// [`rustls`].
+    #[must_use]
+    pub fn from_rustls(config: ClientConfig) -> Self {
+        Self {
+            rustls: config,
+            server_name: None,
+        }
+    }
+
+    fn trusting(pem: &[u8], origin: &Origin) -> Result<Self, TlsConfigError> {
+        let mut roots = RootCertStore::empty();
+        for certificate in certificates(pem, origin)? {
+            roots
+                .add(certificate)
+                .map_err(|_| TlsConfigError::BadCertificate(origin.clone()))?;
+        }
+        let builder = ClientConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()
+            .map_err(|_| TlsConfigError::BadCertificate(origin.clone()))?;
+        let config = builder.with_root_certificates(roots).with_no_client_auth();
+        Ok(Self::from_rustls(config))
+    }
+
+    /// The certificate of this client, with those between it and its authority behind it, and its private key (PKCS#8,
+    /// PKCS#1 or SEC1; not encrypted).
+    ///
+    /// # Errors
+    /// [`TlsConfigError`] when either is missing or broken, or the key is that of another certificate.
+    pub fn identity_pem(self, certificate: &[u8], key: &[u8]) -> Result<Self, TlsConfigError> {
+        self.identity(certificate, &Origin::Memory, key, &Origin::Memory)
+    }
+
+    /// As [`identity_pem`](Self::identity_pem), from files; both may be the same one.
+    ///
+    /// # Errors
+    /// As [`identity_pem`](Self::identity_pem), and when a file cannot be read.
+    pub fn identity_files(
+        self,
+        certificate: impl AsRef<Path>,
+        key: impl AsRef<Path>,
+    ) -> Result<Self, TlsConfigError> {
+        let (certificate, certificate_origin) = read(certificate.as_ref())?;
+        let (key, key_origin) = read(key.as_ref())?;
+        self.identity(&certificate, &certificate_origin, &key, &key_origin)
+    }
+
+    fn identity(
+        mut self,
+        certificate: &[u8],
+        certificate_origin: &Origin,
+        key: &[u8],
+        key_origin: &Origin,
+    ) -> Result<Self, TlsConfigError> {
+        let chain = certificates(certificate, certificate_origin)?;
+        let key = PrivateKeyDer::from_pem_slice(key)
+            .map_err(|_| TlsConfigError::NoKey(key_origin.clone()))?;
+        let identity =
+            CertifiedKey::from_der(chain, key, &provider()).map_err(|error| match error {
+                Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
+                    TlsConfigError::KeyMismatch(key_origin.clone())
+                }
+                Error::InvalidCertificate(_) => {
+                    TlsConfigError::BadCertificate(certificate_origin.clone())
+                }
+                _ => TlsConfigError::BadKey(key_origin.clone()),
+            })?;
+        self.rustls.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(identity));
+        Ok(self)
+    }
+
+    /// The name, or address, that the certificate of every server must be for.
+    ///
+    /// # Errors
+    /// [`TlsConfigError::BadName`] when it is neither a DNS name nor an address.
+    pub fn server_name(mut self, name: &str) -> Result<Self, TlsConfigError> {
+        let name = ServerName::try_from(name.to_owned())
+            .map_err(|_| TlsConfigError::BadName(name.to_owned()))?;
+        self.server_name = Some(name);
+        Ok(self)
+    }
+}
+
+/// Without certificates and keys.
+impl fmt::Debug for TlsConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsConfig")
+            .field(
+                "identity",
+                &self.rustls.client_auth_cert_resolver.has_certs(),
+            )
+            .field("server_name", &self.server_name)
+            .finish_non_exhaustive()
+    }
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+fn read(path: &Path) -> Result<(Vec<u8>, Origin), TlsConfigError> {
+    match fs::read(path) {
+        Ok(pem) => Ok((pem, Origin::File(path.to_owned()))),
+        Err(error) => Err(TlsConfigError::Unreadable {
+            path: path.to_owned(),
+            error,
+        }),
+    }
+}
+
+fn certificates(
+    pem: &[u8],
+    origin: &Origin,
+) -> Result<Vec<CertificateDer<'static>>, TlsConfigError> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match found {
+        Ok(found) if found.is_empty() => Err(TlsConfigError::NoCertificate(origin.clone())),
+        Ok(found) => Ok(found),
+        Err(_) => Err(TlsConfigError::BadCertificate(origin.clone())),
+    }
+}
+
+/// Where a piece of PEM came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Origin {
+    /// The caller gave it.
+    Memory,
+    /// A file.
+    File(PathBuf),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memory => f.write_str("the given PEM"),
+            Self::File(path) => path.display().fmt(f),
+        }
+    }
+}
+
+/// Why certificates or keys are of no use. Says which file, never what is in it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum TlsConfigError {
+    /// A file cannot be read.
+    Unreadable {
+        /// Which.
+        path: PathBuf,
+        /// The system's reason.
+        error: io::Error,
+    },
+    /// There is no certificate in it.
+    NoCertificate(Origin),
+    /// A certificate in it is broken.
+    BadCertificate(Origin),
+    /// There is no private key in it, or an encrypted one.
+    NoKey(Origin),
+    /// The private key in it is of no kind that is known.
+    BadKey(Origin),
+    /// The private key in it is not that of the certificate.
+    KeyMismatch(Origin),
+    /// Neither a DNS name nor an address.
+    BadName(String),
+}
+
+impl fmt::Display for TlsConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable { path, error } => write!(f, "{}: {error}", path.display()),
+            Self::NoCertificate(origin) => write!(f, "{origin}: there is no certificate in it"),
+            Self::BadCertificate(origin) => write!(f, "{origin}: a certificate in it is broken"),
+            Self::NoKey(origin) => write!(
+                f,
+                "{origin}: there is no private key in it that can be read (it must not be encrypted)"
+            ),
+            Self::BadKey(origin) => {
+                write!(f, "{origin}: the private key in it is of no known kind")
+            }
+            Self::KeyMismatch(origin) => {
+                write!(
+                    f,
+                    "{origin}: the private key is not that of the certificate"
+                )
+            }
+            Self::BadName(name) => write!(f, "{name:?} is neither a DNS name nor an address"),
+        }
+    }
+}
+
+impl std::error::Error for TlsConfigError {}
+
+impl Connector {
+    /// TLS over TCP. See [`TlsConfig`].
+    #[must_use]
+    pub fn tls(config: TlsConfig) -> Self {
+        Self::tcp().with_tls(config)
+    }
+
+    /// TLS over what this connector does.
+    #[must_use]
+    pub fn with_tls(self, config: TlsConfig) -> Self {
+        let has_identity = config.rustls.client_auth_cert_resolver.has_certs();
+        let connector = TlsConnector::from(Arc::new(config.rustls));
+        Self::new(move |endpoint| {
+            let name = config
+                .server_name
+                .clone()
+                .map_or_else(|| name_of(&endpoint), Ok);
+            let below = self.connect(endpoint);
+            let connector = connector.clone();
+            Box::pin(async move {
+                let explain = |error| explain(error, has_identity);
+                let stream = connector.connect(name?, below.await?).await;
+                let stream = stream.map_err(explain)?;
+                let transport: Box<dyn Transport> = Box::new(Encrypted {
+                    stream,
+                    has_identity,
+                });
+                Ok(transport)
+            })
+        })
+    }
+}
+
+/// The name that a server's certificate must be for.
+fn name_of(endpoint: &Endpoint) -> io::Result<ServerName<'static>> {
+    ServerName::try_from(endpoint.host.clone()).map_err(|_| {
+        tell(TlsFailure::Other(
+            "the host cannot be a certificate's name".into(),
+        ))
+    })
+}
+
+/// An encrypted stream whose errors are causes.
+struct Encrypted {
+    stream: TlsStream<Box<dyn Transport>>,
+    has_identity: bool,
+}
+
+impl Encrypted {
+    fn explain<T>(&self, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        polled.map_err(|error| explain(error, self.has_identity))
+    }
+}
+
+impl AsyncRead for Encrypted {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match Pin::new(&mut self.stream).poll_read(cx, buf) {
+            // Without the goodbye of TLS: half a frame is worth nothing, so that nothing can be cut off unnoticed.
+            Poll::Ready(Err(error)) if error.kind() == ErrorKind::UnexpectedEof => {
+                Poll::Ready(Ok(()))
+            }
+            polled => self.explain(polled),
+        }
+    }
+}
+
+impl AsyncWrite for Encrypted {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write(cx, buf);
+        self.explain(polled)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let polled = Pin::new(&mut self.stream).poll_flush(cx);
+        self.explain(polled)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let polled = Pin::new(&mut self.stream).poll_shutdown(cx);
+        self.explain(polled)
+    }
+}
+
+/// What an error of a stream means, as far as it is one of TLS.
+fn explain(error: io::Error, has_identity: bool) -> io::Error {
+    let failure = match error.get_ref().and_then(|inner| inner.downcast_ref()) {
+        Some(Error::InvalidCertificate(problem)) => of_certificate(problem),
+        Some(Error::AlertReceived(alert)) => of_alert(*alert, has_identity),
+        Some(Error::InvalidMessage(_)) => TlsFailure::NotTls,
+        Some(other) => TlsFailure::Other(other.to_string().into()),
+        None if error.kind() == ErrorKind::UnexpectedEof => {
+            TlsFailure::Other("closed in the handshake, as ports for plain connections do".into())
+        }
+        None => return error,
+    };
+    tell(failure)
+}
+
+fn tell(failure: TlsFailure) -> io::Error {
+    io::Error::other(Cause::Tls(failure))
+}
+
+fn of_certificate(problem: &CertificateError) -> TlsFailure {
+    match problem {
+        // The signature is bad where an authority is trusted that has the same name and another key.
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            TlsFailure::UnknownIssuer
+        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => TlsFailure::Expired,
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            TlsFailure::NotYetValid
+        }
+        CertificateError::NotValidForNameContext {
+            expected,
+            presented,
+        } => TlsFailure::WrongName {
+            expected: expected.to_str().into(),
+            presented: presented.join(", ").into(),
+        },
+        other => TlsFailure::Certificate(other.to_string().into()),
+    }
+}
+
+/// What a server complains of. About certificates it can only mean ours.
+fn of_alert(alert: AlertDescription, has_identity: bool) -> TlsFailure {
+    let text = format!("alert: {alert:?}").into();
+    match alert {
+        AlertDescription::CertificateRequired
+        | AlertDescription::NoCertificate
+        | AlertDescription::BadCertificate
+        | AlertDescription::UnsupportedCertificate
+        | AlertDescription::CertificateRevoked
+        | AlertDescription::CertificateExpired
+        | AlertDescription::CertificateUnknown
+        | AlertDescription::UnknownCA
+        | AlertDescription::AccessDenied
+            if has_identity =>
+        {
+            TlsFailure::ClientCertificate(text)
+        }
+        AlertDescription::CertificateRequired
+        | AlertDescription::NoCertificate
+        | AlertDescription::BadCertificate => TlsFailure::NoClientCertificate(text),
+        _ => TlsFailure::Other(text),
+    }
+}

@@ -1,0 +1,156 @@
+//! Which nodes there are: children, descendants, the session's own ephemeral nodes.
+//!
+//! Not here: what is in a node (`nodes`), watches (`watching`).
+
+use lockkeeper_proto::{
+    Request, path,
+    records::{
+        GetAllChildrenNumberRequest, GetChildren2Response, GetChildrenRequest, GetEphemeralsRequest,
+    },
+};
+
+use crate::Error;
+use crate::client::{Client, operations::reply::record_of};
+
+impl Client {
+    /// Lists the names of a node's children, in no order. Names, not paths: see [`join`](lockkeeper_proto::path::join).
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with "no node", "not authorized" (READ); and what every request may fail with. A listing
+    /// longer than [`Builder::frame_limit`](crate::Builder::frame_limit) ends the connection.
+    ///
+    /// # Cancel safety
+    /// Safe: it changes nothing.
+    ///
+    /// # Ordering
+    /// As [`exists`](Self::exists).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = lockkeeper_server::Server::start().await?;
+    /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
+    /// assert_eq!(client.get_children("/").await?, ["zookeeper"]);
+    /// # Ok(()) }
+    /// ```
+    pub async fn get_children(&self, path: &str) -> Result<Vec<String>, Error> {
+        let request = GetChildrenRequest {
+            path: self.resolve(path)?,
+            watch: false,
+        };
+        record_of!(
+            self.ask(path, Request::GetChildren(request)).await?,
+            GetChildren
+        )
+        .map(|list| list.children)
+    }
+
+    /// Lists the names of a node's children, in no order, and reads its metadata: both of one moment.
+    ///
+    /// # Errors
+    /// As [`get_children`](Self::get_children).
+    ///
+    /// # Cancel safety
+    /// As [`get_children`](Self::get_children).
+    ///
+    /// # Ordering
+    /// As [`get_children`](Self::get_children).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = lockkeeper_server::Server::start().await?;
+    /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
+    /// let list = client.get_children_with_stat("/").await?;
+    /// assert_eq!(list.children.len(), usize::try_from(list.stat.num_children)?);
+    /// # Ok(()) }
+    /// ```
+    pub async fn get_children_with_stat(&self, path: &str) -> Result<GetChildren2Response, Error> {
+        let request = GetChildrenRequest {
+            path: self.resolve(path)?,
+            watch: false,
+        };
+        record_of!(
+            self.ask(path, Request::GetChildren2(request)).await?,
+            GetChildren2
+        )
+    }
+
+    /// Counts the nodes below a node, at any depth. Servers from 3.6.0.
+    ///
+    /// For `/` it counts ZooKeeper's own nodes too. The server walks the whole of its tree for it.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with "no node", "not authorized" (READ on the node alone); [`Error::Unsupported`] from older
+    /// servers; and what every request may fail with.
+    ///
+    /// # Cancel safety
+    /// Safe: it changes nothing.
+    ///
+    /// # Ordering
+    /// As [`exists`](Self::exists).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = lockkeeper_server::Server::start().await?;
+    /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
+    /// // /zookeeper/config and /zookeeper/quota
+    /// assert_eq!(client.get_all_children_number("/zookeeper").await?, 2);
+    /// # Ok(()) }
+    /// ```
+    pub async fn get_all_children_number(&self, path: &str) -> Result<u32, Error> {
+        let request = GetAllChildrenNumberRequest {
+            path: self.resolve(path)?,
+        };
+        let reply = self
+            .ask(path, Request::GetAllChildrenNumber(request))
+            .await?;
+        let counted = record_of!(reply, GetAllChildrenNumber)?;
+        Ok(u32::try_from(counted.total_number).unwrap_or(0))
+    }
+
+    /// Lists the paths of this session's ephemeral nodes that begin with `prefix`, in no order. Servers from 3.6.0.
+    ///
+    /// The prefix is one of the text: `/jobs/a` finds `/jobs/a` and `/jobs/ab`. `/` finds all, of a client with a chroot
+    /// all that are in it.
+    ///
+    /// # Errors
+    /// [`Error::BadPath`] for a prefix that no path begins with; [`Error::Unsupported`] from older servers; and what
+    /// every request may fail with.
+    ///
+    /// # Cancel safety
+    /// Safe: it changes nothing.
+    ///
+    /// # Ordering
+    /// As [`exists`](Self::exists).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = lockkeeper_server::Server::start().await?;
+    /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
+    /// # use lockkeeper_proto::CreateMode;
+    /// client.create("/here", "", CreateMode::Ephemeral).await?;
+    /// assert_eq!(client.get_ephemerals("/").await?, ["/here"]);
+    /// # Ok(()) }
+    /// ```
+    pub async fn get_ephemerals(&self, prefix: &str) -> Result<Vec<String>, Error> {
+        path::check_sequential(prefix).map_err(|problem| path::PathError::new(prefix, problem))?;
+        let chroot = self.server_path(path::ROOT);
+        let wanted = if chroot == path::ROOT {
+            prefix.to_owned()
+        } else {
+            format!("{chroot}{prefix}")
+        };
+        let request = GetEphemeralsRequest {
+            prefix_path: Some(wanted),
+        };
+        let reply = self.ask(prefix, Request::GetEphemerals(request)).await?;
+        let found = record_of!(reply, GetEphemerals)?.ephemerals;
+        Ok(found
+            .into_iter()
+            .map(|path| self.client_path(path))
+            .collect())
+    }
+}

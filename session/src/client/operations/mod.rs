@@ -1,0 +1,19 @@
+//! The operations of ZooKeeper, one method of the client each.
+//!
+//! | file | what |
+//! |---|---|
+//! | `nodes` | creating, reading, changing and deleting nodes |
+//! | `children` | children, descendants, the session's ephemeral nodes |
+//! | `acl` | access control lists and identities |
+//! | `ensemble` | `sync`, the configuration of the ensemble |
+//! | `transaction` | several writes, all or none |
+//! | `read_transaction` | several reads at once |
+//! | `reply` | from the reply of a request to the result of its method |
+
+mod acl;
+mod children;
+mod ensemble;
+mod nodes;
+pub(super) mod read_transaction;
+pub(super) mod reply;
+pub(super) mod transaction;

@@ -1,0 +1,139 @@
+//! Several reads with one request: each succeeds or fails by itself.
+
+use lockkeeper_proto::{
+    OpCode, Request,
+    multi::{MultiReadOp, MultiReadRequest, MultiResult},
+    path,
+    records::{GetChildrenRequest, GetDataRequest, GetDataResponse},
+};
+
+use crate::Error;
+use crate::client::{
+    Client,
+    operations::reply::{record_of, unexpected},
+};
+
+/// A list of reads. Made by [`Client::read_transaction`].
+#[derive(Clone, Debug)]
+#[must_use = "nothing is read until `commit`"]
+pub struct ReadTransaction {
+    client: Client,
+    request: MultiReadRequest,
+    /// The nodes as the caller names them.
+    paths: Vec<String>,
+    bad_path: Option<path::PathError>,
+}
+
+/// What one of several reads has found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReadResult {
+    /// A node's data and metadata.
+    Data(GetDataResponse),
+    /// The names of a node's children, in no order.
+    Children(Vec<String>),
+}
+
+impl Client {
+    /// Starts a list of reads that go as one request, in one round trip. Servers from 3.6.0.
+    ///
+    /// A single server reads them all at one moment; that they are of one moment is promised by nobody.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = lockkeeper_server::Server::start().await?;
+    /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
+    /// use lockkeeper_session::ReadResult;
+    ///
+    /// let reads = client.read_transaction().get_children("/").get_data("/nowhere");
+    /// let results = reads.commit().await?;
+    /// assert_eq!(results[0], Ok(ReadResult::Children(vec!["zookeeper".into()])));
+    /// assert!(results[1].as_ref().unwrap_err().is_no_node());
+    /// # Ok(()) }
+    /// ```
+    pub fn read_transaction(&self) -> ReadTransaction {
+        ReadTransaction {
+            client: self.clone(),
+            request: MultiReadRequest::default(),
+            paths: Vec::new(),
+            bad_path: None,
+        }
+    }
+}
+
+impl ReadTransaction {
+    /// Reads a node's data and metadata.
+    pub fn get_data(mut self, path: &str) -> Self {
+        let watch = false;
+        let node = self.resolve(path);
+        let read = MultiReadOp::GetData(GetDataRequest { path: node, watch });
+        self.request.ops.push(read);
+        self
+    }
+
+    /// Lists the names of a node's children.
+    pub fn get_children(mut self, path: &str) -> Self {
+        let watch = false;
+        let node = self.resolve(path);
+        let read = MultiReadOp::GetChildren(GetChildrenRequest { path: node, watch });
+        self.request.ops.push(read);
+        self
+    }
+
+    /// Sends the reads and waits for their results: one for each, in order.
+    ///
+    /// # Errors
+    /// For each read [`Error::Refused`] with "no node" or "not authorized" (READ). For all of them [`Error::BadPath`]
+    /// with the first bad path, before anything is sent; [`Error::Unsupported`] from servers before 3.6.0; and what
+    /// every request may fail with.
+    ///
+    /// # Cancel safety
+    /// Safe: it changes nothing.
+    ///
+    /// # Ordering
+    /// As [`Client::exists`].
+    pub async fn commit(self) -> Result<Vec<Result<ReadResult, Error>>, Error> {
+        if let Some(error) = self.bad_path {
+            return Err(Error::BadPath(error));
+        }
+        let ops: Vec<_> = self.request.ops.iter().map(MultiReadOp::op).collect();
+        let before = self.client.snapshot().connections;
+        let [reply] = self
+            .client
+            .submit_with_backpressure([Request::MultiRead(self.request)])
+            .await;
+        let results = record_of!(reply.await?, MultiRead)?.results;
+        if results.len() != ops.len() {
+            return Err(unexpected(OpCode::MULTI_READ));
+        }
+        let peer = self.client.peer_if_connected_since(before);
+        let read = |((op, path), result)| match result {
+            MultiResult::GetData(node) if op == OpCode::GET_DATA => Ok(Ok(ReadResult::Data(node))),
+            MultiResult::GetChildren(list) if op == OpCode::GET_CHILDREN => {
+                Ok(Ok(ReadResult::Children(list.children)))
+            }
+            MultiResult::Error(code) => Ok(Err(Error::Refused {
+                op,
+                path,
+                code,
+                peer: peer.clone(),
+            })),
+            _ => Err(unexpected(OpCode::MULTI_READ)),
+        };
+        ops.into_iter()
+            .zip(self.paths)
+            .zip(results)
+            .map(read)
+            .collect()
+    }
+
+    /// The server's name of a path; the first bad one is remembered for `commit`.
+    fn resolve(&mut self, path: &str) -> String {
+        if let (Err(problem), None) = (path::check(path), &self.bad_path) {
+            self.bad_path = Some(path::PathError::new(path, problem));
+        }
+        self.paths.push(path.to_owned());
+        self.client.server_path(path)
+    }
+}

@@ -1,0 +1,203 @@
+//! Several operations at once: all of them happen, or none.
+
+use bytes::Bytes;
+use lockkeeper_proto::{
+    Acl, Acls, CreateMode, OpCode, Request, SessionId, Stat, Version,
+    multi::{MultiOp, MultiRequest, MultiResult},
+    path,
+    records::{CheckVersionRequest, DeleteRequest, SetDataRequest},
+};
+
+use crate::Error;
+use crate::client::{
+    Client,
+    operations::nodes::{check_to_create, create_request},
+    operations::reply::{record_of, unexpected},
+};
+
+/// A list of operations that happen all or not at all. Made by [`Client::transaction`].
+///
+/// Later operations see the effects of earlier ones. The order of the results is that of the operations.
+#[derive(Clone, Debug)]
+#[must_use = "a transaction does nothing until `commit`"]
+pub struct Transaction {
+    client: Client,
+    request: MultiRequest,
+    /// The one session in which it may happen.
+    within: Option<SessionId>,
+    bad_path: Option<path::PathError>,
+}
+
+/// What an operation of a transaction has done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OpResult {
+    /// A node was created.
+    Created {
+        /// Its path, with its number where it has one.
+        path: String,
+        /// Its metadata; servers before 3.7.2, 3.8.2 and 3.9.0 leave them out, but for containers and times to live.
+        stat: Option<Stat>,
+    },
+    /// A node was deleted.
+    Deleted,
+    /// A node's data were set; its metadata are these now.
+    DataSet(Stat),
+    /// A node was there, and of that version.
+    Checked,
+}
+
+impl Client {
+    /// Starts a transaction: operations that happen all or not at all, under one zxid. Servers from 3.4.0.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = lockkeeper_server::Server::start().await?;
+    /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
+    /// use lockkeeper_proto::{CreateMode, Version};
+    /// use lockkeeper_session::OpResult;
+    ///
+    /// let results = client
+    ///     .transaction()
+    ///     .create("/a", "", CreateMode::Persistent)
+    ///     .create("/a/b", "1", CreateMode::Persistent)
+    ///     .set_data("/a/b", "2", Version(0))
+    ///     .commit()
+    ///     .await?;
+    /// assert!(matches!(&results[0], OpResult::Created { path, .. } if path == "/a"));
+    /// assert!(matches!(&results[2], OpResult::DataSet(stat) if stat.version == Version(1)));
+    /// # Ok(()) }
+    /// ```
+    pub fn transaction(&self) -> Transaction {
+        Transaction {
+            client: self.clone(),
+            request: MultiRequest::default(),
+            within: None,
+            bad_path: None,
+        }
+    }
+}
+
+impl Transaction {
+    /// It happens in this session or not at all: see [`Client::submit_within`].
+    pub fn within(mut self, session: SessionId) -> Self {
+        self.within = Some(session);
+        self
+    }
+
+    /// The node must be there and its data have this version ([`Version::ANY`] for any).
+    pub fn check(mut self, path: &str, version: Version) -> Self {
+        let path = self.resolve(path);
+        self.push(MultiOp::Check(CheckVersionRequest { path, version }))
+    }
+
+    /// Creates a node that anybody may change.
+    pub fn create(self, path: &str, data: impl Into<Bytes>, mode: CreateMode) -> Self {
+        self.create_with_acl(path, data, mode, Acls::Borrowed(Acl::OPEN_UNSAFE))
+    }
+
+    /// Creates a node with an access control list.
+    pub fn create_with_acl(
+        mut self,
+        path: &str,
+        data: impl Into<Bytes>,
+        mode: CreateMode,
+        acl: impl Into<Acls>,
+    ) -> Self {
+        self.note(check_to_create(path, mode));
+        let path = self.client.server_path(path);
+        match create_request(path, data.into(), mode, acl.into()) {
+            Request::CreateContainer(create) => self.push(MultiOp::CreateContainer(create)),
+            Request::CreateTtl(create) => self.push(MultiOp::CreateTtl(create)),
+            Request::Create2(create) => self.push(MultiOp::Create2(create)),
+            _ => self,
+        }
+    }
+
+    /// Sets a node's data, if they have this version ([`Version::ANY`] for any).
+    pub fn set_data(mut self, path: &str, data: impl Into<Bytes>, version: Version) -> Self {
+        let path = self.resolve(path);
+        self.push(MultiOp::SetData(SetDataRequest {
+            path,
+            data: Some(data.into()),
+            version,
+        }))
+    }
+
+    /// Deletes a node without children, if its data have this version ([`Version::ANY`] for any).
+    pub fn delete(mut self, path: &str, version: Version) -> Self {
+        let path = self.resolve(path);
+        self.push(MultiOp::Delete(DeleteRequest { path, version }))
+    }
+
+    /// Sends the operations and waits for their results: one for each, in order.
+    ///
+    /// # Errors
+    /// [`Error::TransactionRefused`] with the first operation that failed; nothing was applied then.
+    /// [`Error::BadPath`] for the first bad path; nothing was sent then. And what every request may fail with.
+    ///
+    /// # Cancel safety
+    /// Once polled, the operations may be applied whether or not the reply is awaited.
+    ///
+    /// # Ordering
+    /// In the order of this client's requests. Watches fire in the order of the operations, before the reply.
+    pub async fn commit(self) -> Result<Vec<OpResult>, Error> {
+        if let Some(error) = self.bad_path {
+            return Err(Error::BadPath(error));
+        }
+        let asked = self.request.ops.len();
+        let requests = [Request::Multi(self.request)];
+        let [reply] = match self.within {
+            Some(session) => {
+                self.client.wait_for_capacity().await;
+                self.client.submit_within(session, requests)
+            }
+            None => self.client.submit_with_backpressure(requests).await,
+        };
+        let response = record_of!(reply.await?, Multi)?;
+        if response.results.len() != asked {
+            return Err(unexpected(OpCode::MULTI));
+        }
+        let results = response.results.into_iter();
+        results
+            .map(|result| applied(&self.client, result))
+            .collect()
+    }
+
+    fn push(mut self, op: MultiOp) -> Self {
+        self.request.ops.push(op);
+        self
+    }
+
+    /// The server's name of a path.
+    fn resolve(&mut self, path: &str) -> String {
+        let checked = path::check(path);
+        self.note(checked.map_err(|problem| path::PathError::new(path, problem)));
+        self.client.server_path(path)
+    }
+
+    /// The first bad path is remembered for `commit`.
+    fn note(&mut self, checked: Result<(), path::PathError>) {
+        if let (Err(error), None) = (checked, &self.bad_path) {
+            self.bad_path = Some(error);
+        }
+    }
+}
+
+fn applied(client: &Client, result: MultiResult) -> Result<OpResult, Error> {
+    Ok(match result {
+        MultiResult::Create(created) => OpResult::Created {
+            path: client.client_path(created.path),
+            stat: None,
+        },
+        MultiResult::Create2(created) => OpResult::Created {
+            path: client.client_path(created.path),
+            stat: Some(created.stat),
+        },
+        MultiResult::Delete => OpResult::Deleted,
+        MultiResult::SetData(set) => OpResult::DataSet(set.stat),
+        MultiResult::Check => OpResult::Checked,
+        _ => return Err(unexpected(OpCode::MULTI)),
+    })
+}

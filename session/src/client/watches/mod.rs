@@ -1,0 +1,15 @@
+//! Watches of a client: reads that leave one, persistent ones, and what waits for their events.
+//!
+//! | file | what |
+//! |---|---|
+//! | `one_shot` | reads that leave a one-shot watch |
+//! | `watcher` | what waits for the event of a one-shot watch |
+//! | `persistent` | persistent watches, and removing watches |
+//! | `persistent_watcher` | what listens to a persistent watch |
+//! | `event_queue` | the events that wait for a slow listener |
+
+pub(super) mod event_queue;
+mod one_shot;
+mod persistent;
+pub(super) mod persistent_watcher;
+pub(super) mod watcher;

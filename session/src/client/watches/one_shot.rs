@@ -1,0 +1,141 @@
+//! Reads that leave a one-shot watch.
+//!
+//! Not here: what waits for the event (`watcher`).
+
+use lockkeeper_proto::{
+    Request, Stat,
+    records::{ExistsRequest, GetChildrenRequest, GetDataRequest, GetDataResponse},
+};
+
+use crate::client::{
+    Client, PendingReply, Watcher,
+    operations::reply::{record_of, stat_if_there},
+    shared::{Core, driver_gone},
+};
+use crate::{Error, machine::request_bytes};
+
+impl Client {
+    /// As [`exists`](Self::exists), and watches the node: its creation if it is missing, else its deletion or the next
+    /// change of its data.
+    ///
+    /// # Errors
+    /// As [`exists`](Self::exists); no watch is left then.
+    ///
+    /// # Cancel safety
+    /// Dropped after it was polled, it takes back the watch once the reply has come.
+    ///
+    /// # Ordering
+    /// The event is told after the reply of this request, and before that of any request which shows the change.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = lockkeeper_server::Server::start().await?;
+    /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
+    /// use lockkeeper_proto::{CreateMode, EventType};
+    ///
+    /// let (stat, created) = client.exists_and_watch("/soon").await?;
+    /// assert_eq!(stat, None);
+    /// client.create("/soon", "", CreateMode::Persistent).await?;
+    /// assert_eq!(created.await?.event_type, EventType::NODE_CREATED);
+    /// # Ok(()) }
+    /// ```
+    pub async fn exists_and_watch(&self, path: &str) -> Result<(Option<Stat>, Watcher), Error> {
+        let request = ExistsRequest {
+            path: self.resolve(path)?,
+            watch: true,
+        };
+        let (reply, watcher) = self.submit_watching(Request::Exists(request)).await;
+        let stat = stat_if_there(reply.await.map_err(|error| error.on(path)))?;
+        Ok((stat, watcher?))
+    }
+
+    /// As [`get_data`](Self::get_data), and watches for the node's deletion or the next change of its data.
+    ///
+    /// # Errors
+    /// As [`get_data`](Self::get_data); no watch is left then.
+    ///
+    /// # Cancel safety
+    /// As [`exists_and_watch`](Self::exists_and_watch).
+    ///
+    /// # Ordering
+    /// As [`exists_and_watch`](Self::exists_and_watch).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = lockkeeper_server::Server::start().await?;
+    /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
+    /// # use lockkeeper_proto::CreateMode;
+    /// use lockkeeper_proto::Version;
+    ///
+    /// client.create("/config", "v1", CreateMode::Persistent).await?;
+    /// let (node, changed) = client.get_data_and_watch("/config").await?;
+    /// client.set_data("/config", "v2", node.stat.version).await?;
+    /// assert_eq!(changed.await?.path, "/config");
+    /// # Ok(()) }
+    /// ```
+    pub async fn get_data_and_watch(
+        &self,
+        path: &str,
+    ) -> Result<(GetDataResponse, Watcher), Error> {
+        let request = GetDataRequest {
+            path: self.resolve(path)?,
+            watch: true,
+        };
+        let (reply, watcher) = self.submit_watching(Request::GetData(request)).await;
+        let data = record_of!(reply.await.map_err(|error| error.on(path))?, GetData)?;
+        Ok((data, watcher?))
+    }
+
+    /// As [`get_children`](Self::get_children), and watches for the node's deletion or the next child that comes or
+    /// goes; not for what becomes of the children's data and children.
+    ///
+    /// # Errors
+    /// As [`get_children`](Self::get_children); no watch is left then.
+    ///
+    /// # Cancel safety
+    /// As [`exists_and_watch`](Self::exists_and_watch).
+    ///
+    /// # Ordering
+    /// As [`exists_and_watch`](Self::exists_and_watch).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = lockkeeper_server::Server::start().await?;
+    /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
+    /// use lockkeeper_proto::{CreateMode, EventType};
+    ///
+    /// let (names, changed) = client.get_children_and_watch("/").await?;
+    /// client.create("/one-more", "", CreateMode::Persistent).await?;
+    /// assert_eq!(changed.await?.event_type, EventType::NODE_CHILDREN_CHANGED);
+    /// # Ok(()) }
+    /// ```
+    pub async fn get_children_and_watch(
+        &self,
+        path: &str,
+    ) -> Result<(Vec<String>, Watcher), Error> {
+        let request = GetChildrenRequest {
+            path: self.resolve(path)?,
+            watch: true,
+        };
+        let (reply, watcher) = self.submit_watching(Request::GetChildren(request)).await;
+        let list = record_of!(reply.await.map_err(|error| error.on(path))?, GetChildren)?;
+        Ok((list.children, watcher?))
+    }
+
+    /// Sends a request that leaves a watch. The watcher is there unless the request was refused right away.
+    pub(crate) async fn submit_watching(
+        &self,
+        request: Request,
+    ) -> (PendingReply, Result<Watcher, Error>) {
+        let bytes = request_bytes(&request);
+        let submit = |core: &mut Core, now, options| core.reply_and_watch(now, request, options);
+        let (reply, watch) = self.when_capacity(bytes, submit).await;
+        let watcher = watch
+            .map(|(id, events)| Watcher::new(self.shared.clone(), id, events))
+            .ok_or_else(driver_gone);
+        (reply, watcher)
+    }
+}

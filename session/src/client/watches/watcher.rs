@@ -1,0 +1,87 @@
+//! What waits for a watch.
+
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use lockkeeper_proto::EventType;
+
+use crate::client::shared::{EventReceiver, Shared, driver_gone};
+use crate::{
+    Error,
+    machine::{Event, WatchId},
+};
+
+/// What happened to a watched node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WatchedEvent {
+    /// What happened.
+    pub event_type: EventType,
+    /// The node, as this client names it.
+    pub path: String,
+}
+
+/// Waits for the one event of a one-shot watch.
+///
+/// The watch outlives reconnects: what was missed is its event. It ends with an error when the session expires
+/// ([`Error::SessionExpired`]), the client is closed ([`Error::Closed`]), the watch is taken back
+/// ([`Error::WatchRemoved`]), or its path is too long for the request that restores it ([`Error::TooLarge`]). Between the event and a new watch changes may go unseen: read again, and act on what is read.
+///
+/// # Ordering
+/// The event is delivered before the reply of any request that shows the change.
+///
+/// # Cancel safety
+/// Dropping it gives up the watch; the last one on a node is taken off the server, too.
+#[must_use = "dropping it gives up the watch"]
+pub struct Watcher {
+    shared: Arc<Shared>,
+    id: WatchId,
+    events: Option<EventReceiver>,
+}
+
+impl Watcher {
+    pub(crate) fn new(shared: Arc<Shared>, id: WatchId, events: EventReceiver) -> Self {
+        Self {
+            shared,
+            id,
+            events: Some(events),
+        }
+    }
+}
+
+impl Future for Watcher {
+    type Output = Result<WatchedEvent, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(events) = &mut self.events else {
+            return Poll::Pending;
+        };
+        let event = ready!(Pin::new(events).poll(cx)).unwrap_or_else(|_| Err(driver_gone()));
+        self.events = None;
+        Poll::Ready(event.map(|Event { event_type, path }| WatchedEvent {
+            event_type,
+            path: self.shared.client_path(path),
+        }))
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        if self.events.is_some() {
+            self.shared.act(|core| core.cancel(self.id));
+        }
+    }
+}
+
+impl fmt::Debug for Watcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watcher")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
+}

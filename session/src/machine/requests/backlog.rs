@@ -1,0 +1,208 @@
+//! Requests that were not handed to the transport yet: their order, their bytes, the options on which they were made.
+//!
+//! Invariant: the numbers of the requests grow from front to back, so that one of them is found by its number.
+//! Not here: what is on its way (`in_flight`), who waits for room (`client::room`).
+
+use std::{collections::VecDeque, time::Instant};
+
+use lockkeeper_proto::{Request, multi::MultiOp};
+
+use crate::machine::ReplyTo;
+
+/// On what options a request is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestOptions {
+    /// Since when the caller waits; not before the machine began.
+    pub since: Instant,
+    /// When the caller waits no longer; `None` for as long as the session's own limits let it.
+    pub deadline: Option<Instant>,
+    /// Whether it fails where it would have to wait for a connection.
+    pub fail_fast: bool,
+}
+
+impl RequestOptions {
+    /// Without a deadline, and waiting for a connection.
+    #[must_use]
+    pub fn at(since: Instant) -> Self {
+        Self {
+            since,
+            deadline: None,
+            fail_fast: false,
+        }
+    }
+}
+
+/// A request that was not handed to the transport yet.
+#[derive(Debug)]
+pub(crate) struct Queued<T> {
+    pub(crate) request: Request,
+    pub(crate) reply_to: ReplyTo<T>,
+    pub(crate) options: RequestOptions,
+    /// Unique among the requests of callers; 0 for watches that are restored.
+    pub(crate) number: u64,
+    weight: usize,
+}
+
+impl<T> Queued<T> {
+    /// A request of the machine's own that is sent right behind this one.
+    pub(crate) fn behind(&self, request: Request, now: Instant) -> Self {
+        Self {
+            request,
+            reply_to: ReplyTo::SetWatches { restore: false },
+            options: RequestOptions::at(now),
+            number: self.number + 1,
+            weight: 0,
+        }
+    }
+}
+
+/// All of them, oldest first.
+#[derive(Debug)]
+pub(crate) struct Backlog<T> {
+    queue: VecDeque<Queued<T>>,
+    bytes: usize,
+    last_number: u64,
+}
+
+impl<T> Backlog<T> {
+    pub(crate) fn new() -> Self {
+        Self {
+            queue: VecDeque::new(),
+            bytes: 0,
+            last_number: 0,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// The bytes of the requests of callers, as [`request_bytes`] counts them.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The oldest request.
+    pub(crate) fn first(&self) -> Option<&Request> {
+        self.queue.front().map(|queued| &queued.request)
+    }
+
+    /// The options of the oldest request.
+    pub(crate) fn oldest(&self) -> Option<&RequestOptions> {
+        self.queue.front().map(|queued| &queued.options)
+    }
+
+    /// Puts a request behind all others, and returns its number.
+    pub(crate) fn push(
+        &mut self,
+        request: Request,
+        reply_to: ReplyTo<T>,
+        options: RequestOptions,
+    ) -> u64 {
+        // Between two numbers there is one for what the first request makes necessary.
+        self.last_number += 2;
+        let weight = match &reply_to {
+            ReplyTo::Caller { .. } => request_bytes(&request),
+            _ => 0,
+        };
+        self.bytes += weight;
+        self.queue.push_back(Queued {
+            request,
+            reply_to,
+            options,
+            number: self.last_number,
+            weight,
+        });
+        self.last_number
+    }
+
+    /// Puts requests of the machine itself before all others, in this order.
+    pub(crate) fn put_first(&mut self, requests: Vec<(Request, ReplyTo<T>)>, now: Instant) {
+        for (request, reply_to) in requests.into_iter().rev() {
+            self.queue.push_front(Queued {
+                request,
+                reply_to,
+                options: RequestOptions::at(now),
+                number: 0,
+                weight: 0,
+            });
+        }
+    }
+
+    /// Takes out the oldest request.
+    pub(crate) fn pop(&mut self) -> Option<Queued<T>> {
+        let queued = self.queue.pop_front()?;
+        self.bytes -= queued.weight;
+        Some(queued)
+    }
+
+    /// Takes out the request of this number.
+    pub(crate) fn withdraw(&mut self, number: u64) -> Option<Queued<T>> {
+        let index = (self.queue)
+            .binary_search_by_key(&number, |queued| queued.number)
+            .ok()?;
+        let queued = self.queue.remove(index)?;
+        self.bytes -= queued.weight;
+        Some(queued)
+    }
+
+    /// Takes out those that do not outlive a connection: the machine's own, and those that do not wait for another one.
+    pub(crate) fn disconnect(&mut self) -> VecDeque<Queued<T>> {
+        let stays = |queued: &Queued<T>| queued.reply_to.is_caller() && !queued.options.fail_fast;
+        if self.queue.iter().all(stays) {
+            return VecDeque::new();
+        }
+        let (stay, go): (VecDeque<_>, VecDeque<_>) = self.queue.drain(..).partition(stays);
+        self.queue = stay;
+        self.bytes = self.queue.iter().map(|queued| queued.weight).sum();
+        go
+    }
+
+    /// Takes out all of them.
+    pub(crate) fn take(&mut self) -> VecDeque<Queued<T>> {
+        self.bytes = 0;
+        std::mem::take(&mut self.queue)
+    }
+}
+
+/// The bytes of a request's paths and data: nearly what it takes on the wire, and never more.
+#[must_use]
+pub fn request_bytes(request: &Request) -> usize {
+    let data = |data: &Option<bytes::Bytes>| data.as_ref().map_or(0, bytes::Bytes::len);
+    match request {
+        Request::Create(r) | Request::Create2(r) | Request::CreateContainer(r) => {
+            r.path.len() + data(&r.data)
+        }
+        Request::CreateTtl(r) => r.path.len() + data(&r.data),
+        Request::SetData(r) => r.path.len() + data(&r.data),
+        Request::Delete(r) => r.path.len(),
+        Request::Exists(r) => r.path.len(),
+        Request::GetData(r) => r.path.len(),
+        Request::GetChildren(r) | Request::GetChildren2(r) => r.path.len(),
+        Request::Sync(r) => r.path.len(),
+        Request::Multi(r) => r.ops.iter().map(op_weight).sum(),
+        // Small, or rare.
+        _ => 0,
+    }
+}
+
+fn op_weight(op: &MultiOp) -> usize {
+    let data = |data: &Option<bytes::Bytes>| data.as_ref().map_or(0, bytes::Bytes::len);
+    // Before each operation stands a header: type, whether it is the last one, error code.
+    let header = 9;
+    header
+        + match op {
+            MultiOp::Create(r) | MultiOp::Create2(r) | MultiOp::CreateContainer(r) => {
+                r.path.len() + data(&r.data)
+            }
+            MultiOp::CreateTtl(r) => r.path.len() + data(&r.data),
+            MultiOp::SetData(r) => r.path.len() + data(&r.data),
+            MultiOp::Delete(r) => r.path.len(),
+            MultiOp::Check(r) => r.path.len(),
+            _ => 0,
+        }
+}

@@ -1,0 +1,184 @@
+//! Requests on their way: what each is for, and which watch it leaves.
+//!
+//! Invariant: replies come in the order of the requests; a reply whose xid is not the oldest one's ends the connection.
+
+use std::time::Instant;
+
+use lockkeeper_proto::{
+    ErrorCode, OpCode, Request, Xid, Zxid,
+    records::{ExistsRequest, GetDataRequest},
+};
+
+use crate::machine::{
+    RequestOptions,
+    watches::kind::{PersistentKind, WatchId, WatchKind},
+    watches::path_watches::WatchRequests,
+    watches::table::WatchTable,
+};
+
+/// A request that was handed to the transport.
+#[derive(Debug)]
+pub(crate) struct InFlight<T> {
+    pub(crate) xid: Xid,
+    pub(crate) op: OpCode,
+    /// When it was handed over; the server cannot have got it earlier.
+    pub(crate) sent: Instant,
+    pub(crate) reply_to: ReplyTo<T>,
+    pub(crate) options: RequestOptions,
+    /// As in the backlog; it grows from the oldest to the newest.
+    pub(crate) number: u64,
+}
+
+/// Whom the reply is for.
+#[derive(Debug)]
+pub(crate) enum ReplyTo<T> {
+    /// A caller, and the watch that the request leaves.
+    Caller {
+        token: T,
+        watch: Option<PendingWatch>,
+    },
+    /// A caller who waits no longer, and the watch that the request leaves.
+    Nobody { watch: Option<PendingWatch> },
+    /// A caller who has added an identity.
+    Auth { token: T },
+    /// The machine: watches of a former connection, or new ones on existing nodes.
+    SetWatches { restore: bool },
+    /// The machine: a watch that nobody waits for any more.
+    RemoveWatches,
+    /// The machine: the end of the session.
+    Close,
+}
+
+impl<T> ReplyTo<T> {
+    /// Whether somebody waits for the reply; the machine makes its own requests anew on each connection.
+    pub(crate) fn is_caller(&self) -> bool {
+        matches!(self, Self::Caller { .. } | Self::Auth { .. })
+    }
+}
+
+/// The watch that a request will leave.
+#[derive(Debug)]
+pub(crate) struct PendingWatch {
+    pub(crate) id: WatchId,
+    path: String,
+    by: WatchRequest,
+    /// What the client had seen when the request was sent.
+    since: Zxid,
+    /// Whether the request leaves no watch, as a lasting one tells of the same.
+    covered: bool,
+    /// The lasting watch that was asked for.
+    asked: Option<PersistentKind>,
+}
+
+/// What leaves the watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WatchRequest {
+    GetData,
+    Exists,
+    GetChildren,
+    AddWatch(PersistentKind),
+}
+
+impl WatchRequest {
+    /// The kind that it is announced as.
+    fn kind(self) -> WatchKind {
+        match self {
+            Self::GetData | Self::Exists => WatchKind::Data,
+            Self::GetChildren => WatchKind::Child,
+            Self::AddWatch(persistent) => persistent.kind(),
+        }
+    }
+}
+
+impl PendingWatch {
+    /// Announces the watch of a request that leaves one.
+    pub(crate) fn of(request: &Request, watches: &mut WatchTable) -> Option<Self> {
+        let (path, by) = match request {
+            Request::GetData(get) if get.watch => (&get.path, WatchRequest::GetData),
+            Request::Exists(exists) if exists.watch => (&exists.path, WatchRequest::Exists),
+            Request::GetChildren(get) | Request::GetChildren2(get) if get.watch => {
+                (&get.path, WatchRequest::GetChildren)
+            }
+            Request::AddWatch(add) => (
+                &add.path,
+                WatchRequest::AddWatch(PersistentKind::of_mode(add.mode)?),
+            ),
+            _ => return None,
+        };
+        let id = watches.announce(path, by.kind());
+        Some(Self {
+            id,
+            path: path.clone(),
+            by,
+            since: Zxid::ZERO,
+            covered: false,
+            asked: None,
+        })
+    }
+
+    /// The request is being sent, by a client that has seen so much: makes it such that it spoils no other watch of the
+    /// path. Returns the path of a child watch that is to be set behind it.
+    pub(crate) fn prepare_to_send(
+        &mut self,
+        request: &mut Request,
+        watches: &mut WatchTable,
+        since: Zxid,
+    ) -> Option<String> {
+        self.since = since;
+        let server = watches.on_server(&self.path)?;
+        match request {
+            Request::AddWatch(add) => {
+                let asked = if server.has(PersistentKind::Recursive) {
+                    PersistentKind::Recursive
+                } else {
+                    PersistentKind::of_mode(add.mode)?
+                };
+                add.mode = asked.mode();
+                server.asks(asked);
+                self.asked = Some(asked);
+                let spoilt = asked == PersistentKind::Recursive && watches.has_child(&self.path);
+                return spoilt.then(|| self.path.clone());
+            }
+            Request::GetData(GetDataRequest { watch, .. })
+            | Request::Exists(ExistsRequest { watch, .. }) => {
+                self.covered = server.covers_data();
+                *watch = !self.covered;
+            }
+            Request::GetChildren(get) | Request::GetChildren2(get) => {
+                self.covered = server.covers_children();
+                get.watch = !self.covered;
+            }
+            _ => {}
+        }
+        None
+    }
+
+    /// The reply has come with this code, or never will. Returns what is to be done about the server's watches.
+    ///
+    /// `exists` leaves a watch on a missing node too; the others only where they succeed.
+    pub(crate) fn settle(self, watches: &mut WatchTable, code: Option<ErrorCode>) -> WatchRequests {
+        let kind = match (self.by, code) {
+            (WatchRequest::GetData | WatchRequest::Exists, Some(ErrorCode::OK)) => {
+                Some(WatchKind::Data)
+            }
+            (WatchRequest::Exists, Some(ErrorCode::NO_NODE)) => Some(WatchKind::Exist),
+            (WatchRequest::GetChildren, Some(ErrorCode::OK)) => Some(WatchKind::Child),
+            (WatchRequest::AddWatch(persistent), Some(ErrorCode::OK)) => Some(persistent.kind()),
+            _ => None,
+        };
+        let mut covers = false;
+        if let Some(server) = watches.on_server(&self.path) {
+            if let Some(asked) = self.asked {
+                server.answered(asked, kind.is_some());
+            }
+            covers = server.covers_data();
+        }
+        let mut requests = watches.settle(self.id, &self.path, self.by.kind(), kind);
+        if let Some(kind) = kind.filter(|_| self.covered && !covers) {
+            // What was to tell of it was refused meanwhile.
+            requests.set.push((kind, self.path));
+            requests.since = Some(self.since);
+        }
+        requests
+    }
+}

@@ -1,0 +1,21 @@
+//! Requests: from the caller's submit to the reply.
+//!
+//! | file | what |
+//! |---|---|
+//! | `backlog` | requests that wait to be sent, and their options |
+//! | `submit` | whether a request is accepted, its deadline, and giving it up |
+//! | `transmit` | from queued requests to bytes |
+//! | `in_flight` | requests that were sent, and what their replies are for |
+//! | `replies` | frames of an established connection |
+//! | `probation` | servers that close the connection on an operation that they do not know |
+//! | `unsupported` | operations that the servers do not know |
+//! | `trace` | single requests in the log |
+
+pub(super) mod backlog;
+pub(super) mod in_flight;
+pub(super) mod probation;
+pub(super) mod replies;
+pub(super) mod submit;
+pub(super) mod trace;
+pub(super) mod transmit;
+pub(super) mod unsupported;

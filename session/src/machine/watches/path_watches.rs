@@ -1,0 +1,173 @@
+//! The watches of one path: who listens, what is on its way, what the server has; and what is to be done about the server's
+//! watches when somebody has stopped listening.
+//!
+//! Not here: the paths of a session, and who is told of an event (`watches`).
+
+use lockkeeper_proto::{WatcherType, Zxid, records::RemoveWatchesRequest};
+
+use crate::machine::{
+    watches::kind::{PersistentKind, WatchId, WatchKind},
+    watches::server_watches::ServerWatches,
+};
+
+/// Everything about one path.
+#[derive(Debug, Default)]
+pub(crate) struct PathWatches {
+    pub(crate) listeners: [Vec<WatchId>; 5],
+    /// Requests on their way that will leave a data (or exist), a child, and a lasting watch: while there are some, the
+    /// server's watch must not be removed.
+    pending: [u32; 3],
+    /// Kinds to which nobody listens any more, whose server watch a request on its way may still need.
+    unused: Vec<WatchKind>,
+    pub(crate) server: ServerWatches,
+}
+
+impl PathWatches {
+    #[allow(clippy::indexing_slicing, reason = "there is a list for each kind")]
+    pub(crate) fn of(&mut self, kind: WatchKind) -> &mut Vec<WatchId> {
+        &mut self.listeners[kind as usize]
+    }
+
+    /// Whether anybody listens to this kind.
+    #[allow(clippy::indexing_slicing, reason = "there is a list for each kind")]
+    pub(crate) fn has(&self, kind: WatchKind) -> bool {
+        !self.listeners[kind as usize].is_empty()
+    }
+
+    /// Whether a request is on its way that will leave this kind.
+    pub(crate) fn is_pending(&self, kind: WatchKind) -> bool {
+        let [data, child, persistent] = self.pending;
+        let pending = match kind {
+            WatchKind::Data | WatchKind::Exist => data,
+            WatchKind::Child => child,
+            WatchKind::Persistent | WatchKind::Recursive => persistent,
+        };
+        pending > 0
+    }
+
+    pub(crate) fn has_pending(&self) -> bool {
+        self.pending != [0; 3]
+    }
+
+    pub(crate) fn pending(&mut self, kind: WatchKind) -> &mut u32 {
+        let [data, child, persistent] = &mut self.pending;
+        match kind {
+            WatchKind::Data | WatchKind::Exist => data,
+            WatchKind::Child => child,
+            WatchKind::Persistent | WatchKind::Recursive => persistent,
+        }
+    }
+
+    /// Whether nobody listens, or is going to.
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.has_pending() && self.listeners.iter().all(Vec::is_empty)
+    }
+
+    /// What is to be done on this path when listeners to `gone` have gone. While a request is on its way that leaves a
+    /// watch or relies on a lasting one, nothing: it is asked again when that is answered.
+    pub(crate) fn tidy(&mut self, path: &str, gone: &[WatchKind]) -> WatchRequests {
+        let mut gone = gone.to_vec();
+        gone.append(&mut self.unused);
+        if self.server.covers_data() {
+            tidy_persistent(path, self, &gone)
+        } else {
+            tidy_one_shot(path, self, &gone)
+        }
+    }
+}
+
+/// Requests of the machine's own about the watches of a path, in this order: all are removed, some are set, others are
+/// removed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct WatchRequests {
+    pub(crate) first: Option<RemoveWatchesRequest>,
+    pub(crate) set: Vec<(WatchKind, String)>,
+    /// What the client had seen when the watches that are set began; `None` for what it has seen by now.
+    pub(crate) since: Option<Zxid>,
+    pub(crate) remove: Vec<RemoveWatchesRequest>,
+}
+
+impl WatchRequests {
+    fn set(&mut self, path: &str, kind: WatchKind) {
+        self.set.push((kind, path.to_owned()));
+    }
+
+    fn remove(&mut self, path: &str, watcher_type: WatcherType) {
+        self.remove.push(RemoveWatchesRequest {
+            path: path.to_owned(),
+            watcher_type,
+        });
+    }
+}
+
+/// As `tidy`, where the server has one-shot watches at most.
+fn tidy_one_shot(path: &str, watches: &mut PathWatches, gone: &[WatchKind]) -> WatchRequests {
+    let mut requests = WatchRequests::default();
+    for kind in gone {
+        let (has, watcher_type) = match kind {
+            WatchKind::Data | WatchKind::Exist => (
+                watches.has(WatchKind::Data) || watches.has(WatchKind::Exist),
+                WatcherType::DATA,
+            ),
+            WatchKind::Child => (watches.has(*kind), WatcherType::CHILDREN),
+            WatchKind::Persistent | WatchKind::Recursive => continue,
+        };
+        // Up to 3.8, to remove a one-shot watch is to remove whatever is there.
+        let needed = watches.is_pending(*kind) || watches.is_pending(WatchKind::Persistent);
+        if !has && needed {
+            watches.unused.push(*kind);
+        } else if !has {
+            requests.remove(path, watcher_type);
+        }
+    }
+    requests.remove.dedup();
+    requests
+}
+
+/// As `tidy`, where the server has lasting watches.
+fn tidy_persistent(path: &str, watches: &mut PathWatches, gone: &[WatchKind]) -> WatchRequests {
+    let mut requests = WatchRequests::default();
+    if watches.has_pending() {
+        return requests;
+    }
+    let wanted = |persistent: PersistentKind| watches.has(persistent.kind());
+    let (persistent, recursive) = (
+        wanted(PersistentKind::Persistent),
+        wanted(PersistentKind::Recursive),
+    );
+    match (persistent, recursive) {
+        (false, false) => {
+            let one_shot = WatchKind::ONE_SHOT;
+            let left: Vec<_> = one_shot
+                .into_iter()
+                .filter(|kind| watches.has(*kind))
+                .collect();
+            requests.remove(path, WatcherType::ANY);
+            if !left.is_empty() {
+                // What happens between the two is told when they are set.
+                requests.first = requests.remove.pop();
+                for kind in left {
+                    requests.set(path, kind);
+                }
+            }
+            watches.server = ServerWatches::default();
+        }
+        (false, true) if watches.server.has(PersistentKind::Persistent) => {
+            requests.remove(path, WatcherType::PERSISTENT);
+            watches.server.forget(PersistentKind::Persistent);
+        }
+        (true, false) if watches.server.has(PersistentKind::Recursive) => {
+            requests.set(path, WatchKind::Persistent);
+            requests.remove(path, WatcherType::PERSISTENT_RECURSIVE);
+            watches.server.stands(PersistentKind::Persistent);
+            watches.server.forget(PersistentKind::Recursive);
+        }
+        _ => {
+            let children = gone.contains(&WatchKind::Child) && !watches.has(WatchKind::Child);
+            if children && !watches.server.has(PersistentKind::Persistent) {
+                requests.remove(path, WatcherType::CHILDREN);
+            }
+        }
+    }
+    requests
+}

@@ -1,0 +1,270 @@
+//! Limits are felt as waiting, first come first served; deadlines and haste end it.
+
+use std::{
+    future::Future,
+    task::{Context, Waker},
+    time::Duration,
+};
+
+use lockkeeper_proto::{CreateMode, OpCode, Request, records::SyncRequest};
+use lockkeeper_server::Server;
+use lockkeeper_session::{Client, Effect, Error, State, WhenDisconnected};
+use tokio::task::JoinHandle;
+
+use super::servers::{builder, eventually, follow, server, within};
+
+/// Requests that may wait in these tests.
+const ROOM: usize = 4;
+
+async fn narrow(server: &Server) -> Client {
+    let builder = builder(server).max_outstanding(ROOM);
+    within(builder.connect()).await.unwrap()
+}
+
+/// So many creates, each in a task of its own, made in the order of their data.
+fn creates(client: &Client, count: usize) -> Vec<JoinHandle<Result<String, Error>>> {
+    let create = |number: usize| {
+        let client = client.clone();
+        tokio::spawn(async move {
+            let mode = CreateMode::PersistentSequential;
+            let created = client.create("/n-", format!("{number}"), mode).await?;
+            Ok(created.path)
+        })
+    };
+    (0..count).map(create).collect()
+}
+
+fn sync() -> Request {
+    let path = "/".to_owned();
+    Request::Sync(SyncRequest { path })
+}
+
+#[tokio::test]
+async fn callers_wait_for_room_and_are_served_in_the_order_in_which_they_came() {
+    let server = server().await;
+    let client = narrow(&server).await;
+    server.faults().stall();
+    let tasks = creates(&client, 100);
+    eventually(|| client.metrics().waiting == 100 - ROOM).await;
+    assert_eq!(client.outstanding(), ROOM);
+    server.faults().resume();
+    for (number, task) in tasks.into_iter().enumerate() {
+        let path = within(task).await.unwrap().unwrap();
+        assert_eq!(path, format!("/n-{number:010}"));
+        let node = within(client.get_data(&path)).await.unwrap();
+        assert_eq!(node.data.unwrap(), number.to_string());
+    }
+    let metrics = client.metrics();
+    assert_eq!((metrics.waiting, metrics.not_sent), (0, 0));
+}
+
+/// Room that came about is the first one's, also when it has not noticed yet.
+#[tokio::test]
+async fn nobody_gets_in_ahead_of_those_who_wait() {
+    let server = server().await;
+    let client = narrow(&server).await;
+    server.faults().stall();
+    let tasks = creates(&client, ROOM);
+    eventually(|| client.outstanding() == ROOM).await;
+    // It looks once, and hears nothing.
+    let mut deaf = Box::pin(client.sync("/deaf"));
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(deaf.as_mut().poll(&mut cx).is_pending());
+    server.faults().resume();
+    for task in tasks {
+        within(task).await.unwrap().unwrap();
+    }
+    assert_eq!((client.outstanding(), client.metrics().waiting), (0, 1));
+    let late = tokio::spawn({
+        let client = client.clone();
+        async move { client.sync("/late").await }
+    });
+    eventually(|| client.metrics().waiting == 2).await;
+    within(deaf).await.unwrap();
+    within(late).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn who_gives_up_waiting_sends_nothing_and_lets_the_next_one_in() {
+    let server = server().await;
+    let client = narrow(&server).await;
+    server.faults().stall();
+    let mut tasks = creates(&client, ROOM + 6);
+    eventually(|| client.metrics().waiting == 6).await;
+    // The first of those who wait, one in the middle and the last.
+    for given_up in [ROOM + 5, ROOM + 2, ROOM] {
+        let task = tasks.remove(given_up);
+        task.abort();
+        assert!(within(task).await.unwrap_err().is_cancelled());
+    }
+    assert_eq!(client.metrics().waiting, 3);
+    server.faults().resume();
+    for task in tasks {
+        within(task).await.unwrap().unwrap();
+    }
+    assert_eq!(server.counters().requests_of(OpCode::CREATE2), 7);
+}
+
+#[tokio::test]
+async fn a_deadline_ends_the_wait_for_room_too() {
+    let server = server().await;
+    let client = narrow(&server).await;
+    server.faults().stall();
+    let tasks = creates(&client, ROOM + 1);
+    eventually(|| client.metrics().waiting == 1).await;
+    let deadline = Duration::from_millis(30);
+    let hasty = client.with_deadline(deadline);
+    let late = within(hasty.sync("/")).await.unwrap_err();
+    assert_eq!(late.effect(), Effect::NotApplied);
+    let Error::DeadlineExceeded { waited, op, .. } = late else {
+        panic!("{late:?}");
+    };
+    assert_eq!((waited, op), (deadline, OpCode::SYNC));
+    assert_eq!(client.metrics().waiting, 1);
+    server.faults().resume();
+    for task in tasks {
+        within(task).await.unwrap().unwrap();
+    }
+    assert_eq!(server.counters().requests_of(OpCode::SYNC), 0);
+    within(hasty.sync("/")).await.unwrap();
+}
+
+/// A lock is released in a `Drop`, which cannot wait.
+#[tokio::test]
+async fn what_cannot_wait_for_room_has_a_reserve() {
+    let server = server().await;
+    let client = narrow(&server).await;
+    server.faults().stall();
+    let tasks = creates(&client, ROOM + 2);
+    eventually(|| client.metrics().waiting == 2).await;
+    let taken: [_; ROOM] = client.submit(std::array::from_fn(|_| sync()));
+    let [refused] = client.submit([sync()]);
+    let error = within(refused).await.unwrap_err();
+    let requests = 2 * ROOM;
+    let Error::TooManyRequests {
+        requests: found, ..
+    } = error
+    else {
+        panic!("{error:?}");
+    };
+    assert_eq!((found, error.effect()), (requests, Effect::NotApplied));
+    server.faults().resume();
+    for reply in taken {
+        within(reply).await.unwrap();
+    }
+    for task in tasks {
+        within(task).await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_is_closed_sends_everybody_home() {
+    let server = server().await;
+    let builder = builder(&server).max_outstanding(ROOM);
+    let builder = builder.session_timeout(Duration::from_millis(600));
+    let client = within(builder.connect()).await.unwrap();
+    server.faults().stall();
+    let tasks = creates(&client, ROOM + 50);
+    eventually(|| client.metrics().waiting == 50).await;
+    within(client.close()).await;
+    let mut closed = 0;
+    for task in tasks {
+        let error = within(task).await.unwrap().unwrap_err();
+        closed += usize::from(error == Error::Closed(Effect::NotApplied));
+    }
+    assert_eq!(closed, 50);
+}
+
+#[tokio::test]
+async fn bytes_that_wait_are_bounded_too() {
+    const LONG: usize = 100_000;
+    let server = server().await;
+    let builder = builder(&server).max_queued_bytes(3 * LONG);
+    let client = within(builder.connect()).await.unwrap();
+    server.faults().refuse_handshakes(true);
+    server.faults().cut_all();
+    follow(&client, |now| now.state == State::Suspended).await;
+    let create = |number: usize| {
+        let client = client.clone();
+        tokio::spawn(async move {
+            let (path, data) = (format!("/{number}"), vec![7; LONG]);
+            client.create(&path, data, CreateMode::Persistent).await
+        })
+    };
+    let tasks: Vec<_> = (0..30).map(create).collect();
+    eventually(|| client.metrics().waiting == 28).await;
+    let queued = client.metrics().queued_bytes;
+    assert!((2 * LONG..3 * LONG).contains(&queued), "{queued}");
+    server.faults().refuse_handshakes(false);
+    for task in tasks {
+        within(task).await.unwrap().unwrap();
+    }
+    assert_eq!(server.paths().len(), 30);
+}
+
+#[tokio::test]
+async fn who_does_not_wait_for_a_connection_is_told_that_there_is_none() {
+    let server = server().await;
+    let builder = builder(&server).max_outstanding(1);
+    let client = within(builder.connect()).await.unwrap();
+    let hasty = client.when_disconnected(WhenDisconnected::Fail);
+    within(hasty.sync("/")).await.unwrap();
+    server.faults().stall();
+    let sent = tokio::spawn({
+        let client = client.clone();
+        async move { client.sync("/").await }
+    });
+    eventually(|| client.metrics().in_flight == 1).await;
+    // One that waits for room when the connection goes, and one that comes after.
+    let waiting = tokio::spawn({
+        let hasty = hasty.clone();
+        async move { hasty.sync("/").await }
+    });
+    eventually(|| client.metrics().waiting == 1).await;
+    server.faults().refuse_handshakes(true);
+    server.faults().cut_all();
+    assert_eq!(
+        within(sent).await.unwrap().unwrap_err().effect(),
+        Effect::Unknown
+    );
+    let server_address = server.local_addr().to_string();
+    for error in [
+        within(waiting).await.unwrap().unwrap_err(),
+        within(hasty.sync("/")).await.unwrap_err(),
+    ] {
+        assert!(matches!(error, Error::NotConnected(Some(_))), "{error:?}");
+        assert!(error.to_string().contains(&server_address), "{error}");
+        assert_eq!(error.effect(), Effect::NotApplied);
+    }
+    // The handles of one session go each its own way.
+    let patient = tokio::spawn(async move { hasty.without_deadline().sync("/").await });
+    server.faults().clear();
+    within(patient).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_deadline_of_the_builder_is_that_of_every_handle() {
+    let server = server().await;
+    let builder = builder(&server).deadline(Duration::from_millis(50));
+    let client = within(builder.connect()).await.unwrap();
+    server.faults().stall();
+    for handle in [client.clone(), client.downgrade()] {
+        let error = within(handle.get_data_and_watch("/")).await.unwrap_err();
+        assert!(matches!(error, Error::DeadlineExceeded { .. }), "{error:?}");
+        let transaction = handle
+            .transaction()
+            .delete("/a", lockkeeper_proto::Version::ANY);
+        let error = within(transaction.commit()).await.unwrap_err();
+        assert_eq!(error.effect(), Effect::Unknown);
+    }
+    server.faults().resume();
+    eventually(|| client.outstanding() == 0).await;
+    within(client.sync("/")).await.unwrap();
+    assert_eq!(client.snapshot().connections, 1);
+    // The watches that came too late are taken off the server again.
+    eventually(|| server.report().watches == 0).await;
+    // No clock reaches so far: it counts as none.
+    within(client.with_deadline(Duration::MAX).sync("/"))
+        .await
+        .unwrap();
+}

@@ -1,0 +1,75 @@
+//! Every attempt ends in time, and for a reason that there was.
+
+use super::{
+    Bounds, Rule, Violation,
+    holds::{Hold, Holds},
+};
+use crate::history::End;
+
+pub(super) fn check(holds: &Holds<'_>, bounds: &Bounds, found: &mut Vec<Violation>) {
+    for hold in holds.all.values() {
+        let who = format!(
+            "{} of client {} at {}",
+            hold.attempt, hold.client, hold.lock
+        );
+        let Some((ended, end)) = hold.ended else {
+            let text = format!("{who} never ended");
+            found.push(Violation::new(holds.end, Rule::Endless, text));
+            continue;
+        };
+        let answered = hold.granted.map_or(ended, |granted| granted.at);
+        let since = hold.asked.max(bounds.calm);
+        let waited = answered.saturating_sub(since);
+        if bounds.max_wait.is_some_and(|max_wait| waited > max_wait) {
+            let text = format!("{who} took {:.3} s in calm", waited.as_secs_f64());
+            found.push(Violation::new(answered, Rule::Endless, text));
+        }
+        let reason = match end {
+            // A server may tell the session that ends of the end of its node first.
+            End::LostDeleted => {
+                was_deleted(holds, hold) || !bounds.knows_sessions || session_ended(holds, hold)
+            }
+            End::LostOverdue => hold.limit.is_some_and(|limit| limit <= ended),
+            End::LostSession if bounds.knows_sessions => session_ended(holds, hold),
+            _ => true,
+        };
+        if !reason {
+            let text = format!("{who} was told {end:?}, which did not happen");
+            found.push(Violation::new(ended, Rule::FalseLoss, text));
+        }
+    }
+}
+
+/// Whether a third party deleted the node: that of the hold, or any of the lock while it was waited for.
+fn was_deleted(holds: &Holds<'_>, hold: &Hold<'_>) -> bool {
+    let own = hold.granted.map(|granted| granted.node);
+    let own = own.or(hold.placed.map(|(_, node, _)| node));
+    let reader = hold.downgraded.map(|(_, node)| node);
+    let own: Vec<_> = own.into_iter().chain(reader).collect();
+    if own.is_empty() {
+        let mut deleted = holds.deleted.iter();
+        return deleted.any(|(node, at)| node.starts_with(&**hold.lock) && *at >= hold.asked);
+    }
+    // The reply that names a reader's node may be lost; it has the number of the writer's.
+    let is_readers = |node: &str| {
+        let number = |node: &str| node.get(node.len().saturating_sub(10)..).map(str::to_owned);
+        hold.downgraded.is_some()
+            && node.starts_with(&**hold.lock)
+            && own.iter().any(|own| number(own) == number(node))
+    };
+    own.iter().any(|node| holds.deleted.contains_key(node))
+        || holds
+            .deleted
+            .iter()
+            .any(|(node, at)| is_readers(node) && *at >= hold.asked)
+}
+
+/// Whether the session is over, as far as it can be known which one it was.
+fn session_ended(holds: &Holds<'_>, hold: &Hold<'_>) -> bool {
+    let own = hold.granted.map(|granted| granted.session);
+    let own = own.or(hold.placed.map(|(_, _, session)| session));
+    match own {
+        Some(session) => holds.over.contains_key(&session),
+        None => !holds.over.is_empty(),
+    }
+}

@@ -1,0 +1,177 @@
+//! One run of a plan, from the first connection to the verdict.
+
+use std::{
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
+
+use futures::future::join_all;
+use lockkeeper_session::{Client, Clock};
+use tokio::{
+    runtime,
+    task::{JoinError, JoinHandle},
+    time::{sleep, timeout},
+};
+
+use crate::{
+    check::{self, Bounds, Rule, Violation},
+    history::{Event, What},
+    plan::Plan,
+    work::{Career, Spawned, registers, set_up},
+    world::{Figures, Sim},
+};
+
+/// What a run came to.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// What is wrong.
+    pub violations: Vec<Violation>,
+    /// What happened.
+    pub history: Vec<Event>,
+    /// The same and more, for people: empty unless it was asked for.
+    pub lines: Vec<String>,
+    /// A number made of everything that happened.
+    pub digest: u64,
+    /// How often what happened.
+    pub figures: Figures,
+}
+
+/// Runs a plan. With `verbose` there is a line for everything that happens.
+///
+/// # Panics
+/// When there is no runtime to be had.
+#[must_use]
+pub fn run(plan: &Plan, verbose: bool) -> Outcome {
+    let plan = Arc::new(plan.clone());
+    let runtime = runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime without threads and sockets");
+    let outcome = runtime.block_on(run_in(&plan, verbose));
+    drop(runtime);
+    outcome
+}
+
+async fn run_in(plan: &Arc<Plan>, verbose: bool) -> Outcome {
+    let sim = Sim::new(plan, verbose);
+    let pump = tokio::spawn(sim.clone().pump());
+    let spawned = Spawned::default();
+    let mut violations = Vec::new();
+
+    let limit = Duration::from_millis(plan.calm_ms() + 3 * plan.max_wait_ms());
+    let story = timeout(limit, tell(&sim, plan, &spawned)).await;
+    let clients = story.unwrap_or_else(|_| Ok(Vec::new()));
+    let now = Duration::from_micros(sim.lock().now());
+    let clients = clients.unwrap_or_else(|panicked| {
+        violations.push(panic_of(now, panicked));
+        Vec::new()
+    });
+    look_back(&sim, &clients);
+    drop(clients);
+
+    for task in take(&spawned) {
+        if task.is_finished()
+            && let Err(panicked) = task.await
+        {
+            violations.push(panic_of(now, panicked));
+        }
+    }
+    if pump.is_finished() {
+        if let Err(panicked) = pump.await {
+            violations.push(panic_of(now, panicked));
+        }
+    } else {
+        pump.abort();
+    }
+    let (history, lines, digest) = sim.lock().take_record();
+    let bounds = Bounds {
+        calm: sim.lock().calm(),
+        max_wait: Some(Duration::from_millis(plan.max_wait_ms())),
+        news: Duration::from_millis(plan.detection_ms()),
+        knows_sessions: true,
+    };
+    violations.extend(check::check(&history, &bounds));
+    let figures = sim.lock().figures.clone();
+    Outcome {
+        violations,
+        history,
+        lines,
+        digest,
+        figures,
+    }
+}
+
+/// All clients do all their steps; they are still connected afterwards, and have had time to clean up.
+async fn tell(sim: &Sim, plan: &Arc<Plan>, spawned: &Spawned) -> Result<Vec<Client>, JoinError> {
+    let admin = Client::builder("s0")
+        .expect("a list of one server")
+        .connector(sim.connector(0))
+        .clock(Clock::new(|| tokio::time::Instant::now().into_std()))
+        .seed(plan.seed);
+    if let Ok(admin) = admin.connect().await {
+        let _ = set_up(&admin).await;
+        admin.close().await;
+    }
+    for path in registers() {
+        sim.lock().add_register(&path);
+    }
+    sim.lock().begin_storm();
+    let careers = plan.clients.iter().map(|client| {
+        let career = Career::new(sim, plan, client, spawned);
+        tokio::spawn(career.run())
+    });
+    let careers: Vec<_> = careers.collect();
+    let clients: Result<Vec<_>, _> = join_all(careers).await.into_iter().collect();
+    let clients = clients?;
+    let timeout = plan.clients.iter().map(|client| client.timeout_ms).max();
+    let storm = sim.lock().storm_left();
+    let timeout = Duration::from_millis(timeout.unwrap_or(0));
+    sleep(storm + 3 * timeout + Duration::from_secs(3)).await;
+    Ok(clients)
+}
+
+fn take(spawned: &Spawned) -> Vec<JoinHandle<Option<()>>> {
+    let mut tasks = spawned.lock().unwrap_or_else(PoisonError::into_inner);
+    std::mem::take(&mut *tasks)
+}
+
+/// What is found when all is over.
+fn look_back(sim: &Sim, clients: &[Client]) {
+    let mut world = sim.lock();
+    let live: Vec<_> = clients
+        .iter()
+        .map(|client| client.snapshot().session_id.0)
+        .collect();
+    for (session, node) in world.ephemerals() {
+        if live.contains(&session) {
+            world.record(0, What::Left { node, session });
+        }
+    }
+    let paths = world.paths();
+    for write in world.answered() {
+        let prefix = format!("/raw/w{write}-");
+        let times = paths
+            .iter()
+            .filter(|path| path.starts_with(&prefix))
+            .count();
+        let times = u32::try_from(times).unwrap_or(u32::MAX);
+        world.record(0, What::Applied { write, times });
+    }
+}
+
+fn panic_of(at: Duration, error: JoinError) -> Violation {
+    let text = match error.try_into_panic() {
+        Ok(panic) => panic
+            .downcast_ref::<String>()
+            .cloned()
+            .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
+            .unwrap_or_else(|| "a task panicked".to_owned()),
+        Err(error) => error.to_string(),
+    };
+    Violation {
+        at,
+        rule: Rule::Panic,
+        text,
+    }
+}

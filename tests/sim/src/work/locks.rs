@@ -1,0 +1,524 @@
+//! Taking locks, holding them, letting go; and telling the record of it.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::future::{BoxFuture, Either, FutureExt, select};
+use lockkeeper_proto::{CreateMode, Version};
+use lockkeeper_recipes::{
+    Error, Guard, GuardedTransaction, Loss, Member, MultiGuard, MultiLock, PlainMutex,
+    ReentrantGuard, WriteGuard,
+};
+use tokio::time::{sleep, timeout};
+
+use super::{LEASES, LINES, Worker, raw::answer};
+use crate::{
+    gate::at_most,
+    history::{Answer, Attempt, End, Mode, What},
+    plan::{Cancel, Entry, Leave, LockStep, Target},
+    world::true_time,
+};
+
+/// A lock that is held, of whatever kind.
+enum Held {
+    One(Guard),
+    Writer(WriteGuard),
+    Reentrant(ReentrantGuard),
+    Leases(Vec<Guard>),
+    All(MultiGuard),
+}
+
+impl Held {
+    fn guards(&self) -> Vec<&Guard> {
+        match self {
+            Self::One(guard) => vec![guard],
+            Self::Writer(guard) => vec![guard],
+            Self::Reentrant(guard) => vec![guard],
+            Self::Leases(guards) => guards.iter().collect(),
+            Self::All(several) => several.guards().iter().collect(),
+        }
+    }
+
+    async fn release(self) -> Result<(), Error> {
+        match self {
+            Self::One(guard) => guard.release().await,
+            Self::Writer(guard) => guard.release().await,
+            Self::Reentrant(guard) => guard.release().await,
+            Self::Leases(guards) => {
+                let mut outcome = Ok(());
+                for guard in guards {
+                    outcome = outcome.and(guard.release().await);
+                }
+                outcome
+            }
+            Self::All(several) => several.release().await,
+        }
+    }
+}
+
+/// What becomes of an attempt: `None` for a try that was refused.
+type Entered = Result<Option<Held>, Error>;
+
+impl Worker {
+    pub(super) async fn lock_step(&mut self, step: LockStep) {
+        let attempts = self.ask(step.target);
+        match step.target {
+            Target::Lead => return self.lead(step, &attempts).await,
+            Target::Latch => return self.stand(step, &attempts).await,
+            _ => {}
+        }
+        let entering = self.enter(step, &attempts);
+        let entered = match step.cancel {
+            Cancel::Never => Some(entering.await),
+            Cancel::Polls(polls) => at_most(polls, entering).await,
+            Cancel::After(ms) => timeout(Duration::from_millis(ms), entering).await.ok(),
+        };
+        match entered {
+            None => {
+                self.sim.lock().figures.count("attempts cancelled");
+                self.ended(&attempts, &End::GivenUp);
+            }
+            Some(Err(error)) => self.ended(&attempts, &end_of(&error)),
+            Some(Ok(None)) => self.ended(&attempts, &End::Refused),
+            Some(Ok(Some(held))) => {
+                self.granted(&attempts, &held.guards());
+                self.hold(step, &attempts, &held.guards()).await;
+                self.leave(step, &attempts, held).await;
+            }
+        }
+    }
+
+    /// The attempts that a step makes, one for each guard that may come of it.
+    pub(super) fn ask(&self, target: Target) -> Vec<Attempt> {
+        let limit = u32::try_from(LEASES).unwrap_or(u32::MAX);
+        let line = |number: u32| format!("/locks/l{}", number % LINES);
+        let semaphore = || ("/locks/s".to_owned(), Mode::Lease { limit });
+        let asked = match target {
+            Target::Mutex(number) | Target::Write(number) | Target::Reentrant(number) => {
+                vec![(line(number), Mode::Exclusive)]
+            }
+            Target::Read(number) => vec![(line(number), Mode::Shared)],
+            Target::Lease => vec![semaphore()],
+            Target::Leases => (0..LEASES).map(|_| semaphore()).collect(),
+            Target::All => vec![
+                (line(0), Mode::Exclusive),
+                (line(1), Mode::Exclusive),
+                semaphore(),
+            ],
+            Target::Lead | Target::Latch => vec![("/locks/e".to_owned(), Mode::Exclusive)],
+            Target::Plain => vec![("/locks/p".to_owned(), Mode::Exclusive)],
+        };
+        let mut world = self.sim.lock();
+        let asks = asked.into_iter().map(|(lock, mode)| {
+            let attempt = Attempt(world.number());
+            let lock: Arc<str> = lock.into();
+            world.record(
+                self.plan.id,
+                What::Asked {
+                    attempt,
+                    lock,
+                    mode,
+                },
+            );
+            attempt
+        });
+        asks.collect()
+    }
+
+    fn enter(&self, step: LockStep, attempts: &[Attempt]) -> BoxFuture<'_, Entered> {
+        let locks = &self.locks;
+        let at = |number: u32| usize::try_from(number % LINES).unwrap_or(0);
+        let first = attempts.first().copied();
+        let entry = step.entry;
+        let wait = match entry {
+            Entry::Timeout(ms) | Entry::Enqueue(ms) => Duration::from_millis(ms),
+            Entry::Lock | Entry::Try => Duration::ZERO,
+        };
+        async move {
+            match step.target {
+                Target::Mutex(number) => {
+                    let mutex = &locks.mutexes[at(number)];
+                    match entry {
+                        Entry::Lock => some(mutex.lock().await, Held::One),
+                        Entry::Timeout(_) => some(mutex.lock_timeout(wait).await, Held::One),
+                        Entry::Try => Ok(mutex.try_lock().await?.map(Held::One)),
+                        Entry::Enqueue(_) => {
+                            let ticket = mutex.enqueue().await?;
+                            self.placed(first, ticket.path());
+                            sleep(wait).await;
+                            some(ticket.wait().await, Held::One)
+                        }
+                    }
+                }
+                Target::Read(number) => {
+                    let rw = &locks.rw[at(number)];
+                    match entry {
+                        Entry::Lock => some(rw.read().await, Held::One),
+                        Entry::Timeout(_) => some(rw.read_timeout(wait).await, Held::One),
+                        Entry::Try => Ok(rw.try_read().await?.map(Held::One)),
+                        Entry::Enqueue(_) => {
+                            let ticket = rw.enqueue_read().await?;
+                            self.placed(first, ticket.path());
+                            sleep(wait).await;
+                            some(ticket.wait().await, Held::One)
+                        }
+                    }
+                }
+                Target::Write(number) => {
+                    let rw = &locks.rw[at(number)];
+                    match entry {
+                        Entry::Lock => some(rw.write().await, Held::Writer),
+                        Entry::Timeout(_) => some(rw.write_timeout(wait).await, Held::Writer),
+                        Entry::Try => Ok(rw.try_write().await?.map(Held::Writer)),
+                        Entry::Enqueue(_) => {
+                            let ticket = rw.enqueue_write().await?;
+                            self.placed(first, ticket.path());
+                            sleep(wait).await;
+                            some(ticket.wait().await, Held::Writer)
+                        }
+                    }
+                }
+                Target::Lease => {
+                    let semaphore = &locks.semaphore;
+                    match entry {
+                        Entry::Lock => some(semaphore.acquire().await, Held::One),
+                        Entry::Timeout(_) => some(semaphore.acquire_timeout(wait).await, Held::One),
+                        Entry::Try => Ok(semaphore.try_acquire().await?.map(Held::One)),
+                        Entry::Enqueue(_) => {
+                            let ticket = semaphore.enqueue().await?;
+                            sleep(wait).await;
+                            some(ticket.wait().await, Held::One)
+                        }
+                    }
+                }
+                Target::Leases => some(locks.semaphore.acquire_many(LEASES).await, Held::Leases),
+                Target::Reentrant(number) => {
+                    let mutex = &locks.reentrant[at(number)];
+                    let owner = format!("task {}", self.task);
+                    match entry {
+                        Entry::Timeout(_) => {
+                            some(mutex.lock_timeout(&owner, wait).await, Held::Reentrant)
+                        }
+                        Entry::Try => Ok(mutex.try_lock(&owner).await?.map(Held::Reentrant)),
+                        _ => some(mutex.lock(&owner).await, Held::Reentrant),
+                    }
+                }
+                Target::Plain => enter_plain(&locks.plain, entry, wait).await,
+                Target::All | Target::Lead | Target::Latch => {
+                    let members = [
+                        Member::from(&locks.mutexes[0]),
+                        Member::from(&locks.mutexes[1]),
+                        Member::from(&locks.semaphore),
+                    ];
+                    let several = MultiLock::new(members)?;
+                    match entry {
+                        Entry::Timeout(_) => some(several.lock_timeout(wait).await, Held::All),
+                        Entry::Try => Ok(several.try_lock().await?.map(Held::All)),
+                        _ => some(several.lock().await, Held::All),
+                    }
+                }
+            }
+        }
+        .boxed()
+    }
+
+    /// Leads for a while.
+    async fn lead(&mut self, step: LockStep, attempts: &[Attempt]) {
+        let election = self.locks.election.clone();
+        let this = &mut *self;
+        let term = election.lead(async |guard: &Guard| {
+            this.granted(attempts, &[guard]);
+            this.hold(step, attempts, &[guard]).await;
+            this.let_go(attempts);
+        });
+        let term = match step.cancel {
+            Cancel::Never => Some(term.await),
+            Cancel::Polls(polls) => at_most(polls, term).await,
+            Cancel::After(ms) => timeout(Duration::from_millis(ms), term).await.ok(),
+        };
+        let end = match &term {
+            None => End::GivenUp,
+            Some(Err(error)) => end_of(error),
+            Some(Ok(term)) => term.loss.map_or(End::Released, end_of_loss),
+        };
+        drop(term);
+        self.ended(attempts, &end);
+    }
+
+    fn placed(&self, attempt: Option<Attempt>, node: String) {
+        let mut world = self.sim.lock();
+        // A node that is gone again says nothing.
+        if let (Some(attempt), Some(session)) = (attempt, world.owner_of(&node)) {
+            let what = What::Placed {
+                attempt,
+                node,
+                session,
+            };
+            world.record(self.plan.id, what);
+        }
+    }
+
+    fn granted(&self, attempts: &[Attempt], guards: &[&Guard]) {
+        // The lock was granted in this very poll, under the session that the client has.
+        let session = self.client.snapshot().session_id.0;
+        for (attempt, guard) in attempts.iter().zip(guards) {
+            let what = What::Granted {
+                attempt: *attempt,
+                token: guard.fencing_token().get(),
+                node: guard.path(),
+                session,
+            };
+            self.sim.lock().record(self.plan.id, what);
+        }
+    }
+
+    /// Notes until when the guard says that it is valid: no longer than its limit, of which the holder knows.
+    fn claim(&self, attempt: Attempt, guard: &Guard, limit: Option<Duration>) {
+        if !guard.is_valid() {
+            return;
+        }
+        if let Some(until) = guard.valid_until() {
+            let mut world = self.sim.lock();
+            let shown = until.saturating_duration_since(world.origin());
+            let until = true_time(&self.plan, shown);
+            let until = limit.map_or(until, |limit| limit.min(until));
+            world.record(self.plan.id, What::Valid { attempt, until });
+        }
+    }
+
+    /// Sets the limit of a hold; when it is reached.
+    fn limit(&self, step: LockStep, attempts: &[Attempt], guards: &[&Guard]) -> Option<Duration> {
+        let limit = Duration::from_millis(step.limit_ms?);
+        let until = Duration::from_micros(self.sim.lock().now()).saturating_add(limit);
+        for (attempt, guard) in attempts.iter().zip(guards) {
+            guard.limit_hold(limit);
+            let attempt = *attempt;
+            let what = What::Limited { attempt, until };
+            self.sim.lock().record(self.plan.id, what);
+        }
+        Some(until)
+    }
+
+    /// Holds the lock, and does something with it now and then.
+    async fn hold(&mut self, step: LockStep, attempts: &[Attempt], guards: &[&Guard]) {
+        let limit = self.limit(step, attempts, guards);
+        for (attempt, guard) in attempts.iter().zip(guards) {
+            self.claim(*attempt, guard, limit);
+        }
+        let part = Duration::from_millis(step.hold_ms / (step.looks + 1));
+        let mut revoked = self.listen(step, attempts, guards);
+        for look in 0..=step.looks {
+            let looked_at = guards.first().filter(|_| self.rng.chance(300));
+            let rest = async {
+                let Some(guard) = looked_at else {
+                    sleep(part).await;
+                    return None;
+                };
+                let end = std::pin::pin!(guard.lost());
+                let rest = std::pin::pin!(sleep(part));
+                match select(end, rest).await {
+                    Either::Left((loss, _)) => Some(loss),
+                    Either::Right(_) => None,
+                }
+            };
+            match select(&mut revoked, std::pin::pin!(rest)).await {
+                Either::Left(((), _)) => break,
+                Either::Right((None, _)) => {}
+                Either::Right((Some(loss), _)) => {
+                    self.sim.lock().figures.count("holders told of their loss");
+                    if loss != Loss::Elapsed {
+                        break;
+                    }
+                }
+            }
+            for (attempt, guard) in attempts.iter().zip(guards) {
+                self.claim(*attempt, guard, limit);
+                if look < step.looks {
+                    self.use_lock(step.target, *attempt, guard).await;
+                }
+            }
+        }
+    }
+
+    /// A write under the lock: to a store outside, or to a node.
+    async fn use_lock(&mut self, target: Target, attempt: Attempt, guard: &Guard) {
+        let token = guard.fencing_token().get();
+        let exclusive = matches!(
+            target,
+            Target::Mutex(_)
+                | Target::Write(_)
+                | Target::Reentrant(_)
+                | Target::Lead
+                | Target::Plain
+        );
+        if !exclusive {
+            return;
+        }
+        if self.rng.chance(600) {
+            let mut world = self.sim.lock();
+            let line = line_of(guard);
+            world.send_to_store(attempt, line.into(), token, self.plan.id);
+        } else {
+            let (write, prefix) = self.new_write();
+            let transaction = self.fenced(guard.transaction(), attempt, guard, &prefix);
+            let written = transaction.commit().await;
+            self.answered(write, under_lock(written.as_ref().err()));
+        }
+    }
+
+    /// A write that says whose it is.
+    fn fenced<'a>(
+        &self,
+        transaction: GuardedTransaction<'a>,
+        attempt: Attempt,
+        guard: &Guard,
+        prefix: &str,
+    ) -> GuardedTransaction<'a> {
+        let register = format!("/registers/{}", line_of(guard));
+        let text = format!("{} {} {}", attempt.0, guard.fencing_token(), self.plan.id);
+        transaction.set_data(&register, text, Version::ANY).create(
+            prefix,
+            "",
+            CreateMode::PersistentSequential,
+        )
+    }
+
+    async fn leave(&mut self, step: LockStep, attempts: &[Attempt], held: Held) {
+        let first = attempts.first().copied().unwrap_or(Attempt(0));
+        match (step.leave, held) {
+            (Leave::Drop, held) => {
+                self.let_go(attempts);
+                drop(held);
+                self.ended(attempts, &End::Dropped);
+            }
+            (Leave::GiveUp(polls), held) => {
+                self.let_go(attempts);
+                let released = at_most(polls, held.release()).await;
+                let end = released.map_or(End::Dropped, |released| {
+                    end_of_releases(attempts, &released)
+                });
+                self.ended(attempts, &end);
+            }
+            (Leave::With, Held::One(guard))
+                if matches!(step.target, Target::Mutex(_) | Target::Plain) =>
+            {
+                self.let_go(attempts);
+                let (write, prefix) = self.new_write();
+                let text = format!("{} {} {}", first.0, guard.fencing_token(), self.plan.id);
+                let register = format!("/registers/{}", line_of(&guard));
+                let written = guard.release_with(|transaction| {
+                    transaction.set_data(&register, text, Version::ANY).create(
+                        &prefix,
+                        "",
+                        CreateMode::PersistentSequential,
+                    )
+                });
+                let written = written.await;
+                self.answered(write, under_lock(written.as_ref().err()));
+                self.ended(attempts, &end_of_release(&written.map(drop)));
+            }
+            (Leave::Downgrade, Held::Writer(writer)) => {
+                self.sim
+                    .lock()
+                    .record(self.plan.id, What::Downgrading { attempt: first });
+                match writer.downgrade().await {
+                    Ok(reader) => {
+                        let what = What::Downgraded {
+                            attempt: first,
+                            node: reader.path(),
+                        };
+                        self.sim.lock().record(self.plan.id, what);
+                        self.sim.lock().figures.count("writers downgraded");
+                        let rest = Duration::from_millis(step.hold_ms / 2);
+                        sleep(rest).await;
+                        self.claim(first, &reader, None);
+                        self.let_go(attempts);
+                        let released = reader.release().await;
+                        self.ended(attempts, &end_of_release(&released));
+                    }
+                    Err(error) => self.ended(attempts, &end_of(&error)),
+                }
+            }
+            (_, held) => {
+                self.let_go(attempts);
+                let released = held.release().await;
+                self.ended(attempts, &end_of_releases(attempts, &released));
+            }
+        }
+    }
+
+    pub(super) fn let_go(&self, attempts: &[Attempt]) {
+        for attempt in attempts {
+            let what = What::LetGo { attempt: *attempt };
+            let mut world = self.sim.lock();
+            world.before_release(self.plan.id, *attempt);
+            world.record(self.plan.id, what);
+        }
+    }
+
+    pub(super) fn ended(&self, attempts: &[Attempt], end: &End) {
+        for attempt in attempts {
+            let what = What::Ended {
+                attempt: *attempt,
+                end: end.clone(),
+            };
+            self.sim.lock().record(self.plan.id, what);
+        }
+    }
+}
+
+async fn enter_plain(plain: &PlainMutex, entry: Entry, wait: Duration) -> Entered {
+    match entry {
+        Entry::Timeout(_) => some(plain.lock_timeout(wait).await, Held::One),
+        Entry::Try => Ok(plain.try_lock().await?.map(Held::One)),
+        _ => some(plain.lock().await, Held::One),
+    }
+}
+
+/// The last part of the lock's path.
+fn line_of(guard: &Guard) -> String {
+    let path = guard.path();
+    path.split('/').nth(2).unwrap_or_default().to_owned()
+}
+
+fn some<G>(entered: Result<G, Error>, held: impl FnOnce(G) -> Held) -> Entered {
+    entered.map(held).map(Some)
+}
+
+/// What was said of a write under a lock that ended so.
+fn under_lock(error: Option<&Error>) -> Answer {
+    match error {
+        None => Answer::Applied,
+        Some(Error::Session(error)) => answer(Some(error)),
+        // "Nothing was written then."
+        Some(_) => Answer::NotApplied,
+    }
+}
+
+fn end_of(error: &Error) -> End {
+    match error {
+        Error::TimedOut { .. } => End::TimedOut,
+        Error::Lost(loss) => end_of_loss(*loss),
+        error => End::Failed(error.to_string()),
+    }
+}
+
+fn end_of_loss(loss: Loss) -> End {
+    match loss {
+        Loss::Deleted => End::LostDeleted,
+        Loss::Expired | Loss::Closed => End::LostSession,
+        Loss::Overdue => End::LostOverdue,
+        loss => End::Failed(loss.to_string()),
+    }
+}
+
+/// As [`end_of_release`], where one answer may be about any of several.
+fn end_of_releases(attempts: &[Attempt], released: &Result<(), Error>) -> End {
+    if attempts.len() > 1 && released.is_err() {
+        return End::Dropped;
+    }
+    end_of_release(released)
+}
+
+fn end_of_release(released: &Result<(), Error>) -> End {
+    released.as_ref().err().map_or(End::Released, end_of)
+}
