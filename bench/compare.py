@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
-"""Runs benchmark programs side by side against one server, and prints medians as tables.
+"""Runs benchmark programs in turn against one server, and prints the medians as tables.
 
     compare.py HOST:PORT WORKLOAD:PARAM[,PARAM...] ... [--only a,b] [--rounds 3] [--secs 3] [--json FILE]
-    compare.py --report FILE [--baseline NAME]          the tables again, from the saved lines
-    .. --summary                                        one table more: medians, a column for each implementation
+    compare.py --report FILE [--baseline NAME]          print the tables of saved lines again
+    .. --summary                                        also print one table of medians, a column for each implementation
 
-It builds nothing (peers/build.sh does). An implementation is one line of peers/implementations.conf. Runs are
-interleaved, a b c a b c, so that whatever else the machine does meets all of them. A program that prints @start and
-@end on stderr around its window has the server's CPU time measured just there. Exit status 3, or the key "skip" in the
-line, means "not offered".
+An implementation is one line of peers/implementations.conf. Runs are interleaved, a b c a b c, so that other load on the
+machine affects all programs. When a program prints @start and @end on stderr, this script measures the server's CPU time
+between the two. The key "skip" in a program's line, or its exit status 3, means "not offered".
 
-Not here: what the figures mean (README.md).
+Not here: building the programs (peers/build.sh), the meaning of the figures (README.md).
 """
 import argparse
 import json
@@ -26,12 +25,12 @@ import time
 
 PEERS = pathlib.Path(__file__).resolve().parent / "peers"
 TICK = os.sysconf("SC_CLK_TCK")
-# A program that takes so much longer than its window hangs.
+# Seconds that a program may take in addition to its window. The script kills a program that takes longer.
 PATIENCE = 60
 
 
 def implementations(path):
-    """NAME = COMMAND lines, with variables replaced."""
+    """Reads the NAME = COMMAND lines, and replaces the variables."""
     build = os.environ.get("BENCH_BUILD", str(PEERS / ".build"))
     variables = {"ZOOKEEPER_JARS": build + "/jars", "KAZOO_PYTHON": "python3"}
     variables |= os.environ | {"BUILD": build, "PEERS": str(PEERS)}
@@ -46,7 +45,7 @@ def implementations(path):
 
 
 def listener(server):
-    """The process that listens on this port; None when it is not on this machine, or not to be seen."""
+    """Finds the process that listens on this port; None if it is not visible on this machine."""
     port = int(server.rsplit(":", 1)[1])
     sockets = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
@@ -78,7 +77,7 @@ def cpu_of_machine():
 
 
 def wait_for_quiet(seconds, share):
-    """Waits, for so many seconds at most, until others use less than this share of a core."""
+    """Waits until all processes together use at most this share of a core, or until the seconds are over."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         before = cpu_of_machine(), time.monotonic()
@@ -88,7 +87,7 @@ def wait_for_quiet(seconds, share):
 
 
 def run(command, server, workload, seconds, param, pid):
-    """One run: what the program says, and what the server and others used meanwhile."""
+    """Does one run. Returns the figures of the program, and the CPU time of the server and of other processes."""
     snapshots, messages = {}, []
 
     def snapshot():
@@ -175,7 +174,7 @@ def row(results, base):
     if violations := sum(result.get("violations", 0) for result in results):
         notes.append(f"**{violations} violations of the exclusion**")
     if (share := max(map(others_share, results))) > 0.15:
-        notes.append(f"others used {share:.0%} of a core")
+        notes.append(f"other processes used {share:.0%} of a core")
     return cells + ["; ".join(notes)]
 
 
@@ -191,7 +190,7 @@ def idle_row(results, _):
 
 
 def table(workload, param, runs, baseline):
-    """Prints the medians of all rounds. `runs`: implementation to results."""
+    """Prints the medians of all rounds. `runs` maps an implementation to its results."""
     if workload == "idle_sessions":
         heads = ["connects/s", "client CPU µs per session·s", "least", "RSS KB/session", "RSS MB"]
         heads += ["server CPU µs per session·s"]
@@ -210,12 +209,12 @@ def table(workload, param, runs, baseline):
     for name, results in runs.items():
         bad = [result["skip"] for result in results if "skip" in result]
         if bad:
-            print(f"\n{name}: {len(bad)} of {len(results)} runs: {bad[0][:120]}")
+            print(f"\n{name}: {len(bad)} of {len(results)} runs without a result: {bad[0][:120]}")
     sys.stdout.flush()
 
 
 def summary(found):
-    """Prints one table of all workloads, as in the README. `found`: workload and param to runs."""
+    """Prints one table of all workloads, as in the README. `found` maps workload and param to runs."""
     names = list(dict.fromkeys(name for runs in found.values() for name in runs))
     print("\n| | " + " | ".join(names) + " |\n|---|" + "--:|" * len(names))
     for (workload, param), runs in found.items():
@@ -253,7 +252,7 @@ def measure(options, commands, pid, workload, param):
     for _ in range(options.rounds):
         for name, command in commands.items():
             if any("skip" in result and not failed(result) for result in runs[name]):
-                continue  # not offered: there is no need to ask again
+                continue  # not offered: another run is useless
             for _ in range(1 + options.repeats):
                 wait_for_quiet(options.quiet_wait, options.max_other)
                 result = run(command, options.server, workload, options.secs, param, pid)
@@ -279,12 +278,12 @@ def main():
     add("--only", type=lambda names: names.split(","), metavar="NAME,...")
     add("--rounds", type=int, default=3)
     add("--secs", type=float, default=3)
-    add("--baseline", default="floor", help="what ops/s are divided by")
-    add("--json", metavar="FILE", help="append every result")
-    add("--report", metavar="FILE", help="no runs: the tables of saved results")
-    add("--summary", action="store_true", help="then one table of the medians of all workloads")
-    add("--server-pid", type=int, help="if it cannot be found from the port")
-    add("--max-other", type=float, default=0.15, help="repeat when others used more than this share of a core")
+    add("--baseline", default="floor", help="the implementation whose ops/s are 1.00 in the tables")
+    add("--json", metavar="FILE", help="append every result to FILE")
+    add("--report", metavar="FILE", help="run nothing; print the tables of saved results")
+    add("--summary", action="store_true", help="also print one table of the medians of all workloads")
+    add("--server-pid", type=int, help="the server's process, if it cannot be found by its port")
+    add("--max-other", type=float, default=0.15, help="repeat a run when other processes used more than this share of a core")
     add("--repeats", type=int, default=2)
     add("--quiet-wait", type=float, default=15, help="seconds to wait for a quiet machine before each run")
     options = parser.parse_intermixed_args()
@@ -297,7 +296,7 @@ def main():
     commands = {name: known[name] for name in options.only or known}
     pid = options.server_pid or listener(options.server)
     if not pid:
-        print("the server's process was not found: no server CPU", file=sys.stderr)
+        print("cannot find the server's process, so the server's CPU time is not measured: set --server-pid", file=sys.stderr)
     found = {}
     for spec in options.workloads:
         workload, params = spec.split(":")

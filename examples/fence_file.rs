@@ -1,9 +1,10 @@
-//! How does a directory of files refuse a holder of the past?
+//! How does a directory of files ignore a former holder of the lock?
 //!
-//! A file cannot compare. But each holder can write to a file of its own, named after its token, and readers take the one with
-//! the highest: what a holder of the past writes late, nobody reads. It works on a shared file system, too.
+//! A file cannot compare tokens. So each holder writes its own file, and the token is the name of the file. Readers take
+//! the file with the highest token. A late write of a former holder is then never read. This also works on a shared file
+//! system.
 //!
-//! `cargo run --example fence_file [HOSTS]`: on an embedded server unless HOSTS names a real one.
+//! Run it with `cargo run --example fence_file [HOSTS]`. Without HOSTS it uses an embedded server.
 
 use std::{
     fs, io,
@@ -13,16 +14,16 @@ use std::{
 use lockkeeper::{Client, FencingToken, Mutex};
 use lockkeeper_server::Server;
 
-/// Writes what belongs to a holder. A reader sees all of it or nothing.
+/// Writes the text of a holder. A reader sees the whole text or nothing.
 fn write(directory: &Path, token: FencingToken, text: &str) -> io::Result<()> {
-    // Twenty digits: names sort as the numbers do.
+    // With twenty digits, the names sort in the order of the numbers.
     let file = directory.join(format!("{:020}", token.get()));
     let half_written = file.with_extension("tmp");
     fs::write(&half_written, text)?;
     fs::rename(half_written, file)
 }
 
-/// Reads what the newest holder that has written anything wrote.
+/// Reads the text with the highest token.
 fn read(directory: &Path) -> io::Result<String> {
     let mut files: Vec<PathBuf> = fs::read_dir(directory)?
         .map(|entry| entry.map(|entry| entry.path()))
@@ -50,10 +51,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let second = mutex.lock().await?;
     write(&directory, second.fencing_token(), "second")?;
 
-    // The first holder was paused before its second write, and has not noticed anything yet.
+    // The first holder was paused before its second write, and does not know that it has lost the lock.
     write(&directory, stale, "late")?;
     assert_eq!(read(&directory)?, "second");
-    println!("the late write changed nothing that is read");
+    println!("readers do not see the late write");
     second.release().await?;
     fs::remove_dir_all(&directory)?;
     Ok(())

@@ -1,6 +1,6 @@
 //! How do I write to ZooKeeper only while I hold the lock?
 //!
-//! `cargo run --example fence_node [HOSTS]`: on an embedded server unless HOSTS names a real one.
+//! Run it with `cargo run --example fence_node [HOSTS]`. Without HOSTS it uses an embedded server.
 
 use lockkeeper::{Client, CreateMode, LockError, Loss, Mutex, Version};
 use lockkeeper_server::Server;
@@ -18,14 +18,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .path;
     let guard = Mutex::new(&client, "/locks/balance")?.lock().await?;
 
-    // All of it happens, and only if the lock is still held.
+    // The server applies the whole transaction, and only if the lock is still held.
     guard
         .transaction()
         .set_data(&balance, "90", Version(0))
         .commit()
         .await?;
 
-    // An operator takes the lock away.
+    // An operator deletes the lock's node.
     let operator = Client::connect(&servers).await?;
     operator.delete(&guard.path(), Version::ANY).await?;
 

@@ -1,16 +1,16 @@
-//! How does a database refuse a holder of the past?
+//! How does a database refuse a former holder of the lock?
 //!
-//! Keep the token beside the value, and compare it in the update:
-//! `UPDATE accounts SET balance = ?, token = ? WHERE id = ? AND token <= ?`. No row updated: the lock was lost.
+//! Store the token beside the value, and compare it in the update:
+//! `UPDATE accounts SET balance = ?, token = ? WHERE id = ? AND token <= ?`. If this updates no row, the lock was lost.
 //!
-//! `cargo run --example fence_row [HOSTS]`: on an embedded server unless HOSTS names a real one.
+//! Run it with `cargo run --example fence_row [HOSTS]`. Without HOSTS it uses an embedded server.
 
 use std::collections::HashMap;
 
 use lockkeeper::{Client, FencingToken, Mutex};
 use lockkeeper_server::Server;
 
-/// A table `accounts (id, balance, token)`, to show what the statement does.
+/// A table `accounts (id, balance, token)`, which shows the effect of the statement.
 #[derive(Default)]
 struct Accounts(HashMap<&'static str, (i64, u64)>);
 
@@ -43,7 +43,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let second = mutex.lock().await?;
     assert_eq!(accounts.update("alice", 90, second.fencing_token()), 1);
 
-    // The first holder was paused before its second write, and has not noticed anything yet.
+    // The first holder was paused before its second write, and does not know that it has lost the lock.
     assert_eq!(accounts.update("alice", 120, stale), 0);
     println!(
         "alice has {}, the late update changed no row",

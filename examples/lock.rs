@@ -1,13 +1,13 @@
-//! How do I hold a lock, and how does what it protects know that I still do?
+//! How do I hold a lock, and how does the protected resource know that I still hold it?
 //!
-//! `cargo run --example lock [HOSTS]`: on an embedded server unless HOSTS names a real one.
+//! Run it with `cargo run --example lock [HOSTS]`. Without HOSTS it uses an embedded server.
 
 use std::time::Duration;
 
 use lockkeeper::{Client, FencingToken, Mutex};
 use lockkeeper_server::Server;
 
-/// A resource that remembers the highest token it has seen, and refuses lower ones.
+/// A resource that remembers the highest token it has seen, and refuses lower tokens.
 #[derive(Default)]
 struct Ledger {
     highest: Option<FencingToken>,
@@ -17,7 +17,7 @@ struct Ledger {
 impl Ledger {
     fn write(&mut self, token: FencingToken, entry: &str) -> Result<(), String> {
         if self.highest.is_some_and(|highest| token < highest) {
-            return Err(format!("token {token} is of the past"));
+            return Err(format!("token {token} is from a former holder"));
         }
         self.highest = Some(token);
         self.entries.push(entry.to_owned());
@@ -44,7 +44,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{second:?}");
     ledger.write(second.fencing_token(), "second")?;
 
-    // Somebody who was paused while holding the lock, and wakes up only now:
+    // A former holder was paused while it held the lock, and wakes up only now:
     let refused = ledger.write(stale, "late");
     println!("{refused:?}");
     assert!(refused.is_err());

@@ -1,6 +1,6 @@
 //! How do I stop working when the lock is lost?
 //!
-//! `cargo run --example lose`: on an embedded server, which is made to fall silent.
+//! Run it with `cargo run --example lose`. It starts an embedded server, and then makes it stop replying.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use lockkeeper::{Client, LockState, Mutex};
 use lockkeeper_server::Server;
 use tokio::time::sleep;
 
-/// Work that takes longer than the lock will last.
+/// Work that takes longer than the lock stays held.
 async fn work() {
     sleep(Duration::from_secs(60)).await;
 }
@@ -25,10 +25,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let guard = Mutex::new(&client, "/locks/job")?.lock().await?;
     assert_eq!(guard.state(), LockState::Held);
 
-    server.faults().stall(); // from here on the server says nothing
+    server.faults().stall(); // from here on the server sends nothing
     tokio::select! {
         () = work() => println!("done"),
-        // Comes before any other client can have the lock.
+        // This happens before another client can get the lock.
         loss = guard.lost() => println!("stopped in time: {loss}"),
     }
     assert!(!guard.is_valid());

@@ -1,6 +1,6 @@
-//! How do I follow a node?
+//! How do I follow the changes of a node?
 //!
-//! `cargo run --example watch [HOSTS]`: on an embedded server unless HOSTS names a real one.
+//! Run it with `cargo run --example watch [HOSTS]`. Without HOSTS it uses an embedded server.
 
 use lockkeeper::{Client, CreateMode, EventType, Version};
 use lockkeeper_server::Server;
@@ -25,7 +25,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         writer.delete(&path, Version::ANY).await
     });
 
-    // A watch fires once. Between its event and the next read changes may go by: act on what is read, not on the event.
+    // A watch fires once. More changes can happen between its event and the next read. So act on the data, not on the
+    // event.
     loop {
         let (value, changed) = match client.get_data_and_watch(&node).await {
             Ok(read) => read,

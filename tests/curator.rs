@@ -1,6 +1,6 @@
-//! Curator's mutex and ours on one path, at the same time: they must exclude each other.
+//! Curator's mutex and ours on one path at the same time. They must exclude each other.
 //!
-//! Not here: Curator's other locks, and other implementations' mutexes (`interop_recipes`).
+//! Not here: Curator's other locks, and the mutexes of other implementations (`interop_recipes`).
 
 mod support;
 

@@ -1,19 +1,22 @@
 #!/usr/bin/env bash
-# The dependency budget: what somebody who adds `lockkeeper` to a program has to compile and trust. Run by .ci/run.
+# The dependency budget: checks the crates that a user of `lockkeeper` has to compile and trust. Run by .ci/run.
 #
-# Of the crates from outside the workspace that are linked into a program using lockkeeper with default features on Linux:
-#   - at most 20;
-#   - none is a proc-macro, since one brings syn and its compile time with it;
-#   - none but libc has a build script, which runs with the builder's rights;
-#   - none is another ZooKeeper client, since this one is written from the wire up.
-# Prints the list and the count; fails naming each breach. Other platforms link other system crates and are not counted.
+# It counts the crates from outside the workspace that a program links when it uses lockkeeper with default features on
+# Linux. The rules:
+#   - There are at most 20.
+#   - None is a proc-macro, because a proc-macro brings syn and its compile time.
+#   - None except libc has a build script, because a build script runs with the permissions of the user who builds.
+#   - None is another ZooKeeper client, because this client implements the protocol itself.
+# Prints the crates and their count, and fails with a list of all broken rules. Other platforms link other system crates,
+# and are not checked.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 MOST=20
 TARGET=x86_64-unknown-linux-gnu
 
-# The tree knows which crates are really linked (features, kinds of dependencies); the metadata knows which have a build script.
+# `cargo tree` shows which crates are really linked (features, kinds of dependencies). `cargo metadata` shows which crates
+# have a build script.
 tree=$(cargo tree --locked -p lockkeeper -e normal --prefix none --target "$TARGET")
 metadata=$(mktemp)
 trap 'rm -f "$metadata"' EXIT
@@ -22,7 +25,7 @@ cargo metadata --locked --format-version 1 --filter-platform "$TARGET" >"$metada
 MOST=$MOST METADATA=$metadata TREE=$tree python3 - <<'PYTHON'
 import json, os, sys
 
-# A line of the tree: `NAME vVERSION[ (proc-macro)][ (PATH)][ (*)]`.
+# A line of the tree has the form `NAME vVERSION[ (proc-macro)][ (PATH)][ (*)]`.
 crates = {}
 for line in os.environ["TREE"].splitlines():
     name, version, *marks = line.split()
@@ -38,7 +41,7 @@ with open(os.environ["METADATA"]) as file:
 breaches = []
 for (name, version), marks in sorted(crates.items()):
     if (name, version) not in kinds:
-        sys.exit(f"cannot read `cargo tree`: {name} {version} is not in `cargo metadata`")
+        sys.exit(f"cannot match `cargo tree` with `cargo metadata`: {name} {version} is only in the first")
     print(f"   {name} {version}")
     if "(proc-macro)" in marks or "proc-macro" in kinds[name, version]:
         breaches.append(f"{name} is a proc-macro")
@@ -50,8 +53,8 @@ for (name, version), marks in sorted(crates.items()):
 most = int(os.environ["MOST"])
 print(f"{len(crates)} crates from outside the workspace; the budget is {most}")
 if not crates:
-    breaches.append("no crate found at all: the check is broken")
+    breaches.append("`cargo tree` lists no crates: this check is broken")
 if len(crates) > most:
-    breaches.append(f"{len(crates)} crates are more than {most}")
+    breaches.append(f"{len(crates)} crates are linked, but the budget is {most}")
 sys.exit("\n".join(f"FAILED: {breach}" for breach in breaches) or None)
 PYTHON

@@ -1,6 +1,6 @@
-//! What the documents name is there: files, and tests by their names.
+//! Checks the names in the documents: every file and test that they name exists, and every log line is listed.
 //!
-//! Not here: whether what they say is true.
+//! Not here: whether the documents are true.
 
 use std::{
     collections::BTreeSet,
@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The documents at the root and in `docs`.
+/// The documents in the root folder and in `docs`.
 fn documents() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let entries = [root.to_owned(), root.join("docs")]
@@ -20,7 +20,7 @@ fn documents() -> Vec<PathBuf> {
         .collect()
 }
 
-/// What stands in backticks outside of blocks of code.
+/// The texts in backticks outside of code blocks.
 fn quoted(text: &str) -> Vec<&str> {
     let mut in_block = false;
     let lines = text.lines().filter(|line| {
@@ -33,7 +33,7 @@ fn quoted(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// All functions of the Rust sources below a folder, and the cases of `conformance`.
+/// Collects the functions of all Rust sources below a folder, and the cases of `conformance`.
 fn functions(folder: &Path, found: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -48,7 +48,7 @@ fn functions(folder: &Path, found: &mut BTreeSet<String>) {
                 let end = rest.find(|letter| !is_name(letter))?;
                 rest.get(..end).map(str::to_owned)
             }));
-            // The cases of `conformance` are named as tests, and have a text each: `name: r#"..`.
+            // A case of `conformance` has a name like a test, and a text: `name: r#"..`.
             let cases = source.lines().filter_map(|line| line.split_once(": r#\""));
             found.extend(cases.map(|(name, _)| name.trim().to_owned()));
         }
@@ -77,7 +77,7 @@ fn every_file_that_a_document_names_is_there() {
     assert!(named > 50, "{named} files named");
 }
 
-/// A name of four words or more is that of a test.
+/// A name of four words or more counts as the name of a test.
 #[test]
 fn every_test_that_a_document_names_is_there() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -99,12 +99,12 @@ fn every_test_that_a_document_names_is_there() {
     assert!(named > 5, "{named} tests named");
 }
 
-/// The lines of the log that the sources below a folder write: level and message, as the document quotes them.
-fn lines_of_the_log(folder: &Path, found: &mut BTreeSet<String>) {
+/// Collects the log lines of the sources below a folder: level and message, as a row of the document.
+fn log_lines(folder: &Path, found: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            lines_of_the_log(&path, found);
+            log_lines(&path, found);
             continue;
         }
         let source = fs::read_to_string(&path).unwrap();
@@ -115,7 +115,7 @@ fn lines_of_the_log(folder: &Path, found: &mut BTreeSet<String>) {
             if !["error", "warn", "info", "debug", "trace"].contains(&level) {
                 continue;
             }
-            // The message is the last argument: the first text with the end of the call behind it.
+            // The message is the last argument: the first string literal that is followed by the end of the call.
             let texts: Vec<&str> = rest.split('"').collect();
             let message = texts
                 .windows(2)
@@ -129,11 +129,11 @@ fn lines_of_the_log(folder: &Path, found: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn every_line_of_the_log_is_in_its_document_and_no_other() {
+fn the_document_lists_exactly_the_log_lines_of_the_code() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut written = BTreeSet::new();
     for folder in ["session/src", "recipes/src"] {
-        lines_of_the_log(&root.join(folder), &mut written);
+        log_lines(&root.join(folder), &mut written);
     }
     let text = fs::read_to_string(root.join("docs/logging.md")).unwrap();
     let levels = [
@@ -146,7 +146,7 @@ fn every_line_of_the_log_is_in_its_document_and_no_other() {
     let rows = text
         .lines()
         .filter(|row| levels.iter().any(|level| row.starts_with(level)));
-    // Of a row the level and the message; spans have a target in the third column.
+    // Only level and message of a row are compared. A row with a target in the third column is a span and is left out.
     let listed: BTreeSet<String> = rows
         .filter(|row| !row.contains("`lockkeeper_"))
         .map(|row| row.split('|').take(3).collect::<Vec<_>>().join("|") + "|")

@@ -1,13 +1,13 @@
-//! Clients that know nothing of lockkeeper, on the embedded server: Apache's own, in Java, and kazoo, in Python.
+//! Foreign clients on the embedded server: Apache's client in Java, and kazoo in Python.
 //!
-//! Each test is one section of the programs in tests/interop, whose checks all hold on a real `ZooKeeper`: what fails here is a
-//! difference of the embedded server. Not here: Curator, which is met on both kinds of server (`curator`).
+//! Each test runs one section of a program in tests/interop. All checks of these programs pass on a real `ZooKeeper`, so a
+//! failure here shows that the embedded server differs. Not here: Curator, which runs on both kinds of server (`curator`).
 
 mod support;
 
 use support::{Arm, programs};
 
-/// Runs one section, which must succeed and take all of its nodes away again.
+/// Runs one section. It must succeed, and delete all its nodes.
 async fn section(mut program: tokio::process::Command, name: &str) {
     let ensemble = Arm::Embedded.start().await;
     let server = ensemble.server().expect("the embedded server");
@@ -40,7 +40,7 @@ mod needs_java {
         permissions_are_as_apaches_client_expects = "acl";
         locks_can_be_built_with_apaches_client = "lock";
         apaches_client_survives_a_cut_connection = "reconnect";
-        containers_and_outlived_nodes_go_as_apaches_client_expects = "reaping";
+        containers_and_expired_nodes_are_deleted_as_apaches_client_expects = "reaping";
     }
 }
 
@@ -51,7 +51,7 @@ mod needs_kazoo {
         programs::python("kazoo_recipes.py"), "needs Python and kazoo: tests/run.sh":
         paths_and_roots_are_as_kazoo_expects = "paths";
         requests_at_once_are_as_kazoo_expects = "asynchronous";
-        kazoos_retries_get_through = "retry";
+        kazoos_retries_succeed = "retry";
         kazoo_survives_a_lost_connection = "suspended";
         kazoo_survives_an_expired_session = "expired";
         kazoos_counter_counts = "counter";
@@ -59,10 +59,10 @@ mod needs_kazoo {
         kazoos_parties_know_their_members = "parties";
         kazoos_barriers_hold = "barriers";
         kazoos_elections_elect = "elections";
-        kazoos_leases_last = "leases";
+        kazoos_leases_exclude_other_clients = "leases";
         kazoos_readers_and_writers_take_turns = "read_write";
-        kazoos_caches_follow = "caches";
-        kazoos_partitions_are_shared_out = "partitions";
+        kazoos_caches_follow_changes = "caches";
+        kazoos_partitions_are_divided_among_members = "partitions";
     }
 
     sections! {

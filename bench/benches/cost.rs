@@ -1,12 +1,14 @@
-//! What a request and a lock cost in instructions and allocations: a gate that noise does not move.
+//! The gate: counts the instructions and allocations of a request and a lock. Other load does not change these counts.
 //!
-//! It runs itself under valgrind, each scenario with two numbers of rounds, and divides the difference by the difference:
-//! what is left is what one round costs, without start-up. The figures are compared with `cost.txt`.
+//! The program runs itself under valgrind, each scenario with two numbers of rounds. The cost of one round is the
+//! difference of the counts divided by the difference of the rounds, so start-up does not count.
 //!
 //! ```text
-//! cargo bench -p lockkeeper-bench --bench cost               compare; fails when a scenario costs more than it did
-//! cargo bench -p lockkeeper-bench --bench cost -- --bless    write the new figures down
+//! cargo bench -p lockkeeper-bench --bench cost               compare with cost.txt; fail when a scenario costs more
+//! cargo bench -p lockkeeper-bench --bench cost -- --bless    write the new costs to cost.txt
 //! ```
+//!
+//! Not here: wall time (`codec.rs`), system calls (`README.md`).
 
 use std::{
     env,
@@ -19,13 +21,13 @@ use bytes::BytesMut;
 use lockkeeper::{Client, CreateMode, Mutex, Version, rank};
 use lockkeeper_bench::{Failure, loopback, messages};
 
-/// Rounds of the two runs.
+/// The numbers of rounds of the two runs.
 const ROUNDS: [u64; 2] = [300, 1300];
-/// By how much a scenario may cost more instructions than written down: compilers and their libraries differ.
+/// By how much the instructions may exceed `cost.txt`, in per cent: compilers and their libraries differ.
 const TOLERANCE_PER_CENT: u64 = 3;
 const FIGURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/cost.txt");
 
-/// Something to be done so many rounds.
+/// A function that repeats its work for a number of rounds.
 type Scenario = fn(u64) -> Result<(), Failure>;
 
 const SCENARIOS: [(&str, Scenario); 9] = [
@@ -71,7 +73,7 @@ fn run_here(scenario: &str, rounds: &str) -> Result<(), Failure> {
     run(rounds.parse()?)
 }
 
-/// What one round of a scenario costs.
+/// The cost of one round of a scenario.
 #[derive(Clone, Copy)]
 struct Cost {
     instructions: u64,
@@ -94,7 +96,7 @@ impl Cost {
     }
 }
 
-/// What a tool counted: the last number of the line that has this word.
+/// Runs a scenario under a tool of valgrind, and returns the last number of the output line that contains `word`.
 fn valgrind(tool: &str, word: &str, scenario: &str, rounds: u64) -> Result<u64, Failure> {
     let output = Command::new("valgrind")
         .arg(format!("--tool={tool}"))
@@ -102,7 +104,7 @@ fn valgrind(tool: &str, word: &str, scenario: &str, rounds: u64) -> Result<u64, 
         .arg(env::current_exe()?)
         .args(["run", scenario, &rounds.to_string()])
         .output()
-        .map_err(|error| format!("valgrind cannot be run: {error}"))?;
+        .map_err(|error| format!("cannot run valgrind: {error}"))?;
     let text = String::from_utf8_lossy(&output.stderr);
     let number = |word: &str| word.replace(',', "").parse().ok();
     let line = text.lines().find(|line| line.contains(word));
@@ -146,7 +148,11 @@ fn compare(bless: bool) -> Result<(), Failure> {
     if worse.is_empty() {
         Ok(())
     } else {
-        Err(format!("these cost more than {FIGURES} says: {}", worse.join(", ")).into())
+        Err(format!(
+            "these scenarios cost more than {FIGURES} allows: {}",
+            worse.join(", ")
+        )
+        .into())
     }
 }
 
@@ -179,7 +185,7 @@ fn decode_children(rounds: u64, names: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the last of 32 waiters does with the listing.
+/// Ranks the listing, as the last of 32 contenders does.
 fn rank_children(rounds: u64) -> Result<(), Failure> {
     let names = messages::lock_nodes(32);
     let mine = names.last().ok_or("no names")?;
@@ -207,7 +213,7 @@ enum Kind {
     Lock,
 }
 
-/// A whole client, its task included, on one thread.
+/// Runs a whole client, including its driver task, on one thread.
 fn on_client(rounds: u64, empty: bool, kind: Kind) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()

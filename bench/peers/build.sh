@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
 # Builds lockkeeper's benchmark program and those for other clients into one directory. Usage: build.sh [NAME...]
 #
-# Names: lockkeeper rust go-zk c c-recipe curator; without any, all of them. kazoo needs no building. What cannot be
-# built is told, and the rest goes on; the status is 0 if everything that was named was built.
+# Names: lockkeeper rust go-zk c c-recipe curator. Without a name, the script builds all of them. kazoo needs no build.
+# When a program cannot be built, the script builds the others, and then prints its name and exits with status 1.
 #
-#   BENCH_BUILD     where to (default: .build beside this file)
+#   BENCH_BUILD     the directory to build into (default: .build beside this file)
 #   ZOOKEEPER_JARS  jars of ZooKeeper and Curator (default: $BENCH_BUILD/jars, which Maven fills)
 #   GO_ZK_SOURCE    a checkout of go-zookeeper/zk to build against (default: the module that go-zk/go.mod names)
-#   ZOO_LOCK        the directory with zoo_lock.c, of ZooKeeper's zookeeper-recipes-lock (needed for c-recipe)
+#   ZOO_LOCK        the directory of zoo_lock.c in ZooKeeper's zookeeper-recipes-lock (needed for c-recipe)
 set -uo pipefail
 PEERS=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 BUILD=${BENCH_BUILD:-$PEERS/.build}
 ZOOKEEPER_JARS=${ZOOKEEPER_JARS:-$BUILD/jars}
 mkdir -p "$BUILD"
 
-# Optimised as the other Rust programs are: peers/Cargo.toml.
+# Same optimisation as the other Rust programs: see peers/Cargo.toml.
 build_lockkeeper() {
     cargo build --release --locked --package lockkeeper-bench --manifest-path "$PEERS/../Cargo.toml" \
         --config 'profile.release.lto="thin"' --config profile.release.codegen-units=1 \

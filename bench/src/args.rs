@@ -2,14 +2,14 @@
 
 use std::{fmt, str::FromStr};
 
-/// What to measure.
+/// The arguments of a benchmark program.
 #[derive(Clone, Debug)]
 pub struct Args {
     /// The server, `host:port`.
     pub server: String,
-    /// What to do with it.
+    /// What the clients do.
     pub workload: Workload,
-    /// How long to count.
+    /// How long to measure.
     pub seconds: f64,
     /// How many tasks, sessions or requests in flight; see [`Workload`].
     pub param: usize,
@@ -18,7 +18,7 @@ pub struct Args {
 /// What the clients do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workload {
-    /// One session, `param` tasks, each with a lock of its own.
+    /// One session, `param` tasks, each with its own lock.
     LockUncontended,
     /// `param` sessions, one lock.
     LockContended,
@@ -42,7 +42,7 @@ impl Workload {
         Self::IdleSessions,
     ];
 
-    /// Its name on the command line.
+    /// The name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -55,13 +55,13 @@ impl Workload {
         }
     }
 
-    /// Whether it takes locks.
+    /// Whether the clients acquire locks.
     #[must_use]
     pub fn is_lock(self) -> bool {
         self.is_contended() || self == Self::LockUncontended
     }
 
-    /// Whether several contend for one lock.
+    /// Whether several contenders share one lock.
     #[must_use]
     pub fn is_contended(self) -> bool {
         matches!(self, Self::LockContended | Self::LockSharedSession)
@@ -84,7 +84,7 @@ impl FromStr for Workload {
     }
 }
 
-/// What is wrong with a command line.
+/// The error in a command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsageError(String);
 
@@ -100,7 +100,7 @@ impl Args {
     /// Reads the command line of this process.
     ///
     /// # Errors
-    /// [`UsageError`], naming what is wrong.
+    /// [`UsageError`] says which argument is wrong.
     pub fn from_env() -> Result<Self, UsageError> {
         Self::parse(std::env::args().skip(1))
     }
@@ -108,7 +108,7 @@ impl Args {
     /// Reads the arguments, without the program's name.
     ///
     /// # Errors
-    /// [`UsageError`], naming what is wrong.
+    /// [`UsageError`] says which argument is wrong.
     pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Self, UsageError> {
         let arguments: Vec<String> = arguments.into_iter().collect();
         let [server, workload, seconds, param] = &arguments[..] else {
@@ -120,8 +120,10 @@ impl Args {
         Ok(Self {
             server: server.clone(),
             workload: workload.parse()?,
-            seconds: seconds.ok_or_else(|| UsageError("SECONDS is no such number".to_owned()))?,
-            param: param.ok_or_else(|| UsageError("PARAM is no such number".to_owned()))?,
+            seconds: seconds
+                .ok_or_else(|| UsageError("SECONDS must be a number above 0".to_owned()))?,
+            param: param
+                .ok_or_else(|| UsageError("PARAM must be a whole number above 0".to_owned()))?,
         })
     }
 }
@@ -143,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn an_invalid_command_line_is_refused() {
         for line in [
             "",
             "h:1 get_pipelined 1",

@@ -1,8 +1,8 @@
-//! Whether two holders of one lock were ever inside at once.
+//! Detects whether two holders were ever inside one lock at once.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts those inside. All holders are in one process, so that a counter sees them all.
+/// Counts the holders inside a lock. All holders are in one process, so one counter is enough.
 #[derive(Debug, Default)]
 pub struct Exclusion {
     inside: AtomicU64,
@@ -10,7 +10,7 @@ pub struct Exclusion {
 }
 
 impl Exclusion {
-    /// Goes in and out again, as a holder that has nothing to do.
+    /// Enters and leaves the lock at once, like a holder without work.
     pub fn visit(&self) {
         if self.inside.fetch_add(1, Ordering::SeqCst) != 0 {
             self.violations.fetch_add(1, Ordering::SeqCst);
@@ -18,7 +18,7 @@ impl Exclusion {
         self.inside.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// How often somebody found somebody else inside.
+    /// How often a holder found another holder inside.
     pub fn violations(&self) -> u64 {
         self.violations.load(Ordering::SeqCst)
     }

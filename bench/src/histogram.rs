@@ -1,15 +1,15 @@
-//! Latencies, counted in buckets of equal relative width.
+//! A histogram of latencies, with buckets of equal relative width.
 
 use std::time::Duration;
 
-/// Buckets per doubling: a value read back is less than 1/64 (1.6 %) below the one that was added.
+/// Buckets for each doubling. A value that is read back is less than 1/64 (1.6 %) below the value that was added.
 const STEPS: usize = 64;
-/// Bits of a bucket's number that tell the step.
+/// The number of bits of a bucket's index that hold the step.
 const STEP_BITS: u32 = STEPS.ilog2();
-/// Enough for every duration of up to 2^63 ns.
+/// Enough for every duration of less than 2^64 ns.
 const BUCKETS: usize = STEPS * (64 - STEP_BITS as usize);
 
-/// A histogram of durations of 64 ns and more; shorter ones count as 64 ns.
+/// A histogram of durations of 64 ns and more. Shorter durations count as 64 ns.
 #[derive(Clone, Debug)]
 pub struct Histogram {
     buckets: Vec<u64>,
@@ -26,14 +26,14 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Counts one.
+    /// Counts one duration.
     pub fn add(&mut self, duration: Duration) {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         self.buckets[bucket(nanos)] += 1;
         self.count += 1;
     }
 
-    /// Adds what another one counted.
+    /// Adds the counts of another histogram.
     pub fn merge(&mut self, other: &Self) {
         for (mine, theirs) in self.buckets.iter_mut().zip(&other.buckets) {
             *mine += theirs;
@@ -41,13 +41,15 @@ impl Histogram {
         self.count += other.count;
     }
 
-    /// How many were counted.
+    /// How many durations were counted.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The duration that this many per cent stay below, in microseconds; 0 if nothing was counted.
+    /// A percentile of the counted durations, in microseconds; 0 if nothing was counted.
+    ///
+    /// It is the lower end of the bucket that contains the percentile.
     #[must_use]
     #[allow(clippy::cast_precision_loss, reason = "microseconds, for people")]
     pub fn percentile_us(&self, per_cent: u64) -> f64 {
@@ -93,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_are_those_of_what_was_added() {
+    fn percentiles_match_the_added_durations() {
         let mut histogram = Histogram::default();
         assert!(histogram.percentile_us(50) < f64::EPSILON);
         for micros in 1..=100 {

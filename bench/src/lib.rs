@@ -1,18 +1,18 @@
-//! What benchmark programs share: command line, measurement window, histogram, workloads, the line that they print.
+//! The code that benchmark programs share: command line, measurement window, histogram, workloads, and the printed line.
 //!
-//! A program takes `HOST:PORT WORKLOAD SECONDS PARAM` and prints one line of JSON. Because programs for other clients
-//! (`peers/`) do the same with the same code, a comparison is a matter of running them in turn against one server.
+//! A program takes `HOST:PORT WORKLOAD SECONDS PARAM` and prints one line of JSON. The programs for other clients
+//! (`peers/`) do the same; those in Rust use this crate. So `compare.py` can run all of them in turn against one server.
 //!
-//! | module | what |
+//! | module | content |
 //! |---|---|
 //! | [`args`] | the command line |
-//! | [`window`] | when to count, and what the process used meanwhile |
-//! | [`histogram`] | latencies |
-//! | [`exclusion`] | whether two were ever inside at once |
+//! | [`window`] | the measurement window, and the CPU time and memory of the process |
+//! | [`histogram`] | the latencies |
+//! | [`exclusion`] | whether two holders were ever inside one lock at once |
 //! | [`report`] | the line of JSON |
-//! | `runner` | the workloads, over any client that tokio runs (feature `runner`) |
-//! | `loopback` | a server in memory that costs next to nothing, to count instructions over (feature `client`) |
-//! | `messages` | messages to measure the codec with (feature `client`) |
+//! | `runner` | the workloads, for any client on tokio (feature `runner`) |
+//! | `loopback` | a cheap server in memory, for counting the client's instructions (feature `client`) |
+//! | `messages` | messages for measuring the codec (feature `client`) |
 
 pub mod args;
 pub mod exclusion;
@@ -26,5 +26,5 @@ pub mod report;
 pub mod runner;
 pub mod window;
 
-/// Why a run came to nothing.
+/// The reason why a run failed.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;

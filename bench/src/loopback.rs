@@ -1,7 +1,7 @@
-//! A server that is no server: it answers every request at once, in the memory of the client's own thread.
+//! A stand-in for a server: it answers every request at once, in memory and in the client's own thread.
 //!
-//! What a client costs can be counted over it to the instruction, since nothing else runs: no kernel, no other
-//! thread, no clock. It knows one directory with at most one stranger in it, and checks nothing.
+//! With it, the cost of a client can be counted exactly in instructions, because nothing else runs: no kernel, no other
+//! thread, no clock. It knows one directory, with at most one other contender (the stranger), and checks nothing.
 //! Not here: a server for tests; that is `lockkeeper-server`.
 
 use std::{
@@ -28,10 +28,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 const SESSION: SessionId = SessionId(0x1234);
 const TIMEOUT_MS: i32 = 10_000;
 const DATA: [u8; 100] = [b'x'; 100];
-/// Holds the lock when the line is not empty, and lets go as soon as somebody watches it. First in every line.
+/// The node of the stranger. It is always first in the queue.
+///
+/// The stranger holds the lock, and releases it as soon as the client watches this node.
 const STRANGER: &str = "_c_00000000-0000-4000-8000-000000000000-lock-0000000000";
 
-/// A connector to a server in memory. When the line is not `empty`, a stranger holds every lock until it is watched.
+/// A connector to a server in memory.
+///
+/// Unless the queue is `empty`, a stranger holds every lock until the client watches the stranger's node.
 #[must_use]
 pub fn connector(empty: bool) -> Connector {
     Connector::new(move |_| {
@@ -46,11 +50,11 @@ struct Loopback {
     replies: BytesMut,
     reader: Option<Waker>,
     associated: bool,
-    /// The transaction that was last "done", and the number of the last node.
+    /// The last transaction, and the sequence number of the last node.
     zxid: i64,
-    /// The name of the last node that was created.
+    /// The path of the node that was created last.
     newest: String,
-    /// Whether that node is watched.
+    /// Whether the client watches that node.
     watched: bool,
     stat: BytesMut,
 }
@@ -151,7 +155,7 @@ impl Loopback {
         Ok(())
     }
 
-    /// Tells the client that a node is gone.
+    /// Sends the client the event that a node was deleted.
     fn deleted(&mut self, path: String) -> io::Result<()> {
         let header = ReplyHeader {
             xid: Xid::NOTIFICATION,

@@ -1,7 +1,9 @@
 //! `lockkeeper-bench HOST:PORT WORKLOAD SECONDS PARAM`: measures lockkeeper against a server and prints one line of JSON.
 //!
-//! `BENCH_RT=ct` runs it on one thread instead of one per core; `BENCH_RELEASE=drop` lets locks go by dropping their
-//! guards instead of waiting for the delete. The name in the line tells which. How to read it: `README.md`.
+//! - `BENCH_RT=ct` runs it on one thread instead of one per core.
+//! - `BENCH_RELEASE=drop` releases locks by dropping their guards, without waiting for the delete.
+//!
+//! The name in the line tells the variant. Not here: how to read the line (`README.md`).
 
 use std::{env, process::ExitCode};
 
@@ -19,7 +21,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether guards are dropped, instead of waiting for the confirmation of their release.
+/// Whether the program drops guards, instead of waiting for the reply to the release.
 fn drops() -> bool {
     env::var("BENCH_RELEASE").is_ok_and(|set| set == "drop")
 }

@@ -1,4 +1,4 @@
-//! Messages as a client sends and gets them, to measure the codec with.
+//! Typical messages of a client, for measuring the codec.
 
 use bytes::{Bytes, BytesMut};
 use lockkeeper::{
@@ -13,7 +13,7 @@ use lockkeeper::{
 
 use crate::Failure;
 
-/// The create of a lock node.
+/// The request that creates a lock node.
 #[must_use]
 pub fn create_request() -> Request {
     Request::Create2(CreateRequest {
@@ -24,10 +24,10 @@ pub fn create_request() -> Request {
     })
 }
 
-/// Appends a request's frame.
+/// Appends the frame of a request.
 ///
 /// # Errors
-/// When it is too long.
+/// When the request is too long.
 pub fn encode(request: &Request, out: &mut BytesMut) -> Result<(), Failure> {
     let header = RequestHeader {
         xid: Xid(1),
@@ -40,17 +40,17 @@ pub fn encode(request: &Request, out: &mut BytesMut) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The names of so many lock nodes, in the order of their numbers.
+/// The names of `names` lock nodes, in the order of their numbers.
 #[must_use]
 pub fn lock_nodes(names: usize) -> Vec<String> {
     let name = |number| format!("_c_37f2a2a2-6f2c-4c70-9f0e-3f1c7a3e9a11-lock-{number:010}");
     (0..names).map(name).collect()
 }
 
-/// A reply, without its length, that lists so many lock nodes.
+/// A reply that lists `names` lock nodes, without the length of its frame.
 ///
 /// # Errors
-/// When it is too long.
+/// When the reply is too long.
 pub fn children_reply(names: usize) -> Result<Bytes, Failure> {
     let list = GetChildrenResponse {
         children: lock_nodes(names),
@@ -61,20 +61,20 @@ pub fn children_reply(names: usize) -> Result<Bytes, Failure> {
     message.ok_or_else(|| "an incomplete frame".into())
 }
 
-/// Reads such a reply, as the client does.
+/// Decodes a reply of [`children_reply`], as the client does.
 ///
 /// # Errors
-/// When it is malformed.
+/// When the reply is malformed.
 pub fn decode_children(reply: Bytes) -> Result<Response, Failure> {
     let mut reader = Reader::new(reply);
     ReplyHeader::decode(&mut reader)?;
     Ok(Response::decode(OpCode::GET_CHILDREN, &mut reader)?)
 }
 
-/// So many frames with small replies, one after the other.
+/// A stream of `frames` frames with small replies.
 ///
 /// # Errors
-/// When one is too long.
+/// When a frame is too long.
 pub fn stream(frames: usize) -> Result<Bytes, Failure> {
     let mut out = BytesMut::new();
     for _ in 0..frames {
@@ -83,7 +83,7 @@ pub fn stream(frames: usize) -> Result<Bytes, Failure> {
     Ok(out.freeze())
 }
 
-/// Takes all frames off a stream, and returns how many they were.
+/// Removes all frames from a stream, and returns their number.
 ///
 /// # Errors
 /// When the stream is malformed.

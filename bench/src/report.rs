@@ -8,10 +8,10 @@ use crate::{
     window::{Measured, most_resident_kb, resident_kb},
 };
 
-/// Exit status of a program that does not offer the workload. It has printed why.
+/// The exit status of a program that does not offer the workload. The program prints the reason first.
 pub const NOT_OFFERED: u8 = 3;
 
-/// What a run with operations measured, as a line of JSON. `violations` for workloads with contention.
+/// The result of a run with operations, as a line of JSON. `violations` is for workloads with contention.
 #[must_use]
 #[allow(clippy::cast_precision_loss, reason = "rates, for people")]
 pub fn line(
@@ -37,8 +37,10 @@ pub fn line(
     line + "}"
 }
 
-/// What a run with idle sessions measured, as a line of JSON. `connecting`: how long it took to open them all, in seconds;
-/// `resident_before`: the memory before the first one, in KiB.
+/// The result of a run with idle sessions, as a line of JSON.
+///
+/// - `connecting`: how long it took to open all sessions, in seconds;
+/// - `resident_before`: the resident memory before the first session, in KiB.
 #[must_use]
 #[allow(clippy::cast_precision_loss, reason = "rates, for people")]
 pub fn idle_line(
@@ -61,7 +63,7 @@ pub fn idle_line(
     line + "}"
 }
 
-/// Why there is nothing to report, as a line of JSON.
+/// The reason why there is no result, as a line of JSON.
 #[must_use]
 pub fn skip_line(name: &str, args: &Args, why: &str) -> String {
     let (workload, why) = (args.workload, why.replace(['"', '\\', '\n'], "'"));

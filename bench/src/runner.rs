@@ -1,4 +1,6 @@
-//! The workloads, over any client that tokio runs.
+//! The workloads, for any client on tokio.
+//!
+//! Not here: the measurement (`window`), the printed line (`report`).
 
 use std::{
     env,
@@ -19,22 +21,22 @@ use crate::{
     window::{Window, resident_kb},
 };
 
-/// The session timeout to ask for.
+/// The session timeout that each client requests.
 pub const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long after the window a task may take to end; more is a hang.
+/// How long a task may run after the window. A task that runs longer hangs.
 const GRACE: Duration = Duration::from_secs(15);
-/// What the node that is read holds.
+/// The data of the nodes that a workload needs.
 const DATA: &[u8] = &[b'x'; 100];
 
-/// A client: a session whose clones are the same session.
+/// A session of the client under test. A clone is the same session.
 pub trait Peer: Clone + Send + Sync + Sized + 'static {
-    /// A lock that is used again and again by one task.
+    /// A lock that one task uses many times.
     type Lock: Send + Sync;
 
     /// Opens a session.
     fn connect(server: &str) -> impl Future<Output = Result<Self, Failure>> + Send;
 
-    /// Creates a persistent or ephemeral node that anybody may change.
+    /// Creates a persistent or ephemeral node that any client may change.
     fn create(
         &self,
         path: &str,
@@ -45,13 +47,13 @@ pub trait Peer: Clone + Send + Sync + Sized + 'static {
     /// Deletes a node.
     fn delete(&self, path: &str) -> impl Future<Output = Result<(), Failure>> + Send;
 
-    /// Reads a node, and returns how many bytes it holds.
+    /// Reads a node, and returns the length of its data.
     fn get(&self, path: &str) -> impl Future<Output = Result<usize, Failure>> + Send;
 
-    /// The lock at this path; `None` when the client offers none.
+    /// The lock at this path; `None` when the client has no lock recipe.
     fn lock(&self, path: &str) -> Option<Self::Lock>;
 
-    /// Acquires the lock, goes inside, releases the lock.
+    /// Acquires the lock, calls `inside`, and releases the lock.
     fn cycle(
         lock: &Self::Lock,
         inside: impl FnOnce() + Send,
@@ -61,7 +63,9 @@ pub trait Peer: Clone + Send + Sync + Sized + 'static {
     fn close(self) -> impl Future<Output = ()> + Send;
 }
 
-/// Runs the workload of the command line, and prints its line. `BENCH_RT=ct` is for one thread instead of one per core.
+/// Runs the workload of the command line, and prints its line.
+///
+/// With `BENCH_RT=ct` it runs on one thread instead of one per core.
 #[must_use]
 pub fn main<P: Peer>(name: &str) -> ExitCode {
     let args = match Args::from_env() {
@@ -101,7 +105,7 @@ pub fn main<P: Peer>(name: &str) -> ExitCode {
     }
 }
 
-/// Runs a workload and returns the line to print; `None` when the client does not offer what it takes.
+/// Runs a workload and returns the line to print; `None` when the client has no lock recipe and the workload needs one.
 async fn run<P: Peer>(name: &str, args: &Args) -> Result<Option<String>, Failure> {
     if args.workload == Workload::IdleSessions {
         return idle::<P>(name, args).await.map(Some);
@@ -139,8 +143,10 @@ async fn run<P: Peer>(name: &str, args: &Args) -> Result<Option<String>, Failure
         }
         Ok::<_, Failure>(())
     });
-    ended.await.map_err(|_| "a task hangs")??;
-    let measured = measuring.join().map_err(|_| "the measuring panicked")?;
+    ended.await.map_err(|_| "a task hangs after the window")??;
+    let measured = measuring
+        .join()
+        .map_err(|_| "the measuring thread panicked")?;
 
     while let Some(session) = sessions.pop() {
         if sessions.is_empty() {
@@ -162,11 +168,13 @@ async fn idle<P: Peer>(name: &str, args: &Args) -> Result<String, Failure> {
     }
     let connecting = began.elapsed().as_secs_f64();
     let measuring = Window::after_warm_up(args.seconds).measure()?;
-    // Not `spawn_blocking`: another thread would not be idle memory.
+    // Not `spawn_blocking`: the memory of its thread would be counted as memory of the sessions.
     while !measuring.is_finished() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    let measured = measuring.join().map_err(|_| "the measuring panicked")?;
+    let measured = measuring
+        .join()
+        .map_err(|_| "the measuring thread panicked")?;
     let line = report::idle_line(name, args, connecting, resident, measured);
     for session in sessions {
         session.close().await;
@@ -176,11 +184,11 @@ async fn idle<P: Peer>(name: &str, args: &Args) -> Result<String, Failure> {
 
 /// The nodes that a workload needs.
 ///
-/// All are persistent: the server must not look for containers to reap while it is being measured.
+/// All are persistent. With containers, the server would search for empty ones to delete during the measurement.
 struct Nodes {
     root: String,
     workload: Workload,
-    /// Those that were made, the root first.
+    /// The paths of the created nodes, the root first.
     made: Vec<String>,
 }
 
@@ -213,7 +221,7 @@ impl Nodes {
         }
     }
 
-    /// What cannot be removed is left: the figures are there already.
+    /// Removes the nodes. A node that cannot be removed stays, because the measurement is already complete.
     async fn remove<P: Peer>(&self, session: &P) {
         for path in self.made.iter().rev() {
             let _ = session.delete(path).await;
@@ -248,7 +256,7 @@ async fn get<P: Peer>(session: P, path: String, window: Window) -> Result<Histog
     loop {
         let began = Instant::now();
         if session.get(&path).await? != DATA.len() {
-            return Err("the node holds something else".into());
+            return Err("the node does not have the expected data".into());
         }
         if !window.count(&mut latencies, began) {
             return Ok(latencies);

@@ -1,4 +1,4 @@
-//! The time in which operations count, and what the process used meanwhile.
+//! The measurement window, and the CPU time and memory of the process.
 
 use std::{
     io,
@@ -13,10 +13,10 @@ use nix::sys::{
 
 use crate::histogram::Histogram;
 
-/// How long the clients run before anything counts, unless `BENCH_WARMUP_S` says otherwise.
+/// How long the clients run before the window starts, unless `BENCH_WARMUP_S` is set.
 const WARM_UP: Duration = Duration::from_millis(700);
 
-/// A stretch of time: operations that end in it are counted.
+/// The period of measurement. Operations that end within it are counted.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
     start: Instant,
@@ -24,7 +24,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// Starts after the warm-up and lasts so many seconds.
+    /// A window that starts after the warm-up and lasts `seconds`.
     #[must_use]
     pub fn after_warm_up(seconds: f64) -> Self {
         let warm_up = std::env::var("BENCH_WARMUP_S").ok();
@@ -36,13 +36,13 @@ impl Window {
         Self { start, end }
     }
 
-    /// When it is over.
+    /// When the window ends.
     #[must_use]
     pub fn end(&self) -> Instant {
         self.end
     }
 
-    /// Counts an operation that has just ended, if the window is open; false once the window is over.
+    /// Counts an operation that has just ended, if the window is open. Returns false once the window has ended.
     pub fn count(&self, histogram: &mut Histogram, began: Instant) -> bool {
         let now = Instant::now();
         if now >= self.end {
@@ -54,12 +54,12 @@ impl Window {
         true
     }
 
-    /// Measures the process while the window is open, in a thread of its own.
+    /// Measures the process while the window is open, in a separate thread.
     ///
-    /// It prints `@start` and `@end` on stderr then, for whoever measures the server.
+    /// The thread prints `@start` and `@end` on stderr, for the program that measures the server.
     ///
     /// # Errors
-    /// When there is no thread to be had.
+    /// When the thread cannot be started.
     pub fn measure(self) -> io::Result<JoinHandle<Measured>> {
         const STACK: usize = 64 * 1024;
         thread::Builder::new()
@@ -67,7 +67,7 @@ impl Window {
             .spawn(move || self.measure_here())
     }
 
-    /// As [`measure`](Self::measure), in this thread.
+    /// As [`measure`](Self::measure), but in the current thread.
     #[must_use]
     pub fn measure_here(self) -> Measured {
         sleep_until(self.start);
@@ -84,7 +84,7 @@ impl Window {
     }
 }
 
-/// What was used while the window was open. All in seconds.
+/// The CPU time that the process used while the window was open. All values are in seconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Measured {
     /// How long the window was open.
@@ -99,7 +99,7 @@ fn sleep_until(instant: Instant) {
     thread::sleep(instant.saturating_duration_since(Instant::now()));
 }
 
-/// CPU time of this process so far, in user mode and in the kernel; 0 where it cannot be told.
+/// The CPU time of this process so far, in user mode and in the kernel; 0 if it cannot be read.
 fn cpu() -> (f64, f64) {
     #[allow(clippy::cast_precision_loss, reason = "seconds, for people")]
     let seconds = |time: TimeVal| {
@@ -110,19 +110,21 @@ fn cpu() -> (f64, f64) {
     })
 }
 
-/// Memory of this process that is resident now, in KiB; 0 where it cannot be told.
+/// The resident memory of this process now, in KiB; 0 if it cannot be read.
 #[must_use]
 pub fn resident_kb() -> u64 {
     status_kb("VmRSS:")
 }
 
-/// The most memory that was resident so far, in KiB. Not `ru_maxrss`, which a process inherits from the one that started it.
+/// The highest resident memory of this process so far, in KiB; 0 if it cannot be read.
+///
+/// Not `ru_maxrss`: a process inherits that value from its parent process.
 #[must_use]
 pub fn most_resident_kb() -> u64 {
     status_kb("VmHWM:")
 }
 
-/// Source: proc(5), `/proc/pid/status`.
+/// A value of `/proc/self/status`, in KiB. Source: proc(5), `/proc/pid/status`.
 fn status_kb(key: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let value = status.lines().find_map(|line| line.strip_prefix(key));

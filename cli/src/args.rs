@@ -1,6 +1,7 @@
-//! The command line: what may be said, and what the help says about it.
+//! The command line: its arguments, and the help texts.
 //!
-//! Whatever can be checked without a server is checked here, so that bad usage never has an effect.
+//! Invariant: everything that can be checked without a server is checked here, so bad usage never has an effect.
+//! Not here: the arguments of `queue` (`queue`), of commands on nodes (`nodes::args`), and about servers (`servers`).
 
 use std::{ffi::OsString, fmt, num::NonZero, path::PathBuf, time::Duration};
 
@@ -17,16 +18,16 @@ use crate::{duration, nodes::NodeCommand, paths::LockPath, queue::QueueArgs, ser
     max_term_width = 80,
     after_help = "Example:\n  \
         lockkeeper run --connect zk1:2181,zk2:2181 /locks/backup -- ./backup.sh\n\n\
-        To see it work, without a ZooKeeper: lockkeeper demo\n\n\
-        Exit status: 0; 1 the servers refused; 64 bad usage; 69 no server reached; more\n\
-        at run --help"
+        To see it work without a ZooKeeper: lockkeeper demo\n\n\
+        Exit status: 0 success; 1 a server refused; 64 bad usage; 69 no server reached;\n\
+        for more see lockkeeper run --help"
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
-/// What to add to clap's message about a command line, if anything.
+/// A hint to print after clap's error message, for mistakes that clap cannot explain.
 pub(crate) fn hint(error: &clap::Error, arguments: &[OsString]) -> Option<&'static str> {
     let runs = arguments.get(1).is_some_and(|command| command == "run");
     let separated = arguments.iter().any(|argument| argument == "--");
@@ -51,32 +52,32 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) servers: ServerArgs,
 
-    /// How long the servers keep the lock for us without hearing of us
+    /// How long the servers keep the lock when they hear nothing from lockkeeper
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse_positive)]
     pub(crate) session_timeout: Duration,
 
-    /// Share the lock with others who run with --shared; not beside one who runs without
+    /// Share the lock with other runs that use --shared; a run without --shared excludes them
     #[arg(long, conflicts_with = "holders")]
     pub(crate) shared: bool,
 
-    /// Let this many hold the lock at a time; all users of a path must say the same number
+    /// Let up to N commands hold the lock at once; all users of a path must give the same N
     #[arg(long, value_name = "N")]
     pub(crate) holders: Option<NonZero<usize>>,
 
-    /// How long to wait for a server and the lock together [default: as long as it takes]
+    /// The longest wait for a server and the lock together [default: no limit for the lock]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) wait: Option<Duration>,
 
-    /// Do not wait at all; a lock that is taken costs the servers one read
+    /// Do not wait; if the lock is taken, the attempt costs the servers one read
     #[arg(long = "try", conflicts_with = "wait")]
     pub(crate) try_once: bool,
 
-    /// When the lock is lost: how long the command has from TERM to KILL [default: a quarter of the session
+    /// After the lock is lost: how long the command has from TERM to KILL [default: a quarter of the session
     /// timeout, at most 5s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) grace: Option<Duration>,
 
-    /// The lock: a path in ZooKeeper, made if it is missing
+    /// The lock: a path in ZooKeeper, created if it is missing
     #[arg(value_name = "PATH")]
     pub(crate) path: LockPath,
 
@@ -89,56 +90,56 @@ pub(crate) struct RunArgs {
 #[derive(Args, Debug)]
 #[command(
     max_term_width = 80,
-    after_help = "It is for tests, and for services that run on a single machine: it keeps\n\
-        everything in memory, forgets it when it ends, and knows no encryption.\n\n\
+    after_help = "The server is for tests, and for services on a single machine. It keeps all\n\
+        data in memory, loses the data when it ends, and does not encrypt connections.\n\n\
         Example:\n  lockkeeper serve --listen 127.0.0.1:2181"
 )]
 pub(crate) struct ServeArgs {
-    /// Where to listen; port 0 takes any that is free
+    /// The address to listen on; port 0 picks a free port
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:2181", value_parser = listen)]
     pub(crate) listen: String,
 
-    /// ZooKeeper's tickTime: sessions expire in steps of it, and two of it are the shortest session timeout
+    /// ZooKeeper's tickTime: sessions expire in steps of one tick; the shortest session timeout is two ticks
     #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = duration::parse_positive)]
     pub(crate) tick_time: Duration,
 
-    /// The longest session timeout that a client is granted
+    /// The longest session timeout that the server grants
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration::parse_positive)]
     pub(crate) max_session_timeout: Duration,
 
-    /// Answer only these users: lines of sasl:USER:PASSWORD, as clients have theirs
+    /// Serve only the users in this file: one line sasl:USER:PASSWORD for each, as in a client's --auth-file
     #[arg(long, value_name = "FILE")]
     pub(crate) auth_file: Option<PathBuf>,
 }
 
-/// Watch clients contend for a lock, and one of them lose it
+/// Watch clients contend for a lock, and see one of them lose it
 #[derive(Args, Debug)]
 #[command(
     max_term_width = 80,
     mut_arg("connect", |arg| arg.help(DEMO_CONNECT_HELP)),
-    after_help = "It works below /lockkeeper-demo and leaves nothing behind.\n\n\
-        Exit status: 0 if no two clients ever held the lock at once, 1 if they did, or\n\
-        if the lock broke another of its promises.\n\n\
+    after_help = "The demo creates nodes below /lockkeeper-demo and deletes them at the end.\n\n\
+        Exit status: 0 if the lock kept its promises; 1 if two clients held the lock at\n\
+        once, or if the lock broke another promise.\n\n\
         Example:\n  lockkeeper demo --clients 8 --seconds 10"
 )]
 pub(crate) struct DemoArgs {
     #[command(flatten)]
     pub(crate) servers: ServerArgs,
 
-    /// How many clients contend, each with a session of its own
+    /// How many clients contend; each client has its own session
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u8).range(2..=24))]
     pub(crate) clients: u8,
 
-    /// How many seconds they contend at least
+    /// For how many seconds the clients contend, at least
     #[arg(long, value_name = "S", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub(crate) seconds: u32,
 }
 
 const DEMO_CONNECT_HELP: &str =
-    "ZooKeeper servers to show it on: host:port,host:port/chroot [default: an embedded server]";
+    "The ZooKeeper servers to use: host:port,host:port/chroot [default: an embedded server]";
 
 const RUN_EXAMPLE: &str = "\
-Exit status: the command's own (128+n when signal n ended it), else
+Exit status: that of the command (128+n if signal n ended it), or
   64 bad usage     69 no server reached in time     74 lock lost while it ran
   75 lock not acquired in time     126, 127 the command cannot run, or be found
 
@@ -149,38 +150,42 @@ More with --help.";
 
 const RUN_DETAILS: &str = "\
 Exit status:
-  the command's own, 128+n when signal n ended it; else
+  that of the command, 128+n if signal n ended it; or
   64   bad usage or a bad path
-  69   no server reached in time, or the servers refused
+  69   no server reached in time, or a server refused
   71   the operating system refused something
   74   the lock was lost while the command ran; the command was ended
   75   the lock was not acquired in time (--wait, --try)
   126  the command cannot be executed
   127  the command was not found
-  128+n  signal n ended the wait for the lock; nothing is left behind
+  128+n  signal n ended the wait for the lock; no lock node is left behind
 
 The command's environment:
   LOCKKEEPER_TOKEN  the fencing token: a number that grows with each holder.
-                    Whatever remembers the highest it has seen, and refuses
-                    lower ones, is safe from a holder of the past
+                    A service that remembers the highest token it has seen,
+                    and refuses lower ones, is safe from earlier holders
   LOCKKEEPER_PATH   the path of the lock
   LOCKKEEPER_NODE   the node in ZooKeeper that holds it
 
-When the lock is lost (no word from a server for two thirds of the session
-timeout, the node was deleted, ..) the command gets TERM, and KILL after the
-grace time. Nobody else can get the lock before the whole session timeout is
-over, so the default grace time ends the command before that. A longer --grace
-lets it overlap with the next holder.
+The lock is lost when no server answers for two thirds of the session timeout,
+when the session expires, or when the lock's node is deleted. Then the command
+gets TERM, and after the grace time KILL.
 
-Signals: TERM, HUP, INT, QUIT, USR1 and USR2 are passed on to the command. It
-leads a process group of its own, and what is meant to end it (all but the USR
-signals, and a lost lock) goes to the whole group: a script ends with what it
-has started. Not so in the foreground of a terminal, which the command shares
-with lockkeeper: there only the command itself is ended, and INT and QUIT are
-left to the terminal, so that Ctrl-C reaches the command once.
+When no server answers, nobody else can get the lock before the whole session
+timeout is over. The default grace time ends the command before that; a longer
+--grace lets it overlap with the next holder. When the node was deleted, the
+next holder can start immediately.
 
-If lockkeeper itself is killed with KILL, the command lives on, and the lock is
-free when the session timeout is over. Where that matters, on Linux:
+Signals: lockkeeper passes TERM, HUP, INT, QUIT, USR1, USR2 on to the command.
+  - Usually the command leads its own process group. USR1 and USR2 go to the
+    command alone. The other signals, and those after a lost lock, go to the
+    whole group, so a script ends together with the programs it has started.
+  - In the foreground of a terminal, the command stays in the process group of
+    lockkeeper, and signals go to the command alone. INT and QUIT are not
+    passed on: the terminal itself sends them, so Ctrl-C arrives once.
+
+If lockkeeper itself gets KILL, the command goes on, and the lock becomes free
+when the session timeout is over. To end the command in that case, on Linux:
   lockkeeper run /locks/backup -- setpriv --pdeathsig KILL ./backup.sh
 
 Example:
@@ -196,7 +201,7 @@ fn listen(text: &str) -> Result<String, BadListen> {
     Ok(text.to_owned())
 }
 
-/// An address that is not of the form `host:port`.
+/// The address does not have the form `host:port`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct BadListen;
 

@@ -1,6 +1,6 @@
-//! Commands that look at a tree or change it: one client for the whole of one command.
+//! The client of a command that reads or changes nodes: connects, works, closes.
 //!
-//! Not here: `run`, which has a command of its own to look after (`run::acquire`).
+//! Not here: the client of `run`, which starts another program (`run::acquire`).
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::{
     signals::{ENDING, Signals},
 };
 
-/// How long saying goodbye to the servers may take. They notice by themselves, only later.
+/// How long closing the session may take. Without the close, the servers let the session expire later.
 const GOODBYE: Duration = Duration::from_secs(2);
 
 #[derive(Args, Debug)]
@@ -23,13 +23,13 @@ pub(crate) struct ClientArgs {
     #[command(flatten)]
     servers: ServerArgs,
 
-    /// How long to wait for a server, and for each of its answers
+    /// How long to wait for a server, and for each of its replies
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse_positive)]
     timeout: Duration,
 }
 
 impl ClientArgs {
-    /// Connects, works, and says goodbye, until a signal asks to end.
+    /// Connects, runs `work`, and closes the session. A signal that asks to end cancels the connect and the work.
     pub(crate) async fn with_client(
         &self,
         work: impl AsyncFnOnce(&Client) -> Result<(), Failure>,

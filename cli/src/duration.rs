@@ -1,13 +1,13 @@
-//! Durations as people type and read them: `30`, `1.5s`, `500ms`, `2m`, `1h`.
+//! Parsing and printing durations: `30`, `1.5s`, `500ms`, `2m`, `1h`.
 //!
-//! A bare number is seconds, as for flock(1) and sleep(1).
+//! A number without a unit means seconds, as for flock(1) and sleep(1).
 
 use std::{fmt, time::Duration};
 
-/// The longest duration that is taken, a year: nobody waits longer, and no sum of two overflows.
+/// The longest duration that is accepted: a year. Nobody waits longer, and a sum of two never overflows.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// Reads a duration, zero included.
+/// Parses a duration. Zero is allowed.
 pub(crate) fn parse(text: &str) -> Result<Duration, BadDuration> {
     let digits = text
         .find(|c: char| !(c.is_ascii_digit() || c == '.'))
@@ -27,7 +27,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, BadDuration> {
         .ok_or(BadDuration::TooLong)
 }
 
-/// Reads a duration that must not be zero; less than a millisecond is zero to ZooKeeper.
+/// Parses a duration of at least one millisecond. ZooKeeper counts a shorter one as zero.
 pub(crate) fn parse_positive(text: &str) -> Result<Duration, BadDuration> {
     let duration = parse(text)?;
     if duration < Duration::from_millis(1) {
@@ -36,14 +36,14 @@ pub(crate) fn parse_positive(text: &str) -> Result<Duration, BadDuration> {
     Ok(duration)
 }
 
-/// Why a duration cannot be read.
+/// Why a duration is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BadDuration {
-    /// It is no number with a unit.
+    /// It is not a number with a unit.
     Form,
-    /// It is nothing.
+    /// It is shorter than a millisecond.
     Zero,
-    /// It is longer than anybody waits.
+    /// It is longer than a year.
     TooLong,
 }
 
@@ -51,7 +51,7 @@ impl fmt::Display for BadDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Form => {
-                "a duration looks like 30, 1.5s, 500ms, 2m or 1h; a bare number is seconds"
+                "a duration looks like 30, 1.5s, 500ms, 2m or 1h; without a unit it means seconds"
             }
             Self::Zero => "it must be 1ms or more",
             Self::TooLong => "it must be a year or less",
@@ -83,7 +83,7 @@ impl fmt::Display for Human {
     }
 }
 
-/// As [`Human`], and beyond a minute in two units: `3 m 12 s`, `2 h 5 m`, `4 d 3 h`.
+/// Like [`Human`], but from a minute on with two units: `3 m 12 s`, `2 h 5 m`, `4 d 3 h`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Long(pub(crate) Duration);
 
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_duration_is_refused() {
+    fn text_that_is_not_a_duration_is_refused() {
         for text in ["", "s", "-1", "1 s", "1d", "1.2.3", "inf", "NaN", "1e3"] {
             assert_eq!(parse(text), Err(BadDuration::Form), "{text:?}");
         }
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn people_read_three_digits() {
+    fn a_duration_is_printed_with_three_digits() {
         for (us, text) in [
             (0, "0.00 ms"),
             (7_314, "7.31 ms"),
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_has_two_units() {
+    fn a_long_duration_is_printed_with_two_units() {
         for (seconds, text) in [
             (59, "59.0 s"),
             (60, "1 m 0 s"),

@@ -1,7 +1,7 @@
 //! Exit statuses, and the failures behind them.
 //!
-//! The numbers from 64 on are those of `sysexits.h`; 126, 127 and 128+n are what shells use. A command that was run has
-//! the last word: its own status is passed on, whatever it means.
+//! The numbers from 64 on come from `sysexits.h`; shells use 126, 127 and 128+n. When `run` has started a command, it
+//! passes on the status of that command unchanged, even if the number has another meaning here.
 
 use std::{ffi::OsString, fmt, io, time::Duration};
 
@@ -10,15 +10,15 @@ use rustix::process::Signal;
 
 use crate::{duration::Human, servers::BadServers};
 
-/// All went well.
+/// Success.
 pub(crate) const OK: u8 = 0;
-/// What the demo found is not what a lock promises.
+/// The demo found that the lock broke a promise.
 pub(crate) const BROKEN: u8 = 1;
-/// The servers refused what was asked of a tree: no such node, another version, no right to do it.
+/// A server refused a request on a node: no such node, another version, no permission.
 pub(crate) const REFUSED: u8 = 1;
 /// Bad usage. Source: `sysexits.h`, `EX_USAGE`.
 pub(crate) const USAGE: u8 = 64;
-/// No server was reached in time, or it refused. Source: `EX_UNAVAILABLE`.
+/// No server was reached in time, or a server refused. Source: `EX_UNAVAILABLE`.
 pub(crate) const UNAVAILABLE: u8 = 69;
 /// The operating system refused something. Source: `EX_OSERR`.
 pub(crate) const SYSTEM: u8 = 71;
@@ -33,35 +33,35 @@ pub(crate) const NOT_FOUND: u8 = 127;
 /// Added to the number of the signal that ended a command.
 const SIGNAL_BASE: u8 = 128;
 
-/// The status of something that a signal ended.
+/// The exit status that reports a signal.
 pub(crate) fn of_signal(signal: i32) -> u8 {
     u8::try_from(signal).map_or(SIGNAL_BASE, |signal| SIGNAL_BASE.saturating_add(signal))
 }
 
-/// Tells people something, on stderr.
+/// Prints a message to stderr.
 pub(crate) fn say(what: &dyn fmt::Display) {
     use io::Write as _;
-    // A stderr that is closed must not end a command that goes well.
+    // A closed stderr must not end a command that runs well.
     let _ = writeln!(io::stderr(), "lockkeeper: {what}");
 }
 
-/// Why there is nothing to show for it.
+/// Why `lockkeeper` itself failed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub(crate) enum Failure {
-    /// There are no servers to speak to.
+    /// There are no servers to connect to.
     Servers(BadServers),
-    /// No server took the client.
+    /// No server accepted the client.
     Connect(Error),
-    /// The part of the tree that was to be used is not there.
+    /// The chroot in the list of servers does not exist.
     NoChroot(String),
-    /// The servers refused, or did not answer.
+    /// A server refused the request, or did not answer.
     Refused(Error),
     /// There is no such node.
     NoNode(String),
-    /// This is not to be deleted with everything below it.
+    /// This node must not be deleted recursively.
     Protected(String),
-    /// The lock is taken, and nobody wanted to wait.
+    /// The lock is taken, and the user does not want to wait.
     Taken { path: String },
     /// The lock was not acquired in time.
     TimedOut {
@@ -73,9 +73,9 @@ pub(crate) enum Failure {
     Lock { path: String, error: LockError },
     /// The command did not start.
     Command { program: OsString, error: io::Error },
-    /// The address cannot be listened on.
+    /// The server cannot listen on the address.
     Listen { address: String, error: io::Error },
-    /// The operating system refused something that it never should.
+    /// The operating system refused something that usually works.
     System(io::Error),
     /// The input cannot be read.
     Input(io::Error),
@@ -107,7 +107,7 @@ impl Failure {
         }
     }
 
-    /// Whether nothing need be said: whoever reads has seen enough, as in `lockkeeper ls | head`.
+    /// Whether the failure needs no message: the reader of stdout has closed the pipe, as in `lockkeeper ls | head`.
     pub(crate) fn is_silent(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
@@ -121,7 +121,7 @@ impl fmt::Display for Failure {
             Self::NoNode(path) => write!(f, "{path}: there is no such node"),
             Self::Protected(path) => write!(
                 f,
-                "{path} is not deleted with everything below it; name what is to go"
+                "{path} cannot be deleted recursively; name the nodes below it that should go"
             ),
             Self::NoChroot(chroot) => write!(
                 f,
@@ -139,7 +139,7 @@ impl fmt::Display for Failure {
             Self::Lock {
                 path,
                 error: LockError::Lost(loss),
-            } => write!(f, "{path}: place in the line lost: {loss}"),
+            } => write!(f, "{path}: place in the queue lost: {loss}"),
             Self::Lock { path, error } => write!(f, "{path}: {error}"),
             Self::Command { program, error } => {
                 let program = program.display();
@@ -164,7 +164,7 @@ impl From<BadServers> for Failure {
 
 impl std::error::Error for Failure {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        // Whatever is told with the failure is not told again.
+        // `Display` prints the wrapped error already, so its source comes next.
         match self {
             Self::Connect(error) | Self::Refused(error) => error.source(),
             Self::Lock { error, .. } => error.source(),
@@ -178,14 +178,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statuses_of_signals_are_those_of_shells() {
+    fn signals_have_the_exit_statuses_that_shells_use() {
         assert_eq!(of_signal(2), 130);
         assert_eq!(of_signal(15), 143);
         assert_eq!(of_signal(-1), 128);
     }
 
     #[test]
-    fn a_command_that_is_missing_is_told_from_one_that_cannot_run() {
+    fn a_missing_command_and_one_that_cannot_run_have_different_statuses() {
         let failure = |kind| Failure::Command {
             program: "x".into(),
             error: io::Error::from(kind),

@@ -1,24 +1,24 @@
-//! The command `lockkeeper`: run a command under a distributed lock, serve, show.
+//! The program `lockkeeper`: runs a command under a lock, shows and changes nodes, runs the embedded server.
 //!
 //! | file | what |
 //! |---|---|
 //! | `args` | the command line |
-//! | `servers` | which servers: `--connect` or the environment |
+//! | `servers` | the servers: from `--connect` or the environment |
 //! | `security` | encryption and identities |
-//! | `paths` | paths of locks and nodes as people type them |
-//! | `duration` | durations as people type and read them |
+//! | `paths` | parsing the paths of locks and nodes |
+//! | `duration` | parsing and printing durations |
 //! | `exit` | exit statuses, and the failures behind them |
 //! | `signals` | signals of the process, as a stream |
-//! | `client` | one client for the whole of one command |
-//! | `text` | what a terminal may be shown |
+//! | `client` | one client for one command |
+//! | `text` | text that is safe on a terminal, and columns |
 //! | `run` | `lockkeeper run` |
 //! | `queue` | `lockkeeper queue` |
 //! | `nodes` | `lockkeeper ls`, `tree`, `get`, .. |
 //! | `serve` | `lockkeeper serve` |
 //! | `demo` | `lockkeeper demo` |
 //!
-//! Messages go to stderr, and the first word of each is `lockkeeper:`; stdout belongs to the command that is run, or to
-//! what was asked for. The locks themselves are in the library.
+//! Messages go to stderr, and each begins with `lockkeeper:`. Stdout carries only the output of the command that `run`
+//! starts, or the result that the user asked for. Not here: the locks themselves, which are in the library.
 
 mod args;
 mod client;
@@ -48,7 +48,7 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version go to stdout, the rest to stderr; nobody can be told when that fails.
+            // clap prints help and version to stdout, errors to stderr. If printing fails, there is nobody to tell.
             let _ = error.print();
             if let Some(hint) = args::hint(&error, &arguments) {
                 exit::say(&hint);
@@ -73,7 +73,7 @@ fn main() -> ExitCode {
 
 fn execute(command: Command) -> Result<u8, Failure> {
     match command {
-        // One thread: the child is a process of its own, and a signal or a lost lock is handled in turn.
+        // One thread is enough: the child is a separate process, and `run` handles one event at a time.
         Command::Run(args) => {
             runtime(&mut Builder::new_current_thread())?.block_on(run::run(*args))
         }

@@ -1,4 +1,4 @@
-//! Paths as people type them, of locks and of nodes: what is wrong with one, and what was probably meant.
+//! Parsing the paths of locks and nodes. An error says what is wrong, and which path was probably meant.
 
 use std::{fmt, str::FromStr};
 
@@ -50,19 +50,19 @@ impl FromStr for NodePath {
     }
 }
 
-/// The path that was probably meant, if it can be guessed.
+/// The path that the user probably meant, if it can be guessed.
 fn better(text: &str) -> Option<String> {
     let names = text.split('/').filter(|name| !name.is_empty());
     let guess: String = names.flat_map(|name| ["/", name]).collect();
     (guess.len() > 1 && path::check(&guess).is_ok()).then_some(guess)
 }
 
-/// Why a path is none of a lock.
+/// Why a path is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum BadPath {
-    /// It is the root.
+    /// It is the root, which cannot be a lock.
     Root,
-    /// It is no path.
+    /// It is not a valid path.
     Problem {
         problem: PathProblem,
         better: Option<String>,
@@ -72,7 +72,9 @@ pub(crate) enum BadPath {
 impl fmt::Display for BadPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Root => f.write_str("the root is no lock; a lock looks like /locks/backup"),
+            Self::Root => {
+                f.write_str("the root cannot be a lock; use a path such as /locks/backup")
+            }
             Self::Problem { problem, better } => {
                 problem.fmt(f)?;
                 better
@@ -90,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bad_path_is_answered_with_a_good_one() {
+    fn the_error_for_a_bad_path_suggests_a_good_one() {
         let error = |text: &str| text.parse::<LockPath>().unwrap_err().to_string();
         assert_eq!(
             error("locks/backup"),

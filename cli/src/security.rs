@@ -1,7 +1,8 @@
-//! Encryption and authentication: from options, a file, or the environment to the settings of a client.
+//! Encryption and authentication: turns options, a file or the environment into settings of a client.
 //!
-//! Secrets come from files and the environment only: what is on a command line everybody reads in the list of processes.
-//! Nothing here prints them: a line that cannot be read is named by its number.
+//! Invariants:
+//! - Secrets come only from files and the environment. Every user can read a command line in the list of processes.
+//! - No message contains a secret. An error names a bad line by its number.
 
 use std::{
     env, fmt, fs, io,
@@ -14,34 +15,34 @@ use lockkeeper::{
     tls::{TlsConfig, TlsConfigError},
 };
 
-/// The variable that holds identities where `--auth-file` does not.
+/// The environment variable with the identities, used when `--auth-file` is not given.
 pub(crate) const VARIABLE: &str = "LOCKKEEPER_AUTH";
-/// The scheme that stands for SASL DIGEST-MD5. Servers give such identities in ACLs the same name.
+/// The scheme for SASL DIGEST-MD5. Servers use the same name for such identities in ACLs.
 const SASL: &str = "sasl";
 
 const AUTH_HELP: &str =
-    "Who we are: lines such as digest:USER:PASSWORD [default: the lines of $LOCKKEEPER_AUTH]";
+    "The identities: lines such as digest:USER:PASSWORD [default: the lines of $LOCKKEEPER_AUTH]";
 
 const AUTH_DETAILS: &str = "\
-Who we are: one identity a line, in a file that nobody else may read [default: the lines of $LOCKKEEPER_AUTH, which a \
-command that is run inherits]
+The identities, one per line. Let no other user read the file [default: the lines of $LOCKKEEPER_AUTH, which the \
+command of `lockkeeper run` inherits]
 
-digest:USER:PASSWORD is an identity for ACLs of the digest scheme, sasl:USER:PASSWORD is for SASL DIGEST-MD5, which some \
-servers demand, SCHEME:CREDENTIALS any other that the servers know";
+digest:USER:PASSWORD is for ACLs of the digest scheme. sasl:USER:PASSWORD is for SASL DIGEST-MD5, which some servers \
+demand. SCHEME:CREDENTIALS is for any other scheme that the servers know";
 
 const HEADING: &str = "Encryption and identities";
 
 #[derive(Args, Debug)]
 pub(crate) struct SecurityArgs {
-    /// Encrypt (--connect names secure ports then), and trust the servers whose certificates are signed by one of these (PEM)
+    /// Encrypt, and trust servers whose certificates one of these CAs has signed (PEM); --connect must name secure ports
     #[arg(long, help_heading = HEADING, value_name = "FILE")]
     tls_ca: Option<PathBuf>,
 
-    /// The certificate to show to servers (PEM)
+    /// The certificate that the client shows to servers (PEM)
     #[arg(long, help_heading = HEADING, value_name = "FILE", requires_all = ["tls_ca", "tls_key"])]
     tls_cert: Option<PathBuf>,
 
-    /// Its private key (PEM, not encrypted)
+    /// The private key of that certificate (PEM, not encrypted)
     #[arg(long, help_heading = HEADING, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
 
@@ -54,7 +55,7 @@ pub(crate) struct SecurityArgs {
 }
 
 impl SecurityArgs {
-    /// The same settings with encryption and identities.
+    /// Adds encryption and identities to the settings.
     pub(crate) fn apply(&self, builder: Builder) -> Result<Builder, BadSecurity> {
         let builder = match self.tls().map_err(BadSecurity::Tls)? {
             Some(tls) => builder.connector(Connector::tls(tls)),
@@ -63,7 +64,7 @@ impl SecurityArgs {
         self.authenticate(builder)
     }
 
-    /// Whether anything of this was on the command line.
+    /// Whether the command line has any of these options.
     pub(crate) fn is_given(&self) -> bool {
         self.tls_ca.is_some() || self.auth_file.is_some()
     }
@@ -97,7 +98,7 @@ impl SecurityArgs {
     }
 }
 
-/// One identity a line.
+/// Adds the identities in `text`, one per line, to the settings.
 fn with_identities(
     mut builder: Builder,
     text: &str,
@@ -118,7 +119,7 @@ fn with_identities(
     Ok(builder)
 }
 
-/// The users that a file names, for a server, which has more than one.
+/// Reads the users of a server from a file. Unlike a client, a server can have several.
 pub(crate) fn users(path: &Path) -> Result<Vec<(String, String)>, BadSecurity> {
     let text = fs::read_to_string(path);
     let text = text.map_err(|error| BadSecurity::Unreadable(path.to_owned(), error))?;
@@ -134,13 +135,13 @@ pub(crate) fn users(path: &Path) -> Result<Vec<(String, String)>, BadSecurity> {
     Ok(users)
 }
 
-/// Lines with their numbers; blank ones and those that begin with # are nothing.
+/// The lines with their numbers, without blank lines and comments (`#`).
 fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let lines = (1..).zip(text.lines());
     lines.filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'))
 }
 
-/// What a line says.
+/// The identity on a line.
 enum Identity<'a> {
     Sasl { user: &'a str, password: &'a str },
     Other(&'a str, &'a str),
@@ -159,7 +160,7 @@ fn identity(line: &str) -> Result<Identity<'_>, Problem> {
     }
 }
 
-/// Where identities came from.
+/// Where the identities come from.
 #[derive(Clone, Debug)]
 pub(crate) enum Origin {
     Variable,
@@ -185,12 +186,12 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Why certificates, keys or identities are of no use. Holds nothing of them.
+/// Why certificates, keys or identities cannot be used. Contains no secret.
 #[derive(Debug)]
 pub(crate) enum BadSecurity {
     Tls(TlsConfigError),
     Unreadable(PathBuf, io::Error),
-    /// There are no users in it.
+    /// The file has no users.
     Nobody(PathBuf),
     NotText,
     Line {
@@ -215,10 +216,10 @@ impl fmt::Display for BadSecurity {
             Self::Unreadable(path, error) => write!(f, "{}: {error}", path.display()),
             Self::Nobody(path) => write!(
                 f,
-                "{}: there is no user in it, and so nobody would be answered",
+                "{}: there is no user in it; add a line such as sasl:USER:PASSWORD",
                 path.display()
             ),
-            Self::NotText => write!(f, "{VARIABLE}: it is not UTF-8"),
+            Self::NotText => write!(f, "{VARIABLE}: the value is not UTF-8"),
             Self::Line {
                 origin,
                 number,
@@ -230,7 +231,7 @@ impl fmt::Display for BadSecurity {
                         "an identity looks like digest:USER:PASSWORD or sasl:USER:PASSWORD"
                     }
                     Problem::NoPassword => "a SASL identity looks like sasl:USER:PASSWORD",
-                    Problem::SecondSasl => "there can be one SASL identity only",
+                    Problem::SecondSasl => "only one SASL identity is allowed",
                 })
             }
         }

@@ -1,4 +1,4 @@
-//! `lockkeeper serve`: the embedded server, until a signal asks to end.
+//! `lockkeeper serve`: runs the embedded server until a signal asks it to end.
 
 use std::{
     io::{self, Write as _},
@@ -16,7 +16,7 @@ use crate::{
     signals::{ENDING, Signals},
 };
 
-/// Serves. Says so on stdout once clients can connect.
+/// Runs the server. Prints its address to stdout as soon as clients can connect.
 pub(crate) async fn run(args: &ServeArgs) -> Result<u8, Failure> {
     let mut signals = Signals::catch(&ENDING).map_err(Failure::System)?;
     let refused = |error| Failure::Listen {
@@ -38,10 +38,10 @@ pub(crate) async fn run(args: &ServeArgs) -> Result<u8, Failure> {
     }
     if !address.ip().is_loopback() {
         exit::say(match &args.auth_file {
-            None => &"no encryption here: whoever reaches this address reads and writes everything",
-            Some(_) => {
-                &"no encryption here: whoever listens on the way reads and changes everything"
+            None => {
+                &"no encryption, no passwords: any host that reaches this address can change data"
             }
+            Some(_) => &"no encryption: an attacker on the network can read and change everything",
         });
     }
     let server = builder.start().await.map_err(refused)?;
@@ -51,7 +51,7 @@ pub(crate) async fn run(args: &ServeArgs) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
-/// The first address of `host:port`.
+/// The first address that `host:port` resolves to.
 async fn resolve(listen: &str) -> io::Result<SocketAddr> {
     let unknown = || io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     lookup_host(listen).await?.next().ok_or_else(unknown)

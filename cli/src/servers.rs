@@ -1,4 +1,6 @@
-//! Which servers, and how to speak to them: from options, else from the environment, to the settings of a client.
+//! The servers and how to connect to them: turns options, or else the environment, into settings of a client.
+//!
+//! Not here: encryption and identities (`security`).
 
 use std::{
     env::{self, VarError},
@@ -10,7 +12,7 @@ use lockkeeper::{Builder, ConnectString, ConnectStringError};
 
 use crate::security::{BadSecurity, SecurityArgs};
 
-/// The variable that names the servers where `--connect` does not.
+/// The environment variable with the servers, used when `--connect` is not given.
 const VARIABLE: &str = "LOCKKEEPER_CONNECT";
 
 const CONNECT_HELP: &str =
@@ -31,8 +33,9 @@ impl ServerArgs {
         self.settings_for(&self.servers()?)
     }
 
-    /// Settings for a client of the servers that were named on the command line. Without any, there must be no word of how
-    /// to speak to them either.
+    /// Settings for a client of the servers in `--connect`; `None` without `--connect`.
+    ///
+    /// Without `--connect` the options for encryption and identities are an error.
     pub(crate) fn settings_if_named(
         &self,
     ) -> Result<Option<(&ConnectString, Builder)>, BadServers> {
@@ -48,7 +51,7 @@ impl ServerArgs {
         self.security.apply(settings).map_err(BadServers::Security)
     }
 
-    /// A bad `--connect` is found with the other arguments, and a bad variable here.
+    /// The servers. Only the variable can be bad here: clap has checked `--connect` already.
     fn servers(&self) -> Result<ConnectString, BadServers> {
         if let Some(servers) = &self.connect {
             return Ok(servers.clone());
@@ -61,18 +64,18 @@ impl ServerArgs {
     }
 }
 
-/// Why there are no servers to speak to.
+/// Why there are no servers to connect to.
 #[derive(Debug)]
 pub(crate) enum BadServers {
-    /// Neither option nor variable names one.
+    /// Neither the option nor the variable names a server.
     None,
-    /// The variable's list of servers cannot be read.
+    /// The variable's list of servers cannot be parsed.
     BadVariable(ConnectStringError),
-    /// The variable is not text.
+    /// The variable is not UTF-8.
     NotText,
-    /// There is no use in certificates, keys and identities where no server is named.
+    /// The command line has certificates, keys or identities, but names no server for them.
     NoneToSecure,
-    /// Certificates, keys or identities are of no use.
+    /// Certificates, keys or identities cannot be used.
     Security(BadSecurity),
 }
 
@@ -81,13 +84,13 @@ impl fmt::Display for BadServers {
         match self {
             Self::None => write!(
                 f,
-                "no servers: give --connect HOST:PORT,.. or set {VARIABLE}; to try it out, run `lockkeeper serve` \
+                "no servers: give --connect HOST:PORT,.. or set {VARIABLE}; to try lockkeeper, run `lockkeeper serve` \
                  and use 127.0.0.1:2181"
             ),
             Self::BadVariable(error) => write!(f, "{VARIABLE}: {error}"),
-            Self::NotText => write!(f, "{VARIABLE}: it is not UTF-8"),
+            Self::NotText => write!(f, "{VARIABLE}: the value is not UTF-8"),
             Self::NoneToSecure => f.write_str(
-                "--tls-ca and --auth-file are for servers that --connect names, and it names none",
+                "--tls-ca and --auth-file need --connect: the embedded server uses neither",
             ),
             Self::Security(problem) => problem.fmt(f),
         }

@@ -1,7 +1,8 @@
 //! Signals of this process, as a stream.
 //!
-//! A signal that was ignored when the process started stays ignored, here and in its children: that is how nohup(1) and
-//! background jobs of scripts protect what they start.
+//! Invariant: a signal that was ignored when the process started stays ignored, here and in its children. With
+//! ignored signals, nohup(1) and scripts protect the jobs that they start.
+//! Not here: sending signals to the command (`run::child`).
 
 use std::{
     fs,
@@ -16,15 +17,15 @@ use tokio::signal::unix::{self, SignalKind};
 /// The signals that ask a process to end.
 pub(crate) const ENDING: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
 
-/// Receives signals. They are caught from the moment this is made until the process ends.
+/// Receives signals. They stay caught until the process ends, also after this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Signals(Vec<(Signal, unix::Signal)>);
 
 impl Signals {
-    /// Catches these signals, but for those that are ignored.
+    /// Catches these signals, except those that are ignored.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// The operating system's error when it refuses to install a handler.
     pub(crate) fn catch(signals: &[Signal]) -> io::Result<Self> {
         let ignored = ignored();
         let caught = signals
@@ -40,12 +41,12 @@ impl Signals {
     /// Waits for the next signal.
     ///
     /// # Cancel safety
-    /// No signal is lost; two of a kind may become one, as signals do.
+    /// A dropped future loses no signal. Two equal signals may arrive as one, as usual for signals.
     pub(crate) async fn next(&mut self) -> Signal {
         poll_fn(|cx| self.poll(cx)).await
     }
 
-    /// Waits for a signal that asks to end; drops others.
+    /// Waits for a signal that asks the process to end, and ignores others.
     pub(crate) async fn ending(&mut self) -> Signal {
         loop {
             let signal = self.next().await;
@@ -65,7 +66,7 @@ impl Signals {
     }
 }
 
-/// The set of ignored signals, where the system tells it without a foreign function. Source: proc(5), `SigIgn`.
+/// The set of ignored signals, on systems that show it in `/proc`; elsewhere empty. Source: proc(5), `SigIgn`.
 fn ignored() -> u64 {
     fs::read_to_string("/proc/self/status").map_or(0, |status| ignored_in(&status))
 }
@@ -78,7 +79,7 @@ fn ignored_in(status: &str) -> u64 {
     u64::from_str_radix(line.trim(), 16).unwrap_or(0)
 }
 
-/// Bit n-1 stands for signal n.
+/// Whether the set contains the signal. Bit n-1 stands for signal n.
 fn is_in(set: u64, signal: Signal) -> bool {
     u32::try_from(signal.as_raw() - 1)
         .ok()

@@ -1,7 +1,7 @@
-//! Text on stdout: what a terminal may be shown, and columns.
+//! Text on stdout: escaping for terminals, and columns.
 //!
-//! Names and data are other people's: on a terminal nothing of them is let through that could move the cursor, change
-//! colours or turn the direction of writing. In files and pipes they stay as they are.
+//! Names and data come from other users. On a terminal they are escaped, so that they cannot move the cursor, change
+//! colours or change the writing direction. In files and pipes they stay unchanged.
 
 use std::{
     fmt::{self, Write as _},
@@ -11,7 +11,7 @@ use std::{
 
 use crate::exit::Failure;
 
-/// Writes to stdout, all at once.
+/// Writes all of the text to stdout, and flushes.
 pub(crate) fn print(text: impl AsRef<[u8]>) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     let written = stdout.write_all(text.as_ref());
@@ -20,12 +20,12 @@ pub(crate) fn print(text: impl AsRef<[u8]>) -> Result<(), Failure> {
         .map_err(Failure::Output)
 }
 
-/// Whether somebody sits there.
+/// Whether stdout is a terminal.
 pub(crate) fn is_terminal() -> bool {
     io::stdout().is_terminal()
 }
 
-/// A name for stdout, whatever that is.
+/// A name for stdout: escaped on a terminal, unchanged elsewhere.
 pub(crate) fn name(name: &str) -> String {
     if is_terminal() {
         harmless(name)
@@ -34,7 +34,7 @@ pub(crate) fn name(name: &str) -> String {
     }
 }
 
-/// A text in one line, of nothing but what can be seen.
+/// A text in one line, with everything escaped that is not visible.
 pub(crate) fn harmless(text: &str) -> String {
     let escaped = |c: char| -> String {
         match c {
@@ -45,7 +45,7 @@ pub(crate) fn harmless(text: &str) -> String {
     text.chars().map(escaped).collect()
 }
 
-/// A text as it is meant to be read, of nothing but what can be seen; each line has its end.
+/// A text with its lines and tabs kept, and everything else escaped that is not visible. Each line ends with `\n`.
 pub(crate) fn harmless_lines(text: &str) -> String {
     let line = |line: &str| {
         let cells: Vec<String> = line.split('\t').map(harmless).collect();
@@ -54,7 +54,7 @@ pub(crate) fn harmless_lines(text: &str) -> String {
     text.lines().map(line).collect()
 }
 
-/// Data in one line: as text if they are text, else as numbers.
+/// Data in one line: as text if they are UTF-8, else in hexadecimal.
 pub(crate) fn data_in_a_line(data: Option<&[u8]>) -> String {
     match data.map(std::str::from_utf8) {
         None => String::new(),
@@ -63,7 +63,7 @@ pub(crate) fn data_in_a_line(data: Option<&[u8]>) -> String {
     }
 }
 
-/// Bytes as numbers.
+/// Bytes in hexadecimal.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len() * 2);
     for byte in bytes {
@@ -73,7 +73,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     text
 }
 
-/// A moment by the clock of a server or of this machine, in UTC.
+/// A time by the clock of a server or of this machine, in UTC.
 pub(crate) fn moment(since_1970: Duration) -> impl fmt::Display {
     humantime::format_rfc3339_millis(SystemTime::UNIX_EPOCH + since_1970)
 }
@@ -83,12 +83,12 @@ pub(crate) fn now() -> Duration {
     SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default()
 }
 
-/// How long ago a server did something, by both clocks; nothing for what has not happened yet by ours.
+/// The time since an event, from the server's timestamp and our clock; zero if our clock is behind the timestamp.
 pub(crate) fn ago(since_1970: Duration) -> Duration {
     now().saturating_sub(since_1970)
 }
 
-/// Rows of cells, one below the other. The last column is as long as it is, the others as wide as they need.
+/// Rows of cells in aligned columns. Each column is as wide as its widest cell.
 pub(crate) fn table<const N: usize>(rows: &[[String; N]]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_of_a_text_can_harm_a_terminal() {
+    fn invisible_characters_are_escaped() {
         assert_eq!(harmless("it's \"ours\" größe 鍵"), "it's \"ours\" größe 鍵");
         assert_eq!(harmless("a\u{1b}[31mb\n"), "a\\u{1b}[31mb\\n");
         assert_eq!(harmless("a\u{202e}b\\"), "a\\u{202e}b\\\\");
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_as_wide_as_they_need() {
+    fn columns_are_as_wide_as_their_widest_cell() {
         let rows = [["a", "bb", "x y"], ["ccc", "", ""], ["é", "d", "z"]];
         let rows = rows.map(|row| row.map(str::to_owned));
         assert_eq!(table(&rows), "a    bb  x y\nccc\né    d   z\n");

@@ -1,13 +1,15 @@
-//! `lockkeeper demo`, as it is seen in a file.
+//! `lockkeeper demo`, with its output in a pipe.
+//!
+//! Not here: colours and the layout of rows (`cli/src/demo`).
 
 mod support;
 
 use rustix::process::Signal;
 use support::{Arm, Ended, Running, ended, is_ignored, lockkeeper};
 
-on_both_arms!(nobody_holds_the_lock_together_and_nothing_is_left_behind);
+on_both_arms!(no_two_clients_hold_the_lock_at_once_and_no_node_is_left);
 
-fn nobody_holds_the_lock_together_and_nothing_is_left_behind(arm: &Arm) {
+fn no_two_clients_hold_the_lock_at_once_and_no_node_is_left(arm: &Arm) {
     let arguments = ["demo", "--connect", &arm.connect, "--seconds", "1"];
     let ended = ended(&mut lockkeeper(&arguments));
     assert!(ended.stdout.contains(&arm.connect), "{}", ended.stdout);
@@ -16,17 +18,17 @@ fn nobody_holds_the_lock_together_and_nothing_is_left_behind(arm: &Arm) {
 }
 
 #[test]
-fn it_brings_a_server_of_its_own_and_fits_any_number_of_clients() {
+fn the_demo_starts_its_own_server_and_fits_any_number_of_clients() {
     for clients in ["2", "24"] {
         let arguments = ["demo", "--clients", clients, "--seconds", "1"];
-        // What is set for `run` does not concern it: it writes where it is told to, and nowhere else.
+        // The demo ignores the variable that `run` uses: it writes only to servers from its own command line.
         let demo = &mut lockkeeper(&arguments);
         check(&ended(demo.env("LOCKKEEPER_CONNECT", "nowhere.invalid:1")));
     }
 }
 
 #[test]
-fn it_can_be_ended_early() {
+fn the_demo_can_be_ended_early() {
     let signal = Signal::TERM;
     assert!(!is_ignored(signal));
     let mut demo = Running::start(&mut lockkeeper(&["demo", "--seconds", "600"]));
@@ -38,7 +40,7 @@ fn it_can_be_ended_early() {
 }
 
 #[test]
-fn a_chroot_that_is_missing_is_named() {
+fn the_error_names_a_missing_chroot() {
     let arm = Arm::embedded();
     let servers = format!("{}/nowhere", arm.connect);
     let ended = ended(&mut lockkeeper(&["demo", "--connect", &servers]));
@@ -60,7 +62,7 @@ fn check(ended: &Ended) {
     }
     for text in [
         "overlaps  0\n",
-        "stands still\n",
+        "is paused\n",
         "is_valid() = false",
         "server refuses counter =",
         "OK: no two clients held the lock at once",

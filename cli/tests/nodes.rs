@@ -1,4 +1,6 @@
 //! `lockkeeper ls`, `tree`, `get`, `stat`, `set`, `create`, `rm` and `watch`.
+//!
+//! Not here: bad arguments (`usage`).
 
 mod support;
 
@@ -15,12 +17,12 @@ use rustix::process::Signal;
 use support::{Arm, Ended, Running, ended, is_ignored, lockkeeper};
 
 on_both_arms!(
-    a_tree_is_made_looked_at_and_taken_away,
-    data_are_bytes_in_and_out,
+    a_tree_is_created_shown_and_deleted,
+    data_are_written_and_read_unchanged,
     a_change_for_another_version_is_refused,
-    what_is_not_there_is_status_1_and_named,
-    a_listing_says_what_each_node_is,
-    what_happens_is_said_as_it_happens,
+    a_missing_node_gives_status_1_and_an_error_that_names_it,
+    ls_long_and_stat_show_the_metadata,
+    watch_prints_each_event,
 );
 
 /// `lockkeeper COMMAND ARGUMENTS` on this server.
@@ -30,7 +32,7 @@ fn on(arm: &Arm, command: &str, arguments: &[&str]) -> Command {
     lockkeeper
 }
 
-/// What a command says that succeeds.
+/// Runs a command that must succeed, and returns its stdout.
 fn said(arm: &Arm, command: &str, arguments: &[&str]) -> String {
     let ended = ended(&mut on(arm, command, arguments));
     let Ended { status, stderr, .. } = &ended;
@@ -42,7 +44,7 @@ fn said(arm: &Arm, command: &str, arguments: &[&str]) -> String {
     ended.stdout
 }
 
-/// What is said of a command that the server refuses.
+/// Runs a command that the server must refuse, and returns its stderr.
 fn refused(arm: &Arm, command: &str, arguments: &[&str]) -> String {
     let ended = ended(&mut on(arm, command, arguments));
     assert_eq!(
@@ -53,7 +55,7 @@ fn refused(arm: &Arm, command: &str, arguments: &[&str]) -> String {
     ended.stderr
 }
 
-fn a_tree_is_made_looked_at_and_taken_away(arm: &Arm) {
+fn a_tree_is_created_shown_and_deleted(arm: &Arm) {
     let top = arm.path();
     let create = |options: &[&str], below: &str| {
         let path = format!("{top}{below}");
@@ -84,7 +86,7 @@ fn a_tree_is_made_looked_at_and_taken_away(arm: &Arm) {
     refused(arm, "ls", &[&top]);
 }
 
-fn data_are_bytes_in_and_out(arm: &Arm) {
+fn data_are_written_and_read_unchanged(arm: &Arm) {
     let path = arm.path();
     let bytes = [0xff, 0, b'\n', 0x1b, b'x'];
     let mut create = on(arm, "create", &["--parents", &path, "-"]);
@@ -121,7 +123,7 @@ fn a_change_for_another_version_is_refused(arm: &Arm) {
     said(arm, "rm", &["--version", "1", &path]);
 }
 
-fn what_is_not_there_is_status_1_and_named(arm: &Arm) {
+fn a_missing_node_gives_status_1_and_an_error_that_names_it(arm: &Arm) {
     let path = arm.path();
     for arguments in [
         &["ls"][..],
@@ -139,7 +141,7 @@ fn what_is_not_there_is_status_1_and_named(arm: &Arm) {
     }
 }
 
-fn a_listing_says_what_each_node_is(arm: &Arm) {
+fn ls_long_and_stat_show_the_metadata(arm: &Arm) {
     let top = arm.path();
     let below = |name: &str| format!("{top}/{name}");
     said(arm, "create", &["--parents", &below("plain"), "12345"]);
@@ -182,7 +184,7 @@ fn a_listing_says_what_each_node_is(arm: &Arm) {
     assert_eq!(value("changed"), plain[3]);
 }
 
-fn what_happens_is_said_as_it_happens(arm: &Arm) {
+fn watch_prints_each_event(arm: &Arm) {
     let top = arm.path();
     let child = format!("{top}/child");
     said(arm, "create", &["--parents", &top]);
@@ -191,7 +193,7 @@ fn what_happens_is_said_as_it_happens(arm: &Arm) {
     said(arm, "create", &[&child]);
     said(arm, "set", &[&child, "x"]);
     said(arm, "rm", &[&child]);
-    // What brought the watch to speak may have happened more than once.
+    // `watching` may have changed the node more than once.
     let next = |watch: &mut Running| loop {
         let what = what_happened(&watch.line());
         if what != format!("changed {top}") {
@@ -213,7 +215,7 @@ fn what_happens_is_said_as_it_happens(arm: &Arm) {
     assert_eq!(first.end().status, 0);
 }
 
-/// `lockkeeper watch` that has said something: its watch is there.
+/// Starts `lockkeeper watch`, and changes the node until the command prints a line. So the server has the watch.
 fn watching(arm: &Arm, options: &[&str], path: &str) -> Running {
     let mut watch = Running::start(&mut on(arm, "watch", &[options, &[path]].concat()));
     let stop = AtomicBool::new(false);
@@ -238,13 +240,13 @@ fn what_happened(line: &str) -> String {
 }
 
 #[test]
-fn whoever_has_read_enough_is_no_failure() {
+fn a_closed_pipe_on_stdout_gives_status_141_and_no_message() {
     let arm = Arm::embedded();
     let top = arm.path();
     for number in 0..3 {
         said(&arm, "create", &["-p", &format!("{top}/{number}")]);
     }
-    // A pipe that nobody reads any more.
+    // A pipe whose reading end is closed.
     let mut ls = on(&arm, "ls", &[&top]);
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
@@ -265,7 +267,7 @@ fn a_tree_of_many_nodes_is_walked_and_deleted() {
 }
 
 #[test]
-fn what_must_not_go_as_a_whole_does_not() {
+fn rm_recursive_refuses_the_root_and_the_nodes_of_zookeeper() {
     let arm = Arm::embedded();
     for path in ["/", "/zookeeper"] {
         let rm = ended(&mut on(&arm, "rm", &["-r", path]));

@@ -1,4 +1,4 @@
-//! `lockkeeper queue`: who holds a lock, and who waits for it.
+//! `lockkeeper queue`: shows who holds a lock, and who waits for it.
 
 mod support;
 
@@ -7,10 +7,10 @@ use serde_json::Value;
 use support::{Arm, Running, ended, is_ignored, lockkeeper};
 
 on_both_arms!(
-    holders_and_waiters_are_shown_in_their_order,
-    programs_read_the_same,
-    comings_and_goings_are_followed,
-    a_free_lock_and_none_at_all_are_told_apart,
+    holders_and_waiters_are_shown_in_queue_order,
+    json_shows_holders_and_waiters,
+    follow_prints_each_change_of_the_queue,
+    a_free_lock_and_a_missing_one_are_distinguished,
 );
 
 fn queue(arm: &Arm, options: &[&str], path: &str) -> std::process::Command {
@@ -19,19 +19,19 @@ fn queue(arm: &Arm, options: &[&str], path: &str) -> std::process::Command {
     queue
 }
 
-/// `lockkeeper run` that waits for the lock or holds it, once it is in the line.
-fn in_line(arm: &Arm, options: &[&str], path: &str) -> Running {
+/// Starts `lockkeeper run`, and waits until it is in the queue.
+fn in_queue(arm: &Arm, options: &[&str], path: &str) -> Running {
     let before = arm.nodes(path).len();
     let running = Running::start(&mut arm.run(options, path, &["sleep", "600"]));
     arm.until_nodes(path, before + 1);
     running
 }
 
-fn holders_and_waiters_are_shown_in_their_order(arm: &Arm) {
+fn holders_and_waiters_are_shown_in_queue_order(arm: &Arm) {
     let path = arm.path();
-    let _reader = in_line(arm, &["--shared"], &path);
-    let _other = in_line(arm, &["--shared"], &path);
-    let writer = in_line(arm, &[], &path);
+    let _reader = in_queue(arm, &["--shared"], &path);
+    let _other = in_queue(arm, &["--shared"], &path);
+    let writer = in_queue(arm, &[], &path);
     let shown = ended(&mut queue(arm, &["--long"], &path));
     assert_eq!((shown.status, &*shown.stderr), (0, ""));
     let lines: Vec<_> = shown.stdout.lines().collect();
@@ -52,10 +52,10 @@ fn holders_and_waiters_are_shown_in_their_order(arm: &Arm) {
     assert!(third.contains(&pid), "{third}");
 }
 
-fn programs_read_the_same(arm: &Arm) {
+fn json_shows_holders_and_waiters(arm: &Arm) {
     let path = arm.path();
     let guard = arm.hold(&path);
-    let _waiter = in_line(arm, &[], &path);
+    let _waiter = in_queue(arm, &[], &path);
     let shown = ended(&mut queue(arm, &["--json"], &path));
     assert_eq!(shown.stdout.lines().count(), 1);
     let look: Value = serde_json::from_str(&shown.stdout).unwrap();
@@ -80,7 +80,7 @@ fn programs_read_the_same(arm: &Arm) {
     arm.release(guard);
 }
 
-fn comings_and_goings_are_followed(arm: &Arm) {
+fn follow_prints_each_change_of_the_queue(arm: &Arm) {
     let path = arm.path();
     let guard = arm.hold(&path);
     let mut follow = Running::start(&mut queue(arm, &["--follow"], &path));
@@ -91,14 +91,14 @@ fn comings_and_goings_are_followed(arm: &Arm) {
         let line = follow.line();
         line.split_whitespace().nth(1).unwrap().to_owned()
     };
-    let waiter = in_line(arm, &["--session-timeout", "1s"], &path);
+    let waiter = in_queue(arm, &["--session-timeout", "1s"], &path);
     assert_eq!(next(&mut follow), "waits");
     arm.release(guard);
     assert_eq!(next(&mut follow), "released");
     assert_eq!(next(&mut follow), "granted");
     waiter.signal(Signal::KILL);
     drop(waiter);
-    // Its session has to expire first.
+    // The killed holder's session has to expire first.
     assert_eq!(next(&mut follow), "released");
     if !is_ignored(Signal::INT) {
         follow.signal(Signal::INT);
@@ -106,7 +106,7 @@ fn comings_and_goings_are_followed(arm: &Arm) {
     }
 }
 
-fn a_free_lock_and_none_at_all_are_told_apart(arm: &Arm) {
+fn a_free_lock_and_a_missing_one_are_distinguished(arm: &Arm) {
     let path = arm.path();
     let none = ended(&mut queue(arm, &[], &path));
     let text = format!("{path}: free, and nobody waits; there is no such node\n");

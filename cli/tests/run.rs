@@ -1,4 +1,6 @@
-//! `lockkeeper run`: statuses, what the command is told, exclusion, time limits.
+//! `lockkeeper run`: exit statuses, the environment of the command, exclusion, time limits, lost locks.
+//!
+//! Not here: signals (`signals`), `--shared` and `--holders` (`sharing`).
 
 mod support;
 
@@ -15,21 +17,21 @@ use rustix::process::Signal;
 use support::{Arm, Running, ended, is_alive, pid_of, wait_for};
 
 on_both_arms!(
-    the_status_is_the_commands_own,
-    a_command_that_does_not_start,
-    the_command_is_told,
-    the_streams_are_the_commands,
-    two_runs_exclude_each_other,
+    run_exits_with_the_status_of_the_command,
+    a_command_that_cannot_start_gives_status_126_or_127,
+    the_command_gets_the_token_the_path_and_the_node,
+    the_command_gets_stdin_stdout_and_stderr,
+    runs_on_one_path_exclude_each_other,
     a_try_on_a_lock_that_is_taken_writes_nothing,
     a_try_on_a_free_lock_takes_it,
-    a_wait_ends_in_time_and_leaves_nothing,
-    a_lock_that_is_deleted_ends_the_command,
-    a_script_ends_with_what_it_has_started,
-    what_does_not_end_is_killed,
-    a_command_that_ends_while_nobody_looks,
+    a_wait_ends_at_its_limit_and_leaves_no_node,
+    deleting_the_lock_node_ends_the_command,
+    a_lost_lock_ends_a_script_and_its_children,
+    a_command_that_ignores_term_is_killed,
+    a_command_that_ends_without_the_lock_gives_status_74,
 );
 
-fn the_status_is_the_commands_own(arm: &Arm) {
+fn run_exits_with_the_status_of_the_command(arm: &Arm) {
     let path = arm.path();
     for (script, status) in [
         ("exit 0", 0),
@@ -48,7 +50,7 @@ fn the_status_is_the_commands_own(arm: &Arm) {
     }
 }
 
-fn a_command_that_does_not_start(arm: &Arm) {
+fn a_command_that_cannot_start_gives_status_126_or_127(arm: &Arm) {
     let path = arm.path();
     for (command, status, text) in [
         ("lockkeeper-no-such-command", 127, "command not found"),
@@ -63,7 +65,7 @@ fn a_command_that_does_not_start(arm: &Arm) {
     }
 }
 
-fn the_command_is_told(arm: &Arm) {
+fn the_command_gets_the_token_the_path_and_the_node(arm: &Arm) {
     let path = arm.path();
     let script = "echo $LOCKKEEPER_TOKEN; echo $LOCKKEEPER_PATH; echo $LOCKKEEPER_NODE; read x";
     let mut tokens = Vec::new();
@@ -73,7 +75,7 @@ fn the_command_is_told(arm: &Arm) {
         tokens.push(run.line().parse::<u64>().unwrap());
         assert_eq!(run.line(), path);
         let node = run.line();
-        // The script may have ended by now: stdin is empty. The name is what it held.
+        // The script may have ended by now, because stdin is empty. It printed the node that held the lock.
         assert!(node.starts_with(&format!("{path}/_c_")), "{node}");
         assert_eq!(run.end().status, 1, "read at the end of a file");
     }
@@ -88,12 +90,12 @@ fn the_command_is_told(arm: &Arm) {
         data.ends_with(&format!(" pid={pid} command=sleep")),
         "{data}"
     );
-    // The command starts after the node is there; a signal before that ends the wait for the lock.
+    // The command starts after the node exists. A signal before that ends the wait for the lock.
     run.signal(Signal::TERM);
     assert_eq!(run.end().status, 143);
 }
 
-fn the_streams_are_the_commands(arm: &Arm) {
+fn the_command_gets_stdin_stdout_and_stderr(arm: &Arm) {
     let mut run = arm.run(&[], &arm.path(), &["sh", "-c", "cat; echo error >&2"]);
     let mut run = run
         .stdin(Stdio::piped())
@@ -107,7 +109,7 @@ fn the_streams_are_the_commands(arm: &Arm) {
     assert_eq!(output.stderr, b"error\n");
 }
 
-fn two_runs_exclude_each_other(arm: &Arm) {
+fn runs_on_one_path_exclude_each_other(arm: &Arm) {
     let path = arm.path();
     let log = std::env::temp_dir().join(path.replace('/', "_"));
     let script =
@@ -165,7 +167,7 @@ fn a_try_on_a_free_lock_takes_it(arm: &Arm) {
     assert_eq!((ended.status, ended.stdout.as_str()), (0, "ran\n"));
 }
 
-fn a_wait_ends_in_time_and_leaves_nothing(arm: &Arm) {
+fn a_wait_ends_at_its_limit_and_leaves_no_node(arm: &Arm) {
     let path = arm.path();
     let guard = arm.hold(&path);
     let start = Instant::now();
@@ -181,7 +183,7 @@ fn a_wait_ends_in_time_and_leaves_nothing(arm: &Arm) {
     arm.release(guard);
 }
 
-fn a_lock_that_is_deleted_ends_the_command(arm: &Arm) {
+fn deleting_the_lock_node_ends_the_command(arm: &Arm) {
     let path = arm.path();
     let script = "echo $$ $LOCKKEEPER_NODE; exec sleep 60";
     let mut run = Running::start(&mut arm.run(&[], &path, &["sh", "-c", script]));
@@ -200,7 +202,7 @@ fn a_lock_that_is_deleted_ends_the_command(arm: &Arm) {
     assert!(!is_alive(pid_of(pid)));
 }
 
-fn a_script_ends_with_what_it_has_started(arm: &Arm) {
+fn a_lost_lock_ends_a_script_and_its_children(arm: &Arm) {
     let path = arm.path();
     let script = "sleep 61 & echo $! $LOCKKEEPER_NODE; sleep 62; echo never";
     let mut run = Running::start(&mut arm.run(&[], &path, &["sh", "-c", script]));
@@ -212,7 +214,7 @@ fn a_script_ends_with_what_it_has_started(arm: &Arm) {
     assert!(!is_alive(pid_of(pid)), "its child in the background");
 }
 
-fn what_does_not_end_is_killed(arm: &Arm) {
+fn a_command_that_ignores_term_is_killed(arm: &Arm) {
     let path = arm.path();
     let script = "trap '' TERM; echo $$ $LOCKKEEPER_NODE; while :; do sleep 0.1; done";
     let mut run = arm.run(&["--grace", "200ms"], &path, &["sh", "-c", script]);
@@ -223,15 +225,15 @@ fn what_does_not_end_is_killed(arm: &Arm) {
     let ended = run.end();
     assert_eq!(ended.status, 74);
     assert!(
-        ended.stderr.contains("has not ended: killed"),
+        ended.stderr.contains("did not end in the grace time"),
         "{}",
         ended.stderr
     );
     assert!(!is_alive(pid_of(pid)));
 }
 
-/// `run` is stopped, its lock goes, its command ends with 0, and `run` goes on: that 0 must not be passed on.
-fn a_command_that_ends_while_nobody_looks(arm: &Arm) {
+/// `run` is stopped, its lock is lost, its command ends with 0, and then `run` goes on. It must not pass on that 0.
+fn a_command_that_ends_without_the_lock_gives_status_74(arm: &Arm) {
     let path = arm.path();
     let script = "echo $$ $LOCKKEEPER_NODE; read x; exit 0";
     let mut run = arm.run(&["--session-timeout", "2s"], &path, &["sh", "-c", script]);
@@ -270,7 +272,7 @@ fn session_of(server: &Server, path: &str) -> Option<SessionId> {
 }
 
 #[test]
-fn a_session_that_the_server_ends_ends_the_command() {
+fn an_expired_session_ends_the_command() {
     let arm = Arm::embedded();
     let path = arm.path();
     let script = "echo $$; exec sleep 60";
@@ -281,14 +283,14 @@ fn a_session_that_the_server_ends_ends_the_command() {
     assert!(server.faults().expire(session));
     let ended = run.end();
     assert_eq!(ended.status, 74, "{}", ended.stderr);
-    // Whether it hears first of its node or of its session is up to the server.
+    // The server decides whether the client hears first of the deleted node or of the expired session.
     assert!(ended.stderr.contains("lock lost"), "{}", ended.stderr);
     assert!(!is_alive(pid));
 }
 
-/// Nothing is heard of the server any more: the command is gone before the session can be over there.
+/// When the server does not answer any more, the command ends before the session can expire on the server.
 #[test]
-fn a_server_that_falls_silent_ends_the_command_in_time() {
+fn a_silent_server_ends_the_command_before_the_session_expires() {
     let arm = Arm::embedded();
     let path = arm.path();
     let options = ["--session-timeout", "4s"];
@@ -302,7 +304,7 @@ fn a_server_that_falls_silent_ends_the_command_in_time() {
     assert_eq!(
         session_of(server, &path),
         Some(session),
-        "nobody else can have had the lock"
+        "the session has expired: another client could have the lock"
     );
     server.faults().resume();
     let ended = run.end();
@@ -314,9 +316,9 @@ fn a_server_that_falls_silent_ends_the_command_in_time() {
     );
 }
 
-/// The command ended while the lease was running, so it was covered; only the servers do not know yet.
+/// The command ended before the lease did, so the lock was held all the time. Only the reply to the release is missing.
 #[test]
-fn a_release_that_nobody_confirms_takes_nothing_from_the_command() {
+fn an_unconfirmed_release_keeps_the_status_of_the_command() {
     let arm = Arm::embedded();
     let options = ["--session-timeout", "3s"];
     let script = "echo ready; read x; exit 5";

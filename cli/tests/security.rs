@@ -1,7 +1,6 @@
-//! Encryption and identities of the command: where they come from, what is said when they are wrong, and that no secret is
-//! said with it.
+//! Encryption and identities of the command: where they come from, and the error messages, which must not contain secrets.
 //!
-//! What they do on real servers is the library's: `tests/secure/` of the workspace.
+//! Not here: TLS and SASL on real servers (`tests/secure/` of the workspace).
 
 #[path = "../../session/tests/secure/certificates.rs"]
 mod certificates;
@@ -22,7 +21,7 @@ use gate::{Demands, Gate, server_tls};
 
 const SECRET: &str = "hunter2";
 
-/// A directory with files for one test; it goes with this value.
+/// A directory with files for one test. Dropping this value deletes the directory.
 struct Files(PathBuf);
 
 impl Files {
@@ -53,7 +52,7 @@ fn run(options: &[&str], auth: Option<&str>) -> Ended {
 }
 
 #[test]
-fn what_is_of_no_use_is_status_64_and_said_without_the_secret() {
+fn bad_security_options_give_status_64_and_an_error_without_the_secret() {
     let files = Files::new("useless");
     let no_scheme = files.write("no-scheme", &format!("# comment\n\n{SECRET}\n"));
     let two = files.write("two", &format!("sasl:a:{SECRET}\nsasl:b:{SECRET}\n"));
@@ -67,7 +66,7 @@ fn what_is_of_no_use_is_status_64_and_said_without_the_secret() {
         ),
         (
             ["--auth-file", &two],
-            "two, line 2: there can be one SASL identity only",
+            "two, line 2: only one SASL identity is allowed",
         ),
         (
             ["--auth-file", &no_password],
@@ -75,10 +74,7 @@ fn what_is_of_no_use_is_status_64_and_said_without_the_secret() {
         ),
         (["--auth-file", &missing], "missing: No such file"),
         (["--tls-ca", &missing], "missing: No such file"),
-        (
-            ["--tls-ca", &empty],
-            "empty.pem: there is no certificate in it",
-        ),
+        (["--tls-ca", &empty], "empty.pem: no certificate found"),
         (["--tls-cert", &empty], "--tls-ca"),
         (["--tls-key", &empty], "--tls-cert"),
     ] {
@@ -97,9 +93,9 @@ fn what_is_of_no_use_is_status_64_and_said_without_the_secret() {
     assert!(!ended.stderr.contains(SECRET), "{}", ended.stderr);
 }
 
-/// The lock's directory belongs to alice.
+/// Only the user `super` has permissions on the lock's directory.
 #[test]
-fn identities_open_nodes_from_a_file_and_from_the_environment() {
+fn identities_come_from_a_file_or_from_the_environment() {
     let arm = Arm::embedded();
     let files = Files::new("identities");
     // From ZooKeeper's documentation: `super:test`.
@@ -124,17 +120,17 @@ fn identities_open_nodes_from_a_file_and_from_the_environment() {
 }
 
 #[test]
-fn servers_that_cannot_be_trusted_are_found_out_at_once() {
+fn a_server_that_cannot_be_trusted_is_refused_immediately() {
     let arm = Arm::embedded();
     let files = Files::new("untrusted");
     let auth = files.write("auth", &format!("sasl:alice:{SECRET}\n"));
     let begin = Instant::now();
-    // It would try for as long as the session timeout.
+    // With retries, the attempt would take the whole session timeout.
     let options = ["--auth-file", &*auth, "--session-timeout", "60s"];
     let sasl = ended(&mut arm.run(&options, "/a", &["true"]));
     assert_eq!(sasl.status, 69, "{}", sasl.stderr);
     assert!(
-        sasl.stderr.contains("the server knows no SASL"),
+        sasl.stderr.contains("the server does not support SASL"),
         "{}",
         sasl.stderr
     );
@@ -146,7 +142,7 @@ fn servers_that_cannot_be_trusted_are_found_out_at_once() {
     let plain = ended(&mut arm.run(&options, "/a", &["true"]));
     assert_eq!(plain.status, 69, "{}", plain.stderr);
     assert!(
-        plain.stderr.contains("as ports for plain connections do"),
+        plain.stderr.contains("the port may expect plain connections"),
         "{}",
         plain.stderr
     );
@@ -205,9 +201,9 @@ fn a_command_runs_under_a_lock_over_tls_and_sasl() {
 }
 
 #[test]
-fn a_server_with_users_answers_nobody_else() {
+fn a_server_with_users_refuses_other_clients() {
     let files = Files::new("users");
-    let users = format!("# Who may come in.\nsasl:alice:{SECRET}\nsasl:bob:x:y\n");
+    let users = format!("# The allowed users.\nsasl:alice:{SECRET}\nsasl:bob:x:y\n");
     let users = files.write("users", &users);
     let options = ["serve", "--listen", "127.0.0.1:0", "--auth-file", &users];
     let mut serve = Running::start(&mut lockkeeper(&options));
@@ -223,7 +219,7 @@ fn a_server_with_users_answers_nobody_else() {
         assert_eq!((right.status, &*right.stderr), (0, ""));
     }
     let refused = "was refused: wrong password, or no such user";
-    // Told of the request, or of the connection: whichever comes first.
+    // The error may be about the request or about the connection: the order is not fixed.
     let nobody = "authenticat";
     for (auth, why) in [
         (Some("sasl:alice:open sesame"), refused),
@@ -238,7 +234,7 @@ fn a_server_with_users_answers_nobody_else() {
 }
 
 #[test]
-fn a_file_of_users_that_is_of_no_use_is_status_64_and_said_without_the_secret() {
+fn a_bad_file_of_users_gives_status_64_and_an_error_without_the_secret() {
     let files = Files::new("no-users");
     for (name, text, why) in [
         ("empty", "# nobody\n", "empty: there is no user in it"),

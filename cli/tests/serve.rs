@@ -1,4 +1,6 @@
-//! `lockkeeper serve`.
+//! `lockkeeper serve`: start, options, messages.
+//!
+//! Not here: users and passwords (`security`), the server itself (`lockkeeper-server`).
 
 mod support;
 
@@ -8,7 +10,7 @@ use support::{Running, ended, is_ignored, lockkeeper};
 use tokio::runtime::Runtime;
 
 #[test]
-fn it_says_when_it_is_ready_and_ends_when_it_is_told() {
+fn serve_says_when_it_is_ready_and_ends_on_a_signal() {
     for signal in [Signal::TERM, Signal::INT] {
         if is_ignored(signal) {
             continue;
@@ -28,7 +30,7 @@ fn it_says_when_it_is_ready_and_ends_when_it_is_told() {
 }
 
 #[test]
-fn sessions_are_what_the_options_say() {
+fn session_timeouts_follow_the_options() {
     let options = [
         "--listen",
         "127.0.0.1:0",
@@ -55,7 +57,7 @@ fn sessions_are_what_the_options_say() {
 }
 
 #[test]
-fn an_address_that_is_taken_is_named() {
+fn the_error_names_an_address_in_use() {
     let mut serve = Running::start(&mut lockkeeper(&["serve", "--listen", "127.0.0.1:0"]));
     let line = serve.line();
     let address = line.strip_prefix("listening on ").unwrap();
@@ -66,7 +68,7 @@ fn an_address_that_is_taken_is_named() {
 }
 
 #[test]
-fn an_address_for_everybody_is_warned_about() {
+fn serve_warns_when_other_hosts_can_connect() {
     let mut serve = Running::start(&mut lockkeeper(&["serve", "--listen", "0.0.0.0:0"]));
     assert!(serve.line().starts_with("listening on 0.0.0.0:"));
     serve.signal(Signal::TERM);

@@ -1,13 +1,16 @@
-//! `lockkeeper run --shared` and `--holders`: who may run beside whom.
+//! `lockkeeper run --shared` and `--holders`: which commands may run at the same time.
 
 mod support;
 
 use rustix::process::Signal;
 use support::{Arm, Running, ended};
 
-on_both_arms!(readers_share_and_exclude_a_writer, so_many_and_no_more,);
+on_both_arms!(
+    readers_share_and_exclude_a_writer,
+    only_the_given_number_of_holders_run,
+);
 
-/// A command that says that it runs, and goes on until it is ended.
+/// A command that prints `running`, and runs until it gets a signal.
 const UNTIL_TOLD: &[&str] = &["sh", "-c", "echo running; exec sleep 60"];
 
 fn stop(running: Running) {
@@ -37,7 +40,7 @@ fn readers_share_and_exclude_a_writer(arm: &Arm) {
     assert_eq!(arm.nodes(&path), Vec::<String>::new());
 }
 
-fn so_many_and_no_more(arm: &Arm) {
+fn only_the_given_number_of_holders_run(arm: &Arm) {
     let path = arm.path();
     let options = ["--holders", "2"];
     let holders: Vec<_> = (0..2)
@@ -58,7 +61,7 @@ fn so_many_and_no_more(arm: &Arm) {
 }
 
 #[test]
-fn how_many_is_a_number_from_one_and_not_given_with_shared() {
+fn holders_needs_a_number_from_one_and_excludes_shared() {
     for options in [
         &["--holders", "0"][..],
         &["--holders", "x"],

@@ -1,4 +1,4 @@
-//! `lockkeeper run` and signals.
+//! `lockkeeper run` and signals: to `run` itself, and passed on to the command.
 
 mod support;
 
@@ -12,10 +12,10 @@ use support::{Arm, Running, is_alive, is_ignored, pid_of, wait_for};
 
 on_both_arms!(
     signals_are_passed_on,
-    a_signal_ends_a_script_with_what_it_has_started,
-    a_signal_ends_the_wait_and_leaves_nothing,
-    a_holder_that_is_killed_frees_the_lock_in_the_end,
-    a_holder_that_was_stopped_too_long_ends_its_command,
+    a_signal_ends_a_script_and_its_children,
+    a_signal_ends_the_wait_and_leaves_no_node,
+    the_lock_of_a_killed_holder_becomes_free,
+    a_holder_stopped_for_too_long_ends_its_command,
     a_signal_that_was_ignored_stays_ignored,
 );
 
@@ -44,16 +44,16 @@ fn signals_are_passed_on(arm: &Arm) {
     }
 }
 
-fn a_signal_ends_a_script_with_what_it_has_started(arm: &Arm) {
+fn a_signal_ends_a_script_and_its_children(arm: &Arm) {
     let script = "sleep 60 & echo $!; wait";
     let mut run = Running::start(&mut arm.run(&[], &arm.path(), &["sh", "-c", script]));
     let pid = pid_of(&run.line());
     run.signal(Signal::TERM);
     assert_eq!(run.end().status, 143);
-    wait_for("the end of what the script started", || !is_alive(pid));
+    wait_for("the end of the script's child", || !is_alive(pid));
 }
 
-fn a_signal_ends_the_wait_and_leaves_nothing(arm: &Arm) {
+fn a_signal_ends_the_wait_and_leaves_no_node(arm: &Arm) {
     let path = arm.path();
     let guard = arm.hold(&path);
     for (signal, status) in [(Signal::TERM, 143), (Signal::INT, 130)] {
@@ -70,7 +70,7 @@ fn a_signal_ends_the_wait_and_leaves_nothing(arm: &Arm) {
     arm.release(guard);
 }
 
-fn a_holder_that_is_killed_frees_the_lock_in_the_end(arm: &Arm) {
+fn the_lock_of_a_killed_holder_becomes_free(arm: &Arm) {
     let path = arm.path();
     let options = ["--session-timeout", "1s"];
     let script = "echo $$; exec sleep 60";
@@ -83,12 +83,12 @@ fn a_holder_that_is_killed_frees_the_lock_in_the_end(arm: &Arm) {
     holder.signal(Signal::KILL);
     assert_eq!(next.line(), "ran");
     assert_eq!(next.end().status, 0);
-    // As the help says: nobody is left to end it.
+    // As the help says, the command goes on: the process that could end it was killed.
     assert!(is_alive(pid));
     rustix::process::kill_process(pid, Signal::KILL).unwrap();
 }
 
-fn a_holder_that_was_stopped_too_long_ends_its_command(arm: &Arm) {
+fn a_holder_stopped_for_too_long_ends_its_command(arm: &Arm) {
     let path = arm.path();
     let options = ["--session-timeout", "2s"];
     let script = "echo $$; exec sleep 60";
@@ -105,7 +105,7 @@ fn a_holder_that_was_stopped_too_long_ends_its_command(arm: &Arm) {
     assert!(!is_alive(pid));
 }
 
-/// As under nohup(1): neither `run` nor its command notice a hang-up.
+/// As under nohup(1): neither `run` nor its command handles a hang-up.
 fn a_signal_that_was_ignored_stays_ignored(arm: &Arm) {
     let script = "echo ready; read x < \"$0\"; echo $x";
     let fifo = std::env::temp_dir().join(arm.path().replace('/', "_"));
@@ -135,17 +135,17 @@ fn a_signal_that_was_ignored_stays_ignored(arm: &Arm) {
     assert_eq!(run.end().status, 0);
 }
 
-/// In the foreground of a terminal the command may use it, and a Ctrl-C reaches it once: from the terminal, not from us.
+/// In the foreground the command can use the terminal. Ctrl-C reaches it once: from the terminal, not from `run`.
 #[test]
 #[cfg(target_os = "linux")]
-fn in_a_terminal_ctrl_c_comes_from_the_terminal() {
+fn in_a_terminal_the_command_gets_ctrl_c_once() {
     let arm = Arm::embedded();
     let script = r#"i=0; trap 'i=$((i+1))' INT; read x; echo "read $x"; echo ready
         while [ $i = 0 ]; do sleep 0.05; done; sleep 0.3; echo "interrupts: $i"; exit 3"#;
     let binary = env!("CARGO_BIN_EXE_lockkeeper");
     let (connect, path) = (&arm.connect, arm.path());
-    // script(1), of util-linux, runs it in a terminal of its own, and types what it reads. It starts it through a shell,
-    // which must not stay in between: some shells end by a Ctrl-C that their child has survived.
+    // script(1), of util-linux, runs `lockkeeper` in a new terminal, and types the text that it reads from stdin. It
+    // starts a shell, which replaces itself with `exec`: some shells would end on a Ctrl-C that their child has survived.
     let mut terminal = Command::new("script")
         .args([
             "--quiet",

@@ -1,4 +1,4 @@
-//! What is said about bad usage, and about good usage: without a server.
+//! Error messages for bad usage, and help texts. No test here needs a server.
 
 mod support;
 
@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use support::{ended, lockkeeper};
 
 #[test]
-fn bad_usage_is_status_64_and_says_what_would_be_right() {
+fn bad_usage_gives_status_64_and_an_error_that_helps() {
     for (arguments, text) in [
         (&["foo"][..], "unrecognized subcommand 'foo'"),
         (&["run"], "<PATH>"),
@@ -32,7 +32,7 @@ fn bad_usage_is_status_64_and_says_what_would_be_right() {
         (&["run", "/a", "--", "x"], "give --connect HOST:PORT"),
         (&["serve", "--listen", "2181"], "looks like 127.0.0.1:2181"),
         (&["demo", "--clients", "1"], "2..=24"),
-        (&["demo", "--auth-file", "x"], "--connect names"),
+        (&["demo", "--auth-file", "x"], "need --connect"),
         (&["queue", "/"], "/locks/backup"),
         (&["queue", "--json", "--long", "/a"], "'--long'"),
         (&["get", "a/b"], "did you mean /a/b?"),
@@ -54,7 +54,7 @@ fn bad_usage_is_status_64_and_says_what_would_be_right() {
 }
 
 #[test]
-fn a_bad_list_of_servers_is_blamed_on_where_it_came_from() {
+fn the_error_for_a_bad_list_of_servers_names_its_origin() {
     let option = ended(&mut lockkeeper(&[
         "run",
         "--connect",
@@ -120,8 +120,8 @@ fn help_and_version_go_to_stdout_and_fit_a_terminal() {
 }
 
 #[test]
-fn no_server_is_status_69_and_says_what_each_of_them_said() {
-    // A port that is free now; nobody else takes it within the second that this lasts.
+fn no_server_gives_status_69_and_the_error_of_each_server() {
+    // A port that is free now. No other process takes it during the second that this test lasts.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     drop(listener);

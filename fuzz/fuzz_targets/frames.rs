@@ -1,4 +1,6 @@
-//! Any bytes as a stream of frames that arrives in pieces. What must hold: `lockkeeper_proto::fuzzing::frames`.
+//! Fuzzes arbitrary bytes as a stream of frames that arrives in pieces.
+//!
+//! `lockkeeper_proto::fuzzing::frames` checks what must hold.
 
 #![no_main]
 

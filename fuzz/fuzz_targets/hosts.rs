@@ -1,4 +1,4 @@
-//! Any bytes as a list of servers. What must hold: `lockkeeper_session::fuzzing::hosts`.
+//! Fuzzes arbitrary bytes as a list of servers. `lockkeeper_session::fuzzing::hosts` checks what must hold.
 
 #![no_main]
 

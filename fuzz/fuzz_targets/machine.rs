@@ -1,4 +1,6 @@
-//! Any story told to a session machine: frames, lost connections, requests, time. What must hold: `lockkeeper_session::fuzzing::machine`.
+//! Fuzzes a session machine with arbitrary sequences of frames, lost connections, requests and time steps.
+//!
+//! `lockkeeper_session::fuzzing::machine` checks what must hold.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Any bytes as a path. What must hold: `lockkeeper_proto::fuzzing::paths`.
+//! Fuzzes arbitrary bytes as a path. `lockkeeper_proto::fuzzing::paths` checks what must hold.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Any listing of a lock's directory. What must hold: `lockkeeper_recipes::fuzzing::ranks`.
+//! Fuzzes arbitrary listings of a lock's directory. `lockkeeper_recipes::fuzzing::ranks` checks what must hold.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Any bytes as every record. What must hold: `lockkeeper_proto::fuzzing::records`.
+//! Fuzzes arbitrary bytes as every record. `lockkeeper_proto::fuzzing::records` checks what must hold.
 
 #![no_main]
 

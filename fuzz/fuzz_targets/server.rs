@@ -1,4 +1,6 @@
-//! The engine of the embedded server under any clients. What must hold: `lockkeeper_server::fuzzing::server`.
+//! Fuzzes the engine of the embedded server with arbitrary clients.
+//!
+//! `lockkeeper_server::fuzzing::server` checks what must hold.
 
 #![no_main]
 

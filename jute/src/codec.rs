@@ -1,6 +1,10 @@
-//! How each primitive type of jute looks in bytes, one `impl` pair a type.
+//! Encoding and decoding of jute's primitive types, strings, buffers and vectors.
 //!
-//! Null is `Option::None`; a type without `Option` refuses null. Vectors reserve room only for what can be there.
+//! Invariants:
+//! - Null is `Option::None`. A type without `Option` refuses null.
+//! - Before it reads the elements, a vector reserves at most as many bytes of memory as the input still has.
+//!
+//! Not here: the cursor over the input (`reader`), the fields of a record (`record!`).
 
 use alloc::{borrow::Cow, string::String, vec::Vec};
 
@@ -8,21 +12,21 @@ use bytes::Bytes;
 
 use crate::{DecodeError, DecodeErrorKind, Reader, Writer};
 
-/// A value that can be written as jute.
+/// A value that can be encoded as jute.
 pub trait Encode {
-    /// Appends the value. It cannot fail here: see [`Writer::finish`].
+    /// Appends the value. This cannot fail: [`Writer::finish`] reports a length that does not fit.
     fn encode(&self, writer: &mut Writer<'_>);
 }
 
 /// A value that can be read from jute.
 pub trait Decode: Sized {
-    /// The fewest bytes that any value of the type takes: bounds how many of them an input can hold.
+    /// The fewest bytes that a value of this type takes. It bounds how many values an input can hold.
     const SMALLEST: usize;
 
-    /// Reads one value from the front of the reader and leaves the rest.
+    /// Reads one value from the front of the reader. The bytes after it stay in the reader.
     ///
     /// # Errors
-    /// [`DecodeError`], naming the field and the offset.
+    /// [`DecodeError`] names the field and the offset.
     fn decode(reader: &mut Reader) -> Result<Self, DecodeError>;
 }
 
@@ -32,7 +36,7 @@ impl Encode for bool {
     }
 }
 
-/// Any byte but zero is true, as for the Java reader.
+/// Any byte other than zero is true, as in the Java reader.
 impl Decode for bool {
     const SMALLEST: usize = 1;
 
@@ -137,7 +141,9 @@ impl<T: Encode> Encode for Option<T> {
     }
 }
 
-/// Types whose length prefix can say null: `Option<T>` reads null as `None`, `T` itself refuses it.
+/// Implements `Decode` for types whose length prefix can be null (-1).
+///
+/// `Option<T>` reads null as `None`; `T` itself refuses it.
 macro_rules! nullable {
     ($($type:ty $(where $element:ident)? => $read:expr;)*) => {$(
         impl$(<$element: Decode + Clone>)? Decode for Option<$type> {
@@ -171,9 +177,9 @@ fn take_vector<T: Decode>(reader: &mut Reader) -> Result<Option<Vec<T>>, DecodeE
     let Some(count) = reader.take_count(T::SMALLEST)? else {
         return Ok(None);
     };
-    // An element can be larger in memory than on the wire: reserve no more bytes than the input still has.
-    let room = reader.left().checked_div(size_of::<T>()).unwrap_or(count);
-    let mut elements = Vec::with_capacity(count.min(room));
+    // An element can take more bytes in memory than on the wire: reserve at most as many bytes as the input still has.
+    let bound = reader.left().checked_div(size_of::<T>()).unwrap_or(count);
+    let mut elements = Vec::with_capacity(count.min(bound));
     for _ in 0..count {
         elements.push(T::decode(reader)?);
     }
@@ -190,7 +196,7 @@ mod tests {
 
     use super::*;
 
-    fn written<T: Encode>(value: &T) -> Bytes {
+    fn encoded<T: Encode>(value: &T) -> Bytes {
         let mut out = BytesMut::new();
         let mut writer = Writer::new(&mut out);
         value.encode(&mut writer);
@@ -198,15 +204,17 @@ mod tests {
         out.freeze()
     }
 
-    fn comes_back<T: Encode + Decode + PartialEq + Debug>(value: &T) {
-        let bytes = written(value);
+    fn check_round_trip<T: Encode + Decode + PartialEq + Debug>(value: &T) {
+        let bytes = encoded(value);
         assert!(bytes.len() >= T::SMALLEST);
         let mut reader = Reader::new(bytes);
         assert_eq!(&T::decode(&mut reader).unwrap(), value);
         assert_eq!(reader.left(), 0);
     }
 
-    /// Made character by character: a pattern would be read anew for each, which takes minutes under miri.
+    /// Arbitrary text, made of single characters.
+    ///
+    /// proptest would parse a regular expression again for each value, which takes minutes under miri.
     fn text() -> impl Strategy<Value = String> {
         vec(any::<char>(), 0..20).prop_map(String::from_iter)
     }
@@ -215,27 +223,27 @@ mod tests {
         #![proptest_config(crate::cases::cases())]
 
         #[test]
-        fn what_is_written_is_read(
+        fn an_encoded_value_decodes_to_an_equal_value(
             flag: bool, byte: i8, int: i32, long: i64, float in -1.0e30f32..1.0e30, double in -1.0e300f64..1.0e300,
             text in text(), maybe in option::of(text()), data in any::<Option<Vec<u8>>>(),
             many in option::of(vec(text(), 0..12)), numbers: Vec<i64>,
         ) {
-            comes_back(&flag);
-            comes_back(&byte);
-            comes_back(&int);
-            comes_back(&long);
-            comes_back(&float);
-            comes_back(&double);
-            comes_back(&text);
-            comes_back(&maybe);
-            comes_back(&data.map(Bytes::from));
-            comes_back(&many);
-            comes_back(&numbers);
-            comes_back(&Cow::<'static, str>::Owned(text));
+            check_round_trip(&flag);
+            check_round_trip(&byte);
+            check_round_trip(&int);
+            check_round_trip(&long);
+            check_round_trip(&float);
+            check_round_trip(&double);
+            check_round_trip(&text);
+            check_round_trip(&maybe);
+            check_round_trip(&data.map(Bytes::from));
+            check_round_trip(&many);
+            check_round_trip(&numbers);
+            check_round_trip(&Cow::<'static, str>::Owned(text));
         }
 
         #[test]
-        fn no_bytes_panic(input: Vec<u8>) {
+        fn decoding_arbitrary_bytes_never_panics(input: Vec<u8>) {
             let input = Bytes::from(input);
             let reader = || Reader::new(input.clone());
             let _ = bool::decode(&mut reader());
@@ -249,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn any_byte_but_zero_is_true() {
+    fn any_byte_other_than_zero_is_true() {
         for (byte, value) in [(0u8, false), (1, true), (2, true), (7, true), (255, true)] {
             let mut reader = Reader::new(Bytes::copy_from_slice(&[byte]));
             assert_eq!(bool::decode(&mut reader), Ok(value));
@@ -257,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn null_is_refused_where_the_type_has_no_place_for_it() {
+    fn null_is_refused_by_a_type_without_option() {
         let mut reader = Reader::new(Bytes::from_static(b"\xff\xff\xff\xff"));
         reader.enter("CreateRequest.path");
         let error = String::decode(&mut reader).unwrap_err();

@@ -1,15 +1,16 @@
-//! Why bytes could not be read, or a value not be written.
+//! The errors of decoding and encoding.
 //!
-//! Errors are `Copy` and allocate nothing, so that hostile input is cheap to refuse.
+//! Invariant: errors are `Copy` and allocate nothing, so refusing hostile input is cheap.
+//! Not here: the checks that return these errors (`reader`, `writer`).
 
 use core::fmt;
 
-/// Reading failed: which field, at which byte, and why.
+/// Reading failed: the field, the byte offset and the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeError {
     /// The field being read, as `Record.field`; `"input"` outside any record.
     pub field: &'static str,
-    /// Bytes of the input that had been consumed when reading failed.
+    /// Offset in the input, in bytes, at which reading failed.
     pub offset: usize,
     /// What was wrong.
     pub kind: DecodeErrorKind,
@@ -21,25 +22,27 @@ pub struct DecodeError {
 pub enum DecodeErrorKind {
     /// The input ends inside a value of fixed size.
     Short {
-        /// Bytes that the value takes.
+        /// The size of the value in bytes.
         needed: usize,
-        /// Bytes that are left.
+        /// The number of bytes that are left.
         left: usize,
     },
-    /// The length of a string or buffer, or the count of a vector, is larger than what is left of the input.
+    /// The length of a string or buffer, or the count of a vector, is too large for the rest of the input.
     TooLong {
         /// The length or count that was announced.
         announced: usize,
-        /// Bytes that are left.
+        /// The number of bytes that are left.
         left: usize,
     },
-    /// A length or count below zero that is not the -1 of null.
+    /// A length or count below -1. (-1 is null.)
     Negative(i32),
     /// Null where the record does not allow it.
     Null,
-    /// A string that is neither UTF-8 nor the surrogate pairs that Java writes for characters above U+FFFF.
+    /// A string that is not UTF-8.
+    ///
+    /// The surrogate pairs that Java writes for characters above U+FFFF are accepted.
     NotUtf8,
-    /// A discriminant that the record does not know, where the bytes behind it cannot be told without it.
+    /// A type number that the record does not know. The bytes after it cannot be read without knowing the type.
     Unknown(i32),
 }
 
@@ -63,7 +66,7 @@ impl fmt::Display for DecodeError {
 
 impl core::error::Error for DecodeError {}
 
-/// Writing failed: a string, buffer or vector is longer than the 2^31-1 that its length prefix can say.
+/// Writing failed: a string, buffer or vector is longer than 2^31-1, the largest length that its prefix can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EncodeError {
     /// The length that does not fit.
@@ -89,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_says_where_and_what() {
+    fn the_text_of_an_error_names_the_field_the_offset_and_the_reason() {
         for (kind, text) in [
             (
                 DecodeErrorKind::Short { needed: 8, left: 2 },

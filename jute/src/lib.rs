@@ -1,15 +1,21 @@
-//! The jute record codec, as Apache ZooKeeper speaks it.
+//! The jute record codec of Apache ZooKeeper.
 //!
-//! Jute has no tags, no padding and no self-description: a record is its fields, one after the other, big-endian.
-//! This crate knows how each primitive looks in bytes ([`Encode`], [`Decode`]), reads them from an untrusted buffer
-//! ([`Reader`]), writes them ([`Writer`]), and lets a record name its fields once ([`record!`]). What the records
-//! *are* is the business of `lockkeeper-proto`.
+//! Jute has no tags, no padding and no self-description. A record is its fields, one after the other, in
+//! big-endian byte order. This crate
 //!
-//! Three promises hold for any input whatever:
+//! - encodes and decodes each primitive type ([`Encode`], [`Decode`]);
+//! - reads values from an untrusted buffer ([`Reader`]);
+//! - appends values to a buffer ([`Writer`]);
+//! - declares a record from one list of its fields ([`record!`]).
 //!
-//! - nothing here panics;
-//! - nothing allocates more than a small multiple of the bytes that are really there (a length or count is checked against them first);
-//! - a [`DecodeError`] names the field and the offset at which reading failed.
+//! Not here: the records of the ZooKeeper protocol. `lockkeeper-proto` declares them.
+//!
+//! Three promises hold for every input:
+//!
+//! - No function panics.
+//! - No function allocates more than a small multiple of the bytes that are present. Each length or count is compared
+//!   with these bytes first.
+//! - A [`DecodeError`] names the field and the offset at which reading failed.
 //!
 //! ```
 //! use bytes::{Bytes, BytesMut};
@@ -20,7 +26,7 @@
 //!     pub struct Point {
 //!         /// Metres to the east.
 //!         pub x: i32,
-//!         /// What people call it; null and empty are different things in jute.
+//!         /// The name of the point. In jute, null and empty are different.
 //!         pub name: Option<String>,
 //!     }
 //! }

@@ -1,8 +1,11 @@
-//! A cursor over untrusted bytes: whoever moves it has checked that the bytes are there.
+//! A cursor over untrusted bytes. It checks that bytes are present before it moves past them.
 //!
-//! Invariants: `taken` never passes the end; no length read from the input is used for an allocation before it was
-//! compared with what is left. Buffers come out as slices of the input, never as copies.
-//! Not here: what the fields of a record are (`record!`), how a type looks in bytes (`codec`).
+//! Invariants:
+//! - The cursor never passes the end of the input.
+//! - A length from the input is compared with the remaining bytes before it is used for an allocation.
+//! - The returned buffers are slices of the input, never copies.
+//!
+//! Not here: the fields of a record (`record!`), the encoding of each type (`codec`).
 
 use alloc::string::String;
 
@@ -11,13 +14,13 @@ use bytes::{Buf, Bytes};
 
 use crate::{DecodeError, DecodeErrorKind};
 
-/// What a vector count below -1 means to this reader.
+/// How a reader treats a vector count below -1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NegativeCounts {
-    /// An error: a peer that sends one is broken. For clients.
+    /// As an error: the peer is broken. For clients.
     #[default]
     Refuse,
-    /// An empty vector, as a Java server reads it. For servers that must treat clients as ZooKeeper does.
+    /// As an empty vector, like a Java server. For servers that must treat clients as ZooKeeper does.
     Empty,
 }
 
@@ -32,7 +35,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Reads from the first byte of `input`. Buffers that come out share its memory.
+    /// Creates a reader at the first byte of `input`. The buffers that it returns share the memory of `input`.
     #[must_use]
     pub fn new(input: Bytes) -> Self {
         let total = input.len();
@@ -45,38 +48,38 @@ impl Reader {
         }
     }
 
-    /// The same reader with another rule for vector counts below -1.
+    /// Sets the rule for vector counts below -1.
     #[must_use]
     pub fn with_negative_counts(mut self, rule: NegativeCounts) -> Self {
         self.negative_counts = rule;
         self
     }
 
-    /// The same reader, for which bytes that are no text become U+FFFD, as a Java server reads them.
+    /// Makes the reader replace bytes that are not valid text with U+FFFD, as a Java server does.
     #[must_use]
     pub fn with_lossy_strings(mut self) -> Self {
         self.lossy_strings = true;
         self
     }
 
-    /// Names the field that is read next, for errors. [`record!`](crate::record) calls it.
+    /// Sets the field that errors of the next read name. [`record!`](crate::record) calls it.
     pub fn enter(&mut self, field: &'static str) {
         self.field = field;
     }
 
-    /// Bytes not yet read.
+    /// The number of bytes that are not read yet.
     #[must_use]
     pub fn left(&self) -> usize {
         self.rest.len()
     }
 
-    /// Everything not yet read; the reader is then at its end.
+    /// Returns all bytes that are not read yet. The reader is then at its end.
     #[must_use]
     pub fn take_rest(&mut self) -> Bytes {
         core::mem::take(&mut self.rest)
     }
 
-    /// An error at the present field and offset.
+    /// Makes an error at the current field and offset.
     #[must_use]
     pub fn error(&self, kind: DecodeErrorKind) -> DecodeError {
         DecodeError {
@@ -117,16 +120,20 @@ impl Reader {
         Ok(BigEndian::read_i64(&self.take_array::<8>()?))
     }
 
-    /// Reads a `buffer`: a length, then as many bytes, shared with the input; `None` for null.
+    /// Reads a `buffer`: a length, then that many bytes. Returns `None` for null.
+    ///
+    /// The bytes share the memory of the input.
     ///
     /// # Errors
-    /// `Negative` for a length below -1, `TooLong` for one that passes the end, `Short` without a whole length.
+    /// - `Negative`: the length is below -1.
+    /// - `TooLong`: the length is larger than the number of bytes that are left.
+    /// - `Short`: fewer than four bytes are left, so the length is not complete.
     pub fn take_buffer(&mut self) -> Result<Option<Bytes>, DecodeError> {
         let length = self.take_length()?;
         Ok(length.map(|length| self.rest.split_to(length)))
     }
 
-    /// Reads the length of what follows, which is there; `None` for null.
+    /// Reads a length, and checks that as many bytes are left. Returns `None` for null.
     fn take_length(&mut self) -> Result<Option<usize>, DecodeError> {
         let start = self.clone_position();
         let length = self.take_i32()?;
@@ -146,18 +153,19 @@ impl Reader {
         Ok(Some(length))
     }
 
-    /// Reads a `ustring`; `None` for null.
+    /// Reads a `ustring`. Returns `None` for null.
     ///
-    /// Besides UTF-8 this takes the two three-byte surrogates that Java's writer makes of a character above U+FFFF.
+    /// Besides UTF-8, this accepts Java's form of a character above U+FFFF: two surrogates of three bytes each.
     ///
     /// # Errors
-    /// As [`take_buffer`](Self::take_buffer), and `NotUtf8` (unless the reader takes such bytes as U+FFFD).
+    /// The errors of [`take_buffer`](Self::take_buffer). Also `NotUtf8`, except in a reader
+    /// [`with_lossy_strings`](Self::with_lossy_strings).
     pub fn take_string(&mut self) -> Result<Option<String>, DecodeError> {
         let start = self.clone_position();
         let Some(length) = self.take_length()? else {
             return Ok(None);
         };
-        // Looked at where it lies: a slice that shares the memory would cost more than the copy.
+        // Borrow the bytes. To split off a `Bytes` that shares the memory would cost more than the copy into a `String`.
         let bytes = self.rest.get(..length).unwrap_or_default();
         let text = match core::str::from_utf8(bytes) {
             Ok(text) => String::from(text),
@@ -172,13 +180,15 @@ impl Reader {
         Ok(Some(text))
     }
 
-    /// Reads the count of a `vector`; `None` for null.
+    /// Reads the count of a `vector`. Returns `None` for null.
     ///
-    /// An element takes at least `smallest` bytes, so a count that could not be there is refused before any element
-    /// is read, and before anyone reserves room for it.
+    /// An element takes at least `smallest` bytes. This method refuses a count that does not fit in the remaining
+    /// bytes, so the caller neither reads elements nor reserves memory for it.
     ///
     /// # Errors
-    /// `Negative` for a count below -1 (unless the reader takes those as empty), `TooLong`, `Short`.
+    /// - `Negative`: the count is below -1, and the rule is [`NegativeCounts::Refuse`].
+    /// - `TooLong`: the remaining bytes cannot hold that many elements.
+    /// - `Short`: fewer than four bytes are left, so the count is not complete.
     pub fn take_count(&mut self, smallest: usize) -> Result<Option<usize>, DecodeError> {
         let start = self.clone_position();
         let count = self.take_i32()?;
@@ -201,7 +211,7 @@ impl Reader {
         Ok(Some(count))
     }
 
-    /// Where the reader stands, to say so in an error found after it moved on.
+    /// The current field and offset, for an error that is found after the reader has moved on.
     fn clone_position(&self) -> Position {
         Position {
             field: self.field,
@@ -225,7 +235,7 @@ impl Position {
     }
 }
 
-/// Decodes UTF-8 in which characters above U+FFFF may stand as two encoded surrogates (CESU-8).
+/// Decodes UTF-8 in which a character above U+FFFF may be written as two encoded surrogates (CESU-8).
 ///
 /// Source: `BinaryOutputArchive.writeString` encodes each UTF-16 unit by itself.
 fn join_surrogates(mut bytes: &[u8]) -> Option<String> {
@@ -258,7 +268,7 @@ fn join_surrogates(mut bytes: &[u8]) -> Option<String> {
     }
 }
 
-/// The character of a surrogate pair, given the second and third byte of each encoded surrogate.
+/// The character of a surrogate pair. The arguments are the second and third byte of each encoded surrogate.
 fn char_of_surrogates(high: [u8; 2], low: [u8; 2]) -> Option<char> {
     let ten_bits = |[first, second]: [u8; 2]| {
         (second & 0xc0 == 0x80).then(|| (u32::from(first & 0x0f) << 6) | u32::from(second & 0x3f))
@@ -283,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hostile_length_is_refused_where_it_stands() {
+    fn a_hostile_length_is_refused_at_its_own_offset() {
         let mut r = reader(b"\0\0\0\x01\x40\0\0\0rest");
         r.take_i32().unwrap();
         r.enter("Record.data");
@@ -301,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_that_cannot_be_there_is_refused_before_any_element() {
+    fn a_count_too_large_for_the_input_is_refused_before_any_element_is_read() {
         let error = reader(b"\x7f\xff\xff\xff\0\0\0\0")
             .take_count(4)
             .unwrap_err();
@@ -317,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_below_minus_one_is_refused_or_empty_as_the_reader_was_told() {
+    fn a_count_below_minus_one_follows_the_rule_of_the_reader() {
         let bytes = b"\xff\xff\xff\xfe";
         let error = reader(bytes).take_count(4).unwrap_err();
         assert_eq!(error.kind, DecodeErrorKind::Negative(-2));
@@ -326,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn java_surrogates_are_joined_and_lone_ones_refused() {
+    fn java_surrogate_pairs_are_joined_and_lone_surrogates_are_refused() {
         // U+1F512 as UTF-8, and as the two surrogates d83d dd12 that Java writes.
         assert_eq!(
             reader(b"\0\0\0\x04\xf0\x9f\x94\x92")
@@ -348,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lossy_reader_takes_bytes_that_are_no_text() {
+    fn a_lossy_reader_accepts_bytes_that_are_not_utf8() {
         let mut lossy = reader(b"\0\0\0\x03a\xffb").with_lossy_strings();
         assert_eq!(lossy.take_string().unwrap().unwrap(), "a\u{fffd}b");
     }

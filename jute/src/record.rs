@@ -1,9 +1,11 @@
-//! `record!`: a record's fields named once, in wire order.
+//! The `record!` macro: declares a record from one list of its fields, in wire order.
+//!
+//! Not here: the encoding of the fields' types (`codec`).
 
-/// Declares records: a struct each, whose fields are encoded and decoded in the order in which they stand.
+/// Declares structs whose fields are encoded and decoded in the order of their declaration.
 ///
-/// The struct derives `Clone`, `Debug`, `PartialEq` and `Eq`. An error while decoding names `Struct.field`.
-/// A field that itself is a record names its own fields. See the example at the top of the crate.
+/// Each struct derives `Clone`, `Debug`, `PartialEq` and `Eq`. A decoding error names `Struct.field`; inside a nested
+/// record, it names the field of the inner record. See the example in the documentation of the crate.
 #[macro_export]
 macro_rules! record {
     ($(

@@ -1,7 +1,9 @@
 //! Appends jute values to a buffer.
 //!
-//! Writing never fails in the middle: a length that does not fit is remembered and reported by [`Writer::finish`],
-//! which also takes back what was written, so a half-written record never reaches the wire.
+//! Invariant: writing never fails in the middle. The writer remembers a length that does not fit, and
+//! [`Writer::finish`] reports it. `finish` then also removes the bytes of the record, so a half-written record never
+//! reaches the wire.
+//! Not here: the encoding of each type (`codec`).
 
 use bytes::{BufMut, BytesMut};
 
@@ -16,7 +18,7 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Appends to `out`; what it holds already stays.
+    /// Creates a writer that appends to `out`. The bytes that are already in `out` stay.
     pub fn new(out: &'a mut BytesMut) -> Self {
         let start = out.len();
         Self {
@@ -26,7 +28,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Bytes written so far by this writer.
+    /// The number of bytes that this writer has written so far.
     #[must_use]
     pub fn written(&self) -> usize {
         self.out.len().saturating_sub(self.start)
@@ -47,7 +49,7 @@ impl<'a> Writer<'a> {
         self.out.put_i64(value);
     }
 
-    /// Appends a length or count; one above 2^31-1 makes [`finish`](Self::finish) fail.
+    /// Appends a length or count. A value above 2^31-1 makes [`finish`](Self::finish) fail.
     pub fn put_length(&mut self, length: usize) {
         let value = i32::try_from(length).unwrap_or_else(|_| {
             self.too_long = Some(length);
@@ -64,15 +66,15 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Appends null where a buffer, string or vector may stand.
+    /// Appends null in place of a buffer, string or vector.
     pub fn put_null(&mut self) {
         self.put_i32(-1);
     }
 
-    /// Ends the record and says how many bytes it took.
+    /// Ends the record and returns its length in bytes.
     ///
     /// # Errors
-    /// [`EncodeError`] when a length did not fit; the buffer is then as it was before.
+    /// [`EncodeError`] when a length did not fit. The buffer then holds only the bytes from before this writer.
     pub fn finish(self) -> Result<usize, EncodeError> {
         match self.too_long {
             None => Ok(self.written()),
@@ -89,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_length_that_does_not_fit_leaves_no_trace() {
+    fn a_length_that_does_not_fit_leaves_the_buffer_unchanged() {
         let mut out = BytesMut::from(&b"before"[..]);
         let mut writer = Writer::new(&mut out);
         writer.put_i32(1);

@@ -1,4 +1,4 @@
-//! Strings as Java writes them, which is not UTF-8 for characters above U+FFFF.
+//! Strings as Java writes them. For characters above U+FFFF, Java's form is not UTF-8.
 //!
 //! Source: `BinaryOutputArchive.writeString` encodes each UTF-16 unit by itself.
 
@@ -11,7 +11,7 @@ use proptest::{collection::vec, prelude::*};
 
 use cases::cases;
 
-/// Surrogates of either half, their neighbours that are none, and parts of them.
+/// Encoded high and low surrogates, the characters next to the surrogate range, parts of a surrogate, and a letter.
 const PIECES: &[&[u8]] = &[
     b"\xed\xa0\xbd",
     b"\xed\xaf\xbf",
@@ -28,14 +28,14 @@ proptest! {
     #![proptest_config(cases())]
 
     #[test]
-    fn what_java_writes_is_read(text in vec(any::<char>(), 0..20).prop_map(String::from_iter)) {
+    fn a_string_that_java_wrote_is_read(text in vec(any::<char>(), 0..20).prop_map(String::from_iter)) {
         prop_assert_eq!(read(&as_java_writes(&text)), Ok(text.clone()));
         prop_assert_eq!(read(text.as_bytes()), Ok(text));
     }
 
-    /// The pieces leave only one way to write each character.
+    /// With these pieces, each character can be written in only one way.
     #[test]
-    fn what_is_read_is_what_java_writes(pieces in vec(prop::sample::select(PIECES), 0..8)) {
+    fn the_reader_accepts_only_bytes_that_java_writes(pieces in vec(prop::sample::select(PIECES), 0..8)) {
         let bytes = pieces.concat();
         if let Ok(text) = read(&bytes) {
             prop_assert_eq!(as_java_writes(&text), bytes);

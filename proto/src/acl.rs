@@ -1,28 +1,30 @@
-//! Access control lists.
+//! Access control lists: who may do what with a node.
+//!
+//! Not here: the check of a request against an ACL. The embedded server does it.
 
 use alloc::{borrow::Cow, string::String};
 
 use crate::jute::{Decode, DecodeError, Encode, Reader, Writer, record};
 
-/// An ACL list as it travels: the well-known ones are static, so that sending them allocates nothing.
+/// An ACL list in a message. The well-known lists are static, so sending them allocates nothing.
 pub type Acls = Cow<'static, [Acl]>;
 
-/// Whom an entry is about.
+/// The identity that an entry is about.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Id {
     /// `world`, `auth`, `digest`, `ip`, `sasl`, `x509`, ..
     pub scheme: Cow<'static, str>,
-    /// What the scheme says it is: `anyone`, `user:hash`, `10.0.0.0/8`, ..
+    /// The identity within the scheme: `anyone`, `user:hash`, `10.0.0.0/8`, ..
     pub id: Cow<'static, str>,
 }
 
 record! {
-    /// One entry: what one id may do.
+    /// One entry of a list: what one identity may do.
     #[derive(Hash)]
     pub struct Acl {
-        /// What is allowed.
+        /// The permissions.
         pub perms: Perms,
-        /// To whom.
+        /// The identity that has them.
         pub id: Id,
     }
 }
@@ -34,8 +36,12 @@ impl Encode for Id {
     }
 }
 
-/// Null is read as empty where servers do not mind it: as a scheme, which is then one that nobody knows, and as the id of
-/// `auth`, which nobody looks at. kazoo writes every empty string as null, and so its `CREATOR_ALL_ACL`.
+/// Reads null as an empty string in the two places where servers accept it:
+///
+/// - as a scheme; no server knows an empty scheme;
+/// - as the id of the scheme `auth`; no server looks at this id.
+///
+/// kazoo writes every empty string as null, so its `CREATOR_ALL_ACL` contains a null.
 impl Decode for Id {
     const SMALLEST: usize = 8;
 
@@ -70,7 +76,7 @@ impl Perms {
     pub const DELETE: Self = Self(8);
     /// Set the ACL.
     pub const ADMIN: Self = Self(16);
-    /// Everything.
+    /// All permissions.
     pub const ALL: Self = Self(31);
 
     /// Whether any permission of `needed` is in this set.
@@ -89,11 +95,11 @@ impl core::ops::BitOr for Perms {
 }
 
 impl Acl {
-    /// Anyone may do everything. The default of every create.
+    /// Anyone may do everything. This is the default of every create.
     pub const OPEN_UNSAFE: &'static [Self] = &[Self::of_static(Perms::ALL, "world", "anyone")];
     /// Anyone may read.
     pub const READ_UNSAFE: &'static [Self] = &[Self::of_static(Perms::READ, "world", "anyone")];
-    /// Whoever creates the node may do everything; needs an authenticated connection.
+    /// The creator of the node may do everything. The create needs an authenticated connection.
     pub const CREATOR_ALL: &'static [Self] = &[Self::of_static(Perms::ALL, "auth", "")];
 
     const fn of_static(perms: Perms, scheme: &'static str, id: &'static str) -> Self {
@@ -106,7 +112,7 @@ impl Acl {
         }
     }
 
-    /// An entry for one id.
+    /// Makes an entry for one identity.
     #[must_use]
     pub fn new(
         perms: Perms,
@@ -130,12 +136,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn null_is_nobody_known_and_the_whole_of_auth() {
+    fn null_is_read_as_an_empty_scheme_and_as_the_empty_id_of_auth() {
         let decode = |bytes: &'static [u8]| Id::decode(&mut Reader::new(Bytes::from_static(bytes)));
         let auth = decode(b"\0\0\0\x04auth\xff\xff\xff\xff").unwrap();
         assert_eq!((&*auth.scheme, &*auth.id), ("auth", ""));
-        let nobody = decode(b"\xff\xff\xff\xff\0\0\0\x01x").unwrap();
-        assert_eq!((&*nobody.scheme, &*nobody.id), ("", "x"));
+        let unknown = decode(b"\xff\xff\xff\xff\0\0\0\x01x").unwrap();
+        assert_eq!((&*unknown.scheme, &*unknown.id), ("", "x"));
         let error = decode(b"\0\0\0\x05world\xff\xff\xff\xff").unwrap_err();
         assert_eq!((error.field, error.offset), ("Id.id", 9));
     }

@@ -1,4 +1,6 @@
-//! The handshake: the first frame of the client and the first of the server, which have no header.
+//! The handshake: the first frame of the client and the first frame of the server. Neither has a header.
+//!
+//! Not here: when a server accepts a session (the embedded server), and when a client opens one (`session`).
 
 use core::fmt;
 
@@ -9,11 +11,13 @@ use crate::{
     jute::{Decode, DecodeError, Encode, Reader, Writer, record},
 };
 
-/// Bytes of a session password. Source: every server sends 16, and the C client copies exactly 16.
+/// The length of a session password in bytes.
+///
+/// Source: every server sends 16 bytes, and the C client copies exactly 16.
 pub const PASSWORD_LEN: usize = 16;
 
 record! {
-    /// The fields that every version of the protocol has.
+    /// The fields that every version of the protocol has: all but `read_only`.
     struct RequestBase {
         protocol_version: i32,
         last_zxid_seen: Zxid,
@@ -35,15 +39,17 @@ record! {
 pub struct ConnectRequest {
     /// 0; servers ignore it.
     pub protocol_version: i32,
-    /// The highest zxid seen in a reply: a server that is behind it closes the connection without a word.
+    /// The highest zxid that the client has seen in a reply.
+    ///
+    /// A server that is behind this zxid closes the connection without a reply.
     pub last_zxid_seen: Zxid,
-    /// The session timeout that is asked for, in milliseconds.
+    /// The requested session timeout, in milliseconds.
     pub timeout_ms: i32,
     /// The session to resume, or [`SessionId::NONE`] for a new one.
     pub session_id: SessionId,
     /// The session's password; 16 zero bytes for a new session.
     pub password: Option<Bytes>,
-    /// Whether a read-only server will do. `None` leaves the byte out, as clients before 3.4 did.
+    /// Whether the client accepts a read-only server. `None` leaves the byte out, as clients before 3.4 did.
     pub read_only: Option<bool>,
 }
 
@@ -52,13 +58,13 @@ pub struct ConnectRequest {
 pub struct ConnectResponse {
     /// 0.
     pub protocol_version: i32,
-    /// The negotiated session timeout in milliseconds; 0 or less refuses the session.
+    /// The negotiated session timeout, in milliseconds. 0 or less means that the server refuses the session.
     pub timeout_ms: i32,
-    /// The session; [`SessionId::NONE`] when it is refused.
+    /// The session, or [`SessionId::NONE`] when the server refuses it.
     pub session_id: SessionId,
-    /// What resuming the session takes.
+    /// The password that a client needs to resume the session.
     pub password: Option<Bytes>,
-    /// Whether the server is read-only. Servers leave the byte out when the request did.
+    /// Whether the server is read-only. A server leaves the byte out when the request had none.
     pub read_only: Option<bool>,
 }
 
@@ -118,7 +124,7 @@ impl Decode for ConnectResponse {
     }
 }
 
-/// The byte is there or it is not: the length of the frame is the only sign.
+/// Reads the optional last byte. Only the length of the frame shows whether it is present.
 fn decode_read_only(reader: &mut Reader) -> Result<Option<bool>, DecodeError> {
     if reader.left() == 0 {
         Ok(None)
@@ -127,7 +133,7 @@ fn decode_read_only(reader: &mut Reader) -> Result<Option<bool>, DecodeError> {
     }
 }
 
-/// Without the password, which is all it takes to steal the session.
+/// Leaves the password out: anyone who has it can take over the session.
 impl fmt::Debug for ConnectRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ConnectRequest")
@@ -140,7 +146,7 @@ impl fmt::Debug for ConnectRequest {
     }
 }
 
-/// Without the password, which is all it takes to steal the session.
+/// Leaves the password out: anyone who has it can take over the session.
 impl fmt::Debug for ConnectResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ConnectResponse")

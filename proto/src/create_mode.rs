@@ -1,26 +1,31 @@
-//! The kinds of node, and which operation and flags create each.
+//! The kinds of node, and the operation and flags that create each kind.
+//!
+//! Not here: the requests that create nodes (`records`).
 
 use core::time::Duration;
 
 use crate::OpCode;
 
-/// What kind of node a create makes.
+/// The kind of node that a create makes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CreateMode {
-    /// Stays until it is deleted.
+    /// The node stays until a client deletes it.
     #[default]
     Persistent,
     /// As `Persistent`, with a ten-digit number appended to the name.
     PersistentSequential,
-    /// Goes with the session that created it.
+    /// The server deletes the node when the session that created it ends.
     Ephemeral,
     /// As `Ephemeral`, with a ten-digit number appended to the name.
     EphemeralSequential,
-    /// Deleted by the server some time after its last child was. Servers from 3.5.1.
+    /// The server deletes the node some time after its last child was deleted.
+    ///
+    /// Needs a server from 3.5.1.
     Container,
-    /// Deleted by the server when it has no children and its data were not set for that long.
-    /// Servers from 3.5.3 that have extended types enabled; 1 ms to 2^40-1 ms, whole milliseconds.
+    /// The server deletes the node when it has no children and its data was not set for this long.
+    ///
+    /// The time is 1 ms to 2^40-1 ms, in whole milliseconds. Needs a server from 3.5.3 with extended types enabled.
     PersistentWithTtl(Duration),
     /// As `PersistentWithTtl`, with a ten-digit number appended to the name.
     PersistentSequentialWithTtl(Duration),
@@ -30,7 +35,9 @@ impl CreateMode {
     /// The longest time to live, in milliseconds. Source: `EphemeralType.TTL`, 40 bits.
     pub const MAX_TTL_MS: i64 = 0xff_ffff_ffff;
 
-    /// The mode of these flags, given the TTL of a `createTTL` (0 otherwise); `None` for flags that mean nothing.
+    /// The mode that these flags mean; `None` for unknown flags.
+    ///
+    /// `ttl_ms` is the TTL of a `createTTL`, and 0 for other operations.
     #[must_use]
     pub fn from_flags(flags: i32, ttl_ms: i64) -> Option<Self> {
         let ttl = || Duration::from_millis(u64::try_from(ttl_ms).unwrap_or(0));
@@ -60,9 +67,10 @@ impl CreateMode {
         }
     }
 
-    /// The operation that creates such a node and answers with its `Stat`.
+    /// The operation that creates a node of this kind and returns its `Stat`.
     ///
-    /// Flag 4 under any other operation makes a plain persistent node: the mistake that leaks lock directories.
+    /// Any other operation with flag 4 creates a plain persistent node. A client with this mistake leaves its lock
+    /// directories behind.
     #[must_use]
     pub fn op_code(self) -> OpCode {
         match self {
@@ -83,13 +91,13 @@ impl CreateMode {
         )
     }
 
-    /// Whether the node goes with its session.
+    /// Whether the server deletes the node when its session ends.
     #[must_use]
     pub fn is_ephemeral(self) -> bool {
         matches!(self, Self::Ephemeral | Self::EphemeralSequential)
     }
 
-    /// The time to live in milliseconds, where the mode has one.
+    /// The time to live in milliseconds; `None` for a mode without one.
     #[must_use]
     pub fn ttl_ms(self) -> Option<i64> {
         match self {

@@ -1,6 +1,7 @@
-//! The configuration of an ensemble, as the text in `/zookeeper/config` has it.
+//! The configuration of an ensemble: parses the text in `/zookeeper/config`.
 //!
-//! Not here: how it is read and replaced (`GetData`, `Reconfig`); lines about groups and weights, which nothing here needs.
+//! Not here: the requests that read and replace the configuration (`GetData`, `Reconfig`). The parser skips lines about
+//! groups and weights, because no caller needs them.
 
 use alloc::{
     string::{String, ToString},
@@ -8,7 +9,7 @@ use alloc::{
 };
 use core::fmt;
 
-/// The servers of an ensemble, and the number of the reconfiguration that made it so.
+/// The servers of an ensemble, and the version of this configuration.
 ///
 /// ```
 /// use lockkeeper_proto::EnsembleConfig;
@@ -25,30 +26,30 @@ use core::fmt;
 /// Source: `QuorumMaj.toString`, `QuorumPeer.QuorumServer.toString`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EnsembleConfig {
-    /// In the order of the text. Empty where a server stands alone.
+    /// The servers, in the order of the text. Empty for a standalone server.
     pub servers: Vec<EnsembleServer>,
-    /// What `reconfig` compares with the version that its caller has seen. `None` where a server stands alone.
+    /// The version. `reconfig` compares it with the version that its caller has seen. `None` for a standalone server.
     pub version: Option<i64>,
 }
 
 /// One server of an ensemble.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EnsembleServer {
-    /// Its number, by which it is told to leave.
+    /// The server's number. A `reconfig` removes a server by this number.
     pub id: i64,
-    /// Where other servers reach it, `host:port:port`; of several addresses, with `|` between them.
+    /// The address for other servers: `host:port:port`. Several addresses are separated by `|`.
     pub peers: String,
-    /// Whether it has no vote.
+    /// Whether the server is an observer, which has no vote.
     pub is_observer: bool,
-    /// Where clients reach it, `host:port` or a port alone, if the configuration says so.
+    /// The address for clients: `host:port`, or a port alone. `None` if the configuration has none.
     pub clients: Option<String>,
 }
 
 impl EnsembleConfig {
-    /// Reads the data of the node.
+    /// Parses the data of `/zookeeper/config`.
     ///
     /// # Errors
-    /// With the first line that is not as it should be.
+    /// [`EnsembleConfigError`] names the first malformed line. If the data is not UTF-8, it names all of the data.
     pub fn parse(data: &[u8]) -> Result<Self, EnsembleConfigError> {
         let text = core::str::from_utf8(data).map_err(|_| EnsembleConfigError {
             line: String::from_utf8_lossy(data).into_owned(),
@@ -72,7 +73,7 @@ impl EnsembleConfig {
         Ok(config)
     }
 
-    /// The server of this number.
+    /// The server with this number.
     #[must_use]
     pub fn server(&self, id: i64) -> Option<&EnsembleServer> {
         self.servers.iter().find(|server| server.id == id)
@@ -99,7 +100,7 @@ impl EnsembleServer {
     }
 }
 
-/// As a configuration, and a `reconfig`, names it: `server.1=zk1:2888:3888:participant;0.0.0.0:2181`.
+/// Prints the server as a configuration and a `reconfig` write it: `server.1=zk1:2888:3888:participant;0.0.0.0:2181`.
 impl fmt::Display for EnsembleServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let role = if self.is_observer {
@@ -115,7 +116,7 @@ impl fmt::Display for EnsembleServer {
     }
 }
 
-/// A line that no configuration of an ensemble has.
+/// The configuration of an ensemble has a malformed line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EnsembleConfigError {
     line: String,
@@ -123,7 +124,11 @@ pub struct EnsembleConfigError {
 
 impl fmt::Display for EnsembleConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no configuration of an ensemble has {:?}", self.line)
+        write!(
+            f,
+            "malformed line in the configuration of the ensemble: {:?}",
+            self.line
+        )
     }
 }
 
@@ -134,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_line_is_read_and_printed_as_it_was() {
+    fn each_server_line_prints_as_it_was_read() {
         let lines = [
             "server.0=127.0.0.1:2888:3888:participant;127.0.0.1:2181",
             "server.1=zk1:2888:3888|zk1b:2888:3888:participant;2181",
@@ -151,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_role_a_server_votes() {
+    fn a_server_without_a_role_votes() {
         let config = EnsembleConfig::parse(b"server.3=zk3:2888:3888").unwrap();
         let server = config.server(3).unwrap();
         assert_eq!(
@@ -161,12 +166,12 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_stands_alone_has_no_configuration() {
+    fn a_standalone_server_has_an_empty_configuration() {
         assert_eq!(EnsembleConfig::parse(b""), Ok(EnsembleConfig::default()));
     }
 
     #[test]
-    fn what_is_no_configuration_is_named() {
+    fn the_error_names_the_malformed_line() {
         for line in [
             "server.x=a:1:2",
             "server.1=a",

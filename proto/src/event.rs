@@ -1,17 +1,19 @@
 //! Watch events and the constants of the watch operations.
+//!
+//! Not here: the requests of the watch operations (`records`).
 
 use alloc::string::String;
 
 use crate::{ids::wire_enum, jute::record};
 
 record! {
-    /// What a notification (xid -1) says.
+    /// The body of a notification (a message with xid -1).
     pub struct WatcherEvent {
         /// What happened.
         pub event_type: EventType,
-        /// The state of the session; always `SYNC_CONNECTED` from a server.
+        /// The state of the session. Servers always send `SYNC_CONNECTED`.
         pub state: KeeperState,
-        /// The node, as a server path (with the chroot).
+        /// The path of the node on the server, including the chroot.
         pub path: String,
     }
 }
@@ -33,7 +35,7 @@ wire_enum! {
 wire_enum! {
     /// The session's state in a watch event.
     KeeperState {
-        /// Connected: what servers send.
+        /// Connected. Servers send only this state.
         SYNC_CONNECTED = 3 "connected",
     }
 }
@@ -41,19 +43,19 @@ wire_enum! {
 wire_enum! {
     /// The mode of an `addWatch`.
     AddWatchMode {
-        /// Stays until removed; data and children of the node itself.
+        /// The watch stays until it is removed. It reports changes of the node's data and children.
         PERSISTENT = 0 "persistent",
-        /// Stays until removed; the node and everything below it.
+        /// The watch stays until it is removed. It reports changes of the node and of all its descendants.
         PERSISTENT_RECURSIVE = 1 "persistent recursive",
     }
 }
 
 wire_enum! {
-    /// Which watches `checkWatches` and `removeWatches` mean.
+    /// The kind of watches that a `checkWatches` or `removeWatches` is about.
     WatcherType {
         /// Child watches.
         CHILDREN = 1 "children",
-        /// Data watches, those of `exists` included.
+        /// Data watches, including those of `exists`.
         DATA = 2 "data",
         /// Every kind.
         ANY = 3 "any",

@@ -1,7 +1,10 @@
-//! Frames: four bytes of length, then that many bytes of message.
+//! Frames: a length of four bytes, then a message of that length.
 //!
-//! Invariants: a length is compared with the limit as soon as its four bytes are there, before anything is reserved
-//! for it; how the stream was cut into pieces on its way makes no difference.
+//! Invariants:
+//! - A length is compared with the limit as soon as its four bytes are present, before memory is reserved for it.
+//! - The result does not depend on how the network cuts the stream into pieces.
+//!
+//! Not here: the content of the messages.
 
 use core::fmt;
 
@@ -9,20 +12,20 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use crate::jute::{EncodeError, Writer};
 
-/// Bytes of the length that stands before a message, and is not counted in it.
+/// The size in bytes of the length before a message. The length does not count its own bytes.
 pub const PREFIX_LEN: usize = 4;
 
-/// The longest message that a server takes unless `jute.maxbuffer` says otherwise: 1 MiB less one byte.
+/// The longest message that a server accepts by default: 1 MiB less one byte. `jute.maxbuffer` changes it.
 ///
-/// Source: `BinaryInputArchive.maxBuffer`. A server closes the connection on a longer one without a word.
+/// A server that gets a longer message closes the connection without a reply. Source: `BinaryInputArchive.maxBuffer`.
 pub const SERVER_LIMIT: usize = 0xf_ffff;
 
-/// Takes the first frame off the front of `stream`, if it is there as a whole, and returns its message.
+/// Removes the first frame from `stream` and returns its message, if the whole frame is present.
 ///
 /// The message shares the memory of the stream. `Ok(None)` means that more bytes are needed.
 ///
 /// # Errors
-/// [`FrameError`] when the length is below zero or above `limit`: the stream cannot be read any further.
+/// [`FrameError`] when the length is below zero or above `limit`. The stream cannot be read any further then.
 pub fn split(stream: &mut BytesMut, limit: usize) -> Result<Option<Bytes>, FrameError> {
     let Some(prefix) = stream.first_chunk::<PREFIX_LEN>() else {
         return Ok(None);
@@ -40,13 +43,13 @@ pub fn split(stream: &mut BytesMut, limit: usize) -> Result<Option<Bytes>, Frame
     Ok(Some(stream.split_to(length).freeze()))
 }
 
-/// Appends a frame whose message `write` writes, and returns the length of that message.
+/// Appends a frame to `out` and returns the length of its message. `write` writes the message.
 ///
-/// The prefix is the largest length possible until the message is complete, so that a frame abandoned half-way is
-/// never taken for a shorter one.
+/// Until the message is complete, the prefix holds the largest possible length. So a frame that is abandoned half-way
+/// is never mistaken for a shorter frame.
 ///
 /// # Errors
-/// [`EncodeError`] when a field or the message is too long for its length; `out` is then as it was before.
+/// [`EncodeError`] when a field or the message is too long for its length prefix. `out` is then unchanged.
 pub fn append(
     out: &mut BytesMut,
     write: impl FnOnce(&mut Writer<'_>),
@@ -73,17 +76,17 @@ pub fn append(
     }
 }
 
-/// A length that no frame can have.
+/// The length of a frame is not acceptable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FrameError {
-    /// Below zero.
+    /// The length is below zero.
     Negative(i32),
-    /// Above the limit of the receiver.
+    /// The length is above the limit of the receiver.
     TooLong {
         /// The length that was announced.
         length: usize,
-        /// The longest that is accepted.
+        /// The longest message that the receiver accepts.
         limit: usize,
     },
 }
@@ -109,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_below_zero_and_above_the_limit_are_refused_from_four_bytes_alone() {
+    fn a_length_below_zero_or_above_the_limit_is_refused_after_four_bytes() {
         let refused = |prefix: [u8; 4]| split(&mut BytesMut::from(&prefix[..]), 100).unwrap_err();
         assert_eq!(refused([0xff; 4]), FrameError::Negative(-1));
         let longest = FrameError::TooLong {
@@ -127,14 +130,14 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_itself_is_accepted() {
+    fn a_message_as_long_as_the_limit_is_accepted() {
         let mut stream = BytesMut::from(&b"\0\0\0\x03abc"[..]);
         assert_eq!(split(&mut stream, 3), Ok(Some(Bytes::from_static(b"abc"))));
         assert!(stream.is_empty());
     }
 
     #[test]
-    fn a_message_that_cannot_be_written_leaves_no_trace() {
+    fn a_message_that_cannot_be_written_leaves_the_buffer_unchanged() {
         let mut out = BytesMut::from(&b"before"[..]);
         let error = append(&mut out, |writer| writer.put_length(1 << 31)).unwrap_err();
         assert_eq!(error, EncodeError { length: 1 << 31 });

@@ -1,6 +1,6 @@
-//! What the fuzz targets call: each function takes any bytes and panics only when a promise of the crate is broken.
+//! The functions that the fuzz targets call. Each takes arbitrary bytes, and panics only if the crate breaks a promise.
 //!
-//! The targets themselves are in `fuzz/`; `tests/corpus.rs` replays what they found.
+//! Not here: the targets (`fuzz/`), and the test that replays their corpora (`tests/corpus.rs`).
 
 use alloc::{format, vec::Vec};
 use core::fmt::Debug;
@@ -16,22 +16,24 @@ use crate::{
     path,
 };
 
-/// Every record, tried on the same bytes: what decodes is encoded to something that decodes equal, to its last byte,
-/// and that is encoded to the same bytes again.
+/// Decodes the same bytes as every record.
+///
+/// If they decode to a value, its encoding must decode completely to an equal value, and this value must encode to the
+/// same bytes.
 pub fn records(input: &[u8]) {
     let input = Bytes::copy_from_slice(input);
-    comes_back(&input, ConnectRequest::decode);
-    comes_back(&input, ConnectResponse::decode);
-    comes_back(&input, RequestHeader::decode);
-    comes_back(&input, ReplyHeader::decode);
-    comes_back(&input, WatcherEvent::decode);
+    check_round_trip(&input, ConnectRequest::decode);
+    check_round_trip(&input, ConnectResponse::decode);
+    check_round_trip(&input, RequestHeader::decode);
+    check_round_trip(&input, ReplyHeader::decode);
+    check_round_trip(&input, WatcherEvent::decode);
     for op in (-11..=107).map(OpCode).filter(|op| op.name().is_some()) {
-        comes_back(&input, |reader| Request::decode(op, reader));
-        comes_back(&input, |reader| Response::decode(op, reader));
+        check_round_trip(&input, |reader| Request::decode(op, reader));
+        check_round_trip(&input, |reader| Response::decode(op, reader));
     }
 }
 
-fn comes_back<T>(input: &Bytes, decode: impl Fn(&mut Reader) -> Result<T, DecodeError>)
+fn check_round_trip<T>(input: &Bytes, decode: impl Fn(&mut Reader) -> Result<T, DecodeError>)
 where
     T: Encode + PartialEq + Debug,
 {
@@ -45,7 +47,7 @@ where
             }
         };
         let encoded = encoded(&value);
-        // Fewer bytes when a string held the surrogate pairs of Java; never more.
+        // The encoding is shorter when a string contains Java's surrogate pairs. It is never longer.
         assert!(encoded.len() <= input.len().saturating_sub(reader.left()));
 
         let mut reader = Reader::new(encoded.clone());
@@ -68,8 +70,9 @@ fn encoded(value: &impl Encode) -> Bytes {
     message
 }
 
-/// Frame splitting: the first byte says into what pieces the rest is cut; the pieces must make no difference, and the
-/// messages put into frames again are the stream that they came from.
+/// Splits a stream of frames twice: whole, and in pieces. The first byte of the input is the size of the pieces.
+///
+/// Both ways must give the same messages. The stream must start with these messages when they are put in frames again.
 pub fn frames(input: &[u8]) {
     const LIMIT: usize = 1 << 16;
     let Some((size, stream)) = input.split_first() else {
@@ -87,7 +90,7 @@ pub fn frames(input: &[u8]) {
     assert!(stream.starts_with(&again));
 }
 
-/// The frames of a stream that arrives in pieces, up to the first error, and that error.
+/// Splits a stream that arrives in pieces. Returns the messages before the first error, and that error.
 fn split_all<'a>(
     pieces: impl IntoIterator<Item = &'a [u8]>,
     limit: usize,
@@ -107,10 +110,12 @@ fn split_all<'a>(
     (frames, None)
 }
 
-/// Paths: a legal one is exactly what its names make, and everything above it is legal too; a sequential one is judged
-/// as it will be with its number.
+/// Checks a text as a path.
+///
+/// - The check of a sequential path must give the same result as the check of the path with its number.
+/// - A legal path must be rebuilt exactly from its names, and every path above it must be legal.
 pub fn paths(input: &[u8]) {
-    // Longer ones show nothing new, and checking each level takes time in proportion to the square.
+    // Longer paths show nothing new, and checking every level takes time proportional to the square of the length.
     const LONGEST: usize = 256;
     let Ok(text) = core::str::from_utf8(input) else {
         return;

@@ -1,27 +1,32 @@
-//! What stands before every message but those of the handshake.
+//! The headers of requests and replies.
+//!
+//! Not here: the handshake, whose messages have no header (`connect`).
 
 use crate::{ErrorCode, OpCode, Xid, Zxid, jute::record};
 
 record! {
-    /// Before every request: 8 bytes.
+    /// The header of every request: 8 bytes.
     #[derive(Copy)]
     pub struct RequestHeader {
-        /// Comes back in the reply.
+        /// The number of the request. The reply repeats it.
         pub xid: Xid,
-        /// What is asked.
+        /// The operation that the client asks for.
         pub op: OpCode,
     }
 
-    /// Before every reply and notification: 16 bytes.
+    /// The header of every reply and notification: 16 bytes.
     ///
-    /// When `err` is not 0, whatever follows must be ignored.
+    /// When `err` is not 0, the bytes after the header must be ignored.
     #[derive(Copy)]
     pub struct ReplyHeader {
-        /// That of the request, or [`Xid::NOTIFICATION`].
+        /// The xid of the request, or [`Xid::NOTIFICATION`].
         pub xid: Xid,
-        /// The last transaction that the server had processed; 0 for auth, -1 for unknown operations and old notifications.
+        /// The last transaction that the server has processed.
+        ///
+        /// It is 0 for auth, and -1 for unknown operations. It is also -1 for all notifications of a 3.8.0 server, and
+        /// for the catch-up events of `setWatches` from a 3.9.3 server.
         pub zxid: Zxid,
-        /// Success, or why not.
+        /// Success, or the reason of the failure.
         pub err: ErrorCode,
     }
 }

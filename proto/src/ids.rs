@@ -1,8 +1,8 @@
-//! Integers of the wire that must not be mixed up, and the macros that declare them.
+//! Newtypes for the protocol's integers, so that they cannot be mixed up, and the macros that declare them.
 
 use core::fmt;
 
-/// Declares a newtype around a wire integer, encoded as that integer.
+/// Declares a newtype around a wire integer. It is encoded as that integer.
 macro_rules! wire_integer {
     ($($(#[$meta:meta])* $name:ident($inner:ty))*) => {$(
         $(#[$meta])*
@@ -25,7 +25,7 @@ macro_rules! wire_integer {
     )*};
 }
 
-/// Declares a newtype around a wire `int` with named values; other values are kept and print as their number.
+/// Declares a newtype around a wire `int` with named values. Other values are kept, and print as their number.
 macro_rules! wire_enum {
     (
         $(#[$meta:meta])* $name:ident {
@@ -40,7 +40,7 @@ macro_rules! wire_enum {
             /// Every value that has a name.
             pub const NAMED: &'static [Self] = &[$(Self::$value),*];
 
-            /// The name that ZooKeeper gives the value; `None` for one that nobody has named.
+            /// The name of the value; `None` for a value without a name.
             #[must_use]
             pub fn name(self) -> Option<&'static str> {
                 match self.0 {
@@ -66,21 +66,21 @@ pub(crate) use {wire_enum, wire_integer};
 wire_integer! {
     /// A transaction id: the epoch of the leader in the high half, a counter in the low one. It orders all changes.
     Zxid(i64)
-    /// A session's id, opaque and never 0 once the session exists.
+    /// The id of a session. It is opaque, and never 0 for an existing session.
     SessionId(i64)
-    /// What pairs a reply with its request. Negative values are reserved, see the constants.
+    /// The number that pairs a reply with its request. Negative values are reserved: see the constants.
     Xid(i32)
     /// A node's version: data (`version`), children (`cversion`) or ACL (`aversion`). It wraps at 2^31.
     Version(i32)
 }
 
 impl Zxid {
-    /// Before any transaction.
+    /// The zxid before any transaction.
     pub const ZERO: Self = Self(0);
 }
 
 impl SessionId {
-    /// "No session": what a client that wants a new one sends, and a server that refuses one answers.
+    /// "No session". A client sends it to ask for a new session; a server sends it to refuse a session.
     pub const NONE: Self = Self(0);
 }
 
@@ -91,12 +91,12 @@ impl Xid {
     pub const PING: Self = Self(-2);
     /// An auth packet and its reply.
     pub const AUTH: Self = Self(-4);
-    /// `setWatches` as the C client numbers it.
+    /// The xid that the C client gives to a `setWatches`.
     pub const SET_WATCHES: Self = Self(-8);
 }
 
 impl Version {
-    /// Matches every version: the operation is not conditional.
+    /// Matches every version, so the operation is not conditional.
     pub const ANY: Self = Self(-1);
 }
 

@@ -1,20 +1,20 @@
-//! The ZooKeeper client protocol as values: every record, operation, error code, ACL and path rule, and frame splitting.
+//! The messages of the ZooKeeper client protocol as plain values: records, operations, error codes, ACLs, paths, frames.
 //!
-//! Nothing here remembers anything between two messages: who may send what when is the business of the client's
-//! session machine and of the embedded server, which share this crate and nothing above it.
+//! Not here: state. Nothing in this crate remembers one message until the next. The client's session machine and the
+//! embedded server decide who may send which message when. Both use this crate, and share nothing above it.
 //!
-//! | module | what |
+//! | module | content |
 //! |---|---|
-//! | [`frame`] | four bytes of length, then a message: splitting a stream, building a frame |
+//! | [`frame`] | frames, which are a length of four bytes and a message: splitting a stream, building a frame |
 //! | [`connect`] | the two messages of the handshake, which have no header |
-//! | [`header`] | what stands before every other message |
+//! | [`header`] | the header before every other message |
 //! | [`operation`] | the table of operations: opcode, request record, reply record |
-//! | [`records`] | those records |
+//! | [`records`] | the request and reply records |
 //! | [`multi`] | transactions and multi-reads |
-//! | [`path`] | which paths are legal, and their parts |
+//! | [`path`] | the rules for paths, and the parts of a path |
 //!
-//! Wire enumerations ([`ErrorCode`], [`OpCode`], [`EventType`], ..) are newtypes with named constants: a value that
-//! nobody has named yet survives and prints.
+//! Wire enumerations ([`ErrorCode`], [`OpCode`], [`EventType`], ..) are newtypes with named constants. A value without
+//! a name is kept, and prints as a number.
 
 #![no_std]
 #![cfg_attr(

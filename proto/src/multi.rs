@@ -1,6 +1,9 @@
-//! Transactions (`multi`) and multi-reads: lists of operations, each behind a small header, ended by one that says done.
+//! Transactions (`multi`) and multi-reads: lists of operations.
 //!
-//! A failed multi answers success in the reply header; each result then is an error, and only one of them says why.
+//! A small header stands before each operation, and a header with the flag `done` ends the list.
+//! When a transaction fails, the reply header still says success. Then each result is an error, and only one of these
+//! errors is the reason of the failure.
+//! Not here: the records of the single operations (`records`).
 
 use alloc::vec::Vec;
 
@@ -15,7 +18,7 @@ use crate::{
 };
 
 record! {
-    /// Before each operation and each result: 9 bytes.
+    /// The header of an operation or a result in a list: 9 bytes.
     #[derive(Copy)]
     struct MultiHeader {
         op: OpCode,
@@ -25,7 +28,7 @@ record! {
 }
 
 impl MultiHeader {
-    /// Before an operation of a request. Source: `MultiOperationRecord.serialize`.
+    /// The header of an operation in a request. Source: `MultiOperationRecord.serialize`.
     const fn of_request(op: OpCode) -> Self {
         Self {
             op,
@@ -34,7 +37,7 @@ impl MultiHeader {
         }
     }
 
-    /// Before a result.
+    /// The header of a result.
     const fn of_result(op: OpCode, err: ErrorCode) -> Self {
         Self {
             op,
@@ -43,7 +46,9 @@ impl MultiHeader {
         }
     }
 
-    /// The error for a header, still to be read, whose operation is then found not to belong here.
+    /// Makes the error for an operation that is not allowed in this list.
+    ///
+    /// Call it before the header is read, so that the error names the offset of the header.
     fn unknown(reader: &mut Reader) -> impl Fn(OpCode) -> DecodeError + use<> {
         reader.enter("MultiHeader.op");
         let here = reader.error(DecodeErrorKind::Unknown(0));
@@ -53,7 +58,7 @@ impl MultiHeader {
         }
     }
 
-    /// Behind the last one.
+    /// The header that ends a list.
     const END: Self = Self {
         op: OpCode::ERROR,
         done: true,
@@ -61,7 +66,7 @@ impl MultiHeader {
     };
 }
 
-/// Declares the operations that one kind of list may hold.
+/// Declares the operations that one kind of list may contain.
 macro_rules! listed {
     (
         $(#[$meta:meta])* $request:ident, $(#[$op_meta:meta])* $op_name:ident {
@@ -76,7 +81,7 @@ macro_rules! listed {
         }
 
         impl $op_name {
-            /// What the operation asks for.
+            /// The opcode of the operation.
             #[must_use]
             pub fn op(&self) -> OpCode {
                 match self {
@@ -126,7 +131,7 @@ macro_rules! listed {
 }
 
 listed! {
-    /// A transaction: all of its operations happen, or none.
+    /// A transaction: the server applies all of its operations, or none.
     MultiRequest,
     /// One operation of a transaction.
     MultiOp {
@@ -141,7 +146,7 @@ listed! {
 }
 
 listed! {
-    /// Several reads, each of which succeeds or fails by itself.
+    /// Several reads. Each read succeeds or fails independently of the others.
     MultiReadRequest,
     /// One read of a multi-read.
     MultiReadOp {
@@ -150,9 +155,10 @@ listed! {
     }
 }
 
-/// What became of one operation of a list.
+/// The result of one operation of a list.
 ///
-/// A `create2` may be answered as a plain create by servers before 3.7.2, 3.8.2 and 3.9: look at the result, not at the request.
+/// Servers before 3.7.2, 3.8.2 and 3.9 may answer a `create2` as a plain create. So look at the type of the result,
+/// not at the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MultiResult {
@@ -162,15 +168,17 @@ pub enum MultiResult {
     Create2(Create2Response),
     /// A node was deleted.
     Delete,
-    /// The version was right.
+    /// The node has the expected version.
     Check,
-    /// Data were set.
+    /// The data of a node was set.
     SetData(StatResponse),
     /// A node was read.
     GetData(GetDataResponse),
     /// Children were listed.
     GetChildren(GetChildrenResponse),
-    /// The operation failed, or, with [`ErrorCode::RUNTIME_INCONSISTENCY`] or [`ErrorCode::OK`], another one did.
+    /// The operation failed.
+    ///
+    /// With [`ErrorCode::RUNTIME_INCONSISTENCY`] or [`ErrorCode::OK`], another operation of the list failed.
     Error(ErrorCode),
 }
 
@@ -193,14 +201,14 @@ impl MultiResult {
 /// The results of a transaction or of a multi-read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MultiResponse {
-    /// One for each operation, in order.
+    /// One result for each operation, in order.
     pub results: Vec<MultiResult>,
 }
 
 impl MultiResponse {
-    /// The operation that made the whole transaction fail, and why; `None` when it succeeded.
+    /// The operation that made the whole transaction fail, and its error. `None` when the transaction succeeded.
     ///
-    /// The operations before it are answered with 0, those behind it with "runtime inconsistency".
+    /// The server answers the operations before it with 0, and the operations after it with "runtime inconsistency".
     #[must_use]
     pub fn failure(&self) -> Option<(usize, ErrorCode)> {
         let failed = |code: ErrorCode| {

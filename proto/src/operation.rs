@@ -1,6 +1,8 @@
-//! The table of operations: each one's opcode, request record and reply record, in one place.
+//! The table of operations: the opcode, request record and reply record of each operation.
 //!
-//! [`Request`], [`Response`] and [`OpCode`] come out of the table, so that an operation is added by one line.
+//! [`Request`] and [`Response`] are generated from the table. To add an operation, add its constant to [`OpCode`] and one
+//! line to the table.
+//! Not here: the records themselves (`records`).
 
 #[allow(
     clippy::wildcard_imports,
@@ -14,11 +16,11 @@ use crate::{
 };
 
 wire_enum! {
-    /// What a request asks for.
+    /// The operation that a request asks for.
     OpCode {
-        /// Server to client only.
+        /// Only from server to client.
         NOTIFICATION = 0 "notification",
-        /// Creates a node and answers its path.
+        /// Creates a node and returns its path.
         CREATE = 1 "create",
         /// Deletes a node.
         DELETE = 2 "delete",
@@ -34,27 +36,27 @@ wire_enum! {
         SET_ACL = 7 "setACL",
         /// Lists children.
         GET_CHILDREN = 8 "getChildren",
-        /// Brings the server up to date.
+        /// Brings the server up to date with its leader.
         SYNC = 9 "sync",
         /// Keeps the session alive.
         PING = 11 "ping",
-        /// Lists children and reads the metadata.
+        /// Lists children and reads the node's metadata.
         GET_CHILDREN2 = 12 "getChildren2",
-        /// Checks a version; inside a multi only.
+        /// Checks a node's version. Allowed only inside a multi.
         CHECK = 13 "check",
         /// A transaction.
         MULTI = 14 "multi",
-        /// Creates a node and answers its path and metadata.
+        /// Creates a node and returns its path and metadata.
         CREATE2 = 15 "create2",
         /// Changes the ensemble.
         RECONFIG = 16 "reconfig",
-        /// Asks whether a watch is there.
+        /// Asks whether a watch exists.
         CHECK_WATCHES = 17 "checkWatches",
         /// Removes watches.
         REMOVE_WATCHES = 18 "removeWatches",
         /// Creates a container.
         CREATE_CONTAINER = 19 "createContainer",
-        /// Servers among themselves only: any client could delete any leaf with it.
+        /// Only between servers: with it, any client could delete any node that has no children.
         DELETE_CONTAINER = 20 "deleteContainer",
         /// Creates a node with a time to live.
         CREATE_TTL = 21 "createTTL",
@@ -72,21 +74,21 @@ wire_enum! {
         GET_ALL_CHILDREN_NUMBER = 104 "getAllChildrenNumber",
         /// Restores watches of all kinds.
         SET_WATCHES2 = 105 "setWatches2",
-        /// Leaves a persistent watch.
+        /// Sets a persistent watch.
         ADD_WATCH = 106 "addWatch",
-        /// Tells who the connection is.
+        /// Returns the identities of the connection.
         WHO_AM_I = 107 "whoAmI",
-        /// Servers among themselves only.
+        /// Only between servers.
         CREATE_SESSION = -10 "createSession",
         /// Ends the session.
         CLOSE_SESSION = -11 "closeSession",
-        /// Not an operation: the type of a failed result inside a multi, and of its last header.
+        /// Not an operation: the type of a failed result inside a multi, and of the header that ends a multi.
         ERROR = -1 "error",
     }
 }
 
 impl OpCode {
-    /// The first release of `ZooKeeper` whose servers know the operation; `None` for those older than 3.4.
+    /// The first release of `ZooKeeper` whose servers know the operation; `None` for operations older than 3.4.
     ///
     /// Source: `ZooDefs.OpCode` at the release tags.
     #[must_use]
@@ -116,15 +118,15 @@ macro_rules! operations {
             $(#[doc = concat!("[`OpCode::", stringify!($op), "`].")] $variant($request),)*
         }
 
-        /// The body of a successful reply, named as the request that it answers.
+        /// The body of a successful reply. Each variant has the name of the request that it answers.
         #[derive(Clone, Debug, PartialEq, Eq)]
         #[non_exhaustive]
         pub enum Response {
-            $(#[doc = concat!("To [`OpCode::", stringify!($op), "`].")] $variant($response),)*
+            $(#[doc = concat!("The reply to [`OpCode::", stringify!($op), "`].")] $variant($response),)*
         }
 
         impl Request {
-            /// What the request asks for.
+            /// The operation that the request asks for.
             #[must_use]
             pub fn op(&self) -> OpCode {
                 match self {
@@ -132,10 +134,10 @@ macro_rules! operations {
                 }
             }
 
-            /// Reads the body of a request; bytes behind it are left.
+            /// Reads the body of a request. The bytes after it stay in the reader.
             ///
             /// # Errors
-            /// `Unknown` for an operation that clients do not send; else what the record says.
+            /// `Unknown` for an operation that clients do not send; otherwise the error of the record.
             pub fn decode(op: OpCode, reader: &mut Reader) -> Result<Self, DecodeError> {
                 match op {
                     $(OpCode::$op => <$request>::decode(reader).map(Self::$variant),)*
@@ -161,10 +163,12 @@ macro_rules! operations {
                 }
             }
 
-            /// Reads the body of a successful reply to `op`; bytes behind it are left, newer servers may add fields.
+            /// Reads the body of a successful reply to `op`.
+            ///
+            /// The bytes after it stay in the reader, because newer servers may add fields.
             ///
             /// # Errors
-            /// `Unknown` for an operation that has no reply; else what the record says.
+            /// `Unknown` for an operation that has no reply; otherwise the error of the record.
             pub fn decode(op: OpCode, reader: &mut Reader) -> Result<Self, DecodeError> {
                 match op {
                     $(OpCode::$op => <$response>::decode(reader).map(Self::$variant),)*

@@ -1,15 +1,15 @@
-//! Which paths are legal, and their parts.
+//! The rules for paths, and the parts of a path.
 //!
-//! Source: `PathUtils.validatePath`. Its rule on characters is about UTF-16 units, so it forbids every character above
-//! U+FFFF too. Clients check before they send; servers check the final name of what is created.
+//! A client checks a path before it sends a request. A server checks the final path of a new node.
+//! Source: `PathUtils.validatePath`. It checks UTF-16 units, so it also forbids every character above U+FFFF.
 
 use alloc::string::String;
 use core::fmt;
 
-/// The root, and the only path that ends in a slash.
+/// The root. It is the only path that ends in a slash.
 pub const ROOT: &str = "/";
 
-/// Digits that the server appends to the name of a sequential node, at least.
+/// The smallest number of digits that the server appends to the name of a sequential node.
 pub const SEQUENCE_DIGITS: usize = 10;
 
 /// Checks a path as ZooKeeper does.
@@ -34,19 +34,21 @@ pub fn check(path: &str) -> Result<(), PathProblem> {
     check_names(names)
 }
 
-/// Checks a path to which the server will append a sequence number: it may end in a slash, or in a dot.
+/// Checks a path to which the server will append a sequence number. It may end in a slash or a dot.
 ///
 /// # Errors
-/// The first problem of the path as it would become.
+/// The first problem of the path with its number.
 pub fn check_sequential(path: &str) -> Result<(), PathProblem> {
     let names = check_characters(path)?;
-    // With its number the last name is neither empty nor a dot or two; those before it stay as they are.
+    // With its number, the last name is neither empty nor `.` nor `..`. So only the names before it need the check.
     names
         .rsplit_once('/')
         .map_or(Ok(()), |(above, _)| check_names(above))
 }
 
-/// Checks everything but where the slashes and dots are, and returns what follows the first slash.
+/// Checks the first slash and all characters, and returns the part after the first slash.
+///
+/// The caller checks the names in that part: see `check_names`.
 fn check_characters(path: &str) -> Result<&str, PathProblem> {
     if path.is_empty() {
         return Err(PathProblem::Empty);
@@ -54,7 +56,7 @@ fn check_characters(path: &str) -> Result<&str, PathProblem> {
     let Some(names) = path.strip_prefix('/') else {
         return Err(PathProblem::NotAbsolute);
     };
-    // Nearly every path is made of these, and they are counted many at a time.
+    // Nearly every path has only these characters. Counting them is fast, because it handles many bytes at a time.
     let plain = path.bytes().filter(|byte| matches!(byte, b' '..=b'~'));
     if plain.count() == path.len() {
         return Ok(names);
@@ -65,7 +67,7 @@ fn check_characters(path: &str) -> Result<&str, PathProblem> {
     }
 }
 
-/// Checks names of which the first starts at byte 1 of the path.
+/// Checks that no name is empty, `.` or `..`. `names` starts at byte 1 of the path.
 fn check_names(names: &str) -> Result<(), PathProblem> {
     let mut at: usize = 1;
     for name in names.split('/') {
@@ -78,17 +80,17 @@ fn check_names(names: &str) -> Result<(), PathProblem> {
     Ok(())
 }
 
-/// Characters that no path may hold.
+/// Whether `c` is forbidden in every path.
 fn is_forbidden(c: char) -> bool {
     matches!(c,
         '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}'      // control characters
         | '\u{e000}'..='\u{f8ff}'                  // private use
-        | '\u{fff0}'..='\u{ffff}'                  // specials, the replacement character among them
-        | '\u{10000}'..                            // surrogates, as Java sees them
+        | '\u{fff0}'..='\u{ffff}'                  // specials, including the replacement character
+        | '\u{10000}'..                            // surrogate pairs in Java
     )
 }
 
-/// The path of the node above; `None` for the root.
+/// The path of the parent node; `None` for the root.
 #[must_use]
 pub fn parent(path: &str) -> Option<&str> {
     match path.rsplit_once('/')? {
@@ -125,7 +127,7 @@ pub fn levels(path: &str) -> impl Iterator<Item = &str> {
     core::iter::successors(Some(path), |path| parent(path)).take_while(|path| *path != ROOT)
 }
 
-/// Whether `path` is `ancestor` or lies below it. `/app` is no ancestor of `/application`.
+/// Whether `path` is `ancestor` or lies below it. `/app` is not an ancestor of `/application`.
 #[must_use]
 pub fn is_within(path: &str, ancestor: &str) -> bool {
     ancestor == ROOT
@@ -138,13 +140,13 @@ pub fn is_within(path: &str, ancestor: &str) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PathProblem {
-    /// There is nothing.
+    /// The path is empty.
     Empty,
-    /// It does not start with a slash.
+    /// The path does not start with a slash.
     NotAbsolute,
-    /// It ends with a slash.
+    /// The path ends with a slash.
     TrailingSlash,
-    /// Two slashes stand side by side.
+    /// Two slashes follow each other.
     EmptyName {
         /// Byte offset of the second one.
         at: usize,
@@ -154,7 +156,7 @@ pub enum PathProblem {
         /// Byte offset of the name.
         at: usize,
     },
-    /// A control, private-use or special character, or one above U+FFFF.
+    /// The path contains a control, private-use or special character, or a character above U+FFFF.
     Character {
         /// Byte offset of the character.
         at: usize,
@@ -170,7 +172,9 @@ impl fmt::Display for PathProblem {
             Self::NotAbsolute => f.write_str("it must start with /"),
             Self::TrailingSlash => f.write_str("it must not end with /"),
             Self::EmptyName { at } => write!(f, "empty name at byte {at}"),
-            Self::Relative { at } => write!(f, "\".\" and \"..\" are no names, at byte {at}"),
+            Self::Relative { at } => {
+                write!(f, "\".\" and \"..\" are not allowed as names, at byte {at}")
+            }
             Self::Character { at, character } => {
                 write!(f, "character {character:?} at byte {at} is not allowed")
             }
@@ -180,17 +184,17 @@ impl fmt::Display for PathProblem {
 
 impl core::error::Error for PathProblem {}
 
-/// A path that breaks the rules, with the rule.
+/// A path that breaks a rule, and what is wrong with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathError {
-    /// The path as it was given.
+    /// The path as the caller gave it.
     pub path: String,
     /// What is wrong with it.
     pub problem: PathProblem,
 }
 
 impl PathError {
-    /// Pairs the path with its problem.
+    /// Makes an error from the path and its problem.
     #[must_use]
     pub fn new(path: &str, problem: PathProblem) -> Self {
         Self {
@@ -227,7 +231,7 @@ mod tests {
             ("/a//b", r#"bad path "/a//b": empty name at byte 3"#),
             (
                 "/a/..",
-                r#"bad path "/a/..": "." and ".." are no names, at byte 3"#,
+                r#"bad path "/a/..": "." and ".." are not allowed as names, at byte 3"#,
             ),
             (
                 "/\u{1}",
@@ -240,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rules_of_the_reference() {
+    fn paths_follow_the_rules_of_the_java_client() {
         for good in [
             "/",
             "/a",
@@ -293,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_makes_a_name_of_dots() {
+    fn a_name_of_dots_is_legal_if_a_number_follows() {
         assert_eq!(check_sequential("/g/."), Ok(()));
         assert_eq!(check_sequential("/.."), Ok(()));
         assert_eq!(
@@ -303,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn parts() {
+    fn a_path_is_split_and_joined_at_its_slashes() {
         assert_eq!(
             (parent("/"), parent("/a"), parent("/a/b")),
             (None, Some("/"), Some("/a"))
@@ -319,7 +323,7 @@ mod tests {
         #![proptest_config(crate::cases::cases())]
 
         #[test]
-        fn a_path_is_made_of_its_levels_and_a_sequential_one_is_checked_with_its_number(path in "[/.a-c\u{0}é🔒]{0,12}") {
+        fn a_path_joins_from_its_levels_and_a_sequential_path_is_checked_with_its_number(path in "[/.a-c\u{0}é🔒]{0,12}") {
             if !path.is_empty() {
                 let numbered = format!("{path}0000000001");
                 prop_assert_eq!(check_sequential(&path), check(&numbered));

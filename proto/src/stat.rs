@@ -1,4 +1,4 @@
-//! What a server tells about a node besides its data.
+//! The metadata of a node.
 
 use core::time::Duration;
 
@@ -22,11 +22,13 @@ record! {
         pub cversion: Version,
         /// How often its ACL was set.
         pub aversion: Version,
-        /// The session that an ephemeral node belongs to; [`SessionId::NONE`] for any other node, containers and TTL nodes too.
+        /// The session that an ephemeral node belongs to.
+        ///
+        /// [`SessionId::NONE`] for every other node, including containers and TTL nodes.
         pub ephemeral_owner: SessionId,
-        /// Bytes of data; 0 for null and for empty data.
+        /// The length of the data in bytes; 0 for null and for empty data.
         pub data_length: i32,
-        /// Direct children.
+        /// The number of direct children.
         pub num_children: i32,
         /// The transaction that last created or deleted a direct child.
         pub pzxid: Zxid,
@@ -34,13 +36,13 @@ record! {
 }
 
 impl Stat {
-    /// Bytes of an encoded `Stat`.
+    /// The length of an encoded `Stat` in bytes.
     pub const ENCODED_LEN: usize = 68;
 
     /// The number that the next sequential child would get.
     ///
-    /// Source: the server numbers by how many children it ever created, and reports
-    /// `cversion` = 2 x created - present.
+    /// It is the number of children ever created below the node. Source: a server reports
+    /// `cversion` = 2 x created - `num_children`.
     #[must_use]
     pub fn next_sequence(&self) -> i64 {
         let twice = i64::from(self.cversion.0).saturating_add(i64::from(self.num_children));
@@ -68,12 +70,12 @@ mod tests {
     use crate::jute::{Decode, Reader};
 
     #[test]
-    fn the_length_is_the_sum_of_the_fields() {
+    fn the_encoded_length_is_the_sum_of_the_fields() {
         assert_eq!(Stat::SMALLEST, Stat::ENCODED_LEN);
     }
 
     #[test]
-    fn the_next_number_is_how_many_children_were_ever_created() {
+    fn the_next_sequence_number_counts_all_children_ever_created() {
         let zeros = Bytes::from_static(&[0; Stat::ENCODED_LEN]);
         let none = Stat::decode(&mut Reader::new(zeros)).unwrap();
         let number = |cversion, num_children| {
@@ -84,7 +86,7 @@ mod tests {
             };
             stat.next_sequence()
         };
-        // Nothing yet; three created; three created, two deleted; the root as a new server reports it.
+        // No child yet; three created; three created and two deleted; the root of a new server.
         assert_eq!(number(0, 0), 0);
         assert_eq!(number(3, 3), 3);
         assert_eq!(number(5, 1), 3);

@@ -1,6 +1,7 @@
-//! Reading costs memory in proportion to the bytes that are really there, whatever lengths they announce.
+//! Decoding takes memory in proportion to the bytes that are present, not to the lengths that they announce.
 //!
-//! A program of its own, because counting replaces the allocator of the whole program. It counts by thread.
+//! This is a separate test program, because counting replaces the allocator of the whole program. The counter counts each
+//! thread separately.
 
 mod message;
 mod schema;
@@ -20,14 +21,16 @@ use proptest::{collection::vec, prelude::*};
 use message::{Kind, Message};
 use schema::Holds;
 
-/// Bytes of memory at most for each byte of input, even for the densest: results of a multi, which take 9 bytes each
-/// on the wire and have room for data and a `Stat` in memory, in a vector that is just being doubled.
+/// The most bytes of memory for each byte of input.
+///
+/// The densest input is the results of a multi. A result takes 9 bytes on the wire. In memory it has space for data and a
+/// `Stat`, and the capacity of the vector around it may just have doubled.
 const PER_BYTE: u64 = 48;
 
-/// Bytes of memory besides: a vector makes room for four elements at once.
+/// Bytes of memory in addition: a vector starts with a capacity of four elements.
 const FIXED: u64 = 512;
 
-/// What reading `input` takes. The decoded value is dropped inside, and was there at the peak.
+/// The memory that decoding `input` takes. The peak includes the decoded value, which is dropped before this returns.
 fn cost(kind: Kind, input: &Bytes) -> AllocationInfo {
     allocation_counter::measure(|| drop(kind.decode_all(input)))
 }
@@ -42,9 +45,9 @@ fn is_in_proportion(kind: Kind, input: &Bytes) -> Result<(), TestCaseError> {
 #[test]
 #[cfg_attr(
     miri,
-    ignore = "memory is measured elsewhere; here it would take hours"
+    ignore = "memory is measured without miri; under miri this takes hours"
 )]
-fn messages_whole_and_cut_short_and_with_hostile_lengths_cost_in_proportion() {
+fn complete_and_truncated_and_hostile_messages_take_memory_in_proportion() {
     for kind in message::kinds() {
         message::check(&kind.messages(), |message| {
             let bytes = message.encoded();
@@ -70,7 +73,7 @@ proptest! {
     #![proptest_config(message::cases())]
 
     #[test]
-    fn bytes_that_are_no_message_cost_in_proportion(input in vec(any::<u8>(), 0..300)) {
+    fn arbitrary_bytes_take_memory_in_proportion(input in vec(any::<u8>(), 0..300)) {
         let input = Bytes::from(input);
         for kind in message::kinds() {
             is_in_proportion(kind, &input)?;
@@ -78,7 +81,7 @@ proptest! {
     }
 
     #[test]
-    fn few_distinct_bytes_cost_in_proportion(input in vec(prop_oneof![8 => Just(0), 1 => 0..4_u8, 1 => Just(255)], 0..300)) {
+    fn inputs_of_few_distinct_bytes_take_memory_in_proportion(input in vec(prop_oneof![8 => Just(0), 1 => 0..4_u8, 1 => Just(255)], 0..300)) {
         let input = Bytes::from(input);
         for kind in message::kinds() {
             is_in_proportion(kind, &input)?;
@@ -89,10 +92,10 @@ proptest! {
 #[test]
 #[cfg_attr(
     miri,
-    ignore = "memory is measured elsewhere; here it would take hours"
+    ignore = "memory is measured without miri; under miri this takes hours"
 )]
-fn the_densest_messages_cost_in_proportion() {
-    // One more than a power of two: the vector has just been doubled.
+fn the_densest_messages_take_memory_in_proportion() {
+    // One more than a power of two, so the capacity of the vector has just doubled.
     const MANY: usize = (1 << 13) + 1;
     let strings = || vec![String::new(); MANY];
     let acl = vec![Acl::new(lockkeeper_proto::Perms::ALL, "", ""); MANY];
@@ -132,7 +135,7 @@ fn the_densest_messages_cost_in_proportion() {
 }
 
 #[test]
-fn data_of_a_node_are_not_copied() {
+fn the_data_of_a_node_is_not_copied() {
     let message = Message::Response(Response::GetData(GetDataResponse {
         data: Some(Bytes::from(vec![7; 1 << 20])),
         stat: stat(),
@@ -142,7 +145,7 @@ fn data_of_a_node_are_not_copied() {
 }
 
 #[test]
-fn refusing_a_hostile_length_costs_nothing() {
+fn refusing_a_hostile_length_allocates_nothing() {
     let hostile = Bytes::from_static(b"\x7f\xff\xff\xff/path");
     let kinds = [
         Kind::Request(OpCode::CREATE),
@@ -155,7 +158,7 @@ fn refusing_a_hostile_length_costs_nothing() {
         });
         assert_eq!(taken.bytes_total, 0, "{kind:?}");
     }
-    // Nor does a frame that is still to come, however long it will be.
+    // An incomplete frame of any length allocates nothing, either.
     let mut stream = BytesMut::from(&b"\x7f\xff\xff\xffthe first bytes"[..]);
     let taken = allocation_counter::measure(|| {
         assert_eq!(frame::split(&mut stream, usize::MAX), Ok(None));

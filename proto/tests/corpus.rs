@@ -1,7 +1,7 @@
-//! The corpora of the fuzz targets: each file is run through the function that its target calls, on stable.
+//! Replays the corpora of the fuzz targets on stable: gives each file to the function that its target calls.
 //!
-//! Part of them is made from the recorded exchanges; the rest is what fuzzing found, with names that are hashes.
-//! After a change of the recordings or of [`seeds`], write the first part anew:
+//! One part of the corpora is made from the recorded exchanges. Fuzzing found the rest; these files have hashes as names.
+//! After a change of the recordings or of [`seeds`], write the first part again:
 //!
 //! ```text
 //! UPDATE_CORPUS=1 cargo test -p lockkeeper-proto --test corpus
@@ -19,13 +19,13 @@ use lockkeeper_proto::{fuzzing, header::ReplyHeader, header::RequestHeader, jute
 
 use recording::{Recording, Sent, Side};
 
-/// The corpora together stay small enough for a repository: bytes at most.
+/// The most bytes for all corpora together, because they are kept in the repository.
 const SMALL: usize = 1 << 20;
 
-/// Every so many are tried: under miri, where all of them would take hours, some.
+/// The tests use every `STEP`th file. Under miri all files would take hours.
 const STEP: usize = if cfg!(miri) { 20 } else { 1 };
 
-/// Besides those that the recordings hold.
+/// Paths in addition to the paths in the recordings.
 const PATHS: &[&str] = &[
     "",
     "a",
@@ -69,11 +69,8 @@ fn the_paths_corpus_breaks_no_promise() {
 }
 
 #[test]
-#[cfg_attr(
-    miri,
-    ignore = "compares files, and runs nothing of the crate but to make them"
-)]
-fn the_corpora_hold_what_the_recordings_give_and_are_small() {
+#[cfg_attr(miri, ignore = "compares files; the crate's code only makes them")]
+fn the_corpora_contain_the_seeds_of_the_recordings_and_are_small() {
     let mut size = 0;
     for (target, seeds) in seeds() {
         if env::var_os("UPDATE_CORPUS").is_some() {
@@ -101,8 +98,9 @@ fn folder(target: &str) -> PathBuf {
     PathBuf::from(fuzz).join(target)
 }
 
-/// All files of a corpus, by name. Panics when there is none. Under miri, which keeps files out of reach, what the recordings
-/// give that are there.
+/// All files of a corpus, by name. Panics when there is none.
+///
+/// Miri cannot read files. Under miri this returns the seeds of the recordings that are compiled into the program.
 fn corpus(target: &str) -> BTreeMap<String, Vec<u8>> {
     if cfg!(miri) {
         return seeds().remove(target).unwrap();
@@ -121,7 +119,9 @@ fn corpus(target: &str) -> BTreeMap<String, Vec<u8>> {
     files
 }
 
-/// What the recordings give, by target and file name. One server's will do: the other's differ in times and ids.
+/// The seeds made from the recordings, by target and file name.
+///
+/// The recordings of one server are enough: those of the other server have only different times and ids.
 fn seeds() -> BTreeMap<&'static str, BTreeMap<String, Vec<u8>>> {
     let mut records = BTreeMap::new();
     let mut frames = BTreeMap::new();
@@ -148,7 +148,7 @@ fn seeds() -> BTreeMap<&'static str, BTreeMap<String, Vec<u8>>> {
     ])
 }
 
-/// Each message without its length and its header.
+/// Adds the body of each message, without length and header.
 fn records_of(recording: &Recording, seeds: &mut BTreeMap<Vec<u8>, String>) {
     let mut seen = BTreeSet::new();
     for (index, sent) in recording.sent.iter().enumerate() {
@@ -165,7 +165,7 @@ fn records_of(recording: &Recording, seeds: &mut BTreeMap<Vec<u8>, String>) {
     }
 }
 
-/// Everything that one side sent, cut into pieces of another size for each recording.
+/// Adds the bytes that each side sent. The first byte is the size of the pieces; it varies with the recording.
 fn frames_of(recording: &Recording, index: usize, seeds: &mut BTreeMap<Vec<u8>, String>) {
     const SIZES: [u8; 7] = [1, 2, 3, 5, 16, 40, 255];
     for (side, name) in [(Side::Client, "client"), (Side::Server, "server")] {
@@ -178,7 +178,7 @@ fn frames_of(recording: &Recording, index: usize, seeds: &mut BTreeMap<Vec<u8>, 
     }
 }
 
-/// The paths of a message, from what the recorder says of it: `path=(4)"/g/x"`.
+/// The paths of a message, taken from the recorder's comment: `path=(4)"/g/x"`.
 fn paths_of(sent: &Sent) -> Vec<String> {
     let fields = sent.said().split("path=(").skip(1);
     fields
@@ -189,7 +189,7 @@ fn paths_of(sent: &Sent) -> Vec<String> {
         .collect()
 }
 
-/// The first name that was given to each content.
+/// Maps names to contents. A content keeps the first name that it got.
 fn by_name(seeds: BTreeMap<Vec<u8>, String>) -> BTreeMap<String, Vec<u8>> {
     seeds.into_iter().map(|(seed, name)| (name, seed)).collect()
 }

@@ -1,9 +1,8 @@
-//! Every recorded message, decoded to its last byte, compared with what the recorder wrote above it, and encoded again
-//! to the same bytes.
+//! Decodes every recorded message completely, compares it with the recorder's comment, and encodes it to the same bytes.
 //!
-//! The recordings (`golden/`, see `recording`) are the only judge here that is not of this workspace. What breaks the
-//! rules on purpose is listed in [`MALFORMED`] with the exact error, so nothing is skipped, and the numbers of
-//! messages of each kind are asserted, so nothing gets lost.
+//! The recordings (`golden/`, see `recording`) are the only reference in these tests that is not from this workspace.
+//! No message is skipped: [`MALFORMED`] lists those that break the rules on purpose, with the exact error.
+//! No message is lost: the test also compares the number of messages of each kind.
 
 mod describe;
 mod recording;
@@ -21,8 +20,9 @@ use lockkeeper_proto::{
 
 use recording::{Recording, Sent, Side};
 
-/// What the client sent against the rules, with either server: the exchange, which of its messages (from 0, the
-/// handshake included), and what is wrong with it.
+/// The malformed messages that the client sent to both servers.
+///
+/// Each entry is the exchange, the index of the client's message in it (from 0, including the handshake), and the error.
 const MALFORMED: &[(&str, usize, Wrong)] = &[
     (
         "error_marshalling",
@@ -99,14 +99,14 @@ const fn too_long(announced: usize, left: usize) -> DecodeErrorKind {
 }
 
 #[test]
-fn every_recorded_message_is_what_the_recorder_says_and_encodes_to_its_bytes() {
+fn every_recorded_message_decodes_as_the_recorder_says_and_encodes_to_the_same_bytes() {
     let recordings = recording::all();
     let mut kinds = BTreeMap::new();
     for recording in &recordings {
         check(recording, &mut kinds);
     }
     if cfg!(miri) {
-        return; // not all of them are there
+        return; // only some of the recordings are present
     }
     let total: usize = kinds.values().sum();
     let expected = [
@@ -125,8 +125,8 @@ fn every_recorded_message_is_what_the_recorder_says_and_encodes_to_its_bytes() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "runs nothing of the crate")]
-fn both_servers_went_through_the_same_exchanges() {
+#[cfg_attr(miri, ignore = "runs no code of the crate")]
+fn both_servers_have_recordings_of_the_same_exchanges() {
     let mut versions: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for recording in recording::all() {
         versions
@@ -141,7 +141,7 @@ fn both_servers_went_through_the_same_exchanges() {
 }
 
 #[test]
-fn a_server_that_reads_as_java_takes_the_negative_count_for_an_empty_list() {
+fn a_reader_with_the_rule_of_java_reads_a_negative_count_as_an_empty_list() {
     let recordings = recording::some(|name| name.starts_with("error_negative_vector_count."));
     assert_eq!(recordings.len(), 2);
     for recording in &recordings {
@@ -157,7 +157,7 @@ fn a_server_that_reads_as_java_takes_the_negative_count_for_an_empty_list() {
     }
 }
 
-/// Counts by kind what it has checked.
+/// Checks the messages of a recording, and adds their number to the count of each kind.
 fn check(recording: &Recording, kinds: &mut BTreeMap<&'static str, usize>) {
     let mut conversation = Conversation::default();
     let (mut connection, mut from_client) = (0, 0);
@@ -182,7 +182,7 @@ fn check(recording: &Recording, kinds: &mut BTreeMap<&'static str, usize>) {
     }
 }
 
-/// Four-letter words and their answers are plain text without a length.
+/// Checks a four-letter word or its reply. Both are plain text without a length.
 fn check_word(sent: &Sent) -> &'static str {
     let text = std::str::from_utf8(&sent.bytes).unwrap();
     match sent.side {
@@ -198,7 +198,7 @@ fn check_word(sent: &Sent) -> &'static str {
     }
 }
 
-/// What must be known to read the next message of a connection.
+/// The state of a connection that is needed to decode its next message.
 #[derive(Default)]
 struct Conversation {
     shook_client: bool,
@@ -251,7 +251,7 @@ impl Conversation {
             return Ok(Decoded::new("connect request", said, |w| message.encode(w)));
         }
         let header = RequestHeader::decode(reader)?;
-        // What the server cannot read it answers too.
+        // The server also replies to a request that it cannot decode.
         self.unanswered.push_back(header);
         let request = Request::decode(header.op, reader)?;
         assert_eq!(request.op(), header.op);
@@ -297,12 +297,12 @@ impl Conversation {
     }
 }
 
-/// A message that was read.
+/// A decoded message.
 struct Decoded {
     kind: &'static str,
-    /// Its fields, as the recorder says them.
+    /// The fields of the message, as the recorder writes them.
     said: Vec<String>,
-    /// The frame that it encodes to.
+    /// The frame that the message encodes to.
     again: BytesMut,
 }
 
@@ -314,7 +314,7 @@ impl Decoded {
     }
 }
 
-/// A message of so many bytes, as the recorder says it.
+/// The description of a message of `length` bytes, as the recorder writes it.
 fn said_of(length: usize, fields: Vec<String>) -> String {
     let all: Vec<String> = std::iter::once(format!("len={length}"))
         .chain(fields)

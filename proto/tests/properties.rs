@@ -1,7 +1,7 @@
-//! What holds for every message of every kind, and for bytes that are no message at all.
+//! Properties of all messages of all kinds, and of bytes that are not a message.
 //!
-//! The messages are arbitrary ones (`message`), and where lengths and counts stand in them is known from a schema that
-//! the crate does not use (`schema`). What decoding costs in memory is measured in `allocation.rs`.
+//! `message` makes arbitrary messages. `schema`, which the crate does not use, tells the places of lengths and counts.
+//! Not here: the memory that decoding takes (`allocation.rs`).
 
 mod message;
 mod schema;
@@ -16,13 +16,13 @@ use proptest::{collection::vec, prelude::*, sample::Index, test_runner::TestCase
 use message::{Kind, Message};
 use schema::Holds;
 
-/// Every kind; under miri, where all of them would take an hour, every thirteenth.
+/// The kinds to test: all of them. Under miri all would take an hour, so it is every thirteenth.
 fn kinds() -> impl Iterator<Item = Kind> {
     let step = if cfg!(miri) { 13 } else { 1 };
     message::kinds().into_iter().step_by(step)
 }
 
-/// Checks a property on arbitrary messages of each kind, as many as proptest is told to make.
+/// Checks a property on arbitrary messages of each kind. `message::check` sets their number.
 fn for_all_messages(property: impl Fn(Kind, &Message, &Bytes) -> TestCaseResult) {
     for kind in kinds() {
         message::check(&kind.messages(), |message| {
@@ -33,12 +33,12 @@ fn for_all_messages(property: impl Fn(Kind, &Message, &Bytes) -> TestCaseResult)
 }
 
 #[test]
-fn there_are_29_operations_and_five_messages_that_are_none() {
+fn the_crate_knows_29_operations_and_five_other_messages() {
     assert_eq!(message::kinds().len(), 5 + 2 * 29);
 }
 
 #[test]
-fn what_is_encoded_decodes_equal_with_nothing_left() {
+fn an_encoded_message_decodes_completely_to_an_equal_message() {
     for_all_messages(|kind, message, bytes| {
         let mut reader = Reader::new(bytes.clone());
         let decoded = kind.decode(&mut reader);
@@ -49,18 +49,18 @@ fn what_is_encoded_decodes_equal_with_nothing_left() {
 }
 
 #[test]
-fn what_is_encoded_is_laid_out_as_the_schema_says() {
+fn an_encoded_message_has_the_layout_of_the_schema() {
     for_all_messages(|kind, _, bytes| {
-        // It panics otherwise.
+        // `places` panics when the layout differs.
         let places = schema::places(kind, bytes);
         prop_assert_eq!(places.is_empty(), bytes.is_empty());
         Ok(())
     });
 }
 
-/// Newer servers may add fields. Only the handshake ends where its frame ends.
+/// Newer servers may add fields after a message. In the handshake, the end of the frame is the end of the message.
 #[test]
-fn bytes_behind_a_message_are_left_alone() {
+fn bytes_after_a_message_stay_in_the_reader() {
     for_all_messages(|kind, message, bytes| {
         if matches!(kind, Kind::ConnectRequest | Kind::ConnectResponse) {
             return Ok(());
@@ -76,12 +76,12 @@ fn bytes_behind_a_message_are_left_alone() {
 }
 
 #[test]
-fn a_message_cut_short_anywhere_is_an_error_that_says_where() {
+fn decoding_a_truncated_message_fails_at_the_truncated_field() {
     for_all_messages(|kind, message, bytes| {
         let places = schema::places(kind, bytes);
         for length in 0..bytes.len() {
             let error = match (kind.decode_all(&bytes.slice(..length)), message) {
-                // Its last byte is optional, so without it the message is another one.
+                // The last byte of a handshake is optional. Without it, the bytes are a different valid message.
                 (Ok(short), Message::ConnectRequest(_) | Message::ConnectResponse(_)) => {
                     prop_assert_eq!(length, bytes.len() - 1);
                     prop_assert_eq!(&short.encoded(), &bytes.slice(..length));
@@ -119,7 +119,7 @@ fn a_message_cut_short_anywhere_is_an_error_that_says_where() {
 }
 
 #[test]
-fn a_hostile_length_or_count_is_refused_where_it_stands() {
+fn a_hostile_length_or_count_is_refused_at_its_own_offset() {
     for_all_messages(|kind, _, bytes| {
         for place in schema::places(kind, bytes) {
             if !matches!(place.holds, Holds::Length | Holds::Count) {
@@ -136,7 +136,7 @@ fn a_hostile_length_or_count_is_refused_where_it_stands() {
                 let error = error.map_err(|error| (error.offset, error.kind));
                 prop_assert_eq!(error.err(), Some((place.offset, expected)));
             }
-            // Null: a value where the record has a place for it, else an error right here.
+            // Null is an error at this offset, unless the record allows null. If it does, a later field may be wrong.
             match kind.decode_all(&patched(bytes, place.offset, -1)) {
                 Err(error) if error.kind == DecodeErrorKind::Null => {
                     prop_assert_eq!(error.offset, place.offset);
@@ -150,7 +150,7 @@ fn a_hostile_length_or_count_is_refused_where_it_stands() {
 }
 
 #[test]
-fn a_reader_that_takes_negative_counts_as_java_does_takes_them_for_zero() {
+fn a_reader_with_the_rule_of_java_reads_a_negative_count_as_zero() {
     let decode = |kind: Kind, bytes: Bytes| {
         let mut reader = Reader::new(bytes).with_negative_counts(NegativeCounts::Empty);
         let decoded = kind.decode(&mut reader);
@@ -163,7 +163,7 @@ fn a_reader_that_takes_negative_counts_as_java_does_takes_them_for_zero() {
                 let negative = decode(kind, patched(bytes, place.offset, announced));
                 match place.holds {
                     Holds::Count => prop_assert_eq!(&negative, &zero),
-                    // The rule is about counts only.
+                    // The rule does not apply to lengths.
                     Holds::Length => {
                         let error = negative.0.map_err(|error| (error.offset, error.kind));
                         let expected = DecodeErrorKind::Negative(announced);
@@ -177,7 +177,7 @@ fn a_reader_that_takes_negative_counts_as_java_does_takes_them_for_zero() {
     });
 }
 
-/// Most of these get past the first fields, unlike bytes that are arbitrary from the start.
+/// Most damaged messages decode past their first fields. Arbitrary bytes seldom do.
 #[test]
 fn damaged_messages_break_no_promise() {
     for kind in kinds() {
@@ -200,19 +200,19 @@ proptest! {
     #![proptest_config(message::cases())]
 
     #[test]
-    fn no_bytes_break_a_promise(input in vec(any::<u8>(), 0..300)) {
+    fn arbitrary_bytes_break_no_promise(input in vec(any::<u8>(), 0..300)) {
         fuzzing::records(&input);
         fuzzing::frames(&input);
         fuzzing::paths(&input);
     }
 
     #[test]
-    fn no_text_breaks_a_promise_of_paths(text in "[/.a-cé🔒\u{0}\u{9f}\u{e000}]{0,20}") {
+    fn arbitrary_text_breaks_no_promise_of_paths(text in "[/.a-cé🔒\u{0}\u{9f}\u{e000}]{0,20}") {
         fuzzing::paths(text.as_bytes());
     }
 
     #[test]
-    fn no_chunking_breaks_a_stream(
+    fn no_chunking_of_a_stream_breaks_a_promise(
         size: u8,
         messages in vec(vec(any::<u8>(), 0..40), 0..8),
         rest in vec(any::<u8>(), 0..8),
@@ -226,7 +226,7 @@ proptest! {
     }
 }
 
-/// `bytes` with another int at `offset`; as they are where none fits.
+/// `bytes` with `value` at `offset`. Unchanged if fewer than four bytes are there.
 fn patched(bytes: &Bytes, offset: usize, value: i32) -> Bytes {
     let mut patched = BytesMut::from(&bytes[..]);
     if let Some(slot) = patched[offset..].first_chunk_mut() {

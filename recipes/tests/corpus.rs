@@ -1,7 +1,7 @@
-//! The corpus of the fuzz target of this crate: each file is run through the function that the target calls, on stable.
+//! Runs each corpus file of this crate's fuzz target through the function that the target calls, on stable Rust.
 //!
-//! Files with names that can be read are listings of other implementations' directories, written by hand; the others
-//! were found by fuzzing.
+//! Files with readable names are listings of other implementations' directories, written by hand. The fuzzer found the
+//! others.
 
 use std::{fs, path::Path};
 
@@ -23,7 +23,7 @@ fn the_ranks_corpus_breaks_no_promise() {
 
 proptest! {
     #[test]
-    fn listings_of_names_that_mean_something_break_no_promise(
+    fn generated_listings_of_contenders_break_no_promise(
         names in vec((0..7_u8, any::<u8>(), "[a-c]?"), 0..12),
     ) {
         let mut listing = Vec::new();

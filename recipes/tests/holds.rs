@@ -1,4 +1,4 @@
-//! How a hold is watched: its length, its end, and what is counted of it.
+//! Holds: their time limit, how they end, and what the metrics count.
 
 use std::{
     future::{Future as _, poll_fn},
@@ -28,9 +28,9 @@ async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(LONG, future).await.expect("a hang")
 }
 
-/// A holder that is stuck holds everybody up for as long as its session lives.
+/// A stuck holder would block all others for as long as its session lives.
 #[tokio::test]
-async fn a_lock_held_for_too_long_is_given_up_by_force_and_its_holder_told() {
+async fn a_lock_held_for_too_long_is_released_and_its_holder_is_told() {
     let (_server, client) = server_and_client().await;
     let mutex = Mutex::new(&client, "/m").unwrap();
     let stuck = mutex.lock().await.unwrap();
@@ -50,9 +50,9 @@ async fn a_lock_held_for_too_long_is_given_up_by_force_and_its_holder_told() {
     assert_eq!(mutex.metrics().lost, 1);
 }
 
-/// The node of a lock without a line has everybody's name: a second delete would end the hold of whoever is next.
+/// All holders of a plain lock use the same node name, so a second delete would end the next hold.
 #[tokio::test]
-async fn a_lock_given_up_by_force_is_not_taken_from_the_next_holder() {
+async fn an_overdue_holder_does_not_delete_the_node_of_the_next_holder() {
     let (server, client) = server_and_client().await;
     let other = Client::connect(&server.connect_string()).await.unwrap();
     for way in 0..4 {
@@ -60,7 +60,7 @@ async fn a_lock_given_up_by_force_is_not_taken_from_the_next_holder() {
         let stuck = stuck.lock().await.unwrap();
         stuck.limit_hold(Duration::ZERO);
         assert_eq!(soon(stuck.lost()).await, Loss::Overdue);
-        // Of the same session, too: its tasks are others to each other.
+        // The next holder may be of the same session: tasks of one session exclude each other, too.
         let next = if way % 2 == 0 { &client } else { &other };
         let next = PlainMutex::new(next, "/p").unwrap();
         let held = soon(next.lock()).await.unwrap();
@@ -79,14 +79,14 @@ async fn a_lock_given_up_by_force_is_not_taken_from_the_next_holder() {
         };
         let overdue = Error::Lost(Loss::Overdue);
         assert!(refused.is_none_or(|refused| refused == overdue), "{way}");
-        // Whatever the one before has sent is answered by then.
+        // After this reply the server has handled everything that the former holder has sent.
         client.sync("/").await.unwrap();
         held.release().await.unwrap();
     }
 }
 
 #[tokio::test]
-async fn the_limit_of_a_writer_ends_the_reader_that_it_became() {
+async fn the_hold_limit_of_a_writer_still_applies_after_a_downgrade() {
     let (server, client) = server_and_client().await;
     let lock = RwLock::new(&client, "/rw").unwrap();
     let writer = lock.write().await.unwrap();
@@ -94,11 +94,11 @@ async fn the_limit_of_a_writer_ends_the_reader_that_it_became() {
     let reader = writer.downgrade().await.unwrap();
     assert_eq!(soon(reader.lost()).await, Loss::Overdue);
     soon(lock.write()).await.unwrap().release().await.unwrap();
-    assert_eq!(server.report().nodes, 1, "the directory alone");
+    assert_eq!(server.report().nodes, 1, "only the directory is left");
 }
 
 #[tokio::test]
-async fn a_limit_is_called_off_by_the_release_and_replaced_by_another() {
+async fn a_release_cancels_the_hold_limit_and_a_new_limit_replaces_it() {
     let (server, client) = server_and_client().await;
     let mutex = Mutex::new(&client, "/m").unwrap();
     let guard = mutex.lock().await.unwrap();
@@ -107,11 +107,11 @@ async fn a_limit_is_called_off_by_the_release_and_replaced_by_another() {
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert!(guard.is_valid());
     guard.release().await.unwrap();
-    assert_eq!(server.report().nodes, 1, "the directory alone");
+    assert_eq!(server.report().nodes, 1, "only the directory is left");
 }
 
 #[tokio::test]
-async fn what_a_lock_costs_is_counted() {
+async fn the_metrics_count_attempts_holds_and_requests() {
     let (server, client) = server_and_client().await;
     let mutex = Mutex::new(&client, "/m").unwrap();
     let held = mutex.lock().await.unwrap();
@@ -130,9 +130,10 @@ async fn what_a_lock_costs_is_counted() {
     assert_eq!((metrics.wait.count(), metrics.hold.count()), (2, 2));
     assert!(metrics.hold.quantile(1.0) >= Duration::from_millis(20));
     assert_eq!(metrics.hand_over.count(), 1);
-    // The first one with its directory: create, listing, create of the directory, create, listing; and its release.
+    // The first acquisition: create and listing without a directory, create of the directory, create, listing. Its
+    // release: one delete.
     let (first, tried) = (5 + 1, 1);
-    // Create, listing, watches, delete; the last one of the lost lock is not sent any more.
+    // Create, listing, watches, delete. The delete of the lost lock is counted, but it is not sent.
     let (timed_out, second) = (4, 4);
     assert_eq!(metrics.requests, first + tried + timed_out + second);
     assert_eq!(metrics.listings, 5);
@@ -147,7 +148,7 @@ async fn what_a_lock_costs_is_counted() {
 }
 
 #[tokio::test]
-async fn a_holder_knows_how_many_numbers_are_left() {
+async fn a_guard_knows_how_many_sequence_numbers_are_left() {
     let (server, client) = server_and_client().await;
     let mutex = Mutex::new(&client, "/m").unwrap();
     let guard = mutex.lock().await.unwrap();
@@ -157,10 +158,10 @@ async fn a_holder_knows_how_many_numbers_are_left() {
     assert_eq!(mutex.lock().await.unwrap().headroom(), 3);
 }
 
-/// A delete that the server has put off was not applied: a node that is missing after it was deleted by somebody else, and the
-/// release must not say that the lock was held until now.
+/// A delete that the server has throttled was not applied. If the node is missing when the delete is repeated, another
+/// client has deleted it. The release must not report that the lock was held until now.
 #[tokio::test]
-async fn a_release_that_was_put_off_is_not_taken_for_one_that_was_lost() {
+async fn a_throttled_release_of_a_deleted_node_reports_the_loss() {
     let (server, client) = server_and_client().await;
     let operator = Client::connect(&server.connect_string()).await.unwrap();
     let guard = Mutex::new(&client, "/m").unwrap().lock().await.unwrap();
@@ -172,10 +173,10 @@ async fn a_release_that_was_put_off_is_not_taken_for_one_that_was_lost() {
     assert_eq!(server.faults().pending(), 0);
 }
 
-/// A holder asked for its watch again and again, without a pause, on a server that was taken for one that has none.
+/// The server never accepted the holder's watch, so the client took it for a server without that operation. The holder
+/// then asked for its watch in a loop without a pause.
 #[tokio::test]
-async fn a_holder_to_whom_no_watch_is_left_is_in_no_hurry_and_hears_of_its_end_from_the_next_server()
- {
+async fn a_holder_without_a_watch_does_not_spin_and_learns_of_the_loss_later() {
     const TIMES: u32 = 9;
     let (server, client) = server_and_client().await;
     let mut snapshots = client.snapshots();
@@ -201,7 +202,7 @@ async fn a_holder_to_whom_no_watch_is_left_is_in_no_hurry_and_hears_of_its_end_f
     assert_eq!(server.faults().pending(), 0);
     assert!(looks.load(Ordering::Relaxed) < 200, "{looks:?}");
     assert!(guard.is_valid());
-    // What was taken for unknown is asked for again on the next connection but one.
+    // The client tries an operation that it took for unknown again on the second connection after that.
     for more in 2..=3 {
         server.faults().cut_all();
         until(&connected(more + u64::from(TIMES))).await;

@@ -1,4 +1,4 @@
-//! Looking from outside who holds and who waits, whatever the recipe and whoever made the nodes.
+//! `inspect`: holders and waiters as another client sees them, for every recipe and every implementation.
 
 use lockkeeper_proto::CreateMode;
 use lockkeeper_recipes::{
@@ -16,16 +16,16 @@ async fn clients() -> (Server, Client, Client) {
     (server, one, other)
 }
 
-/// What is seen of the contenders at the path: recipe, whether it holds, how many are ahead, its data.
+/// What `inspect` reports of each contender: its recipe, whether it holds, how many are ahead, and its data.
 async fn seen(client: &Client) -> Vec<(Recipe, bool, usize, String)> {
-    let said = |standing: &QueueEntry| {
-        let data = standing.participant.data.as_deref().unwrap_or_default();
+    let data_of = |entry: &QueueEntry| {
+        let data = entry.participant.data.as_deref().unwrap_or_default();
         String::from_utf8(data.to_vec()).unwrap()
     };
     let entries = inspect(client, PATH).await.unwrap();
     entries
         .iter()
-        .map(|it| (it.recipe, it.holds, it.ahead, said(it)))
+        .map(|it| (it.recipe, it.holds, it.ahead, data_of(it)))
         .collect()
 }
 
@@ -34,7 +34,7 @@ fn contender(recipe: Recipe, ahead: usize, data: &str) -> (Recipe, bool, usize, 
 }
 
 #[tokio::test]
-async fn nothing_at_the_path_and_a_free_lock_are_nobody() {
+async fn a_missing_path_and_a_free_lock_have_no_contenders() {
     let (_server, client, _) = clients().await;
     assert_eq!(inspect(&client, PATH).await.unwrap(), []);
     let guard = Mutex::new(&client, PATH).unwrap().lock().await.unwrap();
@@ -45,7 +45,7 @@ async fn nothing_at_the_path_and_a_free_lock_are_nobody() {
 }
 
 #[tokio::test]
-async fn a_line_is_seen_in_its_order_with_sessions_and_nodes() {
+async fn a_queue_is_listed_in_order_with_sessions_and_nodes() {
     let (_server, one, other) = clients().await;
     let first = Mutex::new(&one, PATH).unwrap().with_data("first");
     let guard = first.lock().await.unwrap();
@@ -86,7 +86,7 @@ async fn readers_hold_together_and_writers_wait_for_all_of_them() {
 }
 
 #[tokio::test]
-async fn leases_of_a_semaphore_and_who_waits_for_them() {
+async fn a_semaphore_lists_its_leases_and_then_its_waiters() {
     let (_server, client, _) = clients().await;
     let named = |name: &str| {
         let semaphore = Semaphore::new(&client, PATH, 2).unwrap();
@@ -106,7 +106,7 @@ async fn leases_of_a_semaphore_and_who_waits_for_them() {
 }
 
 #[tokio::test]
-async fn a_plain_lock_and_a_leader_are_seen_too() {
+async fn a_plain_lock_and_a_leader_are_listed_too() {
     let (_server, client, _) = clients().await;
     let plain = PlainMutex::new(&client, PATH).unwrap().with_data("plain");
     let _guard = plain.lock().await.unwrap();
@@ -121,7 +121,7 @@ async fn a_plain_lock_and_a_leader_are_seen_too() {
 }
 
 #[tokio::test]
-async fn nodes_of_others_are_read_and_strangers_are_not() {
+async fn contenders_of_other_implementations_are_listed_and_foreign_nodes_are_not() {
     let (_server, client, _) = clients().await;
     let hex = "0f9e8d7c6b5a49388271605f4e3d2c1b";
     let nodes = [

@@ -1,4 +1,4 @@
-//! What each kind of lock promises besides the contract of all: sharing, counting, re-entry, leadership.
+//! What each kind of lock promises in addition to the common contract: sharing, counting, re-entry, leadership.
 
 use std::{
     sync::Arc,
@@ -37,7 +37,7 @@ async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Nodes below a path, as the server has them.
+/// The number of nodes below `path`, as the server has them.
 fn below(server: &Server, path: &str) -> usize {
     let prefix = format!("{path}/");
     let paths = server.paths();
@@ -63,7 +63,7 @@ async fn readers_share_and_a_writer_waits_for_all_of_them() {
     assert!(lock(&three).try_write().await.unwrap().is_none());
     let writer = lock(&three).enqueue_write().await.unwrap();
     assert_eq!(writer.position(), 2);
-    // A reader behind a writer waits for it: readers do not starve writers.
+    // A reader behind a waiting writer waits for it, so readers cannot starve writers.
     let behind = lock(&one).enqueue_read().await.unwrap();
     assert_eq!(behind.position(), 1);
     assert!(lock(&one).try_read().await.unwrap().is_none());
@@ -80,7 +80,7 @@ async fn readers_share_and_a_writer_waits_for_all_of_them() {
 }
 
 #[tokio::test]
-async fn a_downgrade_whose_reply_is_lost_has_happened_once() {
+async fn a_downgrade_whose_reply_is_lost_happens_once() {
     let server = server().await;
     let client = client(&server).await;
     let lock = RwLock::new(&client, "/rw").unwrap();
@@ -96,7 +96,7 @@ async fn a_downgrade_whose_reply_is_lost_has_happened_once() {
         assert_eq!(below(&server, "/rw"), 1);
         reader.release().await.unwrap();
         assert_eq!(below(&server, "/rw"), 0);
-        // Dropped in the middle, neither node stays.
+        // If the future is dropped midway, both nodes are deleted.
         let writer = lock.write().await.unwrap();
         assert!(writer.downgrade().now_or_never().is_none());
         until("nothing is left", || below(&server, "/rw") == 0).await;
@@ -104,7 +104,7 @@ async fn a_downgrade_whose_reply_is_lost_has_happened_once() {
 }
 
 #[tokio::test]
-async fn a_semaphore_lets_so_many_in_and_no_more() {
+async fn a_semaphore_grants_at_most_its_limit_and_in_order() {
     let server = server().await;
     let (one, two) = (client(&server).await, client(&server).await);
     let semaphore = |client: &Client| Semaphore::new(client, "/sem", 3).unwrap();
@@ -121,8 +121,12 @@ async fn a_semaphore_lets_so_many_in_and_no_more() {
         .await
         .unwrap_err();
     assert!(matches!(error, Error::TimedOut { .. }), "{error:?}");
-    until("it has left the line", || below(&server, "/sem/locks") == 0).await;
-    // Two more are wanted, and one that comes later waits its turn although there would be room for it.
+    until("the attempt has left the queue", || {
+        below(&server, "/sem/locks") == 0
+    })
+    .await;
+    // `pair` wants two leases, and only one is free soon. `single` comes later and waits for its turn, although one
+    // lease would be enough for it.
     let (pair, single) = (semaphore(&one), semaphore(&two));
     let pair = tokio::spawn(async move { pair.acquire_many(2).await });
     until("the pair is at the head", || {
@@ -151,7 +155,7 @@ async fn a_semaphore_lets_so_many_in_and_no_more() {
     let error = semaphore(&one).acquire_many(4).await.unwrap_err();
     assert_eq!(error, Error::OverLimit { asked: 4, limit: 3 });
     let sent = server.counters().all_requests() - requests;
-    assert_eq!(sent, 0, "it stood in the line for nothing");
+    assert_eq!(sent, 0, "an attempt over the limit sends nothing");
 }
 
 #[tokio::test]
@@ -187,11 +191,11 @@ async fn many_tasks_of_one_owner_share_its_hold() {
     assert_eq!(below(&server, "/re"), 1);
     assert_eq!(guards[0].holds(), 10);
     drop(guards);
-    until("it is released", || below(&server, "/re") == 0).await;
+    until("the lock is released", || below(&server, "/re") == 0).await;
 }
 
 #[tokio::test]
-async fn several_locks_are_taken_all_or_none_and_in_one_order() {
+async fn a_multi_lock_takes_all_or_none_and_in_one_order() {
     let server = server().await;
     let (one, two) = (client(&server).await, client(&server).await);
     let members = |client: &Client| {
@@ -222,7 +226,7 @@ async fn several_locks_are_taken_all_or_none_and_in_one_order() {
             .is_none()
     );
     held.release().await.unwrap();
-    // The last one is taken: the first two are let go of again.
+    // The last lock is held by another client: the attempt releases the first two again.
     let last = Semaphore::new(&two, "/c", 1)
         .unwrap()
         .acquire()
@@ -233,12 +237,12 @@ async fn several_locks_are_taken_all_or_none_and_in_one_order() {
         .await
         .unwrap_err();
     assert!(matches!(error, Error::TimedOut { .. }));
-    until("nothing of it is left", || {
+    until("the first two locks are free", || {
         below(&server, "/a") + below(&server, "/b") == 0
     })
     .await;
     drop(last);
-    // Two who name them in opposite orders do not wait for each other for ever.
+    // Two clients name the locks in opposite orders. They do not deadlock.
     let mut reversed = members(&two);
     reversed.reverse();
     let other = MultiLock::new(reversed).unwrap();
@@ -250,7 +254,7 @@ async fn several_locks_are_taken_all_or_none_and_in_one_order() {
             let (held, ()) = both.await;
             held.unwrap().release().await.unwrap();
         };
-        // One of the two holds while the other waits: the holder must let go for both to end.
+        // If `all` gets the locks first, `other` waits until `all` is released. The timeout drops both then.
         drop(tokio::time::timeout(Duration::from_millis(50), release).await);
     }
     let twice = [
@@ -265,9 +269,10 @@ async fn several_locks_are_taken_all_or_none_and_in_one_order() {
     );
 }
 
-/// The first lock was lost with its session while the second one was tried, and all were said to be held.
+/// An earlier version reported a multi-lock as held although its first lock was lost, with its session, while the
+/// second one was tried.
 #[tokio::test]
-async fn locks_that_are_tried_together_are_all_held_in_the_end() {
+async fn a_multi_lock_try_fails_when_one_member_was_lost_meanwhile() {
     let server = server().await;
     let (one, two) = (client(&server).await, client(&server).await);
     let both = [
@@ -278,11 +283,11 @@ async fn locks_that_are_tried_together_are_all_held_in_the_end() {
     let (former, slow) = (one.snapshot().session_id, two.snapshot().session_id);
     server.faults().stall_session(slow);
     let trying = tokio::spawn(async move { both.try_lock().await });
-    until("the first one is had", || below(&server, "/a") == 1).await;
-    // Its client has heard of it when a later request of it is answered.
+    until("the first lock is held", || below(&server, "/a") == 1).await;
+    // The reply to this later request comes after the reply to the create of `/a`.
     one.sync("/").await.unwrap();
     server.faults().expire(former);
-    until("the session is another one", || {
+    until("there is a new session", || {
         let now = one.snapshot();
         now.state.is_connected() && now.session_id != former
     })
@@ -290,11 +295,11 @@ async fn locks_that_are_tried_together_are_all_held_in_the_end() {
     server.faults().resume_session(slow);
     let error = soon(trying).await.unwrap().unwrap_err();
     assert_eq!(error, Error::Lost(Loss::Expired));
-    until("the second one is free", || below(&server, "/b") == 0).await;
+    until("the second lock is free", || below(&server, "/b") == 0).await;
 }
 
 #[tokio::test]
-async fn a_waiter_that_is_asked_to_let_go_keeps_its_place_unharmed() {
+async fn a_revoked_waiter_keeps_its_place_in_the_queue() {
     let server = server().await;
     let client = client(&server).await;
     let mutex = Mutex::new(&client, "/m").unwrap();
@@ -316,10 +321,10 @@ async fn a_waiter_that_is_asked_to_let_go_keeps_its_place_unharmed() {
         .unwrap();
 }
 
-/// Whoever entered an empty line, and took his time, was granted the lock though his node was gone, and somebody else had
-/// the lock meanwhile.
+/// An earlier version granted such a ticket: the queue was empty when it entered. Its node was deleted before it
+/// waited, and another client held the lock.
 #[tokio::test]
-async fn a_ticket_whose_node_was_deleted_before_the_wait_is_no_lock() {
+async fn a_ticket_whose_node_was_deleted_before_the_wait_grants_nothing() {
     let server = server().await;
     let (client, other) = (client(&server).await, client(&server).await);
     let mutex = Mutex::new(&client, "/m").unwrap();
@@ -327,7 +332,7 @@ async fn a_ticket_whose_node_was_deleted_before_the_wait_is_no_lock() {
     assert_eq!(ticket.position(), 0);
     other.delete(&ticket.path(), Version::ANY).await.unwrap();
     let overtaking = Mutex::new(&other, "/m").unwrap().lock().await.unwrap();
-    // A read that shows that the node is gone comes behind the event that tells it.
+    // The event of the deletion arrives before this reply, which shows that the node is gone.
     assert_eq!(client.exists(&ticket.path()).await.unwrap(), None);
     let waited = soon(ticket.wait()).await;
     assert_eq!(waited.unwrap_err(), Error::Lost(Loss::Deleted));
@@ -335,7 +340,7 @@ async fn a_ticket_whose_node_was_deleted_before_the_wait_is_no_lock() {
 }
 
 #[tokio::test]
-async fn one_leads_and_the_next_one_follows_when_it_cannot_any_more() {
+async fn the_next_candidate_leads_when_the_leaders_session_expires() {
     let server = server().await;
     let (one, two) = (client(&server).await, client(&server).await);
     let election =
@@ -357,7 +362,7 @@ async fn one_leads_and_the_next_one_follows_when_it_cannot_any_more() {
         }
     }
     assert!(first.is_leader() && !second.is_leader());
-    // The leader's session ends: it knows, and the other one leads; the first one stands again.
+    // The leader's session expires. The leader learns of it, the other candidate leads, and the first one stands again.
     let mut changes = first.changes();
     server.faults().expire(one.snapshot().session_id);
     soon(changes.wait_for(|now| *now == Leadership::Follower))
@@ -371,7 +376,7 @@ async fn one_leads_and_the_next_one_follows_when_it_cannot_any_more() {
 }
 
 #[tokio::test]
-async fn work_is_dropped_when_the_lead_is_lost_and_the_lead_is_given_up_with_the_work() {
+async fn losing_the_lead_drops_the_work_and_finishing_the_work_resigns() {
     let server = server().await;
     let client = client(&server).await;
     let election = Election::new(&client, "/e").unwrap();
@@ -392,7 +397,7 @@ async fn work_is_dropped_when_the_lead_is_lost_and_the_lead_is_given_up_with_the
     assert!(term.loss.is_some());
 }
 
-/// What the ACL forbids is said by name, at once, and nothing is repeated.
+/// A refusal by the ACL is returned at once and names the path. The client does not repeat the request.
 #[tokio::test]
 async fn a_refusal_is_an_error_that_names_the_path() {
     let server = server().await;
@@ -413,9 +418,9 @@ async fn a_refusal_is_an_error_that_names_the_path() {
     );
 }
 
-/// Several leases are one thing: they come together or not at all, whichever way they are asked for.
+/// Every method that takes a number of leases grants all of them or none.
 #[tokio::test]
-async fn several_leases_come_together_or_not_at_all() {
+async fn several_leases_are_granted_together_or_not_at_all() {
     let server = server().await;
     let (one, two) = (client(&server).await, client(&server).await);
     let semaphore = |client: &Client| Semaphore::new(client, "/s", 3).unwrap();
@@ -445,9 +450,10 @@ async fn several_leases_come_together_or_not_at_all() {
     assert_eq!(semaphore(&one).available().await.unwrap(), 0);
 }
 
-/// What is written under several locks is written only while all of them are held, and they can be released with it.
+/// A transaction under several locks is applied only while all of them are held. `release_with` also releases them in
+/// the same transaction.
 #[tokio::test]
-async fn a_transaction_under_several_locks_checks_them_all() {
+async fn a_transaction_under_several_locks_checks_each_of_them() {
     let server = server().await;
     let (one, two) = (client(&server).await, client(&server).await);
     one.create("/data", "0", CreateMode::Persistent)
@@ -498,7 +504,7 @@ async fn a_transaction_under_several_locks_checks_them_all() {
         let late = held.release_with(|writes| writes.set_data("/data", "4", Version::ANY));
         assert_eq!(late.await, Err(Error::Lost(Loss::Deleted)));
         assert_eq!(one.get_data("/data").await.unwrap().data.unwrap(), "2");
-        until("what was left is released", || {
+        until("the other locks are released", || {
             below(&server, "/a") + below(&server, "/b") + below(&server, "/c") == 0
         })
         .await;
@@ -517,9 +523,9 @@ async fn a_transaction_under_several_locks_checks_them_all() {
     );
 }
 
-/// Those who set the limit for the first time at the same time used to be told that there is such a node.
+/// In an earlier version one of two clients that set the first limit at the same time got a "node exists" error.
 #[tokio::test]
-async fn several_may_set_the_first_limit_at_once() {
+async fn several_clients_can_set_the_first_limit_at_the_same_time() {
     let server = server().await;
     let operators = [client(&server).await, client(&server).await];
     let semaphore =

@@ -1,6 +1,6 @@
-//! What an operator reads of locks in the log: who has it, since when, and how it ended.
+//! The log lines of locks for an operator: which client holds a lock, since when, and how the hold ended.
 //!
-//! One test alone: whoever listens to the log of a process decides for all of its threads.
+//! This file has only one test, because the subscriber of the log is global for the process.
 
 use std::{
     fmt::{Debug, Write},
@@ -20,7 +20,7 @@ use tracing::{
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// Keeps the lines of the locks: level, fields of the span, fields of the line.
+/// Keeps the log lines of this crate: level, fields of the span, fields of the event.
 #[derive(Clone, Default)]
 struct Log {
     lines: Arc<StdMutex<Vec<String>>>,
@@ -28,7 +28,7 @@ struct Log {
 }
 
 impl Log {
-    /// Takes out the lines that have this message.
+    /// Removes and returns the lines with this message.
     fn take(&self, message: &str) -> Vec<String> {
         let wanted = format!("message={message} ");
         let mut lines = self.lines.lock().unwrap();
@@ -84,9 +84,9 @@ impl Visit for Line {
     }
 }
 
-/// A lock was taken, waited for, released and lost, and nothing but counters told of it.
+/// A lock is granted, waited for, released and lost, and each of these steps is in the log.
 #[tokio::test]
-async fn a_hold_is_a_span_with_its_grant_and_its_end() {
+async fn a_hold_is_logged_as_a_span_with_its_grant_and_its_end() {
     let log = Log::default();
     tracing::subscriber::set_global_default(log.clone()).unwrap();
     let server = Server::builder().start().await.unwrap();
@@ -119,7 +119,7 @@ async fn a_hold_is_a_span_with_its_grant_and_its_end() {
     log.take("somebody is ahead");
 
     let (waiter, released) = tokio::join!(yours.lock(), async {
-        // Somebody who waits is seen by the holder.
+        // The holder waits until the other client is in the queue.
         while mine.participants().await.unwrap().len() < 2 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -130,7 +130,7 @@ async fn a_hold_is_a_span_with_its_grant_and_its_end() {
     assert!(log.only("released").contains("held="));
     log.only("granted");
 
-    // Somebody deletes the node by hand.
+    // An operator deletes the holder's node.
     let lost = guard.lost();
     one.delete(&guard.path(), Version::ANY).await.unwrap();
     let lost = tokio::time::timeout(SOON, lost).await.unwrap();
@@ -146,6 +146,6 @@ async fn a_hold_is_a_span_with_its_grant_and_its_end() {
         "{line}"
     );
     drop(guard);
-    assert_eq!(log.take("released"), [""; 0], "it was lost");
-    assert_eq!(log.take("lock lost"), [""; 0], "it was told");
+    assert_eq!(log.take("released"), [""; 0], "a lost hold is not released");
+    assert_eq!(log.take("lock lost"), [""; 0], "the loss is logged once");
 }

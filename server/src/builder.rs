@@ -1,4 +1,4 @@
-//! How a server is set up.
+//! The settings of a server, before it starts.
 
 use std::{
     io,
@@ -8,7 +8,7 @@ use std::{
 
 use crate::{Server, engine::Config};
 
-/// Sets a server up; made by [`Server::builder`].
+/// The settings of a server. [`Server::builder`] makes one.
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it is started"]
 pub struct Builder {
@@ -34,7 +34,8 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Where to listen. Default: a free port on 127.0.0.1. The server knows no encryption: think before you open it to others.
+    /// The address to listen on. Default: a free port on 127.0.0.1. The server has no encryption, so think twice before
+    /// you open it to other machines.
     pub fn listen(mut self, address: SocketAddr) -> Self {
         self.address = address;
         self
@@ -42,49 +43,52 @@ impl Builder {
 
     /// ZooKeeper's `tickTime`. Default: 500 ms, where ZooKeeper has 2 s.
     ///
-    /// Sessions expire in steps of it: a session ends between its timeout and one tick more after its last sign of life.
+    /// Sessions expire in steps of one tick. A session ends when its client has been silent for its timeout, or up to
+    /// one tick later.
     pub fn tick_time(mut self, tick: Duration) -> Self {
         self.config.tick_time = tick;
         self
     }
 
-    /// The shortest session timeout that is granted. Default: two ticks.
+    /// The shortest session timeout that the server grants. Default: two ticks.
     pub fn min_session_timeout(mut self, timeout: Duration) -> Self {
         self.config.min_session_timeout = Some(timeout);
         self
     }
 
-    /// The longest session timeout that is granted. Default: 60 s, where ZooKeeper has 20 ticks.
+    /// The longest session timeout that the server grants. Default: 60 s, where ZooKeeper has 20 ticks.
     pub fn max_session_timeout(mut self, timeout: Duration) -> Self {
         self.config.max_session_timeout = timeout;
         self
     }
 
-    /// How long a connection may take for its handshake before it is closed. Default: 10 s.
+    /// How long a new connection may take for its handshake before the server closes it. Default: 10 s.
     pub fn handshake_timeout(mut self, timeout: Duration) -> Self {
         self.config.handshake_timeout = timeout;
         self
     }
 
-    /// How often empty containers, and nodes whose time to live is over, are deleted. Default: 60 s, as in ZooKeeper.
+    /// How often the server deletes empty containers, and nodes whose time to live is over. Default: 60 s, as in
+    /// ZooKeeper.
     pub fn container_check_interval(mut self, interval: Duration) -> Self {
         self.config.container_check_interval = interval;
         self
     }
 
-    /// ZooKeeper's `maxCnxns`: so many connections are served at a time, and those beyond are closed as soon as they are
-    /// accepted. Default: 10,000, where ZooKeeper has no limit.
+    /// ZooKeeper's `maxCnxns`: the number of connections that the server serves at a time. It closes further ones as
+    /// soon as it has accepted them. Default: 10,000, where ZooKeeper has no limit.
     pub fn max_connections(mut self, most: usize) -> Self {
         self.max_connections = most;
         self
     }
 
-    /// Lets a user log in with SASL DIGEST-MD5 and this password; more than one, if called more than once. Default: the
-    /// server knows no SASL.
+    /// Adds a user who can log in with SASL DIGEST-MD5 and this password. Call it again for each further user. Default:
+    /// the server knows no SASL.
     ///
-    /// Who has logged in is meant by entries of ACLs with the scheme `sasl` and the user's name, and by `auth`; `super`
-    /// by all of the scheme, as in ZooKeeper. Whoever fails is told so and closed. The password is not kept, but a hash of
-    /// it that opens other servers as well.
+    /// A user who has logged in matches ACL entries with the scheme `sasl` and the user's name, and `auth` entries mean
+    /// that user, too. The user `super` matches every entry of the scheme `sasl`, as in ZooKeeper. If a login fails,
+    /// the server answers with an error and closes the connection. The server keeps a hash instead of the password. The
+    /// same hash opens every other server where the user has this password and the realm is the same.
     #[cfg(feature = "sasl-digest-md5")]
     pub fn user(mut self, name: &str, password: &str) -> Self {
         self.users.add(name, password);
@@ -92,26 +96,27 @@ impl Builder {
         self
     }
 
-    /// ZooKeeper's `sessionRequireClientSASLAuth`: whoever has not logged in is answered nothing, and closed. Default: no.
+    /// ZooKeeper's `sessionRequireClientSASLAuth`: the server refuses the requests of a client that has not logged in,
+    /// and closes its connection. Default: no.
     #[cfg(feature = "sasl-digest-md5")]
     pub fn require_sasl(mut self) -> Self {
         self.config.sasl_required = true;
         self
     }
 
-    /// What passwords and the order of children are made of. Default: random.
+    /// The seed of session passwords and of the order of children. Default: random.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// Starts the server on the present tokio runtime, which must have its time and I/O drivers enabled.
+    /// Starts the server on the current tokio runtime. The runtime must have its time and I/O drivers enabled.
     ///
     /// # Errors
-    /// What the operating system says when the address cannot be listened on.
+    /// The error of the operating system, if the server cannot listen on the address.
     ///
     /// # Cancel safety
-    /// Dropped early, nothing listens.
+    /// If the future is dropped early, nothing listens.
     pub async fn start(self) -> io::Result<Server> {
         Server::start_with(self).await
     }

@@ -1,12 +1,12 @@
-//! The one place where the server looks at a clock.
+//! The only place where the server reads a clock.
 //!
-//! It is tokio's, so that a test with paused time moves the server's time too.
+//! The monotonic clock is tokio's. So a test that pauses tokio's time controls the server's timeouts, too.
 
 use std::time::SystemTime;
 
 use crate::engine::Now;
 
-/// The present moment on both clocks.
+/// The present moment on the monotonic clock and the wall clock.
 #[allow(
     clippy::disallowed_methods,
     reason = "the one place; everything else gets the time as an argument"

@@ -1,4 +1,6 @@
-//! Faults on demand: what a test does to the clients of a running server.
+//! Faults on demand: what a test can do to the clients of a running server.
+//!
+//! Not here: how the faults work (`engine::hooks`, `engine::rules`, `engine::lag`).
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -11,7 +13,7 @@ use crate::{
     shared::Shared,
 };
 
-/// Makes a server misbehave, while clients run. A cheap clone; everything takes effect before the call returns.
+/// Makes a server misbehave while clients run. A cheap clone. Each call takes effect before it returns.
 ///
 /// ```
 /// use lockkeeper_server::{Server, When};
@@ -20,7 +22,7 @@ use crate::{
 /// let server = Server::start().await?;
 /// let faults = server.faults();
 /// faults.lose_reply(When::create().within("/locks"));
-/// // .. a client creates a node: it is there, but the client cannot know.
+/// // .. a client creates a node: the node exists, but the client cannot know.
 /// assert_eq!(faults.pending(), 1);
 /// faults.clear();
 /// # server.shutdown().await;
@@ -38,7 +40,7 @@ impl Faults {
         Self { shared, orders }
     }
 
-    /// Cuts the connection of a session now; whether it had one. The session lives on.
+    /// Cuts the connection of a session now. The session lives on. Returns whether it had a connection.
     #[allow(clippy::must_use_candidate, reason = "the cut is the point")]
     pub fn cut(&self, session: SessionId) -> bool {
         self.shared.with(|engine, _| engine.cut_session(session))
@@ -49,15 +51,17 @@ impl Faults {
         self.shared.with(|engine, _| engine.cut_all());
     }
 
-    /// Expires a session now; whether it lived. Its ephemeral nodes go and its connection is closed, as in a real expiry.
+    /// Expires a session now: its ephemeral nodes are deleted and its connection is closed, as in a real expiry.
+    /// Returns whether the session was alive.
     #[allow(clippy::must_use_candidate, reason = "the expiry is the point")]
     pub fn expire(&self, session: SessionId) -> bool {
         self.shared.with(|engine, now| engine.expire(session, now))
     }
 
-    /// Executes a request to come, and cuts its connection instead of answering: the client cannot know what happened.
+    /// The server will execute a matching request and then close its connection without a reply. The client cannot know
+    /// whether the request was applied.
     ///
-    /// Earlier replies still arrive; requests that were sent behind it are not executed.
+    /// Earlier replies still arrive. Requests that the client sent after it are not executed.
     #[allow(
         clippy::must_use_candidate,
         reason = "the id is needed to take it back"
@@ -66,7 +70,7 @@ impl Faults {
         self.rule(when, Effect::LoseReply)
     }
 
-    /// Cuts the connection of a request to come, instead of executing it.
+    /// The server will close the connection of a matching request, and not execute the request.
     #[allow(
         clippy::must_use_candidate,
         reason = "the id is needed to take it back"
@@ -75,7 +79,8 @@ impl Faults {
         self.rule(when, Effect::CutBefore)
     }
 
-    /// Answers a request to come later by this much; it is executed at once. Other connections are not delayed.
+    /// The server will execute a matching request at once and send its reply later by `delay`. Other connections are
+    /// not delayed.
     #[allow(
         clippy::must_use_candidate,
         reason = "the id is needed to take it back"
@@ -84,7 +89,7 @@ impl Faults {
         self.rule(when, Effect::Delay(delay))
     }
 
-    /// Answers a request to come with an error, instead of executing it.
+    /// The server will answer a matching request with an error, and not execute the request.
     #[allow(
         clippy::must_use_candidate,
         reason = "the id is needed to take it back"
@@ -93,47 +98,50 @@ impl Faults {
         self.rule(when, Effect::Refuse(error))
     }
 
-    /// Takes one of the four back; whether it was still waiting for its request.
+    /// Removes a rule: the fault of [`lose_reply`](Self::lose_reply), [`cut_before`](Self::cut_before),
+    /// [`delay_reply`](Self::delay_reply) or [`refuse`](Self::refuse). Returns whether the rule was still waiting for
+    /// its request.
     #[allow(clippy::must_use_candidate, reason = "taking it back is the point")]
     pub fn take_back(&self, rule: RuleId) -> bool {
         self.shared.with(|engine, _| engine.remove_rule(rule))
     }
 
-    /// How many of the four still wait for their request.
+    /// How many rules (see [`take_back`](Self::take_back)) still wait for their request.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.shared.look(crate::engine::Engine::pending_rules)
     }
 
-    /// Every reply from now on comes later by this much, with whatever follows it on its connection: a slow network.
+    /// Delays every reply from now on, and everything that follows it on its connection: a slow network.
     pub fn delay_all(&self, delay: Duration) {
         self.shared.with(|engine, _| engine.set_delay(Some(delay)));
     }
 
-    /// Ends [`delay_all`](Self::delay_all); what is already delayed still comes late.
+    /// Ends [`delay_all`](Self::delay_all). What is delayed already still comes late.
     pub fn delay_none(&self) {
         self.shared.with(|engine, _| engine.set_delay(None));
     }
 
-    /// Whether connections are accepted, but closed as soon as they ask for a session. Those that have one stay.
+    /// Sets whether the server closes each connection that asks for a session. Connections that have a session stay.
     pub fn refuse_handshakes(&self, refuse: bool) {
         self.shared
             .with(|engine, _| engine.set_refuse_handshakes(refuse));
     }
 
-    /// Hears and answers nobody, but keeps all connections: a network that loses everything. Sessions expire meanwhile.
+    /// The server keeps all connections, but reads and sends nothing: a network that loses everything. Sessions expire
+    /// meanwhile.
     pub fn stall(&self) {
         self.shared
             .with(|engine, now| engine.set_stalled(true, now));
     }
 
-    /// Ends [`stall`](Self::stall): what was sent meanwhile is heard now.
+    /// Ends [`stall`](Self::stall): the server now reads what clients sent meanwhile.
     pub fn resume(&self) {
         self.shared
             .resume(|engine, now| engine.set_stalled(false, now));
     }
 
-    /// As [`stall`](Self::stall), for one session alone, by whatever connection it comes.
+    /// Like [`stall`](Self::stall), for one session only, on each connection that it uses.
     pub fn stall_session(&self, session: SessionId) {
         self.shared
             .with(|engine, now| engine.set_session_stalled(session, true, now));
@@ -145,37 +153,39 @@ impl Faults {
             .resume(|engine, now| engine.set_session_stalled(session, false, now));
     }
 
-    /// Answers reads from the present state from now on, and tells of no change: a follower that lags behind.
+    /// Freezes the state that reads see, and holds back watch events: a follower that lags behind.
     ///
-    /// Holds for connections that are there and for those that resume a session; each of them until its session
-    /// writes or syncs, since a follower is up to date with what it answers, or until [`thaw`](Self::thaw).
+    /// This holds for the connections that are open now and for those that resume a session. It ends for a connection
+    /// when its session writes or syncs, because a real follower is up to date with each transaction that it answers.
+    /// It ends for all connections at [`thaw`](Self::thaw).
     pub fn freeze_reads(&self) {
         self.shared.with(|engine, _| engine.freeze_reads());
     }
 
-    /// Ends [`freeze_reads`](Self::freeze_reads): notifications that were held back come now.
+    /// Ends [`freeze_reads`](Self::freeze_reads): the server sends the events that it held back.
     pub fn thaw(&self) {
         self.shared.with(|engine, _| engine.thaw());
     }
 
-    /// Sets the number of the next sequential child of a node; whether the node exists.
+    /// Sets the number of the next sequential child of a node. Returns whether the node exists.
     #[allow(clippy::must_use_candidate, reason = "setting it is the point")]
     pub fn set_sequence(&self, path: &str, next: i32) -> bool {
         self.shared
             .with(|engine, _| engine.set_sequence(path, next))
     }
 
-    /// Takes back everything that was set here, but for a closed port.
+    /// Ends all faults that were set with this type. Only a closed port stays closed.
     pub fn clear(&self) {
         self.shared.resume(super::engine::Engine::clear_faults);
     }
 
-    /// Stops listening: new connections are refused by the operating system. Those that are there stay.
+    /// Stops listening: the operating system refuses new connections. Open connections stay.
     ///
-    /// With [`cut_all`](Self::cut_all) and [`open_port`](Self::open_port) this is a restart that loses nothing.
+    /// Together with [`cut_all`](Self::cut_all) and [`open_port`](Self::open_port) this is a restart that loses no
+    /// data.
     ///
     /// # Cancel safety
-    /// Once polled, the port is closed in any case.
+    /// Once the future was polled, the port is closed even if the future is dropped.
     pub async fn close_port(&self) {
         let (done, closed) = oneshot::channel();
         if self.orders.send(PortOrder::Close(done)).await.is_ok() {
@@ -183,16 +193,17 @@ impl Faults {
         }
     }
 
-    /// Listens again on the same port.
+    /// Listens on the same port again.
     ///
     /// # Errors
-    /// What the operating system says: somebody else may have taken the port meanwhile.
+    /// The error of the operating system: another process may have taken the port meanwhile. Also if the server has
+    /// stopped.
     ///
     /// # Cancel safety
-    /// Once polled, the port is opened in any case, if it can be.
+    /// Once the future was polled, the server opens the port, if possible, even if the future is dropped.
     pub async fn open_port(&self) -> io::Result<()> {
         let (done, opened) = oneshot::channel();
-        let gone = || io::Error::other("the server has stopped");
+        let gone = || io::Error::other("cannot open the port: the server has stopped");
         self.orders
             .send(PortOrder::Open(done))
             .await

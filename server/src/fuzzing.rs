@@ -1,14 +1,18 @@
-//! What the fuzz target calls: any bytes in, a panic only when a promise is broken.
+//! The function that the fuzz target calls: it takes any bytes, and panics only if the engine breaks a promise.
 //!
-//! The target itself is in `fuzz/`; `tests/corpus.rs` replays what it found, and measures memory.
+//! The fuzz target itself is in `fuzz/`. `tests/corpus.rs` replays the corpus and measures memory.
 
 mod client;
 mod script;
 mod story;
 
-/// The engine under clients that send anything, in any pieces, and come, go and pause as they like: everything that it
-/// sends can be read, answers what was asked in the order in which it was asked, and comes out the same however the
-/// bytes were cut; its tables agree with each other, and what clients leave is gone when their time is over.
+/// Runs the engine under clients that send anything, in any pieces, and connect, pause and leave at any time. It checks
+/// that
+///
+/// - all output of the engine can be decoded, and replies come in the order of the requests;
+/// - the output is the same, however the input was split;
+/// - the tables of the engine agree with each other;
+/// - everything that clients leave behind is deleted when their timeout is over.
 ///
 /// Returns how many bytes the clients sent.
 #[allow(clippy::must_use_candidate, reason = "for a test that measures")]

@@ -1,9 +1,15 @@
 //! An in-process `ZooKeeper` server: the real protocol, in memory, on one machine.
 //!
-//! For tests, so that code which needs ZooKeeper is tested without Java and Docker, and for services that run on a single
-//! machine. It behaves as Apache ZooKeeper 3.9.3 does when it runs alone: sessions that expire in ticks, ephemeral and
-//! sequential nodes, containers and times to live, every kind of watch, ACLs with the digest scheme, transactions, and
-//! four-letter words. It is no cluster, and forgets everything when it stops.
+//! For tests, so that code which needs ZooKeeper can be tested without Java and Docker, and for services on a single
+//! machine. It behaves as a standalone Apache ZooKeeper 3.9.3 does. It has
+//!
+//! - sessions that expire in ticks;
+//! - ephemeral and sequential nodes, containers, and nodes with a time to live;
+//! - every kind of watch;
+//! - ACLs with the schemes `world`, `auth`, `ip` and `digest`;
+//! - transactions and four-letter words.
+//!
+//! It is not a cluster, and it loses all data when it stops.
 //!
 //! ```
 //! use lockkeeper_server::Server;
@@ -17,18 +23,28 @@
 //! # }).unwrap();
 //! ```
 //!
-//! [`Server::faults`] makes it misbehave on demand; [`Server::report`] and [`Server::counters`] tell what clients left behind
-//! and what they did. The whole server without sockets and clocks is [`engine::Engine`].
+//! [`Server::faults`] makes the server misbehave on demand. [`Server::counters`] says what clients did, and
+//! [`Server::report`] what they left behind. [`engine::Engine`] is the whole server without sockets and clocks.
 //!
-//! A client can do it no more harm than this: it is read from as fast as it reads, cut off when 16 MiB wait for it, closed when
-//! it does not complete its handshake in time, and has its turn like others. Nodes, watches and sessions take memory in
-//! proportion to what clients have sent: there is no limit on those. Limits that ZooKeeper does not have: 256 entries of an
-//! ACL, 32 identities of a connection (4 KiB of them), 8 MiB in the reply to one `multiRead`, 10,000 connections
-//! ([`Builder::max_connections`]).
+//! The server limits what one client can do to it:
 //!
-//! Not served: quotas, `reconfig` (answered as disabled), read-only mode, TLS, and two of the real server's own operations
-//! that it takes from anybody (`deleteContainer`, `createSession`). With the feature `sasl-digest-md5` there can be users
-//! with passwords (`Builder::user`); SASL is answered as not configured where there are none.
+//! - It reads requests only as fast as the client reads replies.
+//! - It cuts a connection for which more than 16 MiB are queued.
+//! - It closes a connection that does not complete its handshake in time.
+//! - After 100 requests of one connection, the other connections have their turn.
+//!
+//! Nodes, watches and sessions take memory in proportion to what clients have sent; they have no limit. The server has
+//! four limits that ZooKeeper does not have:
+//!
+//! - 256 entries in an ACL;
+//! - 32 identities of a connection, with 4 KiB of text together;
+//! - 8 MiB in the reply to one `multiRead`;
+//! - 10,000 connections ([`Builder::max_connections`]).
+//!
+//! Not served: quotas, `reconfig` (the reply says that it is disabled), read-only mode, and TLS. Two internal
+//! operations are not served either, although the real server accepts them from every client: `deleteContainer` and
+//! `createSession`. The feature `sasl-digest-md5` adds users with passwords (`Builder::user`). A server without users
+//! answers SASL as not configured.
 
 #![cfg_attr(
     not(test),

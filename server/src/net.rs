@@ -1,6 +1,6 @@
-//! Sockets: accepting, one task for each connection, one for the port, one for the time. Nothing else is spawned.
+//! Sockets and tasks: one task for each connection, one for the port, one for the timer. No other task is spawned.
 //!
-//! Not here: what the bytes mean (`engine`), in which order they leave (`shared`).
+//! Not here: what the bytes mean (`engine`), the order in which they leave (`shared`).
 
 use std::{convert::Infallible, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
@@ -22,19 +22,19 @@ use crate::{
     shared::Shared,
 };
 
-/// What the task of the port is told to do, and how to say that it is done.
+/// An order to the task of the port, with the sender of its answer.
 #[derive(Debug)]
 pub(crate) enum PortOrder {
-    /// Stop listening: connections are refused by the operating system.
+    /// Stop listening: the operating system refuses connections.
     Close(oneshot::Sender<()>),
     /// Listen again on the same port.
     Open(oneshot::Sender<io::Result<()>>),
 }
 
-/// Held by every task while it runs: the receiver of the pair hears the end of the last one.
+/// Every task holds a clone while it runs, so the receiver closes when the last task ends.
 type Alive = mpsc::Sender<Infallible>;
 
-/// Starts the tasks of a server. What comes back ends, without ever having said anything, when all of them have.
+/// Starts the tasks of a server. The returned receiver never gets a message; it closes when all tasks have ended.
 pub(crate) fn start(
     shared: &Arc<Shared>,
     listener: TcpListener,
@@ -100,7 +100,7 @@ async fn accept_all(shared: &Arc<Shared>, alive: &Alive, listener: &TcpListener)
         match listener.accept().await {
             Ok((stream, remote)) => {
                 let Some((id, outgoing)) = shared.accept(remote) else {
-                    tracing::warn!(%remote, "too many connections");
+                    tracing::warn!(%remote, "connection closed: the server has reached its limit of connections");
                     continue;
                 };
                 let (shared, held) = (Arc::clone(shared), alive.clone());
@@ -112,25 +112,26 @@ async fn accept_all(shared: &Arc<Shared>, alive: &Alive, listener: &TcpListener)
                 });
             }
             Err(error) => {
-                // Too many open files, most likely: others must end first.
-                tracing::warn!(%error, "cannot accept");
+                // Most likely the process has too many open files. Some connections must end first.
+                tracing::warn!(%error, "cannot accept a connection, trying again in 50 ms");
                 time::sleep(Duration::from_millis(50)).await;
             }
         }
     }
 }
 
-/// Serves a connection to its end.
+/// Serves a connection until it ends.
 async fn serve(shared: &Shared, id: ConnId, mut stream: TcpStream, outgoing: &Outgoing) {
     if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "no TCP_NODELAY");
+        tracing::debug!(%error, "cannot set TCP_NODELAY on a connection");
     }
     let (mut read, mut write) = stream.split();
     {
-        // Whichever of the two ends, the other has little time: a client that reads nothing must not keep what is queued.
+        // When the client stops sending, or the engine closes the connection, the writer has `FLUSH` for the rest. A
+        // client that reads nothing must not keep its queue in memory for longer.
         let reading = pin!(async {
             read_requests(shared, id, &mut read, outgoing).await;
-            // The client sends no more, but it may still read: `echo ruok | nc` does.
+            // The client sends nothing more, but it may still read: `echo ruok | nc` does.
             shared.forget(id);
             outgoing.end();
         });
@@ -140,34 +141,34 @@ async fn serve(shared: &Shared, id: ConnId, mut stream: TcpStream, outgoing: &Ou
         });
         select(reading, pin!(write_replies(&mut write, outgoing))).await;
     }
-    // Closing a socket with unread input would reset the connection, and the client might lose our last words.
+    // Closing a socket with unread input would reset the connection, and the client might lose the last replies.
     let _ = write.shutdown().await;
     let _ = time::timeout(LINGER, drain(&mut read)).await;
 }
 
-/// Hands everything that is read to the engine; ends when the client does.
+/// Passes all received bytes to the engine. Returns when the client has ended the connection.
 async fn read_requests(shared: &Shared, id: ConnId, read: &mut ReadHalf<'_>, outgoing: &Outgoing) {
     loop {
         outgoing.wait_for_capacity().await;
-        // Who sends without end must not keep others from their turn.
+        // A client that sends without end must not keep other tasks from their turn.
         task::coop::consume_budget().await;
-        // Room is made when there is something to read: a thousand connections that say nothing cost nothing.
+        // The buffer is allocated only when there is something to read, so idle connections cost no buffers.
         let buffer = match select(pin!(read.readable()), pin!(outgoing.nudged())).await {
             Either::Left((Ok(()), _)) => match try_read(read) {
                 Ok(buffer) if buffer.is_empty() => return,
                 Ok(buffer) => buffer,
-                // There was nothing to read, after all.
+                // There was nothing to read after all.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
                 Err(error) => {
-                    tracing::debug!(connection = id.0, %error, "cannot read");
+                    tracing::debug!(connection = id.0, %error, "cannot read from a connection");
                     return;
                 }
             },
             Either::Left((Err(error), _)) => {
-                tracing::debug!(connection = id.0, %error, "cannot wait");
+                tracing::debug!(connection = id.0, %error, "cannot wait for input on a connection");
                 return;
             }
-            // What was held back may be more than could be answered at once.
+            // The engine may have more of the held-back requests than it could answer at once.
             Either::Right(_) => BytesMut::new(),
         };
         let mut received = shared.with(|engine, now| engine.received(id, buffer, now));
@@ -179,18 +180,18 @@ async fn read_requests(shared: &Shared, id: ConnId, read: &mut ReadHalf<'_>, out
     }
 }
 
-/// What there is to read; empty at the end.
+/// The bytes that can be read now; empty at the end of the stream.
 fn try_read(read: &ReadHalf<'_>) -> io::Result<BytesMut> {
     let mut buffer = BytesMut::with_capacity(READ_CHUNK);
     read.try_read_buf(&mut buffer)?;
     Ok(buffer)
 }
 
-/// Writes everything that is queued; ends after the last byte, or when the client does not take it.
+/// Writes everything that is queued. Returns after the last byte, or when a write fails.
 async fn write_replies(write: &mut WriteHalf<'_>, outgoing: &Outgoing) {
     while let Some(mut bytes) = outgoing.take().await {
         if let Err(error) = write.write_all_buf(&mut bytes).await {
-            tracing::debug!(%error, "cannot write");
+            tracing::debug!(%error, "cannot write to a connection");
             return;
         }
     }
@@ -201,10 +202,11 @@ async fn drain(read: &mut ReadHalf<'_>) {
     while let Ok(1..) = read.read(&mut scratch).await {}
 }
 
-/// Room for one read. A batch of requests for a few hundred locks fits.
+/// Bytes of buffer for one read. A batch of requests for a few hundred locks fits.
 const READ_CHUNK: usize = 16 << 10;
 
-/// How long a client that sends no more, or that is being closed, may take to read what it is still to get.
+/// How long the writer may take for the rest of the queue, after the client has stopped sending or the engine has
+/// closed the connection.
 const FLUSH: Duration = Duration::from_secs(5);
 
 /// How long the server waits for the client to close a connection that the server has ended.

@@ -1,8 +1,10 @@
-//! What is to be sent on one connection: filled by whoever holds the engine, emptied by the connection's own task.
+//! The send queue of one connection. The tasks that call the engine fill it; the connection's own task empties it.
 //!
-//! Everything that has gathered since the last write goes out in one write. The queue is bounded twice: a client that
-//! asks faster than it reads is not read from, and one that is told more than it reads is cut off. What is being written
-//! counts, until the operating system has all of it.
+//! One write sends everything that was queued since the last write. The queue has two limits. Above the first, the
+//! server stops reading requests of this client: it asks faster than it reads. Above the second, the server cuts the
+//! connection: the client gets more events than it reads. Bytes that are being written count until the operating system
+//! has taken all of them.
+//!
 //! Not here: sockets.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,22 +17,22 @@ use tokio_util::sync::CancellationToken;
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     queue: Mutex<Queue>,
-    /// The queue has something, or is ending. One waits: the writer.
+    /// Notified when the queue has bytes, or is ending. Only the writer waits on it.
     filled: Notify,
-    /// What was taken is written. One waits: the reader.
+    /// Notified when the bytes that were taken are written. Only the reader waits on it.
     emptied: Notify,
-    /// There may be requests left of those that were held back. One waits: the reader.
+    /// Notified when some requests that were held back may still be left. Only the reader waits on it.
     nudged: Notify,
-    /// Cancelled to drop the connection with whatever is still queued.
+    /// Cancelled to drop the connection together with its queued bytes.
     pub(crate) cut: CancellationToken,
-    /// Cancelled when nothing will be appended any more.
+    /// Cancelled when nothing more will be appended.
     over: CancellationToken,
 }
 
 #[derive(Debug, Default)]
 struct Queue {
     bytes: BytesMut,
-    /// How many bytes were taken and are being written.
+    /// The number of bytes that the writer has taken and is writing.
     taken: usize,
     ending: bool,
 }
@@ -57,28 +59,29 @@ impl Outgoing {
     pub(crate) fn push(&self, bytes: BytesMut) {
         let mut queue = self.lock();
         if queue.len() > CUT_ABOVE {
-            tracing::warn!("a client does not read what it is sent: cutting it off");
+            tracing::warn!("connection cut: the client does not read, over 16 MiB queued");
             return self.cut.cancel();
         }
-        // No copy when the queue is empty, as it mostly is.
+        // This copies nothing while the queue is empty, which is the usual case.
         queue.bytes.unsplit(bytes);
         drop(queue);
         self.filled.notify_one();
     }
 
-    /// Nothing will be appended any more.
+    /// Nothing more will be appended.
     pub(crate) fn end(&self) {
         self.lock().ending = true;
         self.filled.notify_one();
         self.over.cancel();
     }
 
-    /// Waits until nothing will be appended any more.
+    /// Waits until nothing more will be appended.
     pub(crate) async fn ended(&self) {
         self.over.cancelled().await;
     }
 
-    /// Waits for bytes and takes all of them; `None` after the last. Those that were taken before are written.
+    /// Waits for bytes and takes all of them; `None` when the queue has ended. The call also reports the
+    /// bytes that were taken before as written.
     pub(crate) async fn take(&self) -> Option<BytesMut> {
         self.lock().taken = 0;
         self.emptied.notify_one();
@@ -97,14 +100,14 @@ impl Outgoing {
         }
     }
 
-    /// Waits until the client has read enough of what it asked for.
+    /// Waits until the client has read enough of its replies.
     pub(crate) async fn wait_for_capacity(&self) {
         while self.lock().len() > READ_BELOW {
             self.emptied.notified().await;
         }
     }
 
-    /// There may be requests left that need no further bytes.
+    /// Tells the reader that the engine may have requests left which need no further bytes.
     pub(crate) fn nudge(&self) {
         self.nudged.notify_one();
     }
@@ -119,8 +122,9 @@ impl Outgoing {
     }
 }
 
-/// Queued bytes above which no further request is read.
+/// The number of queued bytes above which the server reads no further request.
 const READ_BELOW: usize = 256 << 10;
 
-/// Queued bytes above which the connection is given up: only notifications come that far, since no request is read by then.
+/// The number of queued bytes above which the server cuts the connection. Only watch events reach it, because the
+/// server reads no requests above `READ_BELOW`.
 const CUT_ABOVE: usize = 16 << 20;

@@ -1,4 +1,6 @@
 //! The handle of a running server.
+//!
+//! Not here: sockets and tasks (`net`), the protocol (`engine`).
 
 use std::{
     convert::Infallible,
@@ -17,7 +19,7 @@ use crate::{
     shared::Shared,
 };
 
-/// A running server. It stops when this is dropped.
+/// A running server. It stops when this handle is dropped.
 ///
 /// See the [crate's documentation](crate) for an example.
 #[derive(Debug)]
@@ -25,13 +27,13 @@ use crate::{
 pub struct Server {
     shared: Arc<Shared>,
     address: SocketAddr,
-    /// Ends when the last task has.
+    /// Closes when the last task of the server has ended.
     tasks: mpsc::Receiver<Infallible>,
     orders: mpsc::Sender<net::PortOrder>,
 }
 
 impl Server {
-    /// Sets a server up.
+    /// The settings of a server, all at their defaults. [`Builder::start`] starts it.
     pub fn builder() -> Builder {
         Builder::default()
     }
@@ -62,13 +64,13 @@ impl Server {
         })
     }
 
-    /// Where the server listens.
+    /// The address that the server listens on.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.address
     }
 
-    /// The address as clients take it: `host:port`.
+    /// The address in the form that clients take: `host:port`.
     #[must_use]
     pub fn connect_string(&self) -> String {
         let port = self.address.port();
@@ -79,34 +81,34 @@ impl Server {
         }
     }
 
-    /// Faults on demand.
+    /// The faults that a test can cause on this server.
     #[must_use]
     pub fn faults(&self) -> Faults {
         Faults::new(Arc::clone(&self.shared), self.orders.clone())
     }
 
-    /// What has happened since the start.
+    /// Counts of what has happened since the start.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.shared.look(|engine| engine.counters().clone())
     }
 
-    /// A picture of the present state: nodes, watches, sessions.
+    /// A snapshot of the present state: nodes, watches, sessions.
     #[must_use]
     pub fn report(&self) -> Report {
         self.shared.look(crate::engine::Engine::report)
     }
 
-    /// Paths of all nodes but the system's four, sorted.
+    /// The paths of all nodes except the system's four, sorted.
     #[must_use]
     pub fn paths(&self) -> Vec<String> {
         self.shared.look(crate::engine::Engine::paths)
     }
 
-    /// Stops the server and waits until its port and all connections are closed.
+    /// Stops the server, and waits until its port and all connections are closed.
     ///
     /// # Cancel safety
-    /// The server stops in any case.
+    /// The server stops even if the future is dropped.
     pub async fn shutdown(mut self) {
         self.shared.stop.cancel();
         self.tasks.recv().await;

@@ -1,7 +1,9 @@
-//! The engine, and everybody's way to it.
+//! What the tasks of a server share: the engine behind a mutex, and the send queue of each connection.
 //!
-//! A std mutex, not tokio's: it is held for as long as one batch of requests takes, and never over an await. What the
-//! engine wants sent is queued before the lock is given up, so that every connection gets its frames in the engine's order.
+//! It is a std mutex, not tokio's: a task holds it for one batch of requests, and never across an await. A task queues
+//! what the engine wants to send before it releases the lock, so each connection gets its frames in the engine's order.
+//!
+//! Not here: sockets (`net`).
 
 use std::{
     collections::HashMap,
@@ -19,13 +21,13 @@ use crate::{
     outgoing::Outgoing,
 };
 
-/// What the tasks of a server share.
+/// The state that the tasks of a server share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     core: Mutex<Core>,
-    /// The engine wants to be called earlier than the timer thinks. One waits: the timer.
+    /// Notified when the engine needs a call earlier than the timer will make it. Only the timer task waits on it.
     earlier: Notify,
-    /// Cancelled when the server is to stop.
+    /// Cancelled when the server must stop.
     pub(crate) stop: CancellationToken,
     max_connections: usize,
 }
@@ -35,9 +37,9 @@ struct Core {
     engine: Engine,
     peers: HashMap<ConnId, Arc<Outgoing>>,
     next_connection: u64,
-    /// Connections that have a task: those that are being closed, too.
+    /// The number of connections that have a task, including those that are being closed.
     serving: usize,
-    /// When the timer will call next.
+    /// When the timer task will call the engine next.
     timer: Instant,
 }
 
@@ -59,7 +61,7 @@ impl Shared {
         }
     }
 
-    /// Does something with the engine, after whatever is due, and queues what it wants sent.
+    /// Runs everything that is due, then calls `act` with the engine, then queues what the engine wants to send.
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut Engine, Now) -> R) -> R {
         let mut core = self.lock();
         let now = clock::now();
@@ -74,8 +76,8 @@ impl Shared {
         result
     }
 
-    /// As [`with`](Self::with), for what lets requests through that were held back. Where they have so much to be sent that
-    /// some are left, the tasks of their connections ask for them.
+    /// Like [`with`](Self::with), for a change that releases requests which were held back. A connection may have more
+    /// of them than the server can answer at once. The nudge makes its task ask for the rest.
     pub(crate) fn resume(&self, act: impl FnOnce(&mut Engine, Now)) {
         self.with(act);
         for peer in self.lock().peers.values() {
@@ -83,12 +85,12 @@ impl Shared {
         }
     }
 
-    /// Looks at the engine and changes nothing.
+    /// Reads from the engine and changes nothing.
     pub(crate) fn look<R>(&self, look: impl FnOnce(&Engine) -> R) -> R {
         look(&self.lock().engine)
     }
 
-    /// Takes a new connection in; `None` when there are too many.
+    /// Registers a new connection; `None` if there are too many.
     pub(crate) fn accept(&self, remote: SocketAddr) -> Option<(ConnId, Arc<Outgoing>)> {
         let mut core = self.lock();
         if core.serving >= self.max_connections {
@@ -104,20 +106,20 @@ impl Shared {
         Some((id, outgoing))
     }
 
-    /// A connection that was taken in has no task any more.
+    /// The task of a registered connection has ended.
     pub(crate) fn ended(&self, id: ConnId) {
         self.forget(id);
         let mut core = self.lock();
         core.serving = core.serving.saturating_sub(1);
     }
 
-    /// Nothing more is heard of a connection.
+    /// The client of a connection sends nothing more, so the engine forgets the connection.
     pub(crate) fn forget(&self, id: ConnId) {
         self.lock().peers.remove(&id);
         self.with(|engine, _| engine.disconnected(id));
     }
 
-    /// Calls the engine whenever it wants to be called. Never ends.
+    /// The timer: calls the engine at each of its deadlines. Never ends.
     pub(crate) async fn keep_time(&self) {
         loop {
             self.with(|_, _| ());

@@ -1,12 +1,13 @@
-//! Random requests to this server and to a real one at the same time: every reply and every event must be the same.
+//! Sends random requests to this server and to a real one. Every reply and every event must be the same.
 //!
-//! The real one is named by `LOCKKEEPER_TEST_ZOOKEEPER=host:port` (`tests/run.sh`); everything happens below one node of our
-//! own, which is deleted at the end. Seeds are fixed, or one from `LOCKKEEPER_TEST_SEED`. There is a limit of time for each
-//! reply, and none for all of them.
+//! `LOCKKEEPER_TEST_ZOOKEEPER=host:port` names the real server (`tests/run.sh`). All nodes are below one node of our
+//! own, which the test deletes at the end. The seeds are fixed, or `LOCKKEEPER_TEST_SEED` gives one. Each reply has a
+//! time limit; the whole test has none.
 //!
-//! Times and session ids are not compared. A zxid is compared as "the write that took it". Nothing is asked in which 3.8
-//! and 3.9 differ, so that either will do, and nothing is made that goes by itself when a server looks for it: containers have
-//! no children.
+//! - Times and session ids are not compared.
+//! - A zxid is compared as the number of the step that took it.
+//! - The test sends no request that 3.8 and 3.9 answer differently, so the real server may be either.
+//! - It makes no node that a server deletes by itself at a time of its own: containers get no children.
 
 mod common;
 
@@ -27,7 +28,7 @@ use lockkeeper_proto::{
 };
 use lockkeeper_server::Server;
 
-/// Sessions 0 and 1 use one-shot watches, session 2 persistent ones, since 3.8 cannot keep both on one path.
+/// Sessions 0 and 1 use one-shot watches, session 2 persistent ones. 3.8 cannot keep both kinds on one path.
 const SESSIONS: usize = 3;
 
 const STEPS: usize = 2000;
@@ -56,7 +57,7 @@ async fn compare(real: SocketAddr, seed: u64) {
         .unwrap();
     let mut random = Random(seed);
     let outer = format!("/lockkeeper-{}-{seed}", std::process::id());
-    // Its siblings are made by requests, too.
+    // Requests also create siblings of the base.
     let base = format!("{outer}/base");
     let mut own = Side::new(server.local_addr(), &outer).await;
     let mut real = Side::new(real, &outer).await;
@@ -84,30 +85,30 @@ async fn compare(real: SocketAddr, seed: u64) {
     assert!(mismatch.is_empty(), "{mismatch}");
 }
 
-/// What a session does.
+/// One step of a session.
 #[derive(Clone, Debug)]
 enum Action {
     Ask(Box<Request>),
-    /// Register watches as if everything, or nothing, had been seen; the Boolean says everything.
+    /// Sets watches as if the client had seen everything (`true`) or nothing (`false`).
     SetWatches(Vec<String>, Vec<String>, Vec<String>, bool),
-    /// Lose the connection and come back.
+    /// Resumes the session on a new connection.
     Reconnect,
-    /// End the session and start another.
+    /// Closes the session and starts another.
     Restart,
 }
 
-/// What a session saw of it, in words that can be compared.
+/// What the clients saw of a step, in a form that can be compared.
 #[derive(Debug, PartialEq)]
 struct Seen {
     reply: Option<Result<Response, ErrorCode>>,
-    /// For each session, what it was told meanwhile.
+    /// The events that each session got meanwhile.
     events: Vec<Vec<(EventType, String)>>,
 }
 
 struct Side {
     address: SocketAddr,
     peers: Vec<Option<Peer>>,
-    /// Which step took a zxid.
+    /// The step that took each zxid.
     steps: BTreeMap<Zxid, i64>,
 }
 
@@ -145,7 +146,7 @@ impl Side {
                 reply = Some(got.map(|response| self.normalised(response)));
             }
             Action::SetWatches(data, exist, child, everything) => {
-                // Up to date first, so that "everything" is the same on both sides.
+                // A read first, so that "everything" means the same on both servers.
                 peer.call(&get_data("/", false)).await.unwrap();
                 let request = Request::SetWatches(SetWatches {
                     relative_zxid: if *everything { peer.zxid } else { Zxid(0) },
@@ -156,7 +157,7 @@ impl Side {
                 reply = Some(peer.call(&request).await);
             }
             Action::Reconnect => {
-                // Not a mere cut: so the server has noticed by the time of the next step.
+                // Not a mere cut: the handshake makes sure that the server has noticed it before the next step.
                 let resumed = peer.resume_at(self.address).await;
                 peer = resumed.expect("the session is gone");
             }
@@ -173,7 +174,7 @@ impl Side {
         self.peers[session] = Some(peer);
         let mut events = Vec::new();
         for peer in self.peers.iter_mut().flatten() {
-            // Its reply comes after every event of what was done before.
+            // The reply to the ping comes after all events of earlier steps.
             peer.raw
                 .send(&common::request_frame(Xid::PING, &Request::Ping(Empty {})))
                 .await;
@@ -183,7 +184,7 @@ impl Side {
         }
         events[session].splice(0..0, closing);
         if matches!(action, Action::Restart) {
-            // A session's nodes go in no order.
+            // A server deletes the nodes of a session in no fixed order.
             for events in &mut events {
                 events.sort();
             }
@@ -191,7 +192,7 @@ impl Side {
         Seen { reply, events }
     }
 
-    /// The reply without what differs from run to run.
+    /// The reply without the values that differ between runs.
     fn normalised(&self, mut response: Response) -> Response {
         let stat = |stat: &mut Stat| {
             stat.ctime = 0;
@@ -203,7 +204,7 @@ impl Side {
             let owner = peers.position(|peer| {
                 (peer.as_ref()).is_some_and(|peer| peer.session == stat.ephemeral_owner)
             });
-            // The one who asks is taken out meanwhile: what matters is that there is an owner.
+            // The session that asks is not in `peers` at this moment. It is enough that the node has an owner.
             let known = i64::try_from(owner.unwrap_or(SESSIONS)).unwrap();
             if stat.ephemeral_owner != SessionId::NONE {
                 stat.ephemeral_owner = SessionId(known + 1);
@@ -216,7 +217,7 @@ impl Side {
             }
             Response::GetData(r) => stat(&mut r.stat),
             Response::GetAcl(r) => {
-                // The ids of a connection stand in no order.
+                // The ids of a connection have no fixed order.
                 r.acl.sort_by(|a, b| a.id.id.cmp(&b.id.id));
                 stat(&mut r.stat);
             }
@@ -243,7 +244,7 @@ impl Side {
         response
     }
 
-    /// Deletes everything below the base, then the base.
+    /// Deletes everything below the base, then the base itself.
     async fn clean_up(&mut self, base: &str) {
         for peer in self.peers.drain(1..) {
             peer.unwrap().close().await;
@@ -258,7 +259,7 @@ impl Side {
         }
         let mut left = vec![base.to_owned()];
         while let Some(path) = left.last().cloned() {
-            // The ACL may be anything; we hold every id that is used.
+            // The node may have any ACL. This client holds all ids that the test uses.
             let open = Request::SetAcl(SetAclRequest {
                 path: path.clone(),
                 acl: Some(Acl::OPEN_UNSAFE.into()),
@@ -297,7 +298,7 @@ fn action(random: &mut Random, base: &str, session: usize) -> Action {
 #[allow(clippy::too_many_lines, reason = "one line for each kind of request")]
 fn request(random: &mut Random, base: &str, session: usize) -> Request {
     let path = path(random, base);
-    // One-shot watches are not for the session with the persistent ones.
+    // The session with persistent watches sets no one-shot ones.
     let watch = session < 2 && random.below(3) == 0;
     match random.below(34) {
         0..=4 => {
@@ -321,7 +322,8 @@ fn request(random: &mut Random, base: &str, session: usize) -> Request {
         9..=12 => Request::Delete(delete(random, path)),
         13..=14 => Request::SetData(set_data(random, path)),
         15 => {
-            // Where READ may be refused, 3.8 and 3.9 differ about exists: that one is never asked for it.
+            // If a client may not read a node, 3.8 and 3.9 answer `exists` differently. So no `exists` is sent for the
+            // secret node.
             let secret = random.below(2) == 0;
             Request::SetAcl(SetAclRequest {
                 path: if secret {
@@ -366,7 +368,7 @@ fn request(random: &mut Random, base: &str, session: usize) -> Request {
                 .collect(),
         }),
         29 if session == 2 && random.below(3) > 0 => {
-            // One mode for each path: 3.8 keeps one only.
+            // One mode for each path, because 3.8 keeps only one.
             let mode = if path.len().is_multiple_of(2) {
                 AddWatchMode::PERSISTENT
             } else {
@@ -382,7 +384,7 @@ fn request(random: &mut Random, base: &str, session: usize) -> Request {
                 [1, 2, 3, 9][random.index(4)]
             }),
         }),
-        // 3.8 finds the watches of others, too: only types that do not exist.
+        // 3.8 also finds the watches of other connections, so the test asks only for types that do not exist.
         30 => Request::CheckWatches(CheckWatchesRequest {
             path,
             watcher_type: WatcherType([0, 9][random.index(2)]),
@@ -418,12 +420,12 @@ fn create(random: &mut Random, path: String) -> CreateRequest {
         path,
         data: data(random),
         acl: acl(random, false),
-        // Mostly what exists; 5 and above do not, in this operation.
+        // Mostly valid flags. A plain create does not have 5 and above.
         flags: [0, 0, 1, 1, 2, 2, 3, 3, 5, 9][random.index(10)],
     }
 }
 
-/// One that has had children and lost them would go, at a time that each server chooses for itself.
+/// A container, only at paths that never get children. Each server would delete an emptied container at its own time.
 fn container(random: &mut Random, base: &str) -> CreateRequest {
     let childless = ["/a/y", "/b/x", "/a/x/1", "/none/x"][random.index(4)];
     CreateRequest {
@@ -456,7 +458,7 @@ fn version(random: &mut Random) -> Version {
     Version([-1, -1, -1, 0, 1][random.index(5)])
 }
 
-/// A list; one under which anyone may read unless `secret`.
+/// An ACL. Anyone may read the node, unless `secret`.
 fn acl(random: &mut Random, secret: bool) -> Option<std::borrow::Cow<'static, [Acl]>> {
     let digest = |perms| Acl::new(perms, "digest", "user:smGaoVKd/cQkjm7b88GyorAUz20=");
     let anyone = |perms| Acl::new(perms, "world", "anyone");
@@ -513,7 +515,7 @@ fn path(random: &mut Random, base: &str) -> String {
     format!("{base}{}", below[random.index(below.len())])
 }
 
-/// 3.8 stumbles over a path without a slash when it looks for watches above it.
+/// 3.8 fails on a path without a slash when it looks for watches above it.
 fn with_slash(path: String) -> String {
     if path.contains('/') {
         path
@@ -540,7 +542,7 @@ fn auth(credentials: &'static str) -> Request {
     })
 }
 
-/// Splitmix64: the same numbers for the same seed, on any machine.
+/// Splitmix64: the same numbers for the same seed on any machine.
 struct Random(u64);
 
 impl Random {

@@ -1,15 +1,18 @@
-//! The corpus of the fuzz target of this crate: each file is run through the function that the target calls, on stable, and the
-//! memory that it takes is measured.
+//! Replays the corpus of this crate's fuzz target on stable Rust, and measures the memory of each file.
 //!
-//! Part of it is made from the recorded exchanges; `simulation-` is what clients of the simulation have sent; the rest is
-//! what fuzzing found, with names that are hashes, or that say what it was. After a change of the recordings or of
-//! [`seeds`], write the first part anew:
+//! The corpus has three parts:
+//!
+//! - Files made from the recorded exchanges ([`seeds`]).
+//! - Files named `simulation-..`: what clients of the simulation have sent.
+//! - Files that fuzzing found. Their names are hashes, or describe the case.
+//!
+//! After a change of the recordings or of [`seeds`], write the first part again:
 //!
 //! ```text
 //! UPDATE_CORPUS=1 cargo test -p lockkeeper-server --test corpus
 //! ```
 //!
-//! A program of its own, because counting memory replaces the allocator of the whole program.
+//! This is a program of its own, because counting memory replaces the allocator of the whole program.
 
 mod common;
 #[path = "../../proto/tests/recording/mod.rs"]
@@ -27,31 +30,31 @@ use lockkeeper_server::fuzzing;
 
 use recording::{Recording, Side};
 
-/// The corpus stays small enough for a repository: bytes at most.
+/// The maximum size of the corpus in bytes: it must stay small enough for a repository.
 const SMALL: usize = 1 << 20;
 
-/// Bytes of memory at most that a story takes at once besides [`PER_BYTE`]: what is sent to a client ahead of its reading,
-/// with the reply that goes beyond the limit for that.
+/// The maximum memory of a story in bytes, apart from [`PER_BYTE`]: the output that a client has not read yet, and one
+/// reply beyond the limit for it.
 const FIXED: u64 = 4 << 20;
 
-/// Bytes of memory at most for each byte that clients send, also of what the story itself keeps to send it.
+/// The maximum memory for each byte that clients send, including what the story itself keeps to send it.
 const PER_BYTE: u64 = 64;
 
 #[test]
-fn the_server_corpus_breaks_no_promise_and_takes_memory_in_proportion() {
+fn the_server_corpus_keeps_every_promise_and_takes_memory_in_proportion() {
     for (name, input) in corpus() {
         let mut sent = 0;
         let taken = allocation_counter::measure(|| sent = fuzzing::server(&input));
         let most = FIXED + PER_BYTE * sent;
         let peak = taken.bytes_max;
         assert!(peak <= most, "{name}: {peak} bytes for {sent} sent");
-        // What the server had is given back with it.
+        // The server returns all its memory.
         assert_eq!(taken.bytes_current, 0, "{name}");
     }
 }
 
 #[test]
-fn the_corpus_holds_what_the_recordings_give_and_is_small() {
+fn the_corpus_contains_the_seeds_of_the_recordings_and_is_small() {
     let seeds = seeds();
     if env::var_os("UPDATE_CORPUS").is_some() {
         fs::create_dir_all(folder()).unwrap();
@@ -91,7 +94,7 @@ fn corpus() -> BTreeMap<String, Vec<u8>> {
     files
 }
 
-/// What the recordings give, by file name: each exchange as a story. One server's will do.
+/// The seeds by file name: each recorded exchange of the 3.9.3 server as a story.
 fn seeds() -> BTreeMap<String, Vec<u8>> {
     recording::all()
         .iter()
@@ -101,20 +104,20 @@ fn seeds() -> BTreeMap<String, Vec<u8>> {
         .collect()
 }
 
-/// Steps as `fuzzing::story` reads them.
+/// Step numbers as `fuzzing::story` reads them.
 const CONNECT: u8 = 0;
 const BYTES: u8 = 4;
 const SESSION: u8 = 11;
 
 fn story(index: usize, recording: &Recording) -> Vec<u8> {
-    // Into what pieces everything is cut, too.
+    // The upper half of the first byte also decides the size of the pieces.
     let mut story = vec![u8::try_from(index % 16).unwrap() << 4, SESSION];
     for (xid, path) in ["/g", "/g/x"].into_iter().enumerate() {
         let xid = Xid(i32::try_from(xid).unwrap());
         let request = create(path, b"data", CreateMode::Persistent);
         send(&mut story, 0, &request_frame(xid, &request));
     }
-    // Somebody else is told of everything that happens.
+    // The first session watches everything.
     let watch = Request::AddWatch(AddWatchRequest {
         path: "/".to_owned(),
         mode: AddWatchMode::PERSISTENT_RECURSIVE,
@@ -127,7 +130,7 @@ fn story(index: usize, recording: &Recording) -> Vec<u8> {
             connections += 1;
         }
         if sent.side == Side::Client {
-            // The story's own is before them.
+            // The first connection is the story's own, so the recorded ones start at 1.
             send(&mut story, sent.connection + 1, &sent.bytes);
         }
     }

@@ -1,10 +1,11 @@
-//! The exchanges that were captured from Apache ZooKeeper 3.9.3, run against this server.
+//! Replays the exchanges that were captured from Apache ZooKeeper 3.9.3 against this server.
 //!
-//! Each is sent as it was captured, after the state was set up that it was captured in. What comes back must be equal field
-//! by field, but for times, session ids and passwords. Zxids must be equal too, counted from the start of the session of
-//! the exchange: so it is also checked which requests take a transaction, and which zxid each reply and event shows.
+//! For each exchange, the test sets up the same state and sends the captured bytes. Each reply must be equal field by
+//! field, except for times, session ids and passwords. Zxids are counted from the start of the exchange's session, and
+//! must be equal, too. So the test also checks which requests take a transaction, and the zxid of each reply and event.
 //!
-//! Left out: nothing but the values in `srvr`, which depend on what else the server has done; its lines are compared by name.
+//! Only the values in `srvr` are not compared, because they depend on earlier requests; the names of its lines are
+//! compared.
 
 mod common;
 
@@ -22,24 +23,24 @@ use lockkeeper_proto::{
 };
 use lockkeeper_server::Server;
 
-/// What another session does: before the exchange, or where a comment in it says so.
+/// A step of another session, before the exchange, or where a comment in the exchange says so.
 enum Do {
     Create(&'static str),
     CreateWith(&'static str, &'static str),
     Set(&'static str, &'static str),
     Delete(&'static str),
-    /// A node that nobody but `user:pass` may touch; the second can be read.
+    /// A node that only `user:pass` may touch. `SecretButReadable` can also be read by anyone.
     Secret(&'static str),
     SecretButReadable(&'static str),
     /// The transaction of `multi_watch_events`.
     Multi,
-    /// A write that fails: it takes a zxid and nothing else.
+    /// A write that fails. It takes a zxid and changes nothing.
     Fail,
 }
 
 use Do::*;
 
-/// The state before each exchange. `/g` is there in all of them.
+/// The steps before each exchange. `/g` exists in all of them.
 fn setup(name: &str) -> Vec<Do> {
     let mut steps = vec![Create("/g")];
     steps.extend(match name {
@@ -96,7 +97,7 @@ fn setup(name: &str) -> Vec<Do> {
     steps
 }
 
-/// What another session does in the middle of an exchange.
+/// The steps of another session in the middle of an exchange.
 fn meanwhile(name: &str) -> Vec<Do> {
     match name {
         "addWatch_persistent" => vec![
@@ -133,7 +134,7 @@ enum Step {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_captured_exchange_goes_as_it_went() {
+async fn every_captured_exchange_is_reproduced() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../proto/tests/golden");
     let mut names: Vec<String> = std::fs::read_dir(&folder)
         .unwrap()
@@ -195,7 +196,7 @@ async fn replay(name: &str, steps: Vec<Step>) {
         is_answered: false,
     };
     let earlier = earlier_session(name, &server).await;
-    // The session's start takes a zxid itself.
+    // The start of the session takes a zxid itself.
     let start = server.report().zxid.0 + i64::from(earlier.is_none());
     replay.shift = start - captured_start(&steps);
     let mut raw = Raw::connect(server.local_addr()).await;
@@ -225,7 +226,7 @@ async fn replay(name: &str, steps: Vec<Step>) {
     server.shutdown().await;
 }
 
-/// The session that an exchange begins with resuming.
+/// The session that the exchange resumes at its start.
 async fn earlier_session(name: &str, server: &Server) -> Option<ConnectResponse> {
     let resumes = matches!(
         name,
@@ -244,17 +245,17 @@ async fn earlier_session(name: &str, server: &Server) -> Option<ConnectResponse>
 
 struct Replay<'a> {
     name: &'a str,
-    /// Requests that have no reply yet.
+    /// Requests without a reply so far.
     asked: VecDeque<(Xid, OpCode)>,
-    /// From captured zxids to those of this run.
+    /// The difference between the zxids of this run and the captured ones.
     shift: i64,
-    /// Whether the handshake was sent, and answered.
+    /// Whether the handshake was sent. The next field says whether it was answered.
     is_open: bool,
     is_answered: bool,
 }
 
 impl Replay<'_> {
-    /// The captured bytes with what depends on the run: session, password, and the zxid of a setWatches.
+    /// Replaces the values that depend on the run: session, password, and the zxid of a setWatches.
     fn adapt(&mut self, bytes: Vec<u8>, earlier: Option<&ConnectResponse>) -> Vec<u8> {
         let mut body = Reader::new(Bytes::from(bytes.clone()).slice(4.min(bytes.len())..))
             .with_negative_counts(NegativeCounts::Empty);
@@ -315,7 +316,7 @@ impl Replay<'_> {
             assert_eq!(read(&mut own), read(&mut captured), "{name}");
             return;
         }
-        // Auth may be answered before what was asked before it; pings are answered as pings.
+        // Auth may be answered before earlier requests. The reply to a ping has the xid of pings.
         let (_, op) = self.asked.pop_front().unwrap();
         if !own_header.err.is_ok() {
             assert_eq!(own.left(), 0, "{name}");
@@ -330,7 +331,7 @@ impl Replay<'_> {
     }
 }
 
-/// Zxids count from the start of the exchange; 0 and -1 are themselves.
+/// Moves a captured zxid to this run; 0 and -1 stay.
 fn shifted(zxid: Zxid, shift: i64) -> Zxid {
     if zxid.0 > 0 {
         Zxid(zxid.0 + shift)
@@ -339,7 +340,7 @@ fn shifted(zxid: Zxid, shift: i64) -> Zxid {
     }
 }
 
-/// The zxid of the captured session's start: what the first reply shows, less the transaction that it may be about.
+/// The zxid of the captured session's start: that of the first reply, less one if its request takes a transaction.
 fn captured_start(steps: &[Step]) -> i64 {
     let sent = steps.iter().filter_map(|step| match step {
         Step::Client(bytes) => Some(bytes),
@@ -349,12 +350,12 @@ fn captured_start(steps: &[Step]) -> i64 {
         Step::Server(bytes) => Some(bytes),
         _ => None,
     });
-    // Without the handshake.
+    // The handshake is skipped.
     let first_write = sent.skip(1).find_map(|bytes| {
         let mut reader = Reader::new(Bytes::from(bytes.clone()).slice(4..))
             .with_negative_counts(NegativeCounts::Empty);
         let RequestHeader { op, .. } = RequestHeader::decode(&mut reader).ok()?;
-        // The reply to auth shows no zxid: look at the next one.
+        // The reply to auth has no zxid, so the next one is used.
         (op != OpCode::AUTH).then(|| {
             let reads = Request::decode(op, &mut reader).is_ok();
             op == OpCode::MULTI || reads && takes_transaction(op)

@@ -1,4 +1,4 @@
-//! The faults that tests can ask for, as clients see them.
+//! The faults that tests can cause, as clients see them.
 
 mod common;
 
@@ -27,7 +27,7 @@ fn data_of(response: Response) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn cutting_leaves_the_session() {
+async fn cutting_a_connection_keeps_the_session() {
     let server = server().await;
     let mut peer = Peer::join(&server).await;
     let mut other = Peer::join(&server).await;
@@ -77,9 +77,9 @@ async fn a_lost_reply_was_applied_and_a_cut_request_was_not() {
     peer.call(&delete("/locks/a")).await.unwrap();
 }
 
-/// The event that a write of one's own causes is lost with its reply: nothing comes after the cut.
+/// A client that writes loses the event of its own write together with the reply.
 #[tokio::test]
-async fn a_lost_reply_takes_the_events_before_it_along() {
+async fn a_lost_reply_loses_its_events_too() {
     let server = server().await;
     let mut peer = Peer::join(&server).await;
     peer.create("/n", Persistent).await.unwrap();
@@ -122,7 +122,7 @@ async fn expiring_ends_the_session_at_once() {
 }
 
 #[tokio::test]
-async fn a_delay_holds_up_one_connection_and_no_other() {
+async fn a_delay_affects_one_connection_only() {
     let server = server().await;
     let mut slow = Peer::join(&server).await;
     let mut quick = Peer::join(&server).await;
@@ -132,7 +132,7 @@ async fn a_delay_holds_up_one_connection_and_no_other() {
     slow.send(&create("/a", b"", Persistent)).await;
     while quick.children("/").await.unwrap().len() < 2 {}
     quick.create("/b", Persistent).await.unwrap();
-    // What follows waits too.
+    // A later reply waits, too.
     slow.send(&get_children("/", true)).await;
     assert!(slow.raw.is_silent().await);
 }
@@ -155,7 +155,7 @@ async fn delayed_replies_come_late_and_in_order() {
 }
 
 #[tokio::test]
-async fn a_stalled_server_is_silent_and_forgets_nothing() {
+async fn a_stalled_server_is_silent_and_loses_no_request() {
     let server = server().await;
     let faults = server.faults();
     let mut peer = Peer::join(&server).await;
@@ -168,9 +168,10 @@ async fn a_stalled_server_is_silent_and_forgets_nothing() {
     peer.reply_to(xid, &request).await.unwrap().unwrap();
 }
 
-/// Of what was asked during a stall, replies of about a MiB were sent at its end, and the rest when the client asked for more.
+/// Regression: at the end of a stall the server sent replies of about 1 MiB. It sent the rest only after the client's
+/// next request.
 #[tokio::test]
-async fn all_that_was_asked_during_a_stall_is_answered_at_its_end() {
+async fn every_request_sent_during_a_stall_is_answered_at_its_end() {
     let server = server().await;
     let mut peer = Peer::join(&server).await;
     let large = create("/n", &vec![7; 500_000], Persistent);
@@ -183,7 +184,7 @@ async fn all_that_was_asked_during_a_stall_is_answered_at_its_end() {
     ask_during_a_stall(&server, &mut peer, stall, resume).await;
 }
 
-/// Asks for far more than is answered in one piece, and sends nothing after that.
+/// Sends requests for far more data than one batch of replies has, and nothing after that.
 async fn ask_during_a_stall(
     server: &Server,
     peer: &mut Peer,
@@ -197,7 +198,10 @@ async fn ask_during_a_stall(
     peer.raw.send(&asked.flatten().collect::<Vec<_>>()).await;
     let begin = now();
     while server.counters().traffic.reads == reads {
-        assert!(begin.elapsed() < common::PATIENCE, "nothing is read");
+        assert!(
+            begin.elapsed() < common::PATIENCE,
+            "the server reads nothing"
+        );
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     resume(&faults);
@@ -208,7 +212,7 @@ async fn ask_during_a_stall(
 }
 
 #[tokio::test]
-async fn a_stalled_session_hears_nothing_while_others_go_on() {
+async fn a_stalled_session_gets_nothing_while_others_continue() {
     let server = server().await;
     let faults = server.faults();
     let mut cut_off = Peer::join(&server).await;
@@ -224,13 +228,13 @@ async fn a_stalled_session_hears_nothing_while_others_go_on() {
     assert!(cut_off.raw.is_silent().await && raw.is_silent().await);
     faults.resume_session(cut_off.session);
     cut_off.raw.assert_closed().await;
-    // The handshake is heard now, and refused.
+    // The server now reads the handshake and refuses it.
     assert_eq!(&raw.frame().await[4..8], [0; 4]);
     raw.assert_closed().await;
 }
 
 #[tokio::test]
-async fn a_lagging_connection_reads_the_past_until_it_writes() {
+async fn a_lagging_connection_reads_the_old_state_until_it_writes() {
     let server = server().await;
     let faults = server.faults();
     let mut reader = Peer::join(&server).await;
@@ -246,14 +250,14 @@ async fn a_lagging_connection_reads_the_past_until_it_writes() {
     assert_eq!(
         data_of(writer.call(&get_data("/n", false)).await.unwrap()),
         b"new",
-        "who writes is up to date"
+        "a client that writes is up to date"
     );
     assert_eq!(
         data_of(reader.call(&get_data("/n", false)).await.unwrap()),
         b"old"
     );
     assert_eq!(reader.zxid, then);
-    // Watches on what it sees are told of what has happened since, too.
+    // A watch on the old state also gets the events of changes that happened since then.
     reader.call(&exists("/m", true)).await.unwrap_err();
     assert!(reader.raw.is_silent().await);
 
@@ -278,7 +282,8 @@ async fn a_lagging_connection_reads_the_past_until_it_writes() {
     assert_eq!(server.report().watches, 0);
 }
 
-/// The case of a create whose reply was lost: after the reconnect a plain listing does not show the node.
+/// After a create whose reply was lost, the client reconnects to a lagging server. A plain listing does not show the
+/// node.
 #[tokio::test]
 async fn a_session_that_resumes_on_a_lagging_server_misses_its_own_node_until_it_syncs() {
     let server = server().await;
@@ -295,17 +300,17 @@ async fn a_session_that_resumes_on_a_lagging_server_misses_its_own_node_until_it
     assert_eq!(peer.children("/locks").await.unwrap(), Vec::<String>::new());
     peer.call(&sync("/locks")).await.unwrap();
     assert_eq!(peer.children("/locks").await.unwrap(), ["a"]);
-    // Whoever has seen it is never shown less.
+    // A client that has seen the node is never shown an older state.
     server.faults().cut(peer.session);
     let mut peer = peer.resume(&server).await.unwrap();
     assert_eq!(peer.children("/locks").await.unwrap(), ["a"]);
-    // Nor does a new session begin in the past.
+    // A new session does not read the old state either.
     let mut new = Peer::join(&server).await;
     assert_eq!(new.children("/locks").await.unwrap(), ["a"]);
 }
 
 #[tokio::test]
-async fn thawing_tells_what_was_missed() {
+async fn thawing_sends_the_missed_events() {
     let server = server().await;
     let faults = server.faults();
     let mut watcher = Peer::join(&server).await;
@@ -318,7 +323,7 @@ async fn thawing_tells_what_was_missed() {
     faults.thaw();
     let mut frame = Reader::new(watcher.raw.frame().await);
     let header = ReplyHeader::decode(&mut frame).unwrap();
-    // One event, of the transaction that caused it: the watch was used up by the first.
+    // There is one event, with the zxid of the first change, because the watch is used up then.
     assert_eq!((header.xid, header.zxid), (Xid::NOTIFICATION, Zxid(3)));
     assert!(watcher.raw.is_silent().await);
     assert_eq!(
@@ -344,7 +349,7 @@ async fn the_port_can_be_closed_and_opened() {
 }
 
 #[tokio::test]
-async fn sequences_can_be_set_and_stick_at_the_end() {
+async fn sequences_can_be_set_and_stop_at_their_maximum() {
     let server = server().await;
     let mut peer = Peer::join(&server).await;
     assert!(!server.faults().set_sequence("/none", 1));
@@ -358,7 +363,7 @@ async fn sequences_can_be_set_and_stick_at_the_end() {
 }
 
 #[tokio::test]
-async fn counters_tell_what_clients_did() {
+async fn counters_count_what_clients_did() {
     let server = server().await;
     let mut peer = Peer::join(&server).await;
     let before = server.report().sessions[&peer.session].traffic;

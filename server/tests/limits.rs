@@ -1,4 +1,4 @@
-//! What a client must not do, and what it gets for it; four-letter words; clients that do nothing.
+//! What the server does with requests that break its limits; four-letter words; silent clients.
 
 mod common;
 
@@ -18,7 +18,7 @@ use lockkeeper_proto::{
 use lockkeeper_server::Server;
 
 #[tokio::test]
-async fn frames_up_to_the_limit_are_taken_and_longer_ones_end_the_connection() {
+async fn frames_up_to_the_limit_are_accepted_and_longer_ones_end_the_connection() {
     let server = Server::start().await.unwrap();
     let mut peer = Peer::join(&server).await;
     let without_data = request_frame(Xid(1), &create("/n", b"", CreateMode::Persistent)).len() - 4;
@@ -36,7 +36,7 @@ async fn frames_up_to_the_limit_are_taken_and_longer_ones_end_the_connection() {
 }
 
 #[tokio::test]
-async fn frames_that_are_no_requests_end_the_connection_without_a_word() {
+async fn malformed_frames_end_the_connection_without_a_reply() {
     let server = Server::start().await.unwrap();
     for garbage in [
         &[0xff, 0xff, 0xff, 0xff][..],
@@ -80,7 +80,7 @@ async fn operations_that_clients_may_not_send_are_unimplemented() {
 }
 
 #[tokio::test]
-async fn any_xid_is_echoed_but_that_of_a_ping() {
+async fn replies_repeat_the_xid_except_for_pings() {
     let server = Server::start().await.unwrap();
     let mut peer = Peer::join(&server).await;
     let mut reply_to = async |xid, op| {
@@ -106,7 +106,7 @@ async fn timeouts_are_negotiated_again_on_every_connection() {
         let mut raw = Raw::connect(server.local_addr()).await;
         let request = ConnectRequest {
             timeout_ms: asked,
-            // Servers ignore it.
+            // Servers ignore the version.
             protocol_version: 7,
             ..session.unwrap_or_else(|| new_session(0))
         };
@@ -125,7 +125,7 @@ async fn timeouts_are_negotiated_again_on_every_connection() {
 }
 
 #[tokio::test]
-async fn resuming_takes_the_password_and_ends_the_older_connection() {
+async fn resuming_needs_the_password_and_ends_the_older_connection() {
     let server = Server::start().await.unwrap();
     let mut peer = Peer::join(&server).await;
     let wrong = ConnectRequest {
@@ -142,7 +142,7 @@ async fn resuming_takes_the_password_and_ends_the_older_connection() {
     let mut raw = Raw::connect(server.local_addr()).await;
     raw.send(&framed(&ahead)).await;
     raw.assert_closed().await;
-    // Neither disturbed the owner.
+    // Neither attempt affected the owner.
     peer.create("/n", CreateMode::Ephemeral).await.unwrap();
 
     let mut raw = Raw::connect(server.local_addr()).await;
@@ -154,7 +154,7 @@ async fn resuming_takes_the_password_and_ends_the_older_connection() {
 }
 
 #[tokio::test]
-async fn losing_the_connection_is_not_losing_the_session_but_silence_is() {
+async fn a_session_survives_its_connection_and_expires_after_its_timeout() {
     let server = Server::builder()
         .tick_time(Duration::from_millis(20))
         .start()
@@ -211,7 +211,7 @@ async fn four_letter_words_are_answered_and_the_connection_closed() {
 }
 
 #[tokio::test]
-async fn a_client_that_asks_for_no_session_is_closed() {
+async fn a_connection_without_a_handshake_is_closed() {
     let server = Server::builder()
         .handshake_timeout(Duration::from_millis(40))
         .start()
@@ -222,9 +222,9 @@ async fn a_client_that_asks_for_no_session_is_closed() {
     raw.assert_closed().await;
 }
 
-/// 1000 requests, each for 100 kB, from a client that does not read: the server stops working for it, and goes on when it reads.
+/// A client asks 1000 times for 100 kB and does not read. The server stops working for it, and continues when it reads.
 #[tokio::test]
-async fn a_client_that_does_not_read_is_not_served_ahead() {
+async fn the_server_stops_working_for_a_client_that_does_not_read() {
     const REQUESTS: i32 = 1000;
     let server = Server::start().await.unwrap();
     let mut peer = Peer::join(&server).await;
@@ -235,7 +235,7 @@ async fn a_client_that_does_not_read_is_not_served_ahead() {
         .flat_map(|xid| request_frame(Xid(xid), &get_data("/n", false)))
         .collect();
     peer.raw.send(&requests).await;
-    // Others are served meanwhile, and what the first has not got has not been made.
+    // Other clients are served meanwhile, and the server has not built all replies for the first one.
     let mut other = Peer::join(&server).await;
     other
         .call(&set_data("/n", &vec![2; 100_000]))
@@ -250,7 +250,7 @@ async fn a_client_that_does_not_read_is_not_served_ahead() {
 }
 
 #[tokio::test]
-async fn a_hundred_clients_and_a_shutdown() {
+async fn a_shutdown_ends_a_hundred_connections() {
     let server = Server::start().await.unwrap();
     let mut peers = Vec::new();
     for _ in 0..100 {
@@ -267,7 +267,7 @@ async fn a_hundred_clients_and_a_shutdown() {
     let address = server.local_addr();
     tokio::time::timeout(PATIENCE, server.shutdown())
         .await
-        .expect("no end");
+        .expect("the shutdown does not end");
     for mut peer in peers {
         peer.raw.assert_closed().await;
     }
@@ -275,7 +275,7 @@ async fn a_hundred_clients_and_a_shutdown() {
 }
 
 #[tokio::test]
-async fn closing_a_session_takes_its_nodes_along() {
+async fn closing_a_session_deletes_its_ephemeral_nodes() {
     let server = Server::start().await.unwrap();
     let mut peer = Peer::join(&server).await;
     peer.create("/e", CreateMode::Ephemeral).await.unwrap();

@@ -1,4 +1,4 @@
-//! Who is told what: every kind of watch against every kind of change, as observed on 3.9.3.
+//! Which events each kind of watch gets for each kind of change, as observed on 3.9.3.
 
 mod common;
 
@@ -14,7 +14,7 @@ use lockkeeper_proto::{
 };
 use lockkeeper_server::Server;
 
-/// How a watch is left on `/p/n` or its parent `/p`.
+/// A kind of watch on `/p/n`, or on its parent `/p` (names with `Above`).
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Watch {
     GetData,
@@ -101,7 +101,7 @@ async fn change(peer: &mut Peer, change: &str) {
     peer.call(&request).await.unwrap();
 }
 
-/// What the peer has been told by now.
+/// The events that the peer has got so far.
 async fn told(peer: &mut Peer) -> Vec<(EventType, String)> {
     peer.call(&exists("/", false)).await.unwrap();
     let events = peer.events.drain(..);
@@ -118,11 +118,11 @@ async fn world() -> (Server, Peer, Peer) {
 }
 
 #[tokio::test]
-async fn every_watch_and_every_change() {
+async fn each_kind_of_watch_gets_the_events_of_each_kind_of_change() {
     for watch in ALL {
         let (server, mut watcher, mut writer) = world().await;
         watcher.call(&watch.request()).await.unwrap();
-        // Registering it again makes no second event.
+        // Setting the same watch again causes no second event.
         watcher.call(&watch.request()).await.unwrap();
         let mut is_used_up = false;
         for what in [
@@ -153,20 +153,20 @@ async fn every_watch_and_every_change() {
 }
 
 #[tokio::test]
-async fn an_exists_watch_on_nothing_waits_for_the_node() {
+async fn an_exists_watch_on_a_missing_node_fires_at_its_creation() {
     let (server, mut watcher, mut writer) = world().await;
     watcher.call(&exists("/p/m", true)).await.unwrap_err();
     watcher.call(&get_data("/p/m", true)).await.unwrap_err();
     watcher.call(&get_children("/p/m", true)).await.unwrap_err();
-    assert_eq!(server.report().watches, 1, "only exists leaves one");
+    assert_eq!(server.report().watches, 1, "only exists sets a watch");
     writer.create("/p/m", CreateMode::Persistent).await.unwrap();
     let created = (EventType::NODE_CREATED, "/p/m".to_owned());
     assert_eq!(told(&mut watcher).await, [created]);
 }
 
-/// From 3.9 on, each mode stands for itself; one change is told once, however many of them it concerns.
+/// From 3.9 on, modes are independent. A connection gets one event for a change, even if several of its watches match.
 #[tokio::test]
-async fn kinds_on_one_path_are_independent() {
+async fn watch_modes_on_one_path_are_independent() {
     let (server, mut watcher, mut writer) = world().await;
     for watch in [
         Watch::GetData,
@@ -190,7 +190,11 @@ async fn kinds_on_one_path_are_independent() {
             (EventType::NODE_CHILDREN_CHANGED, "/p/n".to_owned()),
         ]
     );
-    assert_eq!(server.report().watches, 2, "the one-shot ones are used up");
+    assert_eq!(
+        server.report().watches,
+        2,
+        "the one-shot watches have fired"
+    );
     let mut remove = async |kind| {
         let path = "/p/n".to_owned();
         let check = Request::CheckWatches(CheckWatchesRequest {
@@ -220,7 +224,7 @@ async fn kinds_on_one_path_are_independent() {
     assert_eq!(server.report().watches, 0);
 }
 
-/// A client may restore watches in the middle of a session, under an ordinary xid: the events stand before the reply.
+/// A client may set watches in the middle of a session, with an ordinary xid. The events come before the reply.
 #[tokio::test]
 async fn watches_can_be_set_in_a_batch_at_any_time() {
     let (server, mut watcher, mut writer) = world().await;
@@ -251,8 +255,12 @@ async fn watches_can_be_set_in_a_batch_at_any_time() {
             (EventType::NODE_DELETED, "/gone".to_owned()),
         ]
     );
-    assert_eq!(server.report().watches, 1, "/p alone was left as it was");
-    // As if everything had been seen: nothing is told, both are watched.
+    assert_eq!(
+        server.report().watches,
+        1,
+        "only /p is unchanged and watched"
+    );
+    // The client claims to have seen everything, so there are no events, and both paths are watched.
     data_watches.pop();
     watcher
         .call(&request(Zxid(i64::MAX), data_watches))
@@ -286,9 +294,10 @@ async fn persistent_watches_are_restored_without_events() {
     assert_eq!(told(&mut watcher).await.len(), 1);
 }
 
-/// From 3.9.2 on: who may not read a node is not told of it, and its one-shot watch is used up all the same.
+/// From 3.9.2 on, a connection that may not read a node gets no event for it. Its one-shot watch is removed all the
+/// same.
 #[tokio::test]
-async fn events_go_to_those_who_may_read() {
+async fn events_go_only_to_clients_that_may_read_the_node() {
     let (server, mut watcher, mut writer) = world().await;
     let secret = vec![Acl::new(
         Perms::ALL,
@@ -313,7 +322,7 @@ async fn events_go_to_those_who_may_read() {
     assert_eq!(told(&mut watcher).await, std::slice::from_ref(&children));
     assert_eq!(told(&mut insider).await, [created, children]);
     assert_eq!(server.report().watches, 0);
-    // Nor does exists leave a watch on what may not be read.
+    // `exists` sets no watch either, if the client may not read the node.
     let refused = watcher.call(&exists("/p/s", true)).await;
     assert_eq!(refused, Err(ErrorCode::NO_AUTH));
     assert_eq!(server.report().watches, 0);

@@ -1,4 +1,4 @@
-//! Transactions, create flags, and who may do what: what the recordings do not show.
+//! Transactions, create flags and permissions: the cases that the recordings do not contain.
 
 mod common;
 
@@ -54,7 +54,7 @@ fn with_stat(results: &[MultiResult]) -> Vec<bool> {
 }
 
 #[tokio::test]
-async fn a_transaction_sees_its_own_effects_and_is_one_zxid() {
+async fn a_transaction_sees_its_own_effects_and_takes_one_zxid() {
     let server = Server::start().await.unwrap();
     let mut peer = Peer::join(&server).await;
     let before = server.report().zxid;
@@ -89,7 +89,7 @@ async fn a_transaction_sees_its_own_effects_and_is_one_zxid() {
         }
         other => panic!("{other:?}"),
     }
-    // A failure takes a zxid, too, and nothing else.
+    // A failed transaction takes a zxid, too, and changes nothing.
     let ops = vec![
         MultiOp::Delete(DeleteRequest {
             path: "/p/c".to_owned(),
@@ -105,16 +105,16 @@ async fn a_transaction_sees_its_own_effects_and_is_one_zxid() {
 }
 
 #[tokio::test]
-async fn which_flags_a_transaction_takes() {
+async fn a_multi_accepts_the_create_flags_of_the_real_server() {
     let server = Server::start().await.unwrap();
     let mut peer = Peer::join(&server).await;
     let ops = vec![
-        // Flag 4 makes a container of any create; op 19 makes one of any flag.
+        // Flag 4 makes a container with any create. Operation 19 makes a container with any flag.
         MultiOp::Create(record("/a", 4)),
         MultiOp::CreateContainer(record("/b", 0)),
         MultiOp::Create2(record("/c", 0)),
         MultiOp::CreateTtl(with_ttl("/d", 5, 1000)),
-        // Without a TTL flag it is a plain create.
+        // Without a TTL flag this makes a plain node.
         MultiOp::CreateTtl(with_ttl("/e", 0, -1)),
     ];
     let response = multi(&mut peer, ops).await.unwrap();
@@ -136,7 +136,7 @@ async fn which_flags_a_transaction_takes() {
 }
 
 #[tokio::test]
-async fn which_flags_a_single_create_takes() {
+async fn a_single_create_accepts_the_flags_of_the_real_server() {
     let server = Server::start().await.unwrap();
     let mut peer = Peer::join(&server).await;
     let mut call = async |request| peer.call(&request).await.map(|_| ());
@@ -156,7 +156,7 @@ async fn which_flags_a_single_create_takes() {
     call(Request::CreateTtl(with_ttl("/t", 5, (1 << 40) - 1)))
         .await
         .unwrap();
-    // A plain node, whatever the flag says; and containers, whatever the flag says.
+    // Flag 4 in a plain create makes a plain node. A container create makes a container with each flag from 0 to 4.
     call(Request::Create(record("/plain", 4))).await.unwrap();
     for (path, flags) in [("/c0", 0), ("/c1", 1), ("/c2-", 2), ("/c3-", 3), ("/c4", 4)] {
         call(Request::CreateContainer(record(path, flags)))
@@ -201,7 +201,7 @@ async fn ids_belong_to_the_connection() {
     let mut peer = peer.resume(&server).await.unwrap();
     let denied = peer.call(&set_data("/mine", b"x")).await;
     assert_eq!(denied, Err(ErrorCode::NO_AUTH));
-    // Deleting asks the parent, not the node.
+    // A delete checks the ACL of the parent, not of the node.
     peer.call(&delete("/mine")).await.unwrap();
 
     let here = vec![Acl::new(Perms::ALL, "ip", "127.0.0.0/8")];
@@ -227,7 +227,7 @@ async fn failing_to_prove_an_id_ends_the_connection() {
         auth("sasl", Some(b"me")),
     ] {
         let mut peer = Peer::join(&server).await;
-        // What was sent behind it is not executed.
+        // The request behind it is not executed.
         let both = [
             request_frame(Xid::AUTH, &refused),
             request_frame(Xid(1), &create("/n", b"", Persistent)),

@@ -1,12 +1,17 @@
-//! A soak, run by hand: clients at work for minutes while their server goes away every few seconds. In the end no future hangs,
-//! no watch is left on the server, and the process has the memory that it had after the first minute.
+//! A soak test, run by hand. Clients work for minutes while their server goes away every few seconds.
+//!
+//! In the end:
+//!
+//! - no future hangs;
+//! - no watch is left on the server;
+//! - the process uses about as much memory as after the warm-up (at most one minute).
 //!
 //! ```sh
-//! cargo run --release -p lockkeeper-session --example soak -- 600              # the embedded server, restarted by the program
-//! cargo run --release -p lockkeeper-session --example soak -- 600 HOST:PORT    # one that somebody else restarts meanwhile
+//! cargo run --release -p lockkeeper-session --example soak -- 600              # the embedded server; the program restarts it
+//! cargo run --release -p lockkeeper-session --example soak -- 600 HOST:PORT    # another server; somebody else restarts it
 //! ```
 //!
-//! Not here: anything that is judged by time; a slow machine does less work and passes all the same.
+//! Not here: limits on speed. A slow machine does less work and passes all the same.
 
 use std::{
     error::Error,
@@ -25,15 +30,15 @@ use lockkeeper_server::Server;
 use lockkeeper_session::{Client, Metrics};
 use tokio::time::{Instant, sleep, timeout};
 
-/// Clients, and tasks of each.
+/// The number of clients, and of tasks for each client.
 const CLIENTS: usize = 4;
 const TASKS: usize = 8;
-/// From one restart to the next, and how long the server is away.
+/// The time from one restart to the next, and the time that the server is away.
 const UP: Duration = Duration::from_secs(4);
 const AWAY: Duration = Duration::from_millis(300);
-/// A future that takes longer hangs. The longest that one may take by itself is twice the session timeout.
+/// A future that takes longer hangs. A single request may take twice the session timeout by itself.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
-/// How much larger the process may be in the end than after the warm-up, in KiB: what an allocator keeps for itself.
+/// How many KiB the process may grow after the warm-up: the allocator keeps some memory for itself.
 const SLACK: u64 = 4 * 1024;
 
 #[tokio::main]
@@ -99,7 +104,7 @@ async fn soak() -> Result<(), Box<dyn Error>> {
     for client in &clients {
         timeout(PROBE_TIMEOUT, settle(client))
             .await
-            .map_err(|_| "something stays under way")?;
+            .map_err(|_| "a request or watch is left")?;
     }
     let watches = watches_on(&servers)?;
     let last = memory()?;
@@ -128,7 +133,7 @@ async fn soak() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Prints what the clients have done, twenty times in all. Returns the memory after the warm-up.
+/// Prints the clients' counters, twenty times in all. Returns the memory after the warm-up in KiB.
 async fn watch(clients: &[Client], length: Duration) -> Result<u64, Box<dyn Error>> {
     let begin = Instant::now();
     let warm_up = (length / 10).min(Duration::from_secs(60));
@@ -157,7 +162,7 @@ async fn watch(clients: &[Client], length: Duration) -> Result<u64, Box<dyn Erro
     Ok(first.unwrap_or(memory()?))
 }
 
-/// Takes the server away and brings it back, with what it had; as often as there is time.
+/// Closes the server's port and opens it again, until `stop` is set. The server keeps its data.
 async fn restart(server: Server, stop: Arc<AtomicBool>) -> (Server, usize) {
     let mut restarts = 0;
     while !stop.load(Ordering::Relaxed) {
@@ -173,11 +178,11 @@ async fn restart(server: Server, stop: Arc<AtomicBool>) -> (Server, usize) {
     (server, restarts)
 }
 
-/// Everything that a client does, again and again; how often.
+/// Runs rounds until `stop` is set. Returns their number.
 async fn work(client: &Client, task: usize, stop: &AtomicBool) -> usize {
     let mut rounds = 0;
     while !stop.load(Ordering::Relaxed) {
-        // Whatever fails fails by the restarts; what must not happen is that nothing happens.
+        // Requests may fail because of the restarts. But each round must end in time.
         if timeout(PROBE_TIMEOUT, round(client, task, rounds))
             .await
             .is_err()
@@ -225,16 +230,17 @@ async fn round(
     Ok(())
 }
 
-/// Waits until nothing is under way any more, whatever connections come and go.
+/// Waits until the client has no request under way and no watch, across reconnects.
 async fn settle(client: &Client) {
     while client.sync("/").await.is_err() || client.outstanding() + client.watch_count() > 0 {
         sleep(Duration::from_millis(5)).await;
     }
-    // What took the last watches off the server has been sent by now, and is answered before this.
+    // The requests that remove the last watches from the server were sent before this one, so they are answered before
+    // it.
     while client.sync("/").await.is_err() {}
 }
 
-/// What all of them have done together.
+/// The counters of all clients together. The round trips are those of the last client only.
 fn sum(clients: &[Client]) -> Metrics {
     let mut all = Metrics::default();
     for client in clients {
@@ -245,7 +251,7 @@ fn sum(clients: &[Client]) -> Metrics {
         all.not_sent += one.not_sent;
         all.events += one.events;
         all.expired_sessions += one.expired_sessions;
-        // Counts reconnects: those of one client less its first connection.
+        // Counts reconnects: all connections of a client except the first.
         all.connections += one.reconnects();
         all.round_trips = one.round_trips;
     }
@@ -261,7 +267,7 @@ fn memory() -> Result<u64, Box<dyn Error>> {
     Ok(size.ok_or("no VmRSS in /proc/self/status")?.parse()?)
 }
 
-/// How many watches a server has, by the word `mntr`, which it must know.
+/// The number of watches on a server, by the four-letter word `mntr`. The server must allow that word.
 fn watches_on(server: &str) -> Result<u64, Box<dyn Error>> {
     let mut stream = TcpStream::connect(server)?;
     stream.write_all(b"mntr")?;

@@ -1,35 +1,38 @@
-//! Why a server and a client do not trust each other. Nothing here holds a secret, so all of it may be printed.
+//! Why authentication failed. Nothing here holds a secret, so all of it may be printed.
 
 use std::{fmt, sync::Arc};
 
 use lockkeeper_proto::ErrorCode;
 
-/// Why authentication failed. The client has ended: the same credentials would fail again, and some servers count.
+/// Why authentication failed.
+///
+/// The client has ended. It does not retry, because the same credentials would fail again, and some servers count
+/// failures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AuthFailure {
-    /// The server refused an identity that was given with `Builder::auth`: it does not know the scheme, or the
-    /// credentials are wrong.
+    /// The server refused an identity of `Builder::auth`: it does not know the scheme, or the credentials are wrong.
     Refused {
         /// The scheme of the identity.
         scheme: String,
         /// The server's reason.
         code: ErrorCode,
     },
-    /// The server answers only those who have authenticated, and this client did not in a way that it accepts.
+    /// The server answers only authenticated clients, and this client did not authenticate in a way that the server
+    /// accepts.
     Required,
-    /// The server refused the user: the password is wrong, or there is no such user. Servers do not tell which.
+    /// The server refused the user: the password is wrong, or the user does not exist. Servers do not say which.
     Sasl {
-        /// Who the client said it is.
+        /// The name of the user.
         user: Arc<str>,
         /// The server's reason.
         code: ErrorCode,
     },
-    /// The client was told to authenticate with SASL, and the server knows none.
+    /// The client was configured to authenticate with SASL, and the server does not support SASL.
     SaslNotOffered,
-    /// The server could not show that it knows the password, too: it may be an impostor.
+    /// The server could not prove that it knows the password: it may be an impostor.
     ServerNotProven,
-    /// The server's part of the exchange breaks the rules of the mechanism.
+    /// The server broke the rules of the SASL mechanism.
     BadChallenge(&'static str),
 }
 
@@ -39,20 +42,18 @@ impl fmt::Display for AuthFailure {
             Self::Refused { scheme, code } => {
                 write!(f, "the identity of scheme {scheme} was refused: {code}")
             }
-            Self::Required => {
-                f.write_str("the server answers only clients that have authenticated")
-            }
+            Self::Required => f.write_str("the server answers only authenticated clients"),
             Self::Sasl { user, code } => {
                 write!(
                     f,
                     "user {user} was refused: wrong password, or no such user ({code})"
                 )
             }
-            Self::SaslNotOffered => f.write_str("the server knows no SASL"),
+            Self::SaslNotOffered => f.write_str("the server does not support SASL"),
             Self::ServerNotProven => {
-                f.write_str("the server did not show that it knows the password")
+                f.write_str("the server did not prove that it knows the password")
             }
-            Self::BadChallenge(what) => write!(f, "the server's challenge is unusable: {what}"),
+            Self::BadChallenge(what) => write!(f, "the server's SASL challenge is invalid: {what}"),
         }
     }
 }

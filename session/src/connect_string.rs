@@ -1,12 +1,12 @@
-//! Where the servers are: `host:port,host:port/chroot`.
+//! The list of servers and the chroot: `host:port,host:port/chroot`.
 //!
-//! Pure text: names are resolved anew at each attempt to connect, by the client.
+//! Only text is parsed here. The client resolves the names at each attempt to connect.
 
 use std::{fmt, net::SocketAddr, str::FromStr};
 
 use lockkeeper_proto::path;
 
-/// The port of a server that names none.
+/// The port of a server whose port is not given.
 pub const DEFAULT_PORT: u16 = 2181;
 
 /// One server: a name or address, and a port.
@@ -37,7 +37,7 @@ impl From<SocketAddr> for Endpoint {
     }
 }
 
-/// A list of servers, and the node that is taken for the root.
+/// A list of servers and an optional chroot, parsed from a connect string.
 ///
 /// ```
 /// use lockkeeper_session::ConnectString;
@@ -58,13 +58,13 @@ pub struct ConnectString {
 }
 
 impl ConnectString {
-    /// The servers, in the order of the text; at least one.
+    /// Returns the servers in the order of the text. There is at least one.
     #[must_use]
     pub fn endpoints(&self) -> &[Endpoint] {
         &self.endpoints
     }
 
-    /// The node under which every path of the client lies; `None` for the real root.
+    /// Returns the chroot: the node under which all paths of the client lie. `None` without a chroot.
     #[must_use]
     pub fn chroot(&self) -> Option<&str> {
         self.chroot.as_deref()
@@ -155,7 +155,7 @@ fn parse_endpoint(text: &str) -> Result<Endpoint, Problem> {
     })
 }
 
-/// A list of servers that cannot be read.
+/// The error for a list of servers that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectStringError {
     text: String,
@@ -176,13 +176,13 @@ impl fmt::Display for ConnectStringError {
         write!(f, "bad server list {:?}: ", self.text)?;
         match &self.problem {
             Problem::NoHost => {
-                f.write_str("a host is missing; it looks like host:port,host:port/chroot")
+                f.write_str("a host is missing; the format is host:port,host:port/chroot")
             }
-            Problem::Host(host, c) => write!(f, "character {c:?} in host {host:?}"),
+            Problem::Host(host, c) => write!(f, "host {host:?} contains the character {c:?}"),
             Problem::Brackets(text) => {
                 write!(
                     f,
-                    "{text:?} is no server; an IPv6 address looks like [::1]:2181"
+                    "{text:?} is not a host and a port; write an IPv6 address as [::1]:2181"
                 )
             }
             Problem::Port(port) => write!(f, "port {port:?} is not a number from 1 to 65535"),
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn the_error_names_the_list_and_the_problem() {
         for (text, part) in [
             ("", "a host is missing"),
             ("a,,b", "a host is missing"),
@@ -227,9 +227,9 @@ mod tests {
             ("zk:", r#"port "" is not"#),
             ("zk:0", r#"port "0" is not"#),
             ("zk:65536", r#"port "65536" is not"#),
-            ("::1", "looks like [::1]:2181"),
-            ("[::1", "looks like [::1]:2181"),
-            ("[::1]2181", "looks like [::1]:2181"),
+            ("::1", "as [::1]:2181"),
+            ("[::1", "as [::1]:2181"),
+            ("[::1]2181", "as [::1]:2181"),
             ("a b:1", "character ' '"),
             ("[[::1]:1", "character '['"),
             ("zk]:1", "character ']'"),

@@ -1,9 +1,10 @@
-//! Ids of the `digest` scheme: what an ACL holds in place of a password.
+//! Ids of the `digest` scheme: an ACL holds such an id in place of a password.
 //!
-//! A connection gets such an identity by [`Builder::auth`](crate::Builder::auth) with scheme `digest` and credentials
-//! `user:password`, in clear; it is sent again on each connection. Anybody who can read a node's ACL sees its ids
-//! (servers from 3.7 hide the hash from most), and SHA-1 is quick to try passwords against: a password from a dictionary
-//! is no secret here.
+//! A client gets such an identity with [`Builder::auth`](crate::Builder::auth), scheme `digest` and credentials
+//! `user:password` in clear text. It sends them on each connection.
+//!
+//! Every client that can read a node's ACL sees its ids (servers from 3.7 hide the hash from most clients). SHA-1 is
+//! fast, so an attacker can test many passwords against an id. Do not use a password from a dictionary.
 //!
 //! ```
 //! # use lockkeeper_server::Server;
@@ -30,9 +31,9 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use lockkeeper_proto::{Acl, Perms};
 use sha1::{Digest as _, Sha1};
 
-/// The id of a user: `user:base64(sha1(user:password))`.
+/// Returns the id of a user: `user:base64(sha1(user:password))`.
 ///
-/// A user's name has no colon: servers cut it off there.
+/// The user's name must not contain a colon: servers cut the name off there.
 ///
 /// Source: `DigestAuthenticationProvider.java`, `generateDigest`.
 ///
@@ -51,7 +52,7 @@ pub fn id(user: &str, password: &str) -> String {
     format!("{user}:{}", STANDARD.encode(hash))
 }
 
-/// An entry of an ACL: what the user with this password may do.
+/// Returns an entry of an ACL that gives these permissions to the user with this password.
 #[must_use]
 pub fn acl(perms: Perms, user: &str, password: &str) -> Acl {
     Acl::new(perms, "digest", id(user, password))
@@ -61,9 +62,9 @@ pub fn acl(perms: Perms, user: &str, password: &str) -> Acl {
 mod tests {
     use super::*;
 
-    /// From ZooKeeper's own tests: `AuthTest.java`, and the documentation of `superDigest`.
+    /// The expected ids are from ZooKeeper's `AuthTest.java` and from the documentation of `superDigest`.
     #[test]
-    fn ids_are_those_of_zookeeper() {
+    fn ids_match_those_of_zookeeper() {
         assert_eq!(id("super", "test"), "super:D/InIHSb7yEEbrWz8b9l71RjZJU=");
         assert_eq!(id("a:b", "c").split(':').next(), Some("a"));
         assert_eq!(

@@ -1,11 +1,11 @@
-//! SASL DIGEST-MD5, the client's side, as ZooKeeper's servers speak it with JAAS's `DigestLoginModule`.
+//! The client's side of SASL DIGEST-MD5, as ZooKeeper's servers use it with JAAS's `DigestLoginModule`.
 //!
-//! The mechanism is old (RFC 2831, made historic by RFC 6331) and the only one with a password that every server from 3.4
-//! on knows. The password does not travel, and the server has to show that it knows it, too. But whoever listens can try
-//! passwords against what was said, and change what is said afterwards: over networks that are not one's own it belongs
-//! inside TLS.
+//! The mechanism is old (RFC 2831, made historic by RFC 6331). But it is the only password mechanism that every
+//! server from 3.4 on supports. The password is not sent, and the server must prove that it knows the password too.
+//! An attacker who can read the traffic can test passwords against it. An attacker who can change the traffic can
+//! change everything after the exchange. So use it inside TLS on networks that you do not control.
 //!
-//! Not here: layers of integrity and privacy (`auth-int`, `auth-conf`), which ZooKeeper does not use, and subsequent
+//! Not here: integrity and privacy layers (`auth-int`, `auth-conf`), which ZooKeeper does not use, and subsequent
 //! authentication with an old nonce.
 
 use std::{
@@ -25,18 +25,18 @@ use crate::{
     machine::sasl::{Authenticator, Exchange, Step},
 };
 
-/// What ZooKeeper's servers call themselves. Source: `SaslServerPrincipal`, `zk-sasl-md5`.
+/// The service name of ZooKeeper's servers. Source: `SaslServerPrincipal`, `zk-sasl-md5`.
 const DIGEST_URI: &str = "zookeeper/zk-sasl-md5";
-/// A challenge is shorter. Source: RFC 2831, 2.1.1.
+/// The limit for a challenge: it must be shorter. Source: RFC 2831, 2.1.1.
 const LONGEST_CHALLENGE: usize = 2048;
-/// An exchange is the first with its nonce.
+/// The nonce count: each exchange is the first one with its nonce.
 const NONCE_COUNT: &str = "00000001";
 
-/// A user and a password for SASL DIGEST-MD5; see [`Builder::sasl`](crate::Builder::sasl).
+/// User and password for SASL DIGEST-MD5, see [`Builder::sasl`](crate::Builder::sasl).
 ///
-/// Old, but the only mechanism with a password that servers know. The password does not travel, and the server has to show
-/// that it knows it, too; over networks that are not one's own it belongs inside TLS all the same. Takes its randomness
-/// when it is made.
+/// The mechanism is old, but the only one with a password that all servers support. The password is not sent, and the
+/// server must prove that it knows the password too. Use it inside TLS on networks that you do not control. The value
+/// takes its randomness from the system when it is made.
 ///
 /// ```no_run
 /// use lockkeeper_session::{Client, DigestMd5};
@@ -54,13 +54,13 @@ pub struct DigestMd5(Arc<Credentials>);
 struct Credentials {
     user: Arc<str>,
     password: Box<str>,
-    /// Makes numbers that nobody can foretell: keyed from the system's randomness.
+    /// Makes unpredictable numbers; its key comes from the system's randomness.
     nonces: RandomState,
     nonces_made: AtomicU64,
 }
 
 impl DigestMd5 {
-    /// This user with this password.
+    /// Sets the user and the password.
     #[must_use]
     pub fn new(user: &str, password: &str) -> Self {
         Self(Arc::new(Credentials {
@@ -71,7 +71,7 @@ impl DigestMd5 {
         }))
     }
 
-    /// 128 bits that no server can foretell and no other exchange repeats.
+    /// Returns 128 bits that no server can predict and no other exchange repeats.
     fn nonce(&self) -> String {
         let number = self.0.nonces_made.fetch_add(1, Ordering::Relaxed);
         let half = |which: u8| self.0.nonces.hash_one((number, which));
@@ -88,7 +88,7 @@ impl DigestMd5 {
     }
 }
 
-/// Without the password.
+/// Leaves out the password.
 impl fmt::Debug for DigestMd5 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DigestMd5")
@@ -107,12 +107,12 @@ impl Authenticator for DigestMd5 {
     }
 }
 
-/// One exchange: empty token, challenge, response, the server's proof.
+/// One exchange: the client's empty token, the challenge, the response, the server's proof.
 struct Conversation {
     credentials: Arc<Credentials>,
     uri: &'static str,
     cnonce: String,
-    /// What the server has to say in the end, once the response is sent.
+    /// The proof that the server must send. Set when the response is sent.
     rspauth: Option<String>,
 }
 
@@ -133,12 +133,12 @@ impl Exchange for Conversation {
 }
 
 impl Conversation {
-    /// The response to a challenge. Source: RFC 2831, 2.1.2.
+    /// Makes the response to a challenge. Source: RFC 2831, 2.1.2.
     fn respond(&mut self, challenge: &[u8]) -> Result<Bytes, AuthFailure> {
         let challenge = Challenge::read(challenge)?;
         let Credentials { user, password, .. } = &*self.credentials;
         if !challenge.utf8 && (latin1(user).is_none() || latin1(password).is_none()) {
-            return Err(bad("it takes ISO 8859-1 only"));
+            return Err(bad("it accepts only ISO 8859-1"));
         }
         let realm = challenge.realm.as_deref().unwrap_or_default();
         let secret = Md5::new()
@@ -185,7 +185,7 @@ impl Conversation {
     }
 }
 
-/// What a server says first, as far as it matters.
+/// The parts of the server's challenge that the client uses.
 struct Challenge {
     realm: Option<String>,
     nonce: String,
@@ -198,7 +198,7 @@ impl Challenge {
         let mut auth = None;
         for (name, value) in directives(token)? {
             match name {
-                // Of several realms the first one, as Java's client takes.
+                // The first of several realms, like Java's client.
                 "realm" if realm.is_none() => realm = Some(value),
                 "nonce" if nonce.is_some() => return Err(bad("two nonces")),
                 "nonce" => nonce = Some(value),
@@ -223,12 +223,12 @@ fn bad(what: &'static str) -> AuthFailure {
     AuthFailure::BadChallenge(what)
 }
 
-/// The directives of a token, `name=value` or `name="value"`, separated by commas. Source: RFC 2831, 7.1.
+/// Parses the directives of a token: `name=value` or `name="value"`, separated by commas. Source: RFC 2831, 7.1.
 fn directives(token: &[u8]) -> Result<impl Iterator<Item = (&str, String)>, AuthFailure> {
     if token.len() >= LONGEST_CHALLENGE {
         return Err(bad("it is too long"));
     }
-    let text = std::str::from_utf8(token).map_err(|_| bad("it is no UTF-8"))?;
+    let text = std::str::from_utf8(token).map_err(|_| bad("it is not UTF-8"))?;
     let mut found = Vec::new();
     let mut rest = skip(text);
     while !rest.is_empty() {
@@ -246,12 +246,12 @@ fn directives(token: &[u8]) -> Result<impl Iterator<Item = (&str, String)>, Auth
     Ok(found.into_iter())
 }
 
-/// What comes after blanks and commas.
+/// Skips blanks and commas.
 fn skip(text: &str) -> &str {
     text.trim_start_matches(|c: char| c == ',' || c.is_ascii_whitespace())
 }
 
-/// A value, and what comes after it.
+/// Parses a value; returns it and the rest of the text.
 fn take_value(text: &str) -> Result<(String, &str), AuthFailure> {
     let Some(quoted) = text.strip_prefix('"') else {
         let end = text
@@ -267,7 +267,7 @@ fn take_value(text: &str) -> Result<(String, &str), AuthFailure> {
             Some('"') => return Ok((value, chars.as_str())),
             Some('\\') => value.extend(chars.next()),
             Some(other) => value.push(other),
-            None => return Err(bad("a quotation does not end")),
+            None => return Err(bad("a quoted value does not end")),
         }
     }
 }
@@ -288,13 +288,13 @@ impl fmt::Display for Quoted<'_> {
     }
 }
 
-/// Text as it is hashed: ISO 8859-1 if that has all of its characters, else UTF-8. Source: RFC 2831, 2.1.2.1, and
-/// `DigestMD5Base.java`, `stringToByte_8859_1`.
+/// Encodes text for hashing: in ISO 8859-1 if it has all of the characters, else in UTF-8. Source: RFC 2831, 2.1.2.1,
+/// and `DigestMD5Base.java`, `stringToByte_8859_1`.
 fn hashed(text: &str) -> Vec<u8> {
     latin1(text).unwrap_or_else(|| text.as_bytes().to_vec())
 }
 
-/// Text in ISO 8859-1, which has the first 256 characters; `None` if there are others.
+/// Encodes text in ISO 8859-1, which has the first 256 characters. `None` if the text has others.
 fn latin1(text: &str) -> Option<Vec<u8>> {
     text.chars().map(|c| u8::try_from(c).ok()).collect()
 }
@@ -310,7 +310,7 @@ fn hex(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    /// An exchange as in RFC 2831, section 4, where the user is `chris` and the password `secret`.
+    /// The exchange of RFC 2831, section 4: user `chris`, password `secret`.
     fn of_rfc(uri: &'static str, cnonce: &str) -> Conversation {
         DigestMd5::new("chris", "secret").conversation(uri, cnonce.to_owned())
     }
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn the_examples_of_the_rfc_come_out() {
+    fn responses_match_the_examples_of_the_rfc() {
         let mut imap = of_rfc("imap/elwood.innosoft.com", "OA6MHXh6VqTrRk");
         assert_eq!(imap.first(), Bytes::new());
         let response = sent(imap.answer(
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_does_not_know_the_password_is_found_out() {
+    fn a_server_that_does_not_know_the_password_is_refused() {
         for proof in [
             "rspauth=ea40f60335c427b5527b84dbabcdfffe",
             "rspauth=",
@@ -372,8 +372,8 @@ mod tests {
                 "nonce=a,algorithm=md5-sess,qop=\"auth-conf\"",
                 "it offers no plain authentication",
             ),
-            ("nonce=\"a", "a quotation does not end"),
-            ("nonce=\"a\\", "a quotation does not end"),
+            ("nonce=\"a", "a quoted value does not end"),
+            ("nonce=\"a\\", "a quoted value does not end"),
             ("nonce=\"a\"b", "directives are not separated"),
             ("nonce", "a directive has no value"),
             (&long, "it is too long"),
@@ -383,7 +383,7 @@ mod tests {
             assert_eq!(outcome, Err(AuthFailure::BadChallenge(why)), "{challenge}");
         }
         let outcome = of_rfc("a/b", "c").answer(b"nonce=\"\xff\"");
-        assert_eq!(outcome, Err(AuthFailure::BadChallenge("it is no UTF-8")));
+        assert_eq!(outcome, Err(AuthFailure::BadChallenge("it is not UTF-8")));
     }
 
     #[test]
@@ -398,7 +398,7 @@ mod tests {
         );
     }
 
-    /// RFC 2831, 2.1.2.1: what ISO 8859-1 can say is hashed in it, whatever is sent.
+    /// RFC 2831, 2.1.2.1: text that fits ISO 8859-1 is hashed in it, whatever charset is sent.
     #[test]
     fn names_beyond_ascii_are_sent_in_the_charset_of_the_challenge() {
         let answer = |user: &str, challenge: &str| {
@@ -414,7 +414,7 @@ mod tests {
             other => panic!("{other:?}"),
         }
         assert!(sent(answer("\u{43f}", utf8)).contains("username=\"\u{43f}\""));
-        let refused = AuthFailure::BadChallenge("it takes ISO 8859-1 only");
+        let refused = AuthFailure::BadChallenge("it accepts only ISO 8859-1");
         assert_eq!(answer("\u{43f}", plain), Err(refused));
     }
 
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn no_nonce_comes_twice() {
+    fn nonces_never_repeat() {
         let user = DigestMd5::new("a", "b");
         let (clone, other) = (user.clone(), DigestMd5::new("a", "b"));
         let mut nonces = vec![user.nonce(), clone.nonce(), user.nonce(), other.nonce()];

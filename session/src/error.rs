@@ -1,4 +1,6 @@
-//! Why a request failed, and the question that matters above the wire: was it applied?
+//! The errors of requests: why a request failed, and whether the server may have applied it.
+//!
+//! Not here: why authentication failed (`auth_failure`), why encryption failed (`tls_failure`).
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -8,12 +10,12 @@ use lockkeeper_proto::{
 
 use crate::{AuthFailure, Endpoint, Peer, TlsFailure, UnsupportedReason, peer::Bracketed};
 
-/// Whether a failed request may have changed anything.
+/// Whether a failed request may have changed anything on the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
-    /// The server refused it, or never saw it: nothing has changed.
+    /// The server refused the request or never got it: nothing has changed.
     NotApplied,
-    /// It was sent and its reply was lost: it may have been applied, or may still be.
+    /// The client sent the request and got no usable reply: the server may have applied it, or may still apply it.
     Unknown,
 }
 
@@ -23,123 +25,130 @@ pub enum Effect {
 pub enum Error {
     /// The server refused the request.
     Refused {
-        /// What was asked.
+        /// The operation.
         op: OpCode,
-        /// On which node, as the caller named it; empty where the operation has none.
+        /// The path of the node, as the caller named it. Empty if the operation has none.
         path: String,
         /// The server's reason.
         code: ErrorCode,
-        /// The server, and the session.
+        /// The server and the session.
         peer: Peer,
     },
-    /// The server does not know the operation, and closes the connection on who asks for it. It is not asked again
-    /// before the next connection but one: servers are upgraded one by one.
+    /// The server does not support the operation.
+    ///
+    /// Such a server closes the connection on the operation. So the client does not send it again on this connection
+    /// and the next one. After that it may be sent again, because servers are upgraded one by one.
     Unsupported {
-        /// What was asked.
+        /// The operation.
         op: OpCode,
-        /// What shows it.
+        /// How the client found out.
         reason: UnsupportedReason,
-        /// Whether the request may have been applied all the same: a write that got no answer, and of which only the end of the
-        /// connection says that the server does not know it. What was not sent for that was not applied.
+        /// Whether the request may have been applied nevertheless. This is possible for a write that was sent and not
+        /// answered, when only the end of the connection shows that the server does not support it.
         effect: Effect,
-        /// The server that did not know it, and the session then.
+        /// The server that does not support the operation, and the session at that time.
         peer: Peer,
     },
-    /// The server refused a transaction because of one of its operations; none of them was applied.
+    /// The server refused a transaction because of one of its operations. It applied none of them.
     TransactionRefused {
-        /// Which operation, counted from 0.
+        /// The index of the operation, counted from 0.
         index: usize,
         /// The server's reason.
         code: ErrorCode,
-        /// The server, and the session.
+        /// The server and the session.
         peer: Peer,
     },
     /// The connection was lost after the request was sent and before its reply came.
     ConnectionLost(Lost),
-    /// No server could be reached in time, or none will be before somebody changes a setting; the request was never
-    /// sent.
+    /// No server could be reached in time. The request was never sent.
+    ///
+    /// The error comes earlier when no server can be reached until somebody changes a setting.
     Unreachable {
-        /// How long it waited.
+        /// How long the request waited.
         waited: Duration,
-        /// The servers that were tried last, and what each said; the newest sixteen of very many.
+        /// The servers that were tried last, and why each failed. For a long list: the newest sixteen.
         tried: Arc<[Lost]>,
-        /// How many servers there are in all.
+        /// The number of servers in the list.
         servers: usize,
     },
-    /// The session has expired: its ephemeral nodes are gone or about to go.
+    /// The session has expired. The servers have deleted its ephemeral nodes, or will do so.
     SessionExpired {
-        /// The session that is over, and the server that has said so; without a server when the client itself has found that it
-        /// must be, or that a request belongs to a former session.
+        /// The expired session, and the server that reported it. There is no server when the client itself concluded
+        /// the expiry, or when the request belongs to an earlier session.
         peer: Peer,
-        /// Whether the request may have been applied before.
+        /// Whether the request may have been applied before the expiry.
         effect: Effect,
     },
-    /// The watch was taken back with [`remove_watches`](crate::machine::Machine::remove_watches).
+    /// The watch was removed with [`remove_watches`](crate::machine::Machine::remove_watches).
     WatchRemoved,
-    /// Authentication failed; the client has ended.
+    /// Authentication failed. The client has ended.
     AuthFailed {
-        /// The server that refused, or was refused, and the session.
+        /// The server, and the session.
         peer: Peer,
-        /// Why.
+        /// The reason.
         reason: AuthFailure,
     },
     /// The client was closed.
     Closed(Effect),
-    /// The path breaks a rule; nothing was sent.
+    /// The path is invalid. The request was not sent.
     BadPath(PathError),
-    /// The request is longer than servers accept; nothing was sent.
+    /// The request is longer than servers accept. It was not sent.
     TooLarge {
-        /// Bytes of the request.
+        /// The length of the request in bytes.
         length: usize,
-        /// The most that may be sent.
+        /// The longest request that the client sends, in bytes.
         limit: usize,
     },
-    /// The reply is longer than this client takes ([`Builder::frame_limit`](crate::Builder::frame_limit)), and was not read. The
-    /// request has succeeded; asked again, the reply is as long.
+    /// The reply is longer than this client accepts ([`Builder::frame_limit`](crate::Builder::frame_limit)). The
+    /// client did not read it.
+    ///
+    /// The request has succeeded on the server. If you repeat a read, its reply is as long again.
     ReplyTooLarge {
-        /// What was asked.
+        /// The operation.
         op: OpCode,
-        /// Bytes of the reply.
+        /// The length of the reply in bytes.
         length: usize,
-        /// The most that is taken.
+        /// The longest reply that the client accepts, in bytes.
         limit: usize,
-        /// The server, and the session.
+        /// The server and the session.
         peer: Peer,
     },
-    /// So much waits already that not even a request that cannot wait for room is taken; nothing was sent.
+    /// Too many requests are pending, and the reserve for requests that cannot wait is used up, too. The request was
+    /// not sent.
     TooManyRequests {
-        /// Requests that wait to be sent or answered.
+        /// The number of pending requests.
         requests: usize,
-        /// Bytes of requests that wait to be sent.
+        /// The bytes of the requests that wait to be sent.
         bytes: usize,
     },
-    /// The deadline that the caller has set has come.
+    /// The deadline that the caller has set has passed.
     DeadlineExceeded {
-        /// What was asked.
+        /// The operation.
         op: OpCode,
-        /// How long the caller was ready to wait.
+        /// How long the caller was willing to wait.
         waited: Duration,
         /// The server of the connection, if there is one, and the session.
         peer: Peer,
         /// Whether the request may have been applied, or may still be.
         effect: Effect,
     },
-    /// There is no connection, and the caller did not want to wait for one; nothing was sent. With what the server said
-    /// that was tried last.
+    /// There is no connection, and the caller did not want to wait for one. The request was not sent.
+    ///
+    /// It contains the newest failure to connect.
     NotConnected(Option<Lost>),
-    /// The reply could not be read. The connection is given up.
+    /// The reply could not be decoded. The client closes the connection.
     Malformed {
-        /// What was asked.
+        /// The operation.
         op: OpCode,
         /// What is wrong with the reply.
         error: DecodeError,
-        /// The server, and the session.
+        /// The server and the session.
         peer: Peer,
     },
 }
 
 impl Error {
-    /// Was the request applied?
+    /// Returns whether the request may have been applied.
     #[must_use]
     pub fn effect(&self) -> Effect {
         match self {
@@ -154,7 +163,7 @@ impl Error {
         }
     }
 
-    /// The server's reason, where a server refused.
+    /// Returns the server's reason, if a server refused the request.
     #[must_use]
     pub fn code(&self) -> Option<ErrorCode> {
         match self {
@@ -167,7 +176,7 @@ impl Error {
         }
     }
 
-    /// The server that the error concerns, if it concerns one.
+    /// Returns the server that the error concerns, if there is one.
     #[must_use]
     pub fn server(&self) -> Option<&Endpoint> {
         match self {
@@ -177,7 +186,7 @@ impl Error {
         }
     }
 
-    /// The session that the error concerns; [`SessionId::NONE`] where there was none.
+    /// Returns the session that the error concerns, or [`SessionId::NONE`].
     #[must_use]
     pub fn session(&self) -> SessionId {
         match self {
@@ -199,7 +208,7 @@ impl Error {
             | Self::ReplyTooLarge { peer, .. }
             | Self::DeadlineExceeded { peer, .. }
             | Self::Malformed { peer, .. } => Some(peer),
-            // The last three concern the client or the request alone.
+            // The variants after `NotConnected` concern only the client or the request.
             Self::ConnectionLost(_)
             | Self::Unreachable { .. }
             | Self::NotConnected(_)
@@ -223,8 +232,9 @@ impl Error {
         self.code() == Some(ErrorCode::NODE_EXISTS)
     }
 
-    /// Whether the same request may succeed on the next connection of this client: the connection or server was at
-    /// fault, not the request. Says nothing of whether repeating it is safe: see [`effect`](Self::effect).
+    /// Whether the same request may succeed later: the connection or the server was at fault, not the request.
+    ///
+    /// It does not say whether repeating the request is safe: see [`effect`](Self::effect).
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
@@ -236,7 +246,7 @@ impl Error {
         }
     }
 
-    /// The same error about a node; for errors that came up where the path was not known.
+    /// The same error with the path of the node. For errors made where the path was not known.
     #[cfg(feature = "tokio")]
     pub(crate) fn on(mut self, node: &str) -> Self {
         if let Self::Refused { path, .. } = &mut self {
@@ -274,12 +284,12 @@ impl fmt::Display for Error {
             } => {
                 let name = op.name().unwrap_or("request");
                 f.write_str(match reason {
-                    UnsupportedReason::Answered => "this server does not know ",
-                    UnsupportedReason::ClosedConnection => "this server closes the connection on ",
+                    UnsupportedReason::Answered => "the server does not support ",
+                    UnsupportedReason::ClosedConnection => "the server closes the connection on ",
                 })?;
                 f.write_str(name)?;
                 if let Some(release) = op.since() {
-                    write!(f, ", which ZooKeeper knows from {release}")?;
+                    write!(f, ", which needs ZooKeeper {release} or later")?;
                 }
                 write!(f, "{}{effect}", Bracketed(peer))
             }
@@ -294,29 +304,26 @@ impl fmt::Display for Error {
                 servers,
             } => {
                 write!(f, "no server reached in {:.1} s", waited.as_secs_f64())?;
-                for (index, lost) in tried.iter().enumerate() {
-                    write!(f, "{} {lost}", if index == 0 { ":" } else { ";" })?;
-                }
-                match servers.saturating_sub(tried.len()) {
-                    0 => Ok(()),
-                    others => write!(f, "; and {others} other servers"),
-                }
+                list(f, tried, *servers)
             }
             Self::SessionExpired { peer, .. } => {
                 write!(f, "session {} expired", peer.session)?;
                 if let Some(server) = &peer.server {
-                    write!(f, ", says {server}")?;
+                    write!(f, " (reported by {server})")?;
                 }
                 f.write_str(effect)
             }
-            Self::WatchRemoved => f.write_str("the watch was removed"),
+            Self::WatchRemoved => f.write_str("the watch was removed with remove_watches"),
             Self::AuthFailed { peer, reason } => {
                 write!(f, "authentication failed: {peer}: {reason}")
             }
             Self::Closed(_) => write!(f, "client closed{effect}"),
             Self::BadPath(error) => error.fmt(f),
             Self::TooLarge { length, limit } => {
-                write!(f, "request of {length} bytes, servers accept {limit}")
+                write!(
+                    f,
+                    "request too large: {length} bytes, limit {limit} (max_request, jute.maxbuffer)"
+                )
             }
             Self::ReplyTooLarge {
                 op,
@@ -331,7 +338,10 @@ impl fmt::Display for Error {
                 )
             }
             Self::TooManyRequests { requests, bytes } => {
-                write!(f, "{requests} requests wait already, with {bytes} bytes")
+                write!(
+                    f,
+                    "too many pending requests: {requests} ({bytes} bytes); wait for capacity"
+                )
             }
             Self::DeadlineExceeded {
                 op, waited, peer, ..
@@ -353,6 +363,17 @@ impl fmt::Display for Error {
     }
 }
 
+/// Lists the failures of servers, and counts the servers that are not listed.
+fn list(f: &mut fmt::Formatter<'_>, tried: &[Lost], servers: usize) -> fmt::Result {
+    for (index, lost) in tried.iter().enumerate() {
+        write!(f, "{} {lost}", if index == 0 { ":" } else { ";" })?;
+    }
+    match servers.saturating_sub(tried.len()) {
+        0 => Ok(()),
+        others => write!(f, "; and {others} other servers"),
+    }
+}
+
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
@@ -362,14 +383,14 @@ impl std::error::Error for Error {
     }
 }
 
-/// A connection that ended, or never came about: to which server, and why.
+/// A connection that ended, or an attempt to connect that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
     /// The server.
     pub endpoint: Arc<Endpoint>,
-    /// The session that it was for; [`SessionId::NONE`] where there was none yet.
+    /// The session of the connection. [`SessionId::NONE`] if there was none yet.
     pub session: SessionId,
-    /// Why.
+    /// The reason.
     pub cause: Cause,
 }
 
@@ -383,60 +404,69 @@ impl fmt::Display for Lost {
     }
 }
 
-/// Why a connection ended, or never came about.
+/// Why a connection ended, or why an attempt to connect failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cause {
-    /// The operating system's reason: refused, reset, unreachable, a name that does not resolve, ..
+    /// The operating system's reason: connection refused, connection reset, host unreachable, a name that does not
+    /// resolve, ..
     Io(Arc<str>),
     /// The server closed the connection.
     ClosedByServer,
-    /// As `ClosedByServer`, or a reset, while this was unanswered, which not every server knows and none has answered yet. Some
-    /// servers close the connection in place of saying so; asked for again, it is sent alone, and then told as
-    /// [`Error::Unsupported`] if it ends so again.
+    /// The server closed or reset the connection while it had to answer this operation, which it may not support.
+    ///
+    /// No server has answered the operation yet, and some servers close the connection on an operation that they do
+    /// not support. When a caller asks for it again, the client sends it alone. If the connection ends in the same
+    /// way again, the caller gets [`Error::Unsupported`].
     ClosedOn(OpCode),
-    /// The server closed the connection without answering the handshake: it is not serving, or is behind this client.
+    /// The server closed the connection during the handshake: it is not serving, or its data are older than what this
+    /// client has seen.
     ClosedInHandshake,
-    /// The server did not accept a connection in time: its machine is gone, or packets to it are lost.
+    /// The server did not accept the connection in time: its machine is down, or packets to it are lost.
     ConnectTimeout(Duration),
     /// The server did not complete the handshake in time.
     HandshakeTimeout(Duration),
     /// The server refused a new session.
     SessionRefused,
-    /// The server's answer to the handshake could not be read, or makes no sense.
+    /// The server's reply to the handshake could not be decoded, or its values are invalid.
     BadHandshake(Option<DecodeError>),
-    /// The server was silent for so long.
+    /// The client received nothing from the server for this time.
     Silent(Duration),
-    /// A request was not answered for so long, though the server lives.
+    /// The server did not answer a request for this time, although it sent other frames.
     RequestTimeout(Duration),
-    /// A frame's length was impossible.
+    /// A frame had an impossible length.
     Frame(FrameError),
-    /// A frame could not be read.
+    /// A frame could not be decoded.
     Decode(DecodeError),
-    /// A reply that answers no request, or not the oldest one.
+    /// A reply came that does not answer the oldest request.
     UnexpectedReply {
-        /// The oldest request, if there is one.
+        /// The number of the oldest request, if there is one.
         expected: Option<Xid>,
-        /// What came.
+        /// The number in the reply.
         got: Xid,
     },
     /// The server did not restore the watches of the session.
     WatchesRefused(ErrorCode),
-    /// Encryption did not come about.
+    /// The server sent more events than this while it restored the watches of the session.
+    TooManyEvents {
+        /// The most events that the client keeps back meanwhile.
+        limit: usize,
+    },
+    /// Encryption failed.
     Tls(TlsFailure),
-    /// The client gave it up itself: it was closed, or asked to move.
+    /// The client closed the connection itself, because it was closed or asked to move to another server.
     ByClient,
 }
 
 impl Cause {
-    /// Whether the same server will say the same until somebody changes a setting or a certificate.
+    /// Whether the same server will fail in the same way until somebody changes a setting or a certificate.
     #[must_use]
     pub fn is_permanent(&self) -> bool {
         matches!(self, Self::Tls(failure) if failure.is_permanent())
     }
 }
 
-/// A connector may fail with an [`io::Error`](std::io::Error) that holds a cause, which is then told as it is.
+/// A connector may put a cause into its [`io::Error`](std::io::Error). The client then reports this cause unchanged.
 impl std::error::Error for Cause {}
 
 impl fmt::Display for Cause {
@@ -446,43 +476,58 @@ impl fmt::Display for Cause {
             Self::ClosedByServer => f.write_str("closed by the server"),
             Self::ClosedOn(op) => {
                 let name = op.name().unwrap_or("request");
-                write!(f, "closed by the server, perhaps because it does not know {name}")
+                write!(
+                    f,
+                    "closed by the server, perhaps because it does not support {name}"
+                )
             }
             Self::ClosedInHandshake => f.write_str(
-                "closed by the server during the handshake (not serving, no ZooKeeper, or a port that wants TLS)",
+                "closed by the server during the handshake \
+                 (not serving, not ZooKeeper, or the port expects TLS)",
             ),
             Self::ConnectTimeout(after) => {
-                write!(f, "not accepted within {} ms", after.as_millis())
+                write!(f, "connection not accepted within {} ms", after.as_millis())
             }
             Self::HandshakeTimeout(after) => {
-                write!(f, "no handshake within {} ms", after.as_millis())
+                write!(f, "handshake not answered within {} ms", after.as_millis())
             }
             Self::SessionRefused => f.write_str("the server refused a new session"),
-            Self::BadHandshake(None) => f.write_str("senseless answer to the handshake"),
+            Self::BadHandshake(None) => f.write_str("invalid reply to the handshake"),
             Self::BadHandshake(Some(error)) => {
-                write!(f, "unreadable answer to the handshake: {error}")
+                write!(f, "the reply to the handshake cannot be decoded: {error}")
             }
-            Self::Silent(after) => write!(f, "silent for {} ms", after.as_millis()),
+            Self::Silent(after) => write!(f, "nothing received for {} ms", after.as_millis()),
             Self::RequestTimeout(after) => {
                 write!(f, "a request was not answered for {} ms", after.as_millis())
             }
             Self::Frame(error) => error.fmt(f),
-            Self::Decode(error) => write!(f, "unreadable frame: {error}"),
+            Self::Decode(error) => write!(f, "a frame cannot be decoded: {error}"),
             Self::UnexpectedReply {
                 expected: Some(expected),
                 got,
             } => {
-                write!(f, "reply to request {got} where {expected} was due")
+                write!(
+                    f,
+                    "reply to request {got}, expected the reply to {expected}"
+                )
             }
             Self::UnexpectedReply {
                 expected: None,
                 got,
             } => {
-                write!(f, "reply to request {got}, which was never sent")
+                write!(f, "reply to request {got}, but no request was pending")
             }
-            Self::WatchesRefused(code) => write!(f, "watches not restored: {code}"),
+            Self::WatchesRefused(code) => {
+                write!(f, "the server did not restore the watches: {code}")
+            }
+            Self::TooManyEvents { limit } => {
+                write!(
+                    f,
+                    "more than {limit} events while the watches were restored"
+                )
+            }
             Self::Tls(failure) => failure.fmt(f),
-            Self::ByClient => f.write_str("given up by this client"),
+            Self::ByClient => f.write_str("closed by this client"),
         }
     }
 }

@@ -1,11 +1,11 @@
-//! What the fuzz targets call: any bytes in, a panic only when a promise is broken.
+//! Entry points of the fuzz targets. They take any bytes and panic only when the code breaks a guarantee.
 
 mod script;
 mod story;
 
 use crate::ConnectString;
 
-/// Server lists: one that is read is printed as something that reads the same.
+/// Server lists: a list that was parsed prints as a list that parses to the same value.
 pub fn hosts(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else {
         return;
@@ -16,8 +16,13 @@ pub fn hosts(input: &[u8]) {
     }
 }
 
-/// The session machine: whatever network, server, clock and user do, every request is settled once and says truly
-/// whether it was sent, every watch ends at most once, nothing spins, and nothing is left in the end.
+/// The session machine, with a network, a server, a clock and a user that do anything.
+///
+/// It checks that
+/// - every request is settled once, and its error says correctly whether it was sent;
+/// - every watch ends at most once;
+/// - the machine does not spin;
+/// - no request, watch or lease is left at the end.
 pub fn machine(input: &[u8]) {
     let mut script = script::Script(input);
     let mut story = story::Story::begin(&mut script);

@@ -1,13 +1,13 @@
-//! How long something took, how often: buckets of powers of two microseconds, cheap and right within a factor of two.
+//! Counts durations in buckets of powers of two microseconds: cheap, and exact within a factor of two.
 //!
-//! Not here: what is measured (the metrics of clients and of locks).
+//! Not here: the measured durations (the metrics of clients and of locks).
 
 use std::time::Duration;
 
-/// Buckets of a histogram: the last one takes everything from 2^38 microseconds, some three days.
+/// The number of buckets. The last one takes everything from 2^38 microseconds (about three days) on.
 const BUCKETS: usize = 40;
 
-/// How long something took, how often.
+/// A histogram of durations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DurationHistogram {
     counts: [u64; BUCKETS],
@@ -24,10 +24,10 @@ impl Default for DurationHistogram {
 }
 
 impl DurationHistogram {
-    /// Counts one more.
+    /// Adds one duration.
     pub fn record(&mut self, duration: Duration) {
         let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-        // Bucket n takes what is below 2^n.
+        // Bucket n takes the durations below 2^n microseconds.
         let bits = usize::try_from(u64::BITS - micros.leading_zeros()).unwrap_or(BUCKETS);
         if let Some(count) = self.counts.get_mut(bits.min(BUCKETS - 1)) {
             *count = count.saturating_add(1);
@@ -35,30 +35,28 @@ impl DurationHistogram {
         self.total = self.total.saturating_add(duration);
     }
 
-    /// How many there were.
+    /// Returns the number of durations.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// The sum of all of them.
+    /// Returns the sum of all durations.
     #[must_use]
     pub fn total(&self) -> Duration {
         self.total
     }
 
-    /// A duration that this share of all were shorter than: 0.5 for the median. Right within a factor of two, on the high
-    /// side; zero when there were none.
+    /// Returns a duration that is longer than this share of all durations: 0.5 for the median.
+    ///
+    /// The result is exact within a factor of two, on the high side. It is zero for an empty histogram.
     #[must_use]
     pub fn quantile(&self, share: f64) -> Duration {
         let all = self.count();
         let mut below = 0;
         for (upper, count) in self.buckets() {
             below += count;
-            #[allow(
-                clippy::cast_precision_loss,
-                reason = "a share of so many is near enough"
-            )]
+            #[allow(clippy::cast_precision_loss, reason = "the share need not be exact")]
             if below > 0 && below as f64 >= share * all as f64 {
                 return upper;
             }
@@ -66,8 +64,10 @@ impl DurationHistogram {
         Duration::ZERO
     }
 
-    /// The buckets, for an exporter: below which duration, and how many that were not below the one before. The last
-    /// bucket holds all that were longer, too.
+    /// Returns the buckets, for an exporter.
+    ///
+    /// Each item has the upper bound of a bucket, and the number of durations that are below it and not below the
+    /// bound of the bucket before. The last bucket also counts all longer durations.
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
         let upper = (0_u32..).map(|bucket| Duration::from_micros(1 << bucket));
         upper.zip(self.counts)

@@ -1,8 +1,9 @@
-//! A ZooKeeper session: a pure state machine, and around it the framed TCP client.
+//! A ZooKeeper client in two layers: a pure state machine for the session, and a TCP client that drives it.
 //!
-//! [`machine`] decides everything: which server to try, what to send, whose reply a frame is, when a session is lost,
-//! how long a lease lasts. It holds no socket, clock, task or global randomness, so that one seed replays a failure
-//! and a fuzzer reaches reconnect and expiry. The client (feature `tokio`, on by default) carries its bytes.
+//! [`machine`] makes every decision: which server to try, what to send, which request a reply answers, when the
+//! session is lost, and how long the lease lasts. It has no socket, clock, task or global randomness. So one seed
+//! replays a failure, and a fuzzer can reach reconnect and expiry. The client (feature `tokio`, on by default) moves
+//! bytes between the machine and the servers.
 //!
 //! ```
 //! # use lockkeeper_server::Server;
@@ -22,12 +23,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Optional features, none of them on by default:
+//! Optional features, all of them off by default:
 //!
 //! | feature | what |
 //! |---|---|
-//! | `tls` | encryption by rustls: `Connector::tls`, `tls::TlsConfig` |
-//! | `sasl-digest-md5` | a user and a password for servers that demand SASL: `DigestMd5`, `Builder::sasl` |
+//! | `tls` | encryption with rustls: `Connector::tls`, `tls::TlsConfig` |
+//! | `sasl-digest-md5` | user and password for servers that require SASL: `DigestMd5`, `Builder::sasl` |
 //! | `digest` | ids of the `digest` scheme for ACLs: `digest::id`, `digest::acl` |
 
 #![cfg_attr(

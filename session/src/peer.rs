@@ -1,4 +1,4 @@
-//! Where an error comes from: which server it concerns, and which session.
+//! The server and the session that an error concerns.
 //!
 //! Not here: why a connection ended (`error::Lost`).
 
@@ -8,12 +8,14 @@ use lockkeeper_proto::SessionId;
 
 use crate::{Endpoint, Lost};
 
-/// The server and the session that an error concerns. Two words: making one allocates nothing.
+/// The server and the session that an error concerns.
+///
+/// It has the size of two words, and making one allocates nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Peer {
-    /// The server; `None` without a connection, and where it is not known any more.
+    /// The server. `None` without a connection, or when the server is no longer known.
     pub server: Option<Arc<Endpoint>>,
-    /// The session; [`SessionId::NONE`] where there was none.
+    /// The session. [`SessionId::NONE`] if there was none.
     pub session: SessionId,
 }
 
@@ -26,7 +28,7 @@ impl From<&Lost> for Peer {
     }
 }
 
-/// What is known of the two, with a comma between them; nothing where neither is.
+/// The server and the session, separated by a comma. Leaves out what is not known.
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.server, self.session) {
@@ -38,7 +40,7 @@ impl fmt::Display for Peer {
     }
 }
 
-/// As [`Peer`], in brackets behind a message.
+/// Like [`Peer`], in brackets after a message.
 pub(crate) struct Bracketed<'a>(pub(crate) &'a Peer);
 
 impl fmt::Display for Bracketed<'_> {

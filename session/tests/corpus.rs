@@ -1,4 +1,4 @@
-//! The corpora of the fuzz targets of this crate: each file is run through the function that the target calls, on stable.
+//! Runs each corpus file of this crate's fuzz targets through the function that the target calls, on stable Rust.
 
 use std::{fs, path::Path};
 

@@ -1,4 +1,6 @@
-//! One TCP connection: frames go out, and everything that comes in is kept, in its order.
+//! One TCP connection: sends frames and returns everything that comes in, in order.
+//!
+//! Not here: what a message means (`runner`, `reply`).
 
 use std::{
     collections::VecDeque,
@@ -19,24 +21,24 @@ use tokio::{
     time::timeout,
 };
 
-/// How long anything may take that must happen; the slowest is a server that looks for outlived nodes once a minute.
+/// How long the runner waits for an expected message. The slowest is the reaper, which runs once a minute.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// How long a session may wait for something without a sign of life.
+/// How long a session may wait before the runner sends a ping to keep it alive.
 const PING_INTERVAL: Duration = Duration::from_secs(8);
 
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: TcpStream,
     input: BytesMut,
-    /// What is to be sent in one piece.
+    /// Bytes that the next [`Connection::flush`] sends, in one write.
     pub(crate) output: BytesMut,
-    /// Requests without a reply, oldest first: the number that the reply will have.
+    /// Requests without a reply, oldest first.
     pub(crate) pending: VecDeque<Pending>,
     last_xid: i32,
-    /// When the server was last sent anything.
+    /// When the runner last sent something to the server.
     pub(crate) last_sent: Instant,
-    /// Whether the server may be asked in between whether it has anything more to say.
+    /// Whether the runner may send pings of its own on this connection.
     pub(crate) is_in_session: bool,
 }
 
@@ -44,12 +46,12 @@ pub(crate) struct Connection {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pending {
     pub(crate) reply_xid: Xid,
-    /// The number that it was sent with, which a refusal of anything has.
+    /// The xid of the request. A server that refuses all requests answers with this one, even to a ping.
     pub(crate) xid: Xid,
     pub(crate) op: OpCode,
-    /// Whether the script chose the number, and wants to see that of the reply.
+    /// Whether the script chose the xid; then the transcript shows the xid of the reply.
     pub(crate) is_numbered: bool,
-    /// Whether only success or failure is to be shown.
+    /// Whether the transcript shows only success or failure.
     pub(crate) is_brief: bool,
 }
 
@@ -67,7 +69,7 @@ impl Connection {
         }
     }
 
-    /// Does the handshake; `None` when the server closes instead of answering.
+    /// Does the handshake. Returns `None` when the server closes the connection instead of answering.
     pub(crate) async fn handshake(&mut self, request: &ConnectRequest) -> Option<ConnectResponse> {
         frame::append(&mut self.output, |writer| request.encode(writer)).expect("a frame");
         self.flush().await;
@@ -84,13 +86,13 @@ impl Connection {
         Xid(self.last_xid)
     }
 
-    /// Sends what is queued. A connection that the server has closed shows that when it is read.
+    /// Sends what is queued. Ignores errors: if the server has closed the connection, the next read shows it.
     pub(crate) async fn flush(&mut self) {
         self.last_sent = Instant::now();
         let _ = self.stream.write_all(&self.output.split()).await;
     }
 
-    /// Sends a ping that no script sees: what the server has to say so far comes before its reply.
+    /// Sends a ping that the script does not show. All earlier messages of the server come before its reply.
     pub(crate) async fn probe(&mut self) {
         let header = RequestHeader {
             xid: Xid::PING,
@@ -100,7 +102,7 @@ impl Connection {
         self.flush().await;
     }
 
-    /// The next message; `None` when the server has closed the connection.
+    /// Reads the next message. Returns `None` when the server has closed the connection.
     pub(crate) async fn next(&mut self) -> Option<Bytes> {
         loop {
             if let Some(message) = frame::split(&mut self.input, usize::MAX >> 1).expect("a frame")
@@ -114,7 +116,7 @@ impl Connection {
         }
     }
 
-    /// Everything until the server closes the connection, without frames.
+    /// Reads until the server closes the connection, and returns the bytes without looking for frames.
     pub(crate) async fn rest(&mut self) -> Bytes {
         while self.read_more().await {}
         self.input.split().freeze()
@@ -134,7 +136,7 @@ impl Connection {
     }
 }
 
-/// A message with its header taken off.
+/// Splits a message into its header and its body.
 pub(crate) fn open(message: Bytes) -> (ReplyHeader, Bytes) {
     let mut reader = Reader::new(message);
     let header = ReplyHeader::decode(&mut reader).expect("the header of a reply");

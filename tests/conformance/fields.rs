@@ -1,4 +1,6 @@
-//! The records that several requests have in common, and their options.
+//! The fields and options that several requests have in common.
+//!
+//! Not here: requests that share nothing with others (`request`).
 
 use bytes::{Bytes, BytesMut};
 use lockkeeper::proto::{
@@ -12,7 +14,7 @@ use lockkeeper::proto::{
 
 use super::{request::encode, words::Words};
 
-/// Nothing is said of `data=`: empty.
+/// The option `data=`. Without it: empty.
 pub(crate) fn data(words: &mut Words<'_>) -> Option<Bytes> {
     words.option_bytes("data", Some(Vec::new()))
 }
@@ -22,7 +24,7 @@ pub(crate) fn create(words: &mut Words<'_>, default_mode: i32) -> CreateRequest 
     let acl = acl(words);
     let flags = mode(words).unwrap_or(default_mode);
     let data = match words.number::<usize>("fill") {
-        // As many bytes as make the message, with its header and this record, that long.
+        // So many bytes that the message, with its header and this record, has that length.
         Some(message) => {
             let mut rest = BytesMut::new();
             let record = CreateRequest {
@@ -109,7 +111,7 @@ pub(crate) fn set_watches(words: &mut Words<'_>) -> SetWatches2 {
     }
 }
 
-/// Nothing is said of `version=`: any.
+/// The option `version=`. Without it: any version.
 pub(crate) fn version(words: &mut Words<'_>) -> Version {
     words.number("version").map_or(Version::ANY, Version)
 }
@@ -135,7 +137,7 @@ pub(crate) fn kind(words: &mut Words<'_>, kinds: &[(&str, i32)]) -> i32 {
     named.map_or_else(|| kind.parse().expect("a number"), |(_, number)| *number)
 }
 
-/// `SCHEME:ID:PERMS,...`; nothing is said: anyone may do everything; `none` is an empty list.
+/// `acl=SCHEME:ID:PERMS,...`. Without it, anyone may do everything. `none` is an empty list.
 pub(crate) fn acl(words: &mut Words<'_>) -> Option<Acls> {
     let entry = |entry: &str| {
         let (scheme, rest) = entry.split_once(':').expect("a scheme");

@@ -1,7 +1,7 @@
-//! `login USER PASSWORD [swap=OLD/NEW]`: a whole exchange of SASL DIGEST-MD5 over a connection, as the client's own half does
-//! it, with one text of the response replaced by another.
+//! `login USER PASSWORD [swap=OLD/NEW]`: a whole SASL DIGEST-MD5 exchange over a connection, with the client's own code.
 //!
-//! Single tokens are requests like others (`sasl TOKEN`).
+//! `swap` replaces one text in the client's response by another.
+//! Not here: requests with a single token. The script writes them like any other request (`sasl TOKEN`).
 
 use bytes::{Bytes, BytesMut};
 use lockkeeper::{
@@ -17,7 +17,7 @@ use super::{
     words::Words,
 };
 
-/// Logs in; how it went.
+/// Logs in and returns the outcome as a script shows it.
 pub(crate) async fn login(connection: &mut Connection, line: &str, names: &Names) -> String {
     let mut words = Words::new(line, names);
     let (user, password) = (words.text(), words.text());
@@ -45,13 +45,13 @@ pub(crate) async fn login(connection: &mut Connection, line: &str, names: &Names
     match send(connection, response).await {
         Ok(proof) => match exchange.answer(&proof) {
             Ok(Step::Done) => "ok proved".to_owned(),
-            _ => panic!("the server proves nothing: {proof:?}"),
+            _ => panic!("the server's last token is no proof: {proof:?}"),
         },
         Err(refusal) => refusal,
     }
 }
 
-/// Sends a token; the server's, or what it says instead.
+/// Sends a token. Returns the server's token, or the name of the error.
 async fn send(connection: &mut Connection, token: Bytes) -> Result<Bytes, String> {
     let request = Request::Sasl(SaslRequest { token: Some(token) });
     let (xid, mut frame) = (connection.next_xid(), BytesMut::new());

@@ -1,35 +1,43 @@
-//! Conformance: the same requests to the embedded server and to a real ZooKeeper, and the same replies from both.
+//! Conformance: sends the same requests to the embedded server and to a real ZooKeeper, and expects the same replies.
 //!
-//! Each case is a script: what connections send, and what must come back. Everything that comes back must stand there, in its
-//! order; what differs from run to run has names instead (`names`). A script is run on either arm, so what it says about
-//! ZooKeeper was checked against ZooKeeper. Where servers before 3.9 behave differently the input avoids it, or the difference
-//! is taken out of the transcript, with a comment that names it. Other scripts are drawn (`random`).
+//! Each case is a script. It lists what the connections send and everything that the servers must send back, in order.
+//! Values that differ from run to run appear under a name instead (`names`). Every script runs on both arms, so a real
+//! ZooKeeper has confirmed each expected line. Some answers differ on servers before 3.9. The scripts avoid such
+//! requests, or the runner leaves the difference out of the transcript, and a comment says which. `random` generates
+//! further scripts.
+//!
+//! Not here: the client library. The runner writes and reads the frames itself (`connection`), with the types of `proto`.
 //!
 //! | line | meaning |
 //! |---|---|
-//! | `a> REQUEST` | connection `a` sends a request, over a session of its own that is made when it is first used |
+//! | `a> REQUEST` | connection `a` sends a request. Its first use opens the connection and a session of its own |
 //! | `+ OPERATION` | one operation of the list (`multi`, `multiRead`) in the line above |
-//! | `a& REQUEST` | the same as `a>`, but sent in one piece with the next `a>` |
+//! | `a& REQUEST` | the same as `a>`, but sent together with the next `a>`, in one write |
 //! | `a> connect [OPTION=..]` | a handshake: `timeout`, `resume` (the letter of a session), `password`, `zxid`, `readonly`, `session` |
 //! | `a> login USER PASSWORD [swap=OLD/NEW]` | a whole SASL exchange (`login`) |
-//! | `a> word WORD` | a four-letter word; the answer is shown without values |
-//! | `a! drop`, `a! hush`, `a! bytes ".."` | cuts the connection; sends no more than the script says; sends bytes |
-//! | `a? [after=MS]` | waits for one frame, or the end of the connection: not before that long after the last `drop` or `hush` |
-//! | `a< [zN] ok ..`, `a< [zN] ERROR` | a reply; a write shows its transaction: `z0` made `$`, the root of the case |
+//! | `a> word WORD` | a four-letter word; the transcript shows the answer without its values |
+//! | `a! drop`, `a! hush`, `a! bytes ".."` | cuts the connection; stops the runner's own pings on it; sends raw bytes |
+//! | `a? [after=MS]` | waits for one frame or the end of the connection; not before MS ms after the last `drop` or `hush` |
+//! | `a< [zN] ok ..`, `a< [zN] ERROR` | a reply. A write shows its transaction; `z0` created `$`, the root of the case |
 //! | `a< event WHAT PATH` | a watch event |
 //! | `a< closed` | the server closed the connection |
 //!
-//! A request is ZooKeeper's name for it, a path, and options (`request`, `fields`). `cut` and `extra` make its body shorter or
-//! longer, `xid` gives it a number, `fill` makes a create that long; `brief` hides what is answered; `raw` sends any fields.
+//! A request is ZooKeeper's name for it, a path, and options (`request`, `fields`). Options that every request has:
+//! - `cut` and `extra` make the body shorter or longer by that many bytes;
+//! - `xid` gives the request that xid;
+//! - `brief` hides the content of the reply.
 //!
-//! After each `a>` all connections are asked, by a ping, whether they have anything more to say: nothing comes unnoticed, and
-//! `a<` lines of others than the sender stand behind its own. A `Stat` is shown as the transaction that made the node, and what
-//! is different from a fresh and empty node: `m` and `p` are mzxid and pzxid, `v`, `cv`, `av` the versions, `len` and `kids` the
-//! counts, `owner` the session. Lists without an order are sorted. `early` is a reply before that of an earlier request.
+//! `fill` gives a create so much data that its message has that length. `raw` sends any fields.
+//!
+//! After each `a>`, the runner sends a ping on every connection and reads until its reply. So no message stays unnoticed.
+//! The `a<` lines of the sender come first, those of the other connections follow. A `Stat` is shown as the transaction
+//! that created the node, and each field that differs from that of a fresh, empty node: `m` and `p` are mzxid and pzxid,
+//! `v`, `cv` and `av` the versions, `len` and `kids` the counts, `owner` the session. Lists without a defined order are
+//! sorted. `early` marks a reply that came before the reply to an earlier request.
 
 #![allow(
     clippy::needless_raw_string_hashes,
-    reason = "all scripts look alike, whether they hold a quote or not"
+    reason = "all scripts look alike, also those without a quote"
 )]
 
 mod cases;
@@ -52,7 +60,7 @@ mod server;
 mod support;
 mod words;
 
-/// Makes two tests of each script, `name::embedded` and `name::real`.
+/// Makes two tests of each script: `name::embedded` and `name::real`.
 macro_rules! conformance {
     ($($(#[$attribute:meta])* $name:ident: $script:literal;)*) => {
         $crate::support::on_both_arms! {$(

@@ -1,8 +1,9 @@
-//! What differs from run to run gets a name: paths, transactions, sessions, addresses, times.
+//! Names for values that differ from run to run: paths, transactions, sessions, addresses, times.
 //!
-//! Transactions are numbered in the order in which a case first sees them: `z0` made the case's root. Their own numbers
-//! cannot be compared, since other tests write to the same server, but their order can, and that each shows one time:
-//! what contradicts that is a panic here.
+//! Transactions are numbered in the order in which a case first sees them; `z0` created the root of the case. A script
+//! cannot compare their zxids, because other tests write to the same server. Two rules hold for them nevertheless: zxids
+//! never decrease from one reply to the next, and one transaction has one time. A reply that breaks a rule is a panic
+//! here.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +14,11 @@ use lockkeeper::proto::{SessionId, Stat, Zxid, path};
 pub(crate) struct Names {
     /// The root of the case: `$`.
     pub(crate) root: String,
-    /// This machine, as the server sees it: `$ip`.
+    /// The address of this machine, as the server sees it: `$ip`.
     pub(crate) ip: String,
-    /// Transactions that were seen, in order.
+    /// The transactions that the case has seen, in order.
     zxids: Vec<Zxid>,
-    /// The newest transaction of which any reply told.
+    /// The newest transaction that any reply has shown.
     newest: Zxid,
     times: BTreeMap<Zxid, i64>,
     sessions: BTreeMap<char, (SessionId, Bytes)>,
@@ -28,7 +29,7 @@ impl Names {
         text.replace("$ip", &self.ip).replace('$', &self.root)
     }
 
-    /// A text as a script shows it, where it may hold this machine's address.
+    /// A text as a script shows it, with this machine's address replaced.
     pub(crate) fn hide_address(&self, text: &str) -> String {
         if self.ip.is_empty() {
             text.to_owned()
@@ -37,7 +38,7 @@ impl Names {
         }
     }
 
-    /// A path as a script shows it.
+    /// A path as a script shows it, with the root replaced.
     pub(crate) fn shorten(&self, path: &str) -> String {
         let inside = path::is_within(path, &self.root);
         match path.get(self.root.len()..) {
@@ -46,28 +47,28 @@ impl Names {
         }
     }
 
-    /// The transaction of a write: newer than all that was seen.
+    /// Names the transaction of a write, which must be newer than all that the case has seen.
     pub(crate) fn written(&mut self, zxid: Zxid) -> String {
         assert!(
             zxid > self.newest,
-            "a write at {zxid}, though a reply told of {} before it",
+            "a write at {zxid}, after a reply that showed {}",
             self.newest
         );
         self.read(zxid);
         self.zxid(zxid)
     }
 
-    /// The transaction that a reply to a read shows: at least as new as all that was seen.
+    /// Checks the transaction that the reply to a read shows: it must not be older than any that the case has seen.
     pub(crate) fn read(&mut self, zxid: Zxid) {
         assert!(
             zxid >= self.newest,
-            "an answer as of {zxid}, though a reply told of {} before it",
+            "a read at {zxid}, after a reply that showed {}",
             self.newest
         );
         self.newest = zxid;
     }
 
-    /// The name of a transaction; one that this case has not seen comes after all that it has.
+    /// The name of a transaction. A transaction that the case has not seen must be newer than all that it has seen.
     pub(crate) fn zxid(&mut self, zxid: Zxid) -> String {
         if zxid == Zxid::ZERO {
             return "0".to_owned();
@@ -79,12 +80,15 @@ impl Names {
             return "old".to_owned();
         }
         let last = self.zxids.last().copied().unwrap_or(Zxid::ZERO);
-        assert!(zxid > last, "{zxid} was not seen, though {last} was");
+        assert!(
+            zxid > last,
+            "{zxid} is new to the case, but older than {last}"
+        );
         self.zxids.push(zxid);
         format!("z{}", self.zxids.len() - 1)
     }
 
-    /// The transaction that a script names, or the number that it gives.
+    /// The transaction with the given name, or with the given number.
     pub(crate) fn zxid_called(&self, name: &str) -> Zxid {
         let parse = |digits: &str| digits.parse().expect("a number of a transaction");
         match name.strip_prefix('z') {
@@ -93,7 +97,7 @@ impl Names {
         }
     }
 
-    /// A `Stat`: what made the node, and everything that is different from a fresh and empty one.
+    /// A `Stat`: the transaction that created the node, and each field that differs from that of a fresh, empty node.
     pub(crate) fn stat(&mut self, stat: &Stat) -> String {
         self.check_time(stat.czxid, stat.ctime);
         self.check_time(stat.mzxid, stat.mtime);
@@ -120,10 +124,10 @@ impl Names {
         parts.join(" ")
     }
 
-    /// What one transaction does, it does at one time.
+    /// Checks that everything that one transaction did has the same time.
     fn check_time(&mut self, zxid: Zxid, time: i64) {
         let known = *self.times.entry(zxid).or_insert(time);
-        assert_eq!(known, time, "{zxid} happened at two times");
+        assert_eq!(known, time, "transaction {zxid} has two times");
     }
 
     pub(crate) fn add_session(&mut self, letter: char, id: SessionId, password: Bytes) {

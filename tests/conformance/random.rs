@@ -1,7 +1,9 @@
-//! Scripts that nobody wrote: many requests on few nodes, drawn by a seed, to which both arms must say the same.
+//! Generated scripts: each seed gives many requests on few nodes, and both arms must answer them alike.
 //!
-//! The embedded server's answers are the script for the real one. Left out is what depends on time (the reaper, expiry), what has
-//! no order (the ends of several ephemeral nodes of one session) and what differs between versions (`cases::watches`).
+//! The embedded server's answers are the script for the real server. The generator leaves out three things:
+//! - everything that depends on time (the reaper, expiry);
+//! - everything that has no defined order (the deletes of several ephemeral nodes of one session);
+//! - everything that differs between versions (see `cases::watches`).
 
 use std::fmt::Write;
 
@@ -10,19 +12,19 @@ use super::{
     support::{self, Arm},
 };
 
-/// How many scripts are drawn; a seed that once failed is added behind them.
+/// The seeds, one script each. A seed that has once failed is added behind them.
 const SEEDS: std::ops::Range<u64> = 0..40;
 
-/// Requests in each.
+/// Requests in each script.
 const LENGTH: usize = 80;
 
 #[tokio::test]
 #[ignore = "needs a real ZooKeeper: tests/run.sh"]
-async fn requests_that_nobody_chose_are_answered_alike() {
+async fn both_servers_answer_random_requests_alike() {
     support::run(Arm::Real, async |real| {
         let embedded = Arm::Embedded.start().await;
         for seed in SEEDS {
-            // The test runner shows it when this fails.
+            // The test runner shows this line when the test fails.
             println!("seed {seed}");
             let drawn = Draw(seed).script();
             let expected = runner::happened(&embedded, &drawn).await;
@@ -51,7 +53,7 @@ impl Draw {
         choices[usize::try_from(self.next() % count).expect("few")]
     }
 
-    /// `a` and `b` do everything and leave watches that fire once; `c` and `d` only listen, for good.
+    /// `a` and `b` do everything and leave one-time watches; `c` and `d` only listen, with persistent watches.
     fn script(&mut self) -> String {
         let mut script = String::from(
             "a> auth digest user:pass
@@ -123,7 +125,7 @@ impl Draw {
                 ];
                 let op = self.one_of(&["create", "create2"]);
                 let (mode, acl) = (self.one_of(&mode), self.acl());
-                // A number behind the root's name would make a node that does not belong to the case.
+                // A sequential create of `$` would make a sibling of the root, outside of the case.
                 let path = match self.path() {
                     "$" => "$/",
                     other => other,
@@ -141,7 +143,7 @@ impl Draw {
         format!("{op} {}", self.path())
     }
 
-    /// Few, so that they meet. Some are no paths at all.
+    /// One of few paths, so that requests meet on the same nodes. Some are not valid paths.
     fn path(&mut self) -> &'static str {
         self.one_of(&[
             "$/",
@@ -163,7 +165,7 @@ impl Draw {
     }
 
     fn acl(&mut self) -> &'static str {
-        // Never without READ for all: versions differ in what an `exists` needs.
+        // Each list grants READ to everyone: the permission that `exists` needs differs between versions.
         let choices = [
             "acl=world:anyone:r,auth::rwcda",
             "acl=world:anyone:rwc",

@@ -1,4 +1,6 @@
-//! What a server sends, as the lines of a script.
+//! Messages of a server, as the lines of a script.
+//!
+//! Not here: the names of paths, transactions and sessions (`names`).
 
 use bytes::Bytes;
 use lockkeeper::proto::{
@@ -15,9 +17,9 @@ use super::{
     words::{bare, quoted},
 };
 
-/// A watch event.
+/// The line of a watch event.
 pub(crate) fn event(header: ReplyHeader, body: Bytes, names: &Names) -> String {
-    // 3.9 shows the transaction behind the event, servers before it -1; catch-up events show -1 on all of them.
+    // Since 3.9 the header shows the transaction behind the event, before that -1. Catch-up events always show -1.
     assert!(
         header.zxid == Zxid(-1) || header.zxid > Zxid::ZERO,
         "an event shows {}",
@@ -38,7 +40,7 @@ pub(crate) fn event(header: ReplyHeader, body: Bytes, names: &Names) -> String {
     format!("event {what} {}", names.shorten(&event.path))
 }
 
-/// A reply: the transaction of a write, how it went, and what was answered.
+/// The lines of a reply: the transaction of a write, the outcome, and the content.
 pub(crate) fn reply(
     op: OpCode,
     header: ReplyHeader,
@@ -47,7 +49,7 @@ pub(crate) fn reply(
 ) -> Vec<String> {
     let mut line = zxid(op, header, names);
     if !header.err.is_ok() {
-        // Anything behind the header of an error means nothing. A token that is refused has a null one there.
+        // The bytes behind the header of an error mean nothing. Behind a refused SASL token they are a null token.
         assert!(op != OpCode::SASL || body[..] == [0xff; 4], "{body:?}");
         line += header.err.name().unwrap_or("?");
         return vec![line];
@@ -70,17 +72,17 @@ pub(crate) fn reply(
     lines
 }
 
-/// Checks which transaction a header shows, and names it where it is the request's own.
+/// Checks which transaction a header shows, and returns its name if the request itself made it.
 fn zxid(op: OpCode, header: ReplyHeader, names: &mut Names) -> String {
     match (op, header.err) {
-        // Answered without a look at the tree.
+        // The server answers these without a look at the tree.
         (OpCode::AUTH | OpCode::SASL, _) | (_, ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH) => {
             assert_eq!(header.zxid, Zxid::ZERO, "{op}");
         }
         (_, ErrorCode::UNIMPLEMENTED) if !is_write(op) => {
             assert_eq!(header.zxid, Zxid(-1), "{op}");
         }
-        // Before 3.9 a write that cannot be parsed takes a transaction, from 3.9 it does not.
+        // Before 3.9, a write that the server cannot parse uses a transaction; since 3.9 it does not.
         (_, ErrorCode::MARSHALLING_ERROR) => names.read(header.zxid),
         _ if is_write(op) => return names.written(header.zxid) + " ",
         _ => names.read(header.zxid),
@@ -88,7 +90,7 @@ fn zxid(op: OpCode, header: ReplyHeader, names: &mut Names) -> String {
     String::new()
 }
 
-/// Whether the operation takes a transaction, even when it fails.
+/// Whether the operation uses a transaction even when it fails.
 fn is_write(op: OpCode) -> bool {
     matches!(
         op,
@@ -162,7 +164,7 @@ fn response_text(response: &Response, names: &mut Names, more: &mut Vec<String>)
 
 fn one_result(result: &MultiResult, names: &mut Names) -> String {
     let text = match result {
-        // A `create2` is answered without its Stat before 3.7.2, 3.8.2 and 3.9.
+        // Before 3.7.2, 3.8.2 and 3.9 the server answers a `create2` without its Stat.
         MultiResult::Create(CreateResponse { path })
         | MultiResult::Create2(Create2Response { path, .. }) => {
             format!("created {}", names.shorten(path))
@@ -173,7 +175,7 @@ fn one_result(result: &MultiResult, names: &mut Names) -> String {
         MultiResult::GetData(read) => node(read, names),
         MultiResult::GetChildren(list) => children(list),
         MultiResult::Error(code) => code.name().unwrap_or("?").to_owned(),
-        other => panic!("not known here: {other:?}"),
+        other => panic!("no text for this result: {other:?}"),
     };
     format!("+ {text}")
 }
@@ -187,7 +189,7 @@ fn children(list: &GetChildrenResponse) -> String {
     sorted(&list.children)
 }
 
-/// A list without an order.
+/// A list without a defined order, sorted.
 fn sorted(list: &[String]) -> String {
     let mut list: Vec<_> = list.iter().map(|word| bare(word)).collect();
     list.sort();

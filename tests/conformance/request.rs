@@ -1,4 +1,6 @@
-//! A request as a script writes it, made into bytes.
+//! Turns a request as a script writes it into bytes.
+//!
+//! Not here: fields and options that several requests share (`fields`), splitting a line into words (`words`).
 
 use bytes::{BufMut, Bytes, BytesMut};
 use lockkeeper::proto::{
@@ -21,18 +23,18 @@ use super::{
     words::Words,
 };
 
-/// A request, ready to be sent but for its number.
+/// A request, complete except for its xid.
 pub(crate) struct Outgoing {
     pub(crate) op: OpCode,
-    /// Where a script asks for one.
+    /// The xid, if the script asks for one.
     pub(crate) xid: Option<Xid>,
-    /// Whether only success or failure is to be shown.
+    /// Whether the transcript shows only success or failure.
     pub(crate) is_brief: bool,
     body: BytesMut,
 }
 
 impl Outgoing {
-    /// Reads a request; `more` are the operations of a list.
+    /// Parses a request. `more` holds the operations of a list.
     pub(crate) fn parse(line: &str, more: &[String], names: &Names) -> Self {
         let mut words = Words::new(line, names);
         let name = words.next().expect("the name of an operation");
@@ -72,7 +74,7 @@ impl Outgoing {
         }
     }
 
-    /// A request as it is.
+    /// A given request, without options.
     pub(crate) fn of(request: &Request) -> Self {
         let mut body = BytesMut::new();
         encode(&mut body, |writer| request.encode(writer));
@@ -101,7 +103,7 @@ pub(crate) fn encode(out: &mut BytesMut, write: impl FnOnce(&mut Writer<'_>)) {
     writer.finish().expect("an encodable record");
 }
 
-/// `raw OP FIELD...`: a body of any fields, for what the records cannot hold.
+/// `raw OP FIELD...`: a body of any fields, for bodies that the records cannot express.
 fn raw(words: &mut Words<'_>, body: &mut BytesMut) -> OpCode {
     let op = words.next().expect("an operation");
     let op = op_called(&op).unwrap_or_else(|| OpCode(op.parse().expect("a number")));
@@ -121,7 +123,7 @@ fn raw(words: &mut Words<'_>, body: &mut BytesMut) -> OpCode {
     op
 }
 
-/// An operation by ZooKeeper's name for it.
+/// An operation by its name in ZooKeeper.
 fn op_called(name: &str) -> Option<OpCode> {
     (-11..=107).map(OpCode).find(|op| op.name() == Some(name))
 }
@@ -221,7 +223,7 @@ const WATCHER_TYPES: [(&str, i32); 5] = [
     ("recursive", 5),
 ];
 
-/// The operations of a transaction.
+/// One operation of a transaction.
 fn multi_op(line: &str, names: &Names) -> MultiOp {
     let mut words = Words::new(line, names);
     let name = words.next().expect("the name of an operation");
@@ -239,7 +241,7 @@ fn multi_op(line: &str, names: &Names) -> MultiOp {
     op
 }
 
-/// The operations of a multi-read.
+/// One operation of a multi-read.
 fn read_op(line: &str, names: &Names) -> MultiReadOp {
     let mut words = Words::new(line, names);
     let name = words.next().expect("the name of an operation");

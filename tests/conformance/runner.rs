@@ -1,4 +1,6 @@
-//! Runs a script against a server and compares what happened with what the script says.
+//! Runs a script against a server and records what the server sends, in the language of the scripts.
+//!
+//! Not here: parsing of scripts and the comparison (`script`), the text of a reply (`reply`), the socket (`connection`).
 
 use std::{
     collections::BTreeMap,
@@ -22,18 +24,18 @@ use super::{
     words::Words,
 };
 
-/// Runs a script; a panic shows all that happened where it is not what the script says.
+/// Runs a script. Panics with the whole transcript if it differs from the script.
 pub(crate) async fn check(ensemble: &Ensemble, script: &str) {
     script::compare(script, &happened(ensemble, script).await);
 }
 
-/// As [`check`], on a server where `login` is who may make the root of the case.
+/// As [`check`], on a server where only `login` may create the root of the case.
 pub(crate) async fn check_as(ensemble: &Ensemble, login: &str, script: &str) {
     let runner = Runner::new(ensemble, Some(login)).await;
     script::compare(script, &runner.run_all(script).await);
 }
 
-/// Runs a script and returns it with all that happened.
+/// Runs a script and returns the transcript: the script's own lines and what the server sent.
 pub(crate) async fn happened(ensemble: &Ensemble, script: &str) -> Vec<String> {
     Runner::new(ensemble, None).await.run_all(script).await
 }
@@ -42,14 +44,14 @@ struct Runner {
     servers: String,
     names: Names,
     connections: BTreeMap<char, Connection>,
-    /// When the connection that was last dropped or hushed said its last word.
+    /// When the connection that was last dropped or hushed last sent something.
     last_word: Instant,
-    /// What happened, as the script would say it.
+    /// The transcript so far, in the language of the scripts.
     lines: Vec<String>,
 }
 
 impl Runner {
-    /// Makes the root of the case, and finds out who we are to the server.
+    /// Creates the root of the case, and asks the server which address it sees for this machine.
     async fn new(ensemble: &Ensemble, login: Option<&str>) -> Self {
         let mut runner = Self {
             servers: ensemble.servers(),
@@ -73,7 +75,7 @@ impl Runner {
         ip[..end].clone_into(&mut runner.names.ip);
         assert_eq!(runner.lines, ["-< z0 ok $"]);
         runner.lines.clear();
-        // It stays until the end: its goodbye would be a transaction, and shown as one.
+        // This connection stays open until the end: closing its session would be a transaction in the transcript.
         runner.connection('-').is_in_session = false;
         runner
     }
@@ -111,7 +113,10 @@ impl Runner {
                 words.end();
                 while !self.receive(who).await && self.connections.contains_key(&who) {}
                 let waited = self.last_word.elapsed();
-                assert!(waited >= after, "{waited:?} after the last word: {text}");
+                assert!(
+                    waited >= after,
+                    "{waited:?} after the last `drop` or `hush`: {text}"
+                );
             }
             What::Order => self.order(who, text).await,
         }
@@ -126,7 +131,7 @@ impl Runner {
         }
     }
 
-    /// Logs in over a connection that has nothing else to be answered.
+    /// Logs in. The connection must have no pending requests.
     async fn login(&mut self, who: char, options: &str) {
         self.open(who).await;
         let connection = self.connections.get_mut(&who).expect("just opened");
@@ -135,7 +140,7 @@ impl Runner {
         self.say(who, &outcome);
     }
 
-    /// Makes a session where there is no connection.
+    /// Opens a connection with a new session if `who` has none.
     async fn open(&mut self, who: char) {
         if !self.connections.contains_key(&who) {
             let mut connection = Connection::open(&self.servers).await;
@@ -147,7 +152,7 @@ impl Runner {
         }
     }
 
-    /// Queues a request, over a new session where there is no connection.
+    /// Queues a request. Opens a connection with a new session first if `who` has none.
     async fn send(&mut self, who: char, text: &str, more: &[String]) {
         self.open(who).await;
         let request = Outgoing::parse(text, more, &self.names);
@@ -160,7 +165,7 @@ impl Runner {
         };
         request.frame(xid, &mut connection.output);
         connection.pending.push_back(Pending {
-            // A ping is answered as a ping, whatever number it had.
+            // The server answers a ping with the xid -2, even if the request had another xid.
             reply_xid: if request.op == OpCode::PING {
                 Xid::PING
             } else {
@@ -187,7 +192,7 @@ impl Runner {
         }
     }
 
-    /// Everything that the servers have to say so far, first to the one that asked.
+    /// Reads everything that the server has sent so far on all connections, the sender's first.
     async fn listen(&mut self, first: char) {
         let others = self.connections.keys().copied().filter(|who| *who != first);
         let all: Vec<_> = std::iter::once(first).chain(others).collect();
@@ -200,7 +205,7 @@ impl Runner {
         }
     }
 
-    /// The next message; false for the reply to a probe and for the end of the connection.
+    /// Reads the next message. Returns false for the reply to a probe and for the end of the connection.
     async fn receive(&mut self, who: char) -> bool {
         let connection = self.connection(who);
         let Some(message) = connection.next().await else {
@@ -224,8 +229,12 @@ impl Runner {
             xid == header.xid
         });
         let Some(at) = at else {
-            assert_eq!(header.xid, Xid::PING, "a reply to nothing: {header:?}");
-            // Who is nobody may not even ask that.
+            assert_eq!(
+                header.xid,
+                Xid::PING,
+                "a reply without a request: {header:?}"
+            );
+            // A server that requires SASL refuses even the ping of a connection that has not logged in.
             if header.err.is_ok() {
                 self.names.read(header.zxid);
             }
@@ -254,7 +263,7 @@ impl Runner {
                 let dropped = self.connections.remove(&who).expect("a connection");
                 self.last_word = dropped.last_sent;
             }
-            // From now on, nothing is sent that the script does not say.
+            // From now on the runner sends only what the script says: no pings of its own.
             ("hush", "") => {
                 let connection = self.connection(who);
                 connection.is_in_session = false;
@@ -320,7 +329,7 @@ impl Runner {
             assert_eq!(response.session_id, SessionId::NONE);
             assert!(
                 password.iter().all(|byte| *byte == 0),
-                "a password for no session"
+                "a password without a session"
             );
             self.say(who, &format!("refused{read_only}"));
             self.receive(who).await;
@@ -340,7 +349,7 @@ impl Runner {
         );
     }
 
-    /// A four-letter word: the answer is text.
+    /// Sends a four-letter word. The answer is text.
     async fn word(&mut self, who: char, word: &str) {
         let mut connection = Connection::open(&self.servers).await;
         connection.output = BytesMut::from(word);
@@ -348,14 +357,14 @@ impl Runner {
         let answer = connection.rest().await;
         let answer = String::from_utf8(answer.to_vec()).expect("text");
         for line in answer.lines() {
-            // Values differ, their names do not.
+            // The values differ from run to run, the names do not.
             let name = line.split_once(": ").map_or(line, |(name, _)| name);
             self.say(who, name);
         }
         self.say(who, "closed");
     }
 
-    /// Ends all sessions, unless the script has.
+    /// Closes all sessions that are still open. Their replies do not count.
     async fn end(&mut self) {
         let happened = self.lines.len();
         while let Some(who) = self.connections.keys().next().copied() {

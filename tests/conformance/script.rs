@@ -1,14 +1,16 @@
-//! The lines of a script, and their comparison with what happened. The language is described in `main.rs`.
+//! Parses the lines of a script and compares a script with what happened.
+//!
+//! Not here: the description of the language (`main.rs`).
 
-/// A line that does something, with what belongs to it.
+/// One line of a script that does something, and its list of operations.
 pub(crate) struct Step {
-    /// The connection.
+    /// The letter of the connection.
     pub(crate) who: char,
     pub(crate) what: What,
     pub(crate) text: String,
     /// The operations of a list.
     pub(crate) more: Vec<String>,
-    /// The lines as they stand, for the transcript.
+    /// The lines as written in the script, for the transcript.
     pub(crate) source: Vec<String>,
 }
 
@@ -29,7 +31,7 @@ pub(crate) fn parse(script: &str) -> Vec<Step> {
     let mut in_step = false;
     for line in lines(script) {
         if let Some(operation) = line.strip_prefix("+ ") {
-            // Behind what happened it is a result.
+            // After an `a<` line it is a result, not an operation.
             if let Some(step) = steps.last_mut().filter(|_| in_step) {
                 step.more.push(operation.to_owned());
                 step.source.push(line.to_owned());
@@ -61,7 +63,7 @@ pub(crate) fn parse(script: &str) -> Vec<Step> {
     steps
 }
 
-/// Panics with all that happened unless it is what the script says.
+/// Panics with the whole transcript unless it equals the script.
 pub(crate) fn compare(script: &str, happened: &[String]) {
     let expected: Vec<_> = lines(script).collect();
     if expected == happened {
@@ -82,7 +84,7 @@ pub(crate) fn compare(script: &str, happened: &[String]) {
     );
 }
 
-/// Without comments and blanks.
+/// The lines of a script without comments and blank lines.
 fn lines(script: &str) -> impl Iterator<Item = &str> {
     let lines = script.lines().map(str::trim);
     lines.filter(|line| !line.is_empty() && !line.starts_with('#'))

@@ -1,13 +1,13 @@
 //! The words of a script line: bare, quoted, or `name=value`.
 //!
-//! Quoted text knows the escapes of Rust's byte strings and `\u{..}`. Whatever a line has too much is a panic, so that a
-//! misspelt option is not taken for a test.
+//! Quoted text knows the escapes of Rust's byte strings and `\u{..}`. Words that the parser does not use are a panic, so
+//! that a misspelt option cannot make a test meaningless.
 
 use bytes::Bytes;
 
 use super::names::Names;
 
-/// The words of one request or directive, taken one by one.
+/// The words of one request or directive. The parser takes them one by one.
 pub(crate) struct Words<'a> {
     names: &'a Names,
     line: &'a str,
@@ -34,7 +34,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// The next bare word, as it stands.
+    /// The next bare word, unchanged.
     pub(crate) fn next(&mut self) -> Option<String> {
         self.bare.next()
     }
@@ -56,7 +56,7 @@ impl<'a> Words<'a> {
         self.value(&word)
     }
 
-    /// Whether a bare word comes next.
+    /// Takes the next bare word if it is `flag`, and returns whether it was.
     pub(crate) fn flag(&mut self, flag: &str) -> bool {
         let found = self
             .bare
@@ -69,7 +69,7 @@ impl<'a> Words<'a> {
         found
     }
 
-    /// The value of an option, as it stands.
+    /// The value of an option, unchanged.
     pub(crate) fn option(&mut self, name: &str) -> Option<String> {
         let at = self.options.iter().position(|(own, _)| own == name)?;
         Some(self.options.remove(at).1)
@@ -111,11 +111,11 @@ impl<'a> Words<'a> {
         self.names
     }
 
-    /// Everything must have been taken.
+    /// Panics if any word or option is left.
     pub(crate) fn end(mut self) {
         assert!(
             self.next().is_none() && self.options.is_empty(),
-            "not understood, in part or at all: {}",
+            "unused or unknown words in: {}",
             self.line
         );
     }
@@ -175,7 +175,7 @@ fn unescape(quoted: &str) -> Vec<u8> {
     bytes
 }
 
-/// Bytes as a script shows them: in quotes, or as their number when there are many.
+/// Bytes as a script shows them: in quotes, or only their count when there are more than 60.
 pub(crate) fn quoted(bytes: &[u8]) -> String {
     const MANY: usize = 60;
     if bytes.len() > MANY {

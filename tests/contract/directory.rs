@@ -1,4 +1,4 @@
-//! What happens around the lock in its directory.
+//! Foreign nodes in the lock's directory, and a directory that is deleted.
 
 use lockkeeper::{Client, CreateMode, Version, proto::path};
 
@@ -8,12 +8,12 @@ use crate::{
     support::Ensemble,
 };
 
-/// Nobody's contenders, in any line.
+/// Names of children that are contenders of no kind.
 const STRANGERS: [&str; 4] = ["000", "notalock", "lock-", "zzz-0000000000"];
 
-/// The directory of a lock is deleted while nobody uses it, as the server does with containers that are empty. It is
-/// made again, and tokens go on growing although the numbers of the nodes start anew.
-pub(crate) async fn its_directory_may_go_between_two_uses<K: Kind>(ensemble: &Ensemble) {
+/// The directory of a lock is deleted while nobody uses it, as the server does with empty containers. The next attempt
+/// creates it again. The tokens keep growing although the numbers of the nodes restart.
+pub(crate) async fn its_directory_may_be_deleted_between_two_uses<K: Kind>(ensemble: &Ensemble) {
     let path = ensemble.unique_path("reaped");
     let client = ensemble.client().await;
     let lock = K::at(&client, &path);
@@ -24,8 +24,8 @@ pub(crate) async fn its_directory_may_go_between_two_uses<K: Kind>(ensemble: &En
         nodes.extend(held.nodes());
         held.release().await.unwrap();
         until_free::<K>(&client, &path).await;
-        for line in K::lines(&path) {
-            delete(&client, &line).await;
+        for directory in K::directories(&path) {
+            delete(&client, &directory).await;
         }
         delete(&client, &path).await;
     }
@@ -33,7 +33,7 @@ pub(crate) async fn its_directory_may_go_between_two_uses<K: Kind>(ensemble: &En
         tokens.windows(2).all(|pair| pair[0] < pair[1]),
         "{tokens:?}"
     );
-    if !K::WAITS_IN_LINE {
+    if !K::HAS_QUEUE {
         return;
     }
     let digits = |node: &String| node.get(node.len() - 10..).unwrap().to_owned();
@@ -44,10 +44,10 @@ pub(crate) async fn its_directory_may_go_between_two_uses<K: Kind>(ensemble: &En
     );
     nodes.sort();
     nodes.dedup();
-    assert_eq!(nodes.len(), numbers.len(), "a node with a name of the past");
+    assert_eq!(nodes.len(), numbers.len(), "a node name was used twice");
 }
 
-/// A real server may have reaped it already.
+/// A real server may have reaped the directory already.
 async fn delete(client: &Client, node: &str) {
     match client.delete(node, Version::ANY).await {
         Err(error) if !error.is_no_node() => panic!("{error}"),
@@ -55,17 +55,22 @@ async fn delete(client: &Client, node: &str) {
     }
 }
 
-/// Children that are no contenders of this kind are nobody: not waited for, not counted, not deleted.
-pub(crate) async fn strangers_in_the_directory_are_nobody<K: Kind>(ensemble: &Ensemble) {
+/// Children that are not contenders of this kind are ignored: contenders do not wait for them, count them or delete
+/// them.
+pub(crate) async fn foreign_nodes_in_the_directory_are_ignored<K: Kind>(ensemble: &Ensemble) {
     let path = ensemble.unique_path("strangers");
     let client = ensemble.client().await;
     let mut strangers = Vec::new();
-    for line in K::lines(&path) {
-        for level in path::levels(&line).collect::<Vec<_>>().into_iter().rev() {
+    for directory in K::directories(&path) {
+        for level in path::levels(&directory)
+            .collect::<Vec<_>>()
+            .into_iter()
+            .rev()
+        {
             let _ = client.create(level, "", CreateMode::Persistent).await;
         }
         for name in STRANGERS.iter().chain(K::STRANGERS) {
-            let stranger = path::join(&line, name);
+            let stranger = path::join(&directory, name);
             client
                 .create(&stranger, "", CreateMode::Persistent)
                 .await
@@ -77,7 +82,7 @@ pub(crate) async fn strangers_in_the_directory_are_nobody<K: Kind>(ensemble: &En
         let held = soon(K::at(&client, &path).lock()).await.unwrap();
         held.release().await.unwrap();
     }
-    // One that gives up cleans up behind itself, and behind nobody else.
+    // A contender that gives up deletes its own nodes and no others.
     drop(soon(K::rival(&client, &path)).await.unwrap());
     let held = soon(K::at(&client, &path).lock()).await.unwrap();
     drop(held);

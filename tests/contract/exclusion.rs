@@ -1,4 +1,4 @@
-//! Who holds it at the same time, and in which order they get it.
+//! How many contenders hold the lock at the same time, and in which order they get it.
 
 use std::sync::{
     Arc, Mutex,
@@ -13,14 +13,15 @@ use crate::{
     support::Ensemble,
 };
 
-/// Many tasks of many sessions contend. Never do more hold it than may, their tokens grow, and nothing is left.
-pub(crate) async fn never_more_than_so_many_hold_it<K: Kind>(ensemble: &Ensemble) {
+/// Many tasks of many sessions contend. There are never more holders than allowed, the tokens grow, and nothing is
+/// left.
+pub(crate) async fn it_never_has_more_holders_than_allowed<K: Kind>(ensemble: &Ensemble) {
     const CLIENTS: usize = 4;
     const TASKS: usize = 3;
     contend::<K>(ensemble, CLIENTS, TASKS).await;
 }
 
-/// As above, among the tasks of one session.
+/// As above, with tasks of one session.
 pub(crate) async fn tasks_of_one_session_take_turns<K: Kind>(ensemble: &Ensemble) {
     contend::<K>(ensemble, 1, 12).await;
 }
@@ -75,7 +76,7 @@ async fn contend<K: Kind>(ensemble: &Ensemble, clients: usize, tasks: usize) {
     tokens.sort_unstable();
     assert!(
         tokens.windows(2).all(|pair| pair[0] < pair[1]),
-        "a token twice"
+        "a token was used twice"
     );
     until_free::<K>(&sessions[0], &path).await;
     for client in &sessions {
@@ -83,7 +84,8 @@ async fn contend<K: Kind>(ensemble: &Ensemble, clients: usize, tasks: usize) {
     }
 }
 
-/// Reads the counter, lets others run, and writes one more: right only if nobody does so at the same time.
+/// Reads the counter, lets other tasks run, and writes the next value. The total is right only if no other holder does
+/// so at the same time.
 async fn increment(client: &Client, counter: &str) {
     let text = client.get_data(counter).await.unwrap().data.unwrap();
     let value: u32 = std::str::from_utf8(&text).unwrap().parse().unwrap();
@@ -101,8 +103,8 @@ async fn counter(client: &Client, path: &str) -> String {
     path
 }
 
-/// Those who may hold it together do, in one session and in several.
-pub(crate) async fn as_many_hold_it_as_may<K: Kind>(ensemble: &Ensemble) {
+/// Contenders that may share the lock hold it together, in one session and in several.
+pub(crate) async fn it_can_have_as_many_holders_as_allowed<K: Kind>(ensemble: &Ensemble) {
     let path = ensemble.unique_path("sharing");
     let (one, two) = (ensemble.client().await, ensemble.client().await);
     let mut held = Vec::new();
@@ -116,7 +118,7 @@ pub(crate) async fn as_many_hold_it_as_may<K: Kind>(ensemble: &Ensemble) {
     until_free::<K>(&one, &path).await;
 }
 
-/// Whoever came first gets it first, whatever session it is of.
+/// The lock goes to the contender that came first, also among contenders of several sessions.
 pub(crate) async fn first_come_first_served<K: Kind>(ensemble: &Ensemble) {
     const WAITERS: usize = 6;
     let path = ensemble.unique_path("fairness");
@@ -141,7 +143,8 @@ pub(crate) async fn first_come_first_served<K: Kind>(ensemble: &Ensemble) {
     }
     let mut granted = std::mem::take(&mut *granted.lock().unwrap());
     if K::HOLDERS > 1 {
-        // Several are told at once, and may write it down in any order. Their leases were made in the order of the line.
+        // Several waiters are granted a lease at the same time, and may record this in any order. Their leases were
+        // created in the order of the queue.
         granted.sort_unstable();
     }
     let order: Vec<_> = granted.into_iter().map(|(_, number)| number).collect();

@@ -1,4 +1,4 @@
-//! Those who do not wait till the end: they leave nothing, and hold nobody up.
+//! Contenders that stop waiting: they leave no node and block nobody.
 
 use std::{
     pin::pin,
@@ -38,12 +38,13 @@ pub(crate) async fn a_timeout_leaves_nothing<K: Kind>(ensemble: &Ensemble) {
     held.release().await.unwrap();
 }
 
-/// The future is dropped at its first poll, at its second, and so on until it ends, in an empty line and behind a rival.
-pub(crate) async fn dropped_at_any_poll_it_leaves_nothing<K: Kind>(ensemble: &Ensemble) {
+/// Drops the future at its first poll, then at its second, and so on until it ends: without a rival and behind one.
+pub(crate) async fn an_attempt_dropped_at_any_poll_leaves_nothing<K: Kind>(ensemble: &Ensemble) {
     let (client, other) = (ensemble.client().await, ensemble.client().await);
     for contended in [false, true] {
         let path = ensemble.unique_path("cancel");
-        // Without a rival the directory is missing at first, which makes for more places to be dropped at.
+        // Without a rival the directory is missing at first, so there are more points at which the future can be
+        // dropped.
         let rival = if contended {
             Some(rival::<K>(&other, &path).await)
         } else {
@@ -52,19 +53,19 @@ pub(crate) async fn dropped_at_any_poll_it_leaves_nothing<K: Kind>(ensemble: &En
         let before = nodes::<K>(&other, &path).await.len();
         let mut polls = 0;
         loop {
-            // Each time by the same client, so that what the last one left would be in the way.
+            // The client is the same in each round, so a node left by the last round would block this one.
             let lock = K::at(&client, &path);
             let outcome = dropped_after(polls, &client, lock.lock()).await;
             until("the rival is alone", async || {
-                let held =
-                    usize::from(matches!(outcome, Dropped::Ended(Ok(_)))) * K::lines("").len();
+                let held = usize::from(matches!(outcome, Dropped::Ended(Ok(_))))
+                    * K::directories("").len();
                 nodes::<K>(&other, &path).await.len() <= before + held
             })
             .await;
             match outcome {
                 Dropped::Midway => polls += 1,
                 Dropped::Waiting => {
-                    assert!(contended, "nobody is in the way");
+                    assert!(contended, "an uncontended attempt waits");
                     break;
                 }
                 Dropped::Ended(held) => {
@@ -74,7 +75,7 @@ pub(crate) async fn dropped_at_any_poll_it_leaves_nothing<K: Kind>(ensemble: &En
                 }
             }
         }
-        assert!(polls > 1, "it ended at once");
+        assert!(polls > 1, "the attempt ended at its first poll");
         drop(rival);
         let held = soon(K::at(&other, &path).lock()).await.unwrap();
         held.release().await.unwrap();
@@ -83,7 +84,7 @@ pub(crate) async fn dropped_at_any_poll_it_leaves_nothing<K: Kind>(ensemble: &En
     }
 }
 
-/// One that waits has left: the next one behind it is not granted the lock for that, but waits for the rival.
+/// A waiter leaves the queue. The next waiter is not granted the lock for that: it waits for the rival.
 pub(crate) async fn a_waiter_that_gives_up_is_skipped<K: Kind>(ensemble: &Ensemble) {
     let path = ensemble.unique_path("skip");
     let (one, two) = (ensemble.client().await, ensemble.client().await);
@@ -101,15 +102,15 @@ pub(crate) async fn a_waiter_that_gives_up_is_skipped<K: Kind>(ensemble: &Ensemb
     let waits = dropped_after(usize::MAX, &two, second.as_mut()).await;
     assert!(
         matches!(waits, Dropped::Waiting),
-        "granted beside the rival"
+        "the waiter holds it beside the rival"
     );
     drop(rival);
     let held = soon(second).await.unwrap();
     held.release().await.unwrap();
 }
 
-/// Letting go by drop works anywhere: on a thread that knows no runtime, too.
-pub(crate) async fn dropped_outside_a_runtime_it_is_free<K: Kind>(ensemble: &Ensemble) {
+/// A drop releases on any thread, also on one outside the runtime.
+pub(crate) async fn a_guard_dropped_outside_a_runtime_releases<K: Kind>(ensemble: &Ensemble) {
     let path = ensemble.unique_path("drop");
     let client = ensemble.client().await;
     let lock = K::at(&client, &path);
@@ -123,8 +124,8 @@ pub(crate) async fn dropped_outside_a_runtime_it_is_free<K: Kind>(ensemble: &Ens
     until_free::<K>(&client, &path).await;
 }
 
-/// The delete of what was dropped is sent before anything that is asked for later: nobody waits for a ghost of its own.
-pub(crate) async fn it_can_be_taken_again_at_once<K: Kind>(ensemble: &Ensemble) {
+/// The delete of a dropped hold is sent before any later request, so the client never waits for its own old node.
+pub(crate) async fn a_dropped_lock_can_be_taken_again_at_once<K: Kind>(ensemble: &Ensemble) {
     let path = ensemble.unique_path("again");
     let client = ensemble.client().await;
     let lock = K::at(&client, &path);
@@ -139,10 +140,8 @@ pub(crate) async fn it_can_be_taken_again_at_once<K: Kind>(ensemble: &Ensemble) 
     until_quiet(ensemble, &client).await;
 }
 
-/// A refused try writes nothing, waits for nobody, and does not care whose the lock is.
-pub(crate) async fn a_try_takes_what_is_free_and_refuses_what_is_held<K: Tries>(
-    ensemble: &Ensemble,
-) {
+/// A refused try writes nothing and waits for nobody. The holder may be of the same session or of another one.
+pub(crate) async fn a_try_takes_a_free_lock_and_refuses_a_held_one<K: Tries>(ensemble: &Ensemble) {
     let path = ensemble.unique_path("try");
     let (client, other) = (ensemble.client().await, ensemble.client().await);
     let lock = K::at(&client, &path);

@@ -1,6 +1,6 @@
-//! What a semaphore must do beyond the rules, while its limit and its sessions change.
+//! Tests of the semaphore beyond the rules, while its limit changes and sessions end.
 //!
-//! A test of the faults of the embedded server says so; the others run on both arms.
+//! A test that needs faults says that it runs on the embedded server; the others run on both arms.
 
 use std::{pin::pin, time::Duration};
 
@@ -20,9 +20,9 @@ fn leases(client: &Client, path: &str) -> Semaphore {
 }
 
 on_both_arms! {
-    /// Whenever the limit is lowered, nobody is let in from then on who is beyond it: not even who has read the limit
-    /// before, and lists the leases afterwards.
-    async fn a_limit_that_was_lowered_lets_nobody_in(ensemble: &Ensemble) {
+    /// After the limit is lowered, nobody is granted a lease beyond it. This includes a waiter that has read the old
+    /// limit and lists the leases afterwards.
+    async fn a_lowered_limit_grants_no_further_lease(ensemble: &Ensemble) {
         let (operator, holder) = (ensemble.client().await, ensemble.client().await);
         let waiter = ensemble.client().await;
         for steps in 0..9 {
@@ -46,8 +46,9 @@ on_both_arms! {
     }
 }
 
-/// The place of the head goes with its session. Who has none goes on for no lease, beside the next head: it is told.
-async fn a_lease_is_not_taken_in_a_later_session_than_the_place(ensemble: &Ensemble) {
+/// The head of the queue loses its place with its session. It must not take a lease in the next session, beside the new
+/// head: it gets an error. Runs on the embedded server.
+async fn a_lease_is_not_taken_in_a_later_session_than_the_place_in_the_queue(ensemble: &Ensemble) {
     let server = ensemble.server().expect("the embedded server");
     let path = ensemble.unique_path("later");
     let client = ensemble.client().await;
@@ -69,16 +70,17 @@ async fn a_lease_is_not_taken_in_a_later_session_than_the_place(ensemble: &Ensem
 }
 
 #[tokio::test]
-async fn a_lease_is_not_taken_in_a_later_session_than_the_place_embedded() {
+async fn a_lease_is_not_taken_in_a_later_session_than_the_place_in_the_queue_embedded() {
     run(
         Arm::Embedded,
-        a_lease_is_not_taken_in_a_later_session_than_the_place,
+        a_lease_is_not_taken_in_a_later_session_than_the_place_in_the_queue,
     )
     .await;
 }
 
-/// An outage that is longer than the lease, and shorter than the session, costs a waiter nothing but time.
-async fn a_head_that_waits_keeps_its_place_in_an_outage(ensemble: &Ensemble) {
+/// An outage that is longer than the client's lease and shorter than the session costs a waiter only time. Runs on the
+/// embedded server.
+async fn the_head_of_the_queue_keeps_its_place_in_an_outage(ensemble: &Ensemble) {
     let server = ensemble.server().expect("the embedded server");
     let path = ensemble.unique_path("outage");
     let (holder, waiter) = (ensemble.client().await, ensemble.client().await);
@@ -102,15 +104,15 @@ async fn a_head_that_waits_keeps_its_place_in_an_outage(ensemble: &Ensemble) {
 }
 
 #[tokio::test]
-async fn a_head_that_waits_keeps_its_place_in_an_outage_embedded() {
+async fn the_head_of_the_queue_keeps_its_place_in_an_outage_embedded() {
     run(
         Arm::Embedded,
-        a_head_that_waits_keeps_its_place_in_an_outage,
+        the_head_of_the_queue_keeps_its_place_in_an_outage,
     )
     .await;
 }
 
-/// How many nodes there are below the semaphore's two directories.
+/// The number of nodes in the semaphore's two directories.
 fn nodes(server: &Server, path: &str) -> usize {
     let is_below = |node: &String| {
         let places = [format!("{path}/leases/"), format!("{path}/locks/")];

@@ -1,4 +1,5 @@
-//! Losing it: the holder is told, before anybody else can hold it, and a release says that it came too late.
+//! Losses: the holder learns of the loss before another contender can hold the lock, and a late release returns an
+//! error.
 
 use std::time::{Duration, Instant};
 
@@ -10,10 +11,13 @@ use crate::{
     support::Ensemble,
 };
 
-/// The holder's session is not heard of any more. The holder learns it from its own clock, before a rival gets the lock.
+/// The server no longer hears the holder's session. The holder learns of the loss from its own clock, before a rival
+/// gets the lock.
 ///
-/// On the embedded server alone: no real one can be asked not to listen.
-pub(crate) async fn told_before_anybody_else_holds_it<K: Kind>(ensemble: &Ensemble) {
+/// Runs on the embedded server alone: a real one cannot be told to ignore a session.
+pub(crate) async fn the_holder_is_told_before_another_contender_holds_it<K: Kind>(
+    ensemble: &Ensemble,
+) {
     let server = ensemble.server().expect("the embedded server");
     let path = ensemble.unique_path("stall");
     let builder = Client::builder(&ensemble.servers()).unwrap();
@@ -30,7 +34,7 @@ pub(crate) async fn told_before_anybody_else_holds_it<K: Kind>(ensemble: &Ensemb
         async move { (K::rival(&other, &path).await.unwrap(), Instant::now()) }
     });
     until("the rival waits", async || {
-        if K::WAITS_IN_LINE {
+        if K::HAS_QUEUE {
             nodes::<K>(&other, &path).await.len() > before
         } else {
             other.watch_count() > 0
@@ -61,7 +65,7 @@ pub(crate) async fn told_before_anybody_else_holds_it<K: Kind>(ensemble: &Ensemb
     .await;
 }
 
-/// An operator deletes one of the holder's nodes: the holder is told, and its release fails.
+/// An operator deletes one of the holder's nodes. The holder learns of it, and its release fails.
 pub(crate) async fn a_holder_whose_node_is_deleted_is_told<K: Kind>(ensemble: &Ensemble) {
     let (client, operator) = (ensemble.client().await, ensemble.client().await);
     for index in 0.. {
@@ -79,8 +83,8 @@ pub(crate) async fn a_holder_whose_node_is_deleted_is_told<K: Kind>(ensemble: &E
     }
 }
 
-/// The same without waiting for the news: the release itself finds out.
-pub(crate) async fn a_release_of_what_is_lost_is_an_error<K: Kind>(ensemble: &Ensemble) {
+/// The same without waiting for the event: the release itself finds out.
+pub(crate) async fn releasing_a_lost_lock_is_an_error<K: Kind>(ensemble: &Ensemble) {
     let (client, operator) = (ensemble.client().await, ensemble.client().await);
     let path = ensemble.unique_path("lost-release");
     let held = K::at(&client, &path).lock().await.unwrap();
@@ -93,7 +97,7 @@ pub(crate) async fn a_release_of_what_is_lost_is_an_error<K: Kind>(ensemble: &En
     held.release().await.unwrap();
 }
 
-/// An operator deletes the node of one that waits. It is told, and never granted what others may hold.
+/// An operator deletes the node of a waiter. The waiter gets an error and is never granted the lock.
 pub(crate) async fn a_waiter_whose_node_is_deleted_is_told<K: Kind>(ensemble: &Ensemble) {
     let path = ensemble.unique_path("deleted-waiter");
     let (client, other) = (ensemble.client().await, ensemble.client().await);
@@ -101,7 +105,7 @@ pub(crate) async fn a_waiter_whose_node_is_deleted_is_told<K: Kind>(ensemble: &E
     let before = nodes::<K>(&other, &path).await;
     let lock = K::at(&client, &path);
     let waiting = tokio::spawn(async move { lock.lock().await.map(drop) });
-    let place = K::lines(&path).pop().expect("a line");
+    let place = K::directories(&path).pop().expect("a directory");
     let mut node = None;
     until("it waits", async || {
         let now = nodes::<K>(&other, &path).await;
@@ -118,7 +122,8 @@ pub(crate) async fn a_waiter_whose_node_is_deleted_is_told<K: Kind>(ensemble: &E
     until_free::<K>(&other, &path).await;
 }
 
-/// The client is closed, by somebody else in the program: whoever holds or waits is told, and nobody begins to wait.
+/// Another part of the program closes the client. Its holders and waiters get an error, and a new attempt fails at
+/// once.
 pub(crate) async fn a_closed_client_ends_holds_and_waits<K: Kind>(ensemble: &Ensemble) {
     let path = ensemble.unique_path("closed");
     let (client, other) = (ensemble.client().await, ensemble.client().await);

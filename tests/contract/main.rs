@@ -1,23 +1,24 @@
-//! What every kind of lock promises, on the embedded server and on a real ZooKeeper.
+//! The promises of every kind of lock, tested on the embedded server and on a real ZooKeeper.
 //!
-//! A rule is a generic function over [`Kind`](kinds::Kind), which adapts the kinds of lock to one shape. Each rule is run
-//! for each kind that it concerns: `mutex::first_come_first_served::embedded`, and `::real`.
+//! A rule is a generic function over [`Kind`](kinds::Kind), which gives all kinds of lock the same interface. Each rule
+//! runs for each kind that it applies to, as two tests: for example `of_a_mutex::first_come_first_served::embedded` and
+//! `::real`.
 //!
 //! | file | rules about |
 //! |---|---|
-//! | `exclusion` | who holds it at the same time, and in which order they get it |
-//! | `giving_up` | timeouts, futures dropped at any await, tries |
-//! | `loss` | what a holder and a waiter are told, and when |
-//! | `directory` | what happens around the lock in its directory |
-//! | `outage` | a fault at any request of a whole life; on the embedded server alone |
-//! | `mutex` | what guards can do besides: no rules, but tests of the mutex, on both arms |
-//! | `plain` | the same of the plain lock, whose node has everybody's name |
-//! | `leases` | the same of the semaphore, while its limit and its sessions change |
-//! | `types` | what the compiler promises |
-//! | `stress` | all of it at once, at random |
+//! | `exclusion` | how many hold the lock at the same time, and in which order contenders get it |
+//! | `giving_up` | timeouts, tries, and futures that are dropped at any await |
+//! | `loss` | what holders and waiters learn of a loss, and when |
+//! | `directory` | foreign nodes in the lock's directory, and a directory that is deleted |
+//! | `outage` | a fault at any request of an acquisition and release; on the embedded server alone |
+//! | `mutex` | further methods of tickets and guards: not rules, but tests of the mutex, on both arms |
+//! | `plain` | the same for the plain lock, where all contenders use one node name |
+//! | `leases` | the same for the semaphore, while its limit changes and sessions end |
+//! | `types` | what the compiler guarantees |
+//! | `stress` | all kinds at the same time, at random |
 //!
-//! Not here: the bugs of other implementations, one by one (`known_bugs`), and what one kind alone promises: sharing,
-//! counting, re-entry (`recipes/tests/kinds.rs`).
+//! Not here: the bugs of other implementations (`known_bugs`), and what only one kind promises: sharing, counting,
+//! re-entry (`recipes/tests/kinds.rs`).
 
 mod directory;
 mod exclusion;
@@ -37,7 +38,7 @@ mod types;
 use kinds::{Both, Latching, Leading, Leasing, Reading, Reentering, Writing};
 use lockkeeper::{Mutex, PlainMutex};
 
-/// Makes two tests of each rule for one kind, on a runtime of several threads where it says so.
+/// Makes two tests of each rule for one kind. The optional `(..)` holds the arguments of `tokio::test`.
 macro_rules! both_arms {
     ($kind:ty, $file:ident: $($rule:ident)*) => {
         both_arms!($kind, $file (flavor = "current_thread"): $($rule)*);
@@ -61,7 +62,7 @@ macro_rules! both_arms {
     )*};
 }
 
-/// Makes a test of each rule for one kind, on the embedded server, whose faults it takes.
+/// Makes one test of each rule for one kind, on the embedded server, because the rule needs its faults.
 macro_rules! embedded {
     ($kind:ty, $file:ident: $($rule:ident)*) => {$(
         mod $rule {
@@ -76,52 +77,53 @@ macro_rules! embedded {
     )*};
 }
 
-/// What concerns every kind.
+/// The rules for every kind.
 macro_rules! contract {
     ($kind:ty) => {
         both_arms!($kind, exclusion (flavor = "multi_thread", worker_threads = 2):
-            never_more_than_so_many_hold_it tasks_of_one_session_take_turns);
-        both_arms!($kind, exclusion: as_many_hold_it_as_may);
+            it_never_has_more_holders_than_allowed tasks_of_one_session_take_turns);
+        both_arms!($kind, exclusion: it_can_have_as_many_holders_as_allowed);
         both_arms!($kind, giving_up:
-            a_timeout_leaves_nothing dropped_at_any_poll_it_leaves_nothing a_waiter_that_gives_up_is_skipped
-            dropped_outside_a_runtime_it_is_free it_can_be_taken_again_at_once);
+            a_timeout_leaves_nothing an_attempt_dropped_at_any_poll_leaves_nothing a_waiter_that_gives_up_is_skipped
+            a_guard_dropped_outside_a_runtime_releases a_dropped_lock_can_be_taken_again_at_once);
         both_arms!($kind, loss: a_closed_client_ends_holds_and_waits);
         both_arms!($kind, directory:
-            its_directory_may_go_between_two_uses strangers_in_the_directory_are_nobody);
-        embedded!($kind, loss: told_before_anybody_else_holds_it);
+            its_directory_may_be_deleted_between_two_uses foreign_nodes_in_the_directory_are_ignored);
+        embedded!($kind, loss: the_holder_is_told_before_another_contender_holds_it);
         embedded!($kind, outage:
-            a_connection_lost_at_any_request_costs_nothing dropped_at_any_request_it_leaves_nothing);
+            a_connection_lost_at_any_request_only_costs_time an_attempt_dropped_at_any_request_leaves_nothing);
     };
 }
 
-/// What concerns the kinds in which one comes after the other: all but readers and the plain lock.
+/// The rules for the kinds that grant the lock in order: all but readers and the plain lock.
 macro_rules! in_order {
     ($kind:ty) => {
         both_arms!($kind, exclusion: first_come_first_served);
     };
 }
 
-/// What concerns the kinds in which one comes after the other, or beside it, by nodes of their own: all but the plain lock
-/// and the latch, which stands again.
+/// The rules for the kinds whose waiters have nodes, and get an error when their node is deleted.
+///
+/// These are all kinds but two: a waiter for the plain lock has no node, and a latch creates a new one.
 macro_rules! waits_by_node {
     ($kind:ty) => {
         both_arms!($kind, loss: a_waiter_whose_node_is_deleted_is_told);
     };
 }
 
-/// What concerns the kinds that tell their errors: all but the latch.
+/// The rules for the kinds that return errors: all but the latch.
 macro_rules! tells {
     ($kind:ty) => {
         both_arms!($kind, loss:
-            a_holder_whose_node_is_deleted_is_told a_release_of_what_is_lost_is_an_error);
-        embedded!($kind, outage: refused_at_any_request_it_leaves_nothing);
+            a_holder_whose_node_is_deleted_is_told releasing_a_lost_lock_is_an_error);
+        embedded!($kind, outage: an_attempt_refused_at_any_request_leaves_nothing);
     };
 }
 
-/// What concerns the kinds that can be tried.
+/// The rules for the kinds that have a try.
 macro_rules! tries {
     ($kind:ty) => {
-        both_arms!($kind, giving_up: a_try_takes_what_is_free_and_refuses_what_is_held);
+        both_arms!($kind, giving_up: a_try_takes_a_free_lock_and_refuses_a_held_one);
     };
 }
 

@@ -1,4 +1,4 @@
-//! What the guards and tickets of a mutex can do besides: positions, transactions, states, data, nodes of others.
+//! Further methods of a mutex's guards and tickets: positions, transactions, states, data, and nodes of other clients.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::{
     support::{Ensemble, on_both_arms},
 };
 
-/// A node for what is written under the lock.
+/// Creates the node that the tests write to under the lock.
 async fn register(client: &Client, path: &str) -> String {
     let path = format!("{path}-register");
     client
@@ -21,7 +21,7 @@ async fn register(client: &Client, path: &str) -> String {
 }
 
 on_both_arms! {
-    async fn tickets_tell_their_position_and_timeouts_how_many_were_ahead(ensemble: &Ensemble) {
+    async fn a_ticket_has_a_position_and_a_timeout_says_how_many_were_ahead(ensemble: &Ensemble) {
         let path = ensemble.unique_path("positions");
         let client = ensemble.client().await;
         let mutex = Mutex::at(&client, &path);
@@ -44,7 +44,7 @@ on_both_arms! {
         }
     }
 
-    async fn a_holder_whose_node_is_deleted_learns_it_in_every_way(ensemble: &Ensemble) {
+    async fn every_method_of_a_guard_reports_that_its_node_was_deleted(ensemble: &Ensemble) {
         let path = ensemble.unique_path("deleted-holder");
         let client = ensemble.client().await;
         let guard = Mutex::at(&client, &path).lock().await.unwrap();
@@ -61,7 +61,7 @@ on_both_arms! {
         assert_eq!(guard.release().await.unwrap_err(), LockError::Lost(Loss::Deleted));
     }
 
-    async fn a_closed_client_is_the_end_of_a_guard_and_of_its_lease(ensemble: &Ensemble) {
+    async fn closing_the_client_ends_a_guard_and_its_lease(ensemble: &Ensemble) {
         let path = ensemble.unique_path("closed-holder");
         let client = ensemble.client().await;
         let guard = Mutex::at(&client, &path).lock().await.unwrap();
@@ -72,7 +72,7 @@ on_both_arms! {
         assert_eq!(guard.release().await.unwrap_err(), LockError::Lost(Loss::Closed));
     }
 
-    async fn writes_under_the_lock_release_it_in_the_same_transaction(ensemble: &Ensemble) {
+    async fn release_with_writes_and_releases_in_one_transaction(ensemble: &Ensemble) {
         let path = ensemble.unique_path("release-with");
         let client = ensemble.client().await;
         let mutex = Mutex::at(&client, &path);
@@ -84,7 +84,7 @@ on_both_arms! {
             .unwrap();
         assert_eq!(results.len(), 1);
         assert_eq!(client.get_children(&path).await.unwrap(), [""; 0]);
-        // A write that is refused is named by its own number, nothing is written, and the lock is released all the same.
+        // An error names the number of the refused write. Nothing is written, and the lock is released all the same.
         let guard = mutex.lock().await.unwrap();
         let error = guard
             .release_with(|writes| writes.set_data(&data, "2", Version(7)))
@@ -95,7 +95,7 @@ on_both_arms! {
         assert_eq!(client.get_data(&data).await.unwrap().data.unwrap(), "1");
     }
 
-    async fn the_data_of_a_contender_say_who_it_is(ensemble: &Ensemble) {
+    async fn the_data_of_a_node_identify_the_contender(ensemble: &Ensemble) {
         let path = ensemble.unique_path("data");
         let client = ensemble.client().await;
         let mutex = Mutex::at(&client, &path).with_data("host-1 pid 7");
@@ -106,7 +106,7 @@ on_both_arms! {
         assert_eq!(u64::try_from(node.stat.czxid.0).unwrap(), guard.fencing_token().get());
     }
 
-    async fn nodes_of_other_implementations_are_waited_for(ensemble: &Ensemble) {
+    async fn a_contender_waits_for_nodes_of_other_implementations(ensemble: &Ensemble) {
         for name in [
             "_c_0f9e8d7c6b5a49388271605f4e3d2c1b-lock-",
             "0f9e8d7c6b5a49388271605f4e3d2c1b__lock__",

@@ -1,5 +1,5 @@
-//! A connection that is lost at any request of a whole life, and refusals at any: on the embedded server, which does it
-//! at the very moment.
+//! A connection that is lost at any request of an acquisition and release, and a request that is refused. Only the
+//! embedded server can cause a fault at an exact request.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use crate::{
     support::{Ensemble, SESSION_TIMEOUT},
 };
 
-/// The connection is cut before a request is heard, or instead of its reply: at the first request of acquiring and
-/// releasing, at the second, and so on. It costs time and nothing else.
-pub(crate) async fn a_connection_lost_at_any_request_costs_nothing<K: Kind>(ensemble: &Ensemble) {
+/// The connection is cut before a request is executed, or instead of its reply. This happens at the first request of an
+/// acquisition and release, then at the second, and so on. The contender only loses time.
+pub(crate) async fn a_connection_lost_at_any_request_only_costs_time<K: Kind>(ensemble: &Ensemble) {
     for is_heard in [false, true] {
         for contended in [false, true] {
             let mut life = Life::new(ensemble).await;
@@ -28,15 +28,15 @@ pub(crate) async fn a_connection_lost_at_any_request_costs_nothing<K: Kind>(ense
                 }
                 life.live::<K>(contended).await.unwrap();
             }
-            assert!(life.number > 2, "a life of no requests");
+            assert!(life.number > 2, "the fault met too few requests");
         }
     }
 }
 
-/// The server refuses the first request that it may refuse, the second, and so on. An error may be told, or the kind may
-/// know better; in any case nothing is left.
-pub(crate) async fn refused_at_any_request_it_leaves_nothing<K: Kind>(ensemble: &Ensemble) {
-    let lists = K::WAITS_IN_LINE.then_some(OpCode::GET_CHILDREN);
+/// The server refuses the first create or listing, then the second, and so on. The kind may return the error or recover
+/// from it. In both cases no node is left.
+pub(crate) async fn an_attempt_refused_at_any_request_leaves_nothing<K: Kind>(ensemble: &Ensemble) {
+    let lists = K::HAS_QUEUE.then_some(OpCode::GET_CHILDREN);
     for op in [OpCode::CREATE2].into_iter().chain(lists) {
         let mut life = Life::new(ensemble).await;
         while life.met {
@@ -52,8 +52,8 @@ pub(crate) async fn refused_at_any_request_it_leaves_nothing<K: Kind>(ensemble: 
     }
 }
 
-/// It is dropped while its first request is unanswered, its second, and so on.
-pub(crate) async fn dropped_at_any_request_it_leaves_nothing<K: Kind>(ensemble: &Ensemble) {
+/// The future is dropped while its first request is unanswered, then its second, and so on.
+pub(crate) async fn an_attempt_dropped_at_any_request_leaves_nothing<K: Kind>(ensemble: &Ensemble) {
     for contended in [false, true] {
         let mut life = Life::new(ensemble).await;
         while life.met {
@@ -68,19 +68,19 @@ pub(crate) async fn dropped_at_any_request_it_leaves_nothing<K: Kind>(ensemble: 
             drop(rival);
             life.end::<K>(&path).await;
         }
-        assert!(life.number > 2, "a life of no requests");
+        assert!(life.number > 2, "the fault met too few requests");
     }
 }
 
-/// Lives of one contender after the other, each with a fault at the next request.
+/// Runs one acquisition and release after the other, each with a fault one request later.
 struct Life<'a> {
     ensemble: &'a Ensemble,
     server: &'a Server,
     client: Client,
     other: Client,
-    /// Which request of the next life the fault is for.
+    /// The number of the request that meets the fault in the next run.
     number: u32,
-    /// Whether the last life met its fault.
+    /// Whether the last run reached its fault.
     met: bool,
 }
 
@@ -96,14 +96,14 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// The request of the next life that is to meet a fault.
+    /// The request of the next run that meets the fault.
     fn next(&mut self, when: When) -> When {
         self.number += 1;
         let session = self.client.snapshot().session_id;
         when.of_session(session).nth(self.number)
     }
 
-    /// Acquires, where a rival has it at first or where not even the directory is there, and releases.
+    /// Acquires and releases: behind a rival, or where the directory does not exist yet.
     async fn live<K: Kind>(&mut self, contended: bool) -> Result<(), LockError> {
         let (path, rival) = self.begin::<K>(contended).await;
         let lock = K::at(&self.client, &path);
@@ -145,7 +145,7 @@ impl<'a> Life<'a> {
     }
 }
 
-/// A client that takes the server for many, and so tries again soon, however often it has lost the connection.
+/// A client that lists the server 200 times, so it reconnects without a pause however often it has lost the connection.
 async fn impatient(ensemble: &Ensemble) -> Client {
     let many = [&*ensemble.servers(); 200].join(",");
     let builder = Client::builder(&many).unwrap();

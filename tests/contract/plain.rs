@@ -1,6 +1,6 @@
-//! What the plain lock must do beyond the rules, because the name of its node is everybody's.
+//! Tests of the plain lock beyond the rules. All its contenders use the same node name, which makes deletes dangerous.
 //!
-//! A test of the faults of the embedded server says so; the others run on both arms.
+//! A test that needs faults says that it runs on the embedded server; the others run on both arms.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -23,8 +23,8 @@ fn lock(client: &Client, path: &str) -> PlainMutex {
 }
 
 on_both_arms! {
-    /// Everybody who locks by creating the node is kept out, and keeps us out.
-    async fn it_is_the_node_of_the_articles(ensemble: &Ensemble) {
+    /// Excludes every client that locks by creating this node, and is excluded by it.
+    async fn the_lock_is_one_node_with_a_fixed_name(ensemble: &Ensemble) {
         let path = ensemble.unique_path("node");
         let (client, other) = (ensemble.client().await, ensemble.client().await);
         let node = path::join(&path, "lock");
@@ -48,8 +48,8 @@ on_both_arms! {
         soon(waiting).await.unwrap().unwrap().release().await.unwrap();
     }
 
-    /// All that wait are woken by each release, and each gets it in the end.
-    async fn each_of_a_crowd_gets_it(ensemble: &Ensemble) {
+    /// Each release wakes all waiters, and each waiter gets the lock in the end.
+    async fn every_waiter_of_a_crowd_gets_the_lock(ensemble: &Ensemble) {
         let path = ensemble.unique_path("crowd");
         let holder = lock(&ensemble.client().await, &path).lock().await.unwrap();
         let mut crowd = Vec::new();
@@ -76,9 +76,9 @@ on_both_arms! {
     }
 }
 
-/// The reply to a delete is lost, and somebody else has the lock by the time that the client is back: the delete is not
-/// repeated. On the embedded server, which loses the reply.
-async fn a_delete_is_not_repeated_on_a_later_holder(ensemble: &Ensemble) {
+/// The reply to a delete is lost, and another client holds the lock when the first one is back. The delete is not
+/// repeated. Runs on the embedded server, which loses the reply.
+async fn a_delete_is_not_repeated_on_the_node_of_a_later_holder(ensemble: &Ensemble) {
     let faults = ensemble.server().expect("the embedded server").faults();
     for dropped in [false, true] {
         let path = ensemble.unique_path("repeated");
@@ -112,12 +112,16 @@ async fn a_delete_is_not_repeated_on_a_later_holder(ensemble: &Ensemble) {
 }
 
 #[tokio::test]
-async fn a_delete_is_not_repeated_on_a_later_holder_embedded() {
-    run(Arm::Embedded, a_delete_is_not_repeated_on_a_later_holder).await;
+async fn a_delete_is_not_repeated_on_the_node_of_a_later_holder_embedded() {
+    run(
+        Arm::Embedded,
+        a_delete_is_not_repeated_on_the_node_of_a_later_holder,
+    )
+    .await;
 }
 
-/// A guard of a session that is over must not touch the node of a later holder: it has the same name.
-async fn a_guard_of_a_former_session_deletes_nothing(ensemble: &Ensemble) {
+/// A guard of an expired session must not delete the node of a later holder, which has the same name.
+async fn a_guard_of_an_expired_session_deletes_nothing(ensemble: &Ensemble) {
     let faults = ensemble.server().expect("the embedded server").faults();
     let path = ensemble.unique_path("former");
     let (client, other) = (ensemble.client().await, ensemble.client().await);
@@ -149,13 +153,13 @@ async fn a_guard_of_a_former_session_deletes_nothing(ensemble: &Ensemble) {
 }
 
 #[tokio::test]
-async fn a_guard_of_a_former_session_deletes_nothing_embedded() {
-    run(Arm::Embedded, a_guard_of_a_former_session_deletes_nothing).await;
+async fn a_guard_of_an_expired_session_deletes_nothing_embedded() {
+    run(Arm::Embedded, a_guard_of_an_expired_session_deletes_nothing).await;
 }
 
-/// Two tasks of one session, both of which lost the reply to their create: the node is the session's, but only one of
-/// them has it. On the embedded server, which loses the replies.
-async fn a_node_of_the_own_session_may_be_another_tasks(ensemble: &Ensemble) {
+/// Two tasks of one session have both lost the reply to their create. The node belongs to the session, but only one
+/// task may hold the lock. Runs on the embedded server, which loses the replies.
+async fn a_node_of_the_same_session_may_belong_to_another_task(ensemble: &Ensemble) {
     let faults = ensemble.server().expect("the embedded server").faults();
     let path = ensemble.unique_path("tasks");
     let client = ensemble.client().await;
@@ -181,10 +185,10 @@ async fn a_node_of_the_own_session_may_be_another_tasks(ensemble: &Ensemble) {
 }
 
 #[tokio::test]
-async fn a_node_of_the_own_session_may_be_another_tasks_embedded() {
+async fn a_node_of_the_same_session_may_belong_to_another_task_embedded() {
     run(
         Arm::Embedded,
-        a_node_of_the_own_session_may_be_another_tasks,
+        a_node_of_the_same_session_may_belong_to_another_task,
     )
     .await;
 }

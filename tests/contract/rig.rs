@@ -1,4 +1,4 @@
-//! What the rules are checked with: looking at the line from outside, waiting for conditions, dropping futures midway.
+//! Helpers of the rules: they look at the lock's nodes from outside, wait for conditions, and drop futures midway.
 
 use std::{
     future::{Future, poll_fn},
@@ -11,35 +11,36 @@ use lockkeeper::{Client, proto::path};
 pub(crate) use crate::support::waiting::{LONG, idle, soon, until};
 use crate::{kinds::Kind, support::Ensemble};
 
-/// The nodes in the directories of a lock; none where there is no directory.
+/// The nodes in the directories of a lock; none if a directory does not exist.
 pub(crate) async fn nodes<K: Kind>(client: &Client, at: &str) -> Vec<String> {
     let mut nodes = Vec::new();
-    for line in K::lines(at) {
-        let names = client.get_children(&line).await.unwrap_or_default();
-        nodes.extend(names.iter().map(|name| path::join(&line, name)));
+    for directory in K::directories(at) {
+        let names = client.get_children(&directory).await.unwrap_or_default();
+        nodes.extend(names.iter().map(|name| path::join(&directory, name)));
     }
     nodes
 }
 
-/// A rival that has what it wants, and has left what it does not need for that.
+/// Acquires a rival. Returns when only the nodes that the rival needs are left in the queue.
 pub(crate) async fn rival<K: Kind>(client: &Client, path: &str) -> K::Rival {
     let rival = soon(K::rival(client, path)).await.unwrap();
     until_waiting::<K>(client, path, 0).await;
     rival
 }
 
-/// Waits until so many stand in the line behind a rival; where there is no line nobody can see them.
+/// Waits until `count` waiters are in the queue behind a rival. A lock without a queue shows no waiters: then it checks
+/// only the rival.
 pub(crate) async fn until_waiting<K: Kind>(client: &Client, path: &str, count: usize) {
-    let count = if K::WAITS_IN_LINE { count } else { 0 };
-    let (line, length) = (&K::lines(path)[0], K::RIVALS_IN_LINE + count);
+    let count = if K::HAS_QUEUE { count } else { 0 };
+    let (directory, length) = (&K::directories(path)[0], K::RIVALS_IN_QUEUE + count);
     until(&format!("{count} wait at {path}"), async || {
-        let nodes = client.get_children(line).await.unwrap_or_default();
+        let nodes = client.get_children(directory).await.unwrap_or_default();
         nodes.len() == length
     })
     .await;
 }
 
-/// Waits until no node of the lock is left.
+/// Waits until the lock has no node.
 pub(crate) async fn until_free<K: Kind>(client: &Client, path: &str) {
     until("no node is left", async || {
         nodes::<K>(client, path).await.is_empty()
@@ -47,7 +48,7 @@ pub(crate) async fn until_free<K: Kind>(client: &Client, path: &str) {
     .await;
 }
 
-/// Waits until a client has nothing under way and nothing watched; the server must agree.
+/// Waits until the client has no request under way and no watch, and the server has no watch of the client.
 pub(crate) async fn until_quiet(ensemble: &Ensemble, client: &Client) {
     until("no request and no watch is left", async || {
         let session = client.snapshot().session_id;
@@ -60,17 +61,17 @@ pub(crate) async fn until_quiet(ensemble: &Ensemble, client: &Client) {
     .await;
 }
 
-/// What came of a future that was to be dropped midway.
+/// The result of a future that was to be dropped midway.
 pub(crate) enum Dropped<T> {
-    /// It was dropped at this poll.
+    /// The future was dropped at this poll.
     Midway,
-    /// It has ended before.
+    /// The future ended before.
     Ended(T),
-    /// It waits, and is not woken any more; dropped, too.
+    /// The future waited and nothing woke it. It was dropped, too.
     Waiting,
 }
 
-/// Polls a future so many times, each time when it was woken, and drops it. Its requests are those of this client.
+/// Polls a future at most `polls` times, each time after it was woken, and then drops it. `client` sends its requests.
 pub(crate) async fn dropped_after<F: Future>(
     polls: usize,
     client: &Client,

@@ -1,7 +1,9 @@
-//! All kinds at once, at random: acquired, tried, given up at any poll, dropped, released, over connections that are cut.
+//! All kinds at the same time, at random: acquired, tried, cancelled at any poll, dropped and released, while
+//! connections are cut.
 //!
-//! Nothing may be held by more than may hold it, and in the end nothing may be left: no node, no watch, no request.
-//! `LOCKKEEPER_TEST_ACQUISITIONS` makes it longer, `LOCKKEEPER_TEST_SEED` repeats the choices of a run (not its schedule).
+//! No lock may have more holders than it allows. In the end no node, watch or request may be left.
+//! `LOCKKEEPER_TEST_ACQUISITIONS` makes the run longer. `LOCKKEEPER_TEST_SEED` repeats the random choices of a run, but
+//! not the order in which the tasks run.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -21,7 +23,7 @@ use crate::{
     rig::{Dropped, dropped_after, until},
 };
 
-/// What a debug build does in a few seconds.
+/// A debug build needs a few seconds for this number.
 const ACQUISITIONS: usize = 10_000;
 const CLIENTS: usize = 6;
 const TASKS_OF_A_CLIENT: usize = 3;
@@ -40,7 +42,7 @@ impl Random {
     }
 }
 
-/// A lock's path, and what is known of its holders without asking anybody.
+/// A lock's path, and a count of its holders that does not depend on any server.
 struct Room {
     path: &'static str,
     size: usize,
@@ -53,11 +55,15 @@ impl Room {
         Self { path, size, taken }
     }
 
-    /// Whoever holds the lock passes through; whoever is exclusive fills the room.
+    /// Counts a holder in and out again, and then releases the lock. An exclusive holder counts as `size`.
     async fn pass<H: Held>(&self, held: H, exclusive: bool, random: &mut Random) {
         let space = if exclusive { self.size } else { 1 };
         let before = self.taken.fetch_add(space, Ordering::SeqCst);
-        assert!(before + space <= self.size, "{} is overfull", self.path);
+        assert!(
+            before + space <= self.size,
+            "{} has too many holders",
+            self.path
+        );
         tokio::task::yield_now().await;
         self.taken.fetch_sub(space, Ordering::SeqCst);
         match random.below(3) {
@@ -75,7 +81,7 @@ struct Stress {
 }
 
 impl Stress {
-    /// One random thing with a lock, in one of the ways that all kinds have.
+    /// One random use of a lock, in a way that all kinds have.
     async fn once<K: Kind>(&self, room: usize, client: &Client, random: &mut Random) {
         let room = &self.rooms[room];
         let lock = K::at(client, room.path);
@@ -99,7 +105,7 @@ impl Stress {
     async fn tried<K: Tries>(&self, room: usize, client: &Client, random: &mut Random) {
         let room = &self.rooms[room];
         let held = K::at(client, room.path).try_lock().await;
-        // A connection may be cut while the try looks, and is told.
+        // If the connection is cut during the try, the try returns that error.
         if let Ok(Some(held)) = held {
             self.acquired.fetch_add(1, Ordering::Relaxed);
             room.pass(held, K::HOLDERS == 1, random).await;
@@ -130,7 +136,7 @@ impl Stress {
         }
     }
 
-    /// What is left on the server besides directories.
+    /// The watches and ephemeral nodes that are left on the server.
     fn left(&self) -> (usize, Vec<String>) {
         let report = self.server.report();
         let sessions = report.sessions.into_values();
@@ -146,7 +152,7 @@ fn from_environment<T: FromStr>(name: &str) -> Option<T> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn after_any_number_of_acquisitions_nothing_is_left() {
+async fn nothing_is_left_after_many_random_acquisitions() {
     let wanted = from_environment("LOCKKEEPER_TEST_ACQUISITIONS").unwrap_or(ACQUISITIONS);
     let seed = from_environment("LOCKKEEPER_TEST_SEED")
         .unwrap_or_else(|| RandomState::new().hash_one(wanted));
@@ -166,7 +172,7 @@ async fn after_any_number_of_acquisitions_nothing_is_left() {
             Room::new("/plain", 1),
         ],
     });
-    // The only server many times: after a cut the next attempt is not put off.
+    // Lists the one server 1,000 times, so that clients reconnect after a cut without a pause.
     let servers = [&*stress.server.connect_string(); 1_000].join(",");
     let (mut clients, mut tasks) = (Vec::new(), Vec::new());
     for number in 0..CLIENTS {

@@ -1,7 +1,7 @@
-//! What the compiler promises: guards may go to any task, and nobody can release one twice.
+//! What the compiler guarantees: guards can move to any task, and nobody can release one twice.
 //!
-//! A guard is released by value, so whoever has released it has none; and it cannot be copied, so there was one only. The
-//! one exception is the guard of a reentrant mutex, whose clones are counted.
+//! `release` takes the guard by value, so its caller has no guard left. A guard cannot be cloned, so there is only one.
+//! The exception is the guard of a reentrant mutex, whose clones are counted.
 
 use std::{future::Future, marker::PhantomData};
 
@@ -9,7 +9,7 @@ use lockkeeper::{
     Guard, Latch, LockError, MultiGuard, ReentrantGuard, SemaphoreTicket, Ticket, WriteGuard,
 };
 
-/// Answers by method resolution whether a type is `Clone`: the inherent method, which needs it, comes first.
+/// Tells by method resolution whether a type is `Clone`: the inherent method needs `Clone` and goes before the trait's.
 struct Probe<T>(PhantomData<T>);
 
 trait Otherwise {
@@ -23,7 +23,7 @@ impl<T> Otherwise for Probe<T> {}
 impl<T: Clone> Probe<T> {
     #[allow(
         clippy::unused_self,
-        reason = "a method, as the one that it is preferred to"
+        reason = "a method like that of `Otherwise`, which it is preferred to"
     )]
     fn is_clone(&self) -> bool {
         true
@@ -31,7 +31,7 @@ impl<T: Clone> Probe<T> {
 }
 
 #[test]
-fn what_releases_on_drop_cannot_be_copied() {
+fn types_that_release_on_drop_cannot_be_cloned() {
     assert!(!Probe::<Guard>(PhantomData).is_clone());
     assert!(!Probe::<WriteGuard>(PhantomData).is_clone());
     assert!(!Probe::<MultiGuard>(PhantomData).is_clone());
@@ -43,7 +43,7 @@ fn what_releases_on_drop_cannot_be_copied() {
 }
 
 #[test]
-fn a_release_takes_the_guard_away() {
+fn a_release_consumes_the_guard() {
     fn by_value<G, F: Future<Output = Result<(), LockError>> + Send>(_: impl Fn(G) -> F) {}
     by_value(Guard::release);
     by_value(WriteGuard::release);
@@ -52,7 +52,7 @@ fn a_release_takes_the_guard_away() {
 }
 
 #[test]
-fn guards_and_tickets_may_go_to_any_task() {
+fn guards_and_tickets_can_move_to_any_task() {
     fn anywhere<T: Send + Sync + 'static>() {}
     anywhere::<Guard>();
     anywhere::<WriteGuard>();

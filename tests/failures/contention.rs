@@ -1,8 +1,10 @@
-//! A dozen clients that contend for one lock, a mutex or one to read and write, write under it to two stores that fence, and keep a history.
+//! A dozen clients that contend for one lock, write to two fenced stores while they hold it, and record a history.
 //!
-//! The first store is in memory and compares tokens. The second consists of nodes: each write is a transaction under the
-//! guard, which creates a numbered node and nothing if the lock is lost; the numbers say in which order writes were applied.
-//! Not here: what is broken meanwhile (`main`).
+//! The lock is a mutex or a read/write lock. The first store is in memory and compares tokens. The second store consists
+//! of nodes: each write is a transaction under the guard and creates a numbered node, or nothing if the lock is lost. The
+//! numbers show the order in which the servers applied the writes.
+//!
+//! Not here: the failures that happen meanwhile (`main`).
 
 use std::{
     fs,
@@ -36,43 +38,44 @@ use crate::{
 /// How many clients contend.
 pub(crate) const CLIENTS: u32 = 12;
 
-/// The clients' session timeout. Two thirds of it are the lease.
+/// The clients' session timeout. The lease is two thirds of it.
 pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How long an attempt may take when nothing is broken: every contender waits for eleven others, who hold for milliseconds.
+/// How long an attempt may take when nothing is broken. Each contender waits for eleven others, and each of these holds
+/// for milliseconds.
 const MAX_WAIT: Duration = Duration::from_secs(15);
 
-/// The longest that a contender holds the lock when it is not asked to hold on.
+/// The longest time that a contender holds the lock, unless a test asks it to hold on.
 const LONGEST_HOLD_MS: u64 = 8;
 
-/// The contention, under way.
+/// The running contention.
 #[derive(Debug)]
 pub(crate) struct Contention {
     pub(crate) recorder: Arc<Recorder>,
     wishes: Arc<Wishes>,
     let_go: watch::Sender<u64>,
-    /// Who holds on, as it was asked to.
+    /// The contenders that hold on because a test asked for it.
     holders: mpsc::UnboundedReceiver<u32>,
     contenders: JoinSet<()>,
     clients: Vec<Client>,
-    /// Of each client, when it has wires of its own.
+    /// One proxy for each client, or none if the clients connect directly.
     proxies: Vec<Proxy>,
     path: String,
 }
 
-/// What contenders are asked to do.
+/// What the test asks of the contenders.
 #[derive(Debug, Default)]
 struct Wishes {
     stop: AtomicBool,
-    /// Whoever gets the lock next holds it, until told otherwise or until it is lost.
+    /// The next contender that gets the lock holds it until [`Contention::let_go`], or until it loses it.
     hold_on: AtomicBool,
 }
 
-/// What is contended for.
+/// The kind of the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Mutex,
-    /// A read/write lock, which half of the attempts want to read.
+    /// A read/write lock. Half of the attempts want to read.
     ReadWrite,
 }
 
@@ -95,7 +98,7 @@ struct Contender {
 }
 
 impl Contention {
-    /// Starts it, at a path that this run does not use again.
+    /// Starts the contention, at a path that no other run uses.
     pub(crate) async fn start(servers: &Servers, kind: Kind, with_proxies: bool) -> Self {
         let plain = servers.connect_string();
         let first = client(&plain).await;
@@ -163,25 +166,27 @@ impl Contention {
 
     pub(crate) async fn until_more_grants(&self, count: usize) {
         let wanted = self.recorder.grants() + count;
-        until("the lock goes round", async || {
+        until("the contenders get the lock", async || {
             self.recorder.grants() >= wanted
         })
         .await;
     }
 
-    /// Asks whoever gets the lock next to hold on, and returns who that is.
+    /// Asks the next contender that gets the lock to hold on, and returns its number.
     pub(crate) async fn hold_on(&mut self) -> u32 {
         self.wishes.hold_on.store(true, Ordering::SeqCst);
         let holder = timeout(MAX_WAIT, self.holders.recv()).await;
-        holder.expect("somebody gets the lock").expect("contenders")
+        holder
+            .expect("a contender gets the lock")
+            .expect("contenders")
     }
 
-    /// Who was asked to hold on need not any more.
+    /// Ends the hold of a contender that was asked to hold on.
     pub(crate) fn let_go(&self) {
         self.let_go.send_modify(|times| *times += 1);
     }
 
-    /// Ends it, and reads its history: everything has to be right with it.
+    /// Ends the contention and checks its history. Panics if the checker finds anything wrong.
     pub(crate) async fn finish(mut self, servers: &Servers, name: &str) -> Figures {
         self.wishes.stop.store(true, Ordering::SeqCst);
         self.let_go();
@@ -219,7 +224,7 @@ impl Contention {
         figures
     }
 
-    /// What became of each write, and what is left in the line, as the leader has it.
+    /// Records how often each write was applied and which nodes are left in the queue, as the leader has them.
     async fn look_at_nodes(&self, servers: &Servers) {
         let leader = servers.leader();
         let at_leader = client(&servers.address(leader).to_string()).await;
@@ -228,7 +233,7 @@ impl Contention {
         let nodes = at_leader.get_children(&log).await.expect("the log");
         let mut applied: Vec<_> = nodes.iter().map(|node| parse(node)).collect();
         applied.sort_unstable();
-        // The store's own order, over all writes: nobody wrote after one with a higher token.
+        // The store's own order, over all writes: no write comes after one with a higher token.
         let later = applied
             .windows(2)
             .find(|pair| pair[0].token > pair[1].token);
@@ -240,7 +245,7 @@ impl Contention {
         for (write, times) in (0..).zip(times) {
             self.recorder.note(CLIENTS, What::Applied { write, times });
         }
-        // All have let go, and their clients are still there: nothing may be left but what goes with a session.
+        // All contenders have released, and their sessions still live: the checker reports each node that is left.
         let lock = format!("{}/lock", self.path);
         for node in left(&at_leader, &lock).await {
             let node = format!("{lock}/{node}");
@@ -249,8 +254,8 @@ impl Contention {
             self.recorder.note(CLIENTS, What::Left { node, session });
         }
         at_leader.close().await;
-        // What others have must be the same. Only one that has come back may differ: then servers broke their promise, not we
-        // (ZOOKEEPER-4785).
+        // The other servers must have the same nodes. Only a restarted server may differ. That is a fault of the server
+        // and not of the client (ZOOKEEPER-4785).
         for number in (0..COUNT).filter(|number| *number != leader) {
             let client = client(&servers.address(number).to_string()).await;
             let left = left(&client, &lock).await;
@@ -266,7 +271,7 @@ impl Contention {
     }
 }
 
-/// What is in a line for longer than a session lives: nothing, where all have let go.
+/// The nodes that stay in a queue for longer than a session lives: none, if all contenders have released.
 async fn left(client: &Client, lock: &str) -> Vec<String> {
     let deadline = Instant::now() + 2 * SESSION_TIMEOUT;
     loop {
@@ -304,7 +309,7 @@ impl Contender {
         }
     }
 
-    /// Works under the lock, and lets go of it. Or loses it, and tries what a holder that had not noticed would do.
+    /// Works under the lock and releases it. If the lock is lost, does what a holder that had not noticed would do.
     async fn hold(&mut self, attempt: Attempt, mode: Mode, guard: Guard) -> End {
         let lost = {
             let mut told = pin!(guard.lost());
@@ -351,7 +356,7 @@ impl Contender {
         }
     }
 
-    /// Another number each time: xorshift64.
+    /// The next random number: xorshift64.
     fn random(&mut self) -> u64 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
@@ -359,11 +364,11 @@ impl Contender {
         self.random
     }
 
-    /// Once another holder has written, or after a while: the same writes again, with the old token.
+    /// Repeats the writes with the old token, once another holder has written, or after a while.
     async fn write_late(&self, attempt: Attempt, guard: &Guard) {
         let token = guard.fencing_token().get();
         let next = async {
-            // A lease that ran out may turn out never to have been lost.
+            // The guard may become valid again: a lease can run out although the lock is not lost.
             while self.recorder.highest() <= token && !guard.is_valid() {
                 sleep(Duration::from_millis(5)).await;
             }
@@ -375,7 +380,7 @@ impl Contender {
         }
     }
 
-    /// A write to the store of nodes: one node, or nothing if the lock is lost.
+    /// Writes to the store of nodes: creates one node, or nothing if the lock is lost.
     async fn write(&self, guard: &Guard) -> Result<(), LockError> {
         let mut unanswered = Unanswered {
             contender: self,
@@ -397,7 +402,7 @@ impl Contender {
     }
 }
 
-/// A write whose future may be dropped before it is answered.
+/// A write whose future may be dropped before its answer comes.
 struct Unanswered<'a> {
     contender: &'a Contender,
     write: Option<u64>,
@@ -414,7 +419,7 @@ impl Drop for Unanswered<'_> {
     }
 }
 
-/// A write that was applied, in the order in which the servers applied them.
+/// A write that was applied. The order of these values is the one in which the servers applied the writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Applied {
     sequence: u64,

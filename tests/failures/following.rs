@@ -1,4 +1,6 @@
-//! One client, and the server that it is connected to is killed, again and again: it follows.
+//! One client whose server is killed again and again: the client moves to another server each time.
+//!
+//! Not here: clients that contend for a lock (`main`, `contention`).
 
 use std::{
     future::poll_fn,
@@ -23,7 +25,7 @@ use crate::{
     support::waiting::soon,
 };
 
-/// No election may outlast it: one that fails is made again after three seconds (`initLimit`).
+/// Longer than any election. An election that fails starts again after three seconds (`initLimit`).
 const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
 
 async fn client(servers: &Servers) -> Client {
@@ -32,8 +34,8 @@ async fn client(servers: &Servers) -> Client {
     builder.connect().await.expect("servers that serve")
 }
 
-/// It reads all the while: what it reads never gets older, over all servers, of which some lag. A watch fires, though the
-/// server that it was left on is dead; and no newer data are seen before it has.
+/// The client reads all the time. Its reads never go back in time, although some servers lag. A watch fires even if the
+/// server where it was set is dead, and the client sees no newer data before the event.
 #[test]
 #[ignore = "needs three real ZooKeepers: tests/run.sh"]
 fn needs_ensemble_a_client_follows_and_never_reads_backwards() {
@@ -45,7 +47,7 @@ fn needs_ensemble_a_client_follows_and_never_reads_backwards() {
             let mode = CreateMode::Persistent;
             writer.create(node, "", mode).await.unwrap();
         }
-        // The others' servers may not have heard of them yet.
+        // The servers of the other clients may not know these nodes yet.
         let operator = client(servers).await;
         for client in [&reader, &operator] {
             client.sync(&quiet).await.unwrap();
@@ -56,7 +58,7 @@ fn needs_ensemble_a_client_follows_and_never_reads_backwards() {
         let reading = tokio::spawn(read(reader.clone(), node.clone(), stop.clone()));
         let mut servers_seen = Vec::new();
         for _ in 0..3 {
-            // It is told of what happens after its server is dead.
+            // This watch must fire for a change that is made after its server has died.
             let (_, changed) = soon(watched(&reader, &quiet)).await;
             let number = loop {
                 match servers.of(&reader) {
@@ -106,7 +108,7 @@ fn needs_ensemble_a_client_follows_and_never_reads_backwards() {
     });
 }
 
-/// Leaves a watch, whatever happens to the connection meanwhile.
+/// Sets a watch. Retries while the connection fails.
 async fn watched(client: &Client, node: &str) -> (i64, Watcher) {
     loop {
         match client.get_data_and_watch(node).await {
@@ -116,14 +118,14 @@ async fn watched(client: &Client, node: &str) -> (i64, Watcher) {
     }
 }
 
-/// Changes a node, whatever happens to the connection meanwhile.
+/// Changes a node. Retries while the connection fails.
 async fn set(client: &Client, node: &str) {
     while let Err(error) = client.set_data(node, "", Version::ANY).await {
         assert!(error.is_transient(), "{error}");
     }
 }
 
-/// Writes as fast as it goes. Returns how often it was told that it did.
+/// Writes as fast as possible. Returns how many writes had a reply.
 async fn write(client: Client, node: String, stop: Arc<AtomicBool>) -> u64 {
     let mut written = 0;
     while !stop.load(Ordering::SeqCst) {
@@ -137,7 +139,7 @@ async fn write(client: Client, node: String, stop: Arc<AtomicBool>) -> u64 {
     written
 }
 
-/// Reads as fast as it goes, with a watch each time that the one before has fired.
+/// Reads as fast as possible. Sets a new watch each time that the one before has fired.
 async fn read(client: Client, node: String, stop: Arc<AtomicBool>) -> Vec<Event> {
     let start = Instant::now();
     let mut events = Vec::new();
@@ -154,7 +156,7 @@ async fn read(client: Client, node: String, stop: Arc<AtomicBool>) -> Vec<Event>
     while !stop.load(Ordering::SeqCst) {
         if let Some(pending) = &mut watcher {
             let read = client.get_data(&node).await;
-            // The event comes before the reply that shows the change, if it does.
+            // The event of a change comes before the reply that shows the change.
             if has_fired(pending).await {
                 record(What::Fired { watch });
                 watch += 1;
@@ -181,7 +183,7 @@ async fn read(client: Client, node: String, stop: Arc<AtomicBool>) -> Vec<Event>
     events
 }
 
-/// Whether a watch has fired by now.
+/// Whether a watch has fired already.
 async fn has_fired(watcher: &mut Watcher) -> bool {
     poll_fn(|cx| Poll::Ready(Pin::new(&mut *watcher).poll(cx).is_ready())).await
 }

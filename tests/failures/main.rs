@@ -1,10 +1,14 @@
-//! What becomes of locks when real servers fail: three of them, an ensemble, while a dozen clients contend.
+//! Locks while real servers fail: an ensemble of three servers, and a dozen clients that contend for one lock.
 //!
-//! The history of each run is read by the checker that also reads the simulation's: no two holders at once, tokens in the
-//! order of the grants, no stale write taken, every attempt answered, nothing left behind, writes that were what they were
-//! said to be. Each test prints a row of the table in docs/failures.md.
+//! The checker of the simulation reads the history of each run. It accepts a history only if:
+//! - no two clients hold the lock at once unless both read, and the fencing tokens are in the order of the grants;
+//! - no store has accepted a stale write;
+//! - every attempt has an answer, and no node is left behind;
+//! - the result of each write is the one that its client was given.
 //!
-//! Not here: failures that no real server can be made to have at an exact moment (`tests/sim/`, `tests/known_bugs/`).
+//! Each test prints its row of the table in docs/failures.md.
+//!
+//! Not here: failures that a test cannot cause on a real server at an exact moment (`tests/sim/`, `tests/known_bugs/`).
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -22,7 +26,7 @@ use recorder::Figures;
 use servers::{COUNT, Members, Servers, ensemble};
 use support::waiting::until;
 
-/// Runs a test on the ensemble, which it has for itself.
+/// Runs a test on the ensemble. No other test uses the ensemble at the same time.
 fn on_ensemble(test: impl AsyncFnOnce(&mut Servers)) {
     let mut ensemble = ensemble(Members::Fixed);
     let servers = ensemble.as_mut().expect("started");
@@ -34,7 +38,7 @@ fn on_ensemble(test: impl AsyncFnOnce(&mut Servers)) {
     runtime.block_on(test(servers));
 }
 
-/// Contention, and something that fails; its figures are printed.
+/// Starts the contention, runs `fail` meanwhile, then checks the history and prints the figures.
 fn under(
     name: &str,
     kind: Kind,
@@ -89,8 +93,8 @@ fn needs_ensemble_a_follower_is_killed() {
         Kind::Mutex,
         false,
         async |servers, contention| {
-            // Not one of them twice: a server that is killed again soon after it came back may have lost what it missed
-            // (ZOOKEEPER-4785), and then shows nodes for ever that its leader has not.
+            // Each follower only once: a server that is killed again soon after a restart may lose transactions that it
+            // had missed (ZOOKEEPER-4785). It then shows for ever nodes that its leader does not have.
             for follower in servers.followers() {
                 contention.recorder.disturbed();
                 servers.kill(follower);
@@ -102,7 +106,7 @@ fn needs_ensemble_a_follower_is_killed() {
     );
 }
 
-/// For too short a time to be given up: its clients hear nothing, and then what others have heard long before.
+/// The ensemble does not drop a follower that stops so briefly. Its clients hear nothing, then late what others heard.
 #[test]
 #[ignore = "needs three real ZooKeepers: tests/run.sh"]
 fn needs_ensemble_a_follower_lags() {
@@ -123,8 +127,8 @@ fn needs_ensemble_a_follower_lags() {
     );
 }
 
-/// For longer than any session lives unheard; the second time with a holder who hears of the ensemble through it. When it
-/// goes on, it takes itself for the leader still.
+/// The leader stops for longer than a session lives. The second time, a holder is connected to it. When the leader goes
+/// on, it still takes itself for the leader.
 #[test]
 #[ignore = "needs three real ZooKeepers: tests/run.sh"]
 fn needs_ensemble_the_leader_is_stopped_and_goes_on() {
@@ -156,7 +160,7 @@ fn needs_ensemble_the_leader_is_stopped_and_goes_on() {
     );
 }
 
-/// A holder is cut off, and nobody is told. It stops by its own clock; then its session expires, and others go on.
+/// A holder's network goes silent. It stops by its own clock; then its session expires and others get the lock.
 #[test]
 #[ignore = "needs three real ZooKeepers: tests/run.sh"]
 fn needs_ensemble_a_holder_is_cut_off_in_silence() {
@@ -186,13 +190,13 @@ fn needs_ensemble_a_holder_is_cut_off_in_silence() {
     assert_eq!(
         figures.losses.get("elapsed"),
         Some(&2),
-        "told by its own clock, each time"
+        "the holder's own clock reports each loss"
     );
-    // Its late writes, one to each store, came after others had written.
+    // In each of the two rounds the holder wrote late to both stores, after others had written.
     assert_eq!(figures.refused, 4);
 }
 
-/// Connections are reset, all of them, again and again: sessions and locks outlive it, and nobody is told of a loss.
+/// All connections are reset again and again. Sessions and locks survive, and no contender is told of a loss.
 #[test]
 #[ignore = "needs three real ZooKeepers: tests/run.sh"]
 fn needs_ensemble_connections_are_reset() {
@@ -205,7 +209,7 @@ fn needs_ensemble_connections_are_reset() {
                 .map(|number| contention.client(number).snapshot().session_id)
                 .collect();
             for round in 0..10 {
-                // Half of the time somebody holds the lock meanwhile.
+                // In every second round a contender holds the lock meanwhile.
                 let holds = round % 2 == 0;
                 if holds {
                     contention.hold_on().await;

@@ -1,6 +1,6 @@
-//! A wire between one client and the servers, that can be cut: silently, or with a reset.
+//! A proxy between one client and the servers. A test can cut its connections: silently, or with a reset.
 //!
-//! Not here: what is on the wire.
+//! Not here: the content of the bytes.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -11,22 +11,22 @@ use tokio::{
     task::JoinSet,
 };
 
-/// What becomes of the bytes.
+/// What happens to the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Pass,
-    /// All connections, and those made meanwhile, stay open, and carry nothing, in either direction, ever again.
+    /// Existing connections, and those made while this lasts, stay open but never again carry a byte in either direction.
     Swallow,
 }
 
-/// A client's wires to all servers.
+/// One client's connections to all servers.
 #[derive(Debug)]
 pub(crate) struct Proxy {
     ports: Vec<u16>,
     mode: watch::Sender<Mode>,
-    /// How often all connections were to be reset.
+    /// How many resets of all connections the test has asked for.
     resets: watch::Sender<u64>,
-    /// The listeners, which end with the proxy.
+    /// The listeners. They end with the proxy.
     _listeners: JoinSet<()>,
 }
 
@@ -57,30 +57,30 @@ impl Proxy {
         }
     }
 
-    /// `host:port` of each server's end here.
+    /// The proxy's own `host:port` for each server.
     pub(crate) fn connect_string(&self) -> String {
         let ports = self.ports.iter();
         let ports: Vec<_> = ports.map(|port| format!("127.0.0.1:{port}")).collect();
         ports.join(",")
     }
 
-    /// From now on nothing arrives any more, and nobody is told.
+    /// From now on no byte arrives, and neither side notices.
     pub(crate) fn swallow(&self) {
         self.mode.send_replace(Mode::Swallow);
     }
 
-    /// New connections work again. What was swallowed is lost, and so are the connections that it was on.
+    /// New connections work again. The swallowed bytes and their connections are lost.
     pub(crate) fn pass(&self) {
         self.mode.send_replace(Mode::Pass);
     }
 
-    /// Resets all connections. New ones work.
+    /// Resets all connections. New connections work.
     pub(crate) fn reset(&self) {
         self.resets.send_modify(|resets| *resets += 1);
     }
 }
 
-/// One connection.
+/// Runs one connection.
 async fn wire(
     mut client: TcpStream,
     server: SocketAddr,
@@ -96,7 +96,7 @@ async fn wire(
         let _ = (client.set_nodelay(true), upstream.set_nodelay(true));
         let (mut up, mut down) = (vec![0; 1 << 16], vec![0; 1 << 16]);
         loop {
-            // Read only what can be passed on at once: what is under way when the wire is cut is lost.
+            // Read only as much as can be passed on at once. Bytes that are on the way when the test cuts are lost.
             tokio::select! {
                 biased;
                 _ = modes.changed() => break,
@@ -120,7 +120,7 @@ async fn wire(
     }
 }
 
-/// Keeps a connection open and reads all that comes, until its client gives it up.
+/// Keeps a connection open and reads everything that comes, until the client closes it.
 async fn swallow(
     client: &mut TcpStream,
     mut upstream: Option<&mut TcpStream>,

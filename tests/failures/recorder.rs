@@ -1,7 +1,6 @@
-//! The history of a run, written by all contenders in one order, and two stores that they write to.
+//! Records the history of a run: one order over the events of all contenders. Also the store in memory.
 //!
-//! Not here: what is right and what is wrong (`lockkeeper_sim::check`); the nodes that the second store consists of
-//! (`contention`).
+//! Not here: the rules that a history must keep (`lockkeeper_sim::check`), the store of nodes (`contention`).
 
 use std::{
     collections::BTreeMap,
@@ -13,7 +12,7 @@ use std::{
 use lockkeeper::{Guard, Loss};
 use lockkeeper_sim::history::{Answer, Attempt, End, Event, Mode, What};
 
-/// Writes the history.
+/// Records the history.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     start: Instant,
@@ -30,7 +29,7 @@ struct Inner {
     /// The highest token that the store in memory has seen.
     highest: u64,
     grants: Vec<(Duration, u32)>,
-    /// When something was broken, or mended.
+    /// When the test broke or repaired something.
     disturbances: Vec<Duration>,
     /// The longest time for which no majority of the servers served.
     outage: Duration,
@@ -38,21 +37,21 @@ struct Inner {
     refused: u32,
 }
 
-/// What a run comes to.
+/// The results of a run.
 #[derive(Debug)]
 pub(crate) struct Figures {
     pub(crate) grants: usize,
-    /// How often the lock went to another client than before.
+    /// How often the lock went to another client than the one before.
     pub(crate) hand_overs: usize,
     /// The longest time without a grant after a disturbance.
     pub(crate) longest_pause: Duration,
-    /// How long of it, at most, no majority of the servers served: an election, mostly.
+    /// The longest time without a serving majority, mostly an election.
     pub(crate) outage: Duration,
     pub(crate) losses: BTreeMap<&'static str, u32>,
     pub(crate) refused: u32,
 }
 
-/// The cells of a row.
+/// The cells of the table's row.
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let losses = self.losses.iter();
@@ -93,7 +92,7 @@ impl Recorder {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes what happens now.
+    /// Records an event at the current time.
     pub(crate) fn note(&self, client: u32, what: What) {
         self.note_in(&mut self.inner(), client, what);
     }
@@ -103,7 +102,7 @@ impl Recorder {
         inner.events.push(Event { at, client, what });
     }
 
-    /// An attempt begins.
+    /// Records the start of an attempt.
     pub(crate) fn asked(&self, client: u32, mode: Mode) -> Attempt {
         let mut inner = self.inner();
         let attempt = Attempt(inner.attempts);
@@ -133,7 +132,7 @@ impl Recorder {
         self.valid(client, attempt, guard);
     }
 
-    /// Until when the guard says that it excludes others.
+    /// Records until when the guard claims to exclude others.
     pub(crate) fn valid(&self, client: u32, attempt: Attempt, guard: &Guard) {
         if let Some(until) = guard.valid_until() {
             let until = until.saturating_duration_since(self.start);
@@ -154,7 +153,7 @@ impl Recorder {
         *self.inner().losses.entry(name).or_default() += 1;
     }
 
-    /// A write to the store in memory, which takes tokens no lower than the highest it has seen.
+    /// Writes to the store in memory. It accepts a token if it has not seen a higher one.
     pub(crate) fn store(&self, client: u32, attempt: Attempt, token: u64) {
         let mut inner = self.inner();
         let accepted = token >= inner.highest;
@@ -174,7 +173,7 @@ impl Recorder {
         self.inner().highest
     }
 
-    /// The number of a write to the store of nodes.
+    /// Gives a number to a write to the store of nodes.
     pub(crate) fn write(&self) -> u64 {
         let mut inner = self.inner();
         inner.writes += 1;
@@ -185,18 +184,18 @@ impl Recorder {
         self.note(client, What::Answered { write, answer });
     }
 
-    /// The store of nodes refused a write of a former holder.
+    /// Counts a write of a former holder that the store of nodes has refused.
     pub(crate) fn refused(&self) {
         self.inner().refused += 1;
     }
 
-    /// Something is broken now, or mended.
+    /// Records that the test breaks or repairs something now.
     pub(crate) fn disturbed(&self) {
         let at = self.start.elapsed();
         self.inner().disturbances.push(at);
     }
 
-    /// A majority of the servers serves again.
+    /// Records that a majority of the servers serves again.
     pub(crate) fn served(&self) {
         let at = self.start.elapsed();
         let mut inner = self.inner();

@@ -1,9 +1,10 @@
-//! Three real ZooKeeper servers, one ensemble, on loopback: started, killed, stopped and started again.
+//! An ensemble of three real ZooKeeper servers on loopback: starts, kills, stops and restarts them.
 //!
-//! All tests of a binary use one ensemble, one after the other.
+//! All tests of a binary use the same ensemble, one after the other.
+//!
 //! Not here: clients; the processes themselves (`support/real_server`).
 
-#![allow(dead_code, reason = "two test binaries use it, each its part")]
+#![allow(dead_code, reason = "two test binaries use different parts of it")]
 
 use std::{
     fmt::Write as _,
@@ -21,47 +22,47 @@ use lockkeeper::Client;
 
 use crate::support::real_server::{RealServer, free_ports};
 
-/// How many servers there are: one may fail.
+/// How many servers there are. One of them may fail.
 pub(crate) const COUNT: usize = 3;
 
 /// The servers' unit of time. Elections and timeouts are multiples of it.
 const TICK_MS: u32 = 200;
 
-/// How many ticks a follower and a new leader may take to agree on what there is; then they vote again. Three seconds.
+/// Ticks that a follower and a new leader have to agree on their state before they vote again: three seconds.
 const INIT_TICKS: u32 = 15;
 
-/// How many ticks a follower may be behind, or a leader silent: after that they part. One second.
+/// Ticks that a follower may lag, or a leader be silent, before they part: one second.
 const SYNC_TICKS: u32 = 5;
 
-/// In an election, a vote that was lost is sent again after at most so long. By default the time grows to a minute: of fifty
-/// elections one took 24 s then, and one 54 s.
+/// Limits the time after which a server sends a lost vote again. By default that time grows to a minute: of fifty
+/// elections, one took 24 s and one 54 s.
 const VOTE_AGAIN: &str = "-Dzookeeper.fastleader.maxNotificationInterval=500";
 
-/// What was voted, and when: an election that does not come to an end can be understood afterwards.
+/// Makes the servers log each vote with its time, so that an election without an end can be understood afterwards.
 const ELECTIONS_IN_LOG: [&str; 3] = [
     "-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.server.quorum=info",
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
 ];
 
-/// How long servers may take to start, to elect and to serve, on a machine with other things to do.
+/// How long the servers may take to start, to elect a leader and to serve, on a busy machine.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
-/// What a server says of itself.
+/// A server's role, as the server reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Leader,
     Follower,
-    /// It does not answer, or does not serve.
+    /// The server does not answer, or does not serve.
     None,
 }
 
-/// Who may be in the ensemble.
+/// Which servers may be in the ensemble.
 #[derive(Clone, Debug)]
 pub(crate) enum Members {
-    /// Those three, for ever.
+    /// Always the same three.
     Fixed,
-    /// Those that `reconfig` makes members: at first all three. Who may do that has this digest of a password.
+    /// All three at first, later those that a `reconfig` names. Only the user with this digest may reconfigure.
     Dynamic { super_digest: String },
 }
 
@@ -76,20 +77,20 @@ pub(crate) struct Servers {
 struct Server {
     dir: PathBuf,
     port: u16,
-    /// What configurations say of it.
+    /// The server's line in configurations.
     line: String,
     process: Option<RealServer>,
-    /// Whether it has come back in this test.
+    /// Whether the server was restarted in this test.
     came_back: bool,
 }
 
-/// The ensemble, for one test alone: all three serve. A binary has one, of the kind that it first asks for.
+/// The ensemble, locked for one test, with all three servers serving. The first call in a binary decides on the members.
 pub(crate) fn ensemble(members: Members) -> MutexGuard<'static, Option<Servers>> {
     static ENSEMBLE: Mutex<Option<Servers>> = Mutex::new(None);
     let mut ensemble = ENSEMBLE.lock().unwrap_or_else(PoisonError::into_inner);
     let servers = ensemble.get_or_insert_with(|| Servers::new(members));
     for number in 0..COUNT {
-        // A test that failed may have left it stopped.
+        // A test that failed may have left the server stopped.
         servers.signal(number, "CONT");
         servers.start(number);
         servers.each[number].came_back = false;
@@ -128,7 +129,7 @@ impl Servers {
         servers
     }
 
-    /// Writes the configuration that a server starts with, which names all three.
+    /// Writes the configuration that a server starts with. It names all three servers.
     pub(crate) fn configure(&self, number: usize) {
         let Server { dir, port, .. } = &self.each[number];
         let mut config = format!(
@@ -159,24 +160,24 @@ impl Servers {
         fs::write(dir.join("zoo.cfg"), config).expect("a file of ours");
     }
 
-    /// Whether a server has ended and was started again in this test.
+    /// Whether a server was ended and started again in this test.
     pub(crate) fn came_back(&self, number: usize) -> bool {
         self.each[number].came_back
     }
 
-    /// What configurations say of a server, `server.ID=...`.
+    /// A server's line in configurations, `server.ID=...`.
     pub(crate) fn line(&self, number: usize) -> &str {
         &self.each[number].line
     }
 
-    /// `host:port` of each, for any client.
+    /// `host:port` of all servers, for any client.
     pub(crate) fn connect_string(&self) -> String {
         let each = self.each.iter();
         let each: Vec<_> = each.map(|server| server.address().to_string()).collect();
         each.join(",")
     }
 
-    /// Where each serves.
+    /// The client addresses of all servers.
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
         self.each.iter().map(Server::address).collect()
     }
@@ -185,7 +186,7 @@ impl Servers {
         self.each[number].address()
     }
 
-    /// The one that a client is connected to, without anything in between.
+    /// The server that a client is connected to. The client must not use a proxy.
     pub(crate) fn of(&self, client: &Client) -> Option<usize> {
         let snapshot = client.snapshot();
         let connected = snapshot.state.is_connected();
@@ -208,12 +209,12 @@ impl Servers {
         those.map(|(number, _)| number).collect()
     }
 
-    /// Ends a server with no warning, as a power cut would, but for the page cache.
+    /// Kills a server without warning. Unlike in a power failure, the page cache survives.
     pub(crate) fn kill(&mut self, number: usize) {
         self.end(number, "KILL");
     }
 
-    /// Asks a server to end.
+    /// Asks a server to shut down.
     pub(crate) fn shut_down(&mut self, number: usize) {
         self.end(number, "TERM");
     }
@@ -224,12 +225,12 @@ impl Servers {
         self.each[number].came_back = true;
     }
 
-    /// Stops a server's process; nothing is closed.
+    /// Stops a server's process. Its connections stay open.
     pub(crate) fn stop(&self, number: usize) {
         self.signal(number, "STOP");
     }
 
-    /// Lets it go on.
+    /// Lets a stopped process go on.
     pub(crate) fn go_on(&self, number: usize) {
         self.signal(number, "CONT");
     }
@@ -240,15 +241,15 @@ impl Servers {
         }
     }
 
-    /// Starts a server that does not run, with the data that it has.
+    /// Starts a server that does not run, with its old data.
     pub(crate) fn start(&mut self, number: usize) {
         let server = &mut self.each[number];
         if server.process.is_some() {
             return;
         }
-        // Not `forceSync=no`, though no test cuts the power: a follower that writes its log too fast acknowledges the last write
-        // of the old leader before it acknowledges the new one, who waits for that in vain, `initLimit` long, and again and
-        // again (ZOOKEEPER-4685).
+        // Not `forceSync=no`: a follower that writes its log too fast acknowledges the old leader's last write before it
+        // acknowledges the new leader. The new leader then waits in vain for as long as `initLimit`, in every new try,
+        // too (ZOOKEEPER-4685).
         let mut options = vec!["-Dzookeeper.extendedTypesEnabled=true".to_owned()];
         options.push(VOTE_AGAIN.to_owned());
         options.extend(ELECTIONS_IN_LOG.map(str::to_owned));
@@ -264,12 +265,12 @@ impl Servers {
         ));
     }
 
-    /// Waits until there is a leader, and all others follow it.
+    /// Waits until there is a leader and all others follow it.
     pub(crate) fn wait_until_all_serve(&self) {
         self.wait_until_serving(COUNT);
     }
 
-    /// Waits until there is a leader, and so many serve with it.
+    /// Waits until there is a leader and `count` servers serve, the leader included.
     pub(crate) fn wait_until_serving(&self, count: usize) {
         let deadline = Instant::now() + MAX_WAIT;
         loop {
@@ -288,7 +289,7 @@ impl Servers {
         }
     }
 
-    /// Keeps what the servers have logged, and says where.
+    /// Copies the servers' logs and returns where they are.
     fn keep_logs(&self) -> String {
         let mut kept = "their logs:".to_owned();
         for server in &self.each {
@@ -311,7 +312,7 @@ impl Server {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
-    /// What it says to the four-letter word `srvr`.
+    /// The role that the server reports in its answer to the four-letter word `srvr`.
     fn role(&self) -> Role {
         const SOON: Duration = Duration::from_millis(500);
         let ask = || {

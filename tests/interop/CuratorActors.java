@@ -1,33 +1,34 @@
-// Curator's recipes, one step at a time or many rounds at once, as a test says it on stdin.
+// Runs Curator's recipes, one step at a time or many rounds at once, as a test commands on stdin.
 //
-// What it is for: a test brings Curator and lockkeeper into one exact situation (who holds, who waits, who goes), or lets them
-// contend for one path. Each actor is a thread with a session of its own, since Curator's locks belong to threads; it is made
-// when it is first named and does what it is told in that order. Different actors act at the same time.
+// A test uses this program to bring Curator and lockkeeper into one exact situation (who holds, who waits, who leaves),
+// or to let both contend for one path. Each actor is a thread with its own session, because Curator's locks belong to
+// threads. The first command that names an actor creates it. An actor runs its commands in order; different actors run at
+// the same time.
 //
 // Arguments: HOSTS
-// stdin:     ACTOR VERB ARGUMENTS..        at the end of stdin all sessions are closed
-// stdout:    ready                         once, at first
-//            ACTOR VERB RESULTS..          when a step is done; what happens later has a word of its own (in brackets below)
+// stdin:     ACTOR VERB ARGUMENTS..        at the end of stdin the program closes all sessions
+// stdout:    ready                         once, at the start
+//            ACTOR VERB RESULTS..          when a step is done; a later event has its own word (in brackets below)
 //   read PATH | write PATH | mutex PATH          acquired
 //   unread PATH | unwrite PATH | unmutex PATH    released again
-//   revocable PATH                               acquired as by mutex; [asked] when it is asked to let go, which unmutex does
-//   revoke NODE_PATH                             the holder is asked to let go
-//   latch PATH ID | unlatch PATH                 stands as ID, or no more; [leads], [follows] when that changes
-//   ids PATH                                     the ids of who stands, in order, the leader's first
+//   revocable PATH                               acquires as mutex does; [asked] at a request to release (unmutex)
+//   revoke NODE_PATH                             asks the holder to release
+//   latch PATH ID | unlatch PATH                 starts or stops to stand as ID; [leads], [follows] when that changes
+//   ids PATH                                     the ids of the candidates, in order, the leader's first
 //   select PATH ID | unselect PATH               stands for LeaderSelector as ID; [leads] when it does, until unselect
-//   selectors PATH                               the ids of who stands, as LeaderSelector sees them
+//   selectors PATH                               the ids of the candidates, as LeaderSelector sees them
 //   follow PATH                                  N: SharedCount's value; [now] N when it changes
-//   count PATH N                                 SharedCount is set to N; the actor must follow it
-//   rounds PATH COUNTER N EVERY HOLD_MS          N rounds of a read/write lock: every EVERYth one writes, the others read
+//   count PATH N                                 sets the SharedCount to N; the actor must follow it
+//   rounds PATH COUNTER N EVERY HOLD_MS          N rounds of a read/write lock: every EVERYth round writes, the others read
 //   leases PATH LIMIT N HOLD_MS                  N rounds of a semaphore with LIMIT leases
 //   sharedleases PATH COUNT_PATH N HOLD_MS       the same, with the limit in a SharedCount that the actor follows
-//   terms PATH COUNTER N HOLD_MS                 N terms as the leader of a latch, which is closed after each
-// Each round is told: ACTOR [wrote|red|leased|led] VALUE START_MS END_MS, where the times are those of this machine's clock while
-// it held. VALUE is the counter's; of a lease, the number of the round.
+//   terms PATH COUNTER N HOLD_MS                 N terms as the leader of a latch, which is closed after each term
+// Each round gives a line: ACTOR [wrote|red|leased|led] VALUE START_MS END_MS. The times are this machine's clock at the
+// start and the end of the hold. VALUE is the counter's value, or the number of the round for a lease.
 // Exit status: 0; 1 when an actor fails (the reason is on stderr); 2 for bad usage.
 //
-// A writer, and a leader, replaces the counter N by "busy", holds, and writes N+1. A reader must find the same number before and
-// after it holds.
+// A writer or a leader replaces the counter N by "busy", holds, and writes N+1. A reader must find the same number at the
+// start and at the end of its hold.
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -164,7 +165,7 @@ public final class CuratorActors {
                     selectors.put(path, selector(path, words[3]));
                     return "";
                 case "unselect":
-                    resigned.countDown(); // not close(): that would interrupt what releases the lock
+                    resigned.countDown(); // not close(): it would interrupt the thread that releases the lock
                     return "";
                 case "selectors":
                     return ids(selectors.get(path).getParticipants());
@@ -263,7 +264,7 @@ public final class CuratorActors {
                     long value = Long.parseLong(get(counter));
                     Thread.sleep(holdMs);
                     if (value != Long.parseLong(get(counter))) {
-                        throw new AssertionError("somebody wrote while we read");
+                        throw new AssertionError("the counter changed while a reader held the lock");
                     }
                     event("red", value + " " + start + " " + System.currentTimeMillis());
                 }
@@ -331,7 +332,7 @@ public final class CuratorActors {
         return Integer.parseInt(word);
     }
 
-    /** One whole line at a time, flushed: the reader on the other end of the pipe waits for it. */
+    /** Prints and flushes one whole line at a time, because the test at the other end of the pipe waits for it. */
     private static synchronized void say(String line) {
         System.out.println(line);
         System.out.flush();

@@ -1,12 +1,12 @@
-// Curator's InterProcessMutex as a contender: N threads, each a session of its own, take one lock in turn.
+// Curator's InterProcessMutex as a contender: N threads, each with its own session, take one lock in turn.
 //
-// What it is for: a test runs it beside lockkeeper's own contenders on the same lock path. Every round reads a shared counter,
-// waits, and writes it back plus one with version -1, so the counter ends at the number of rounds only if nobody ever
-// shared the lock; the intervals that it prints say who held it when.
+// A test runs this program next to lockkeeper's own contenders on the same lock path. Each round reads a shared counter,
+// waits, and writes the counter plus one with version -1. So the counter ends at the number of rounds only if no two
+// contenders ever held the lock at once. The printed intervals show who held the lock when.
 //
 // Arguments: HOSTS LOCK_PATH COUNTER_PATH CONTENDERS ROUNDS [HOLD_MS]     (ROUNDS is per contender)
-// stdout:    ready                                     all sessions are connected; a line "go" is awaited on stdin
-//            held THREAD VALUE START_MS END_MS         one per round: the value written, and the time (ms since 1970, this
+// stdout:    ready                                     all sessions are connected; the program waits for "go" on stdin
+//            held THREAD VALUE START_MS END_MS         one per round: the written value, and the times (ms since 1970, this
 //                                                      machine's clock) after acquire returned and before release was called
 //            done ROUNDS_TOTAL                         the last line
 // Exit status: 0; 1 when a contender failed (the reason is on stderr); 2 for bad usage or an end of stdin before "go".
@@ -90,7 +90,7 @@ public final class CuratorContender {
         return client;
     }
 
-    /** The test may have made the counter already; then its value stays. */
+    /** Creates the counter. If the test has created it already, its value stays. */
     private static void makeCounter(CuratorFramework client, String path) throws Exception {
         try {
             client.create().creatingParentsIfNeeded().forPath(path, encode(0));
@@ -125,7 +125,7 @@ public final class CuratorContender {
         return Long.toString(value).getBytes(StandardCharsets.UTF_8);
     }
 
-    /** One whole line at a time, flushed: the reader on the other end of the pipe waits for it. */
+    /** Prints and flushes one whole line at a time, because the test at the other end of the pipe waits for it. */
     private static synchronized void say(String line) {
         System.out.println(line);
         System.out.flush();

@@ -1,5 +1,6 @@
-// What the Java programs' sections share: a connected session, a watcher that queues, checks that throw, and a connection that
-// can be cut. The sections inherit from it only to call its helpers by their short names.
+// Shared parts of the Java programs' sections: a connected session, a watcher that queues events, checks that throw, and
+// a connection that a section can cut. The sections inherit from this class only to call its helpers by their short
+// names.
 
 import java.io.IOException;
 import java.io.InputStream;
@@ -27,14 +28,14 @@ import org.apache.zookeeper.data.ACL;
 
 abstract class Harness {
     static final int SESSION_TIMEOUT_MS = 10_000;
-    /** How long anything that must happen may take, on a loaded machine. */
+    /** How long to wait for something that must happen, on a loaded machine. */
     static final long PATIENCE_MS = 15_000;
-    /** How long to look out for something that must not happen. */
+    /** How long to wait for something that must not happen. */
     static final long SILENCE_MS = 150;
 
     static final List<ACL> OPEN = Ids.OPEN_ACL_UNSAFE;
 
-    /** A connected client. Its default watcher keeps the changes of state that came after the first connection. */
+    /** A connected client. Its default watcher keeps the state changes after the first connection. */
     static final class Session implements AutoCloseable {
         final Events states = new Events();
         final ZooKeeper zk;
@@ -44,7 +45,7 @@ abstract class Harness {
             states.expectState(KeeperState.SyncConnected);
         }
 
-        /** Waits until this session's server has seen everything that was answered to others before. */
+        /** Waits until this session's server has seen every write that has been answered before. */
         void sync(String path) throws Exception {
             CompletableFuture<Integer> done = new CompletableFuture<>();
             zk.sync(path, (rc, answered, ctx) -> done.complete(rc), null);
@@ -61,7 +62,7 @@ abstract class Harness {
         }
     }
 
-    /** A watcher that queues what it hears. Each watcher hears of each change of state too; those are kept apart. */
+    /** A watcher that queues its events. Every watcher also gets the state changes; these have their own queue. */
     static final class Events implements Watcher {
         private final BlockingQueue<WatchedEvent> nodes = new LinkedBlockingQueue<>();
         private final BlockingQueue<WatchedEvent> states = new LinkedBlockingQueue<>();
@@ -79,7 +80,7 @@ abstract class Harness {
             WatchedEvent event = nodes.poll(ms, TimeUnit.MILLISECONDS);
             check(event != null, "no event, but expected " + type + " " + path);
             check(event.getType() == type && path.equals(event.getPath()), "expected " + type + " " + path + ", got " + event);
-            check(event.getState() == KeeperState.SyncConnected, "the state in an event: " + event);
+            check(event.getState() == KeeperState.SyncConnected, "an event without the state SyncConnected: " + event);
         }
 
         void expectState(KeeperState state) throws InterruptedException {
@@ -88,7 +89,7 @@ abstract class Harness {
             check(event.getState() == state, "expected " + state + ", got " + event);
         }
 
-        /** Asks the server something first, since an event that is due comes before the answer; then waits a moment more. */
+        /** Sends a request first, because a due event comes before its reply; then waits a moment longer. */
         void expectNothing(Session session) throws Exception {
             session.sync("/");
             WatchedEvent event = nodes.poll(SILENCE_MS, TimeUnit.MILLISECONDS);
@@ -96,7 +97,7 @@ abstract class Harness {
         }
     }
 
-    /** Passes bytes on between a client and the first of HOSTS, until it is told to cut. */
+    /** Passes bytes between a client and the first of HOSTS until a section cuts it. */
     static final class Relay implements AutoCloseable {
         private final ServerSocket listener = new ServerSocket(0, 16, InetAddress.getLoopbackAddress());
         private final List<Socket> open = new ArrayList<>();
@@ -159,7 +160,7 @@ abstract class Harness {
                 try {
                     call.run();
                 } catch (Exception e) {
-                    // A closed socket ends its thread; what the client makes of it is what is tested.
+                    // A closed socket ends its thread; the test is about the client's reaction.
                 }
             });
             thread.setDaemon(true);
@@ -191,7 +192,7 @@ abstract class Harness {
         return create(zk, path, CreateMode.PERSISTENT);
     }
 
-    /** A node with empty data, open to all. */
+    /** Creates a node with empty data that is open to all. */
     static String create(ZooKeeper zk, String path, CreateMode mode) throws Exception {
         return zk.create(path, bytes(""), OPEN, mode);
     }

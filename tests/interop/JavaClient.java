@@ -1,15 +1,15 @@
-// Apache's own Java client, put against any server: does the server do what that client, and the programs built on it, expect?
+// Checks with Apache's own Java client whether a server does what that client and its users expect.
 //
-// What it is for: tests run it against the embedded server, and against a real ZooKeeper, on which every check holds (3.8.0).
-// It knows nothing of lockkeeper, uses public API only, and throws at the first deviation. Each section works under a node of
-// its own with a random name and takes it away again. Watches are in JavaWatches.java, the helpers in Harness.java.
+// The tests run it against the embedded server and against a real ZooKeeper; every check holds on the latter (3.8.0). It
+// knows nothing of lockkeeper, uses only public API, and throws at the first deviation. Each section works under its own
+// node with a random name and deletes it at the end. Watches are in JavaWatches.java, the helpers in Harness.java.
 //
 // Arguments: HOSTS [SECTION...]    sections: basic watches multi acl lock (the default), persistent reconnect reaping
-//            `reaping` waits until the server takes away an empty container and an outlived TTL node: up to 75 s each on a
-//            server with the usual `znode.container.checkIntervalMs`. TTL nodes (basic, multi, reaping) need a real server
-//            with `zookeeper.extendedTypesEnabled=true`.
-// stdout:    ok SECTION            one line per section that passed, in the order asked for
-// Exit status: 0; 1 at a deviation (which one is on stderr); 2 for bad usage.
+//            `reaping` waits until the server deletes an empty container and an expired TTL node: up to 75 s each on a
+//            server with the usual `znode.container.checkIntervalMs`. TTL nodes (basic, multi, reaping) need a real
+//            server with `zookeeper.extendedTypesEnabled=true`.
+// stdout:    ok SECTION            one line for each section that passed, in the order of the arguments
+// Exit status: 0; 1 at a deviation (stderr says which); 2 for bad usage.
 
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -189,7 +189,7 @@ public final class JavaClient extends Harness {
         check(zk.getEphemerals().contains(own), "getEphemerals lists all of a session");
         check(zk.getEphemerals(root + "/x").isEmpty(), "getEphemerals of another prefix");
 
-        // The number is the count of creates under the parent, whatever their kind; deletes do not count.
+        // The number counts the creates under the parent, of any kind; deletes do not count.
         String line = root + "/line";
         create(zk, line);
         check(create(zk, line + "/n-", SEQUENTIAL).equals(line + "/n-0000000000"), "the first sequence number");
@@ -208,13 +208,13 @@ public final class JavaClient extends Harness {
         check(zk.exists(box, false).getEphemeralOwner() == 0, "a container has no owner");
         String brief = root + "/ttl";
         zk.create(brief, bytes(""), OPEN, CreateMode.PERSISTENT_WITH_TTL, new Stat(), 3_600_000);
-        check(zk.exists(brief, false).getEphemeralOwner() == 0, "a TTL node has no owner"); // its mark is not shown
+        check(zk.exists(brief, false).getEphemeralOwner() == 0, "a TTL node has no owner"); // the server hides its mark
         String numbered = zk.create(
                 line + "/t-", bytes(""), OPEN, CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL, new Stat(), 3_600_000);
         check(numbered.equals(line + "/t-0000000005"), "TTL and sequential: " + numbered);
     }
 
-    /** Requests sent without waiting are answered in the order in which they were sent. */
+    /** The server answers pipelined requests in the order in which the client sent them. */
     private static void pipelining(ZooKeeper zk, String root) throws Exception {
         String a = root + "/pipeline";
         create(zk, a);
@@ -258,10 +258,10 @@ public final class JavaClient extends Harness {
             check(brief.zk.getSessionId() != main.zk.getSessionId(), "two sessions have two ids");
         }
         seen.expect(EventType.NodeDeleted, own);
-        check(main.zk.exists(own, false) == null, "an ephemeral node goes with its session");
+        check(main.zk.exists(own, false) == null, "an ephemeral node ends with its session");
 
-        // A session can be taken up again only with its password. (Who tries costs the owner its connection on a real server,
-        // but not its session: so ask about a session that does nothing else.)
+        // A client can resume a session only with its password. On a real server an attempt with a wrong password closes
+        // the owner's connection, but not its session. So this check uses a session that does nothing else.
         String guarded = root + "/guarded";
         try (Session owner = new Session(hosts)) {
             create(owner.zk, guarded, CreateMode.EPHEMERAL);
@@ -302,7 +302,7 @@ public final class JavaClient extends Harness {
         check(stat.getCzxid() == stat.getMzxid() && stat.getCzxid() == stat.getPzxid(), "all in one transaction");
         check(zk.exists(a + "/s-0000000000", false).getEphemeralOwner() == zk.getSessionId(), "an ephemeral from a multi");
         check(zk.exists(a + "/t", false).getEphemeralOwner() == 0, "a TTL node from a multi");
-        check(zk.exists(a + "/x", false) == null, "made and deleted in one transaction");
+        check(zk.exists(a + "/x", false) == null, "a node created and deleted in one transaction does not exist");
         check(zk.multi(List.of()).isEmpty(), "an empty multi has an empty answer");
         check(zk.transaction().check(a, 1).setData(a, bytes("3"), 1).commit().size() == 2, "the transaction builder");
     }
@@ -318,10 +318,10 @@ public final class JavaClient extends Harness {
         KeeperException e = fails(Code.BADVERSION, () -> zk.multi(ops));
         List<Integer> codes = e.getResults().stream().map(r -> ((OpResult.ErrorResult) r).getErr()).collect(Collectors.toList());
         check(codes.equals(List.of(0, 0, Code.BADVERSION.intValue(), Code.RUNTIMEINCONSISTENCY.intValue())),
-                "what came before the failure reads 0, what came after it -2: " + codes);
+                "operations before the failure have the code 0, those after it -2: " + codes);
         Stat stat = new Stat();
-        check(text(zk.getData(b, false, stat)).equals("1") && stat.getVersion() == 0, "nothing of it was done");
-        check(stat.getNumChildren() == 0 && stat.getCversion() == 0, "nor of its creates");
+        check(text(zk.getData(b, false, stat)).equals("1") && stat.getVersion() == 0, "a failed multi writes no data");
+        check(stat.getNumChildren() == 0 && stat.getCversion() == 0, "a failed multi creates no child");
         check(create(zk, b + "/n-", SEQUENTIAL).endsWith("0000000000"), "a create that was rolled back takes no number");
 
         e = fails(Code.NODEEXISTS, () -> zk.multi(List.of(
@@ -337,7 +337,7 @@ public final class JavaClient extends Harness {
         create(zk, r + "/c");
         List<OpResult> results = zk.multi(List.of(Op.getData(r), Op.getChildren(root + "/absent"), Op.getChildren(r)));
         check(text(((OpResult.GetDataResult) results.get(0)).getData()).equals("read"), "a read in a multi");
-        check(((OpResult.ErrorResult) results.get(1)).getErr() == Code.NONODE.intValue(), "a failed read spoils no other");
+        check(((OpResult.ErrorResult) results.get(1)).getErr() == Code.NONODE.intValue(), "after a failed read");
         check(((OpResult.GetChildrenResult) results.get(2)).getChildren().equals(List.of("c")), "a listing in a multi");
     }
 
@@ -368,7 +368,7 @@ public final class JavaClient extends Harness {
         create(zk, a);
         Stat stat = new Stat();
         check(zk.getACL(a, stat).equals(OPEN) && stat.getAversion() == 0, "getACL shows what create set");
-        List<ACL> readOnly = Arrays.asList( // not List.of: the client asks it for null
+        List<ACL> readOnly = Arrays.asList( // not List.of: the client calls contains(null), which throws
                 new ACL(Perms.READ | Perms.ADMIN, Ids.ANYONE_ID_UNSAFE));
         check(zk.setACL(a, readOnly, 0).getAversion() == 1, "setACL counts up aversion");
         fails(Code.BADVERSION, () -> zk.setACL(a, OPEN, 0));
@@ -379,10 +379,11 @@ public final class JavaClient extends Harness {
         fails(Code.NOAUTH, () -> zk.multi(List.of(Op.setData(a, bytes("x"), -1))));
         fails(Code.NONODE, () -> zk.getACL(root + "/absent", null));
         fails(Code.NONODE, () -> zk.setACL(root + "/absent", readOnly, -1));
-        fails(Code.INVALIDACL, () -> zk.create(root + "/x", null, Ids.CREATOR_ALL_ACL, CreateMode.PERSISTENT)); // who?
+        // This client has no identity.
+        fails(Code.INVALIDACL, () -> zk.create(root + "/x", null, Ids.CREATOR_ALL_ACL, CreateMode.PERSISTENT));
         fails(Code.INVALIDACL, () -> zk.create(
                 root + "/x", null, Arrays.asList(new ACL(Perms.ALL, new Id("nosuchscheme", "x"))), CreateMode.PERSISTENT));
-        zk.delete(a, -1); // the right to delete a node is its parent's
+        zk.delete(a, -1); // the parent's ACL decides on deletes
     }
 
     private static void digest(String root) throws Exception {
@@ -397,7 +398,7 @@ public final class JavaClient extends Harness {
             check(text(owner.zk.getData(a, false, null)).equals("s"), "the owner reads");
 
             ZooKeeper other = stranger.zk;
-            stranger.sync(root); // (exists needs no right up to 3.8.3 and 3.9.1, READ later; so leave it out)
+            stranger.sync(root); // no check of exists: it needs no permission up to 3.8.3 and 3.9.1, READ later
             fails(Code.NOAUTH, () -> other.getData(a, false, null));
             fails(Code.NOAUTH, () -> other.getChildren(a, false));
             fails(Code.NOAUTH, () -> other.getACL(a, null));
@@ -408,11 +409,11 @@ public final class JavaClient extends Harness {
             fails(Code.NOAUTH, () -> other.getData(a, false, null));
 
             late.zk.addAuthInfo("digest", bytes("other:one"));
-            late.zk.addAuthInfo("digest", bytes("user:secret")); // a session can be several people
+            late.zk.addAuthInfo("digest", bytes("user:secret")); // a session can have several identities
             check(text(late.zk.getData(a, false, null)).equals("s"), "the right password opens it");
-            check(late.zk.setData(a, bytes("t"), 0).getVersion() == 1, "and writes");
+            check(late.zk.setData(a, bytes("t"), 0).getVersion() == 1, "the right password allows writes");
 
-            // Who may read a node but not administer it sees its ACL without the hashes.
+            // A client that may read a node but not administer it gets its ACL without the hashes.
             owner.zk.setACL(a, Arrays.asList(
                     new ACL(Perms.ALL, new Id("digest", id)), new ACL(Perms.READ, Ids.ANYONE_ID_UNSAFE)), -1);
             stranger.sync(a);
@@ -426,7 +427,7 @@ public final class JavaClient extends Harness {
 
     // ---- lock ----------------------------------------------------------------------------------------------------------
 
-    /** The recipe of ZooKeeper's own documentation, by hand: a line of ephemeral nodes, each waiting for the one before it. */
+    /** The recipe of ZooKeeper's documentation, by hand: a queue of ephemeral nodes, each waits for the one before it. */
     private static void lock(Session main, Session other, String root) throws Exception {
         try (Session third = new Session(hosts)) {
             List<Session> sessions = List.of(main, other, third);
@@ -440,7 +441,7 @@ public final class JavaClient extends Harness {
                 session.sync(root);
                 List<String> line = new ArrayList<>(session.zk.getChildren(root, false));
                 Collections.sort(line);
-                check(line.size() == 3 && (root + "/" + line.get(i)).equals(nodes.get(i)), "places in the line: " + line);
+                check(line.size() == 3 && (root + "/" + line.get(i)).equals(nodes.get(i)), "places in the queue: " + line);
                 waits.add(new Events());
                 if (i > 0) {
                     session.zk.getData(nodes.get(i - 1), waits.get(i), null);
@@ -450,9 +451,9 @@ public final class JavaClient extends Harness {
             main.zk.delete(nodes.get(0), -1); // release
             waits.get(1).expect(EventType.NodeDeleted, nodes.get(0));
             waits.get(2).expectNothing(third); // no herd
-            other.close(); // a holder that leaves lets go
+            other.close(); // the end of a session releases its lock
             waits.get(2).expect(EventType.NodeDeleted, nodes.get(1));
-            check(third.zk.getChildren(root, false).size() == 1, "the last in the line holds the lock");
+            check(third.zk.getChildren(root, false).size() == 1, "the last in the queue holds the lock");
         }
     }
 }

@@ -1,5 +1,5 @@
-// The sections of JavaClient.java about watches and about what happens without the client's doing: the one-shot watches of
-// reads, persistent watches, watches after a cut connection, nodes that the server takes away. Not a program of its own.
+// The sections of JavaClient.java about watches and about changes that the client does not make: one-time watches of
+// reads, persistent watches, watches after a cut connection, nodes that the server deletes. Not a program of its own.
 
 import java.util.ArrayList;
 import java.util.Collections;
@@ -36,7 +36,7 @@ final class JavaWatches extends Harness {
         zk.getData(a, seen, null);
         create(writer, a + "/child");
         writer.delete(a + "/child", -1);
-        seen.expectNothing(main); // children are no data
+        seen.expectNothing(main); // a change of the children is no change of the data
         writer.setData(a, bytes("2"), -1);
         seen.expect(EventType.NodeDataChanged, a);
 
@@ -46,11 +46,11 @@ final class JavaWatches extends Harness {
         zk.exists(a, seen);
         writer.delete(a, -1);
         seen.expect(EventType.NodeDeleted, a);
-        fails(Code.NONODE, () -> zk.getData(a, seen, null)); // a failed read leaves no watch
+        fails(Code.NONODE, () -> zk.getData(a, seen, null)); // a failed read sets no watch
         writer.create(a, bytes("3"), OPEN, CreateMode.PERSISTENT);
         seen.expectNothing(main);
 
-        // The event comes before the first answer that shows the change: both run on one thread, in the order of the wire.
+        // The event comes before the first reply that shows the change. One thread handles both, in the order of arrival.
         List<String> log = Collections.synchronizedList(new ArrayList<>());
         CountDownLatch read = new CountDownLatch(1);
         zk.getData(a, event -> log.add("event"), null);
@@ -71,18 +71,18 @@ final class JavaWatches extends Harness {
         Events seen = new Events();
         zk.getChildren(p, seen);
         writer.setData(p, bytes("x"), -1);
-        seen.expectNothing(main); // data is no child
+        seen.expectNothing(main); // a change of the data is no change of the children
         create(writer, p + "/c");
         seen.expect(EventType.NodeChildrenChanged, p);
         zk.getChildren(p, seen);
         writer.setData(p + "/c", bytes("x"), -1);
         create(writer, p + "/c/d");
-        seen.expectNothing(main); // nor are a child's data and children
+        seen.expectNothing(main); // changes inside a child do not count either
         writer.delete(p + "/c/d", -1);
         writer.delete(p + "/c", -1);
         seen.expect(EventType.NodeChildrenChanged, p);
 
-        // One watcher on data and on children of one node hears of the deletion once, as a deletion.
+        // A watcher on data and on children of one node gets one event for the delete: NodeDeleted.
         zk.getChildren(p, seen);
         zk.getData(p, seen, null);
         writer.delete(p, -1);
@@ -102,7 +102,7 @@ final class JavaWatches extends Harness {
         create(writer, p + "/b");
         create(writer, p + "/c");
         create(writer, p + "/a");
-        seen.expect(EventType.NodeCreated, p + "/b"); // for one change: the node's own watch, then its parent's
+        seen.expect(EventType.NodeCreated, p + "/b"); // for each change: first the node's own watch, then its parent's
         seen.expect(EventType.NodeChildrenChanged, p);
         seen.expect(EventType.NodeCreated, p + "/c");
         seen.expect(EventType.NodeCreated, p + "/a");
@@ -154,7 +154,7 @@ final class JavaWatches extends Harness {
         one.expect(EventType.NodeChildrenChanged, p);
         one.expect(EventType.NodeChildrenChanged, p);
         one.expectNothing(main);
-        all.expect(EventType.NodeDataChanged, deep); // the recursive kind never says that children changed
+        all.expect(EventType.NodeDataChanged, deep); // a recursive watch never gives NodeChildrenChanged
         all.expect(EventType.NodeDataChanged, deep);
         all.expect(EventType.NodeCreated, deep + "/c");
         all.expect(EventType.NodeCreated, deep + "/c/d");
@@ -173,7 +173,7 @@ final class JavaWatches extends Harness {
         all.expectNothing(main);
     }
 
-    /** A cut connection: the session, its nodes and its watches are taken up again, and what was missed is told once. */
+    /** After a cut connection the client gets its session, nodes and watches back, and each missed event once. */
     static void reconnect(String hosts, ZooKeeper writer, String root) throws Exception {
         try (Relay relay = new Relay(hosts); Session main = new Session(relay.hosts())) {
             reconnect(relay, main, writer, root);
@@ -189,7 +189,7 @@ final class JavaWatches extends Harness {
         }
         String own = root + "/own";
         String still = root + "/still";
-        String lastly = root + "/lastly"; // apart: 3.8 keeps one kind of watch for a path of a connection
+        String lastly = root + "/lastly"; // its own path: 3.8 keeps one kind of watch per path and connection
         create(main.zk, own, CreateMode.EPHEMERAL);
         create(main.zk, still);
         create(main.zk, lastly);
@@ -241,7 +241,7 @@ final class JavaWatches extends Harness {
         create(zk, fresh, CreateMode.CONTAINER);
         create(zk, box, CreateMode.CONTAINER);
         create(zk, box + "/c");
-        zk.exists(box, seen); // before it can go: a quick server may not leave time for that
+        zk.exists(box, seen); // before the server may delete it: a fast server leaves no time later
         zk.delete(box + "/c", -1);
         seen.expectWithin(75_000, EventType.NodeDeleted, box);
         zk.create(brief, bytes(""), OPEN, CreateMode.PERSISTENT_WITH_TTL, new Stat(), 2_000);

@@ -1,4 +1,4 @@
-// go-zk's Lock as a contender: it takes the arguments, says the lines and has the exit statuses of CuratorContender.java.
+// go-zk's Lock as a contender, with the arguments, output lines and exit statuses of CuratorContender.java.
 //
 // Arguments: HOSTS LOCK_PATH COUNTER_PATH CONTENDERS ROUNDS HOLD_MS
 package main
@@ -62,7 +62,7 @@ func contend(id int, conn *zk.Conn, path, counter string, rounds int, hold time.
 	}
 }
 
-// connect waits for the session: a request before it would wait, too, but for ever.
+// connect waits for the session, because a request before it would wait for ever.
 func connect(hosts []string) *zk.Conn {
 	conn, events, err := zk.Connect(hosts, sessionTimeout, zk.WithLogInfo(false))
 	must(err)

@@ -1,11 +1,11 @@
-"""kazoo, Python's ZooKeeper client, put against any server: does the server do what kazoo and its users expect?
+"""Checks with kazoo, Python's ZooKeeper client, whether a server does what kazoo and its users expect.
 
-Tests run it against the embedded server, and against a real ZooKeeper, on which every check below holds (3.8.0, kazoo 2.11.0).
-It knows nothing of lockkeeper and raises at the first deviation. Each section works under a node of its own with a random name
-and takes it away again.
+The tests run it against the embedded server and against a real ZooKeeper; every check holds on the latter (3.8.0, kazoo
+2.11.0). It knows nothing of lockkeeper and raises at the first deviation. Each section works under its own node with a
+random name and deletes it at the end.
 
 Arguments:   HOSTS [SECTION...]    sections: basic watches multi acl lock (the default)
-stdout:      ok SECTION            one line per section that passed, in the order asked for
+stdout:      ok SECTION            one line for each section that passed, in the order of the arguments
 Exit status: 0; 1 at a deviation (the traceback is on stderr); 2 for bad usage.
 """
 
@@ -22,8 +22,8 @@ from kazoo.client import KazooClient
 from kazoo.protocol.states import EventType, KazooState
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, make_acl, make_digest_acl
 
-PATIENCE = 15.0  # seconds that anything which must happen may take, on a loaded machine
-SILENCE = 0.15  # seconds to look out for something that must not happen
+PATIENCE = 15.0  # seconds to wait for something that must happen, on a loaded machine
+SILENCE = 0.15  # seconds to wait for something that must not happen
 
 
 def basic(main, root):
@@ -72,7 +72,7 @@ def basic(main, root):
         main.delete(node)
     assert main.sync(root) == root
 
-    # Requests sent without waiting are answered in the order in which they were sent.
+    # The server answers pipelined requests in the order in which the client sent them.
     order = []
     sent = [main.get_async(line) for _ in range(300)] + [main.sync_async(root)]
     for i, one in enumerate(sent):
@@ -82,7 +82,7 @@ def basic(main, root):
     wait_for(lambda: len(order) == len(sent))
     assert order == sorted(order)
 
-    # An ephemeral node goes with its session, and others hear of it.
+    # An ephemeral node ends with its session, and other sessions get the event.
     own, gone = root + "/of-a-session", Events()
     with connected(main.hosts_arg) as brief:
         brief.create(own, ephemeral=True)
@@ -96,10 +96,10 @@ def watches(main, root):
     with connected(main.hosts_arg) as writer:
         raw_watches(main, writer, root)
 
-        # kazoo's own wrappers set their watch again at each change.
+        # kazoo's own wrappers set their watch again after each change.
         path, seen = root + "/wrapped", queue.Queue()
         main.DataWatch(path, lambda data, stat: seen.put(data))
-        assert seen.get(timeout=PATIENCE) is None  # at once: nothing there yet
+        assert seen.get(timeout=PATIENCE) is None  # the first call: there is no node yet
         writer.create(path, b"1")
         assert seen.get(timeout=PATIENCE) == b"1"
         writer.set(path, b"2")
@@ -126,16 +126,16 @@ def raw_watches(main, writer, root):
     seen.expect_nothing(main)  # a watch fires once
     main.get(path, watch=seen)
     writer.create(path + "/c")
-    seen.expect_nothing(main)  # children are no data
+    seen.expect_nothing(main)  # a change of the children is no change of the data
     writer.set(path, b"2")
     seen.expect(EventType.CHANGED, path)
     main.get_children(path, watch=seen)
     writer.set(path, b"3")
-    seen.expect_nothing(main)  # data is no child
+    seen.expect_nothing(main)  # a change of the data is no change of the children
     writer.delete(path + "/c")
     seen.expect(EventType.CHILD, path)
     with fails(kz.NoNodeError):
-        main.get(root + "/absent", watch=seen)  # a failed read leaves no watch
+        main.get(root + "/absent", watch=seen)  # a failed read sets no watch
     writer.create(root + "/absent")
     seen.expect_nothing(main)
 
@@ -173,7 +173,7 @@ def multi(main, root):
     t.delete(root + "/absent")
     kinds = [type(result) for result in t.commit()]
     assert kinds == [kz.RolledBackError, kz.BadVersionError, kz.RuntimeInconsistency], kinds
-    assert main.get(path)[0] == b"2", "nothing of a failed transaction was done"
+    assert main.get(path)[0] == b"2", "a failed transaction changes nothing"
 
     with connected(main.hosts_arg) as writer:
         seen = Events()
@@ -201,13 +201,13 @@ def acl(main, root):
     with fails(kz.NoAuthError):
         main.create(path + "/c")
     with fails(kz.InvalidACLError):
-        main.create(root + "/x", acl=CREATOR_ALL_ACL)  # who?
+        main.create(root + "/x", acl=CREATOR_ALL_ACL)  # the client has no identity
 
     secret = root + "/secret"
     with connected(main.hosts_arg, auth_data=[("digest", "user:secret")]) as owner:
         owner.create(secret, b"s", acl=CREATOR_ALL_ACL)
         assert owner.get_acls(secret)[0] == [make_digest_acl("user", "secret", all=True)]
-        main.sync(root)  # (exists needs no right up to 3.8.3 and 3.9.1, READ later; so leave it out)
+        main.sync(root)  # no check of exists: it needs no permission up to 3.8.3 and 3.9.1, READ later
         for refused in (main.get, main.get_children, main.get_acls, lambda path: main.set(path, b"x")):
             with fails(kz.NoAuthError):
                 refused(secret)
@@ -241,7 +241,7 @@ def lock(main, root):
         second.release()
         assert main.get_children(path) == []
 
-        # Both in a loop over a counter that only exclusion keeps right.
+        # Both clients increment a counter in a loop. The result is right only if the lock excludes.
         counter = root + "/counter"
         main.create(counter, b"0")
 
@@ -258,7 +258,7 @@ def lock(main, root):
             thread.join(PATIENCE)
         assert main.get(counter)[0] == b"20", main.get(counter)
 
-        # A holder whose session ends lets go.
+        # The end of a holder's session releases its lock.
         with connected(main.hosts_arg) as brief:
             assert brief.Lock(path).acquire(timeout=PATIENCE)
             assert main.Lock(path).acquire(blocking=False) is False
@@ -271,7 +271,7 @@ def lock(main, root):
 
 
 class Events:
-    """A watcher that queues what it hears; changes of the connection's state are kept out."""
+    """A watcher that queues its events, except changes of the connection's state."""
 
     def __init__(self):
         self.queue = queue.Queue()
@@ -285,7 +285,7 @@ class Events:
         assert (event.type, event.path) == (kind, path), f"expected {kind} {path}, got {event}"
 
     def expect_nothing(self, client):
-        client.sync("/")  # an event that is due comes before the answer
+        client.sync("/")  # a due event comes before the reply
         try:
             raise AssertionError(f"unexpected: {self.queue.get(timeout=SILENCE)}")
         except queue.Empty:
@@ -321,7 +321,7 @@ def wait_for(condition):
         if condition():
             return
         ticks.wait(0.02)
-    raise AssertionError("it did not come about in time")
+    raise AssertionError("the condition did not become true in time")
 
 
 SECTIONS = {section.__name__: section for section in (basic, watches, multi, acl, lock)}

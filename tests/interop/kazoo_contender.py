@@ -1,9 +1,9 @@
-"""kazoo's Lock as a contender: it takes the arguments, says the lines and has the exit statuses of CuratorContender.java.
+"""kazoo's Lock as a contender, with the arguments, output lines and exit statuses of CuratorContender.java.
 
 Arguments: HOSTS LOCK_PATH COUNTER_PATH CONTENDERS ROUNDS HOLD_MS NAMES
 HOLD_MS may be "line": the (one) contender holds the lock until it reads a line.
-NAMES says how kazoo's nodes are called, and which others it sees:
-    curator    `-lock-`, and it waits for all nodes that are called so: the setting under which it can share a path
+NAMES sets the names of kazoo's nodes, and which other nodes kazoo waits for:
+    curator    `-lock-`, and it waits for all nodes with that name: with this setting it can share a path
     kazoo      `__lock__`, its default: it waits for no other implementation's nodes
 """
 
@@ -18,7 +18,7 @@ from kazoo.recipe.lock import Lock
 
 
 class CuratorsLock(Lock):
-    """kazoo's lock under Curator's names."""
+    """kazoo's lock with Curator's names."""
 
     _NODE_NAME = "-lock-"
     _EXCLUDE_NAMES = ["-lock-"]
@@ -38,7 +38,7 @@ def contend(name, client, lock, counter, rounds, hold):
 
 
 def now():
-    """ms since 1970, cut off as the other contenders do."""
+    """ms since 1970, rounded down like in the other contenders."""
     return time.time_ns() // 1_000_000
 
 

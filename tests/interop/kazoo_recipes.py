@@ -1,7 +1,8 @@
-"""kazoo's recipes and the rest of its client, put against any server: what kazoo's documentation promises of one server.
+"""Checks kazoo's recipes and the rest of its client against a server: what kazoo's documentation promises of one server.
 
-The list follows kazoo's own tests as far as they need a single server and nothing of its internals; it was written anew after its
-documentation, and holds on a real ZooKeeper (3.8.0, kazoo 2.11.0). Nodes, watches, transactions, ACLs and locks are in kazoo_client.py.
+The list follows kazoo's own tests, as far as they need a single server and no internals of kazoo. The code is new and
+follows the documentation. Every check holds on a real ZooKeeper (3.8.0, kazoo 2.11.0). Nodes, watches, transactions,
+ACLs and locks are in kazoo_client.py.
 
 Arguments, stdout and exit status are those of kazoo_client.py.
 Sections:    paths asynchronous retry suspended expired counter queues parties barriers elections leases read_write caches partitions
@@ -25,15 +26,15 @@ from kazoo_client import PATIENCE, Events, connected, fails, run, wait_for
 def paths(main, root):
     deep = root + "/a/b/c"
     main.ensure_path(deep)
-    main.ensure_path(deep)  # twice is no error
+    main.ensure_path(deep)  # a second call is no error
     assert main.exists(deep) and main.exists(root + "/a/b")
     with fails(kz.NotEmptyError):
         main.delete(root + "/a")
     main.delete(root + "/a", recursive=True)
     assert main.exists(root + "/a") is None
-    main.delete(root + "/a", recursive=True)  # nothing is deleted, and nobody complains
+    main.delete(root + "/a", recursive=True)  # deleting a missing node is no error
 
-    # A client that lives below a node names everything from there.
+    # A client with a chroot names all nodes relative to it.
     inside = KazooClient(hosts=main.hosts_arg + root)
     inside.start(timeout=PATIENCE)
     seen = Events()
@@ -49,7 +50,7 @@ def paths(main, root):
     inside.stop()
     inside.close()
 
-    # Every name that is one, and none that is not.
+    # Unusual but valid names work; an invalid name does not.
     for name in ("\u00e9t\u00e9", "a b", "...", "with:colon", "\u4e2d\u6587"):
         assert main.create(f"{root}/{name}", b"x") == f"{root}/{name}"
         assert name in main.get_children(root)
@@ -79,7 +80,7 @@ def asynchronous(main, root):
 def retry(main, root):
     assert main.retry(main.create, root + "/a", b"1") == root + "/a"
     with fails(kz.NodeExistsError):
-        main.retry(main.create, root + "/a")  # no error of a connection: not tried again
+        main.retry(main.create, root + "/a")  # not a connection error, so no retry
     tries = []
 
     def fails_twice():
@@ -89,21 +90,21 @@ def retry(main, root):
         return main.get(root + "/a")[0]
 
     assert KazooRetry(max_tries=5, delay=0.01)(fails_twice) == b"1" and len(tries) == 3
-    # The connection goes while the request is made.
+    # The connection breaks while the request is on its way.
     for _ in range(5):
         drop(main, wait=False)
         assert KazooRetry(max_tries=-1, delay=0.05, max_delay=0.2)(main.get, root + "/a")[0] == b"1"
 
 
 def suspended(main, root):
-    """A lost connection: the same session, its nodes, its watches."""
+    """After a lost connection the session, its nodes and its watches are the same."""
     session, own = main.client_id[0], root + "/own"
     main.create(own, ephemeral=True)
     data, lists = queue.Queue(), queue.Queue()
     main.DataWatch(own, lambda value, stat: data.put(value))
     main.ChildrenWatch(root, lambda children: lists.put(sorted(children)))
     assert data.get(timeout=PATIENCE) == b"" and lists.get(timeout=PATIENCE) == ["own"]
-    with connected(main.hosts_arg) as writer:  # (bare watches go with the connection: kazoo sets none of them again)
+    with connected(main.hosts_arg) as writer:  # (kazoo does not set plain watches again after a reconnect)
         names = ["own"]
         for value in (b"1", b"2", b"3"):
             drop(main)
@@ -111,16 +112,16 @@ def suspended(main, root):
             writer.set(own, value)
             names.insert(0, "a" + value.decode())
             writer.create(root + "/" + names[0])
-            while data.get(timeout=PATIENCE) != value:  # (kazoo's watcher may tell the old one again first)
+            while data.get(timeout=PATIENCE) != value:  # (kazoo's watcher may first report the old value again)
                 pass
-            # Both have to be back before the next cut: a watcher whose read is answered just before one takes itself for one
-            # that watches, and hears nothing any more.
+            # Both watchers must be back before the next cut. If the reply to a watcher's read comes just before a cut,
+            # the watcher takes its watch for set and never gets another event.
             while lists.get(timeout=PATIENCE) != sorted(names):
                 pass
 
 
 def expired(main, root):
-    """A session that ends behind its client's back: it is told so, gets another, and its node is gone."""
+    """A session ends without its client's doing: kazoo reports the loss, gets a new session, and the node is gone."""
     own, states, gone = root + "/own", queue.Queue(), Events()
     main.create(own, ephemeral=True)
     main.add_listener(states.put)
@@ -128,7 +129,7 @@ def expired(main, root):
     with connected(main.hosts_arg) as other:
         other.exists(own, watch=gone)
         thief = KazooClient(hosts=main.hosts_arg, client_id=session)
-        thief.start(timeout=PATIENCE)  # takes the session over, and ends it
+        thief.start(timeout=PATIENCE)  # takes over the session and ends it
         thief.stop()
         thief.close()
         gone.expect(EventType.DELETED, own)
@@ -176,11 +177,11 @@ def queues(main, root):
         locking.put_all([b"one", b"two"])
         locking.put(b"urgent", priority=10)
         assert locking.get(timeout=PATIENCE) == b"urgent" and locking.holds_lock()
-        assert locking.get(timeout=PATIENCE) == b"urgent"  # it is held until it is consumed
+        assert locking.get(timeout=PATIENCE) == b"urgent"  # the entry is held until it is consumed
         assert rival.get(timeout=PATIENCE) == b"one"
         assert rival.release() and not rival.holds_lock()
         assert locking.consume() and locking.get(timeout=PATIENCE) == b"one" and locking.consume()
-        # Who waits is given what is put later.
+        # A waiting client gets an entry that is put later.
         got = queue.Queue()
         assert rival.get(timeout=PATIENCE) == b"two" and rival.consume()
         waiter = threading.Thread(target=lambda: got.put(rival.get(timeout=PATIENCE)), daemon=True)
@@ -203,13 +204,13 @@ def parties(main, root):
         with connected(main.hosts_arg) as brief:
             brief.Party(root + "/Party", "brief").join()
             assert list(main.Party(root + "/Party")) == ["brief"]
-        assert len(main.Party(root + "/Party")) == 0  # gone with its session
+        assert len(main.Party(root + "/Party")) == 0  # the member's node ended with its session
 
 
 def barriers(main, root):
     with connected(main.hosts_arg) as other:
         barrier = main.Barrier(root + "/barrier")
-        assert barrier.wait(0) is True  # there is none
+        assert barrier.wait(0) is True  # there is no barrier yet
         barrier.create()
         assert other.Barrier(root + "/barrier").wait(0.2) is False
         passed = threading.Event()
@@ -261,7 +262,7 @@ def elections(main, root):
             thread.join(PATIENCE)
         assert order == ["first", "second"]
 
-        # Who is in the line can be called back.
+        # A waiting candidate can be cancelled.
         leads.clear()
         resign.clear()
         one = threading.Thread(target=lambda: first.run(lead, "again", resign), daemon=True)
@@ -306,7 +307,7 @@ def read_write(main, root):
         waiter = threading.Thread(target=lambda: writing.acquire(timeout=PATIENCE) and got.set(), daemon=True)
         waiter.start()
         wait_for(lambda: len(main.get_children(path)) == 2)
-        assert main.ReadLock(path, "r3").acquire(blocking=False) is False  # behind who writes
+        assert main.ReadLock(path, "r3").acquire(blocking=False) is False  # behind the waiting writer
         reading.release()
         assert got.wait(PATIENCE)
         writing.release()
@@ -382,7 +383,7 @@ def partitions(main, root):
 
 
 def drop(client, wait=True):
-    """Cuts the connection of a client, and waits until it has noticed and is back."""
+    """Cuts a client's connection. With `wait`, waits until the client has noticed and is connected again."""
     states = queue.Queue()
     client.add_listener(states.put)
     client._call(_CONNECTION_DROP, client.handler.async_result())
@@ -395,13 +396,13 @@ def drop(client, wait=True):
 
 
 def together(jobs):
-    """Runs all at once, each in a thread of its own; all must succeed."""
+    """Runs all jobs at once, each in its own thread. All must succeed."""
     failures = queue.Queue()
 
     def guarded(job):
         try:
             job()
-        except BaseException as error:  # whatever it is, it is raised below
+        except BaseException as error:  # raised again below
             failures.put(error)
 
     threads = [threading.Thread(target=guarded, args=(job,), daemon=True) for job in jobs]
@@ -409,7 +410,7 @@ def together(jobs):
         thread.start()
     for thread in threads:
         thread.join(PATIENCE)
-        assert not thread.is_alive(), "it hangs"
+        assert not thread.is_alive(), "a job hangs"
     if not failures.empty():
         raise failures.get()
 

@@ -1,6 +1,6 @@
-//! Curator, step by step: what `CuratorActors.java` is told to do, and what it says.
+//! Controls Curator step by step: sends commands to `CuratorActors.java` and reads its replies.
 //!
-//! Invariant: nothing that an actor said is lost; what was not expected yet is kept until it is.
+//! Invariant: no line of an actor is lost. A line that nothing has asked for yet stays queued until then.
 
 use std::collections::VecDeque;
 
@@ -15,10 +15,10 @@ use crate::{
     },
 };
 
-/// The program, running.
+/// The running program.
 pub(crate) struct Curator {
     program: Running,
-    /// What was said and not asked for yet.
+    /// Lines that nothing has asked for yet.
     said: VecDeque<String>,
 }
 
@@ -32,19 +32,19 @@ impl Curator {
         Self { program, said }
     }
 
-    /// `ACTOR VERB ARGUMENTS`: lets an actor begin something.
+    /// `ACTOR VERB ARGUMENTS`: makes an actor begin something.
     pub(crate) async fn tell(&mut self, step: &str) {
         self.program.say(step).await;
     }
 
-    /// Lets an actor do something, and waits until it is done. Returns its results.
+    /// Makes an actor do something and waits until it is done. Returns its results.
     pub(crate) async fn does(&mut self, step: &str) -> String {
         self.tell(step).await;
         let words: Vec<_> = step.splitn(3, ' ').collect();
         self.says(&words[..2].join(" ")).await
     }
 
-    /// Waits until `ACTOR VERB` is said; returns the rest of the line.
+    /// Waits for a line that starts with `ACTOR VERB`. Returns the rest of the line.
     pub(crate) async fn says(&mut self, what: &str) -> String {
         let rest = |line: &String| line.strip_prefix(what).map(|rest| rest.trim().to_owned());
         if let Some(at) = self.said.iter().position(|line| rest(line).is_some()) {
@@ -59,12 +59,12 @@ impl Curator {
         }
     }
 
-    /// One of many rounds, of any actor: `ACTOR VERB VALUE START_MS END_MS`. Returns the verb with it.
+    /// Reads one of many rounds of any actor: `ACTOR VERB VALUE START_MS END_MS`. Returns the verb and the round.
     pub(crate) async fn round(&mut self) -> (String, Held) {
         let line = self.program.line().await;
         let words: Vec<_> = line.split(' ').collect();
         let [_, verb, value, start, end] = words[..] else {
-            // An actor is done with all of its rounds.
+            // This line says that an actor has finished all its rounds.
             return Box::pin(self.round()).await;
         };
         let held = Held {
@@ -77,9 +77,9 @@ impl Curator {
         (verb.to_owned(), held)
     }
 
-    /// Looks out for what must not be said.
+    /// Checks for a short time that a line does not come.
     pub(crate) async fn does_not_say(&mut self, what: &str) {
         let said = timeout(SILENCE, self.says(what)).await;
-        assert!(said.is_err(), "it says \"{what}\"");
+        assert!(said.is_err(), "Curator said \"{what}\" too early");
     }
 }

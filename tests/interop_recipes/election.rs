@@ -20,13 +20,13 @@ const TERMS: usize = 10;
 
 mod needs_java {
     with_others! {
-        the_lead_goes_to_and_fro_between_the_latches
+        the_lead_passes_between_both_latches
         there_is_one_leader_at_a_time
-        the_lead_goes_to_and_fro_between_a_selector_and_a_mutex
+        the_lead_passes_between_a_selector_and_a_mutex
     }
 }
 
-async fn the_lead_goes_to_and_fro_between_the_latches(ensemble: &Ensemble) {
+async fn the_lead_passes_between_both_latches(ensemble: &Ensemble) {
     let path = ensemble.unique_path("election");
     let client = ensemble.client().await;
     let election = Election::new(&client, &path).unwrap().with_id("ours");
@@ -38,7 +38,7 @@ async fn the_lead_goes_to_and_fro_between_the_latches(ensemble: &Ensemble) {
     curator.does(&format!("b latch {path} curators-b")).await;
     until_line_has(&client, &path, 3).await;
 
-    // Everybody sees everybody.
+    // Each candidate sees all the others.
     assert!(!latch.is_leader());
     let expected = ["curators-a", "ours", "curators-b"];
     assert_eq!(ids(&election.participants().await.unwrap()), expected);
@@ -74,7 +74,7 @@ async fn the_lead_goes_to_and_fro_between_the_latches(ensemble: &Ensemble) {
     client.close().await;
 }
 
-/// Every leader counts up, in no atomic way.
+/// Every leader increments a counter without an atomic operation.
 async fn there_is_one_leader_at_a_time(ensemble: &Ensemble) {
     let path = ensemble.unique_path("election");
     let (first, counter) = exclusion::counter(ensemble).await;
@@ -83,7 +83,7 @@ async fn there_is_one_leader_at_a_time(ensemble: &Ensemble) {
     let mut tasks = Vec::new();
     let election = Election::new(&first, &path).unwrap();
 
-    // All stand while we lead, Curator's first.
+    // All candidates queue while we lead, Curator's first.
     let mut all = Vec::new();
     let term = election.lead(async |guard| {
         for actor in 0..CANDIDATES {
@@ -122,7 +122,7 @@ async fn there_is_one_leader_at_a_time(ensemble: &Ensemble) {
     first.close().await;
 }
 
-async fn the_lead_goes_to_and_fro_between_a_selector_and_a_mutex(ensemble: &Ensemble) {
+async fn the_lead_passes_between_a_selector_and_a_mutex(ensemble: &Ensemble) {
     let path = ensemble.unique_path("selector");
     let client = ensemble.client().await;
     let mutex = lockkeeper::Mutex::new(&client, &path)

@@ -1,14 +1,16 @@
-//! The locks of other implementations and ours, on the same paths at the same time: each must see the other's.
+//! Our locks and those of other implementations, on the same paths at the same time: each must respect the other's.
 //!
-//! Contenders of both sides take turns at a counter, or leave a log of who held when, that is only right under the recipe's
-//! rule; or both are led, step by step, into the one situation that matters. Each test runs on the embedded server and on a real
-//! ZooKeeper. What the other side is: Curator (`CuratorActors.java`), kazoo and go-zk (`*_contender`), all in tests/interop.
-//! Not here: Curator's mutex (`curator`), and what clients expect of the server (`foreign_clients`).
+//! Most tests let contenders of both sides increment a counter, or record who held the lock when. The result is right
+//! only if both sides keep the recipe's rule. Other tests lead both sides, step by step, into one critical situation.
+//! Each test runs on the embedded server and on a real ZooKeeper. The other implementations are in tests/interop: Curator
+//! (`CuratorActors.java`), kazoo and go-zk (`*_contender`).
+//!
+//! Not here: Curator's mutex (`curator`), and what other clients expect of the server (`foreign_clients`).
 
 #[path = "../support/mod.rs"]
 mod support;
 
-/// Makes two tests of each function, in a module of its name: `embedded` and `real`.
+/// Makes two tests of each function, `embedded` and `real`, in a module with the function's name.
 macro_rules! with_others {
     ($($test:ident)*) => {$(
         mod $test {
@@ -39,10 +41,13 @@ use std::{future::Future, time::Duration};
 
 use tokio::time::timeout;
 
-/// Looks out for something that must not happen.
+/// Checks for a short time that the future does not finish.
 async fn assert_waits(what: impl Future) {
-    assert!(timeout(SILENCE, what).await.is_err(), "it did not wait");
+    assert!(
+        timeout(SILENCE, what).await.is_err(),
+        "it finished instead of waiting"
+    );
 }
 
-/// How long is looked out for something that must not happen. Too short a time hides a fault, and never invents one.
+/// How long a test waits for something that must not happen. Too short a time can hide a fault but never invent one.
 const SILENCE: Duration = Duration::from_millis(250);

@@ -1,4 +1,4 @@
-//! The mutexes of kazoo and go-zk and ours; revocation, between Curator's and ours.
+//! The mutexes of kazoo and go-zk against ours; revocation between Curator and us.
 
 use lockkeeper::{Mutex, REVOKE, revoke};
 
@@ -22,14 +22,14 @@ mod needs_go {
 mod needs_kazoo {
     with_others! {
         kazoo_under_curators_names_and_we_exclude_each_other
-        by_default_kazoo_does_not_see_us_though_we_wait_for_it
+        kazoo_with_default_names_ignores_us_but_we_wait_for_it
     }
 }
 
 mod needs_java {
     with_others! {
-        curator_hears_us_when_we_ask_it_to_let_go
-        we_hear_curator_when_it_asks_us_to_let_go
+        curator_receives_our_revocation
+        we_receive_curators_revocation
     }
 }
 
@@ -42,8 +42,8 @@ async fn kazoo_under_curators_names_and_we_exclude_each_other(ensemble: &Ensembl
     they_and_we_exclude_each_other(ensemble, kazoo, &["curator"]).await;
 }
 
-/// What the documentation warns of: a path on which kazoo's default names are used belongs to kazoo alone.
-async fn by_default_kazoo_does_not_see_us_though_we_wait_for_it(ensemble: &Ensemble) {
+/// The documentation warns of this: kazoo with its default names must have a path for itself.
+async fn kazoo_with_default_names_ignores_us_but_we_wait_for_it(ensemble: &Ensemble) {
     let path = ensemble.unique_path("lock");
     let (client, counter) = exclusion::counter(ensemble).await;
     let mutex = Mutex::new(&client, &path).unwrap();
@@ -53,7 +53,7 @@ async fn by_default_kazoo_does_not_see_us_though_we_wait_for_it(ensemble: &Ensem
     let mut kazoo = Running::start(kazoo);
     assert_eq!(kazoo.line().await, "ready");
 
-    // It takes the lock that we hold.
+    // kazoo takes the lock although we hold it.
     let ours = mutex.lock().await.unwrap();
     kazoo.say("go").await;
     until_line_has(&client, &path, 2).await;
@@ -61,7 +61,7 @@ async fn by_default_kazoo_does_not_see_us_though_we_wait_for_it(ensemble: &Ensem
     assert_eq!(their_round(&kazoo.line().await).value, 1);
     assert!(ours.is_valid());
 
-    // It takes the lock again, at once, with the third node of all. We wait for its end, although it did not for ours.
+    // kazoo queues again at once, with the third node. We wait for its release, although it did not wait for ours.
     let again = |names: &[String]| {
         names
             .iter()
@@ -84,7 +84,7 @@ async fn by_default_kazoo_does_not_see_us_though_we_wait_for_it(ensemble: &Ensem
     client.close().await;
 }
 
-async fn curator_hears_us_when_we_ask_it_to_let_go(ensemble: &Ensemble) {
+async fn curator_receives_our_revocation(ensemble: &Ensemble) {
     let path = ensemble.unique_path("lock");
     let client = ensemble.client().await;
     let mutex = Mutex::new(&client, &path).unwrap();
@@ -98,7 +98,7 @@ async fn curator_hears_us_when_we_ask_it_to_let_go(ensemble: &Ensemble) {
     let asked = client.get_data(&holder.path).await.unwrap();
     assert_eq!(asked.data.as_deref(), Some(REVOKE));
 
-    // It is asked, and not made to.
+    // Curator is asked to release the lock, but it is not forced to.
     let ours = ticket.wait();
     tokio::pin!(ours);
     assert_waits(&mut ours).await;
@@ -107,7 +107,7 @@ async fn curator_hears_us_when_we_ask_it_to_let_go(ensemble: &Ensemble) {
     client.close().await;
 }
 
-async fn we_hear_curator_when_it_asks_us_to_let_go(ensemble: &Ensemble) {
+async fn we_receive_curators_revocation(ensemble: &Ensemble) {
     let path = ensemble.unique_path("lock");
     let client = ensemble.client().await;
     let mutex = Mutex::new(&client, &path).unwrap();

@@ -15,43 +15,43 @@ use crate::{
 /// Contenders of each side, each with a session of its own.
 const CONTENDERS: usize = 3;
 
-/// Rounds of each contender. Every third one writes.
+/// Rounds of each contender. Every third round writes.
 const ROUNDS: usize = 18;
 const WRITES_EVERY: usize = 3;
 
 mod needs_java {
     with_others! {
-        readers_share_and_writers_exclude_in_the_order_of_the_line
-        no_writer_ever_overlaps_with_anybody
+        readers_share_and_writers_exclude_in_the_order_of_the_queue
+        no_writer_overlaps_with_another_holder
         curators_writer_that_becomes_a_reader_keeps_our_writer_waiting
         our_writer_that_becomes_a_reader_keeps_curators_writer_waiting
     }
 }
 
-async fn readers_share_and_writers_exclude_in_the_order_of_the_line(ensemble: &Ensemble) {
+async fn readers_share_and_writers_exclude_in_the_order_of_the_queue(ensemble: &Ensemble) {
     let path = ensemble.unique_path("lock");
     let client = ensemble.client().await;
     let lock = RwLock::new(&client, &path).unwrap();
     let mut curator = Curator::start(ensemble).await;
 
-    // One reader of each side, at the same time; before either is let go, a third comes in.
+    // One reader of each side holds the lock. A third reader joins before either of them releases.
     curator.does(&format!("a read {path}")).await;
     let ours = lock.read().await.unwrap();
     curator.does(&format!("b read {path}")).await;
     assert!(lock.try_write().await.unwrap().is_none());
 
-    // A writer of each side behind them, and a reader of each side behind the writers.
+    // Behind them queue a writer of each side, then a reader of each side.
     curator.tell(&format!("c write {path}")).await;
     until_line_has(&client, &path, 4).await;
     let our_writer = lock.enqueue_write().await.unwrap();
     assert_eq!(our_writer.position(), 4);
     let our_reader = lock.enqueue_read().await.unwrap();
-    assert_eq!(our_reader.position(), 2, "it waits for writers only");
+    assert_eq!(our_reader.position(), 2, "a reader waits for writers only");
     curator.tell(&format!("d read {path}")).await;
     until_line_has(&client, &path, 7).await;
     assert_eq!(lock.participants().await.unwrap().len(), 7);
 
-    // The last reader lets the first writer in, wherever each of them is from.
+    // The release of the last reader lets the first writer in, across implementations.
     curator.does(&format!("a unread {path}")).await;
     curator.does(&format!("b unread {path}")).await;
     curator.does_not_say("c write").await;
@@ -76,13 +76,13 @@ async fn readers_share_and_writers_exclude_in_the_order_of_the_line(ensemble: &E
     client.close().await;
 }
 
-/// A writer takes the counter away for as long as it holds, so that a reader who overlaps with one cannot miss it.
-async fn no_writer_ever_overlaps_with_anybody(ensemble: &Ensemble) {
+/// While a writer holds the lock, the counter is no number, so a reader that overlaps with a writer fails.
+async fn no_writer_overlaps_with_another_holder(ensemble: &Ensemble) {
     let path = ensemble.unique_path("lock");
     let (first, counter) = exclusion::counter(ensemble).await;
     let mut curator = Curator::start(ensemble).await;
 
-    // All wait for a writer of ours, Curator's first.
+    // All contenders wait for a writer of ours; Curator's queue first.
     let guard = RwLock::new(&first, &path).unwrap().write().await.unwrap();
     for actor in 0..CONTENDERS {
         let (rounds, hold) = (ROUNDS, HOLD.as_millis());
@@ -120,7 +120,7 @@ async fn no_writer_ever_overlaps_with_anybody(ensemble: &Ensemble) {
         for reader in &readers {
             let apart = writer.end <= reader.start || reader.end <= writer.start;
             assert!(apart, "{writer:?} and {reader:?}");
-            // What a reader saw was written before it began, or after it ended.
+            // A reader sees the values of all writers before it, and of no writer after it.
             assert_eq!(
                 writer.value <= reader.value,
                 writer.end <= reader.start,
@@ -134,7 +134,7 @@ async fn no_writer_ever_overlaps_with_anybody(ensemble: &Ensemble) {
     first.close().await;
 }
 
-/// As `rounds` in `CuratorActors.java`: what was read, and what was written.
+/// Our counterpart of `rounds` in `CuratorActors.java`. Returns the rounds that read and the rounds that wrote.
 async fn our_rounds(client: &Client, path: &str, counter: &str) -> (Vec<Held>, Vec<Held>) {
     let lock = RwLock::new(client, path).unwrap();
     let (mut read, mut written) = (Vec::new(), Vec::new());
@@ -151,7 +151,9 @@ async fn our_rounds(client: &Client, path: &str, counter: &str) -> (Vec<Held>, V
         tokio::time::sleep(HOLD).await;
         assert_eq!(value_of(client, counter).await, value);
         read.push(Held {
-            value: value.parse().expect("nobody writes now"),
+            value: value
+                .parse()
+                .expect("a number, as no writer holds the lock"),
             side: Side::Ours,
             start,
             end: exclusion::now(),
@@ -162,8 +164,8 @@ async fn our_rounds(client: &Client, path: &str, counter: &str) -> (Vec<Held>, V
     (read, written)
 }
 
-/// From Curator 5.5 on the reader stands in its writer's place, before a writer of ours that was there already. Before
-/// (CURATOR-621) it stands at the end of the line, where no other implementation can respect it, Curator itself included.
+/// Since Curator 5.5 the reader takes its writer's place, before our writer that was already waiting. Older versions
+/// (CURATOR-621) put the reader at the end of the queue. No other implementation can respect it there, nor can Curator.
 async fn curators_writer_that_becomes_a_reader_keeps_our_writer_waiting(ensemble: &Ensemble) {
     let path = ensemble.unique_path("lock");
     let client = ensemble.client().await;
@@ -200,7 +202,7 @@ async fn curators_writer_that_becomes_a_reader_keeps_our_writer_waiting(ensemble
 }
 
 on_both_arms! {
-    /// The nodes that Curator 5.5 makes, without it: packaged versions are older.
+    /// The test makes the nodes of Curator 5.5 itself, because packaged versions of Curator are older.
     async fn a_reader_in_its_writers_place_keeps_our_writer_waiting(ensemble: &Ensemble) {
         const PROTECTED: &str = "_c_37f2a2a2-6f2c-4c70-9f0e-3f1c7a3e9a11-";
         let path = ensemble.unique_path("lock");
@@ -239,7 +241,7 @@ async fn our_writer_that_becomes_a_reader_keeps_curators_writer_waiting(ensemble
     until_line_has(&client, &path, 3).await;
     curator.does_not_say("a read").await;
 
-    // Its reader, which came before the writer, is let in beside ours; the writer waits for both.
+    // Curator's reader queued before its writer, so it gets in beside our reader. The writer waits for both.
     let token = writer.fencing_token();
     let reader = writer.downgrade().await.unwrap();
     assert_eq!(reader.fencing_token(), token);

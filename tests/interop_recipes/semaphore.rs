@@ -22,18 +22,18 @@ const LIMIT: usize = 3;
 
 mod needs_java {
     with_others! {
-        no_more_leases_than_the_limit_and_everybody_is_served
+        leases_stay_within_the_limit_and_every_contender_is_served
         a_limit_set_by_either_side_holds_for_both
     }
 }
 
-async fn no_more_leases_than_the_limit_and_everybody_is_served(ensemble: &Ensemble) {
+async fn leases_stay_within_the_limit_and_every_contender_is_served(ensemble: &Ensemble) {
     let path = ensemble.unique_path("semaphore");
     let first = ensemble.client().await;
     let semaphore = Semaphore::new(&first, &path, LIMIT).unwrap();
     let mut curator = Curator::start(ensemble).await;
 
-    // All wait for us, who have all leases, Curator's first.
+    // We hold all leases and all contenders wait for us; Curator's queue first.
     let leases = semaphore.acquire_many(LIMIT).await.unwrap();
     for actor in 0..CONTENDERS {
         let (rounds, hold) = (ROUNDS, HOLD.as_millis());
@@ -72,7 +72,7 @@ async fn no_more_leases_than_the_limit_and_everybody_is_served(ensemble: &Ensemb
     assert_eq!(
         semaphore.waiters().await.unwrap().len(),
         2 * CONTENDERS,
-        "nobody has got a lease yet"
+        "all contenders still wait"
     );
     for lease in leases {
         lease.release().await.unwrap();
@@ -105,7 +105,7 @@ async fn a_limit_set_by_either_side_holds_for_both(ensemble: &Ensemble) {
     let curators_round = format!("a sharedleases {path} {limit} 1 0");
     assert_eq!(curator.does(&format!("a follow {limit}")).await, "0");
 
-    // Curator sets it: ours follows, also while it waits.
+    // Curator sets the limit. Our semaphore follows, even while a contender waits.
     curator.does(&format!("a count {limit} 1")).await;
     assert_eq!(semaphore.available().await.unwrap(), 1);
     let one = semaphore.acquire().await.unwrap();
@@ -116,13 +116,13 @@ async fn a_limit_set_by_either_side_holds_for_both(ensemble: &Ensemble) {
     let two = two.await.unwrap();
     assert_eq!(semaphore.available().await.unwrap(), 0);
 
-    // We set it: Curator follows, also while it waits.
+    // We set the limit. Curator follows, even while a contender waits.
     curator.tell(&curators_round).await;
     curator.does_not_say("a sharedleases").await;
     semaphore.set_limit(3).await.unwrap();
     curator.says("a sharedleases").await;
 
-    // One lease comes back, but there are still as many as the new limit allows: neither side is let in.
+    // One lease is released, but as many as the new limit are still held. So neither side gets in.
     semaphore.set_limit(1).await.unwrap();
     while curator.says("a now").await != "1" {}
     one.release().await.unwrap();

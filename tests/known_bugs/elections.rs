@@ -1,4 +1,4 @@
-//! Rows 48 to 51: candidates that chase each other, or do not stand any more.
+//! Rows 48 to 51: candidates that replace their nodes endlessly, or stop being candidates.
 
 use std::pin::pin;
 
@@ -6,8 +6,8 @@ use lockkeeper::{Client, Election, ErrorCode, Latch, LockError, Loss, Semaphore,
 use lockkeeper_server::{Server, When};
 
 use crate::rig::{
-    PATH, below, client, cut_off, delete, driven, idle, let_in, line, server, session, soon, until,
-    until_line_has, until_other_session,
+    PATH, below, client, cut_off, delete, driven, idle, let_in, queue, server, session, soon,
+    until, until_other_session, until_queue_has,
 };
 
 fn latch(client: &Client) -> Latch {
@@ -21,11 +21,11 @@ async fn candidates<const N: usize>(server: &Server) -> [(Client, Latch); N] {
         let latch = latch(&client);
         candidates.push((client, latch));
     }
-    until_line_has(server, N).await;
+    until_queue_has(server, N).await;
     candidates.try_into().unwrap()
 }
 
-/// Waits until one leads, and tells which; never do two.
+/// Waits until one candidate leads and returns its index. Fails if two lead at the same time.
 async fn leader(candidates: &[(Client, Latch)]) -> usize {
     let mut leader = None;
     until("one leads", async || {
@@ -39,10 +39,13 @@ async fn leader(candidates: &[(Client, Latch)]) -> usize {
     leader.unwrap()
 }
 
-/// CURATOR-644, -645, -504: a predecessor that was missing made a candidate delete its own node and stand anew, which did
-/// the same to the next: they chased each other through millions of nodes.
+/// CURATOR-644, -645, -504: a candidate whose predecessor was missing deleted its own node and created a new one,
+/// instead of listing again. That removed the predecessor of the next candidate, which did the same. The candidates
+/// went through millions of nodes.
+///
+/// Here each expiry of a leader causes exactly one new node: that of the former leader.
 #[tokio::test]
-async fn row_48_only_who_has_lost_its_node_stands_anew() {
+async fn row_48_only_a_candidate_that_lost_its_node_creates_a_new_one() {
     const ROUNDS: u64 = 6;
     let server = server().await;
     let candidates = candidates::<3>(&server).await;
@@ -52,37 +55,39 @@ async fn row_48_only_who_has_lost_its_node_stands_anew() {
         server.faults().expire(session(&candidates[leader].0));
         let (_, latch) = &candidates[leader];
         until("it does not lead", async || !latch.is_leader()).await;
-        until_line_has(&server, 3).await;
+        until_queue_has(&server, 3).await;
     }
     leader(&candidates).await;
     let creates = server.counters().requests_of(OpCode::CREATE2) - before;
     assert_eq!(creates, ROUNDS);
 }
 
-/// CURATOR-724: the directory vanished while the connection was down, and the error that came of it was only logged.
+/// CURATOR-724: the directory was deleted while the connection was down. The latch only logged the "no node" error and
+/// never took part again. Here both candidates create the directory and their nodes again, and one leads with a higher
+/// token.
 #[tokio::test]
-async fn row_49_a_directory_that_vanished_in_an_outage_is_made_again() {
+async fn row_49_a_directory_deleted_during_an_outage_is_created_again() {
     let server = server().await;
     let (operator, candidates) = (client(&server).await, candidates::<2>(&server).await);
     let before = candidates[leader(&candidates).await].1.token();
     for (client, _) in &candidates {
         cut_off(&server, client).await;
     }
-    for node in line(&server) {
+    for node in queue(&server) {
         delete(&operator, &node).await;
     }
     delete(&operator, PATH).await;
     let_in(&server);
-    until_line_has(&server, 2).await;
-    until("one leads anew", async || {
+    until_queue_has(&server, 2).await;
+    until("one leads again", async || {
         candidates[leader(&candidates).await].1.token() > before
     })
     .await;
 }
 
-/// The same to one that waits for a lease: it is told what has become of it.
+/// The same for a semaphore: the waiter at the head of the queue gets the error that its node was deleted.
 #[tokio::test]
-async fn row_49_who_waits_for_a_lease_in_a_directory_that_vanishes_is_told() {
+async fn row_49_a_semaphore_waiter_whose_directory_is_deleted_gets_an_error() {
     let server = server().await;
     let (operator, client) = (client(&server).await, client(&server).await);
     let semaphore = Semaphore::new(&client, PATH, 1).unwrap();
@@ -90,20 +95,21 @@ async fn row_49_who_waits_for_a_lease_in_a_directory_that_vanishes_is_told() {
     let mut waiting = pin!(semaphore.acquire());
     assert!(driven(&client, waiting.as_mut()).await.is_none());
     cut_off(&server, &client).await;
-    for line in ["/lock/leases", "/lock/locks"] {
-        for node in below(&server, line) {
+    for directory in ["/lock/leases", "/lock/locks"] {
+        for node in below(&server, directory) {
             delete(&operator, &node).await;
         }
-        delete(&operator, line).await;
+        delete(&operator, directory).await;
     }
     let_in(&server);
     let error = soon(waiting).await.unwrap_err();
     assert_eq!(error, LockError::Lost(Loss::Deleted));
 }
 
-/// Curator's latch logs a create that is refused, and never stands again.
+/// Curator's latch only logs a create that the server refuses, and never tries again. Here the candidate tries again
+/// and is elected.
 #[tokio::test]
-async fn row_50_who_is_refused_stands_again() {
+async fn row_50_a_refused_candidate_tries_again() {
     let server = server().await;
     let client = client(&server).await;
     let create = When::op(OpCode::CREATE2);
@@ -113,13 +119,15 @@ async fn row_50_who_is_refused_stands_again() {
     soon(latch.elected()).await.unwrap();
 }
 
-/// CURATOR-16, -73, -104, -518, -671: an interrupt or expiry at the wrong moment, or two in a row, ended the standing.
+/// CURATOR-16, -73, -104, -518, -671: an interrupt or a session expiry at a bad moment, or two of them in a row, ended
+/// the candidacy for ever. Here the candidate stands again after each of them and is elected.
 #[tokio::test]
-async fn row_51_who_expires_at_any_moment_stands_again() {
+async fn row_51_a_candidate_is_elected_after_an_expiry_at_any_moment() {
     let server = server().await;
     for number in 1.. {
         let candidate = client(&server).await;
-        // It expires at its first request, the second one, ..; then once more, as soon as there is another session.
+        // In round N the connection is cut at the N-th request. The session expires then, and its successor expires as
+        // soon as it is there.
         let request = When::any().of_session(session(&candidate)).nth(number);
         server.faults().cut_before(request);
         let latch = latch(&candidate);
@@ -136,7 +144,7 @@ async fn row_51_who_expires_at_any_moment_stands_again() {
         server.faults().clear();
         soon(latch.elected()).await.unwrap();
         drop(latch);
-        until_line_has(&server, 0).await;
+        until_queue_has(&server, 0).await;
         if !is_met {
             assert!(number > 2, "elected after {number} requests");
             break;

@@ -1,4 +1,4 @@
-//! Rows 60 to 70 and 73: wrong errors, leaks, and time.
+//! Rows 60 to 70 and 73: wrong errors, leaked watches, wrong times, and reused names.
 
 use std::{
     pin::pin,
@@ -12,13 +12,15 @@ use lockkeeper::{
 use lockkeeper_server::When;
 
 use crate::rig::{
-    PATH, below, client, cut_off, delete, driven, idle, let_in, line, mutex, poll_once, server,
-    session, soon, until, until_line_has, until_other_session,
+    PATH, below, client, cut_off, delete, driven, idle, let_in, mutex, poll_once, queue, server,
+    session, soon, until, until_other_session, until_queue_has,
 };
 
-/// CURATOR-211, -307: who was not in the listing took itself for the last one in it, and an index went out of bounds.
+/// CURATOR-211, -307: a reader lost its session while it listed the queue, so its own node was not in the listing.
+/// Curator took the largest integer as its index and threw `IndexOutOfBoundsException`. Here the reader learns that its
+/// session has expired.
 #[tokio::test]
-async fn row_60_a_reader_whose_session_ends_while_it_lists_is_told_so() {
+async fn row_60_a_reader_whose_session_expires_while_it_lists_gets_that_error() {
     let server = server().await;
     let client = client(&server).await;
     let lock = RwLock::new(&client, PATH).unwrap();
@@ -26,20 +28,21 @@ async fn row_60_a_reader_whose_session_ends_while_it_lists_is_told_so() {
     server.faults().cut_before(listing);
     let mut reading = pin!(lock.read());
     assert!(poll_once(reading.as_mut()).is_none());
-    until_line_has(&server, 1).await;
+    until_queue_has(&server, 1).await;
     idle(&client).await;
     let former = session(&client);
     server.faults().expire(former);
     until_other_session(&client, former).await;
-    // It lists in the new session: somebody else is there, and it is not.
+    // The client lists again in the new session. The listing shows another contender, and not the reader.
     let _other = mutex(&client).lock().await.unwrap();
     let error = soon(reading).await.unwrap_err();
     assert_eq!(error, LockError::Lost(Loss::Expired));
 }
 
-/// CURATOR-107: watches on nodes that did not exist any more piled up on the server.
+/// CURATOR-107: waiters left `exists` watches on nodes that were gone already. These watches never fired and piled up
+/// on the server. Here no watch is left after 4,000 acquisitions.
 #[tokio::test]
-async fn row_61_thousands_of_turns_leave_no_watch() {
+async fn row_61_thousands_of_acquisitions_leave_no_watch() {
     const TURNS: usize = 1_000;
     let server = server().await;
     let clients = [client(&server).await, client(&server).await];
@@ -59,12 +62,13 @@ async fn row_61_thousands_of_turns_leave_no_watch() {
     }
     until("no watch is left", async || server.report().watches == 0).await;
     assert!(clients.iter().all(|client| client.watch_count() == 0));
-    assert!(line(&server).is_empty());
+    assert!(queue(&server).is_empty());
 }
 
-/// Curator's timeout left the watch on the predecessor, one for each attempt.
+/// Curator leaves the watch on the predecessor when a wait times out: one watch for each attempt. Here a cancelled wait
+/// removes its watches and its node.
 #[tokio::test]
-async fn row_62_ten_thousand_waits_that_are_given_up_leave_no_node_and_no_watch() {
+async fn row_62_ten_thousand_cancelled_waits_leave_no_node_and_no_watch() {
     let server = server().await;
     let (holder, waiter) = (client(&server).await, client(&server).await);
     let guard = mutex(&holder).lock().await.unwrap();
@@ -76,16 +80,17 @@ async fn row_62_ten_thousand_waits_that_are_given_up_leave_no_node_and_no_watch(
     }
     assert!(most < 100, "{most} watches at a time");
     until("only the holder is left", async || {
-        line(&server) == [guard.path()]
+        queue(&server) == [guard.path()]
     })
     .await;
     until("no watch is left", async || server.report().watches == 0).await;
     assert_eq!(waiter.watch_count(), 0);
 }
 
-/// CURATOR-180, kazoo #563: a container that is empty may be reaped between any two requests, and the error came through.
+/// CURATOR-180, kazoo #563: the server may reap an empty container between any two requests of an attempt. Those
+/// clients passed the "no node" error on to the caller. Here the attempt creates the directory again.
 #[tokio::test]
-async fn row_63_a_directory_that_vanishes_again_and_again_is_made_again() {
+async fn row_63_a_directory_reaped_again_and_again_is_created_again() {
     let server = server().await;
     let client = client(&server).await;
     for number in 1..=5 {
@@ -96,7 +101,7 @@ async fn row_63_a_directory_that_vanishes_again_and_again_is_made_again() {
     let guard = soon(mutex(&client).lock()).await.unwrap();
     assert_eq!(server.faults().pending(), 0);
     guard.release().await.unwrap();
-    // Not for ever: that a path cannot be made is told.
+    // The attempt does not repeat this for ever: in the end the caller gets the server's error.
     for number in 1..=100 {
         let refused = When::op(OpCode::CREATE2).nth(number);
         server.faults().refuse(refused, ErrorCode::NO_NODE);
@@ -110,7 +115,8 @@ async fn row_63_a_directory_that_vanishes_again_and_again_is_made_again() {
     );
 }
 
-/// Curator's multi-lock goes on to the next lock when one has thrown, and gives each of them the whole time.
+/// Curator's multi-lock tries the remaining locks when one of them has thrown, and releases only then. It also gives
+/// the whole timeout to each lock in turn. Here the first error stops the attempt, and one deadline covers all locks.
 #[tokio::test]
 async fn row_64_a_member_that_fails_stops_the_rest() {
     let server = server().await;
@@ -134,8 +140,8 @@ async fn row_64_a_member_that_fails_stops_the_rest() {
     );
     assert!(paths.iter().all(|path| below(&server, path).is_empty()));
     let tried = server.counters().requests_of(OpCode::CREATE2) - creates;
-    assert_eq!(tried, 2, "the third is not tried");
-    // The second one is held: the time that the first one took is gone.
+    assert_eq!(tried, 2, "the third lock is not tried");
+    // Another guard holds the second lock. The time that the first lock took counts against the same deadline.
     let guard = members[1].lock().await.unwrap();
     let wait = Duration::from_millis(100);
     let error = all.lock_timeout(wait).await.unwrap_err();
@@ -144,15 +150,16 @@ async fn row_64_a_member_that_fails_stops_the_rest() {
     };
     assert_eq!(waited, wait);
     guard.release().await.unwrap();
-    until("the first one is free again", async || {
+    until("the first lock is free again", async || {
         paths.iter().all(|path| below(&server, path).is_empty())
     })
     .await;
 }
 
-/// kazoo begins the wait anew, with the whole time, whenever it wakes up.
+/// kazoo waits for the full timeout again after each wake-up, so contenders that leave ahead of a waiter prolong its
+/// wait without limit. Here one deadline covers the whole wait.
 #[tokio::test]
-async fn row_65_a_wait_does_not_begin_anew_when_somebody_ahead_leaves() {
+async fn row_65_a_timeout_does_not_restart_when_a_waiter_ahead_leaves() {
     let server = server().await;
     let (holder, waiter) = (client(&server).await, client(&server).await);
     let _guard = mutex(&holder).lock().await.unwrap();
@@ -165,7 +172,7 @@ async fn row_65_a_wait_does_not_begin_anew_when_somebody_ahead_leaves() {
         let mutex = mutex(&waiter);
         async move { mutex.lock_timeout(wait).await.map(drop) }
     });
-    // Those ahead leave one by one, each well before the time of a wait that began anew would be over.
+    // The waiters ahead leave one by one. Each leaves before a timeout that restarted at the last wake-up could end.
     while let Some(next) = ahead.pop() {
         tokio::time::sleep(wait / 2).await;
         if waiting.is_finished() {
@@ -175,13 +182,14 @@ async fn row_65_a_wait_does_not_begin_anew_when_somebody_ahead_leaves() {
     }
     let error = soon(waiting).await.unwrap().unwrap_err();
     assert!(matches!(error, LockError::TimedOut { waited, .. } if waited == wait));
-    // As long as that many waits would be, it cannot have lasted, however busy the machine is.
+    // On any machine, however busy, the wait has ended before all 20 waiters have left.
     assert!(!ahead.is_empty(), "it took {:?}", started.elapsed());
 }
 
-/// CURATOR-337, -358: the leader left between the listing and the read of its data, and that was an error.
+/// CURATOR-337, -358: the leader left after Curator had listed the nodes and before it read the leader's data. The
+/// caller got an error. Here the contender that left is missing from the answer.
 #[tokio::test]
-async fn row_67_who_leaves_while_we_look_is_left_out() {
+async fn row_67_a_contender_that_leaves_while_another_looks_is_left_out() {
     let server = server().await;
     let (holder, looker) = (client(&server).await, client(&server).await);
     let leaving = mutex(&holder).lock().await.unwrap();
@@ -200,9 +208,10 @@ async fn row_67_who_leaves_while_we_look_is_left_out() {
     assert_eq!(paths, [staying.path()]);
 }
 
-/// CURATOR-559: repetitions within repetitions.
+/// CURATOR-559: retry loops ran inside other retry loops, so the number of attempts multiplied. Here each cut repeats
+/// the create once.
 #[tokio::test]
-async fn row_69_a_request_that_is_cut_off_is_sent_once_more_and_no_more() {
+async fn row_69_each_cut_repeats_the_request_once() {
     const CUTS: u32 = 5;
     let server = server().await;
     let client = client(&server).await;
@@ -215,13 +224,14 @@ async fn row_69_a_request_that_is_cut_off_is_sent_once_more_and_no_more() {
     let guard = soon(mutex(&client).lock()).await.unwrap();
     let repeated = server.counters().requests_of(OpCode::CREATE2) - creates;
     assert_eq!(repeated, u64::from(CUTS) + 1);
-    // Each time a barrier and a listing besides; and the listing behind the create that was cut off, when that was sent alone.
+    // A cut also costs a barrier and a listing, and the listing behind the create if that was sent separately.
     let requests = server.counters().all_requests() - before;
     assert!(requests <= 4 * u64::from(CUTS) + 2, "{requests} requests");
     guard.release().await.unwrap();
 }
 
-/// CURATOR-688: versions run over, and -1 is one of them: whoever compared them never succeeded.
+/// CURATOR-688: the version of a node can overflow and become -1, which means "any version" in a request. A conditional
+/// write that compared it never succeeded. Here a guard's requests do not depend on the version of its node.
 #[tokio::test]
 async fn row_70_the_version_of_a_lock_node_does_not_matter() {
     let server = server().await;
@@ -235,20 +245,23 @@ async fn row_70_the_version_of_a_lock_node_does_not_matter() {
     guard.release().await.unwrap();
 }
 
-/// kazoo names the nodes of one lock object alike for ever: once the directory had been made anew, and its numbers with
-/// it, a late delete of the former node hit the new one.
+/// kazoo uses one name for all nodes of a lock object. The reply to a delete was lost. The directory was then deleted
+/// and created again, which restarted its numbers, and the next acquire got the same path. The repeated delete removed
+/// this new node.
+///
+/// Here each attempt has a new name, so a late delete finds no node.
 #[tokio::test]
-async fn row_73_a_late_delete_hits_nobody_else() {
+async fn row_73_a_late_delete_removes_no_other_node() {
     let server = server().await;
     let (client, operator): (Client, Client) = (client(&server).await, client(&server).await);
     let mutex = mutex(&client);
     let guard = mutex.lock().await.unwrap();
     let former = guard.path();
-    // The delete is applied and its reply lost. It will be sent again.
+    // The server applies the delete and the reply is lost. The client will send the delete again.
     server.faults().lose_reply(When::op(OpCode::DELETE));
     server.faults().refuse_handshakes(true);
     drop(guard);
-    until_line_has(&server, 0).await;
+    until_queue_has(&server, 0).await;
     until("the cut is noticed", async || {
         !client.snapshot().state.is_connected()
     })
@@ -261,13 +274,13 @@ async fn row_73_a_late_delete_hits_nobody_else() {
     );
     let deletes = server.counters().requests_of(OpCode::DELETE);
     let_in(&server);
-    until("it is sent again", async || {
+    until("the delete is sent again", async || {
         server.counters().requests_of(OpCode::DELETE) > deletes
     })
     .await;
     idle(&client).await;
-    assert_eq!(line(&server), [guard.path()]);
-    // The same handle has another name the next time.
+    assert_eq!(queue(&server), [guard.path()]);
+    // The same handle uses another name for its next attempt.
     let mut waiting = pin!(mutex.lock());
     assert!(driven(&client, waiting.as_mut()).await.is_none());
     guard.release().await.unwrap();

@@ -1,4 +1,4 @@
-//! Rows 1 to 5 and 7: a session that is over, and who does not know it.
+//! Rows 1 to 5 and 7: a session is over, and its client does not know it yet.
 
 use std::{
     pin::pin,
@@ -9,36 +9,37 @@ use lockkeeper::{Election, LockError, LockState, Loss, ReentrantMutex, Semaphore
 use lockkeeper_server::When;
 
 use crate::rig::{
-    PATH, below, client, client_of, cut_off, delete, driven, idle, let_in, line, mutex,
-    outlive_its_session, poll_once, server, session, soon, until, until_line_has,
+    PATH, below, client, client_of, cut_off, delete, driven, idle, let_in, mutex,
+    outlive_its_session, poll_once, queue, server, session, soon, until, until_queue_has,
 };
 
-/// CURATOR-604, open: after an expiry the new session still lists the dying node of the old one, and takes it for its own
-/// lowest node.
+/// CURATOR-604, open: the session expired after the create and before the listing. The new session still listed the
+/// dying node of the old one, took this node for its own, and was granted the lock. Here a node of a former session
+/// grants nothing.
 #[tokio::test]
 async fn row_01_a_node_of_a_former_session_grants_nothing() {
     let server = server().await;
     let (client, other) = (client(&server).await, client(&server).await);
-    // The create is answered; the connection is cut before the listing is.
+    // The server answers the create. The connection is cut before the server answers the listing.
     server.faults().cut_before(When::op(OpCode::GET_CHILDREN));
     let lock = mutex(&client);
     let mut attempt = pin!(lock.lock());
     assert!(poll_once(attempt.as_mut()).is_none());
-    until_line_has(&server, 1).await;
+    until_queue_has(&server, 1).await;
     idle(&client).await;
-    let former = line(&server).remove(0);
+    let former = queue(&server).remove(0);
     outlive_its_session(&server, &client, &former, &other).await;
     let error = soon(attempt).await.unwrap_err();
     assert_eq!(error, LockError::Lost(Loss::Expired));
-    // The next attempt has another name, and waits.
+    // The next attempt uses another name and waits behind the old node.
     let mut ticket = pin!(mutex(&client).enqueue().await.unwrap().wait());
-    assert_eq!(line(&server).len(), 2);
+    assert_eq!(queue(&server).len(), 2);
     assert!(driven(&client, ticket.as_mut()).await.is_none());
     delete(&other, &former).await;
     soon(ticket).await.unwrap().release().await.unwrap();
 }
 
-/// The same where the lock is a lease of a semaphore.
+/// The same for a lease of a semaphore.
 #[tokio::test]
 async fn row_01_a_lease_of_a_former_session_grants_nothing() {
     let server = server().await;
@@ -48,7 +49,8 @@ async fn row_01_a_lease_of_a_former_session_grants_nothing() {
     let listing = When::op(OpCode::GET_CHILDREN).within("/lock/leases");
     server.faults().cut_before(listing);
     let mut attempt = pin!(semaphore.acquire());
-    // Its clients' requests are driven by themselves: it takes the head of the line, then the lease, and is left there.
+    // The client sends its requests without being polled. The attempt enters the queue and creates the lease, and is
+    // not polled after that.
     while below(&server, "/lock/leases").is_empty() {
         assert!(poll_once(attempt.as_mut()).is_none());
         idle(&client).await;
@@ -60,38 +62,41 @@ async fn row_01_a_lease_of_a_former_session_grants_nothing() {
     assert_eq!(below(&server, "/lock/leases"), [former]);
 }
 
-/// CURATOR-620, -696: the same for the leader latch. The cluster was away for longer than the session, and came back with
-/// the old node still listed.
+/// CURATOR-620, -696: the same for the leader latch. The ensemble was down for longer than the session timeout, and the
+/// old node was still listed when it came back. The latch took this node for its own and led. Here it waits behind that
+/// node.
 #[tokio::test]
 async fn row_02_a_node_of_a_former_session_makes_no_leader() {
     let server = server().await;
     let (client, other) = (client(&server).await, client(&server).await);
     let latch = Election::new(&client, PATH).unwrap().latch();
     let token = soon(latch.elected()).await.unwrap();
-    let former = line(&server).remove(0);
+    let former = queue(&server).remove(0);
     outlive_its_session(&server, &client, &former, &other).await;
-    until_line_has(&server, 2).await;
+    until_queue_has(&server, 2).await;
     idle(&client).await;
     assert!(!latch.is_leader());
     delete(&other, &former).await;
     assert!(soon(latch.elected()).await.unwrap() > token);
 }
 
-/// CURATOR-498: the look for a lost create found a node of a session that was ending, and adopted it.
+/// CURATOR-498: the reply to a create was lost. Curator looked for the node, found it, and adopted it, although its
+/// session was about to end. Here the new session does not adopt a node of the old one: it creates another node and
+/// waits.
 #[tokio::test]
-async fn row_03_a_lost_create_of_a_former_session_is_not_adopted() {
+async fn row_03_a_node_created_in_a_former_session_is_not_adopted() {
     let server = server().await;
     let (client, other) = (client(&server).await, client(&server).await);
     server.faults().lose_reply(When::op(OpCode::CREATE2));
     let lock = mutex(&client);
     let mut attempt = pin!(lock.lock());
     assert!(poll_once(attempt.as_mut()).is_none());
-    until_line_has(&server, 1).await;
+    until_queue_has(&server, 1).await;
     idle(&client).await;
-    let former = line(&server).remove(0);
+    let former = queue(&server).remove(0);
     outlive_its_session(&server, &client, &former, &other).await;
     assert!(driven(&client, attempt.as_mut()).await.is_none());
-    until_line_has(&server, 2).await;
+    until_queue_has(&server, 2).await;
     delete(&other, &former).await;
     let guard = soon(attempt).await.unwrap();
     assert_ne!(guard.path(), former);
@@ -99,8 +104,9 @@ async fn row_03_a_lost_create_of_a_former_session_is_not_adopted() {
     assert_eq!(node.ephemeral_owner, session(&client));
 }
 
-/// CURATOR-652, -653: resets and reconnects of two contenders ran into each other, until each had the other's idea of who
-/// leads.
+/// CURATOR-652, -653: two contenders reconnected at the same time. Their resets and listings overlapped, and each
+/// compared a listing with a node name that had changed meanwhile. They ended with different leaders. Here both keep
+/// their nodes and their places.
 #[tokio::test]
 async fn row_04_contenders_that_reconnect_together_do_not_change_places() {
     let server = server().await;
@@ -108,14 +114,14 @@ async fn row_04_contenders_that_reconnect_together_do_not_change_places() {
     let first = Election::new(&one, PATH).unwrap().latch();
     let token = soon(first.elected()).await.unwrap();
     let second = Election::new(&two, PATH).unwrap().latch();
-    until_line_has(&server, 2).await;
+    until_queue_has(&server, 2).await;
     let (nodes, creates) = (
-        line(&server),
+        queue(&server),
         server.counters().requests_of(OpCode::CREATE2),
     );
     for round in 2..5 {
         server.faults().cut_all();
-        until("both are back", async || {
+        until("both have reconnected", async || {
             [&one, &two].map(|client| client.snapshot().connections) == [round; 2]
         })
         .await;
@@ -123,13 +129,15 @@ async fn row_04_contenders_that_reconnect_together_do_not_change_places() {
         idle(&two).await;
         assert_eq!((first.token(), second.token()), (Some(token), None));
     }
-    assert_eq!(line(&server), nodes);
+    assert_eq!(queue(&server), nodes);
     assert_eq!(server.counters().requests_of(OpCode::CREATE2), creates);
 }
 
-/// CURATOR-206, kazoo #2: a holder is not told that its session has expired, and kazoo's lock says held for ever.
+/// CURATOR-206, kazoo #2: the session of a holder expired and nobody told the holder. kazoo's lock reports
+/// `is_acquired` for ever. Here the holder's own clock ends the hold before the server can grant the lock to another
+/// contender.
 #[tokio::test]
-async fn row_05_a_holder_that_hears_nothing_knows_before_anybody_else_is_granted_the_lock() {
+async fn row_05_a_cut_off_holder_is_told_before_another_contender_holds_the_lock() {
     let server = server().await;
     let holder = client_of(&server, Duration::from_millis(900)).await;
     let other = client(&server).await;
@@ -143,7 +151,7 @@ async fn row_05_a_holder_that_hears_nothing_knows_before_anybody_else_is_granted
         let mutex = mutex(&other);
         async move { (mutex.lock().await.unwrap(), Instant::now()) }
     });
-    until_line_has(&server, 2).await;
+    until_queue_has(&server, 2).await;
     server.faults().stall_session(session(&holder));
     let (cause, told) = soon(told).await.unwrap();
     assert!(!guard.is_valid());
@@ -162,9 +170,9 @@ async fn row_05_a_holder_that_hears_nothing_knows_before_anybody_else_is_granted
     next.release().await.unwrap();
 }
 
-/// The other half of it: a short outage costs nothing but certainty, for a while.
+/// The opposite case: after a short outage the holder still holds the lock. During the outage it is only uncertain.
 #[tokio::test]
-async fn row_05_a_holder_without_a_connection_is_suspended_and_holds_again_after_it() {
+async fn row_05_a_short_outage_suspends_the_holder_and_loses_nothing() {
     let server = server().await;
     let client = client(&server).await;
     let guard = mutex(&client).lock().await.unwrap();
@@ -180,7 +188,8 @@ async fn row_05_a_holder_without_a_connection_is_suspended_and_holds_again_after
     guard.release().await.unwrap();
 }
 
-/// Curator counts a re-entry up without a look whether the session still lives.
+/// Curator increments its counter at a re-entry and does not check whether the session still lives. Here a re-entry
+/// after a loss is an error.
 #[tokio::test]
 async fn row_07_a_lost_lock_cannot_be_taken_again_by_its_owner() {
     let server = server().await;

@@ -1,10 +1,10 @@
-//! Rows 10 to 12: the numbers that the server gives to nodes come to their end. (Row 9 is `contract`, `mutex`.)
+//! Rows 10 to 12: the server runs out of sequence numbers. (Row 9 is in `contract`, `mutex`.)
 //!
-//! A directory's counter sticks at 2^31-1: from there on several children get the same number, or negative ones.
+//! The counter of a directory stops at 2^31-1. After that several children get the same number, or a negative one.
 
 use lockkeeper::{CreateMode, LockError, RwLock};
 
-use crate::rig::{PATH, client, delete, line, mutex, server, soon, until_line_has};
+use crate::rig::{PATH, client, delete, mutex, queue, server, soon, until_queue_has};
 
 fn exhausted() -> LockError {
     LockError::SequenceExhausted {
@@ -12,8 +12,9 @@ fn exhausted() -> LockError {
     }
 }
 
-/// Curator breaks the tie between two contenders of the same number by the order in which the server happens to list
-/// them: in 15 of 20 rounds several held the lock.
+/// Two contenders have the same number. Curator orders them as the server happens to list them, which can differ from
+/// one listing to the next. In 15 of 20 rounds several contenders held the lock. Here an attempt with such a number is
+/// refused.
 #[tokio::test]
 async fn row_10_contenders_with_the_same_number_are_refused() {
     let server = server().await;
@@ -28,29 +29,30 @@ async fn row_10_contenders_with_the_same_number_are_refused() {
             let error = soon(attempt).await.unwrap().unwrap_err();
             assert_eq!(error, exhausted());
         }
-        until_line_has(&server, 0).await;
+        until_queue_has(&server, 0).await;
     }
 }
 
-/// Long before that, and after the flip to negative numbers, too.
+/// Numbers are refused 65,536 before the end already, and also after the counter has become negative.
 #[tokio::test]
-async fn row_10_numbers_near_their_end_are_refused_by_name_and_nothing_is_left() {
+async fn row_10_numbers_near_the_end_are_refused_and_no_node_is_left() {
     let server = server().await;
     let client = client(&server).await;
     for next in [i32::MAX - 0xfffe, i32::MAX - 1, i32::MIN, -1] {
         assert!(server.faults().set_sequence(PATH, next));
         let error = soon(mutex(&client).lock()).await.unwrap_err();
         assert_eq!(error, exhausted());
-        until_line_has(&server, 0).await;
+        until_queue_has(&server, 0).await;
     }
     assert!(server.faults().set_sequence(PATH, i32::MAX - 0xffff));
     let guard = soon(mutex(&client).lock()).await.unwrap();
     guard.release().await.unwrap();
 }
 
-/// kazoo #606, #730: signed numbers compared as text: each new negative one sorted before all others, and was elected.
+/// kazoo #606, #730: kazoo compares signed numbers as text. Each new negative number sorted before all others, so each
+/// new candidate was elected at once. Here negative numbers are never ordered: the attempt is refused.
 #[tokio::test]
-async fn row_11_numbers_of_both_signs_are_not_put_in_an_order() {
+async fn row_11_negative_numbers_are_refused_and_never_ordered() {
     let server = server().await;
     let (client, other) = (client(&server).await, client(&server).await);
     let numbers = ["2147483646", "2147483647", "-2147483648", "-2147483647"];
@@ -66,18 +68,19 @@ async fn row_11_numbers_of_both_signs_are_not_put_in_an_order() {
             assert!(server.faults().set_sequence(PATH, number));
             let error = soon(mutex(&client).lock()).await.unwrap_err();
             assert_eq!(error, exhausted());
-            until_line_has(&server, numbers.len()).await;
+            until_queue_has(&server, numbers.len()).await;
         }
-        for node in line(&server) {
+        for node in queue(&server) {
             delete(&other, &node).await;
         }
     }
 }
 
-/// go-zk, PR 65: the minus sign was taken for the dash before the number. No predecessor was found, an empty name was
-/// watched instead, and the node stayed behind the error.
+/// go-zk, PR 65: go-zk took the minus sign of a negative number for the dash before the number. It found no
+/// predecessor, watched an empty name, and returned an error. Its node stayed behind. Here such a name is a contender
+/// whose number is refused.
 #[tokio::test]
-async fn row_12_a_minus_sign_is_no_separator() {
+async fn row_12_a_minus_sign_is_not_taken_for_a_separator() {
     let server = server().await;
     let (client, other) = (client(&server).await, client(&server).await);
     for node in [
@@ -93,9 +96,9 @@ async fn row_12_a_minus_sign_is_no_separator() {
         ] {
             assert_eq!(refused.unwrap_err(), exhausted());
         }
-        // It is a contender, and not a stranger's node that may be passed over.
+        // The node counts as a contender. It is not ignored like a foreign node.
         assert!(mutex(&client).try_lock().await.unwrap().is_none());
-        until_line_has(&server, 1).await;
+        until_queue_has(&server, 1).await;
         delete(&other, node).await;
     }
 }

@@ -1,5 +1,5 @@
-//! Rows 19 to 24, 30, 32, 33: a node of an attempt or hold that is over stays behind in a session that lives, and everybody
-//! waits for it.
+//! Rows 19 to 24, 30, 32, 33: an attempt or hold has ended, but its node stays behind in a live session. All later
+//! contenders wait for that node.
 
 use std::{pin::pin, time::Duration};
 
@@ -7,14 +7,14 @@ use lockkeeper::{Client, CreateMode, LockError, proto::OpCode};
 use lockkeeper_server::{Server, When};
 
 use crate::rig::{
-    PATH, below, client, cut_off, idle, let_in, line, mutex, poll_once, server, session, soon,
-    until, until_line_has,
+    PATH, below, client, cut_off, idle, let_in, mutex, poll_once, queue, server, session, soon,
+    until, until_queue_has,
 };
 
-/// What a client calls the root is this node of the server's.
+/// The node on the server that the client with a chroot sees as its root.
 const CHROOT: &str = "/chroot";
 
-/// A client, and the lock's directory, with other paths than the server has for them.
+/// A client with a chroot, and the lock's directory below it. The client's paths differ from the server's.
 async fn client_below_root(server: &Server) -> Client {
     let plain = client(server).await;
     for node in [CHROOT, "/chroot/lock"] {
@@ -25,25 +25,30 @@ async fn client_below_root(server: &Server) -> Client {
     Client::connect(&servers).await.unwrap()
 }
 
-/// Curator, kazoo, kezhuw's client and go-zk look for a lost create with a plain listing. A server that lags does not
-/// show it: they create a second node and wait behind their own first one until the session ends.
+/// Curator, kazoo, kezhuw's client and go-zk lose the reply to a create, reconnect, and look for the node with a plain
+/// listing. A lagging server does not show the node yet. The client then creates a second node and waits behind its own
+/// first one until the session ends.
+///
+/// Here the client looks behind a barrier, so it finds the first node.
 #[tokio::test]
-async fn row_19_a_lost_create_is_found_on_a_server_that_lags() {
+async fn row_19_a_create_with_a_lost_reply_is_found_on_a_lagging_server() {
     let server = server().await;
     let client = client(&server).await;
     server.faults().lose_reply(When::op(OpCode::CREATE2));
     server.faults().freeze_reads();
     let guard = soon(mutex(&client).lock()).await.unwrap();
-    assert_eq!(line(&server), [guard.path()], "a second node of ours");
+    assert_eq!(queue(&server), [guard.path()], "there is a second node");
     server.faults().thaw();
     guard.release().await.unwrap();
-    assert!(line(&server).is_empty());
+    assert!(queue(&server).is_empty());
 }
 
-/// CURATOR-45: the create was given up after its retries, and had happened. Vitess, PR 15757: the clean-up ran under the
-/// deadline that had just passed, and did nothing. Here the deadline comes during the outage that lost the reply.
+/// CURATOR-45: Curator gave up a create after its retries, but the server had applied it. Vitess, PR 15757: the
+/// clean-up ran under the deadline that had just passed, so it did nothing. Both nodes stayed behind.
+///
+/// Here the deadline passes during the outage that lost the reply. The client deletes the node after the outage.
 #[tokio::test]
-async fn row_20_and_23_what_a_deadline_gives_up_in_an_outage_is_gone_after_it() {
+async fn row_20_and_23_a_timed_out_attempt_deletes_its_node_after_the_outage() {
     let server = server().await;
     let client = client(&server).await;
     server.faults().lose_reply(When::op(OpCode::CREATE2));
@@ -55,15 +60,16 @@ async fn row_20_and_23_what_a_deadline_gives_up_in_an_outage_is_gone_after_it() 
         ahead: None,
     };
     assert_eq!(error, expected);
-    assert_eq!(line(&server).len(), 1);
+    assert_eq!(queue(&server).len(), 1);
     let_in(&server);
-    until_line_has(&server, 0).await;
+    until_queue_has(&server, 0).await;
     assert_eq!(client.snapshot().connections, 2);
 }
 
-/// CURATOR-79, -62: an attempt that was interrupted while its create was under way forgot the node.
+/// CURATOR-79, -62: the caller was interrupted while its create was under way. The attempt ended, forgot the node, and
+/// the node stayed behind. Here the client deletes it.
 #[tokio::test]
-async fn row_21_an_attempt_dropped_while_its_create_is_in_doubt_leaves_nothing() {
+async fn row_21_an_attempt_dropped_while_its_create_is_unanswered_leaves_nothing() {
     let server = server().await;
     let client = client(&server).await;
     for lose in [false, true] {
@@ -76,23 +82,24 @@ async fn row_21_an_attempt_dropped_while_its_create_is_in_doubt_leaves_nothing()
         }
         let contender = mutex(&client);
         let attempt = tokio::spawn(async move { contender.lock().await.map(drop) });
-        until_line_has(&server, 1).await;
+        until_queue_has(&server, 1).await;
         attempt.abort();
-        until_line_has(&server, 0).await;
-        // And stays so: nothing late creates it again.
+        until_queue_has(&server, 0).await;
+        // The node does not come back: no late request creates it again.
         let guard = soon(mutex(&client).lock()).await.unwrap();
-        assert_eq!(line(&server), [guard.path()]);
+        assert_eq!(queue(&server), [guard.path()]);
         guard.release().await.unwrap();
     }
 }
 
-/// CURATOR-205, -468: a second interrupt hit the clean-up of the first, which gave up.
+/// CURATOR-205, -468: the first interrupt ended the attempt and started its clean-up. A second interrupt ended the
+/// clean-up, and the node stayed behind. Here the client repeats the clean-up until it has succeeded.
 #[tokio::test]
-async fn row_22_a_clean_up_is_given_up_by_nobody() {
+async fn row_22_a_clean_up_is_never_given_up() {
     let server = server().await;
     let client = client(&server).await;
     let guard = mutex(&client).lock().await.unwrap();
-    // Its delete is cut off, twice; and whoever waits for it goes away at once.
+    // The connection is cut twice at the delete. The caller drops the release after one poll.
     for number in 1..=2 {
         let delete = When::op(OpCode::DELETE).nth(number);
         server.faults().cut_before(delete);
@@ -101,15 +108,15 @@ async fn row_22_a_clean_up_is_given_up_by_nobody() {
         let mut releasing = pin!(guard.release());
         assert!(poll_once(releasing.as_mut()).is_none());
     }
-    until_line_has(&server, 0).await;
+    until_queue_has(&server, 0).await;
     assert_eq!(client.snapshot().connections, 3);
     assert_eq!(server.faults().pending(), 0);
 }
 
-/// CURATOR-678, open: a release gives up its claim when the connection is lost, while the node stays, and the next acquire
-/// of the same client waits behind it.
+/// CURATOR-678, open: the connection is lost during a release. Curator then treats the lock as released, but the node
+/// is still there. The next acquire of the same client waits behind it. Here the release succeeds after the reconnect.
 #[tokio::test]
-async fn row_24_a_release_whose_reply_is_lost_is_a_release() {
+async fn row_24_a_release_whose_reply_is_lost_succeeds() {
     let server = server().await;
     let client = client(&server).await;
     for lose in [true, false] {
@@ -121,13 +128,14 @@ async fn row_24_a_release_whose_reply_is_lost_is_a_release() {
             server.faults().cut_before(delete);
         }
         soon(guard.release()).await.unwrap();
-        assert!(line(&server).is_empty());
+        assert!(queue(&server).is_empty());
     }
 }
 
-/// The same in an outage: dropped then, the lock is free when the connection is back, and can be had again.
+/// The same for a release that begins during the outage, also if the caller drops it: the lock is free after the
+/// reconnect.
 #[tokio::test]
-async fn row_24_a_release_in_an_outage_holds_nobody_up_after_it() {
+async fn row_24_a_release_during_an_outage_blocks_nobody_after_it() {
     let server = server().await;
     let client = client(&server).await;
     for is_dropped in [false, true] {
@@ -147,14 +155,16 @@ async fn row_24_a_release_in_an_outage_holds_nobody_up_after_it() {
             soon(releasing).await.unwrap();
         }
         let guard = soon(again).await.unwrap().unwrap();
-        assert_eq!(line(&server), [guard.path()]);
+        assert_eq!(queue(&server), [guard.path()]);
         guard.release().await.unwrap();
     }
 }
 
-/// samuel/go-zookeeper #229: the listing after the create failed, the caller got its error, and the node was forgotten.
+/// samuel/go-zookeeper #229: the connection was lost after the create and before the listing. The caller got an error,
+/// and the client forgot the node. Here the attempt goes on with the same node, or deletes it if the caller has dropped
+/// the attempt.
 #[tokio::test]
-async fn row_30_a_connection_lost_between_the_create_and_its_listing_costs_no_second_node() {
+async fn row_30_a_connection_lost_between_create_and_listing_causes_no_second_node() {
     let server = server().await;
     let client = client(&server).await;
     let creates = server.counters().requests_of(OpCode::CREATE2);
@@ -165,23 +175,25 @@ async fn row_30_a_connection_lost_between_the_create_and_its_listing_costs_no_se
         let lock = mutex(&client);
         let mut attempt = Box::pin(lock.lock());
         assert!(poll_once(attempt.as_mut()).is_none());
-        until_line_has(&server, 1).await;
+        until_queue_has(&server, 1).await;
         if is_dropped {
             drop(attempt);
         } else {
             let guard = soon(attempt).await.unwrap();
             guard.release().await.unwrap();
         }
-        until_line_has(&server, 0).await;
+        until_queue_has(&server, 0).await;
     }
     let now = server.counters().requests_of(OpCode::CREATE2);
     assert_eq!(now, creates + 2);
 }
 
-/// kezhuw's client: an attempt dropped during its create deleted the bare name of its node instead of its path, which
-/// the server refused, unheard. Here the path has another name for the client, too.
+/// kezhuw's client: an attempt was dropped during its create. The clean-up deleted the bare name of the node instead of
+/// its path. The server refused this, the client ignored the refusal, and the node stayed behind.
+///
+/// Here the clean-up deletes the right path, also for a client with a chroot, whose paths differ from the server's.
 #[tokio::test]
-async fn row_32_the_clean_up_names_the_node_as_the_server_does() {
+async fn row_32_the_clean_up_deletes_the_node_by_its_full_path() {
     let server = server().await;
     let client = client_below_root(&server).await;
     let mutex = mutex(&client);
@@ -200,8 +212,9 @@ async fn row_32_the_clean_up_names_the_node_as_the_server_does() {
     }
 }
 
-/// kezhuw's client: the look for a lost create compared names with whole paths and found nothing, where the prefix was
-/// shared. A create whose reply is lost has happened: it is found again, and there is no second node.
+/// kezhuw's client, where contenders share one prefix: after a lost reply it compared this prefix with whole paths. It
+/// did not find its node and failed with an error. Here the client finds the node that it has created and adopts it.
+/// There is no second node.
 #[tokio::test]
 async fn row_33_a_create_whose_reply_is_lost_is_adopted() {
     let server = server().await;
@@ -213,8 +226,8 @@ async fn row_33_a_create_whose_reply_is_lost_is_adopted() {
         let guard = soon(mutex(client).lock()).await.unwrap();
         assert_eq!(server.faults().pending(), 0);
         assert_eq!(creates(), before + 1);
-        let line = below(&server, &format!("{chroot}{PATH}"));
-        assert_eq!(line, [format!("{chroot}{}", guard.path())]);
+        let queue = below(&server, &format!("{chroot}{PATH}"));
+        assert_eq!(queue, [format!("{chroot}{}", guard.path())]);
         let node = client.exists(&guard.path()).await.unwrap().unwrap();
         let czxid = u64::try_from(node.czxid.0).unwrap();
         assert_eq!(czxid, guard.fencing_token().get());

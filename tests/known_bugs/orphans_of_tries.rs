@@ -1,4 +1,4 @@
-//! Rows 25 to 29: nodes that stay behind semaphores, tries, sessions that end in between, and clients that are closed.
+//! Rows 25 to 29: nodes that stay behind after semaphore attempts, tries, expired sessions and closed clients.
 
 use std::{collections::HashSet, pin::pin, time::Duration};
 
@@ -6,7 +6,7 @@ use lockkeeper::{Client, ErrorCode, Semaphore, proto::OpCode};
 use lockkeeper_server::{Server, When};
 
 use crate::rig::{
-    PATH, below, client, driven, idle, line, mutex, poll_once, server, session, soon, until,
+    PATH, below, client, driven, idle, mutex, poll_once, queue, server, session, soon, until,
     until_other_session,
 };
 
@@ -22,14 +22,15 @@ fn heads(server: &Server) -> usize {
     below(server, "/lock/locks").len()
 }
 
-/// CURATOR-315, -335, -462: the lease was there, then the listing failed or the wait was interrupted, and the lease was
-/// never returned.
+/// CURATOR-315, -335, -462: an attempt had created its lease. Then its listing failed, or its wait was interrupted. The
+/// lease was never returned. Here the attempt deletes its lease and its node in the queue.
 #[tokio::test]
-async fn row_25_an_attempt_that_fails_after_its_lease_was_made_returns_it() {
+async fn row_25_an_attempt_that_fails_after_it_created_its_lease_returns_the_lease() {
     let server = server().await;
     let (holder, client) = (client(&server).await, client(&server).await);
     let held = semaphore(&holder).acquire().await.unwrap();
-    // The first listing is refused; then that which goes with the wait; then the wait is given up.
+    // Round 1 refuses the first listing, and round 2 the listing that leaves the watch. In round 3 the caller drops the
+    // wait.
     for number in 1..=3 {
         let listing = When::op(OpCode::GET_CHILDREN).within("/lock/leases");
         let refused = ErrorCode::NO_AUTH;
@@ -54,24 +55,26 @@ async fn row_25_an_attempt_that_fails_after_its_lease_was_made_returns_it() {
     lease.release().await.unwrap();
 }
 
-/// CURATOR-48, -190, -489: a session that ended during the create failed the attempt; a prefix grew with each repetition;
-/// one that was missing gave all clients the same name.
+/// CURATOR-48: an attempt failed when its session ended during the create. CURATOR-190: the prefix of the name grew
+/// with each retry. CURATOR-489: a missing prefix gave all clients the same name.
+///
+/// Here the attempt goes on in the new session, and each retry has a new name of the same length.
 #[tokio::test]
-async fn row_26_each_repetition_has_a_name_of_its_own_and_of_the_same_length() {
+async fn row_26_each_retry_uses_a_new_name_of_the_same_length() {
     let server = server().await;
     let client = client(&server).await;
     let lock = mutex(&client);
     let mut attempt = pin!(lock.lock());
-    // What it asked for; the server appended ten digits.
+    // The name that the client asked for. The server appended ten digits.
     let name = |path: &str| path[..path.len() - 10].to_owned();
     let mut names = HashSet::new();
     for _ in 0..4 {
         server.faults().lose_reply(When::op(OpCode::CREATE2));
-        while line(&server).is_empty() {
+        while queue(&server).is_empty() {
             assert!(poll_once(attempt.as_mut()).is_none());
             idle(&client).await;
         }
-        names.insert(name(&line(&server)[0]));
+        names.insert(name(&queue(&server)[0]));
         let old = session(&client);
         server.faults().expire(old);
         until_other_session(&client, old).await;
@@ -79,16 +82,17 @@ async fn row_26_each_repetition_has_a_name_of_its_own_and_of_the_same_length() {
     let guard = soon(attempt).await.unwrap();
     names.insert(name(&guard.path()));
     assert_eq!(names.len(), 5, "{names:?}");
-    assert_eq!(line(&server), [guard.path()]);
+    assert_eq!(queue(&server), [guard.path()]);
     let lengths: HashSet<_> = names.iter().map(String::len).collect();
     assert_eq!(lengths.len(), 1);
     let owner = client.exists(&guard.path()).await.unwrap().unwrap();
     assert_eq!(owner.ephemeral_owner, session(&client));
 }
 
-/// CURATOR-3: the lock was closed while its watcher was at work, which then created the next node.
+/// CURATOR-3: the lock was closed while its watch handler ran. The handler then created the next node. Here no node is
+/// left when the client is closed during any request of an attempt.
 #[tokio::test]
-async fn row_27_no_node_is_made_after_the_client_is_closed() {
+async fn row_27_no_node_is_created_after_the_client_is_closed() {
     let server = server().await;
     let (holder, looker) = (client(&server).await, client(&server).await);
     let guard = mutex(&holder).lock().await.unwrap();
@@ -101,7 +105,7 @@ async fn row_27_no_node_is_made_after_the_client_is_closed() {
             let mutex = mutex(&closing);
             async move { mutex.lock().await.map(drop) }
         });
-        let met = until("the request is heard", async || {
+        let met = until("the server has the request", async || {
             server.faults().pending() == 0
         });
         let is_met = tokio::select! {
@@ -110,10 +114,10 @@ async fn row_27_no_node_is_made_after_the_client_is_closed() {
         };
         closing.close().await;
         soon(attempt).await.unwrap().unwrap_err();
-        assert_eq!(line(&server), [guard.path()]);
+        assert_eq!(queue(&server), [guard.path()]);
         server.faults().clear();
         if !is_met {
-            assert!(number > 3, "it waits after {number} requests");
+            assert!(number > 3, "the attempt waits after {number} requests");
             break;
         }
     }
@@ -122,32 +126,34 @@ async fn row_27_no_node_is_made_after_the_client_is_closed() {
     assert_eq!(looker.get_children(PATH).await.unwrap().len(), 1);
 }
 
-/// kazoo #732: a try that was refused deleted its node and took no notice when that failed.
+/// kazoo #732: a refused try lost its connection when it deleted its node. kazoo ignored that error, and the node
+/// stayed behind. Here the client repeats the delete.
 #[tokio::test]
-async fn row_28_a_try_that_is_cut_off_in_its_clean_up_leaves_nothing() {
+async fn row_28_a_try_whose_clean_up_is_cut_off_leaves_nothing() {
     let server = server().await;
     let (holder, client) = (client(&server).await, client(&server).await);
-    // Its server lags: it looks, sees nobody, and creates a node in vain.
+    // The client's server lags: the listing shows no contender, so the try creates a node. That node is not the first.
     server.faults().freeze_reads();
     let guard = mutex(&holder).lock().await.unwrap();
     let delete = When::op(OpCode::DELETE).of_session(session(&client));
     server.faults().cut_before(delete);
     assert!(mutex(&client).try_lock().await.unwrap().is_none());
     server.faults().thaw();
-    until("the clean-up is cut off, and done", async || {
-        server.faults().pending() == 0 && line(&server) == [guard.path()]
+    until("the clean-up is cut off and repeated", async || {
+        server.faults().pending() == 0 && queue(&server) == [guard.path()]
     })
     .await;
     let creates = server.counters().requests_of(OpCode::CREATE2);
     assert_eq!(
         creates, 3,
-        "that of the directory, the holder's, and the one in vain"
+        "one for the directory, one for the holder, one for the refused try"
     );
 }
 
-/// kazoo #429: a try at a semaphore left its node in the line behind.
+/// kazoo #429: a refused try at a semaphore left its node in the queue. Here the node is deleted, even if the
+/// connection is lost at the delete.
 #[tokio::test]
-async fn row_29_a_try_at_a_semaphore_leaves_no_place_in_its_line() {
+async fn row_29_a_refused_semaphore_try_leaves_no_node_in_the_queue() {
     let server = server().await;
     let (holder, client) = (client(&server).await, client(&server).await);
     server.faults().freeze_reads();
@@ -156,7 +162,7 @@ async fn row_29_a_try_at_a_semaphore_leaves_no_place_in_its_line() {
     server.faults().cut_before(delete);
     assert!(semaphore(&client).try_acquire().await.unwrap().is_none());
     server.faults().thaw();
-    until("the clean-up is cut off, and done", async || {
+    until("the clean-up is cut off and repeated", async || {
         server.faults().pending() == 0 && heads(&server) == 0
     })
     .await;

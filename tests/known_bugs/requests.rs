@@ -1,4 +1,4 @@
-//! Rows 71, 72 and 74: requests to let go, numbers of requests, and how many there are when no server answers.
+//! Rows 71, 72 and 74: requests to release a lock, request numbers, and the number of requests while no server answers.
 
 use std::time::{Duration, Instant};
 
@@ -9,9 +9,10 @@ use crate::{
     rig::{PATH, client, cut_off, let_in, mutex, server, soon, until},
 };
 
-/// Curator forgot who listened for a request to let go with the first release: the second hold could not be asked.
+/// Curator's lock object forgets its revocation listener at the first release, so nobody could ask the second holder to
+/// release. Here each hold can be revoked.
 #[tokio::test]
-async fn row_71_every_holder_can_be_asked_to_let_go() {
+async fn row_71_every_hold_can_be_revoked() {
     let server = server().await;
     let (holder, operator) = (client(&server).await, client(&server).await);
     let mutex = Mutex::new(&holder, PATH).unwrap().with_data("host-1");
@@ -23,7 +24,7 @@ async fn row_71_every_holder_can_be_asked_to_let_go() {
         assert_eq!(participants[0].data.as_deref(), Some(&b"host-1"[..]));
         revoke(&operator, &participants[0].path).await.unwrap();
         soon(asked).await.unwrap();
-        assert!(guard.is_valid(), "it is up to the holder");
+        assert!(guard.is_valid(), "the holder decides when it releases");
         guard.release().await.unwrap();
     }
     let guard = mutex.lock().await.unwrap();
@@ -32,17 +33,18 @@ async fn row_71_every_holder_can_be_asked_to_let_go() {
     assert_eq!(soon(lost).await.unwrap(), Loss::Deleted);
 }
 
-/// kazoo numbers its requests from 1 again on each connection: a follower that still waited for the commit of a write of
-/// the former connection answered the new request of that number with the old one's result.
+/// kazoo numbers its requests from 1 again on each connection. A follower was still waiting for the commit of a write
+/// from the former connection. A new request had the same session and number, and the follower answered it with the
+/// result of the old write. Here the numbers of a session only grow.
 #[tokio::test]
-async fn row_72_no_number_of_a_request_is_used_twice_in_a_session() {
+async fn row_72_no_xid_is_used_twice_in_a_session() {
     let server = server().await;
     let (client, tally) = counting_client(&server.connect_string()).await;
     let mutex = Mutex::new(&client, PATH).unwrap();
     for connections in 2..6 {
         let guard = mutex.lock().await.unwrap();
         server.faults().cut_all();
-        until("it is back", async || {
+        until("the connection is back", async || {
             client.snapshot().connections == connections
         })
         .await;
@@ -56,9 +58,10 @@ async fn row_72_no_number_of_a_request_is_used_twice_in_a_session() {
     );
 }
 
-/// kezhuw's lock repeats what an outage cut off at once, and again at once.
+/// kezhuw's lock repeats a request that an outage has cut off immediately, and repeats it again and again without a
+/// pause. Here all attempts wait for the next connection, and the pauses between connections grow.
 #[tokio::test]
-async fn row_74_an_outage_is_not_answered_with_a_storm() {
+async fn row_74_an_outage_causes_no_storm_of_requests() {
     let server = server().await;
     let client = Client::connect(&server.connect_string()).await.unwrap();
     let _guard = mutex(&client).lock().await.unwrap();
@@ -70,13 +73,16 @@ async fn row_74_an_outage_is_not_answered_with_a_storm() {
     });
     let attempts: Vec<_> = attempts.collect();
     let (before, started) = (server.counters(), Instant::now());
-    until("it has knocked four times", async || {
+    until("the client has connected four times", async || {
         server.counters().connections >= before.connections + 4
     })
     .await;
-    // Each pause is twice as long as the one before; the first is at least 66 ms.
+    // Each pause is twice as long as the one before. The first one is at least 66 ms.
     let took = started.elapsed();
-    assert!(took >= Duration::from_millis(400), "all in {took:?}");
+    assert!(
+        took >= Duration::from_millis(400),
+        "four connections in only {took:?}"
+    );
     assert_eq!(server.counters().all_requests(), before.all_requests());
     for attempt in attempts {
         attempt.abort();

@@ -1,4 +1,4 @@
-//! A server with one lock on it, clients, and a look at the lock's line as the server has it.
+//! A server with one lock's directory, clients for it, and the lock's queue as the server sees it.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use lockkeeper_server::Server;
 
 pub(crate) use crate::support::waiting::{driven, idle, poll_once, soon, until};
 
-/// The lock's path; it exists.
+/// The lock's path. The node exists.
 pub(crate) const PATH: &str = "/lock";
 
-/// A server whose sessions can be short.
+/// A server that allows short session timeouts.
 pub(crate) async fn server() -> Server {
     let builder = Server::builder()
         .tick_time(Duration::from_millis(50))
@@ -29,7 +29,8 @@ pub(crate) async fn client(server: &Server) -> Client {
     client_of(server, Duration::from_secs(6)).await
 }
 
-/// It takes the one server for eight, and so is not put off before it has lost the connection as often.
+/// Lists the one server eight times. The client tries its whole list before it backs off, so it reconnects at once
+/// after up to eight lost connections.
 pub(crate) async fn client_of(server: &Server, session_timeout: Duration) -> Client {
     let servers = [&*server.connect_string(); 8].join(",");
     let builder = Client::builder(&servers).unwrap();
@@ -48,7 +49,7 @@ pub(crate) fn session(client: &Client) -> SessionId {
     client.snapshot().session_id
 }
 
-/// The nodes below a path, as the server has them.
+/// The paths of all nodes below `path`, as the server has them.
 pub(crate) fn below(server: &Server, path: &str) -> Vec<String> {
     let prefix = format!("{path}/");
     let mut nodes = server.paths();
@@ -56,17 +57,17 @@ pub(crate) fn below(server: &Server, path: &str) -> Vec<String> {
     nodes
 }
 
-/// The lock's nodes, as the server has them.
-pub(crate) fn line(server: &Server) -> Vec<String> {
+/// The nodes in the lock's queue, as the server has them.
+pub(crate) fn queue(server: &Server) -> Vec<String> {
     below(server, PATH)
 }
 
-pub(crate) async fn until_line_has(server: &Server, count: usize) {
-    let what = format!("{count} in line");
-    until(&what, async || line(server).len() == count).await;
+pub(crate) async fn until_queue_has(server: &Server, count: usize) {
+    let what = format!("{count} nodes are in the queue");
+    until(&what, async || queue(server).len() == count).await;
 }
 
-/// Cuts a client's connection and keeps it away until handshakes are accepted again.
+/// Cuts a client's connection. The server refuses its handshakes until [`let_in`] is called.
 pub(crate) async fn cut_off(server: &Server, client: &Client) {
     server.faults().refuse_handshakes(true);
     server.faults().cut(session(client));
@@ -76,12 +77,12 @@ pub(crate) async fn cut_off(server: &Server, client: &Client) {
     .await;
 }
 
-/// Lets everybody in again.
+/// Accepts handshakes again.
 pub(crate) fn let_in(server: &Server) {
     server.faults().refuse_handshakes(false);
 }
 
-/// Waits until a client has another session than this one.
+/// Waits until the client has a session that is not `old`.
 pub(crate) async fn until_other_session(client: &Client, old: SessionId) {
     until("there is a new session", async || {
         ![SessionId::NONE, old].contains(&session(client))
@@ -89,8 +90,9 @@ pub(crate) async fn until_other_session(client: &Client, old: SessionId) {
     .await;
 }
 
-/// Lets a client start a new session while the server goes on listing a node of the old one, as one that lags would:
-/// somebody else has a node with that name from now on.
+/// Expires the session of `client`, which then starts a new one, while `node` of the old session stays in the listing.
+///
+/// A lagging server would show the node like that. Here `other` creates a node of the same name.
 pub(crate) async fn outlive_its_session(
     server: &Server,
     client: &Client,

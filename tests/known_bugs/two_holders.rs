@@ -1,4 +1,4 @@
-//! Rows 6, 8 and 13 to 18: two who hold it at the same time, for other reasons than a session that is over.
+//! Rows 6, 8 and 13 to 18: two contenders hold the lock at the same time, for other reasons than an expired session.
 
 use std::{pin::pin, time::Duration};
 
@@ -8,13 +8,15 @@ use lockkeeper::{
 };
 
 use crate::rig::{
-    PATH, below, client, client_of, delete, driven, idle, line, mutex, poll_once, server, session,
-    soon, until, until_line_has, until_other_session,
+    PATH, below, client, client_of, delete, driven, idle, mutex, poll_once, queue, server, session,
+    soon, until, until_other_session, until_queue_has,
 };
 
-/// CURATOR-621, -276: the reader that a writer became stood behind a writer that was waiting, who then overtook it.
+/// CURATOR-621, -276: a writer held the lock and a second writer waited. The first writer took the read lock and then
+/// released the write lock. Its read node had a later number than the second writer's node, so the second writer was
+/// granted the lock beside the reader. Here the reader keeps the first writer's place.
 #[tokio::test]
-async fn row_06_a_writer_that_becomes_a_reader_lets_readers_in_and_no_writer() {
+async fn row_06_a_downgraded_writer_admits_readers_and_no_writer() {
     for has_reader in [false, true] {
         let server = server().await;
         let (one, two) = (client(&server).await, client(&server).await);
@@ -35,8 +37,12 @@ async fn row_06_a_writer_that_becomes_a_reader_lets_readers_in_and_no_writer() {
             (downgraded.fencing_token(), downgraded.state()),
             (token, LockState::Held)
         );
-        assert!(driven(&three, next.as_mut()).await.is_none(), "overtaken");
-        // A reader that was there before the next writer is let in, and kept waiting for; one that comes now is not.
+        assert!(
+            driven(&three, next.as_mut()).await.is_none(),
+            "the second writer overtook"
+        );
+        // A reader that waited before the second writer is granted the lock, and the second writer waits for it too. A
+        // reader that comes now is refused.
         assert!(lock(&two).try_read().await.unwrap().is_none());
         if let Some(reader) = reader {
             let reader = soon(reader.wait()).await.unwrap();
@@ -48,14 +54,17 @@ async fn row_06_a_writer_that_becomes_a_reader_lets_readers_in_and_no_writer() {
         let next = soon(next).await.unwrap();
         assert!(next.fencing_token() > token);
         next.release().await.unwrap();
-        assert!(line(&server).is_empty());
+        assert!(queue(&server).is_empty());
     }
 }
 
-/// go-zk never looks whether its own node is there: a waiter whose node an operator had deleted was granted the lock
-/// together with the next one. Here both deletions are told before the waiter runs again, its own first.
+/// go-zk never checks that its own node is still there. An operator deleted the node of a waiter. When the holder
+/// released, go-zk granted the lock to this waiter, and another client held it too.
+///
+/// Here both events, first that of its own node, arrive before the waiter runs again. The waiter gets the error that
+/// its node was deleted.
 #[tokio::test]
-async fn row_08_a_deletion_of_our_node_that_is_told_with_the_one_ahead_is_no_grant() {
+async fn row_08_a_waiter_whose_own_node_is_deleted_too_is_not_granted_the_lock() {
     let server = server().await;
     let (holder, waiter) = (client(&server).await, client(&server).await);
     let guard = mutex(&holder).lock().await.unwrap();
@@ -65,16 +74,25 @@ async fn row_08_a_deletion_of_our_node_that_is_told_with_the_one_ahead_is_no_gra
     assert!(driven(&waiter, waiting.as_mut()).await.is_none());
     delete(&holder, &node).await;
     guard.release().await.unwrap();
-    until("both are told", async || waiter.watch_count() == 0).await;
+    until("both deletions are reported", async || {
+        waiter.watch_count() == 0
+    })
+    .await;
     let error = soon(waiting).await.unwrap_err();
     assert_eq!(error, LockError::Lost(Loss::Deleted));
 }
 
-/// The same for a waiter that was asked to leave first ([`revoke`](lockkeeper::revoke)): the request is told by the watch on
-/// its node, which is spent with that. It was left again behind the next listing only; a deletion in between was not told
-/// before the one ahead was, and the waiter was granted the lock without a node. Found by the model (`tests/model/`).
+/// The same for a waiter that was asked to leave before ([`revoke`](lockkeeper::revoke)). An earlier version of this
+/// library failed here:
+///
+/// - The request changes the waiter's node. The watch on that node reports it and is spent.
+/// - The waiter left a new watch only after its next listing. Its node was deleted before that.
+/// - The waiter learned that the node ahead was deleted before it learned of its own, and was granted the lock without
+///   a node.
+///
+/// Now the waiter leaves its own watch first and lists after that. Found by the model (`tests/model/`).
 #[tokio::test]
-async fn row_08_a_waiter_that_was_asked_to_leave_still_hears_of_its_end_in_time() {
+async fn row_08_a_revoked_waiter_still_learns_in_time_that_its_node_is_deleted() {
     let server = server().await;
     let (holder, waiter) = (client(&server).await, client(&server).await);
     let guard = mutex(&holder).lock().await.unwrap();
@@ -83,13 +101,16 @@ async fn row_08_a_waiter_that_was_asked_to_leave_still_hears_of_its_end_in_time(
     let mut waiting = pin!(ticket.wait());
     assert!(driven(&waiter, waiting.as_mut()).await.is_none());
     revoke(&holder, &node).await.unwrap();
-    until("that is told", async || waiter.watch_count() == 1).await;
-    // It lists the line again, and has not looked at the listing yet when both nodes go.
+    until("the revocation is reported", async || {
+        waiter.watch_count() == 1
+    })
+    .await;
+    // The waiter lists the queue again. Both nodes are deleted before it has looked at the reply.
     assert!(poll_once(waiting.as_mut()).is_none());
     idle(&waiter).await;
     delete(&holder, &node).await;
     guard.release().await.unwrap();
-    until("all is told that will be", async || {
+    until("the deletions are reported", async || {
         waiter.watch_count() == 0
     })
     .await;
@@ -97,9 +118,10 @@ async fn row_08_a_waiter_that_was_asked_to_leave_still_hears_of_its_end_in_time(
     assert_eq!(error, LockError::Lost(Loss::Deleted));
 }
 
-/// kazoo #213: whoever tried the semaphore without waiting took a lease outside its mutex.
+/// kazoo #213: a try at the semaphore took a lease without the semaphore's mutex, so several tries could succeed
+/// together.
 #[tokio::test]
-async fn row_13_tries_at_the_same_time_take_no_more_leases_than_there_are() {
+async fn row_13_concurrent_tries_take_no_more_leases_than_the_limit() {
     let server = server().await;
     let clients = [
         client(&server).await,
@@ -117,7 +139,7 @@ async fn row_13_tries_at_the_same_time_take_no_more_leases_than_there_are() {
         assert!(leases.len() <= 1, "{leases:?}");
         taken += leases.len();
         drop(leases);
-        until("all are back", async || {
+        until("all leases are returned", async || {
             below(&server, "/lock/locks").len() + below(&server, "/lock/leases").len() == 0
         })
         .await;
@@ -125,40 +147,42 @@ async fn row_13_tries_at_the_same_time_take_no_more_leases_than_there_are() {
     assert!(taken > 0);
 }
 
-/// kezhuw's client: a guard could be copied, and each copy deleted the node when it was dropped.
+/// kezhuw's client: a guard could be cloned, and each clone deleted the node when it was dropped. The other clones
+/// still counted as held. Here only the last clone releases.
 #[tokio::test]
-async fn row_14_a_copy_of_a_guard_that_is_dropped_releases_nothing() {
+async fn row_14_dropping_a_clone_of_a_guard_releases_nothing() {
     let server = server().await;
     let client = client(&server).await;
     let mutex = ReentrantMutex::new(&client, PATH).unwrap();
-    // The guards of all other kinds cannot be copied at all: `contract`, `types`.
+    // Only this kind of guard can be cloned. For the others see `contract`, `types`.
     let guard = mutex.lock("job").await.unwrap();
     drop(guard.clone());
     guard.clone().release().await.unwrap();
     idle(&client).await;
-    assert_eq!(line(&server), [guard.path()]);
+    assert_eq!(queue(&server), [guard.path()]);
     assert!(guard.is_valid());
     guard.release().await.unwrap();
-    assert!(line(&server).is_empty());
+    assert!(queue(&server).is_empty());
 }
 
-/// ZooKeeper's own `WriteLock` names its nodes after the session: two of one session adopted one node.
+/// ZooKeeper's own `WriteLock` names its nodes after the session. Two contenders of one session adopted the same node,
+/// and both held the lock. Here each attempt has its own node.
 #[tokio::test]
-async fn row_15_two_contenders_of_one_session_have_two_nodes_and_one_holder() {
+async fn row_15_two_contenders_of_one_session_have_two_nodes_and_take_turns() {
     let server = server().await;
     let client = client(&server).await;
     let (one, two) = (mutex(&client), mutex(&client));
     let guard = one.lock().await.unwrap();
     let mut waiting = pin!(two.lock());
     assert!(driven(&client, waiting.as_mut()).await.is_none());
-    assert_eq!(line(&server).len(), 2);
+    assert_eq!(queue(&server).len(), 2);
     guard.release().await.unwrap();
     let guard = soon(waiting).await.unwrap();
-    assert_eq!(line(&server), [guard.path()]);
+    assert_eq!(queue(&server), [guard.path()]);
 }
 
-/// etcd #11456: a waiter was granted the lock although its lease had run out while it waited. Here the process sleeps
-/// when the holder leaves, and wakes when its own session is over.
+/// etcd #11456: a waiter was granted the lock although its lease had run out while it waited. Here the waiter's process
+/// sleeps when the holder releases. It wakes after its own session has expired, and gets an error.
 #[tokio::test]
 async fn row_16_a_waiter_that_slept_past_its_lease_is_not_granted_the_lock() {
     let server = server().await;
@@ -169,7 +193,7 @@ async fn row_16_a_waiter_that_slept_past_its_lease_is_not_granted_the_lock() {
     assert!(driven(&waiter, waiting.as_mut()).await.is_none());
     let watches = waiter.watch_count();
     guard.release().await.unwrap();
-    until("the event is there", async || {
+    until("the event has arrived", async || {
         waiter.watch_count() < watches
     })
     .await;
@@ -177,7 +201,7 @@ async fn row_16_a_waiter_that_slept_past_its_lease_is_not_granted_the_lock() {
     until("the lease has run out", async || !waiter.lease().is_valid).await;
     let granted = poll_once(waiting.as_mut());
     assert!(!matches!(granted, Some(Ok(_))), "{granted:?}");
-    until("the session is over", async || line(&server).is_empty()).await;
+    until("the session is over", async || queue(&server).is_empty()).await;
     server.faults().resume_session(session(&waiter));
     let error = match granted {
         Some(told) => told.unwrap_err(),
@@ -186,9 +210,9 @@ async fn row_16_a_waiter_that_slept_past_its_lease_is_not_granted_the_lock() {
     assert_eq!(error, LockError::Lost(Loss::Expired));
 }
 
-/// The same where the listing that grants it was there before the sleep.
+/// The same for a contender whose listing, which grants it the lock, arrives before the sleep.
 #[tokio::test]
-async fn row_16_a_contender_that_slept_past_its_lease_is_not_granted_a_lease() {
+async fn row_16_a_contender_that_slept_past_its_session_gets_no_semaphore_lease() {
     let server = server().await;
     let sleeper = client_of(&server, Duration::from_millis(600)).await;
     let semaphore = Semaphore::new(&sleeper, PATH, 1).unwrap();
@@ -214,9 +238,9 @@ async fn row_16_a_contender_that_slept_past_its_lease_is_not_granted_a_lease() {
     assert_eq!(error, LockError::Lost(Loss::Expired));
 }
 
-/// The same among several locks that are taken together: one of them is lost while the next one is waited for.
+/// The same for a multi-lock: one member is lost while the attempt waits for the next member.
 #[tokio::test]
-async fn row_16_all_locks_that_are_taken_together_are_held_in_the_end() {
+async fn row_16_a_multi_lock_is_not_granted_when_one_member_was_lost() {
     let server = server().await;
     let (one, two) = (client(&server).await, client(&server).await);
     let lock = |client, path| Mutex::new(client, path).unwrap();
@@ -225,21 +249,21 @@ async fn row_16_all_locks_that_are_taken_together_are_held_in_the_end() {
     let guard = lock(&two, "/lock-2").lock().await.unwrap();
     let mut waiting = pin!(both.lock());
     assert!(driven(&two, waiting.as_mut()).await.is_none());
-    until_line_has(&server, 1).await;
+    until_queue_has(&server, 1).await;
     let former = session(&one);
     server.faults().expire(former);
     until_other_session(&one, former).await;
     guard.release().await.unwrap();
     let error = soon(waiting).await.unwrap_err();
     assert_eq!(error, LockError::Lost(Loss::Expired));
-    until("the other one is free", async || {
+    until("the other lock is free", async || {
         below(&server, "/lock-2").is_empty()
     })
     .await;
 }
 
-/// etcd #11457: any lock with a lease is held twice when a holder is paused, and only fencing helps. Here the holder does
-/// not even look whether it is still valid.
+/// etcd #11457: any lock with a lease can have two holders while one of them is paused. Only fencing protects the data.
+/// Here the paused holder writes without checking its guard, and the server refuses the write.
 #[tokio::test]
 async fn row_17_a_paused_holder_cannot_write() {
     let server = server().await;
@@ -255,7 +279,7 @@ async fn row_17_a_paused_holder_cannot_write() {
     write(&new, "new").await.unwrap();
     server.faults().resume_session(session(&paused));
     soon(write(&old, "old")).await.unwrap_err();
-    // Nor elsewhere, where the highest token so far is remembered.
+    // A store outside ZooKeeper that remembers the highest token would refuse the old holder, too.
     assert!(old.fencing_token() < new.fencing_token());
     let data = other.get_data(REGISTER).await.unwrap().data.unwrap();
     assert_eq!(data, "new");
@@ -268,9 +292,10 @@ async fn write(guard: &Guard, text: &'static str) -> Result<(), LockError> {
     writes.commit().await.map(drop)
 }
 
-/// Curator GH-1290: any wake-up let one pass a barrier, that of a lost connection too.
+/// Curator GH-1290: any wake-up let a waiter pass the double barrier, also the event of a lost connection. Here a
+/// waiter that reconnects keeps waiting.
 #[tokio::test]
-async fn row_18_a_connection_that_comes_and_goes_grants_nothing() {
+async fn row_18_a_reconnect_grants_nothing() {
     let server = server().await;
     let (holder, waiter) = (client(&server).await, client(&server).await);
     let guard = mutex(&holder).lock().await.unwrap();
@@ -278,7 +303,7 @@ async fn row_18_a_connection_that_comes_and_goes_grants_nothing() {
     assert!(driven(&waiter, waiting.as_mut()).await.is_none());
     for connections in 2..5 {
         server.faults().cut(session(&waiter));
-        until("it is back", async || {
+        until("the connection is back", async || {
             waiter.snapshot().connections == connections
         })
         .await;
@@ -287,5 +312,5 @@ async fn row_18_a_connection_that_comes_and_goes_grants_nothing() {
     assert!(guard.is_valid());
     guard.release().await.unwrap();
     soon(waiting).await.unwrap().release().await.unwrap();
-    until_line_has(&server, 0).await;
+    until_queue_has(&server, 0).await;
 }

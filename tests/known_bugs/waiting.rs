@@ -1,4 +1,5 @@
-//! Rows 35, 53, 55, 56, 58 and 59: what waiters live through, and what they do not.
+//! Rows 35, 53, 55, 56, 58 and 59: waiters across outages, expiries and transactions, and waiters that wait for
+//! themselves.
 
 use std::pin::pin;
 
@@ -7,14 +8,15 @@ use lockkeeper::{
 };
 
 use crate::{
-    rig::{PATH, client, cut_off, delete, driven, let_in, line, mutex, server, session, soon},
+    rig::{PATH, client, cut_off, delete, driven, let_in, mutex, queue, server, session, soon},
     support::{Ensemble, on_both_arms},
 };
 
-/// kazoo #282: a waiter hung for ever when the connection had come and gone. zk-ruby #49: it came back with a second
-/// node. Here it keeps its place, and is woken by what happened meanwhile.
+/// In kazoo #282 the connection of a waiter was lost and came back, and the waiter hung for ever. In zk-ruby #49 the
+/// waiter had a second node after the reconnect. Here the waiter keeps its node. The holder releases during the outage,
+/// and the waiter is granted the lock after it.
 #[tokio::test]
-async fn row_35_and_53_a_place_in_line_outlives_the_connection() {
+async fn row_35_and_53_a_waiter_keeps_its_place_across_a_reconnect() {
     let server = server().await;
     let (holder, waiter) = (client(&server).await, client(&server).await);
     let guard = mutex(&holder).lock().await.unwrap();
@@ -24,17 +26,18 @@ async fn row_35_and_53_a_place_in_line_outlives_the_connection() {
     assert!(driven(&waiter, waiting.as_mut()).await.is_none());
     cut_off(&server, &waiter).await;
     guard.release().await.unwrap();
-    assert_eq!(line(&server), [&*node]);
+    assert_eq!(queue(&server), [&*node]);
     let_in(&server);
     let granted = soon(waiting).await.unwrap();
     assert_eq!(granted.path(), node);
     assert_eq!(waiter.snapshot().connections, 2);
-    assert_eq!(line(&server), [node]);
+    assert_eq!(queue(&server), [node]);
 }
 
-/// twitter/commons #20: the expiry was an event without a path, and a filter dropped it: the waiter waited for ever.
+/// twitter/commons #20: a session expiry is an event without a path. A filter for the path dropped it, and the waiter
+/// waited for ever. Here the waiter gets an error.
 #[tokio::test]
-async fn row_55_a_waiter_whose_session_expires_is_told_and_never_granted() {
+async fn row_55_a_waiter_whose_session_expires_gets_an_error_and_no_grant() {
     let server = server().await;
     let (holder, waiter) = (client(&server).await, client(&server).await);
     let guard = mutex(&holder).lock().await.unwrap();
@@ -46,15 +49,16 @@ async fn row_55_a_waiter_whose_session_expires_is_told_and_never_granted() {
         matches!(error, LockError::Lost(Loss::Expired | Loss::Deleted)),
         "{error:?}"
     );
-    // The client lives on with a new session, and the line is free of the old one.
-    assert_eq!(line(&server), [guard.path()]);
+    // The client has a new session, and the old session's node has left the queue.
+    assert_eq!(queue(&server), [guard.path()]);
     guard.release().await.unwrap();
     let guard = soon(mutex(&waiter).lock()).await.unwrap();
     guard.release().await.unwrap();
 }
 
 on_both_arms! {
-    /// kezhuw #82: deletes in a transaction woke nobody.
+    /// kezhuw #82: the holder deleted its node in a transaction, and the watch on it did not fire. The next waiter
+    /// slept on. Here it is granted the lock.
     async fn row_56_a_release_in_a_transaction_wakes_the_next(ensemble: &Ensemble) {
         let path = ensemble.unique_path("multi");
         let register = format!("{path}-register");
@@ -74,7 +78,8 @@ on_both_arms! {
     }
 }
 
-/// Netflix/curator #75: two lock objects of one thread on one path waited for each other.
+/// Netflix/curator #75: one thread used two lock objects on the same path. The second one waited for the first for
+/// ever. Here an owner can take the lock again.
 #[tokio::test]
 async fn row_58_an_owner_may_take_the_lock_again_and_others_may_not() {
     let server = server().await;
@@ -96,13 +101,13 @@ async fn row_58_an_owner_may_take_the_lock_again_and_others_may_not() {
     inner.release().await.unwrap();
     let other = mutex.lock("job-2").await.unwrap();
     other.release().await.unwrap();
-    assert!(line(&server).is_empty());
+    assert!(queue(&server).is_empty());
 }
 
-/// The same among several locks that are taken together: whatever is there twice would wait for itself, or for somebody
-/// who waits for it. A second lease may be the last one, and a writer may come between two readers.
+/// The same for a multi-lock. A member that appears twice would wait for itself or for another waiter. The second of
+/// two leases may be the last one, and a writer may queue between two readers.
 #[tokio::test]
-async fn row_58_nothing_can_be_taken_twice_together() {
+async fn row_58_a_multi_lock_refuses_the_same_lock_twice() {
     let server = server().await;
     let client = client(&server).await;
     let lock = RwLock::new(&client, PATH).unwrap();
@@ -119,10 +124,10 @@ async fn row_58_nothing_can_be_taken_twice_together() {
     }
 }
 
-/// After an outage the events of what was missed come in any order. The one about the node ahead must not be taken for
-/// a grant when our own node has gone, too.
+/// After an outage the events of that time arrive in any order. The event of the node ahead may arrive first. The
+/// waiter must not take it for a grant if its own node was deleted, too.
 #[tokio::test]
-async fn row_59_both_nodes_deleted_during_an_outage_are_no_grant() {
+async fn row_59_a_waiter_whose_node_was_deleted_in_an_outage_is_not_granted_the_lock() {
     for _ in 0..5 {
         let server = server().await;
         let (holder, waiter) = (client(&server).await, client(&server).await);

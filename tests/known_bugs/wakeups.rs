@@ -1,4 +1,4 @@
-//! Rows 38 to 47: who is woken by what, and how many are.
+//! Rows 38 to 47: which event wakes which waiters.
 
 use std::{pin::pin, time::Duration};
 
@@ -6,11 +6,11 @@ use lockkeeper::{Client, RwLock, Semaphore, proto::OpCode};
 use lockkeeper_server::When;
 
 use crate::rig::{
-    PATH, below, client, driven, idle, line, mutex, server, session, soon, until, until_line_has,
+    PATH, below, client, driven, idle, mutex, queue, server, session, soon, until, until_queue_has,
 };
 
-/// CURATOR-716, open: waiters that shared one lock object were all woken by each release, and each of them listed and
-/// read again: 321 requests for 20 of them.
+/// CURATOR-716, open: several waiters share one lock object. Each release wakes all of them, and each lists the nodes
+/// and reads its predecessor again. 20 waiters needed 321 requests. Here a release wakes one waiter.
 #[tokio::test]
 async fn row_38_waiters_on_one_handle_are_woken_one_by_one() {
     const WAITERS: u64 = 20;
@@ -24,7 +24,7 @@ async fn row_38_waiters_on_one_handle_are_woken_one_by_one() {
             tokio::spawn(async move { mutex.lock().await.unwrap().release().await.unwrap() })
         })
         .collect();
-    until_line_has(&server, waiters.len() + 1).await;
+    until_queue_has(&server, waiters.len() + 1).await;
     idle(&client).await;
     let before = server.counters().all_requests();
     guard.release().await.unwrap();
@@ -32,14 +32,17 @@ async fn row_38_waiters_on_one_handle_are_woken_one_by_one() {
         soon(waiter).await.unwrap();
     }
     idle(&client).await;
-    // Each deletes its node, and lists and watches once while the one before it still holds.
+    // Each waiter sends a delete for its own node. It also lists and watches once, while the waiter before it holds the
+    // lock.
     let requests = server.counters().all_requests() - before;
     assert!(requests <= 1 + 3 * WAITERS, "{requests} requests");
 }
 
-/// Curator's readers watch the first writer of the line, and all list it again whenever one of the writers leaves.
+/// Curator's readers all watch the first writer in the queue. Whenever it leaves, all of them list the queue at the
+/// same time, even if another writer is still ahead of them. Here each reader watches the last writer ahead of it. The
+/// deletion of that writer's node grants the lock without another listing.
 #[tokio::test]
-async fn row_39_readers_are_let_in_without_another_look() {
+async fn row_39_readers_are_granted_the_lock_without_another_listing() {
     const READERS: usize = 100;
     let server = server().await;
     let (one, two) = (client(&server).await, client(&server).await);
@@ -61,11 +64,12 @@ async fn row_39_readers_are_let_in_without_another_look() {
         guards.push(soon(reader).await.unwrap().unwrap());
     }
     let requests = server.counters().all_requests() - before;
-    assert_eq!(requests, 1, "the release alone");
-    assert_eq!(line(&server).len(), READERS + later.len());
+    assert_eq!(requests, 1, "only the release is sent");
+    assert_eq!(queue(&server).len(), READERS + later.len());
 }
 
-/// kazoo #649: a reader waited for the writers behind it, too, and one of them for the reader.
+/// kazoo #649: a reader also waited for the writers behind it, and one of those writers waited for the reader. Neither
+/// was ever granted the lock. Here a reader waits only for writers ahead of it.
 #[tokio::test]
 async fn row_40_a_reader_does_not_wait_for_a_writer_behind_it() {
     let server = server().await;
@@ -81,10 +85,10 @@ async fn row_40_a_reader_does_not_wait_for_a_writer_behind_it() {
     soon(next).await.unwrap().release().await.unwrap();
 }
 
-/// kazoo 7dd4c4c: the first contender was watched instead of the nearest, and when the nearest had merely given up, that
-/// was taken for a grant.
+/// kazoo 7dd4c4c: a waiter watched the first contender instead of the nearest one. When a contender ahead of it gave
+/// up, it took the deletion for a grant. Here the waiter then watches the holder.
 #[tokio::test]
-async fn row_41_whoever_waits_behind_one_that_gives_up_waits_for_the_holder_then() {
+async fn row_41_a_waiter_behind_one_that_gives_up_then_waits_for_the_holder() {
     let server = server().await;
     let client = client(&server).await;
     let mutex = mutex(&client);
@@ -93,18 +97,22 @@ async fn row_41_whoever_waits_behind_one_that_gives_up_waits_for_the_holder_then
     let mut waiting = pin!(mutex.enqueue().await.unwrap().wait());
     assert!(driven(&client, waiting.as_mut()).await.is_none());
     drop(quitter);
-    until_line_has(&server, 2).await;
+    until_queue_has(&server, 2).await;
     assert!(driven(&client, waiting.as_mut()).await.is_none());
     let before = server.counters().all_requests();
     guard.release().await.unwrap();
     let _guard = soon(waiting).await.unwrap();
     let requests = server.counters().all_requests() - before;
-    assert_eq!(requests, 1, "it watches the holder: the release alone");
+    assert_eq!(
+        requests, 1,
+        "only the release is sent: the waiter watches the holder"
+    );
 }
 
-/// go-zk #145: the search for the predecessor passed over the number 0, and the empty name was watched in a loop.
+/// go-zk #145: the search for the predecessor skipped the number 0. The waiter behind it watched an empty name in a
+/// loop. Here it waits for that node.
 #[tokio::test]
-async fn row_42_the_number_0_is_a_number() {
+async fn row_42_a_predecessor_with_the_number_0_is_found() {
     let server = server().await;
     let client = client(&server).await;
     let mutex = mutex(&client);
@@ -118,13 +126,14 @@ async fn row_42_the_number_0_is_a_number() {
     soon(waiting).await.unwrap().release().await.unwrap();
 }
 
-/// ZooKeeper's own `WriteLock` left its watch after the predecessor had gone, and waited for ever.
+/// ZooKeeper's own `WriteLock` left its watch after the predecessor had been deleted. That watch could never fire, and
+/// the waiter waited for ever. Here the waiter notices that the node is gone and lists again.
 #[tokio::test]
-async fn row_43_a_predecessor_that_leaves_between_the_listing_and_the_watch_is_missed_by_nobody() {
+async fn row_43_a_predecessor_that_leaves_between_listing_and_watch_is_noticed() {
     let server = server().await;
     let (holder, waiter) = (client(&server).await, client(&server).await);
     let guard = mutex(&holder).lock().await.unwrap();
-    // The listing shows the holder, and arrives when it has left.
+    // The listing shows the holder. Its reply arrives after the holder has released.
     let listing = When::op(OpCode::GET_CHILDREN).of_session(session(&waiter));
     let late = Duration::from_millis(50);
     server.faults().delay_reply(listing, late);
@@ -132,15 +141,19 @@ async fn row_43_a_predecessor_that_leaves_between_the_listing_and_the_watch_is_m
         let mutex = mutex(&waiter);
         async move { mutex.lock().await }
     });
-    until("it is listed", async || server.faults().pending() == 0).await;
+    until("the holder is listed", async || {
+        server.faults().pending() == 0
+    })
+    .await;
     guard.release().await.unwrap();
     let guard = soon(waiting).await.unwrap().unwrap();
     guard.release().await.unwrap();
 }
 
-/// Curator's first semaphore watched one holder only, and slept when another one left.
+/// Curator's first semaphore watched only one of the holders. When another holder returned its lease, the waiter slept
+/// on. Here any returned lease goes to the next waiter.
 #[tokio::test]
-async fn row_44_any_lease_that_comes_back_is_given_to_the_next() {
+async fn row_44_any_returned_lease_goes_to_the_next_waiter() {
     let server = server().await;
     let client = client(&server).await;
     let semaphore = Semaphore::new(&client, PATH, 3).unwrap();
@@ -151,16 +164,16 @@ async fn row_44_any_lease_that_comes_back_is_given_to_the_next() {
         held.remove(index).release().await.unwrap();
         let guard = soon(waiting).await.unwrap();
         drop((guard, held));
-        until("all are back", async || {
+        until("all leases are returned", async || {
             below(&server, "/lock/leases").is_empty()
         })
         .await;
     }
 }
 
-/// CURATOR-75: a raised limit did not wake those who waited.
+/// CURATOR-75: an operator raised the limit, and the waiters were not woken. Here the next waiter gets a lease at once.
 #[tokio::test]
-async fn row_45_a_shared_limit_holds_at_once_for_everybody() {
+async fn row_45_a_change_of_the_shared_limit_takes_effect_at_once() {
     let server = server().await;
     let client = client(&server).await;
     let semaphore = Semaphore::with_shared_limit(&client, PATH, "/limit").unwrap();
@@ -172,7 +185,7 @@ async fn row_45_a_shared_limit_holds_at_once_for_everybody() {
     assert!(driven(&client, waiting.as_mut()).await.is_none());
     semaphore.set_limit(2).await.unwrap();
     let second = soon(waiting).await.unwrap();
-    // A lower limit takes nothing away, and lets nobody in.
+    // A lower limit takes no lease away and grants none.
     semaphore.set_limit(1).await.unwrap();
     assert_eq!(semaphore.available().await.unwrap(), 0);
     assert!(held.is_valid() && second.is_valid());
@@ -182,10 +195,11 @@ async fn row_45_a_shared_limit_holds_at_once_for_everybody() {
     assert!(semaphore.try_acquire().await.unwrap().is_some());
 }
 
-/// CURATOR-495: a callback blocked the thread of the events, and with it the connection. CURATOR-527: an event that came
-/// before the waiter slept was said to be missed. Here the waiter is busy elsewhere until it is all over.
+/// CURATOR-495: a callback blocked the event thread, so the client could not reconnect. CURATOR-527: according to the
+/// report, a waiter missed an event that arrived before it slept. Here nobody polls the waiter until the event has
+/// arrived.
 #[tokio::test]
-async fn row_46_and_47_a_waiter_that_does_not_listen_holds_nobody_up_and_misses_nothing() {
+async fn row_46_and_47_a_waiter_that_is_not_polled_blocks_nobody_and_misses_no_event() {
     let server = server().await;
     let client: Client = client(&server).await;
     let mutex = mutex(&client);
@@ -194,11 +208,11 @@ async fn row_46_and_47_a_waiter_that_does_not_listen_holds_nobody_up_and_misses_
     idle(&client).await;
     let (node, watches) = (ticket.path(), client.watch_count());
     guard.release().await.unwrap();
-    until("the event is there", async || {
+    until("the event has arrived", async || {
         client.watch_count() < watches
     })
     .await;
-    // The session goes on meanwhile, for others.
+    // The session serves other callers meanwhile.
     assert!(client.exists(&node).await.unwrap().is_some());
     let behind = mutex.enqueue().await.unwrap();
     let before = server.counters().all_requests();

@@ -1,41 +1,43 @@
 # shellcheck shell=bash disable=SC2034  # run.sh reads ZOOKEEPER_HOW
-# Sourced by tests/run.sh: find or start a real ZooKeeper, and stop it again. Needs common.sh and $SCRATCH, a directory that
-# the caller removes. After `zookeeper_up`, $ZOOKEEPER is host:port of a server that serves and $ZOOKEEPER_HOW says whose it is.
+# Sourced by tests/run.sh and tests/soak.sh: finds or starts a real ZooKeeper, and stops it again. Needs common.sh and
+# $SCRATCH, a directory that the caller removes. After `zookeeper_up`, $ZOOKEEPER is host:port of a running server, and
+# $ZOOKEEPER_HOW says where the server comes from.
 
 ZOOKEEPER_HOW=
 ZOOKEEPER=
-SERVER_PID=       # what we started and must stop: a process ...
-SERVER_CONTAINER= # ... or a container, as "ENGINE ID"
+SERVER_PID=       # the process that we have started and must stop
+SERVER_CONTAINER= # the container that we have started and must stop, as "ENGINE ID"
 
-# The server's settings, the same for either kind. Time is short, so that tests see expiry and reaping; every node type is
-# there; nothing is fsynced, since no test cuts the power.
+# The server's settings, the same for a process and a container. Times are short, because tests wait for expiry and for the
+# reaper. Every node type is enabled. The server does not fsync, because no test cuts the power.
 TICK_MS=500
-SESSION_MS=(500 60000) # the shortest and the longest timeout a client can have
+SESSION_MS=(500 60000) # the shortest and the longest session timeout
 JVM_FLAGS=(-Xmx512m -Dzookeeper.extendedTypesEnabled=true -Dznode.container.checkIntervalMs=2000 -Dzookeeper.forceSync=no)
 
-# zookeeper_up: in this order, the caller's own server, a container, this machine's jars, Debian's package.
+# zookeeper_up: finds or starts a server. The order is: the caller's server, a container, this machine's jars, Debian's
+# packages.
 zookeeper_up() {
     local engine
     if [ -n "${LOCKKEEPER_TEST_ZOOKEEPER:-}" ]; then
         ZOOKEEPER=$LOCKKEEPER_TEST_ZOOKEEPER ZOOKEEPER_HOW="named by LOCKKEEPER_TEST_ZOOKEEPER"
-        serving || die "no ZooKeeper answers \`srvr\` at LOCKKEEPER_TEST_ZOOKEEPER=$ZOOKEEPER (wanted: host:port of one that serves)"
+        serving || die "no answer to \`srvr\` from LOCKKEEPER_TEST_ZOOKEEPER=$ZOOKEEPER; set it to host:port of a running ZooKeeper"
         return
     fi
     for engine in docker podman; do
-        # The command may be there without an engine behind it.
+        # The command may be installed without a running engine.
         if have "$engine" && timeout 10 "$engine" info >/dev/null 2>&1; then
             start_container "$engine" && return
-            say "$engine could not run ${LOCKKEEPER_TEST_IMAGE:-zookeeper:3.9}; looking further"
+            say "$engine could not run ${LOCKKEEPER_TEST_IMAGE:-zookeeper:3.9}; trying the next source"
         fi
     done
     server_jars || install default-jdk-headless libzookeeper-java libcurator-recipes-java || true
-    server_jars || die "no real ZooKeeper to test with. One of these will do: docker or podman; Debian's packages
-  default-jdk-headless libzookeeper-java libcurator-recipes-java; or LOCKKEEPER_TEST_ZOOKEEPER=host:port of a server that may be written to.
-  LOCKKEEPER_TEST_WITHOUT=zookeeper leaves those tests out."
+    server_jars || die "found no real ZooKeeper. The tests need one of these: docker or podman; Debian's packages
+  default-jdk-headless libzookeeper-java libcurator-recipes-java; or LOCKKEEPER_TEST_ZOOKEEPER=host:port of a server that
+  the tests may write to. LOCKKEEPER_TEST_WITHOUT=zookeeper leaves those tests out."
     start_jars
 }
 
-# zookeeper_down: stop what we started, nothing else. Safe to call at any time.
+# zookeeper_down: stops the server if we have started it. Safe to call at any time.
 zookeeper_down() {
     local try
     if [ -n "$SERVER_CONTAINER" ]; then
@@ -53,19 +55,20 @@ zookeeper_down() {
     SERVER_CONTAINER='' SERVER_PID=''
 }
 
-# srvr: what $ZOOKEEPER answers to the four-letter word of that name, the one which every server allows by default.
+# srvr: prints the answer of $ZOOKEEPER to the four-letter word `srvr`, the only one that every server allows by default.
 srvr() {
     # shellcheck disable=SC2016  # expanded by the inner shell, which `timeout` can end
     timeout 5 bash -c 'exec 3<>"/dev/tcp/$1/$2" && printf srvr >&3 && cat <&3' - \
         "${ZOOKEEPER%:*}" "${ZOOKEEPER##*:}" 2>/dev/null || true
 }
 
-# serving: an open port is not enough, it opens before the server does; and `ruok` says imok even then.
+# serving: succeeds if the server serves requests. An open port does not show that, because it opens earlier, and `ruok`
+# answers imok too early, too.
 serving() { [[ $(srvr) == *"Zookeeper version: "* ]]; }
 
 zookeeper_version() { srvr | sed -n 's/^Zookeeper version: *\([^-, ]*\).*/\1/p'; }
 
-# wait_serving ALIVE...: until $ZOOKEEPER serves; fails after 30 s, or at once when the command ALIVE does.
+# wait_serving ALIVE...: waits until $ZOOKEEPER serves. Fails after 30 s, or as soon as the command ALIVE fails.
 wait_serving() {
     local end=$((SECONDS + 30))
     until serving; do
@@ -76,7 +79,7 @@ wait_serving() {
 
 start_container() {
     local engine=$1 id port
-    # -p 127.0.0.1::2181: on loopback only, at a port that the engine picks.
+    # -p 127.0.0.1::2181 publishes the port on loopback only. The engine picks the port number.
     id=$(timeout 180 "$engine" run -d --rm -p 127.0.0.1::2181 \
         -e ZOO_TICK_TIME=$TICK_MS -e ZOO_MAX_CLIENT_CNXNS=0 -e ZOO_ADMINSERVER_ENABLED=false \
         -e 'ZOO_4LW_COMMANDS_WHITELIST=*' -e "JVMFLAGS=${JVM_FLAGS[*]}" \
@@ -87,15 +90,15 @@ start_container() {
     }
     SERVER_CONTAINER="$engine $id"
     port=$("$engine" port "$id" 2181/tcp | sed -n '1s/.*://p')
-    ZOOKEEPER=127.0.0.1:$port ZOOKEEPER_HOW="a container of ours"
+    ZOOKEEPER=127.0.0.1:$port ZOOKEEPER_HOW="a container that this script started"
     wait_serving "$engine" port "$id" && return
     "$engine" logs "$id" 2>&1 | tail -n 20 >&2
     zookeeper_down
     return 1
 }
 
-# server_jars: sets $SERVER_CLASSPATH if this machine can run a server. That these jars suffice was found by watching which
-# classes are loaded; zookeeper.jar names the rest in its manifest.
+# server_jars: sets $SERVER_CLASSPATH if this machine can run a server. The list of jars comes from the classes that a server
+# loads; the manifest of zookeeper.jar names the other jars.
 server_jars() {
     local jar
     SERVER_CLASSPATH=
@@ -106,15 +109,15 @@ server_jars() {
     done
 }
 
-# own_servers_up: in LOCKKEEPER_TEST_SERVER_CLASSPATH what a server takes that a test starts itself, encryption included.
+# own_servers_up: sets LOCKKEEPER_TEST_SERVER_CLASSPATH to the jars for servers that tests start, including encryption.
 own_servers_up() {
     if [ -n "${LOCKKEEPER_TEST_SERVER_CLASSPATH:-}" ] && have java; then
-        return # the caller knows better
+        return # the caller has chosen
     fi
     own_server_jars || install default-jdk-headless libzookeeper-java libnetty-java || true
-    own_server_jars || die "the tests of TLS and SASL start servers of their own, and so do those that kill servers: Debian's packages
-  default-jdk-headless libzookeeper-java libnetty-java, or a JDK and a class path with ZooKeeper's server and netty in
-  LOCKKEEPER_TEST_SERVER_CLASSPATH. LOCKKEEPER_TEST_WITHOUT=\"java ensemble\" leaves those tests out."
+    own_server_jars || die "tests of TLS and SASL, and tests that kill servers, start servers themselves. Install Debian's packages
+  default-jdk-headless libzookeeper-java libnetty-java; or a JDK, and set LOCKKEEPER_TEST_SERVER_CLASSPATH to the jars of
+  ZooKeeper's server and netty. LOCKKEEPER_TEST_WITHOUT=\"java ensemble\" leaves those tests out."
 }
 
 own_server_jars() {
@@ -145,7 +148,7 @@ maxClientCnxns=0
 admin.enableServer=false
 4lw.commands.whitelist=*
 CFG
-        ZOOKEEPER=127.0.0.1:$port ZOOKEEPER_HOW="a process of ours, from $JAR_DIR"
+        ZOOKEEPER=127.0.0.1:$port ZOOKEEPER_HOW="a process that this script started, from $JAR_DIR"
         run_jars && return
         zookeeper_down
         tail -n 20 "$dir/log" >&2
@@ -153,7 +156,7 @@ CFG
     die "ZooKeeper did not start; the end of its log is above"
 }
 
-# run_jars: runs the server with the configuration, and the data, that are there. Fails when it does not serve.
+# run_jars: starts the server with the existing configuration and data. Fails if it does not serve requests.
 run_jars() {
     local dir=$SCRATCH/zookeeper
     java "${JVM_FLAGS[@]}" -XX:+UseSerialGC -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -cp "$SERVER_CLASSPATH" \
@@ -163,15 +166,15 @@ run_jars() {
     wait_serving kill -0 "$SERVER_PID"
 }
 
-# end_with_us PID: for the background; ends that process soon after this script has ended in whatever way, SIGKILL included.
+# end_with_us PID: runs in the background, and kills the process soon after this script has ended, even by SIGKILL.
 end_with_us() {
-    exec </dev/null >/dev/null 2>&1 # whoever reads what the script says need not wait
+    exec </dev/null >/dev/null 2>&1 # so that a reader of the script's output does not wait for this function
     trap - EXIT
     while kill -0 "$1" && kill -0 $$; do sleep 2; done
     kill -KILL "$1"
 }
 
-# free_port: one that nobody listens on, below the range from which the kernel gives ports to outgoing connections.
+# free_port: prints a free port, below the range from which the kernel takes ports for outgoing connections.
 free_port() {
     local port
     while port=$((20000 + RANDOM % 12000)); do

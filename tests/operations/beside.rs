@@ -1,7 +1,8 @@
 //! Several kinds of watch on one node.
 //!
-//! A server before 3.9 keeps one kind for a path and connection, the last one that was asked for: a read with a watch makes a
-//! one-shot watch of a persistent one, which then is silent after the next event. What holds here holds on all servers.
+//! A server before 3.9 keeps only one kind of watch for each path and connection: the last one that was requested. On
+//! such a server, a read with a watch turns a persistent watch into a one-shot watch, which is silent after the next
+//! event. The client hides this, so these tests pass on all servers.
 
 use crate::{
     rig::{
@@ -32,7 +33,7 @@ on_both_arms! {
         }
     }
 
-    async fn a_persistent_watch_does_not_silence_those_that_were_there(ensemble: &Ensemble) {
+    async fn a_persistent_watch_does_not_silence_earlier_watches(ensemble: &Ensemble) {
         for mode in [PERSISTENT, RECURSIVE] {
             let (client, other, path) = two_and_a_node(ensemble, "there").await;
             let (_, data) = client.get_data_and_watch(&path).await.unwrap();
@@ -49,7 +50,7 @@ on_both_arms! {
         }
     }
 
-    async fn a_list_is_watched_beside_any_lasting_watch(ensemble: &Ensemble) {
+    async fn a_watch_on_children_works_beside_a_persistent_watch(ensemble: &Ensemble) {
         for mode in [PERSISTENT, RECURSIVE] {
             let (client, other, path) = two_and_a_node(ensemble, "list").await;
             let mut lasting = client.add_watch(&path, mode).await.unwrap();
@@ -65,7 +66,7 @@ on_both_arms! {
         }
     }
 
-    async fn both_lasting_kinds_on_one_node_hear_what_each_hears_alone(ensemble: &Ensemble) {
+    async fn persistent_and_recursive_watches_on_one_node_hear_what_each_hears_alone(ensemble: &Ensemble) {
         for persistent_first in [true, false] {
             let (client, other, path) = two_and_a_node(ensemble, "both").await;
             let modes = if persistent_first { [PERSISTENT, RECURSIVE] } else { [RECURSIVE, PERSISTENT] };
@@ -86,7 +87,7 @@ on_both_arms! {
             silent(&client, &mut persistent).await;
             silent(&client, &mut recursive).await;
 
-            // One goes, the other stays what it is.
+            // One watch is dropped, and the other works as before.
             let (mut left, of_child) = if persistent_first {
                 drop(recursive);
                 (persistent, (CHILDREN, path.clone()))
@@ -102,7 +103,7 @@ on_both_arms! {
         }
     }
 
-    async fn one_shot_watches_outlive_the_lasting_one_that_they_relied_on(ensemble: &Ensemble) {
+    async fn one_shot_watches_outlive_the_persistent_watch_that_they_relied_on(ensemble: &Ensemble) {
         for mode in [PERSISTENT, RECURSIVE] {
             let (client, other, path) = two_and_a_node(ensemble, "outlive").await;
             let lasting = client.add_watch(&path, mode).await.unwrap();
@@ -113,7 +114,7 @@ on_both_arms! {
             set(&other, &path).await;
             assert_eq!(fired(list).await, (CHILDREN, path.clone()), "{mode}");
             assert_eq!(fired(data).await, (CHANGED, path.clone()));
-            // Nothing is left.
+            // No watch is left, on the server or in the client.
             client.sync("/").await.unwrap();
             assert!(!client.check_watches(&path, WatcherType::ANY).await.unwrap(), "{mode}");
             assert_eq!(client.watch_count(), 0);

@@ -1,4 +1,6 @@
-//! The servers behind the client.
+//! Requests to the servers themselves: `sync`, `get_config`, `reconfig`.
+//!
+//! Not here: reconfiguration of a real ensemble (`tests/reconfiguration`).
 
 use lockkeeper::{Client, ErrorCode};
 
@@ -14,7 +16,7 @@ on_both_arms! {
         client.sync(&format!("{path}/x")).await.unwrap();
     }
 
-    async fn the_configuration_is_empty_where_a_server_stands_alone(ensemble: &Ensemble) {
+    async fn a_standalone_server_has_an_empty_configuration(ensemble: &Ensemble) {
         let (client, _, path) = two_and_a_node(ensemble, "config").await;
         let inside = Client::connect(&format!("{}{path}", ensemble.servers())).await.unwrap();
         for client in [client, inside] {
@@ -27,7 +29,7 @@ on_both_arms! {
         }
     }
 
-    async fn a_reconfiguration_that_is_not_enabled_says_so(ensemble: &Ensemble) {
+    async fn a_disabled_reconfiguration_is_refused(ensemble: &Ensemble) {
         let client = ensemble.client().await;
         let joined = client.reconfig("server.9=localhost:2888:3888;2181", "", None).await;
         let replaced = client.reconfig_to_members("server.9=localhost:2888:3888;2181", Some(1)).await;

@@ -1,4 +1,4 @@
-//! Children, descendants, the session's own ephemeral nodes.
+//! Listings: children, descendants, and the session's own ephemeral nodes.
 
 use lockkeeper::{Client, CreateMode};
 
@@ -55,12 +55,12 @@ on_both_arms! {
         let found = client.get_ephemerals(&format!("{path}/a")).await.unwrap();
         assert_eq!(sorted(found), own[..2]);
         assert_eq!(client.get_ephemerals("/nowhere").await.unwrap(), Vec::<String>::new());
-        assert!(client.get_ephemerals("a").await.is_err(), "no path begins so");
+        assert!(client.get_ephemerals("a").await.is_err(), "a path begins with /");
     }
 
-    async fn in_a_chroot_ephemeral_nodes_have_its_names(ensemble: &Ensemble) {
+    async fn in_a_chroot_ephemeral_nodes_have_paths_inside_it(ensemble: &Ensemble) {
         let (client, _, path) = two_and_a_node(ensemble, "chroot").await;
-        // A neighbour whose name begins alike is not in it.
+        // `chroot-neighbour` is outside the chroot, although its path begins in the same way.
         let inside = Client::connect(&format!("{}{path}", ensemble.servers())).await.unwrap();
         inside.create("/own", "", CreateMode::Ephemeral).await.unwrap();
         let neighbour = ensemble.unique_path("chroot-neighbour");

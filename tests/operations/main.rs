@@ -1,17 +1,21 @@
-//! Every operation and every kind of watch, by the client's methods, on the embedded server and on a real ZooKeeper.
+//! Every operation and every kind of watch, through the client's methods, on the embedded server and on a real ZooKeeper.
 //!
 //! | file | what |
 //! |---|---|
-//! | `nodes`, `lists`, `rights`, `ensemble` | one node, which nodes there are, who may do what, the servers behind |
-//! | `transactions` | several operations at once; several reads |
+//! | `nodes` | one node: create, read, change, delete |
+//! | `lists` | listings: children, descendants, ephemeral nodes |
+//! | `rights` | access control lists and identities |
+//! | `ensemble` | requests to the servers themselves: `sync`, configuration |
+//! | `transactions` | several operations, or several reads, in one request |
 //! | `one_shot` | watches that fire once |
-//! | `persistent` | watches that stay |
+//! | `persistent` | persistent watches |
 //! | `beside` | several kinds of watch on one node, which servers before 3.9 cannot keep apart |
-//! | `reconnect` | what becomes of all of them, and of identities, when the connection is lost |
-//! | `stories` | all of these at random, against what each kind promises |
-//! | `table` | that `docs/operations.md` names every operation, and methods and tests that exist |
+//! | `reconnect` | watches and identities after a lost connection |
+//! | `stories` | random use of all kinds of watches |
+//! | `table` | checks the names in `docs/operations.md` |
+//! | `rig` | helpers |
 //!
-//! Not here: bytes on the wire (`conformance`); what the machine does in between (`session/src/machine/tests`).
+//! Not here: bytes on the wire (`conformance`), the state machine of the session (`session/src/machine/tests`).
 
 mod beside;
 mod ensemble;

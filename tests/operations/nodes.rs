@@ -1,4 +1,4 @@
-//! Creating, reading, changing and deleting one node.
+//! Creating, reading, changing and deleting one node, and the end of ephemeral nodes.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ on_both_arms! {
         }
     }
 
-    async fn containers_and_nodes_that_have_outlived_their_time_go(ensemble: &Ensemble) {
+    async fn empty_containers_and_expired_nodes_are_deleted(ensemble: &Ensemble) {
         let (client, _, root) = two_and_a_node(ensemble, "reaped").await;
         let (container, brief) = (format!("{root}/c"), format!("{root}/t"));
         client.create(&container, "", CreateMode::Container).await.unwrap();
@@ -70,7 +70,7 @@ on_both_arms! {
         assert_eq!((op, path, code), (OpCode::CREATE, root, ErrorCode::NODE_EXISTS));
     }
 
-    async fn a_create_says_what_stands_in_its_way(ensemble: &Ensemble) {
+    async fn a_refused_create_says_why(ensemble: &Ensemble) {
         let (client, _, root) = two_and_a_node(ensemble, "refused").await;
         let own = format!("{root}/own");
         client.create(&own, "", CreateMode::Ephemeral).await.unwrap();
@@ -82,8 +82,8 @@ on_both_arms! {
             let error = client.create(&path, "", CreateMode::Persistent).await.unwrap_err();
             assert_eq!(error.code(), Some(code), "{path}");
         }
-        let nobodys: Vec<Acl> = Vec::new();
-        let made = client.create_with_acl(&format!("{root}/x"), "", CreateMode::Persistent, nobodys).await;
+        let empty: Vec<Acl> = Vec::new();
+        let made = client.create_with_acl(&format!("{root}/x"), "", CreateMode::Persistent, empty).await;
         assert_eq!(made.unwrap_err().code(), Some(ErrorCode::INVALID_ACL));
     }
 
@@ -105,7 +105,7 @@ on_both_arms! {
         let (client, _, path) = two_and_a_node(ensemble, "long").await;
         let long = client.set_data(&path, vec![0; 1 << 20], Version::ANY).await.unwrap_err();
         assert!(matches!(long, Error::TooLarge { limit: 1_048_575, .. }), "{long}");
-        // What fits to the byte: header, path, length of the data, version.
+        // The longest data that fit: the limit less the header, the path with its length, the data's length, the version.
         let longest = 1_048_575 - (8 + 4 + path.len() + 4 + 4);
         let stat = client.set_data(&path, vec![0; longest], Version::ANY).await.unwrap();
         assert_eq!(usize::try_from(stat.data_length), Ok(longest));
@@ -133,7 +133,7 @@ on_both_arms! {
         assert!(client.delete(&path, Version::ANY).await.unwrap_err().is_no_node());
     }
 
-    async fn the_end_of_a_session_takes_its_ephemeral_nodes(ensemble: &Ensemble) {
+    async fn closing_a_session_deletes_its_ephemeral_nodes(ensemble: &Ensemble) {
         let (client, other, path) = two_and_a_node(ensemble, "close").await;
         let own = format!("{path}/own");
         client.create(&own, "", CreateMode::Ephemeral).await.unwrap();
@@ -148,10 +148,10 @@ on_both_arms! {
         let before = client.snapshot();
         let path = ensemble.unique_path("pinged");
         client.create(&path, "", CreateMode::Ephemeral).await.unwrap();
-        // Longer than a server lets a session live in silence; nothing but time can show it.
+        // The server would expire a silent session in this time. The test has to wait in real time.
         tokio::time::sleep(before.session_timeout + Duration::from_millis(1500)).await;
         let stat = client.exists(&path).await.unwrap().expect("the session lives");
         assert_eq!(stat.ephemeral_owner, before.session_id);
-        assert_eq!(client.snapshot().connections, 1, "by pings, not by a new connection");
+        assert_eq!(client.snapshot().connections, 1, "pings keep the session alive, not a new connection");
     }
 }

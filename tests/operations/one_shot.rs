@@ -1,4 +1,6 @@
-//! Watches that fire once: what each kind hears of, and what is left of it.
+//! Watches that fire once: the events of each kind, and how watches end.
+//!
+//! Not here: after a lost connection (`reconnect`).
 
 use lockkeeper::{Error, Version, WatcherType};
 
@@ -23,7 +25,7 @@ on_both_arms! {
         delete(&other, &path).await;
         assert_eq!(fired(watcher).await, (DELETED, path.clone()));
         assert!(client.get_data_and_watch(&path).await.unwrap_err().is_no_node());
-        assert_eq!(client.watch_count(), 0, "a refused read leaves none");
+        assert_eq!(client.watch_count(), 0, "a refused read leaves no watch");
     }
 
     async fn a_watch_on_existence_hears_of_creation_too(ensemble: &Ensemble) {
@@ -45,7 +47,7 @@ on_both_arms! {
         }
     }
 
-    async fn a_watch_on_children_hears_who_comes_and_goes_and_no_more(ensemble: &Ensemble) {
+    async fn a_watch_on_children_hears_of_children_but_not_of_their_changes(ensemble: &Ensemble) {
         let (client, other, path) = two_and_a_node(ensemble, "child-watch").await;
         let child = format!("{path}/x");
         let (names, watcher) = client.get_children_and_watch(&path).await.unwrap();
@@ -60,7 +62,7 @@ on_both_arms! {
         delete(&other, &format!("{child}/y")).await;
         let mut watcher = Box::pin(watcher);
         client.sync("/").await.unwrap();
-        assert!(poll_once(watcher.as_mut()).is_none(), "a child's own affairs");
+        assert!(poll_once(watcher.as_mut()).is_none(), "a child's own data and children are not reported");
         delete(&other, &child).await;
         assert_eq!(soon(watcher).await.unwrap().event_type, CHILDREN);
         let (_, watcher) = client.get_children_and_watch(&path).await.unwrap();
@@ -68,7 +70,7 @@ on_both_arms! {
         assert_eq!(fired(watcher).await, (DELETED, path));
     }
 
-    async fn an_event_is_told_before_the_reply_that_shows_the_change(ensemble: &Ensemble) {
+    async fn an_event_arrives_before_the_reply_that_shows_the_change(ensemble: &Ensemble) {
         let (client, other, path) = two_and_a_node(ensemble, "order").await;
         for _ in 0..50 {
             let (before, watcher) = client.get_data_and_watch(&path).await.unwrap();
@@ -87,15 +89,15 @@ on_both_arms! {
         }
         set(&other, &a).await;
         let mut watchers = client.watch_nodes(&[&a, &b, &c]).unwrap();
-        assert_eq!(fired(watchers.remove(2)).await, (DELETED, c), "it was never there");
-        assert_eq!(fired(watchers.remove(0)).await, (CHANGED, a), "behind what this client has seen");
+        assert_eq!(fired(watchers.remove(2)).await, (DELETED, c), "the node never existed");
+        assert_eq!(fired(watchers.remove(0)).await, (CHANGED, a), "the change is newer than the client's last zxid");
         delete(&other, &b).await;
         assert_eq!(fired(watchers.remove(0)).await, (DELETED, b));
         assert!(matches!(client.watch_nodes(&[&root, "x"]), Err(Error::BadPath(_))));
         assert_eq!(client.watch_count(), 0);
     }
 
-    async fn the_last_watcher_dropped_takes_the_watch_off_the_server(ensemble: &Ensemble) {
+    async fn dropping_the_last_watcher_removes_the_watch_from_the_server(ensemble: &Ensemble) {
         let (client, _, path) = two_and_a_node(ensemble, "dropped").await;
         let kinds = [WatcherType::DATA, WatcherType::CHILDREN];
         let (_, first) = client.get_data_and_watch(&path).await.unwrap();
@@ -105,7 +107,7 @@ on_both_arms! {
             assert!(client.check_watches(&path, kind).await.unwrap(), "{kind}");
         }
         drop((first, list));
-        assert!(client.check_watches(&path, WatcherType::DATA).await.unwrap(), "one is left");
+        assert!(client.check_watches(&path, WatcherType::DATA).await.unwrap(), "one listener is left");
         assert!(!client.check_watches(&path, WatcherType::CHILDREN).await.unwrap());
         drop(second);
         assert!(!client.check_watches(&path, WatcherType::ANY).await.unwrap());
@@ -115,18 +117,19 @@ on_both_arms! {
     async fn a_dropped_future_leaves_no_watch(ensemble: &Ensemble) {
         let (client, _, path) = two_and_a_node(ensemble, "abandoned").await;
         let mut read = Box::pin(client.get_data_and_watch(&path));
-        assert!(poll_once(read.as_mut()).is_none(), "it was sent");
+        assert!(poll_once(read.as_mut()).is_none(), "the request was sent");
         drop(read);
         let mut add = Box::pin(client.add_watch(&path, crate::rig::PERSISTENT));
         assert!(poll_once(add.as_mut()).is_none());
         drop(add);
-        // The replies come before the one to this, and the removals are sent before the next.
+        // The replies to both requests come before the reply to `sync`. The client sends the removals before the next
+        // request.
         client.sync("/").await.unwrap();
         assert!(!client.check_watches(&path, WatcherType::ANY).await.unwrap());
         assert_eq!(client.watch_count(), 0);
     }
 
-    async fn watches_are_removed_by_kind_and_their_holders_told(ensemble: &Ensemble) {
+    async fn watches_are_removed_by_kind_and_their_listeners_are_told(ensemble: &Ensemble) {
         let (client, other, path) = two_and_a_node(ensemble, "removed").await;
         let (_, first) = client.get_data_and_watch(&path).await.unwrap();
         let (_, second) = client.get_data_and_watch(&path).await.unwrap();
@@ -142,7 +145,7 @@ on_both_arms! {
         assert_eq!(fired(list).await, (CHILDREN, path));
     }
 
-    async fn watches_end_with_the_session_and_say_so(ensemble: &Ensemble) {
+    async fn the_end_of_a_session_ends_its_watches_with_an_error(ensemble: &Ensemble) {
         let (client, _, path) = two_and_a_node(ensemble, "ended").await;
         let (_, once) = client.get_data_and_watch(&path).await.unwrap();
         let mut lasting = client.add_watch(&path, crate::rig::PERSISTENT).await.unwrap();

@@ -1,4 +1,6 @@
-//! Watches that stay: what they hear of, how many there are, and what becomes of a slow listener.
+//! Persistent watches: their events, shared watches, and slow listeners.
+//!
+//! Not here: after a lost connection (`reconnect`), beside other kinds of watch (`beside`).
 
 use futures::StreamExt;
 use lockkeeper::{CreateMode, Error, EventType, Version, WatchNotice, WatcherType};
@@ -11,7 +13,7 @@ use crate::{
     support::{Ensemble, on_both_arms, waiting::soon},
 };
 
-/// Everything that can happen in a small tree, by another session: a node, a child, and what is below that.
+/// Makes every kind of change in a small tree: a node, its child, and a node below the child.
 async fn live_and_die(client: &lockkeeper::Client, path: &str) {
     let (child, deep) = (format!("{path}/c"), format!("{path}/c/d"));
     create(client, path).await;
@@ -45,7 +47,7 @@ on_both_arms! {
         assert_eq!((watcher.path(), watcher.mode()), (&*path, PERSISTENT));
     }
 
-    async fn a_recursive_watch_hears_of_everything_below_and_of_no_list_of_children(ensemble: &Ensemble) {
+    async fn a_recursive_watch_hears_of_everything_below_but_of_no_list_of_children(ensemble: &Ensemble) {
         let (client, other, root) = two_and_a_node(ensemble, "recursive").await;
         let mut watcher = client.add_watch(&root, RECURSIVE).await.unwrap();
         live_and_die(&other, &format!("{root}/x")).await;
@@ -73,7 +75,7 @@ on_both_arms! {
         assert_eq!(kinds.collect::<Vec<_>>(), [CHANGED, DELETED]);
     }
 
-    async fn in_a_chroot_events_have_its_names(ensemble: &Ensemble) {
+    async fn in_a_chroot_events_have_paths_inside_it(ensemble: &Ensemble) {
         let (client, other, root) = two_and_a_node(ensemble, "chroot-watch").await;
         let inside = lockkeeper::Client::connect(&format!("{}{root}", ensemble.servers())).await.unwrap();
         let mut all = inside.add_watch("/", RECURSIVE).await.unwrap();
@@ -129,7 +131,7 @@ on_both_arms! {
         silent(&client, &mut slow).await;
     }
 
-    async fn what_happens_behind_the_reply_is_told(ensemble: &Ensemble) {
+    async fn an_event_after_the_reply_of_add_watch_is_delivered(ensemble: &Ensemble) {
         let (client, other, path) = two_and_a_node(ensemble, "behind").await;
         for number in 0..20 {
             let mut watcher = client.add_watch(&path, PERSISTENT).await.unwrap();
@@ -141,14 +143,14 @@ on_both_arms! {
         }
     }
 
-    async fn lasting_watches_are_removed_by_kind_and_their_holders_told(ensemble: &Ensemble) {
+    async fn persistent_watches_are_removed_by_kind_and_their_listeners_are_told(ensemble: &Ensemble) {
         let (client, other, path) = two_and_a_node(ensemble, "removed-lasting").await;
         let mut watcher = client.add_watch(&path, PERSISTENT).await.unwrap();
         set(&other, &path).await;
         client.sync("/").await.unwrap();
         assert_eq!(client.remove_watches(&path, WatcherType::PERSISTENT_RECURSIVE).unwrap(), 0);
         assert_eq!(client.remove_watches(&path, WatcherType::PERSISTENT).unwrap(), 1);
-        assert_eq!(event(&mut watcher).await.0, CHANGED, "what was told before is not lost");
+        assert_eq!(event(&mut watcher).await.0, CHANGED, "an event from before the removal is not lost");
         assert_eq!(soon(watcher.next()).await, Some(Err(Error::WatchRemoved)));
         assert_eq!(soon(watcher.next()).await, None);
         assert!(!client.check_watches(&path, WatcherType::ANY).await.unwrap());

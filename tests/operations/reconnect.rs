@@ -1,4 +1,6 @@
-//! A lost connection: watches of every kind and identities are there again, and what may be missing is said.
+//! A lost connection: the client restores watches and identities, and tells listeners that events may be missing.
+//!
+//! Not here: expired sessions (`one_shot`).
 
 use lockkeeper::{Acl, Client, CreateMode, Version};
 
@@ -22,7 +24,7 @@ async fn behind_a_relay(ensemble: &Ensemble) -> (Client, Relay) {
     (client, relay)
 }
 
-/// Lets something happen while a client has no connection, and waits until it has one again.
+/// Runs `meanwhile` while a client has no connection, and waits until the client has connected again.
 async fn away(client: &Client, relay: &Relay, meanwhile: impl Future<Output = ()>) {
     let before = client.snapshot();
     relay.cut();
@@ -40,7 +42,7 @@ async fn away(client: &Client, relay: &Relay, meanwhile: impl Future<Output = ()
 }
 
 on_both_arms! {
-    async fn one_shot_watches_tell_what_was_missed_and_stay_where_nothing_was(ensemble: &Ensemble) {
+    async fn one_shot_watches_report_missed_changes_and_stay_on_unchanged_nodes(ensemble: &Ensemble) {
         let (_, other, root) = two_and_a_node(ensemble, "missed").await;
         let (client, relay) = behind_a_relay(ensemble).await;
         let at = |name: &str| format!("{root}/{name}");
@@ -66,7 +68,7 @@ on_both_arms! {
         assert_eq!(fired(still).await, (CHANGED, at("still")));
     }
 
-    async fn lasting_watches_say_that_something_may_be_missing_and_go_on(ensemble: &Ensemble) {
+    async fn persistent_watches_report_that_events_may_be_missing_and_go_on(ensemble: &Ensemble) {
         let (_, other, root) = two_and_a_node(ensemble, "lasting").await;
         let (client, relay) = behind_a_relay(ensemble).await;
         let [p, r, b] = ["p", "r", "b"].map(|name| format!("{root}/{name}"));
@@ -88,7 +90,7 @@ on_both_arms! {
             let [b_persistent, b_recursive] = &mut both;
             for watcher in [&mut persistent, &mut recursive, b_persistent, b_recursive] {
                 let gap = missed(watcher).await;
-                assert_eq!((gap.dropped, gap.reconnected), (0, true), "of what happened nothing is told");
+                assert_eq!((gap.dropped, gap.reconnected), (0, true), "events during the outage are not delivered");
                 silent(&client, watcher).await;
             }
             let child = |path: &str| format!("{path}/{round}");
@@ -129,7 +131,7 @@ on_both_arms! {
         }
     }
 
-    async fn an_added_identity_is_proved_again(ensemble: &Ensemble) {
+    async fn an_added_identity_is_sent_again_after_a_reconnect(ensemble: &Ensemble) {
         let (_, _, root) = two_and_a_node(ensemble, "auth-again").await;
         let (client, relay) = behind_a_relay(ensemble).await;
         let path = format!("{root}/mine");

@@ -1,4 +1,4 @@
-//! What these tests share: short names for what is asked and told, and a way to lose a connection to any server.
+//! Helpers of these tests: short names for requests and events, and a relay that can cut connections to any server.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -21,7 +21,7 @@ pub(crate) const DELETED: EventType = EventType::NODE_DELETED;
 pub(crate) const CHANGED: EventType = EventType::NODE_DATA_CHANGED;
 pub(crate) const CHILDREN: EventType = EventType::NODE_CHILDREN_CHANGED;
 
-/// A client, another one, and a node that exists.
+/// A client, another client, and the path of a new node.
 pub(crate) async fn two_and_a_node(ensemble: &Ensemble, name: &str) -> (Client, Client, String) {
     let (client, other) = (ensemble.client().await, ensemble.client().await);
     let path = ensemble.unique_path(name);
@@ -44,7 +44,7 @@ pub(crate) async fn delete(client: &Client, path: &str) {
     client.delete(path, Version::ANY).await.unwrap();
 }
 
-/// What a one-shot watcher is told.
+/// The event of a one-shot watcher.
 pub(crate) async fn fired(watcher: Watcher) -> (EventType, String) {
     let event = soon(watcher).await.unwrap();
     (event.event_type, event.path)
@@ -54,33 +54,33 @@ pub(crate) async fn fired(watcher: Watcher) -> (EventType, String) {
 pub(crate) async fn event(watcher: &mut PersistentWatcher) -> (EventType, String) {
     match soon(watcher.next()).await {
         Some(Ok(WatchNotice::Event(event))) => (event.event_type, event.path),
-        other => panic!("{other:?} where an event was due"),
+        other => panic!("{other:?} instead of an event"),
     }
 }
 
-/// What a persistent watcher has missed by now.
+/// The next notice of a persistent watcher, which must be about missed events.
 pub(crate) async fn missed(watcher: &mut PersistentWatcher) -> Missed {
     match soon(watcher.next()).await {
         Some(Ok(WatchNotice::Missed(missed))) => missed,
-        other => panic!("{other:?} where something was missing"),
+        other => panic!("{other:?} instead of missed events"),
     }
 }
 
-/// That a persistent watcher has nothing to say, although all that has happened was told by now.
+/// Checks that a persistent watcher has no notice, after all events up to now have arrived.
 pub(crate) async fn silent(client: &Client, watcher: &mut PersistentWatcher) {
-    // Events come before the answer to a request that was made behind them.
+    // The events of earlier changes come before the reply to this request.
     client.sync("/").await.unwrap();
     tokio::select! {
         biased;
-        said = watcher.next() => panic!("{said:?} where nothing was due"),
+        notice = watcher.next() => panic!("{notice:?} instead of nothing"),
         () = std::future::ready(()) => {}
     }
 }
 
-/// A port in front of a server, on which connections can be cut, and kept away.
+/// A port in front of a server. The test can cut its connections and refuse new ones.
 pub(crate) struct Relay {
     address: SocketAddr,
-    /// How often connections were cut, and whether new ones are served.
+    /// How often connections were cut, and whether new connections are served.
     fate: watch::Sender<(u64, bool)>,
     task: JoinHandle<()>,
 }
@@ -110,7 +110,7 @@ impl Relay {
         self.address.to_string()
     }
 
-    /// Cuts all connections, and serves no new ones.
+    /// Cuts all connections, and serves no new connections.
     pub(crate) fn cut(&self) {
         self.fate.send_modify(|fate| *fate = (fate.0 + 1, false));
     }

@@ -1,4 +1,4 @@
-//! Access control lists, and who a client is.
+//! Access control lists, and the identities of a client.
 
 use lockkeeper::{Acl, AuthFailure, CreateMode, Error, ErrorCode, Perms, Version};
 
@@ -8,11 +8,11 @@ use crate::{
 };
 
 on_both_arms! {
-    async fn lists_are_read_and_set_by_their_own_version(ensemble: &Ensemble) {
+    async fn acls_are_read_and_set_by_their_own_version(ensemble: &Ensemble) {
         let (client, other, path) = two_and_a_node(ensemble, "acl").await;
         let read = client.get_acl(&path).await.unwrap();
         assert_eq!((read.acl.as_slice(), read.stat.aversion), (Acl::OPEN_UNSAFE, Version(0)));
-        // ADMIN stays, so that the test can clean up what it cannot write any more.
+        // ADMIN stays in the list. Without it the test could not clean up the node.
         let fixed = vec![Acl::new(Perms::READ | Perms::ADMIN, "world", "anyone")];
         let stat = client.set_acl(&path, fixed.clone(), Version(0)).await.unwrap();
         assert_eq!((stat.aversion, stat.version), (Version(1), Version(0)));
@@ -26,7 +26,7 @@ on_both_arms! {
         assert_eq!(invalid.code(), Some(ErrorCode::INVALID_ACL));
     }
 
-    async fn an_added_identity_opens_what_is_its_own(ensemble: &Ensemble) {
+    async fn an_added_identity_gives_access_to_its_nodes(ensemble: &Ensemble) {
         let (client, other, root) = two_and_a_node(ensemble, "auth").await;
         let path = format!("{root}/mine");
         let nobody = client.create_with_acl(&path, "", CreateMode::Persistent, Acl::CREATOR_ALL).await;
@@ -45,7 +45,7 @@ on_both_arms! {
     async fn an_identity_of_an_unknown_scheme_ends_the_client(ensemble: &Ensemble) {
         let client = ensemble.client().await;
         let Err(Error::AuthFailed { reason, .. }) = client.add_auth("no-such-scheme", "").await else {
-            panic!("it was taken");
+            panic!("the identity was accepted");
         };
         let (scheme, code) = ("no-such-scheme".to_owned(), ErrorCode::AUTH_FAILED);
         assert_eq!(reason, AuthFailure::Refused { scheme, code });
@@ -53,7 +53,7 @@ on_both_arms! {
         assert!(matches!(client.exists("/").await, Err(Error::AuthFailed { .. })));
     }
 
-    async fn a_client_is_told_who_it_is(ensemble: &Ensemble) {
+    async fn who_am_i_lists_the_identities_of_the_client(ensemble: &Ensemble) {
         let client = ensemble.client().await;
         let me = client.who_am_i().await.unwrap();
         let [address] = me.as_slice() else { panic!("{me:?}") };

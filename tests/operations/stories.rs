@@ -1,9 +1,12 @@
-//! Any watches on any nodes, taken and given up in any order: each listener hears exactly what its kind promises.
+//! Random use of watches: each listener hears exactly what its kind of watch promises.
 //!
-//! A story is drawn from a seed. One client takes watches of all kinds on a small tree, drops them, loses its connection;
-//! another changes the tree. After each change, what every listener was told is compared with what the kinds promise, each
-//! by itself: that several of them share a watch on the server, and that servers before 3.9 keep only one for a path, must
-//! not be seen. A seed that fails is in the message.
+//! A story is a random sequence of steps from a seed. One client sets watches of all kinds on a small tree, drops them,
+//! and loses its connection. Another client changes the tree. After each change, the test compares the events of every
+//! listener with the promise of its kind alone. Two facts must have no effect:
+//! - several listeners share one watch on the server;
+//! - a server before 3.9 keeps only one kind of watch for a path.
+//!
+//! The message of a failure names the seed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,8 +25,9 @@ use crate::{
     },
 };
 
-/// Stories on each kind of server, and steps of each.
+/// The number of stories on each kind of server.
 const STORIES: u64 = 12;
+/// The number of steps in a story.
 const STEPS: usize = 80;
 
 on_both_arms! {
@@ -35,7 +39,7 @@ on_both_arms! {
     }
 }
 
-/// Numbers from a seed (splitmix64).
+/// Random numbers from a seed (splitmix64).
 struct Dice(u64);
 
 impl Dice {
@@ -66,16 +70,17 @@ enum Ear {
     Always(PersistentWatcher),
 }
 
-/// Somebody who listens, and what must have been told since it was last looked at.
+/// A listener, and the events that it must have received since the last check.
 struct Listener {
     kind: Kind,
     path: String,
     ear: Ear,
+    /// `None` in the list stands for the notice that events may be missing.
     due: Vec<Option<(EventType, String)>>,
 }
 
 impl Listener {
-    /// What its kind promises to tell of a change.
+    /// The event that this kind of watch promises for a change.
     fn promised(&self, change: EventType, node: &str) -> Option<(EventType, String)> {
         let itself = self.path == node;
         let comes_or_goes = change == CREATED || change == DELETED;
@@ -93,7 +98,7 @@ impl Listener {
         told.map(|event| (event, self.path.clone()))
     }
 
-    /// What it was told; `None` in the list is "something may be missing".
+    /// The events that the listener has received. `None` stands for the notice that events may be missing.
     fn told(&mut self) -> Vec<Option<(EventType, String)>> {
         let mut told = Vec::new();
         match &mut self.ear {
@@ -164,7 +169,7 @@ impl Story {
             }
         }
         self.listeners.clear();
-        // What was dropped is taken off behind the replies that are still due.
+        // The client removes the dropped watches after the replies that are still pending.
         self.client.sync("/").await.unwrap();
         for node in &self.nodes {
             let left = self.client.check_watches(node, WatcherType::ANY).await;
@@ -205,16 +210,16 @@ impl Story {
         self.look().await;
     }
 
-    /// Compares what everybody was told with what was due.
+    /// Compares the events of every listener with the promised ones.
     async fn look(&mut self) {
-        // Whatever is due comes before the answer.
+        // All promised events come before the reply to this request.
         self.client.sync("/").await.unwrap();
         let mut listeners = std::mem::take(&mut self.listeners);
         for listener in listeners.values_mut() {
             let due = std::mem::take(&mut listener.due);
             let mut told = listener.told();
             if matches!(listener.ear, Ear::Always(_)) {
-                // `setWatches` that was on its way says again what has happened meanwhile.
+                // A `setWatches` that was under way may report a change a second time.
                 told.dedup();
             }
             let (kind, path) = (listener.kind, &listener.path);
@@ -275,7 +280,7 @@ impl Story {
         );
     }
 
-    /// Somebody stops listening, and nobody waits for the server to know.
+    /// Drops a listener, and does not wait until the server has removed its watch.
     fn drop_one(&mut self) {
         let numbers: Vec<_> = self.listeners.keys().copied().collect();
         if !numbers.is_empty() {

@@ -1,6 +1,6 @@
-//! `docs/operations.md` against the code: every operation has its line, and what a line names exists.
+//! Compares `docs/operations.md` with the code: every operation has a row, and every name in a row exists.
 //!
-//! Not here: whether the tests that it names pass; they run beside this one.
+//! Not here: whether the named tests pass. They run by themselves.
 
 use std::{
     collections::BTreeMap,
@@ -10,7 +10,7 @@ use std::{
 
 use lockkeeper::proto::OpCode;
 
-/// The cells of every line of the page's tables, by the page's own order of columns.
+/// The cells of every row of the page's tables, in the order of the columns.
 fn lines(page: &str) -> Vec<Vec<&str>> {
     page.lines()
         .filter(|line| line.starts_with('|') && !line.contains("---"))
@@ -18,7 +18,7 @@ fn lines(page: &str) -> Vec<Vec<&str>> {
         .collect()
 }
 
-/// What stands between backticks.
+/// The texts between backticks.
 fn quoted(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }
@@ -31,7 +31,7 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The text of all Rust files of a folder.
+/// The text of all Rust files in a folder and below it.
 fn sources(folder: &str) -> String {
     let files = fs::read_dir(root().join(folder)).unwrap();
     let paths = files.map(|file| file.unwrap().path());
@@ -43,7 +43,7 @@ fn sources(folder: &str) -> String {
     paths.map(text).collect()
 }
 
-/// Whether the text declares a function of that name.
+/// Whether the text declares a function with that name.
 fn declares(text: &str, name: &str) -> bool {
     text.contains(&format!("fn {name}(")) || text.contains(&format!("fn {name}<"))
 }
@@ -53,7 +53,7 @@ fn page() -> String {
 }
 
 #[test]
-fn every_operation_has_its_line() {
+fn every_operation_has_a_row() {
     let page = page();
     let mut table: BTreeMap<i32, Vec<&str>> = BTreeMap::new();
     for line in lines(&page) {

@@ -1,4 +1,4 @@
-//! Several operations at once, and several reads.
+//! Several operations in one transaction, and several reads in one request.
 
 use lockkeeper::{
     Acl, CreateMode, Error, ErrorCode, OpResult, Peer, ReadResult, Version, proto::OpCode,
@@ -54,7 +54,7 @@ on_both_arms! {
             assert_eq!((peer.server.is_some(), peer.session), (true, client.snapshot().session_id));
         }
         assert_eq!(client.exists(&root).await.unwrap().unwrap().version, Version(0));
-        assert_eq!(client.transaction().commit().await.unwrap(), [], "of nothing, nothing");
+        assert_eq!(client.transaction().commit().await.unwrap(), [], "an empty transaction has no results");
     }
 
     async fn each_of_several_reads_succeeds_or_fails_by_itself(ensemble: &Ensemble) {
@@ -84,7 +84,7 @@ on_both_arms! {
         assert_eq!(client.read_transaction().commit().await.unwrap(), []);
     }
 
-    async fn a_bad_path_is_named_before_anything_is_sent(ensemble: &Ensemble) {
+    async fn a_bad_path_fails_before_anything_is_sent(ensemble: &Ensemble) {
         let (client, _, root) = two_and_a_node(ensemble, "bad-path").await;
         let written = client.transaction().set_data(&root, "x", Version::ANY).delete("x", Version::ANY).commit().await;
         assert!(matches!(written, Err(Error::BadPath(_))), "{written:?}");

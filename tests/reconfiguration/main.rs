@@ -1,6 +1,7 @@
-//! Servers that leave and join an ensemble of three real ones, by a client's `reconfig`.
+//! A client's `reconfig` removes servers from an ensemble of three real servers, and adds them again.
 //!
-//! Not here: servers that fail (`failures`); a server that stands alone, or does not allow it (`operations/ensemble`).
+//! Not here: servers that fail (`failures`); a standalone server, or one that does not allow `reconfig`
+//! (`operations/ensemble`).
 
 #[path = "../failures/servers.rs"]
 mod servers;
@@ -17,16 +18,16 @@ use lockkeeper::{
 use servers::{COUNT, Members, Servers, ensemble};
 use support::waiting::{soon, until};
 
-/// Who may reconfigure.
+/// The user who may reconfigure, and the password.
 const SUPER: (&str, &str) = ("super", "open sesame");
 
-/// Longer than anything here takes: no session may expire.
+/// Longer than any step here takes: no session may expire.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
 
-/// Where servers keep their configuration.
+/// The node in which servers keep their configuration.
 const NODE: &str = "/zookeeper/config";
 
-/// Runs a test on the ensemble, which it has for itself and leaves with all three members.
+/// Runs a test on the ensemble. The test has the ensemble for itself and must leave all three servers as members.
 fn on_ensemble(test: impl AsyncFnOnce(&mut Servers)) {
     let (user, password) = SUPER;
     let super_digest = digest::id(user, password);
@@ -40,7 +41,7 @@ fn on_ensemble(test: impl AsyncFnOnce(&mut Servers)) {
     runtime.block_on(test(servers));
 }
 
-/// A client of one server, which is also told of the others.
+/// A client that is connected to the given server and also knows the others.
 async fn client_of(servers: &Servers, number: usize) -> Client {
     let client = client(servers).await;
     until("the client is at that server", async || {
@@ -70,7 +71,7 @@ async fn operator(servers: &Servers) -> Client {
     builder.connect().await.expect("servers that serve")
 }
 
-/// What a reply says, which must be what its metadata say, too.
+/// The configuration in a reply. Its length must match the reply's metadata.
 fn config(found: &GetDataResponse) -> EnsembleConfig {
     let data = found.data.clone().expect("an ensemble");
     let config = EnsembleConfig::parse(&data).expect("a configuration");
@@ -78,7 +79,7 @@ fn config(found: &GetDataResponse) -> EnsembleConfig {
     config
 }
 
-/// The lines of those servers, as a configuration has them.
+/// The lines of the given servers, as a configuration has them.
 fn lines(servers: &Servers, numbers: &[usize]) -> Vec<String> {
     let numbers = numbers.iter();
     numbers
@@ -107,14 +108,14 @@ fn refusal(result: Result<GetDataResponse, Error>) -> Option<ErrorCode> {
     result.expect_err("a refusal").code()
 }
 
-/// One server leaves, is stopped, comes back and joins. Everybody who watches is told each time; a client of that server goes
-/// elsewhere in its session, with its nodes, its watch and its lock.
+/// One server leaves, is stopped, comes back and joins. Every watcher of the configuration gets an event each time. A
+/// client of that server moves to another server and keeps its session, nodes, watch and lock.
 #[test]
 #[ignore = "needs three real ZooKeepers: tests/run.sh"]
 fn needs_ensemble_a_server_leaves_and_joins_again() {
     on_ensemble(async |servers: &mut Servers| {
         let all = [0, 1, 2];
-        // Not the leader, which would hand its office over first.
+        // A follower, because a leader would first hand over the lead.
         let [leaving, staying] = servers.followers()[..] else {
             panic!("two followers");
         };
@@ -150,17 +151,20 @@ fn needs_ensemble_a_server_leaves_and_joins_again() {
             without.version > first.version,
             "{without:?} after {first:?}"
         );
-        // The version is the transaction that made it.
+        // The version is the zxid of the transaction that made the configuration.
         assert_eq!(without.version, Some(left.stat.mzxid.0));
         for watcher in [watch_theirs, watch_others] {
             is_told(watcher).await;
         }
         let (seen, watch_theirs) = seen_with_watch(&theirs).await;
-        assert_eq!(seen, without, "who has left is told what it left");
+        assert_eq!(
+            seen, without,
+            "the server that has left shows the new configuration"
+        );
         let (seen, watch_others) = seen_with_watch(&others).await;
         assert_eq!(seen, without);
 
-        // What it served goes on elsewhere.
+        // The clients of the stopped server continue on another server.
         servers.shut_down(leaving);
         until("the client has another server", async || {
             servers.of(&theirs).is_some_and(|now| now != leaving)
@@ -189,7 +193,7 @@ fn needs_ensemble_a_server_leaves_and_joins_again() {
             is_told(watcher).await;
         }
         soon(lock.release()).await.unwrap();
-        // It is one of them again: with it, and without one of the others, there is a majority.
+        // The server is a full member again: together with one other server it is a majority.
         servers.shut_down(staying);
         servers.wait_until_serving(COUNT - 1);
         operator.set_data(&own, "y", Version::ANY).await.unwrap();
@@ -199,10 +203,10 @@ fn needs_ensemble_a_server_leaves_and_joins_again() {
     });
 }
 
-/// The whole list at once; and what is refused changes nothing, and costs no connection.
+/// Replaces the whole list at once. A refused request changes nothing, and the client keeps its connection.
 #[test]
 #[ignore = "needs three real ZooKeepers: tests/run.sh"]
-fn needs_ensemble_members_are_replaced_and_what_is_refused_changes_nothing() {
+fn needs_ensemble_members_are_replaced_and_a_refused_request_changes_nothing() {
     on_ensemble(async |servers: &mut Servers| {
         let operator = operator(servers).await;
         let follower = servers.followers()[0];
@@ -220,7 +224,7 @@ fn needs_ensemble_members_are_replaced_and_what_is_refused_changes_nothing() {
         let restored = config(&restored.unwrap());
         assert_eq!(lines_of(&restored), lines(servers, &[0, 1, 2]));
 
-        // One of the last version: somebody else was first.
+        // Both name an old version: another change came first.
         let late = operator
             .reconfig("", &follower.to_string(), replaced.version)
             .await;
@@ -229,23 +233,23 @@ fn needs_ensemble_members_are_replaced_and_what_is_refused_changes_nothing() {
             .reconfig_to_members(&list(&two), before.version)
             .await;
         assert_eq!(refusal(late), Some(ErrorCode::BAD_VERSION));
-        // Two strangers and one of three: no majority of them is there.
+        // Two unknown servers and one of the three: most of them cannot be reached.
         let strangers = "server.8=127.0.0.1:1:2;127.0.0.1:3,server.9=127.0.0.1:4:5;127.0.0.1:6";
         let alone = format!("{},{strangers}", servers.line(0));
-        let nobody = operator.reconfig_to_members(&alone, None).await;
-        assert_eq!(refusal(nobody), Some(ErrorCode::NEW_CONFIG_NO_QUORUM));
+        let no_quorum = operator.reconfig_to_members(&alone, None).await;
+        assert_eq!(refusal(no_quorum), Some(ErrorCode::NEW_CONFIG_NO_QUORUM));
         let nonsense = operator.reconfig("server.9=nonsense", "", None).await;
         assert_eq!(refusal(nonsense), Some(ErrorCode::BAD_ARGUMENTS));
-        // Anybody may read it, and nobody else may write it.
-        let anybody = client(servers).await;
-        anybody.sync(NODE).await.unwrap();
-        assert_eq!(config(&anybody.get_config().await.unwrap()), restored);
-        let refused = anybody.reconfig("", &follower.to_string(), None).await;
+        // Any client may read the configuration, but only the super user may write it.
+        let guest = client(servers).await;
+        guest.sync(NODE).await.unwrap();
+        assert_eq!(config(&guest.get_config().await.unwrap()), restored);
+        let refused = guest.reconfig("", &follower.to_string(), None).await;
         assert_eq!(refusal(refused), Some(ErrorCode::NO_AUTH));
 
         operator.sync(NODE).await.unwrap();
         assert_eq!(config(&operator.get_config().await.unwrap()), restored);
-        for client in [operator, anybody] {
+        for client in [operator, guest] {
             assert_eq!(client.snapshot().connections, 1);
             client.close().await;
         }

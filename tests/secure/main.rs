@@ -1,13 +1,13 @@
-//! Real servers that encrypt and demand passwords: what opens them, and what they and we say when something is wrong.
+//! Real servers with TLS and passwords: what the client needs to connect, and which errors both sides give.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `encrypted` | TLS with certificates of our own making, the client's included |
+//! | `encrypted` | TLS with test certificates for the server and the client |
 //! | `authenticated` | SASL DIGEST-MD5, identities of the digest scheme |
-//! | `both` | a lock over both, through a restart of the server |
+//! | `both` | a lock over TLS and SASL, through a restart of the server |
 //! | `server` | the servers, which the tests start themselves |
 //!
-//! Not here: everything of this that needs no Java (`session/tests/secure/`).
+//! Not here: everything about TLS and SASL that needs no Java (`session/tests/secure/`).
 
 #[path = "../../session/tests/secure/certificates.rs"]
 mod certificates;

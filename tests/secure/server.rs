@@ -1,6 +1,6 @@
-//! Real servers of a test's own: plain, encrypted, demanding passwords.
+//! Starts real servers for one test: plain, encrypted, or with required passwords.
 //!
-//! They keep their data when they are killed and started again, as after a crash.
+//! A server keeps its data when a test kills it and starts it again, as after a crash.
 
 use std::{
     fmt::Write as _,
@@ -22,28 +22,29 @@ use crate::{
     support::real_server::{RealServer, free_ports},
 };
 
-/// How long a server may take to serve, and a client to find out whatever it finds out. Far more than it takes: several
-/// virtual machines start at once.
+/// How long a server may take to start, and a client to connect or to fail. Both need far less, but several Java virtual
+/// machines start at the same time.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(120);
-/// Sessions must outlive a restart of their server, on a busy machine too. The longest that the servers grant.
+/// Sessions must survive a restart of their server, even on a busy machine. This is the longest timeout that the servers
+/// grant.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What a server is to demand.
+/// What a server requires of its clients.
 #[derive(Default)]
 pub(crate) struct Demands<'a> {
-    /// Who it is, and whose clients it trusts; every client has to have a certificate.
+    /// The server's identity, and the authority of its clients. Every client must have a certificate.
     pub(crate) tls: Option<(&'a Identity, &'a Authority)>,
-    /// SASL of everybody: users and their passwords.
+    /// SASL users and their passwords. Every client must log in.
     pub(crate) users: &'a [(&'a str, &'a str)],
-    /// Not of everybody: only of those who try.
-    pub(crate) lets_in_nobodies: bool,
-    /// More lines for its configuration.
+    /// Makes the SASL login optional.
+    pub(crate) login_is_optional: bool,
+    /// Further lines of the server's configuration.
     pub(crate) more: &'a str,
 }
 
-/// A server; it is killed when this is dropped.
+/// A running server. `Drop` kills it.
 pub(crate) struct Server {
-    /// `None` only in between two lives.
+    /// `None` only while the server is being restarted.
     process: Option<RealServer>,
     dir: PathBuf,
     has_users: bool,
@@ -52,7 +53,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts one, and waits until it serves.
+    /// Starts a server and waits until it answers.
     pub(crate) async fn start(demands: &Demands<'_>) -> Self {
         for _ in 0..3 {
             let dir = directory();
@@ -70,39 +71,39 @@ impl Server {
             if server.serves().await {
                 return server;
             }
-            // Another process may have taken a port between our look and the server's bind.
+            // Another process may have taken a port before the server bound it.
             server.complain();
         }
-        panic!("no ZooKeeper came up; the ends of the logs are above");
+        panic!("no ZooKeeper server started in 3 attempts: see the ends of their logs above");
     }
 
-    /// Kills it, as a crash would, and starts it again with its data, on its ports.
+    /// Kills the server, like a crash, and starts it again with the same data and ports.
     pub(crate) async fn restart(&mut self) {
         let process = self.process.take();
         process.expect("a server that runs").end("KILL");
         self.process = Some(launch(&self.dir, self.has_users));
         if !self.serves().await {
             self.complain();
-            panic!("ZooKeeper did not come back; the end of its log is above");
+            panic!("ZooKeeper did not start again: see the end of its log above");
         }
     }
 
-    /// Its plain port, for any client.
+    /// The address of the plain port, for any client.
     pub(crate) fn servers(&self) -> String {
         format!("localhost:{}", self.plain_port)
     }
 
-    /// A client of its plain port.
+    /// A builder of clients for the plain port.
     pub(crate) fn plain(&self) -> Builder {
         builder(&self.servers())
     }
 
-    /// A client of its encrypted port.
+    /// A builder of clients for the encrypted port.
     pub(crate) fn secure(&self) -> Builder {
         builder(&format!("localhost:{}", self.secure_port))
     }
 
-    /// An open port is not enough, it opens before the server does. False when the process has ended.
+    /// Waits until the server answers `srvr`: its port opens earlier than that. Returns false when the process has ended.
     async fn serves(&self) -> bool {
         let end = Instant::now() + CONNECT_TIMEOUT;
         while Instant::now() < end {
@@ -144,7 +145,7 @@ async fn answers(port: u16) -> std::io::Result<bool> {
 fn directory() -> PathBuf {
     let name = format!("secure-{:016x}", RandomState::new().hash_one(0));
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    fs::create_dir_all(&dir).expect("a directory of our own");
+    fs::create_dir_all(&dir).expect("a new directory");
     dir
 }
 
@@ -180,7 +181,7 @@ fn configure(dir: &Path, demands: &Demands<'_>, plain_port: u16, secure_port: u1
         let _ = writeln!(
             config,
             "sessionRequireClientSASLAuth={}",
-            !demands.lets_in_nobodies
+            !demands.login_is_optional
         );
         let mut jaas =
             "Server {\n org.apache.zookeeper.server.auth.DigestLoginModule required".to_owned();
@@ -196,7 +197,7 @@ fn configure(dir: &Path, demands: &Demands<'_>, plain_port: u16, secure_port: u1
 fn launch(dir: &Path, has_users: bool) -> RealServer {
     let mut options = vec![
         "-Dfile.encoding=UTF-8".to_owned(),
-        "-Dzookeeper.forceSync=no".to_owned(), // no test cuts the power
+        "-Dzookeeper.forceSync=no".to_owned(), // no test simulates a power failure
     ];
     if has_users {
         let jaas = dir.join("jaas.conf");
@@ -209,7 +210,7 @@ fn launch(dir: &Path, has_users: bool) -> RealServer {
     RealServer::start(dir, &options, class, &dir.join("zoo.cfg"))
 }
 
-/// Why a client does not come about. It must not take its connect timeout to find out.
+/// Connects, expects an error and returns its text. The error must come well before the connect timeout.
 pub(crate) async fn refusal(builder: Builder) -> String {
     let begin = Instant::now();
     let error = builder.connect().await.expect_err("a refusal");

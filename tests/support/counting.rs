@@ -1,6 +1,8 @@
-//! A transport that counts: what each write to the socket carried.
+//! A transport that records which requests each write to the socket carries.
+//!
+//! Not here: the limits that the counts must keep (`wire_counts`).
 
-#![allow(dead_code, reason = "each test binary uses its part of this")]
+#![allow(dead_code, reason = "each test binary uses only a part of this")]
 
 use std::{
     io,
@@ -23,12 +25,12 @@ use tokio::{
     net::TcpStream,
 };
 
-/// The requests of each write, without handshake and pings.
+/// The requests of each write, without the handshake and pings.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally(Arc<Mutex<Vec<Vec<RequestHeader>>>>);
 
 impl Tally {
-    /// Forgets what was counted so far.
+    /// Forgets all requests recorded so far.
     pub(crate) fn clear(&self) {
         self.0
             .lock()
@@ -36,14 +38,14 @@ impl Tally {
             .clear();
     }
 
-    /// The requests of each write, in order.
+    /// The operations in each write, in order.
     pub(crate) fn writes(&self) -> Vec<Vec<OpCode>> {
         let writes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let ops = |write: &Vec<RequestHeader>| write.iter().map(|request| request.op).collect();
         writes.iter().map(ops).collect()
     }
 
-    /// The numbers of all requests, in order.
+    /// The xids of all requests, in order.
     pub(crate) fn xids(&self) -> Vec<Xid> {
         let writes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let requests = writes.iter().flatten();
@@ -51,7 +53,7 @@ impl Tally {
     }
 }
 
-/// A client whose writes are counted.
+/// A client, and the record of its writes.
 pub(crate) async fn counting_client(servers: &str) -> (Client, Tally) {
     let tally = Tally::default();
     let counted = tally.clone();
@@ -80,9 +82,9 @@ pub(crate) async fn counting_client(servers: &str) -> (Client, Tally) {
 struct Counting {
     stream: TcpStream,
     tally: Tally,
-    /// What was written and is no whole frame yet.
+    /// The written bytes of a frame that is not complete yet.
     sent: BytesMut,
-    /// Whether the first frame, which has no header, is still to come.
+    /// Whether the next frame is the handshake, which has no header.
     handshake: bool,
 }
 

@@ -1,9 +1,11 @@
-//! Contenders of two implementations on one mutex, and what must be true of everything that they tell afterwards.
+//! Contenders of two implementations on one mutex, and the checks on what they report.
 //!
-//! Each round reads a counter, holds for a moment and writes it back plus one without a version: it is right at the end only if
-//! nobody ever shared the lock. Which side wrote which value is the order of the holds, and shows whether the sides took turns.
-//! Times are those of this machine's clock, on which both sides are.
-//! Not here: locks that are shared (`interop_recipes`), and which programs there are (tests/interop/README.md).
+//! - Each round takes the lock, reads a counter, holds the lock for a moment, and writes the counter plus one, without a
+//!   version check. The final value is right only if no two contenders ever held the lock at once.
+//! - The values show the order of the holds, and so whether both sides took turns.
+//! - All times come from this machine's clock, because both sides run on it.
+//!
+//! Not here: locks that several clients share (`interop_recipes`), the foreign programs (tests/interop/README.md).
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -12,13 +14,13 @@ use tokio::process::Command;
 
 use super::{Ensemble, programs::Running};
 
-/// Contenders of each side, each with a session of its own.
+/// The number of contenders on each side. Each has its own session.
 pub(crate) const CONTENDERS: usize = 4;
 
 /// How often each contender takes the lock.
 pub(crate) const ROUNDS: usize = 25;
 
-/// How long it is held, in each round.
+/// How long a contender holds the lock in each round.
 pub(crate) const HOLD: Duration = Duration::from_millis(2);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,21 +29,23 @@ pub(crate) enum Side {
     Ours,
 }
 
-/// One round.
+/// One round of a contender.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Held {
-    /// What was written.
+    /// The value that the contender wrote to the counter.
     pub(crate) value: u64,
     pub(crate) side: Side,
-    /// Inside the lock, ms since 1970.
+    /// The first moment inside the lock, in ms since 1970.
     pub(crate) start: u128,
+    /// The last moment inside the lock, in ms since 1970.
     pub(crate) end: u128,
-    /// Of ours alone.
+    /// The fencing token, for rounds of our side only.
     pub(crate) token: Option<u64>,
 }
 
-/// Lets contenders of ours and those of `program` contend for one mutex. The program is one of those in tests/interop that are
-/// called contenders; `more` are its arguments behind the usual ones.
+/// Lets our contenders and those of `program` contend for one mutex, and checks the result.
+///
+/// The program is one of the contenders in tests/interop. `more` are its arguments after the usual ones.
 pub(crate) async fn they_and_we_exclude_each_other(
     ensemble: &Ensemble,
     program: Command,
@@ -59,11 +63,11 @@ pub(crate) async fn they_and_we_exclude_each_other(
     let mut theirs = Running::start(theirs);
     assert_eq!(theirs.line().await, "ready");
 
-    // All of theirs wait for a lock that we hold ..
+    // First, all their contenders wait for a lock that we hold.
     let guard = Mutex::new(&first, &lock).unwrap().lock().await.unwrap();
     theirs.say("go").await;
     until_line_has(&first, &lock, 1 + CONTENDERS).await;
-    // .. and behind them ours wait for one that they will hold.
+    // Then our contenders enter the queue behind them.
     let mut ours = Vec::new();
     for _ in 0..CONTENDERS {
         let client = ensemble.client().await;
@@ -98,7 +102,7 @@ pub(crate) async fn they_and_we_exclude_each_other(
     first.close().await;
 }
 
-/// A new counter at 0, and the client that made it.
+/// A new counter with the value 0, and the client that created it.
 pub(crate) async fn counter(ensemble: &Ensemble) -> (Client, String) {
     let counter = ensemble.unique_path("counter");
     let client = ensemble.client().await;
@@ -109,7 +113,7 @@ pub(crate) async fn counter(ensemble: &Ensemble) -> (Client, String) {
     (client, counter)
 }
 
-/// A contender with the arguments that all of them have.
+/// A contender program with the arguments that all contenders have.
 pub(crate) fn start(
     ensemble: &Ensemble,
     mut program: Command,
@@ -120,14 +124,15 @@ pub(crate) fn start(
     program
 }
 
-/// One round of ours: the counter goes up, in no atomic way.
+/// One round of our side, with the lock held: increments the counter and releases the lock.
 pub(crate) async fn round(guard: Guard, counter: &str) -> Held {
     let held = write(&guard, counter).await;
     guard.release().await.unwrap();
     held
 }
 
-/// The counter goes up, in no atomic way. Meanwhile it is no number, for those who must not look at it.
+/// Increments the counter, not atomically. Between the read and the write its value is not a number, so another
+/// contender that reads it at that time fails.
 pub(crate) async fn write(guard: &Guard, counter: &str) -> Held {
     let client = guard.client();
     let start = now();
@@ -144,7 +149,7 @@ pub(crate) async fn write(guard: &Guard, counter: &str) -> Held {
     }
 }
 
-/// `held THREAD VALUE START_MS END_MS`
+/// Parses a round that a foreign contender reports: `held THREAD VALUE START_MS END_MS`.
 pub(crate) fn their_round(line: &str) -> Held {
     let words: Vec<_> = line.split(' ').collect();
     let ["held", _, value, start, end] = words[..] else {
@@ -159,7 +164,7 @@ pub(crate) fn their_round(line: &str) -> Held {
     }
 }
 
-/// No two of these overlap, no increment is lost, the tokens grow, and either side came after the other at least twice.
+/// Checks that no two rounds overlap, no increment is lost, the tokens grow, and the sides took turns.
 pub(crate) fn assert_exclusive(mut all: Vec<Held>, counter: &str) {
     all.sort_by_key(|held| held.value);
     let values: Vec<_> = all.iter().map(|held| held.value).collect();
@@ -170,7 +175,7 @@ pub(crate) fn assert_exclusive(mut all: Vec<Held>, counter: &str) {
     for pair in all.windows(2) {
         assert!(
             pair[0].end <= pair[1].start,
-            "two held the lock at once: {pair:?}"
+            "two contenders held the lock at once: {pair:?}"
         );
     }
     let tokens: Vec<_> = all.iter().filter_map(|held| held.token).collect();
@@ -180,7 +185,7 @@ pub(crate) fn assert_exclusive(mut all: Vec<Held>, counter: &str) {
     assert_took_turns(&sides);
 }
 
-/// Either side came after the other at least twice.
+/// Checks that each side held the lock directly after the other side at least twice.
 pub(crate) fn assert_took_turns(sides: &[Side]) {
     let turns = |from, to| {
         let pairs = sides.windows(2);
@@ -208,15 +213,15 @@ async fn set(client: &Client, counter: &str, value: &str) {
         .unwrap();
 }
 
-/// Waits until this many stand in the line.
+/// Waits until the queue has this length.
 pub(crate) async fn until_line_has(client: &Client, lock: &str, length: usize) {
     until_line(client, lock, |names| names.len() == length).await;
 }
 
-/// Waits until the names of those in the line are as they should be.
+/// Waits until the names of the nodes in the queue satisfy a condition.
 pub(crate) async fn until_line(client: &Client, lock: &str, is_so: impl Fn(&[String]) -> bool) {
     loop {
-        // The directory may not be made yet, or have been reaped while it was empty.
+        // The directory may not exist yet, or the server's reaper may have deleted it while it was empty.
         let (stat, made) = client.exists_and_watch(lock).await.unwrap();
         if stat.is_none() {
             made.await.unwrap();
@@ -229,7 +234,7 @@ pub(crate) async fn until_line(client: &Client, lock: &str, is_so: impl Fn(&[Str
     }
 }
 
-/// ms since 1970.
+/// The present time in ms since 1970.
 pub(crate) fn now() -> u128 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.expect("a clock after 1970").as_millis()

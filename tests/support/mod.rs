@@ -1,14 +1,16 @@
-//! Where the end-to-end tests run: each on the embedded server, and the same once more on a real ZooKeeper.
+//! The servers of the end-to-end tests. Each test runs twice: on the embedded server and on a real ZooKeeper.
 //!
-//! Invariant: a test that knows only its [`Ensemble`] cannot tell which arm it is on, and does not meet the other tests on a
-//! server that it shares with them, as long as it stays below [`Ensemble::unique_path`].
+//! Invariants:
+//! - A test that uses only its [`Ensemble`] cannot see which arm it runs on.
+//! - A test that uses only nodes below [`Ensemble::unique_path`] does not disturb other tests on a shared server.
+//!
 //! Not here: bytes on the wire (`conformance`), clients that are not ours (`foreign_clients`, `curator`).
 
 #![allow(
     dead_code,
     unused_imports,
     unused_macros,
-    reason = "each test binary uses its part of this"
+    reason = "each test binary uses only a part of this"
 )]
 
 pub(crate) mod exclusion;
@@ -29,12 +31,12 @@ use std::{
 use lockkeeper::{Client, CreateMode, Version, proto::path};
 use lockkeeper_server::Server;
 
-/// Which server a test runs on.
+/// The kind of server that a test runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arm {
     /// A new embedded server, for this test alone.
     Embedded,
-    /// The ZooKeeper that `tests/run.sh` names in `LOCKKEEPER_TEST_ZOOKEEPER`, which other tests use at the same time.
+    /// The ZooKeeper that `tests/run.sh` names in `LOCKKEEPER_TEST_ZOOKEEPER`. Other tests use it at the same time.
     Real,
 }
 
@@ -67,7 +69,9 @@ async fn embedded() -> Server {
     server.expect("a free port on loopback")
 }
 
-/// An embedded server is set up as tests/lib/zookeeper.sh sets up the real one, but for the reaper, which is waited for.
+/// The settings of an embedded server: the same as those of the real server in `tests/lib/zookeeper.sh`.
+///
+/// Only the interval of the reaper is shorter, because tests wait for it.
 pub(crate) fn builder() -> lockkeeper_server::Builder {
     Server::builder()
         .tick_time(Duration::from_millis(500))
@@ -82,12 +86,14 @@ pub(crate) struct Ensemble {
     servers: String,
     server: Option<Server>,
     handed_out: Mutex<Vec<String>>,
-    /// How many parts of the test are done.
+    /// How many parts of the test are done. See [`part_done`](Self::part_done).
     parts: AtomicU64,
 }
 
 impl Ensemble {
-    /// One of the test's own. What is below `/lockkeeper-tests` needs a parent, and that is made here, by this client.
+    /// An ensemble of servers that the test has started itself.
+    ///
+    /// Creates `/lockkeeper-tests`, the parent of all nodes of tests, with `client`, and closes this client.
     pub(crate) async fn of(servers: String, server: Option<Server>, client: Client) -> Self {
         let created = client.create(ROOT, "", CreateMode::Persistent).await;
         created.unwrap_or_else(|error| panic!("{ROOT} cannot be created: {error}"));
@@ -100,22 +106,22 @@ impl Ensemble {
         }
     }
 
-    /// `host:port`, for any client.
+    /// The servers, as a client's connect string: `host:port`.
     pub(crate) fn servers(&self) -> String {
         self.servers.clone()
     }
 
-    /// Says that one of several parts of a test is done, so that only the next one may not take too long.
+    /// Says that one of several parts of a test is done. The time limit of the test then starts again.
     pub(crate) fn part_done(&self) {
         self.parts.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The embedded server with its hooks; `None` on the real arm.
+    /// The embedded server, with its faults and counters; `None` on the real arm.
     pub(crate) fn server(&self) -> Option<&Server> {
         self.server.as_ref()
     }
 
-    /// A client with a session of its own, of [`SESSION_TIMEOUT`].
+    /// A new client with its own session and [`SESSION_TIMEOUT`].
     pub(crate) async fn client(&self) -> Client {
         Client::builder(&self.servers)
             .expect("a list of servers")
@@ -125,8 +131,9 @@ impl Ensemble {
             .unwrap_or_else(|error| panic!("no session at {}: {error}", self.servers))
     }
 
-    /// A path that nobody else uses, now or in another run. Its parent exists, the node does not. After the test it is
-    /// deleted with all that is below it.
+    /// A path that nobody else uses, now or in another run.
+    ///
+    /// Its parent exists, the node does not. After the test, the node and everything below it are deleted.
     pub(crate) fn unique_path(&self, name: &str) -> String {
         let random = RandomState::new().hash_one(name);
         let path = format!("{ROOT}/{name}-{random:016x}");
@@ -138,7 +145,7 @@ impl Ensemble {
         path
     }
 
-    /// Deletes what a test left behind, where others would be left with it.
+    /// Deletes the nodes of the test on a real server. An embedded server goes away with the test.
     async fn clean_up(&self) {
         if self.server.is_some() {
             return;
@@ -157,7 +164,7 @@ impl Ensemble {
     }
 }
 
-/// Deletes a node and everything below it, as far as that can be listed and is not held up by a session that still lives.
+/// Deletes a node and everything below it. Errors are ignored, for example when a live session has created new nodes.
 async fn delete_tree(client: &Client, root: &str) {
     let mut found = vec![root.to_owned()];
     let mut next = 0;
@@ -172,13 +179,13 @@ async fn delete_tree(client: &Client, root: &str) {
     }
 }
 
-/// What `tests/run.sh` has found or started.
+/// A variable that `tests/run.sh` sets for the tests.
 pub(crate) fn from_environment(name: &str) -> String {
     std::env::var(name)
         .unwrap_or_else(|_| panic!("{name} is not set: run this test with tests/run.sh"))
 }
 
-/// Runs a test on an arm, and cleans up behind it when it succeeds. See [`on_both_arms`].
+/// Runs a test on an arm, and cleans up if it succeeds. See [`on_both_arms`].
 pub(crate) async fn run(arm: Arm, test: impl AsyncFnOnce(&Ensemble)) {
     let ensemble = arm.start().await;
     {
@@ -208,7 +215,7 @@ macro_rules! on_both_arms {
     ($($(#[$attribute:meta])* async fn $name:ident($ensemble:ident: &$type:ty) $body:block)*) => {$(
         $(#[$attribute])*
         mod $name {
-            #[allow(unused_imports, reason = "not every test needs its surroundings")]
+            #[allow(unused_imports, reason = "not every test uses names of the outer module")]
             use super::*;
 
             async fn test($ensemble: &$type) $body
@@ -229,11 +236,11 @@ macro_rules! on_both_arms {
 
 pub(crate) use on_both_arms;
 
-/// The session timeout of [`Ensemble::client`]: short enough to wait for its end, long enough for a busy machine.
+/// The session timeout of [`Ensemble::client`]: short enough to wait for an expiry, long enough for a busy machine.
 pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(6);
 
-/// How long one test may take, or each part of it: far more than any does, so that a hang is a failure and no wait.
+/// The time limit of a test, or of each part of it. It is far longer than any test takes, so only a hang reaches it.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The parent of all that tests create.
+/// The parent of all nodes that tests create.
 const ROOT: &str = "/lockkeeper-tests";

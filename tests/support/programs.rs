@@ -1,4 +1,6 @@
-//! The programs in tests/interop: compiled, run, and listened to line by line.
+//! Compiles and runs the programs in tests/interop, and reads their output line by line.
+//!
+//! Not here: what the programs do (tests/interop/README.md).
 
 use std::{
     path::{Path, PathBuf},
@@ -15,36 +17,36 @@ use tokio::{
 
 use super::from_environment;
 
-/// A Java program with what it needs on its class path. All are compiled when the first one is asked for.
+/// A Java program with its class path. The first call compiles all Java programs.
 pub(crate) fn java(class: &str) -> Command {
     static CLASSES: OnceLock<PathBuf> = OnceLock::new();
     let classes = CLASSES.get_or_init(compile);
     let libraries = from_environment("LOCKKEEPER_TEST_CLASSPATH");
     let mut command = Command::new("java");
     command
-        // Many short programs on a small machine.
+        // These options suit many short programs on a small machine.
         .args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp"])
         .arg(format!("{libraries}:{}", classes.display()))
         .arg(class);
     command
 }
 
-/// A Python program, run where kazoo is.
+/// A Python program, run by the Python that has kazoo.
 pub(crate) fn python(program: &str) -> Command {
     let mut command = Command::new(from_environment("LOCKKEEPER_TEST_PYTHON"));
-    // Programs that import each other leave nothing in the sources.
+    // Otherwise programs that import each other would leave compiled files between the sources.
     command.env("PYTHONDONTWRITEBYTECODE", "1");
     command.arg(sources().join(program));
     command
 }
 
-/// The Go program. It is built when it is first asked for.
+/// The Go program. The first call builds it.
 pub(crate) fn go_contender() -> Command {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     Command::new(BINARY.get_or_init(build))
 }
 
-/// Builds it into a directory that only this test binary uses.
+/// Builds the Go program into a directory that only this test binary uses.
 fn build() -> PathBuf {
     let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let binary = scratch.join(concat!(env!("CARGO_CRATE_NAME"), "/go_contender"));
@@ -60,12 +62,12 @@ fn build() -> PathBuf {
     binary
 }
 
-/// Where the programs are.
+/// The directory of the programs.
 fn sources() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop")
 }
 
-/// Compiles all of them into a directory that only this test binary uses.
+/// Compiles all Java programs into a directory that only this test binary uses.
 fn compile() -> PathBuf {
     let classes = Path::new(env!("CARGO_TARGET_TMPDIR")).join(env!("CARGO_CRATE_NAME"));
     let entries = sources().read_dir().expect("tests/interop");
@@ -80,7 +82,7 @@ fn compile() -> PathBuf {
     classes
 }
 
-/// Runs a program to its end and returns what it said.
+/// Runs a program to its end, and returns its stdout.
 pub(crate) async fn output(mut command: Command) -> String {
     let name = format!("{:?}", command.as_std());
     let run = command.stdin(Stdio::null()).kill_on_drop(true).output();
@@ -103,7 +105,7 @@ fn assert_succeeded(name: &str, output: &Output) {
     );
 }
 
-/// A program that is spoken with while it runs. It is killed when this is dropped.
+/// A running program that a test talks to through stdin and stdout. Dropping this value kills the program.
 #[derive(Debug)]
 pub(crate) struct Running {
     child: Child,
@@ -126,7 +128,7 @@ impl Running {
         }
     }
 
-    /// The next line that it says.
+    /// The next line of its stdout.
     pub(crate) async fn line(&mut self) -> String {
         let line = timeout(PATIENCE, self.lines.next_line()).await;
         if let Some(line) = line.expect("the program is silent").expect("text") {
@@ -144,10 +146,10 @@ impl Running {
         stdin
             .write_all(format!("{line}\n").as_bytes())
             .await
-            .expect("a program that listens");
+            .expect("the program reads stdin");
     }
 
-    /// Waits for its end, which must be a good one.
+    /// Waits until the program ends, which must be with status 0.
     pub(crate) async fn end(mut self) {
         let status = timeout(PATIENCE, self.child.wait()).await;
         let status = status.expect("the program does not end").expect("a status");
@@ -155,5 +157,5 @@ impl Running {
     }
 }
 
-/// How long a program may take for anything. The slowest waits for a server's reaper.
+/// How long a program may take for one step. The slowest step is the wait for a server's reaper.
 const PATIENCE: Duration = Duration::from_secs(100);

@@ -1,7 +1,7 @@
-//! One real server's process, which lives as long as a test wants it to and never longer than the test.
+//! The process of one real server. It runs as long as a test wants, and never longer than the test.
 //!
-//! It is the child of a shell that kills it, and deletes its files, when this process is gone, however that came.
-//! Not here: configurations, and what a server says of itself.
+//! A shell is its parent. When the test process ends, for any reason, the shell kills the server and deletes its files.
+//! Not here: configurations, and questions to a running server.
 
 use std::{
     collections::BTreeSet,
@@ -16,8 +16,10 @@ use std::{
 
 use super::from_environment;
 
-/// Starts the server and tells its number; then waits for a word, or the end of the one who would say it. The server holds
-/// the pipe on which its number came, so that the end of that pipe is its own.
+/// The script of the shell: starts the server, prints its pid, and waits for a line or the end of stdin.
+///
+/// Then it kills the server. Without a line it also deletes the directory. Only the server keeps the pipe open on which
+/// the pid was printed, so the test sees the server's end as the end of that pipe.
 const SHELL: &str = r#"
 trap : INT TERM HUP
 dir=$1; shift
@@ -30,24 +32,23 @@ wait
 [ -n "$keep" ] || rm -rf "$dir"
 "#;
 
-/// How long a server may take to end when it is asked to. It is killed then.
+/// How long a server may take to end after a signal. Then it is killed.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A server that was started. It is killed, and its directory deleted, when this is dropped.
+/// A started server. Dropping this value kills the server and deletes its directory.
 #[derive(Debug)]
 pub(crate) struct RealServer {
     shell: Child,
-    /// As long as it is open the server lives.
+    /// The stdin of the shell. The server lives as long as it is open.
     word: ChildStdin,
-    /// Not reaped before the shell is told: the number is nobody else's until then.
+    /// The pid of the server. No other process can get it while the shell waits, because only the shell reaps the server.
     pid: String,
-    /// Ends with the server.
+    /// Reads the server's pipe. The thread ends when the server ends.
     life: JoinHandle<io::Result<u64>>,
 }
 
 impl RealServer {
-    /// Starts `class` with the class path of `tests/run.sh`, as small as servers of tests may be. What it says is added to
-    /// `log` in its directory.
+    /// Starts `class` with the class path of `tests/run.sh` and little memory. Its output goes to `log` in its directory.
     pub(crate) fn start(dir: &Path, options: &[String], class: &str, configuration: &Path) -> Self {
         let mut shell = Command::new("sh")
             .args(["-c", SHELL, "sh"])
@@ -80,14 +81,14 @@ impl RealServer {
         self.life.is_finished()
     }
 
-    /// Sends it a signal, which may be its last.
+    /// Sends a signal to the server.
     pub(crate) fn signal(&self, signal: &str) {
         let signal = format!("-{signal}");
         let status = Command::new("kill").args([&signal, &self.pid]).status();
         assert!(status.expect("kill on the PATH").success(), "kill {signal}");
     }
 
-    /// Ends it by a signal; its directory stays.
+    /// Ends the server by a signal, and keeps its directory.
     pub(crate) fn end(mut self, signal: &str) {
         self.signal(signal);
         let deadline = Instant::now() + PATIENCE;
@@ -99,7 +100,7 @@ impl RealServer {
     }
 }
 
-/// Ports that nobody listens on, below the range from which the kernel gives ports to outgoing connections.
+/// Free ports, below the range from which the kernel takes ports for outgoing connections.
 pub(crate) fn free_ports(count: usize) -> Vec<u16> {
     let random = RandomState::new();
     let candidates = (0_u64..).map(|number| {

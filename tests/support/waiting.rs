@@ -1,4 +1,4 @@
-//! Waiting for conditions, and for nothing to happen, without naming times.
+//! Waiting for conditions, and for a client to become idle, without fixed times.
 
 use std::{
     future::{Future, poll_fn},
@@ -9,24 +9,25 @@ use std::{
 
 use lockkeeper::Client;
 
-/// Long enough for anything on a busy machine.
+/// The limit of each wait: long enough for any step on a busy machine.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 
-/// What happens soon, or the test fails.
+/// The output of a future that must end within [`LONG`]; otherwise the test fails.
 pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(LONG, future).await.expect("a hang")
 }
 
-/// Waits for a condition.
+/// Waits for a condition, at most [`LONG`].
 pub(crate) async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     let deadline = Instant::now() + LONG;
     while !condition().await {
-        assert!(Instant::now() < deadline, "never: {what}");
+        assert!(Instant::now() < deadline, "timed out: {what}");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
 
-/// Waits until a client has had nothing under way for a while: whoever still waits, waits for somebody else.
+/// Waits until a client has had no request under way for a while. A future that is still pending then waits for another
+/// client.
 pub(crate) async fn idle(client: &Client) {
     const LOOKS: u32 = 10;
     let mut quiet = 0;
@@ -40,7 +41,7 @@ pub(crate) async fn idle(client: &Client) {
     }
 }
 
-/// Drives a future for as long as it has anything to do. Its output if it ends; `None` when it waits for somebody else.
+/// Drives a future until it ends or its client is idle. Returns the output, or `None` if it waits for another client.
 pub(crate) async fn driven<F: Future>(
     client: &Client,
     mut future: Pin<&mut F>,
@@ -52,7 +53,7 @@ pub(crate) async fn driven<F: Future>(
     }
 }
 
-/// Polls a future once, and lets nothing happen meanwhile. Its output if it ends.
+/// Polls a future once, without letting other tasks run. Returns the output if the future ends.
 pub(crate) fn poll_once<F: Future>(future: Pin<&mut F>) -> Option<F::Output> {
     match future.poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => Some(output),

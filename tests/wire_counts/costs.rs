@@ -1,6 +1,8 @@
-//! The table in `docs/costs.md`: what each operation sends, as it is measured, beside what it may send at most.
+//! The table in `docs/costs.md`: what each operation sends, and the most that it may send.
 //!
-//! The table cannot go stale: it is compared with what is measured. `LOCKKEEPER_TEST_COSTS=write` writes it anew.
+//! The test compares the table with the measurements, so the table cannot become stale. `LOCKKEEPER_TEST_COSTS=write`
+//! makes the test write the table instead.
+//! Not here: the operations (`operations`).
 
 use std::{env, fmt::Write as _, fs, future::Future, path::Path, pin::pin};
 
@@ -14,21 +16,21 @@ use crate::{
     support::waiting::{driven, idle},
 };
 
-/// So many requests at most, in so many writes to the socket.
+/// A number of requests, and a number of writes to the socket.
 type Limit = (usize, usize);
 
-/// A line of the table.
+/// A row of the table.
 struct Line {
     operation: &'static str,
-    /// What each write carried.
+    /// The operations in each write.
     writes: Vec<Vec<OpCode>>,
-    /// The target that was set before there was any code; `None` where none was.
+    /// The target from the design, set before there was any code; `None` if there is no target.
     target: Option<Limit>,
-    /// What Curator 5.4 sends, counted by a proxy; empty where it was not counted.
+    /// The requests of Curator 5.4, counted by a proxy; empty if they were not counted.
     curator: &'static str,
 }
 
-/// A client whose writes are counted, one who is in its way, and a server for both.
+/// A client whose writes are counted, a rival client, and a server for both.
 pub(crate) struct Bench {
     server: Server,
     pub(crate) client: Client,
@@ -58,7 +60,7 @@ impl Bench {
         }
     }
 
-    /// Measures one operation, until its client has nothing more to do.
+    /// Measures one operation until its client is idle.
     pub(crate) async fn measure<T>(
         &mut self,
         operation: &'static str,
@@ -73,7 +75,7 @@ impl Bench {
         output
     }
 
-    /// Notes what was sent since the tally was cleared.
+    /// Adds a row with everything that was sent since the tally was cleared.
     pub(crate) fn note(
         &mut self,
         operation: &'static str,
@@ -88,7 +90,7 @@ impl Bench {
         });
     }
 
-    /// Measures how somebody begins to wait, and how it is granted the lock when `rival` lets go.
+    /// Measures a contended lock in two rows: until the client waits, and from the release by `rival` to the grant.
     pub(crate) async fn measure_waiting<T>(
         &mut self,
         [waiting, granted]: [&'static str; 2],
@@ -101,7 +103,7 @@ impl Bench {
         let client = self.client.clone();
         let begun = driven(&client, lock.as_mut());
         let begun = self.measure(waiting, armed, curator[0], begun).await;
-        assert!(begun.is_none(), "it does not wait");
+        assert!(begun.is_none(), "the client does not wait");
         let handed_over_to = async {
             drop(rival);
             lock.await
@@ -148,11 +150,11 @@ impl Line {
 }
 
 #[tokio::test]
-async fn the_table_of_costs_is_what_is_measured_and_nothing_is_above_its_target() {
+async fn the_table_of_costs_equals_the_measurements_and_no_operation_exceeds_its_target() {
     let mut bench = Bench::new().await;
     operations::mutexes(&mut bench).await;
     operations::plain_mutexes(&mut bench).await;
-    operations::deep_line(&mut bench).await;
+    operations::deep_queue(&mut bench).await;
     operations::read_write_locks(&mut bench).await;
     operations::semaphores(&mut bench).await;
     operations::several_locks(&mut bench).await;
@@ -179,6 +181,6 @@ async fn the_table_of_costs_is_what_is_measured_and_nothing_is_above_its_target(
     assert_eq!(
         page[begin..end],
         table,
-        "docs/costs.md is stale: LOCKKEEPER_TEST_COSTS=write cargo test --test wire_counts"
+        "docs/costs.md is stale; write it with: LOCKKEEPER_TEST_COSTS=write cargo test --test wire_counts"
     );
 }

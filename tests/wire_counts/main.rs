@@ -1,8 +1,9 @@
-//! What the locks cost on the wire: requests, and writes to the socket, counted at the client's transport.
+//! The cost of locks on the wire: requests, and writes to the socket, counted at the client's transport.
 //!
-//! A write that carries several requests is one round trip for all of them. Nothing here is timed.
+//! All requests in one write need only one round trip. Nothing here is timed.
 //!
-//! `costs` measures every operation, for the table in `docs/costs.md`; the tests here say what must never be otherwise.
+//! `costs` measures every operation for the table in `docs/costs.md`. The tests in this file check costs that must never
+//! change.
 
 mod costs;
 #[path = "../support/counting.rs"]
@@ -36,12 +37,12 @@ async fn client(server: &Server) -> (Client, Tally) {
     counting_client(&server.connect_string()).await
 }
 
-/// Waits until the server has heard so many requests of a kind, in all.
+/// Waits until the server has received `count` requests of a kind in total.
 async fn heard(server: &Server, op: OpCode, count: u64) {
     until(|| server.counters().requests_of(op) >= count).await;
 }
 
-/// Waits for a condition, but not for ever.
+/// Waits for a condition, for about ten seconds.
 async fn until(mut condition: impl FnMut() -> bool) {
     for _ in 0..10_000 {
         if condition() {
@@ -49,7 +50,7 @@ async fn until(mut condition: impl FnMut() -> bool) {
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    panic!("it never came about");
+    panic!("timed out");
 }
 
 #[tokio::test]
@@ -104,7 +105,7 @@ async fn a_waiter_sends_one_request_more_and_is_granted_the_lock_without_another
     assert_eq!(tally.writes(), [ACQUIRE, &[OpCode::SET_WATCHES]]);
 }
 
-/// In a deep queue the listing that a grant rests on is made while the one before still holds.
+/// In a deep queue, a waiter makes the listing for its grant while its predecessor still holds the lock.
 #[tokio::test]
 async fn no_hand_over_in_a_deep_queue_waits_for_a_request() {
     const WAITERS: u64 = 6;
@@ -128,7 +129,7 @@ async fn no_hand_over_in_a_deep_queue_waits_for_a_request() {
     };
     let tallies: Vec<_> = waiters.iter().map(|(_, tally)| tally.clone()).collect();
     for (index, (waiting, tally)) in waiters.into_iter().enumerate() {
-        // The next one has looked again, if it had more than one before it: it waits for nothing but the event.
+        // A waiter with more than one contender ahead has listed again. Now it needs only the event.
         let looked = 1 + usize::from(index > 0);
         until(|| listings(&tallies[index]) >= looked).await;
         let before = tally.writes().concat().len();

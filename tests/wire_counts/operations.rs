@@ -1,4 +1,6 @@
-//! The operations whose costs are in the table, each as a user would call it.
+//! The operations in the table of costs, each called in the way a user would call it.
+//!
+//! Not here: counting and the table (`costs`).
 
 use std::pin::pin;
 
@@ -43,7 +45,7 @@ pub(crate) async fn plain_mutexes(bench: &mut Bench) {
         .measure_waiting(
             [
                 "`PlainMutex::lock`, held: until it waits",
-                "and when it is let go of: for each that waits",
+                "and when it is released: for each waiter",
             ],
             [None, None],
             ["", ""],
@@ -80,7 +82,7 @@ pub(crate) async fn mutexes(bench: &mut Bench) {
         .await
         .unwrap();
     let missing = Mutex::new(&client, "/a/b").unwrap();
-    // Two more requests than levels and the two that found out.
+    // The first two requests find that the path is missing. Then one request for each level, and the same two again.
     let levels = Some((2 + 2 + 2, 2));
     let guard = bench
         .measure(
@@ -134,13 +136,13 @@ pub(crate) async fn mutexes(bench: &mut Bench) {
     idle(&client).await;
     let leaving = async { drop(ticket) };
     bench
-        .measure("a place in the line given up", None, "2 in 2", leaving)
+        .measure("a place in the queue given up", None, "2 in 2", leaving)
         .await;
     rival.release().await.unwrap();
 }
 
-/// In a deep line each one lists once more, while the one before it still holds.
-pub(crate) async fn deep_line(bench: &mut Bench) {
+/// In a deep queue each waiter lists once more, while its predecessor still holds the lock.
+pub(crate) async fn deep_queue(bench: &mut Bench) {
     const AHEAD: usize = 5;
     let (client, other) = (bench.client.clone(), bench.other.clone());
     let ahead = Mutex::new(&other, PATH).unwrap();
@@ -243,7 +245,7 @@ pub(crate) async fn read_write_locks(bench: &mut Bench) {
         .await
         .unwrap();
     writer.release().await.unwrap();
-    // One that may become a reader: its end does not prove that nobody is ahead.
+    // This writer may become a reader, so the end of its node does not prove that nobody is ahead.
     let writer = rival.write().await.unwrap().into_guard();
     let writer = bench
         .measure_waiting(
@@ -265,7 +267,7 @@ pub(crate) async fn semaphores(bench: &mut Bench) {
     let (client, other) = (bench.client.clone(), bench.other.clone());
     let semaphore = Semaphore::new(&client, PATH, 1).unwrap();
     let rival = Semaphore::new(&other, PATH, 1).unwrap();
-    // Two round trips are waited for; the place in the line is left in a third write.
+    // The caller waits for two round trips. A third write gives up the place in the queue.
     let lease = bench
         .measure(
             "`Semaphore::acquire`, free",
@@ -343,7 +345,7 @@ pub(crate) async fn owners_and_leaders(bench: &mut Bench) {
         .unwrap();
     let election = Election::new(&client, PATH).unwrap();
     let latch = election.latch();
-    // The leader watches its node to hear of its fall.
+    // The leader watches its own node, so it learns when it is deleted.
     bench
         .measure("`Latch::elected`, nobody leads", None, "", latch.elected())
         .await

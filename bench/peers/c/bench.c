@@ -1,8 +1,8 @@
-/* The workloads over libzookeeper_mt, by its asynchronous calls: each task is a state machine in the completion thread.
+/* The workloads with the asynchronous calls of libzookeeper_mt. Each task is a state machine in the completion thread.
  *
- * The library has no lock: the cycle of lock_uncontended is this program's own create, list, delete. With -DZKR it is
- * linked with zoo_lock.c, the recipe of the ZooKeeper project, and the lock workloads run that from threads.
- * Not here: what the workloads are, and the line that is printed (../../src).
+ * The library has no lock, so the cycle of lock_uncontended is this program's own: create, list, delete. With -DZKR the
+ * program is linked with zoo_lock.c, the lock recipe of the ZooKeeper project. Threads then run the lock workloads with it.
+ * Not here: the meaning of the workloads and of the printed line (../../src).
  */
 #define _GNU_SOURCE
 #define THREADED
@@ -61,14 +61,14 @@ static long kb(const char *k) {
     return v;
 }
 static uint64_t t0, t1;
-static hist H; /* touched by the completion thread only (async), or under mu (threads) */
+static hist H; /* used only by the completion thread (async), or under mu (threads) */
 #ifdef ZKR
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
 #endif
 static sem_t done;
 static const char *host;
 static char root[64];
-static int kind; /* 0 get 1 lock 2 create_delete */
+static int kind; /* 0: get, 1: lock, 2: create_delete */
 static void die(const char *w, int rc) {
     fprintf(stderr, "%s: rc %d\n", w, rc);
     _exit(1);
@@ -185,7 +185,7 @@ static void *lock_loop(void *p) {
         uint64_t s = now();
         zkr_lock_lock(&l->m);
         while (!l->m.id)
-            zkr_lock_lock(&l->m); /* the recipe gives up silently when the predecessor vanishes */
+            zkr_lock_lock(&l->m); /* the recipe gives up silently when the predecessor's node disappears */
         sem_wait(&l->s);
         if (l->check) {
             if (atomic_fetch_add(&inside, 1))

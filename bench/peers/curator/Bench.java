@@ -1,7 +1,8 @@
-// The workloads over Curator's recipes and its background calls.
+// The workloads with Curator's recipes and its background calls.
 //
-// -Dbench.raw=true: the plain ZooKeeper handle, without locks. -Dbench.onemutex=true: the threads of lock_shared_session
-// share one InterProcessMutex. Not here: what the workloads are, and the line that is printed (../../src).
+// -Dbench.raw=true: use the plain ZooKeeper handle, which has no locks.
+// -Dbench.onemutex=true: the threads of lock_shared_session share one InterProcessMutex.
+// Not here: the meaning of the workloads and of the printed line (../../src).
 import java.util.*;
 import java.util.concurrent.*;
 import java.util.concurrent.atomic.*;
@@ -49,7 +50,7 @@ public class Bench {
     static final boolean RAW = Boolean.getBoolean("bench.raw");
     static String impl = System.getProperty("bench.impl", "curator");
 
-    static double[] cpu() throws Exception { // utime, stime in clock ticks of 10 ms
+    static double[] cpu() throws Exception { // utime and stime in seconds, read in clock ticks of 10 ms
         String s = new String(Files.readAllBytes(Paths.get("/proc/self/stat")));
         String[] f = s.substring(s.lastIndexOf(')') + 2).split(" ");
         return new double[] {Long.parseLong(f[11]) / 100.0, Long.parseLong(f[12]) / 100.0};
@@ -90,7 +91,7 @@ public class Bench {
                 return h;
         }
     }
-    // One outstanding asynchronous operation chain; callbacks run on the client's event thread.
+    // A chain of asynchronous operations, with one operation in flight. The callbacks run on the client's event thread.
     static final class Chain {
         final Hist h;
         final CountDownLatch done;

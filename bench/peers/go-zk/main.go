@@ -1,6 +1,6 @@
-// The workloads over go-zookeeper/zk: its Lock recipe, and blocking calls from as many goroutines as are to be in flight.
+// The workloads with go-zookeeper/zk: its Lock recipe, and blocking calls, with one goroutine for each request in flight.
 //
-// Not here: what the workloads are, and the line that is printed (../../src).
+// Not here: the meaning of the workloads and of the printed line (../../src).
 package main
 
 import (

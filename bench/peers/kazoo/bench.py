@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The workloads over kazoo: its threading handler, its Lock recipe, `*_async` for what is to be in flight.
+"""The workloads with kazoo: its threading handler, its Lock recipe, and its `*_async` calls for many requests in flight.
 
-Not here: what the workloads are, and the line that is printed (../../src).
+Not here: the meaning of the workloads and of the printed line (../../src).
 """
 
 import json, logging, os, resource, sys, threading, time
@@ -52,7 +52,7 @@ if workload != "idle_sessions":
     if workload == "lock_uncontended":
         for i in range(param):
             c.create("%s/l%04d" % (root, i))
-T0 = T1 = float("inf")  # set once every task has been started: under the GIL that alone can take seconds
+T0 = T1 = float("inf")  # set after all tasks have started, which can take seconds under the GIL
 
 
 def rec(out, s):

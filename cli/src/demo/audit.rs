@@ -1,21 +1,22 @@
-//! What happened in the demo, and whether it is what a lock promises.
+//! The record of the demo, and the checks that the lock kept its promises.
 //!
-//! Pure: events in, findings out. Nothing here asks the lock; the times are the clients' own, all on one clock.
+//! Pure: it takes events and returns findings. It never asks the lock. The times come from the clients, which share one
+//! clock. Not here: printing the findings (`summary`).
 
 use std::time::{Duration, Instant};
 
 use super::events::{Event, What, Write};
 
-/// One time that a client held the lock.
+/// One period in which a client held the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hold {
     pub(super) client: usize,
     pub(super) token: u64,
     pub(super) queued: Instant,
     pub(super) granted: Instant,
-    /// Until when it could rely on the lock; `None` while it still may.
+    /// When the hold ended: at the release, or at the end of the lease. `None` while the client holds the lock.
     pub(super) ended: Option<Instant>,
-    /// Whether it ended because its client stood still.
+    /// When the client was paused, if it was paused during this hold.
     pub(super) stopped: Option<Instant>,
 }
 
@@ -25,34 +26,34 @@ impl Hold {
     }
 }
 
-/// Keeps the record.
+/// The record of everything that the clients reported.
 #[derive(Debug)]
 pub(super) struct Audit {
-    /// When each client queued last.
+    /// When each client last entered the queue.
     queued: Vec<Option<Instant>>,
-    /// In the order of the grants.
+    /// All holds, in the order of the grants.
     pub(super) holds: Vec<Hold>,
-    /// Writes that are done.
+    /// The number of writes that the server has applied.
     pub(super) written: u64,
-    /// Writes that may be done.
+    /// The number of writes without a reply, which the server may have applied.
     pub(super) in_doubt: u64,
-    /// Writes that were refused since the lock was lost.
+    /// The number of writes that were refused because the lock was lost.
     pub(super) refused: u64,
-    /// What became of the write of the client that stood still.
+    /// The result of the paused client's late write.
     pub(super) late: Option<Write>,
-    /// Whether its guard told it that the lock was lost.
+    /// Whether the paused client's guard said that the lock was lost.
     pub(super) knew: Option<bool>,
-    /// What the counter says in the end.
+    /// The final value of the counter.
     pub(super) count: Option<u64>,
 }
 
-/// How the lock went from a client that stood still to the next one.
+/// How the lock went from the paused client to the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Expiry {
     pub(super) client: usize,
-    /// From its stop to the end of its lease.
+    /// From the start of the pause to the end of the lease.
     pub(super) lease: Duration,
-    /// From its stop to the next grant.
+    /// From the start of the pause to the next grant.
     pub(super) handed_on: Duration,
 }
 
@@ -70,7 +71,7 @@ impl Audit {
         }
     }
 
-    /// Takes an event down.
+    /// Records an event.
     pub(super) fn note(&mut self, event: &Event) {
         match &event.what {
             What::Queued => {
@@ -119,13 +120,13 @@ impl Audit {
         }
     }
 
-    /// The hold of a client that has not ended.
+    /// The client's present hold.
     fn holding(&mut self, client: usize) -> Option<&mut Hold> {
         let mut holds = self.holds.iter_mut().rev();
         holds.find(|hold| hold.client == client && hold.ended.is_none())
     }
 
-    /// How many times a client was granted the lock while another one could still rely on it.
+    /// How many times a client was granted the lock while another client still held it.
     pub(super) fn overlaps(&self) -> usize {
         let mut holds: Vec<_> = self.holds.iter().collect();
         holds.sort_by_key(|hold| hold.granted);
@@ -135,7 +136,7 @@ impl Audit {
             if held_until.is_some_and(|until| hold.granted < until) {
                 overlaps += 1;
             }
-            // A hold whose end nobody told of overlaps with nothing: its client ended with it.
+            // A hold without a reported end counts as no overlap: its client has ended too.
             held_until = held_until.max(hold.ended);
         }
         overlaps
@@ -146,23 +147,23 @@ impl Audit {
         self.holds.is_sorted_by(|one, next| one.token < next.token)
     }
 
-    /// Whether no count was lost, and none was made up.
+    /// Whether the counter equals the number of writes. Each write in doubt may or may not count.
     pub(super) fn counts_add_up(&self) -> bool {
         let possible = self.written..=self.written + self.in_doubt;
         self.count.is_some_and(|count| possible.contains(&count))
     }
 
-    /// Whether the client that stood still knew that it had lost the lock, and could not write.
+    /// Whether the paused client knew that it had lost the lock, and its late write was refused.
     pub(super) fn late_write_refused(&self) -> bool {
         self.knew == Some(true) && matches!(self.late, Some(Write::Refused(_)))
     }
 
-    /// How long the clients waited, shortest first.
+    /// The waits of the clients, shortest first.
     pub(super) fn waits(&self) -> Vec<Duration> {
         sorted(self.holds.iter().map(Hold::waited))
     }
 
-    /// From a release to the next grant, where the next holder was waiting already; shortest first.
+    /// The times from a release to the next grant, shortest first. Counts only grants to clients that waited already.
     pub(super) fn hand_overs(&self) -> Vec<Duration> {
         sorted(self.holds.windows(2).filter_map(|pair| match pair {
             [one, next] if one.stopped.is_none() => {
@@ -173,7 +174,7 @@ impl Audit {
         }))
     }
 
-    /// How the lock went on from the client that stood still.
+    /// How the lock went from the paused client to the next one, if that has happened.
     pub(super) fn expiry(&self) -> Option<Expiry> {
         let at = self.holds.iter().position(|hold| hold.stopped.is_some())?;
         let (hold, next) = (self.holds.get(at)?, self.holds.get(at + 1)?);
@@ -185,7 +186,7 @@ impl Audit {
         })
     }
 
-    /// How often the clients held the lock: the one that did least, and the one that did most.
+    /// The smallest and the largest number of holds of a client.
     pub(super) fn shares(&self) -> (usize, usize) {
         let share = |client| {
             self.holds
@@ -204,7 +205,7 @@ fn sorted(durations: impl Iterator<Item = Duration>) -> Vec<Duration> {
     durations
 }
 
-/// The duration that so many per cent do not exceed, by nearest rank; zero of none.
+/// The percentile of sorted durations, by nearest rank; zero if there are none.
 pub(super) fn percentile(sorted: &[Duration], percent: usize) -> Duration {
     let rank = (sorted.len() * percent).div_ceil(100);
     let last = sorted.len().saturating_sub(1);
@@ -238,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn one_after_another_is_no_overlap() {
+    fn holds_one_after_another_do_not_overlap() {
         let (mut audit, _) = audit(&[(0, 5, [0, 1, 9]), (1, 6, [2, 9, 20]), (0, 9, [30, 31, 40])]);
         assert_eq!(audit.overlaps(), 0);
         assert!(audit.tokens_grow());
@@ -246,33 +247,33 @@ mod tests {
         assert_eq!(
             audit.hand_overs(),
             [ms(0)],
-            "the third came when nobody held"
+            "the third client did not wait for a holder"
         );
         assert_eq!(audit.shares(), (0, 2));
         audit.count = Some(3);
         assert!(audit.counts_add_up());
         audit.count = Some(2);
-        assert!(!audit.counts_add_up(), "a lost count");
+        assert!(!audit.counts_add_up(), "an increment was lost");
     }
 
     #[test]
-    fn an_overlap_is_found_wherever_it_is() {
+    fn every_overlap_is_counted() {
         let (audit, _) = audit(&[(0, 5, [0, 1, 30]), (1, 6, [0, 10, 12]), (2, 7, [0, 20, 25])]);
         assert_eq!(
             audit.overlaps(),
             2,
-            "the third is within the first, not the second"
+            "the third hold overlaps with the first, not with the second"
         );
     }
 
     #[test]
-    fn a_token_must_not_come_twice() {
+    fn a_repeated_token_does_not_count_as_growth() {
         let (audit, _) = audit(&[(0, 5, [0, 1, 2]), (1, 5, [0, 3, 4])]);
         assert!(!audit.tokens_grow());
     }
 
     #[test]
-    fn a_client_that_stands_still_holds_until_its_lease_ends() {
+    fn a_paused_client_holds_the_lock_until_its_lease_ends() {
         let (mut audit, start) = audit(&[]);
         let mut note = |at, client, what| {
             let at = start + ms(at);

@@ -1,10 +1,10 @@
-//! A client of the demo: it takes the lock, counts on the server, releases the lock, again and again.
+//! A client of the demo. In a loop, it takes the lock, adds one to the counter on the server, and releases the lock.
 //!
-//! Each is a thread with a runtime and a session of its own, like a process of its own: when one stands still, the
-//! others do not notice but by their locks.
+//! Each client has its own thread, runtime and session, like a separate process. When one client is paused, the others
+//! notice only that they do not get the lock.
 //!
-//! The counter is read when the lock is granted and written, one higher, when it is about to be released. If two clients
-//! ever held the lock at once, one of the two counts would be lost.
+//! A client reads the counter after the grant, and writes the next value just before the release. If two clients ever
+//! held the lock at once, one increment would be lost.
 
 use std::{
     hash::{BuildHasher as _, RandomState},
@@ -22,26 +22,26 @@ use super::{
     orders::Orders,
 };
 
-/// How long a client holds the lock.
+/// How long a client holds the lock: the shortest and the longest time, in milliseconds.
 pub(super) const HOLD_MS: (u64, u64) = (60, 220);
-/// How long it does something else afterwards.
+/// How long a client rests after it has released the lock: the shortest and the longest time, in milliseconds.
 const REST_MS: (u64, u64) = (20, 300);
-/// How long it rests when something did not work.
+/// How long a client rests after an error.
 const RECOVER: Duration = Duration::from_millis(200);
-/// How often a write is repeated that never reached a server.
+/// How many times the late write is sent at most, until a server answers it.
 const ATTEMPTS: u32 = 20;
 
 /// A client that contends.
 #[derive(Debug)]
 pub(super) struct Contender {
-    /// Counted from 0.
+    /// The client's number, counted from 0.
     pub(super) number: usize,
     pub(super) builder: Builder,
     /// The lock's path.
     pub(super) lock: String,
     /// The counter's path.
     pub(super) counter: String,
-    /// How long it stands still at most.
+    /// The longest pause.
     pub(super) reconnect_timeout: Duration,
     pub(super) orders: Arc<Orders>,
     pub(super) events: mpsc::Sender<Event>,
@@ -107,7 +107,7 @@ impl Contender {
         }
     }
 
-    /// Does what the lock is for, and releases it.
+    /// Counts while the lock is held, and releases the lock.
     async fn hold(&self, guard: Guard, hold: Duration) {
         let granted = Instant::now();
         let token = guard.fencing_token().get();
@@ -134,7 +134,7 @@ impl Contender {
         }
     }
 
-    /// Stands still with the lock in hand until somebody else has it, and then goes on as if nothing had happened.
+    /// Pauses with the lock held until another client has it, and then writes as if nothing had happened.
     async fn pause(&self, guard: Guard, next: Result<u64, String>) {
         let now = Instant::now();
         let lease_until = guard.valid_until().unwrap_or(now);
@@ -145,20 +145,20 @@ impl Contender {
         let value = next.unwrap_or(0);
         let write = self.write_late(&guard, value).await;
         self.tell(What::Late { value, write }).await;
-        // It fails, and says that the lock was lost: who asks is told.
+        // The release fails because the lock is lost. The demo has shown that already.
         let _ = guard.release().await;
     }
 
-    /// What the counter is to be next.
+    /// The next value of the counter.
     async fn read(&self, client: &Client) -> Result<u64, String> {
         let node = client.get_data(&self.counter).await;
         let data = node.map_err(|error| error.to_string())?.data;
         super::stage::number_in(data.as_deref())
             .and_then(|value| value.checked_add(1))
-            .ok_or_else(|| "the counter holds no number".to_owned())
+            .ok_or_else(|| "the counter is not a number".to_owned())
     }
 
-    /// Writes the counter, if the lock is held when the server does it.
+    /// Writes the counter. The write is refused if the lock is not held any more.
     async fn write(&self, guard: &Guard, value: u64) -> Write {
         match self.try_write(guard, value).await {
             Ok(()) => Write::Done,
@@ -170,9 +170,11 @@ impl Contender {
         }
     }
 
-    /// As [`write`](Self::write), until it is the server that answers: a guard knows by itself that its session has
-    /// expired, and sends nothing, but here it is to be seen that the server would not have been fooled. So this is what a
-    /// guard's transaction is made of, sent in whatever session there is.
+    /// Writes the counter after the pause, and repeats the write until a server answers it.
+    ///
+    /// A guard knows that its session has expired, and its transaction sends nothing then. The demo must show that the
+    /// server, too, refuses the write. So this method does not ask the guard: it sends the operations of a guard's
+    /// transaction itself, in the client's present session.
     async fn write_late(&self, guard: &Guard, value: u64) -> Write {
         let mut write = Write::Failed("never sent".to_owned());
         for _ in 0..ATTEMPTS {
@@ -208,7 +210,7 @@ impl Contender {
 
     async fn tell_at(&self, at: Instant, what: What) {
         let client = self.number;
-        // Nobody listens any more when the show is over.
+        // At the end of the demo nobody receives events any more.
         let _ = self.events.send(Event { at, client, what }).await;
     }
 }
@@ -218,7 +220,7 @@ impl Contender {
 struct Random(u64);
 
 impl Random {
-    /// Starts anywhere.
+    /// Starts at a random state, which is never zero.
     fn new() -> Self {
         Self(RandomState::new().hash_one(0) | 1)
     }

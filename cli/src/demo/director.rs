@@ -1,37 +1,38 @@
-//! Who is told what in the demo, and when.
+//! The schedule of the demo: decides which order the clients get, and when.
 //!
 //! ```text
 //!   Opening ──time──► Asked ──Stopped──► Still ──Granted to another──► HandedOn ──time──► Waking ──Late──► Closing
 //! ```
-//! Every scene has an end in time, so that the demo ends even if servers vanish. Not here: doing it (`mod.rs`).
+//! Invariant: every scene has a time limit, so the demo ends even if the servers disappear.
+//! Not here: carrying out the cues (`mod.rs`).
 
 use std::time::{Duration, Instant};
 
 use super::events::{Event, What};
 
-/// How long it goes on after the hand-over, and after the late write: for people to see what is going on.
+/// How long the demo goes on after the hand-over, and after the late write, so that viewers can follow it.
 const LINGER: Duration = Duration::from_millis(350);
-/// How long servers may take for a hand-over beyond what their timeouts say.
+/// How much longer than their timeouts the servers may take for a hand-over.
 const SLACK: Duration = Duration::from_secs(20);
 /// How long the clients may take to close their sessions.
 const FAREWELL: Duration = Duration::from_secs(10);
 
-/// Something to be done.
+/// An instruction to the demo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cue {
-    /// The next holder is to stand still.
+    /// Pause the next holder.
     Pause,
-    /// The lease of the client that stands still is over, since then.
+    /// Show that the lease of the paused client ended at this time.
     LeaseOver(Instant),
-    /// It is to wake up.
+    /// Wake the paused client.
     Wake,
-    /// The contention is over.
+    /// End the contention.
     Finish,
-    /// The clients have had time enough to close their sessions.
+    /// Stop waiting for the clients: they have had enough time to close their sessions.
     GiveUp,
 }
 
-/// Where the story is.
+/// The part of the demo that runs now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scene {
     Opening,
@@ -53,15 +54,15 @@ enum Scene {
     },
 }
 
-/// Decides.
+/// Follows the events, and says what to do next.
 #[derive(Debug)]
 pub(super) struct Director {
     scene: Scene,
-    /// When a client is to stop.
+    /// When a client is paused.
     pause: Instant,
-    /// When the contention is to end, if the story is over.
+    /// When the contention ends, if the late write has been made by then.
     end: Instant,
-    /// When it ends anyway.
+    /// When the contention ends in any case.
     limit: Instant,
     reconnect_timeout: Duration,
 }
@@ -79,12 +80,12 @@ impl Director {
         }
     }
 
-    /// How long a client stands still at most.
+    /// The longest pause of a client.
     pub(super) fn reconnect_timeout(&self) -> Duration {
         self.reconnect_timeout
     }
 
-    /// When there is something to be done, if nothing happens before.
+    /// When to call [`act`](Self::act), if no event comes before.
     pub(super) fn next_cue(&self) -> Instant {
         let cue = match self.scene {
             Scene::Opening => self.pause,
@@ -101,7 +102,7 @@ impl Director {
         cue.min(self.limit)
     }
 
-    /// The cue has come: what is to be done?
+    /// Returns the cue whose time has come.
     pub(super) fn act(&mut self, now: Instant) -> Cue {
         let (scene, cue) = match self.scene {
             Scene::Finished { .. } => return Cue::GiveUp,
@@ -129,7 +130,7 @@ impl Director {
         cue
     }
 
-    /// Follows what happens.
+    /// Takes note of an event.
     pub(super) fn note(&mut self, event: &Event) {
         self.scene = match (self.scene, &event.what) {
             (Scene::Opening | Scene::Asked, What::Stopped { lease_until }) => Scene::Still {
@@ -151,7 +152,7 @@ impl Director {
         };
     }
 
-    /// The contention is over: nothing is to be done any more but to wait for the clients.
+    /// Ends the contention. The only cue after this is to stop waiting for the clients.
     pub(super) fn finish(&mut self, now: Instant) {
         let give_up = now + FAREWELL;
         self.scene = Scene::Finished { give_up };
@@ -166,7 +167,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn the_story_is_told_in_order() {
+    fn the_cues_come_in_order() {
         let start = Instant::now();
         let mut director = Director::new(start, 5, SECOND);
         assert_eq!(director.next_cue(), start + 2 * SECOND);
@@ -198,14 +199,18 @@ mod tests {
             client: 3,
             what: What::Late { value, write },
         });
-        assert_eq!(director.next_cue(), at + LINGER, "longer than asked for");
+        assert_eq!(
+            director.next_cue(),
+            at + LINGER,
+            "longer than the requested 5 s"
+        );
         assert_eq!(director.act(start), Cue::Finish);
         assert_eq!(director.next_cue(), start + FAREWELL);
         assert_eq!(director.act(start), Cue::GiveUp);
     }
 
     #[test]
-    fn it_ends_when_nothing_happens() {
+    fn the_demo_ends_when_nothing_happens() {
         let start = Instant::now();
         let mut director = Director::new(start, 1, SECOND);
         director.act(start);

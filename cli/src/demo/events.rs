@@ -1,50 +1,51 @@
-//! What the clients of the demo tell, in the order in which it happened.
+//! The events that the clients of the demo report.
 //!
-//! All of them tell it into one bounded queue, each before it takes its next step: so the end of a hold is in the queue
-//! before the lock is released, and before the next holder's grant.
+//! Invariant: the events come in the order in which they happened. All clients send them to one bounded queue, and
+//! each client takes its next step only when its event is in the queue. So the end of a hold is in the queue before the
+//! lock is released, and before the grant of the next holder.
 
 use std::time::Instant;
 
-/// Something that a client did.
+/// A step of a client.
 #[derive(Clone, Debug)]
 pub(super) struct Event {
-    /// When.
+    /// When it happened.
     pub(super) at: Instant,
-    /// Which client, counted from 0.
+    /// The client's number, counted from 0.
     pub(super) client: usize,
-    /// What.
+    /// What happened.
     pub(super) what: What,
 }
 
 #[derive(Clone, Debug)]
 pub(super) enum What {
-    /// It wants the lock.
+    /// The client starts to wait for the lock.
     Queued,
-    /// It got it.
+    /// The client got the lock.
     Granted { token: u64 },
-    /// It is about to release it. `ended` is earlier than now when the lock had been lost before.
+    /// The client is about to release the lock. `ended` is in the past if the lock was lost before.
     Released { ended: Instant, write: Write },
-    /// It holds the lock and stops, as a process does that is suspended.
+    /// The client holds the lock and is paused, like a suspended process.
     Stopped { lease_until: Instant },
-    /// It goes on, with the guard that it had. Does the guard say that the lock is still held?
+    /// The paused client goes on with its old guard. `trusts` is true if the guard says that the lock is still held.
     Woke { trusts: bool },
-    /// What became of the write that it made then.
+    /// The result of the write that the client made after its pause.
     Late { value: u64, write: Write },
-    /// Something did not work.
+    /// An error that the client reports.
     Trouble(String),
-    /// It has closed its session.
+    /// The client has closed its session.
     Left,
 }
 
-/// What became of a write to the counter.
+/// The result of a write to the counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Write {
-    /// It is done.
+    /// The server has applied it.
     Done,
-    /// The server refused it, since the lock was not held.
+    /// It was refused, because the lock was not held.
     Refused(String),
     /// Its reply was lost.
     InDoubt(String),
-    /// Nothing was written, for a reason that has nothing to do with the lock.
+    /// Nothing was written, for a reason other than the lock.
     Failed(String),
 }

@@ -1,7 +1,7 @@
-//! Lines of coloured text that are never too long.
+//! Lines of coloured text with at most 80 columns.
 //!
-//! Widths are counted in characters: everything that is printed here is one column wide. Colour is taken out again by
-//! `anstream` where it is not wanted: in files and pipes, and where `NO_COLOR` is set.
+//! A column is a character: every character that the demo prints is one column wide. `anstream` removes the colours in
+//! files and pipes, and when `NO_COLOR` is set.
 
 use std::fmt::{self, Write as _};
 
@@ -10,7 +10,7 @@ use anstyle::Style;
 /// The most columns that a line may have.
 pub(super) const WIDTH: usize = 80;
 
-/// A line under construction. What does not fit is cut off.
+/// A line under construction. Text beyond [`WIDTH`] is cut off.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Line {
     text: String,
@@ -37,7 +37,7 @@ impl Line {
         self
     }
 
-    /// Adds text as it is.
+    /// Adds text without a style.
     pub(super) fn plain(&mut self, text: impl fmt::Display) -> &mut Self {
         self.add(Style::new(), text)
     }
@@ -49,7 +49,7 @@ impl fmt::Display for Line {
     }
 }
 
-/// Breaks a text at blanks, so that no part has more columns than this; longer words are cut.
+/// Breaks a text at spaces into lines of at most `width` columns. Longer words are cut.
 pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
     let width = width.max(1);
     let mut lines = Vec::new();
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_cut_at_its_width_whatever_its_colours() {
+    fn a_line_is_cut_at_80_columns_without_counting_colours() {
         let mut line = Line::new();
         line.add(AnsiColor::Red.on_default(), "x".repeat(60));
         assert_eq!(line.left(), 20);
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_broken_at_blanks() {
+    fn text_is_broken_at_spaces() {
         assert_eq!(wrap("the lock is free", 8), ["the lock", "is free"]);
         assert_eq!(wrap("incomprehensible", 5), ["incom"]);
         assert_eq!(wrap("", 5), [""]);

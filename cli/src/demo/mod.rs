@@ -1,14 +1,14 @@
-//! `lockkeeper demo`: several clients contend for one lock, and one of them stops while it holds it.
+//! `lockkeeper demo`: several clients contend for one lock, and one client is paused while it holds the lock.
 //!
 //! | file | what |
 //! |---|---|
 //! | `stage` | servers, paths, the counter |
 //! | `contender` | a client |
-//! | `events` | what clients tell |
-//! | `orders` | what clients are told |
-//! | `director` | who is told what, and when |
-//! | `audit` | whether it went as a lock promises |
-//! | `screen`, `line`, `summary` | what it looks like |
+//! | `events` | the events that clients report |
+//! | `orders` | the orders that clients get |
+//! | `director` | which order is given, and when |
+//! | `audit` | whether the lock kept its promises |
+//! | `screen`, `line`, `summary` | the output |
 
 mod audit;
 mod contender;
@@ -44,12 +44,12 @@ use orders::Orders;
 use screen::Screen;
 use stage::Stage;
 
-/// How many events may wait to be drawn.
+/// The capacity of the queue of events.
 const EVENTS: usize = 1024;
-/// How long clients that nobody watches may take to close their sessions.
+/// How long the clients may take to close their sessions after the output has failed.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// Plays the demo.
+/// Runs the demo, and returns the exit status.
 pub(crate) async fn run(args: &DemoArgs) -> Result<u8, Failure> {
     let mut signals = Signals::catch(&ENDING).map_err(Failure::System)?;
     let stage = tokio::select! {
@@ -104,7 +104,7 @@ async fn play(args: &DemoArgs, stage: &Stage, signals: &mut Signals) -> Result<u
         }
     }
     if output.is_err() {
-        // Clients that nobody listens to any more still close their sessions.
+        // Nobody reads the output any more, but the clients must still close their sessions.
         orders.finish();
         let drained = async { while events.recv().await.is_some() {} };
         let _ = timeout(FAREWELL, drained).await;
@@ -124,7 +124,7 @@ async fn play(args: &DemoArgs, stage: &Stage, signals: &mut Signals) -> Result<u
     })
 }
 
-/// Starts all clients; the events end when the last of them has ended.
+/// Starts all clients. The channel of events closes when the last client has ended.
 fn start_clients(
     args: &DemoArgs,
     stage: &Stage,

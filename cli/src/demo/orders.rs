@@ -1,4 +1,6 @@
-//! What the director tells the clients: stop with the lock in hand, wake up, finish.
+//! The orders that the director gives to the clients: pause while you hold the lock, wake up, finish.
+//!
+//! Not here: when an order is given (`director`).
 
 use std::{
     sync::{
@@ -29,40 +31,40 @@ impl Orders {
         }
     }
 
-    /// The next client that gets the lock is to stop.
+    /// Orders the next client that gets the lock to pause.
     pub(super) fn pause_next(&self) {
         self.pause.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it is this client that is to stop. The order is taken by whoever asks first.
+    /// Whether the calling client must pause. Only the first caller after the order gets `true`.
     pub(super) fn take_pause(&self) -> bool {
         self.pause.swap(false, Ordering::Relaxed)
     }
 
-    /// Stops the calling thread until it is woken, but no longer than this.
+    /// Blocks the calling thread until [`wake`](Self::wake) is called, or until `at_most` has passed.
     ///
-    /// It blocks the thread, and so the client's whole runtime: its session sends nothing, hears nothing and notices
-    /// nothing, like a process that is suspended, or one in a long garbage collection.
+    /// This blocks the client's whole runtime. Its session sends and receives nothing, like a suspended process or one in
+    /// a long garbage collection.
     pub(super) fn stand_still(&self, at_most: Duration) {
         let awake = self.awake.lock().unwrap_or_else(PoisonError::into_inner);
         let asleep = |awake: &mut bool| !*awake;
         drop(self.woken.wait_timeout_while(awake, at_most, asleep));
     }
 
-    /// Wakes the client that stands still.
+    /// Wakes the paused client.
     pub(super) fn wake(&self) {
         *self.awake.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.woken.notify_all();
     }
 
-    /// Ends the contention: nobody queues any more, and nobody stands still.
+    /// Ends the contention: no client enters the queue or pauses any more.
     pub(super) fn finish(&self) {
         self.finish.send_replace(true);
         self.pause.store(false, Ordering::Relaxed);
         self.wake();
     }
 
-    /// Follows whether the contention is over.
+    /// A receiver that shows whether the contention is over.
     pub(super) fn finished(&self) -> watch::Receiver<bool> {
         self.finish.subscribe()
     }

@@ -1,6 +1,7 @@
-//! What the demo looks like: a column for each client, and a line for each time that one held the lock.
+//! The output of the demo: a column for each client, and a line for each hold.
 //!
-//! Lines are only ever added, so that it reads the same in a terminal and in a file.
+//! Invariant: lines are only added, never changed, so the output is the same on a terminal and in a file.
+//! Not here: the summary at the end (`summary`).
 
 use std::{
     io::{self, Write as _},
@@ -22,7 +23,7 @@ const BOLD: Style = Style::new().bold();
 const STORY: Style = AnsiColor::Yellow.on_default();
 pub(super) const GOOD: Style = AnsiColor::Green.on_default().bold();
 pub(super) const BAD: Style = AnsiColor::Red.on_default().bold();
-/// One after another for the clients.
+/// The colours of the clients, in turn.
 const COLOURS: [AnsiColor; 5] = [
     AnsiColor::Cyan,
     AnsiColor::Magenta,
@@ -33,14 +34,14 @@ const COLOURS: [AnsiColor; 5] = [
 
 /// Columns of the time, `1234.567`.
 const TIME: usize = 8;
-/// Columns of a duration, with a blank before it.
+/// Columns of a duration, with a space before it.
 const DURATION: usize = 9;
-/// The longest bar.
+/// Columns of the longest bar.
 const BAR: usize = 24;
-/// Up to so many clients have two columns and a gap.
+/// Up to this number of clients, each client has two columns and a gap.
 const WIDE: usize = 8;
 
-/// What a client is doing.
+/// The present activity of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lane {
     Elsewhere,
@@ -49,23 +50,24 @@ enum Lane {
     Stopped,
 }
 
-/// Draws what happens.
+/// Prints the events.
 #[derive(Debug)]
 pub(super) struct Screen {
     start: Instant,
     lanes: Vec<Lane>,
-    /// The lanes as they were when the present holder got the lock.
+    /// The lanes at the moment when the present holder got the lock.
     at_grant: Vec<Lane>,
-    /// Columns of a token, with a blank before it.
+    /// Columns of a token, with a space before it.
     token: usize,
-    /// The client that stands still, and since when.
+    /// The paused client, and the start of its pause.
     stopped: Option<(usize, Instant)>,
-    /// Whether somebody holds the lock: the line about that begins in the past, and comes before what happened since.
+    /// Whether a client holds the lock. The line of a hold is printed at its end, but has the time of its start. So notes
+    /// from in between wait until that line is printed.
     held: bool,
     waiting: Vec<Note>,
 }
 
-/// Some words about what happened.
+/// A line of text about an event.
 #[derive(Debug)]
 struct Note {
     at: Instant,
@@ -81,7 +83,7 @@ impl Screen {
             start,
             at_grant: lanes.clone(),
             lanes,
-            // Room for the tokens to grow.
+            // Two more columns, because tokens grow.
             token: (first_token.to_string().len() + 2).max(7),
             stopped: None,
             held: false,
@@ -89,7 +91,7 @@ impl Screen {
         }
     }
 
-    /// The heading: what is to be seen, and what the signs mean.
+    /// Prints the heading: what the demo does, and what the signs mean.
     pub(super) fn head(&self, seconds: u32, servers: &str, timeout: Duration) -> io::Result<()> {
         let mut title = Line::new();
         let clients = self.lanes.len();
@@ -103,7 +105,7 @@ impl Screen {
         place.plain(format_args!("on {servers}, session timeout {timeout}"));
         print(&place)?;
         let mut task = Line::new();
-        task.plain("each holder adds 1 to a counter on the server; one holder will be suspended");
+        task.plain("each holder adds 1 to a counter on the server; one holder will be paused");
         print(&task)?;
         print(&Line::new())?;
         let mut legend = Line::new();
@@ -112,7 +114,7 @@ impl Screen {
             (Lane::Holds, "holds the lock"),
             (Lane::Waits, "waits for it"),
             (Lane::Elsewhere, "does something else"),
-            (Lane::Stopped, "stands still"),
+            (Lane::Stopped, "is paused"),
         ] {
             legend.add(style_of(lane, 0), sign_of(lane, width));
             legend.plain(format_args!(" {text}   "));
@@ -140,7 +142,7 @@ impl Screen {
         print(&head)
     }
 
-    /// Draws an event. `hold` is the newest hold.
+    /// Prints an event. `hold` is the newest hold.
     pub(super) fn show(&mut self, event: &Event, hold: Option<&Hold>) -> io::Result<()> {
         let Event { at, client, what } = event;
         let (at, client, number) = (*at, *client, *client + 1);
@@ -153,8 +155,9 @@ impl Screen {
                 if let Some((stopped, since)) = self.stopped.take() {
                     let after = Human(at.saturating_duration_since(since));
                     let stopped = stopped + 1;
-                    let text =
-                        format!("client {stopped} expired after {after}; next: client {number}");
+                    let text = format!(
+                        "session of client {stopped} expired after {after}; next: client {number}"
+                    );
                     self.note(at, STORY, text)?;
                 }
                 self.at_grant.clone_from(&self.lanes);
@@ -175,7 +178,7 @@ impl Screen {
                 self.set(client, Lane::Stopped);
                 self.free()?;
                 let token = hold.map_or(0, |hold| hold.token);
-                let text = format!("client {number}, token {token}, stands still");
+                let text = format!("client {number}, token {token}, is paused");
                 self.note(at, STORY, text)?;
             }
             What::Woke { trusts } => {
@@ -188,7 +191,7 @@ impl Screen {
                     Write::Refused(why) => {
                         (GOOD, format!("server refuses counter = {value}: {why}"))
                     }
-                    Write::Done => (BAD, format!("server takes counter = {value}")),
+                    Write::Done => (BAD, format!("server accepts counter = {value}")),
                     other => (BAD, trouble_of(other).unwrap_or_default()),
                 };
                 self.note(at, style, text)?;
@@ -201,17 +204,17 @@ impl Screen {
         Ok(())
     }
 
-    /// Says that the lease of the client that stands still is over.
+    /// Prints that the lease of the paused client has ended.
     pub(super) fn lease_over(&mut self, at: Instant) -> io::Result<()> {
         let Some((client, _)) = self.stopped else {
             return Ok(());
         };
         let number = client + 1;
-        let text = format!("lease of client {number} over; awake, it would know");
+        let text = format!("lease of client {number} has ended");
         self.note(at, STORY, text)
     }
 
-    /// Nobody holds the lock any more, as far as lines go.
+    /// Prints the notes that have waited for the line of a hold.
     pub(super) fn free(&mut self) -> io::Result<()> {
         self.held = false;
         for note in std::mem::take(&mut self.waiting) {
@@ -220,7 +223,7 @@ impl Screen {
         Ok(())
     }
 
-    /// One line for a hold that has ended.
+    /// Prints the line of a hold that has ended.
     fn hold(&self, hold: &Hold, ended: Instant) -> io::Result<()> {
         let length = ended.saturating_duration_since(hold.granted);
         let mut line = self.row(Some(hold.granted), &self.at_grant);
@@ -233,7 +236,7 @@ impl Screen {
         print(&line)
     }
 
-    /// Says something, as soon as it is its turn.
+    /// Prints a note, or keeps it until the line of the present hold is printed.
     fn note(&mut self, at: Instant, style: Style, text: String) -> io::Result<()> {
         let lanes = self.lanes.clone();
         let note = Note {
@@ -249,7 +252,7 @@ impl Screen {
         self.print_note(&note)
     }
 
-    /// Takes as many lines as it needs.
+    /// Prints a note on as many lines as it needs.
     fn print_note(&self, note: &Note) -> io::Result<()> {
         let mut row = self.row(Some(note.at), &note.lanes);
         for part in wrap(&note.text, row.left()) {
@@ -260,7 +263,7 @@ impl Screen {
         Ok(())
     }
 
-    /// The beginning of a line: the time, and what the clients are doing.
+    /// The beginning of a line: the time, and the activity of each client.
     fn row(&self, at: Option<Instant>, lanes: &[Lane]) -> Line {
         let mut row = Line::new();
         match at {
@@ -299,7 +302,7 @@ impl Screen {
     }
 }
 
-/// What went wrong with a write, if anything did.
+/// What went wrong with a write; `None` if it was applied.
 fn trouble_of(write: &Write) -> Option<String> {
     match write {
         Write::Done => None,
@@ -333,7 +336,7 @@ fn sign_of(lane: Lane, width: usize) -> String {
     sign.repeat(width)
 }
 
-/// A bar in eighths of a column; the whole room is the longest time that clients hold the lock by themselves.
+/// A bar in eighths of a column. A full bar stands for the longest regular hold ([`HOLD_MS`]).
 fn bar(held: Duration, room: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let (_, longest) = HOLD_MS;
@@ -348,7 +351,7 @@ fn bar(held: Duration, room: usize) -> String {
     whole + rest.unwrap_or(&"")
 }
 
-/// Prints a line, in colour where it is wanted.
+/// Prints a line. `anstream` removes the colours where they are not wanted.
 pub(super) fn print(line: &Line) -> io::Result<()> {
     writeln!(anstream::stdout().lock(), "{line}")
 }

@@ -1,7 +1,7 @@
-//! What the demo is played on: servers, paths, the counter, and somebody who watches over them.
+//! The set-up of the demo: the servers, the nodes, and a client that creates and deletes these nodes.
 //!
-//! Everything is below `/lockkeeper-demo/RANDOM`, in containers, and the counter is ephemeral: even if the demo is
-//! killed, the servers clean up.
+//! Everything is below `/lockkeeper-demo/RANDOM`. The parents are containers, and the counter is ephemeral, so the
+//! servers clean up even if the demo is killed.
 
 use std::{
     hash::{BuildHasher as _, RandomState},
@@ -16,17 +16,17 @@ use crate::{args::DemoArgs, exit::Failure};
 
 /// The parent of everything.
 const BASE: &str = "/lockkeeper-demo";
-/// The session timeout that is asked for. Short, since the show stops for as long; real servers grant two of their ticks
-/// at least.
+/// The session timeout that the demo asks for. It is short, because nothing happens on the screen until the session of
+/// the paused client expires. A real server grants at least two of its ticks.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long servers may take to let us in.
+/// The connect timeout of each client.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The embedded server's tick: sessions expire soon after their timeout.
+/// The embedded server's tick. It is short, so sessions expire soon after their timeout.
 const TICK: Duration = Duration::from_millis(100);
-/// How long cleaning up may take.
+/// How long the clean-up may take.
 const CLEAN_UP: Duration = Duration::from_secs(5);
 
-/// Where it all happens.
+/// The servers and the nodes of one demo.
 #[derive(Debug)]
 pub(super) struct Stage {
     server: Option<Server>,
@@ -34,12 +34,12 @@ pub(super) struct Stage {
     settings: Builder,
     referee: Client,
     directory: String,
-    /// The first transaction of the demo: tokens are higher.
+    /// The zxid of the demo's last node. All tokens are higher.
     pub(super) first_zxid: u64,
 }
 
 impl Stage {
-    /// Starts a server unless there is one, and creates what is needed.
+    /// Starts the embedded server if the command line names no servers, and creates the nodes.
     pub(super) async fn set(args: &DemoArgs) -> Result<Self, Failure> {
         let named = args.servers.settings_if_named()?;
         let (server, servers, settings) = if let Some((servers, settings)) = named {
@@ -75,7 +75,7 @@ impl Stage {
         Ok(stage)
     }
 
-    /// Returns the zxid of the last node.
+    /// Creates the nodes, and returns the zxid of the last one.
     async fn create(&self) -> Result<u64, Error> {
         create_container(&self.referee, BASE).await?;
         create_container(&self.referee, &self.directory).await?;
@@ -86,7 +86,7 @@ impl Stage {
         Ok(u64::try_from(created.stat.czxid.0).unwrap_or(0))
     }
 
-    /// Settings of another client.
+    /// The settings of a contender's client.
     pub(super) fn builder(&self) -> Builder {
         self.settings.clone()
     }
@@ -101,12 +101,12 @@ impl Stage {
         path::join(&self.directory, "counter")
     }
 
-    /// The session timeout that servers grant.
+    /// The session timeout that the servers have granted.
     pub(super) fn session_timeout(&self) -> Duration {
         self.referee.snapshot().session_timeout
     }
 
-    /// Where the servers are, for people.
+    /// The servers, as the heading shows them.
     pub(super) fn name(&self) -> String {
         match &self.server {
             Some(server) => format!("an embedded server at {}", server.local_addr()),
@@ -114,7 +114,7 @@ impl Stage {
         }
     }
 
-    /// What the counter says in the end.
+    /// The final value of the counter.
     pub(super) async fn count(&self) -> Option<u64> {
         let counter = self.counter();
         self.referee.sync(&counter).await.ok()?;
@@ -122,7 +122,7 @@ impl Stage {
         number_in(node.data.as_deref())
     }
 
-    /// Leaves nothing behind.
+    /// Deletes the nodes, and stops the embedded server.
     pub(super) async fn clear(mut self) {
         let server = self.server.take();
         let clear = async move {
@@ -132,7 +132,8 @@ impl Stage {
                 self.directory.clone(),
                 BASE.to_owned(),
             ] {
-                // What is left is empty, and a container: the servers remove it. Others may be at work in the base.
+                // Errors do not matter. A node that stays is an empty container, which the servers delete later, or it
+                // is the base while another demo uses it.
                 let _ = self.referee.delete(&path, Version::ANY).await;
             }
             self.referee.close().await;
@@ -151,7 +152,7 @@ async fn create_container(client: &Client, path: &str) -> Result<(), Error> {
     }
 }
 
-/// The number that a node's data say.
+/// The number in a node's data.
 pub(super) fn number_in(data: Option<&[u8]>) -> Option<u64> {
     std::str::from_utf8(data?).ok()?.parse().ok()
 }

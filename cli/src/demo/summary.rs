@@ -1,4 +1,6 @@
-//! The end of the demo: what was measured, and whether the lock kept its promises.
+//! The summary at the end of the demo: the measurements, and whether the lock kept its promises.
+//!
+//! Not here: how they are computed (`audit`).
 
 use std::{io, time::Duration};
 
@@ -10,9 +12,9 @@ use super::{
 };
 use crate::duration::Human;
 
-/// Prints the summary; true if the lock kept every promise that was put to the test.
+/// Prints the summary. Returns true if the lock kept every promise that was tested.
 ///
-/// `complete` says that the demo was not ended early, so that everything was put to the test.
+/// `complete` says that the demo was not ended early, so every promise was tested.
 pub(super) fn print_summary(audit: &Audit, took: Duration, complete: bool) -> io::Result<bool> {
     print(&Line::new())?;
     numbers(audit, took)?;
@@ -56,7 +58,7 @@ fn numbers(audit: &Audit, took: Duration) -> io::Result<()> {
         item(
             "expiry",
             &format!(
-                "client {}: lease over after {}, lock handed on after {}",
+                "client {}: lease ended after {}, next grant after {}",
                 expiry.client + 1,
                 Human(expiry.lease),
                 Human(expiry.handed_on)
@@ -108,28 +110,28 @@ fn distribution(sorted: &[Duration]) -> String {
 fn broken(audit: &Audit, complete: bool) -> Vec<String> {
     let mut broken = Vec::new();
     if audit.holds.is_empty() && complete {
-        broken.push("nobody got the lock".to_owned());
+        broken.push("no client got the lock".to_owned());
     }
     match audit.overlaps() {
         0 => {}
-        1 => broken.push("once two clients held the lock together".to_owned()),
-        n => broken.push(format!("{n} times two clients held the lock together")),
+        1 => broken.push("two clients held the lock at once, 1 time".to_owned()),
+        n => broken.push(format!("two clients held the lock at once, {n} times")),
     }
     if !audit.tokens_grow() {
         broken.push("a token was not higher than the one before".to_owned());
     }
     if !audit.counts_add_up() {
-        broken.push("the counter does not say what was written".to_owned());
+        broken.push("the counter does not match the number of writes".to_owned());
     }
     match &audit.late {
         Some(Write::Done) => broken.push("a write without the lock was accepted".to_owned()),
         _ if !complete => {}
-        None => broken.push("no client stood still, or none woke up".to_owned()),
+        None => broken.push("no client was paused, or it did not wake up".to_owned()),
         Some(_) if audit.expiry().is_none() => {
-            broken.push("the lock was not handed on from the client that stood still".to_owned());
+            broken.push("no other client got the lock of the paused client".to_owned());
         }
         Some(_) if !audit.late_write_refused() => {
-            broken.push("the late write was not answered, or its guard still said yes".to_owned());
+            broken.push("the late write got no answer, or the guard was still valid".to_owned());
         }
         Some(_) => {}
     }

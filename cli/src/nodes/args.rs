@@ -1,4 +1,6 @@
-//! What may be said to the commands that look at nodes and change them.
+//! The arguments of the commands that show and change nodes.
+//!
+//! Not here: options about servers (`client`, `servers`).
 
 use std::{
     ffi::{OsStr, OsString},
@@ -23,7 +25,7 @@ pub(crate) enum NodeCommand {
 }
 
 impl NodeCommand {
-    /// The data that a node is to have.
+    /// The new data of the node, as given on the command line.
     pub(super) fn data(&self) -> Option<&OsStr> {
         match self {
             Self::Set(args) => Some(&args.data),
@@ -32,7 +34,7 @@ impl NodeCommand {
         }
     }
 
-    /// The options about servers, which all of them have.
+    /// The options about servers, which every command has.
     pub(super) fn client(&self) -> &ClientArgs {
         match self {
             Self::Ls(args) => &args.client,
@@ -57,7 +59,7 @@ pub(crate) struct LsArgs {
     #[command(flatten)]
     pub(super) client: ClientArgs,
 
-    /// With version, bytes, children, time of the last change and session of each
+    /// Also show each child's version, bytes, children, time of the last change and session
     #[arg(long, short)]
     pub(super) long: bool,
 
@@ -75,7 +77,7 @@ pub(crate) struct TreeArgs {
     #[command(flatten)]
     pub(super) client: ClientArgs,
 
-    /// Go down so many levels
+    /// The number of levels to show below the node [default: all]
     #[arg(long, value_name = "LEVELS")]
     pub(super) depth: Option<usize>,
 
@@ -87,8 +89,8 @@ pub(crate) struct TreeArgs {
 #[derive(Args, Debug)]
 #[command(
     max_term_width = 80,
-    after_help = "The bytes as they are; on a terminal what could harm it is escaped, and a new\n\
-        line begins behind them.\n\n\
+    after_help = "The bytes are written unchanged. On a terminal, control characters are escaped,\n\
+        and data that are not UTF-8 are shown in hexadecimal.\n\n\
         Example:\n  lockkeeper get /app/config > config.json"
 )]
 pub(crate) struct GetArgs {
@@ -123,43 +125,43 @@ pub(crate) struct SetArgs {
     #[command(flatten)]
     pub(super) client: ClientArgs,
 
-    /// Only if its data have this version, as stat says
+    /// Only if the data have this version; stat shows it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
     pub(super) version: Option<i32>,
 
     #[arg(value_name = "PATH")]
     pub(super) path: NodePath,
 
-    /// The data; - reads them from stdin
+    /// The new data; - reads them from stdin
     #[arg(value_name = "DATA", allow_hyphen_values = true)]
     pub(super) data: OsString,
 }
 
-/// Create a node, and say its path
+/// Create a node, and print its path
 #[derive(Args, Debug)]
 #[command(
     max_term_width = 80,
-    after_help = "Ephemeral nodes are not offered: they would go with this command. To hold\n\
-        something for as long as a command runs: lockkeeper run.\n\n\
+    after_help = "This command cannot create ephemeral nodes: the servers would delete them when\n\
+        it ends. To hold a lock while another command runs, use lockkeeper run.\n\n\
         Example:\n  lockkeeper create --parents --sequential /jobs/job- ready"
 )]
 pub(crate) struct CreateArgs {
     #[command(flatten)]
     pub(super) client: ClientArgs,
 
-    /// Append the next number of its parent to the name
+    /// Append the parent's next sequence number to the name
     #[arg(long, short)]
     pub(super) sequential: bool,
 
-    /// Let the servers delete it when its last child has gone
+    /// Let the servers delete the node after its last child is deleted
     #[arg(long, conflicts_with_all = ["sequential", "ttl"])]
     pub(super) container: bool,
 
-    /// Let the servers delete it when it has no children and was not changed for so long
+    /// Let the servers delete the node when it has no children and was not changed for this time
     #[arg(long, value_name = "DURATION", value_parser = duration::parse_positive)]
     pub(super) ttl: Option<Duration>,
 
-    /// Create what is missing above it, too
+    /// Also create missing parents
     #[arg(long, short)]
     pub(super) parents: bool,
 
@@ -181,11 +183,11 @@ pub(crate) struct RmArgs {
     #[command(flatten)]
     pub(super) client: ClientArgs,
 
-    /// Everything below it, too
+    /// Also delete everything below the node
     #[arg(long, short, conflicts_with = "version")]
     pub(super) recursive: bool,
 
-    /// Only if its data have this version, as stat says
+    /// Only if the data have this version; stat shows it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
     pub(super) version: Option<i32>,
 
@@ -193,29 +195,31 @@ pub(crate) struct RmArgs {
     pub(super) path: NodePath,
 }
 
-/// Say what happens to a node, until a signal ends it
+/// Print what happens to a node, until a signal ends the command
 #[derive(Args, Debug)]
 #[command(
     max_term_width = 80,
-    after_help = "A line is a time, what happened, and the node. What happened: created, changed,\n\
-        deleted, children (one came or went); or missed, when something may have\n\
-        happened that nobody was told of, while there was no connection.\n\
-        Needs servers of ZooKeeper 3.6 or later.\n\n\
+    after_help = "Each line has a time, an event and a node. The events are:\n  \
+        created, changed, deleted   what happened to the node\n  \
+        children                    a child was created or deleted\n  \
+        missed                      events may be missing here, for example because\n                              \
+        there was no connection\n\n\
+        The servers must be ZooKeeper 3.6 or later.\n\n\
         Example:\n  lockkeeper watch --recursive /app"
 )]
 pub(crate) struct WatchArgs {
     #[command(flatten)]
     pub(super) client: ClientArgs,
 
-    /// Everything below it, too
+    /// Also watch everything below the node
     #[arg(long, short)]
     pub(super) recursive: bool,
 
-    /// End after so many lines
+    /// End after N lines
     #[arg(long, value_name = "N")]
     pub(super) count: Option<NonZero<usize>>,
 
-    /// The node, which need not be there
+    /// The node; it need not exist yet
     #[arg(value_name = "PATH")]
     pub(super) path: NodePath,
 }

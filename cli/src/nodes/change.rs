@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{exit::Failure, text};
 
-/// What is no operator's to delete with everything below it.
+/// Nodes that `rm --recursive` refuses to delete: the root, and ZooKeeper's own nodes.
 const PROTECTED: [&str; 2] = ["/", "/zookeeper"];
 
 pub(super) async fn set(args: &SetArgs, data: Bytes, client: &Client) -> Result<(), Failure> {
@@ -45,7 +45,7 @@ pub(super) async fn create(args: &CreateArgs, data: Bytes, client: &Client) -> R
     text::print(format!("{}\n", text::name(&created.path)))
 }
 
-/// Creates what is missing above a node. Looks first: most of it is there.
+/// Creates the missing parents of a node. It reads before it creates, because most parents usually exist.
 async fn create_parents(client: &Client, path: &str) -> Result<(), Error> {
     let mut missing = Vec::new();
     let mut above = path::parent(path);
@@ -77,7 +77,7 @@ pub(super) async fn rm(args: &RmArgs, client: &Client) -> Result<(), Failure> {
     rm_all(client, path).await.map_err(Failure::Refused)
 }
 
-/// Deletes a node and everything below it, children first. What has gone meanwhile is as good as deleted.
+/// Deletes a node and everything below it, children first. A node that somebody else has deleted meanwhile is no error.
 async fn rm_all(client: &Client, path: &str) -> Result<(), Error> {
     let found = walk(client, path, None).await?;
     let delete = |path: String| async move {
@@ -86,7 +86,7 @@ async fn rm_all(client: &Client, path: &str) -> Result<(), Error> {
             _ => Ok(()),
         }
     };
-    // They are sent, and done, in this order.
+    // The client sends the deletes in this order, and the server applies them in this order.
     let deletes = found.into_iter().rev().map(|found| delete(found.path));
     let mut deletes = stream::iter(deletes).buffered(AT_ONCE);
     while let Some(deleted) = deletes.next().await {
@@ -95,7 +95,9 @@ async fn rm_all(client: &Client, path: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// What was given as data: itself, or all of stdin. It may take its time, so it comes before there is a session to keep.
+/// The data from the command line, or all of stdin for `-`.
+///
+/// Reading stdin may take long. The caller reads it before it connects, so that no session has to be kept meanwhile.
 pub(super) fn data(given: &OsStr) -> Result<Bytes, Failure> {
     if given != "-" {
         return Ok(Bytes::copy_from_slice(given.as_bytes()));

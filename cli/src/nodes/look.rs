@@ -1,4 +1,4 @@
-//! `lockkeeper ls`, `get` and `stat`: one node, and the names of its children.
+//! `lockkeeper ls`, `get` and `stat`: show one node, or its children.
 
 use futures::{StreamExt as _, stream};
 use lockkeeper::{Client, SessionId, Stat, proto::path};
@@ -29,7 +29,7 @@ pub(super) async fn ls(args: &LsArgs, client: &Client) -> Result<(), Failure> {
     let heads = ["VERSION", "BYTES", "CHILDREN", "CHANGED", "SESSION", "NAME"];
     let mut rows = vec![heads.map(str::to_owned)];
     for name in &names {
-        // One that has gone meanwhile is left out.
+        // A child that was deleted meanwhile is left out.
         if let Some(Some(stat)) = stats.next().await.transpose().map_err(Failure::Refused)? {
             rows.push([
                 stat.version.to_string(),
@@ -59,7 +59,7 @@ pub(super) async fn get(args: &GetArgs, client: &Client) -> Result<(), Failure> 
 
 pub(super) async fn stat(args: &StatArgs, client: &Client) -> Result<(), Failure> {
     let path = args.path.as_str();
-    // Needs no right to read, unlike what fails by itself where there is no node.
+    // `exists` needs no read permission. The other reads report a missing node themselves, but they need it.
     let stat = client.exists(path).await.map_err(Failure::Refused)?;
     let stat = stat.ok_or_else(|| Failure::NoNode(path.to_owned()))?;
     let rows = [
@@ -81,7 +81,7 @@ pub(super) async fn stat(args: &StatArgs, client: &Client) -> Result<(), Failure
     ))
 }
 
-/// The session that an ephemeral node belongs to.
+/// The session that an ephemeral node belongs to; `-` for other nodes.
 pub(super) fn owner(stat: &Stat) -> String {
     match stat.ephemeral_owner {
         SessionId::NONE => "-".to_owned(),

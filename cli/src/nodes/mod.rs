@@ -1,10 +1,10 @@
-//! `lockkeeper ls`, `tree`, `get`, `stat`, `set`, `create`, `rm` and `watch`: look at a tree, and mend it.
+//! `lockkeeper ls`, `tree`, `get`, `stat`, `set`, `create`, `rm` and `watch`: show and change nodes.
 //!
 //! | file | what |
 //! |---|---|
-//! | `args` | what may be said to each |
+//! | `args` | the arguments of each command |
 //! | `look` | `ls`, `get`, `stat` |
-//! | `walk` | a node and everything below it |
+//! | `walk` | finding a node and everything below it |
 //! | `tree` | `tree` |
 //! | `change` | `set`, `create`, `rm` |
 //! | `watch` | `watch` |

@@ -1,4 +1,4 @@
-//! `lockkeeper tree`.
+//! `lockkeeper tree`: draws a node and everything below it.
 
 use std::fmt::Write as _;
 
@@ -15,10 +15,10 @@ pub(super) async fn show(args: &TreeArgs, client: &Client) -> Result<(), Failure
     text::print(drawn(&found.map_err(Failure::Refused)?))
 }
 
-/// The nodes as lines, each below its parent.
+/// One line for each node, below the line of its parent.
 fn drawn(all: &[Found]) -> String {
     let mut lines = String::new();
-    // What is still to be drawn: a node, what stands before it, and what before its children.
+    // The nodes to draw: index, prefix of its own line, prefix of its children's lines.
     let mut stack = vec![(0, String::new(), String::new())];
     while let Some((index, before, below)) = stack.pop() {
         let Some(found) = all.get(index) else {

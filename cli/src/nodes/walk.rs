@@ -1,24 +1,27 @@
-//! A node and everything below it, level by level: parents come before their children.
+//! Finds a node and everything below it, level by level. In the result, parents come before their children.
 
 use futures::{StreamExt as _, stream};
 use lockkeeper::{Client, Error, proto::path};
 
-/// How many requests are under way at a time: a tree costs a round trip for each level, and for each so many nodes of it.
+/// The most requests under way at once. A level of the tree costs one round trip for every 256 nodes.
 pub(super) const AT_ONCE: usize = 256;
 
-/// A node that was found.
+/// A node of the tree.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) path: String,
-    /// Where its children stand among all that was found.
+    /// The indices of its children in the result.
     pub(super) children: Vec<usize>,
-    /// Whether it was not looked below it, though it may have children.
+    /// Whether its children were not listed, because of the depth limit.
     pub(super) cut: bool,
 }
 
-/// Lists so many levels below a node; all of them if no number is given. The node itself is the first one found.
+/// Finds a node and `depth` levels below it, or all levels. The node itself comes first in the result.
 ///
-/// Nodes that go away meanwhile are found without children; the first one must be there.
+/// A node that is deleted meanwhile appears without children.
+///
+/// # Errors
+/// When the first node does not exist, and when a listing fails for another reason.
 pub(super) async fn walk(
     client: &Client,
     top: &str,

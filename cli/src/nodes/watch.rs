@@ -1,4 +1,4 @@
-//! `lockkeeper watch`.
+//! `lockkeeper watch`: prints a line for each event.
 
 use std::num::NonZero;
 
@@ -23,7 +23,7 @@ pub(super) async fn watch(args: &WatchArgs, client: &Client) -> Result<(), Failu
         && let Some(notice) = watcher.next().await
     {
         let (what, node) = match notice.map_err(Failure::Refused)? {
-            WatchNotice::Event(event) => (said(event.event_type), event.path),
+            WatchNotice::Event(event) => (word(event.event_type), event.path),
             _ => ("missed", path.to_owned()),
         };
         let now = text::moment(text::now());
@@ -33,7 +33,8 @@ pub(super) async fn watch(args: &WatchArgs, client: &Client) -> Result<(), Failu
     Ok(())
 }
 
-fn said(event: EventType) -> &'static str {
+/// The word for an event in the output.
+fn word(event: EventType) -> &'static str {
     match event {
         EventType::NODE_CREATED => "created",
         EventType::NODE_DATA_CHANGED => "changed",

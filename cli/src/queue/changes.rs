@@ -1,6 +1,6 @@
-//! What has happened to a lock between two looks: a line for each contender that came, was granted the lock, or went.
+//! The changes of a queue between two listings: a line for each contender that came, was granted the lock, or left.
 //!
-//! Who comes and goes between two looks is not seen.
+//! A contender that comes and leaves between two listings has no line.
 
 use std::{collections::HashMap, fmt::Write as _};
 
@@ -9,7 +9,7 @@ use lockkeeper::QueueEntry;
 use super::table::{age, role, who};
 use crate::text;
 
-/// Lines, in the order in which it must have happened: who goes makes room for who is granted the lock.
+/// The lines for all changes. Departures come first, because a holder must leave before the next one is granted the lock.
 pub(super) fn text(before: &[QueueEntry], now: &[QueueEntry], long: bool) -> String {
     let by_node = |entries: &[QueueEntry]| -> HashMap<String, bool> {
         let entry = |it: &QueueEntry| (it.participant.path.clone(), it.holds);

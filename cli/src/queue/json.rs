@@ -1,4 +1,6 @@
-//! What `lockkeeper queue --json` says to programs: one object in one line. Keys are only ever added.
+//! The output of `lockkeeper queue --json`: one object in one line.
+//!
+//! Invariant: later versions may add keys, but remove none.
 
 use lockkeeper::QueueEntry;
 use serde_json::{Value, json};
@@ -6,7 +8,7 @@ use serde_json::{Value, json};
 use super::table::role;
 use crate::text;
 
-/// One look at a lock.
+/// One listing of a lock's queue.
 pub(super) fn line(path: &str, entries: &[QueueEntry]) -> String {
     let contenders: Vec<Value> = entries.iter().map(contender).collect();
     let look = json!({
@@ -34,7 +36,7 @@ fn contender(standing: &QueueEntry) -> Value {
     })
 }
 
-/// A time as programs count it.
+/// A time in milliseconds.
 fn millis(time: std::time::Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,10 +1,12 @@
-//! `lockkeeper queue`: who holds a lock, and who waits for it.
+//! `lockkeeper queue`: shows who holds a lock, and who waits for it.
 //!
 //! | file | what |
 //! |---|---|
-//! | `table` | for people |
-//! | `json` | for programs |
-//! | `changes` | what has happened between two looks |
+//! | `table` | the output for people |
+//! | `json` | the output for programs |
+//! | `changes` | the changes between two listings |
+//!
+//! Not here: reading the lock's nodes (`lockkeeper::inspect`).
 
 mod changes;
 mod json;
@@ -20,28 +22,28 @@ use crate::{client::ClientArgs, exit::Failure, paths::LockPath, text};
 #[derive(Args, Debug)]
 #[command(
     max_term_width = 80,
-    after_help = "It reads the nodes of every kind of lock, lockkeeper's, Curator's, go-zk's and\n\
-        kazoo's. What it says of a contender is what that one says of itself, in its\n\
-        node; AGE is that of the node, so it counts from when its owner entered the\n\
-        line. Those who wait for a plain lock have no nodes, and are not seen.\n\n\
-        To take a lock away from somebody who does not let go: see with --long which\n\
-        node it is, and then lockkeeper rm NODE. The holder is told; whether it stops\n\
-        at once is up to it.\n\n\
+    after_help = "The command reads the lock nodes of lockkeeper, Curator, go-zk and kazoo, for\n\
+        every kind of lock. WHO is the text that the contender has written into its\n\
+        node. AGE is the time since the contender entered the queue. A waiter for a\n\
+        plain lock has no node and is not shown.\n\n\
+        To take a lock away from a holder that does not release it, find its node with\n\
+        --long, and delete the node with lockkeeper rm NODE. The holder is told, but it\n\
+        decides itself when it stops.\n\n\
         Example:\n  lockkeeper queue --follow /locks/backup"
 )]
 pub(crate) struct QueueArgs {
     #[command(flatten)]
     client: ClientArgs,
 
-    /// Go on, with a line for each contender that comes, is granted the lock, or goes
+    /// Continue, with a line for each contender that enters the queue, gets the lock, or leaves
     #[arg(long, short)]
     follow: bool,
 
-    /// Name the nodes, too
+    /// Also show the nodes
     #[arg(long, short, conflicts_with = "json")]
     long: bool,
 
-    /// One JSON object for each look
+    /// Print JSON: one object, and with --follow one for each change
     #[arg(long)]
     json: bool,
 
@@ -57,7 +59,7 @@ pub(crate) async fn run(args: QueueArgs) -> Result<u8, Failure> {
 
 async fn show(args: &QueueArgs, client: &Client) -> Result<(), Failure> {
     let path = args.path.as_str();
-    // Before the first look, so that no change is missed between the two.
+    // The watch comes before the first listing, so that no change between the two is missed.
     let mut watcher = if args.follow {
         let watcher = client.add_watch(path, AddWatchMode::PERSISTENT_RECURSIVE);
         Some(watcher.await.map_err(Failure::Refused)?)
@@ -80,7 +82,7 @@ async fn show(args: &QueueArgs, client: &Client) -> Result<(), Failure> {
             None => return Ok(()),
             Some(Ok(_)) => {}
         }
-        // One look for all that has happened meanwhile.
+        // One listing is enough for all events that have arrived meanwhile.
         while let Some(Some(Ok(_))) = watcher.next().now_or_never() {}
         let now = look(client, path).await?;
         if now == seen {

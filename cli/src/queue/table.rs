@@ -1,10 +1,10 @@
-//! What `lockkeeper queue` shows to people.
+//! The table that `lockkeeper queue` prints for people.
 
 use lockkeeper::{QueueEntry, Recipe};
 
 use crate::{duration::Long, text};
 
-/// A heading, and a line for each contender.
+/// A heading, and a row for each contender.
 pub(super) fn text(path: &str, entries: &[QueueEntry], long: bool, exists: bool) -> String {
     let path = text::harmless(path);
     if entries.is_empty() {
@@ -42,12 +42,12 @@ fn row(standing: &QueueEntry, long: bool) -> [String; 6] {
     ]
 }
 
-/// How long a contender has been there.
+/// The age of a contender's node.
 pub(super) fn age(standing: &QueueEntry) -> Long {
     Long(text::ago(standing.participant.stat.created()))
 }
 
-/// Who a contender says it is, and its node if that is wanted.
+/// The data of a contender's node, and with `long` also the path of the node.
 pub(super) fn who(standing: &QueueEntry, long: bool) -> String {
     let data = text::data_in_a_line(standing.participant.data.as_deref());
     if !long {
@@ -61,7 +61,7 @@ pub(super) fn who(standing: &QueueEntry, long: bool) -> String {
     }
 }
 
-/// As what somebody contends, for people and programs.
+/// The role of a contender, in both outputs.
 pub(super) fn role(recipe: Recipe) -> &'static str {
     match recipe {
         Recipe::Mutex => "mutex",

@@ -1,4 +1,6 @@
-//! Acquiring the lock, within the time that there is.
+//! Connecting and acquiring the lock, within the time limit of the command line.
+//!
+//! Not here: the kinds of locks (`lock`).
 
 use std::{
     future::Future,
@@ -16,7 +18,7 @@ use crate::{
     exit::{self, Failure},
 };
 
-/// Who waits at a terminal is told so after this much.
+/// After this time a user at a terminal is told that the command waits for the lock.
 const SILENCE: Duration = Duration::from_secs(1);
 
 /// How long to wait for the lock.
@@ -24,14 +26,14 @@ const SILENCE: Duration = Duration::from_secs(1);
 pub(super) enum Wait {
     /// Not at all.
     Try,
-    /// For this long from the start, connecting included.
+    /// For this time from the start, including the connect.
     Until { whole: Duration, deadline: Instant },
-    /// As long as it takes.
+    /// Without a limit.
     Forever,
 }
 
 impl Wait {
-    /// What the arguments say, from now on.
+    /// The wait that the arguments ask for. It starts now.
     pub(super) fn new(args: &RunArgs) -> Self {
         match args.wait {
             _ if args.try_once => Self::Try,
@@ -54,7 +56,7 @@ impl Wait {
     }
 }
 
-/// Connects: within the session timeout, or less if there is less time.
+/// Connects. The connect timeout is the session timeout, or the remaining wait if that is shorter.
 pub(super) async fn connect(
     settings: Builder,
     session_timeout: Duration,
@@ -73,20 +75,20 @@ pub(super) async fn connect(
 
 /// Acquires the lock.
 ///
-/// A session that expires in the line costs the place in it and not the whole attempt: somebody who waits for hours
-/// will see servers restarted.
+/// If the session expires during the wait, this function enters the queue again, at its end. Servers may restart during
+/// a wait of hours, and that must not end the attempt.
 ///
 /// # Cancel safety
-/// That of [`Mutex::lock`](lockkeeper::Mutex::lock).
+/// The same as for [`Mutex::lock`](lockkeeper::Mutex::lock).
 pub(super) async fn acquire(lock: &Lock, wait: Wait) -> Result<Guard, Failure> {
     let path = lock.path();
     loop {
         let acquired = match wait {
             Wait::Try => lock.try_lock().await,
-            Wait::Forever => told(path, lock.lock()).await.map(Some),
+            Wait::Forever => wait_for(path, lock.lock()).await.map(Some),
             Wait::Until { .. } => {
                 let left = wait.left().unwrap_or_default();
-                told(path, lock.lock_timeout(left)).await.map(Some)
+                wait_for(path, lock.lock_timeout(left)).await.map(Some)
             }
         };
         return match (acquired, wait) {
@@ -96,7 +98,7 @@ pub(super) async fn acquire(lock: &Lock, wait: Wait) -> Result<Guard, Failure> {
             }),
             (Err(LockError::Lost(Loss::Expired)), _) => {
                 exit::say(&format_args!(
-                    "{path}: the session expired in the line; queueing again"
+                    "{path}: the session expired while waiting; entering the queue again"
                 ));
                 continue;
             }
@@ -115,8 +117,8 @@ pub(super) async fn acquire(lock: &Lock, wait: Wait) -> Result<Guard, Failure> {
     }
 }
 
-/// Waits for the lock; people who sit before it are told what it is that takes so long.
-async fn told<T>(path: &str, lock: impl Future<Output = T>) -> T {
+/// Waits for the lock. If stderr is a terminal, prints a message when the wait takes longer than [`SILENCE`].
+async fn wait_for<T>(path: &str, lock: impl Future<Output = T>) -> T {
     let mut lock = pin!(lock);
     if io::stderr().is_terminal() {
         match timeout(SILENCE, &mut lock).await {

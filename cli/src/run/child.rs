@@ -1,9 +1,11 @@
 //! The command that runs under the lock, as a process.
 //!
-//! Outside a terminal's foreground the command leads a process group of its own, so that the whole of a script can be
-//! told to end: a shell that is ended alone leaves the program it waits for behind, and that would go on without the
-//! lock. In the foreground it stays in our group: another one could not use the terminal, and the rest of a pipeline is
-//! in ours. There the terminal sends INT and QUIT to the command itself.
+//! - Outside the foreground of a terminal, the command leads its own process group, so that a signal reaches a whole
+//!   script. If only the shell ended, the program that it waits for would go on without the lock.
+//! - In the foreground, the command stays in our process group. In another group it could not use the terminal, and it
+//!   would be apart from the rest of its pipeline. The terminal itself sends INT and QUIT to the command.
+//!
+//! Not here: when to end the command (`run`).
 
 use std::{
     ffi::{OsStr, OsString},
@@ -28,20 +30,20 @@ use crate::{
     signals::Signals,
 };
 
-/// How often it is looked whether a process group is empty: nobody tells.
+/// How often to check whether a process group is empty. The system sends no event for that.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Where a command is started.
+/// The process group in which a command is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// In the foreground of a terminal, in our own process group.
     Foreground,
-    /// Anywhere else, in a process group of its own.
+    /// Anywhere else, in its own process group.
     OwnGroup,
 }
 
 impl Place {
-    /// Where this process is.
+    /// The place for a command that this process starts.
     pub(super) fn of_this() -> Self {
         let foreground =
             File::open("/dev/tty").and_then(|tty| Ok(rustix::termios::tcgetpgrp(tty)?));
@@ -52,7 +54,7 @@ impl Place {
     }
 }
 
-/// A command that runs. It is killed when this is dropped before its end.
+/// A running command. Dropping this value kills the command.
 #[derive(Debug)]
 pub(super) struct Child {
     process: process::Child,
@@ -62,7 +64,7 @@ pub(super) struct Child {
 }
 
 impl Child {
-    /// Starts the command; stdin, stdout and stderr are its own.
+    /// Starts the command. It inherits stdin, stdout and stderr.
     pub(super) fn start(
         command: &[OsString],
         environment: &[(&str, String)],
@@ -101,27 +103,28 @@ impl Child {
     /// Waits for the end of the command.
     ///
     /// # Cancel safety
-    /// It may be dropped and called again.
+    /// The future may be dropped, and the method called again.
     pub(super) async fn wait(&mut self) -> io::Result<ExitStatus> {
         self.process.wait().await
     }
 
-    /// Passes on a signal that we got.
+    /// Passes on a signal that this process has received.
     pub(super) fn pass_on(&self, signal: Signal) {
         match (self.place, signal) {
-            // The terminal has sent it to the command, too.
+            // The terminal has sent the signal to the command, too.
             (Place::Foreground, Signal::INT | Signal::QUIT) => {}
-            // They mean whatever the command makes of them, and would end those of its children that do not know them.
+            // Only the command knows what the USR signals mean. They would end children that do not handle them.
             (_, Signal::USR1 | Signal::USR2) => self.send(Place::Foreground, signal),
             (place, signal) => self.send(place, signal),
         }
     }
 
-    /// Ends the command: TERM, and after the grace time KILL. Returns when it is gone, with its process group if it
-    /// leads one.
+    /// Ends the command with TERM, and after the grace time with KILL.
+    ///
+    /// Returns when the command has ended. If it leads a process group, the whole group has ended or was killed.
     pub(super) async fn end(mut self, grace: Duration, signals: &mut Signals) -> io::Result<()> {
         self.send(self.place, Signal::TERM);
-        // What was stopped would not hear it.
+        // A stopped process handles TERM only after CONT.
         self.send(self.place, Signal::CONT);
         let deadline = Instant::now() + grace;
         let mut killed = false;
@@ -133,7 +136,7 @@ impl Child {
                     break;
                 }
                 () = sleep_until(deadline), if !killed => {
-                    exit::say(&format_args!("{self} has not ended: killed"));
+                    exit::say(&format_args!("{self} did not end in the grace time; killing it"));
                     self.send(self.place, Signal::KILL);
                     killed = true;
                 }
@@ -152,12 +155,12 @@ impl Child {
         Ok(())
     }
 
-    /// Sends a signal, unless the command has been waited for: its number may be somebody else's by then.
+    /// Sends a signal, unless the command has been waited for. After that, another process may have its pid.
     fn send(&self, place: Place, signal: Signal) {
         if self.process.id().is_none() {
             return;
         }
-        // What is gone needs no signal, and nothing else can fail: the processes are ours.
+        // The only possible error is that the process has ended: it is our child, so we have the permission.
         let _ = match place {
             Place::Foreground => kill_process(self.pid, signal),
             Place::OwnGroup => kill_process_group(self.pid, signal),
@@ -171,7 +174,7 @@ impl fmt::Display for Child {
     }
 }
 
-/// The status with which shells would report this end.
+/// The status that a shell would report for this end.
 pub(super) fn exit_status(status: ExitStatus) -> u8 {
     match (status.code(), status.signal()) {
         (Some(code), _) => u8::try_from(code).unwrap_or(u8::MAX),
@@ -184,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ends_are_reported_as_shells_report_them() {
+    fn exit_statuses_are_the_ones_that_shells_report() {
         assert_eq!(exit_status(ExitStatus::from_raw(0)), 0);
         assert_eq!(exit_status(ExitStatus::from_raw(3 << 8)), 3);
         assert_eq!(exit_status(ExitStatus::from_raw(9)), 137);

@@ -1,6 +1,6 @@
-//! Which kind of lock the command runs under.
+//! The kind of lock that the command runs under: mutex, read lock or semaphore.
 //!
-//! Not here: how long to wait for it (`acquire`).
+//! Not here: how long to wait for the lock (`acquire`).
 
 use std::time::Duration;
 
@@ -8,19 +8,19 @@ use lockkeeper::{Client, Error, Guard, LockError, Mutex, RwLock, Semaphore};
 
 use crate::{args::RunArgs, exit::Failure};
 
-/// A lock at a path, and how this command takes it.
+/// A lock at a path, and the way in which this command takes it.
 #[derive(Debug)]
 pub(super) enum Lock {
-    /// Alone.
+    /// As the only holder.
     Exclusive(Mutex),
-    /// With others who share it; not beside one who has it alone.
+    /// As a reader, together with other readers (`--shared`).
     Shared(RwLock),
-    /// As one of so many.
+    /// As one of a fixed number of holders (`--holders`).
     OneOfSome(Semaphore),
 }
 
 impl Lock {
-    /// The lock that the arguments ask for. Its nodes say `who` we are.
+    /// The lock that the arguments ask for. Its node contains `who`.
     pub(super) fn new(client: &Client, args: &RunArgs, who: String) -> Result<Self, Failure> {
         let path = args.path.as_str();
         let lock = if let Some(holders) = args.holders {

@@ -1,11 +1,11 @@
-//! `lockkeeper run`: a command under a lock.
+//! `lockkeeper run`: runs a command under a lock.
 //!
-//! Connect, acquire, run, release. At every step a signal to end is heard, and whatever happens, the session is closed
-//! behind it, so that nothing of ours is left on the servers while they can be reached.
+//! The steps are connect, acquire, run and release. A signal to end is handled during every step. At the end the session
+//! is always closed, so no node of ours is left on the servers if they can be reached.
 //!
-//! Two rules decide what is reported:
-//! - the status is the command's own only if the lock was held from its start to its end;
-//! - where nobody can know that, the answer is that the lock was lost.
+//! Two rules decide the exit status:
+//! - `run` returns the command's own status only if the lock was held from the command's start to its end;
+//! - if `run` cannot know that, it reports a lost lock.
 
 mod acquire;
 mod child;
@@ -26,7 +26,7 @@ use acquire::Wait;
 use child::{Child, Place};
 use lock::Lock;
 
-/// Signals that are the command's business.
+/// The signals that `run` catches and passes on to the command.
 const CAUGHT: [Signal; 6] = [
     Signal::INT,
     Signal::TERM,
@@ -36,13 +36,13 @@ const CAUGHT: [Signal; 6] = [
     Signal::USR2,
 ];
 
-/// How long saying goodbye to the servers may take. They notice by themselves, only later.
+/// How long closing the session may take. Without the close, the servers let the session expire later.
 const GOODBYE: Duration = Duration::from_secs(2);
 
-/// The longest grace time that nobody asked for.
+/// The longest default grace time.
 const LONGEST_GRACE: Duration = Duration::from_secs(5);
 
-/// Runs the command under the lock. The status is the one to exit with.
+/// Runs the command under the lock, and returns the exit status.
 pub(crate) async fn run(args: RunArgs) -> Result<u8, Failure> {
     let wait = Wait::new(&args);
     let settings = args.servers.settings()?;
@@ -75,9 +75,9 @@ async fn under_lock(
     hold(guard, child, signals, path, grace).await
 }
 
-/// What an operator who looks at the lock's nodes reads there.
+/// The data of the lock's node, for an operator who looks at the queue.
 ///
-/// The command's arguments are left out: they may hold secrets, and anybody may read the node.
+/// The command's arguments are left out: they may contain secrets, and everybody can read the node.
 fn who(command: &[OsString]) -> String {
     let host = rustix::system::uname();
     let host = host.nodename().to_string_lossy();
@@ -86,7 +86,7 @@ fn who(command: &[OsString]) -> String {
     format!("host={host} pid={pid} command={program}")
 }
 
-/// What the command is told.
+/// The environment variables for the command.
 fn environment(guard: &Guard, path: &str) -> [(&'static str, String); 3] {
     [
         ("LOCKKEEPER_TOKEN", guard.fencing_token().to_string()),
@@ -95,15 +95,15 @@ fn environment(guard: &Guard, path: &str) -> [(&'static str, String); 3] {
     ]
 }
 
-/// How long a command may take to end when nobody said.
+/// The default grace time.
 ///
-/// A lease ends a third of the session timeout before the session can: with a quarter the command is gone before
-/// somebody else can have the lock.
+/// The lease ends a third of the session timeout before the session can expire. A grace time of a quarter ends the
+/// command before another client can get the lock.
 fn grace_for(client: &Client) -> Duration {
     (client.snapshot().session_timeout / 4).min(LONGEST_GRACE)
 }
 
-/// Waits for the command, or for the loss of its lock.
+/// Waits until the command ends or its lock is lost.
 async fn hold(
     guard: Guard,
     mut child: Child,
@@ -126,7 +126,7 @@ async fn hold(
         Ok(status) => release(guard, child::exit_status(status), path).await,
         Err(loss) => {
             exit::say(&format_args!(
-                "{path}: lock lost: {loss}; ending {child}, which has {} for it",
+                "{path}: lock lost: {loss}; ending {child} within {}",
                 crate::duration::Human(grace)
             ));
             child.end(grace, signals).await.map_err(Failure::System)?;
@@ -135,7 +135,7 @@ async fn hold(
     }
 }
 
-/// Releases the lock of a command that has ended with this status.
+/// Releases the lock after the command has ended with this status.
 async fn release(guard: Guard, status: u8, path: &str) -> Result<u8, Failure> {
     let report = |loss: Loss| {
         exit::say(&format_args!(
@@ -143,21 +143,22 @@ async fn release(guard: Guard, status: u8, path: &str) -> Result<u8, Failure> {
         ));
         Ok(exit::LOST)
     };
-    // This process may have been stopped while the command ran on and ended: the lease says so, no event needs to.
+    // This process may have been stopped while the command went on and ended. The lease shows that without any event.
     let until = match (guard.state(), guard.valid_until()) {
         (LockState::Held | LockState::Suspended { .. }, Some(until)) => Instant::from_std(until),
         (LockState::Lost(loss), _) => return report(loss),
         _ => return report(Loss::Elapsed),
     };
-    // Past the lease the answer could be that the session has expired, and it would not concern the command any more.
+    // Wait no longer than the lease. A later reply could say that the session has expired, although the lock was held
+    // until the command ended.
     let unconfirmed = match timeout_at(until, guard.release()).await {
         Ok(Ok(())) => return Ok(status),
         Ok(Err(LockError::Lost(loss))) => return report(loss),
         Ok(Err(error)) => error.to_string(),
-        Err(_) => "no word from a server".to_owned(),
+        Err(_) => "no reply before the lease ended".to_owned(),
     };
     exit::say(&format_args!(
-        "{path}: release not confirmed ({unconfirmed}); the lock is free when the session timeout is over"
+        "{path}: release not confirmed ({unconfirmed}); the lock becomes free at the latest when the session expires"
     ));
     Ok(status)
 }

@@ -1,9 +1,9 @@
-//! What the tests of the command share: servers to run against, and the command as a process.
+//! Shared by the tests of the command: servers to run against, and the command as a process.
 //!
-//! Each scenario is a function over an [`Arm`]; [`on_both_arms`] makes two tests of it. Nothing here sleeps for a
-//! fixed time to let something happen: it waits for what is to happen, and gives up after [`CONNECT_TIMEOUT`].
+//! Each scenario is a function with an [`Arm`] as its argument; [`on_both_arms`] makes two tests of it. Nothing here
+//! sleeps for a fixed time. Functions wait for a condition, and give up after [`CONNECT_TIMEOUT`].
 
-#![allow(dead_code, reason = "each test uses its part")]
+#![allow(dead_code, reason = "each test file uses only a part")]
 
 use std::{
     ffi::OsStr,
@@ -19,10 +19,10 @@ use lockkeeper_server::Server;
 use rustix::process::{Pid, Signal};
 use tokio::runtime::Runtime;
 
-/// Far longer than anything takes, even on a busy machine.
+/// The limit of each wait: far longer than any step takes, even on a busy machine.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Makes a test against the embedded server, and one against a real ZooKeeper, of each scenario.
+/// Makes two tests of each scenario: one against the embedded server, one against a real ZooKeeper.
 #[macro_export]
 macro_rules! on_both_arms {
     ($($scenario:ident),+ $(,)?) => {
@@ -39,7 +39,7 @@ macro_rules! on_both_arms {
     };
 }
 
-/// A server, and a client that looks at what the command does there.
+/// A server, and a client that checks the effects of the command on the server.
 pub(crate) struct Arm {
     runtime: Runtime,
     pub(crate) connect: String,
@@ -58,7 +58,7 @@ impl Arm {
         Self::new(runtime, connect, Some(server))
     }
 
-    /// The ZooKeeper that `tests/run.sh` has found or started.
+    /// The real ZooKeeper that `tests/run.sh` has found or started.
     pub(crate) fn real() -> Self {
         let connect = std::env::var("LOCKKEEPER_TEST_ZOOKEEPER")
             .expect("LOCKKEEPER_TEST_ZOOKEEPER names no server: use tests/run.sh");
@@ -75,7 +75,7 @@ impl Arm {
         }
     }
 
-    /// A path that nobody has used.
+    /// A path that no other test uses.
     pub(crate) fn path(&self) -> String {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos();
@@ -85,7 +85,7 @@ impl Arm {
         format!("/lockkeeper-cli-test/{arm}-{pid}-{next}-{now}")
     }
 
-    /// The names of the nodes below a path; none if there is no such path.
+    /// The names of the children of a path; none if the path does not exist.
     pub(crate) fn nodes(&self, path: &str) -> Vec<String> {
         match self.runtime.block_on(self.client.get_children(path)) {
             Ok(children) => children,
@@ -94,12 +94,12 @@ impl Arm {
         }
     }
 
-    /// Waits until there are so many nodes below a path.
+    /// Waits until a path has this number of children.
     pub(crate) fn until_nodes(&self, path: &str, count: usize) {
-        wait_for("nodes", || self.nodes(path).len() == count);
+        wait_for("the nodes", || self.nodes(path).len() == count);
     }
 
-    /// Creates ten nodes below a new one, and nodes below these.
+    /// Creates the node `top`, ten children, and `nodes` nodes below these children.
     pub(crate) fn create_many(&self, top: &str, nodes: usize) {
         let create = |path: String| {
             let created = self.client.create(&path, "", CreateMode::Persistent);
@@ -115,7 +115,7 @@ impl Arm {
         self.runtime.block_on(set).unwrap();
     }
 
-    /// What a node holds.
+    /// The data of a node.
     pub(crate) fn data(&self, path: &str) -> String {
         let node = self.runtime.block_on(self.client.get_data(path)).unwrap();
         String::from_utf8(node.data.unwrap().to_vec()).unwrap()
@@ -132,7 +132,7 @@ impl Arm {
         self.runtime.block_on(created).unwrap();
     }
 
-    /// Takes the lock, as another client.
+    /// Takes the lock with the client of this arm.
     pub(crate) fn hold(&self, path: &str) -> Guard {
         let mutex = lockkeeper::Mutex::new(&self.client, path).unwrap();
         self.runtime.block_on(mutex.lock()).unwrap()
@@ -150,7 +150,7 @@ impl Arm {
     }
 }
 
-/// The command, in a clean environment.
+/// The program `lockkeeper`, without the variables that name servers and identities.
 pub(crate) fn lockkeeper<S: AsRef<OsStr>>(arguments: &[S]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
     command.args(arguments);
@@ -159,7 +159,7 @@ pub(crate) fn lockkeeper<S: AsRef<OsStr>>(arguments: &[S]) -> Command {
     command
 }
 
-/// What a command left when it had ended.
+/// The exit status and the output of a command that has ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) status: i32,
@@ -183,7 +183,7 @@ fn code(status: ExitStatus) -> i32 {
         .unwrap_or_else(|| panic!("ended by a signal: {status}"))
 }
 
-/// A command that runs; killed when the test is over.
+/// A running command. Dropping this value kills it.
 pub(crate) struct Running {
     child: Child,
     stdout: BufReader<ChildStdout>,
@@ -201,7 +201,7 @@ impl Running {
         Self { child, stdout }
     }
 
-    /// The next line on stdout, without its end; empty at the end of stdout.
+    /// The next line of stdout without its newline; empty at the end of stdout.
     pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
         self.stdout.read_line(&mut line).unwrap();
@@ -220,7 +220,7 @@ impl Running {
         self.child.try_wait().unwrap().is_none()
     }
 
-    /// Waits for the end. Stderr is read to its end: whoever else has it must be gone, too.
+    /// Waits for the end of the command. Stderr is read to its end, so every process that inherited it must have ended.
     pub(crate) fn end(mut self) -> Ended {
         let mut status = None;
         wait_for("the end of the command", || {
@@ -250,25 +250,25 @@ pub(crate) fn pid_of(text: &str) -> Pid {
     Pid::from_raw(text.parse().unwrap()).unwrap()
 }
 
-/// Whether a process of that number is there, and not merely waiting to be waited for.
+/// Whether a process with this pid exists and is not a zombie.
 pub(crate) fn is_alive(pid: Pid) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
     stat.is_ok_and(|stat| !stat.contains(") Z "))
 }
 
-/// Waits until it is so.
+/// Waits for a condition.
 pub(crate) fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
         assert!(
             start.elapsed() < CONNECT_TIMEOUT,
-            "waited in vain for {what}"
+            "timed out after {CONNECT_TIMEOUT:?}: waited for {what}"
         );
         thread::sleep(Duration::from_millis(10));
     }
 }
 
-/// Signals that this process ignores, as jobs in the background of a script do; so do the commands that it starts.
+/// Whether this process ignores the signal, as background jobs of scripts do. The commands that it starts inherit that.
 pub(crate) fn is_ignored(signal: Signal) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let set = status

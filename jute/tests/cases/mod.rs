@@ -1,22 +1,23 @@
-//! How many cases a property is tried on: as many as proptest is told to (`PROPTEST_CASES`), and few under miri, which is a
-//! thousand times slower and looks for another kind of error.
+//! The number of cases for each property test.
 //!
-//! Nothing is read from files under miri, so that its isolation may stay. Not here: properties.
+//! Normally this is proptest's own setting (`PROPTEST_CASES`). Under miri it is small: miri is a thousand times slower,
+//! and looks for another kind of error. Under miri the tests also read no files, so miri's isolation can stay on.
+//! Not here: properties.
 
 use proptest::test_runner::Config;
 
-/// Under miri, cases of each property.
+/// The number of cases for each property under miri.
 const FEW: u32 = 2;
 
 pub(crate) fn cases() -> Config {
-    let told = Config::default();
+    let configured = Config::default();
     if cfg!(miri) {
         Config {
             cases: FEW,
             failure_persistence: None,
-            ..told
+            ..configured
         }
     } else {
-        told
+        configured
     }
 }

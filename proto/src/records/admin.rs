@@ -1,4 +1,6 @@
-//! Authentication and the configuration of the ensemble.
+//! The records of authentication and of changes to the ensemble.
+//!
+//! Invariant: `Debug` prints no token and no credentials.
 
 use alloc::{string::String, vec::Vec};
 use core::fmt;
@@ -8,15 +10,15 @@ use bytes::Bytes;
 use crate::jute::{Decode, DecodeError, Encode, Reader, Writer, record};
 
 record! {
-    /// Asks for another ensemble.
+    /// Changes the servers of the ensemble.
     pub struct ReconfigRequest {
         /// Servers to add, as `server.5=host:2888:3888;2181`, separated by commas.
         pub joining_servers: Option<String>,
         /// Ids of servers to remove, separated by commas.
         pub leaving_servers: Option<String>,
-        /// All servers, instead of the two above.
+        /// All servers of the new ensemble, instead of the two lists above.
         pub new_members: Option<String>,
-        /// The version of the configuration that this one replaces; -1 for any.
+        /// The version of the configuration to replace; -1 for any version.
         pub cur_config_id: i64,
     }
 
@@ -28,9 +30,9 @@ record! {
         pub user: String,
     }
 
-    /// Who the connection is.
+    /// The identities of a connection.
     pub struct WhoAmIResponse {
-        /// All its identities, in no order.
+        /// All identities of the connection, in no particular order.
         pub client_info: Vec<ClientInfo>,
     }
 }
@@ -45,7 +47,7 @@ pub struct SaslRequest {
 /// A token of a SASL exchange.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SaslResponse {
-    /// The token; null from a server without SASL.
+    /// The token. A server without SASL sends null.
     pub token: Option<Bytes>,
 }
 
@@ -56,7 +58,7 @@ pub struct AuthPacket {
     pub auth_type: i32,
     /// The scheme, as in an ACL.
     pub scheme: String,
-    /// The credentials, in clear.
+    /// The credentials, in clear text.
     pub auth: Option<Bytes>,
 }
 
@@ -86,7 +88,7 @@ impl Decode for AuthPacket {
     }
 }
 
-/// Without the credentials.
+/// Leaves the credentials out.
 impl fmt::Debug for AuthPacket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AuthPacket")
@@ -95,7 +97,7 @@ impl fmt::Debug for AuthPacket {
     }
 }
 
-/// Tokens may hold a password in clear, so `Debug` leaves them out.
+/// Implements the codec and `Debug` of a token. It may contain a password in clear text, so `Debug` leaves it out.
 macro_rules! token {
     ($($name:ident)*) => {$(
         impl Encode for $name {

@@ -1,6 +1,7 @@
-//! The records of requests and replies, by what they are about.
+//! The records of requests and replies, one module for each subject.
 //!
-//! Names and order of the fields: `zookeeper.jute`.
+//! Source for the names and the order of the fields: `zookeeper.jute`.
+//! Not here: the handshake (`connect`), the headers (`header`), the lists of a multi (`multi`).
 
 mod admin;
 mod nodes;
@@ -13,7 +14,7 @@ pub use watches::*;
 use crate::jute::record;
 
 record! {
-    /// The body of a message that has none.
+    /// The empty body of a message.
     #[derive(Copy, Default)]
     pub struct Empty {}
 }

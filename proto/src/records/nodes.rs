@@ -1,4 +1,4 @@
-//! Creating, reading, changing and deleting nodes.
+//! The records of requests that create, read, change and delete nodes, and of their replies.
 
 use alloc::{string::String, vec::Vec};
 
@@ -7,25 +7,25 @@ use bytes::Bytes;
 use crate::{Acl, Acls, Stat, Version, jute::record};
 
 record! {
-    /// Asks for a node.
+    /// Creates a node.
     pub struct CreateRequest {
-        /// Where; a sequential mode appends its number to it.
+        /// The path of the node. In a sequential mode, the server appends a number to it.
         pub path: String,
         /// The node's data; null stays null.
         pub data: Option<Bytes>,
-        /// Who may do what; servers refuse null and empty.
+        /// Who may do what. Servers refuse null and an empty list.
         pub acl: Option<Acls>,
         /// See [`CreateMode::flags`](crate::CreateMode::flags).
         pub flags: i32,
     }
 
-    /// Asks for a node with a time to live.
+    /// Creates a node with a time to live.
     pub struct CreateTtlRequest {
-        /// Where; a sequential mode appends its number to it.
+        /// The path of the node. In a sequential mode, the server appends a number to it.
         pub path: String,
         /// The node's data; null stays null.
         pub data: Option<Bytes>,
-        /// Who may do what; servers refuse null and empty.
+        /// Who may do what. Servers refuse null and an empty list.
         pub acl: Option<Acls>,
         /// 5, or 6 for a sequential node.
         pub flags: i32,
@@ -33,41 +33,41 @@ record! {
         pub ttl_ms: i64,
     }
 
-    /// The node that was created.
+    /// The path of the created node.
     pub struct CreateResponse {
-        /// Its path, with its number where it has one.
+        /// The path, including the number of a sequential node.
         pub path: String,
     }
 
-    /// The node that was created, with its metadata.
+    /// The path and the metadata of the created node.
     pub struct Create2Response {
-        /// Its path, with its number where it has one.
+        /// The path, including the number of a sequential node.
         pub path: String,
-        /// Its metadata.
+        /// The metadata.
         pub stat: Stat,
     }
 
     /// Deletes a node.
     pub struct DeleteRequest {
-        /// Which.
+        /// The path of the node.
         pub path: String,
-        /// The version that its data must have.
+        /// The version that the node's data must have.
         pub version: Version,
     }
 
-    /// In a multi: the node must be there and have this version.
+    /// In a multi: the node must exist and have this version.
     pub struct CheckVersionRequest {
-        /// Which.
+        /// The path of the node.
         pub path: String,
-        /// The version that its data must have.
+        /// The version that the node's data must have.
         pub version: Version,
     }
 
-    /// Reads a node's metadata; a watch is left even when it does not exist.
+    /// Reads a node's metadata. The server sets the watch even if the node does not exist.
     pub struct ExistsRequest {
-        /// Which.
+        /// The path of the node.
         pub path: String,
-        /// Whether to leave a watch.
+        /// Whether to set a watch.
         pub watch: bool,
     }
 
@@ -80,15 +80,15 @@ record! {
 
     /// Reads a node.
     pub struct GetDataRequest {
-        /// Which.
+        /// The path of the node.
         pub path: String,
-        /// Whether to leave a watch.
+        /// Whether to set a watch.
         pub watch: bool,
     }
 
     /// A node's data and metadata.
     pub struct GetDataResponse {
-        /// Shares the memory of the frame that it came in.
+        /// The node's data. It shares the memory of the frame.
         pub data: Option<Bytes>,
         /// The metadata.
         pub stat: Stat,
@@ -96,17 +96,17 @@ record! {
 
     /// Sets a node's data.
     pub struct SetDataRequest {
-        /// Which.
+        /// The path of the node.
         pub path: String,
         /// The new data; null stays null.
         pub data: Option<Bytes>,
-        /// The version that its data must have.
+        /// The version that the node's data must have.
         pub version: Version,
     }
 
     /// Reads a node's ACL.
     pub struct GetAclRequest {
-        /// Which.
+        /// The path of the node.
         pub path: String,
     }
 
@@ -120,31 +120,31 @@ record! {
 
     /// Sets a node's ACL.
     pub struct SetAclRequest {
-        /// Which.
+        /// The path of the node.
         pub path: String,
-        /// Who may do what; servers refuse null and empty.
+        /// Who may do what. Servers refuse null and an empty list.
         pub acl: Option<Acls>,
-        /// The `aversion` that it must have.
+        /// The `aversion` that the node must have.
         pub version: Version,
     }
 
     /// Lists a node's children.
     pub struct GetChildrenRequest {
-        /// Which.
+        /// The path of the node.
         pub path: String,
-        /// Whether to leave a watch.
+        /// Whether to set a watch.
         pub watch: bool,
     }
 
     /// A node's children.
     pub struct GetChildrenResponse {
-        /// Their names, in no order.
+        /// The names of the children, in no particular order.
         pub children: Vec<String>,
     }
 
     /// A node's children and metadata.
     pub struct GetChildren2Response {
-        /// Their names, in no order.
+        /// The names of the children, in no particular order.
         pub children: Vec<String>,
         /// The metadata.
         pub stat: Stat,
@@ -152,36 +152,36 @@ record! {
 
     /// Counts everything below a node.
     pub struct GetAllChildrenNumberRequest {
-        /// Which.
+        /// The path of the node.
         pub path: String,
     }
 
-    /// How many nodes are below.
+    /// How many nodes are below a node.
     #[derive(Copy)]
     pub struct GetAllChildrenNumberResponse {
         /// The count.
         pub total_number: i32,
     }
 
-    /// Lists the ephemeral nodes of the session that asks.
+    /// Lists the ephemeral nodes of the session that sends the request.
     pub struct GetEphemeralsRequest {
-        /// A plain prefix of their paths; null, empty and `/` mean all.
+        /// The reply has only paths that start with this text. Null, empty and `/` mean all paths.
         pub prefix_path: Option<String>,
     }
 
     /// Paths of ephemeral nodes.
     pub struct GetEphemeralsResponse {
-        /// The paths, in no order.
+        /// The paths, in no particular order.
         pub ephemerals: Vec<String>,
     }
 
     /// Brings the server up to date with its leader.
     pub struct SyncRequest {
-        /// Echoed; servers do not look at it.
+        /// Any path. The server only copies it to the reply.
         pub path: String,
     }
 
-    /// The echo.
+    /// The reply to a [`SyncRequest`].
     pub struct SyncResponse {
         /// The path of the request.
         pub path: String,

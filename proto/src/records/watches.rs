@@ -1,29 +1,31 @@
-//! Leaving, restoring and removing watches.
+//! The records of requests that set, restore, check and remove watches.
 
 use alloc::{string::String, vec::Vec};
 
 use crate::{AddWatchMode, ErrorCode, WatcherType, Zxid, jute::record};
 
 record! {
-    /// Registers one-shot watches after a reconnect; what changed meanwhile comes back as events before the reply.
+    /// Sets one-shot watches again after a reconnect.
+    ///
+    /// If a watched node has changed since `relative_zxid`, the server sends the event before the reply.
     pub struct SetWatches {
-        /// The last transaction that the client had seen.
+        /// The last transaction that the client has seen.
         pub relative_zxid: Zxid,
-        /// Watches of `getData`, and of `exists` on a node that was there.
+        /// Watches of `getData`, and of `exists` on a node that existed.
         pub data_watches: Vec<String>,
-        /// Watches of `exists` on a node that was not there.
+        /// Watches of `exists` on a node that did not exist.
         pub exist_watches: Vec<String>,
         /// Watches of `getChildren`.
         pub child_watches: Vec<String>,
     }
 
-    /// As [`SetWatches`], with the persistent kinds, for which there are no catch-up events.
+    /// As [`SetWatches`], and also for persistent watches. The server sends no catch-up events for persistent watches.
     pub struct SetWatches2 {
-        /// The last transaction that the client had seen.
+        /// The last transaction that the client has seen.
         pub relative_zxid: Zxid,
-        /// Watches of `getData`, and of `exists` on a node that was there.
+        /// Watches of `getData`, and of `exists` on a node that existed.
         pub data_watches: Vec<String>,
-        /// Watches of `exists` on a node that was not there.
+        /// Watches of `exists` on a node that did not exist.
         pub exist_watches: Vec<String>,
         /// Watches of `getChildren`.
         pub child_watches: Vec<String>,
@@ -33,34 +35,34 @@ record! {
         pub persistent_recursive_watches: Vec<String>,
     }
 
-    /// Leaves a persistent watch.
+    /// Sets a persistent watch.
     pub struct AddWatchRequest {
-        /// Where; the node need not exist.
+        /// The path to watch. The node need not exist.
         pub path: String,
-        /// Which kind.
+        /// The kind of watch.
         pub mode: AddWatchMode,
     }
 
-    /// What `addWatch` answers: an error code, 0.
+    /// The reply to a successful `addWatch`: an error code, which is 0.
     #[derive(Copy)]
     pub struct ErrorResponse {
         /// The code.
         pub err: ErrorCode,
     }
 
-    /// Asks whether there is such a watch.
+    /// Asks whether the connection has such a watch.
     pub struct CheckWatchesRequest {
-        /// Where.
+        /// The watched path.
         pub path: String,
-        /// Which kind.
+        /// The kind of watch.
         pub watcher_type: WatcherType,
     }
 
     /// Removes the connection's watches of one kind.
     pub struct RemoveWatchesRequest {
-        /// Where.
+        /// The watched path.
         pub path: String,
-        /// Which kind.
+        /// The kind of watch.
         pub watcher_type: WatcherType,
     }
 }

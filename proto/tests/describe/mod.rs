@@ -1,5 +1,7 @@
-//! Says a decoded value in the words of the recordings, field by field, so that a decoded message can be compared
-//! with what the recorder, who read the bytes by other means, wrote above it.
+//! Describes a decoded value in the notation of the recordings, field by field.
+//!
+//! `golden.rs` compares the description with the recorder's comment above the message. The recorder decoded the bytes
+//! without this crate.
 
 use std::fmt::Write;
 
@@ -117,7 +119,7 @@ pub(crate) fn request(it: &Request) -> Said {
         ],
         Request::Sasl(it) => vec![buffer("token", it.token.as_deref())],
         Request::Ping(_) | Request::WhoAmI(_) | Request::CloseSession(_) => vec![],
-        other => panic!("no words for {other:?}"),
+        other => panic!("no description for {other:?}"),
     }
 }
 
@@ -147,11 +149,11 @@ pub(crate) fn response(it: &Response) -> Said {
         | Response::RemoveWatches(_)
         | Response::Auth(_)
         | Response::CloseSession(_) => vec![no_body()],
-        other => panic!("no words for {other:?}"),
+        other => panic!("no description for {other:?}"),
     }
 }
 
-/// What stands where a reply has no body.
+/// The description of a missing body.
 pub(crate) fn no_body() -> String {
     "(no body)".to_owned()
 }
@@ -186,7 +188,7 @@ fn multi_op(it: &MultiOp) -> Said {
         MultiOp::Delete(it) => with_version(&it.path, it.version.0),
         MultiOp::Check(it) => with_version(&it.path, it.version.0),
         MultiOp::SetData(it) => request(&Request::SetData(it.clone())),
-        other => panic!("no words for {other:?}"),
+        other => panic!("no description for {other:?}"),
     }
 }
 
@@ -194,7 +196,7 @@ fn multi_read_op(it: &MultiReadOp) -> Said {
     match it {
         MultiReadOp::GetData(it) => request(&Request::GetData(it.clone())),
         MultiReadOp::GetChildren(it) => request(&Request::GetChildren(it.clone())),
-        other => panic!("no words for {other:?}"),
+        other => panic!("no description for {other:?}"),
     }
 }
 
@@ -218,11 +220,11 @@ fn results(it: &MultiResponse) -> Said {
             let body = vec![format!("ErrorResponse.err={}", error(*code))];
             (OpCode::ERROR, code.0, body)
         }
-        other => panic!("no words for {other:?}"),
+        other => panic!("no description for {other:?}"),
     }))
 }
 
-/// A list of operations or results, each behind its header, and the header that ends it.
+/// Describes a list of operations or results: each with its header, then the header that ends the list.
 fn list(parts: impl Iterator<Item = (OpCode, i32, Said)>) -> Said {
     let mut said = Vec::new();
     for (code, err, body) in parts {
@@ -334,7 +336,7 @@ fn int(name: &str, value: i32) -> String {
     format!("{name}={value}")
 }
 
-/// -1 in decimal: it stands for "no transaction".
+/// Prints -1 in decimal, because it means "no transaction".
 fn zxid(value: Zxid) -> String {
     match value {
         Zxid(-1) => "-1".to_owned(),
@@ -346,7 +348,7 @@ fn op(code: OpCode) -> String {
     format!("{}({})", code.0, code.name().unwrap_or("unknown"))
 }
 
-/// The code with the name that Java gives it.
+/// The code, with its name in Java.
 fn error(code: ErrorCode) -> String {
     let name = match code {
         ErrorCode::OK => "OK",

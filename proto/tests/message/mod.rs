@@ -1,11 +1,11 @@
-//! Every kind of message under one type, and strategies that make arbitrary ones of each.
+//! One type for all kinds of messages, and strategies that make arbitrary messages of each kind.
 //!
-//! [`kinds`] asks the crate itself which operations it knows, and panics for one that has no strategy here: an
-//! operation that is added to the table is tested from then on, or the tests fail.
+//! [`kinds`] asks the crate which operations it knows. [`Kind::messages`] panics for an operation without a strategy. So
+//! when an operation is added to the crate, the tests either include it or fail.
 
 #![allow(
     dead_code,
-    reason = "shared by several test programs, none of which needs all"
+    reason = "shared by several test programs; each of them uses a part"
 )]
 
 #[path = "../../../jute/tests/cases/mod.rs"]
@@ -27,7 +27,7 @@ use proptest::{
 
 pub(crate) use cases::cases;
 
-/// What a message is read as.
+/// The kind of a message: the type that its bytes are decoded to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     ConnectRequest,
@@ -37,7 +37,7 @@ pub(crate) enum Kind {
     WatcherEvent,
     /// The body of a request.
     Request(OpCode),
-    /// The body of the successful reply to it.
+    /// The body of a successful reply to this operation.
     Response(OpCode),
 }
 
@@ -52,7 +52,7 @@ pub(crate) enum Message {
     Response(Response),
 }
 
-/// Every kind there is.
+/// All kinds of messages.
 pub(crate) fn kinds() -> Vec<Kind> {
     let mut kinds = vec![
         Kind::ConnectRequest,
@@ -61,7 +61,7 @@ pub(crate) fn kinds() -> Vec<Kind> {
         Kind::ReplyHeader,
         Kind::WatcherEvent,
     ];
-    // Asking takes minutes under miri.
+    // The larger range takes minutes under miri.
     let asked = if cfg!(miri) { -11..=107 } else { -256..=1024 };
     for op in asked.map(OpCode) {
         let unknown = |error: Option<DecodeError>| {
@@ -77,14 +77,15 @@ pub(crate) fn kinds() -> Vec<Kind> {
     kinds
 }
 
-/// Checks a property as `proptest!` does, with a quarter of the cases that it is told to make (`PROPTEST_CASES`): this
-/// is called for each of some sixty kinds.
+/// Checks a property as `proptest!` does, but with a quarter of the configured cases (`PROPTEST_CASES`).
+///
+/// A test calls this for each of some sixty kinds.
 pub(crate) fn check<S: Strategy>(strategy: &S, property: impl Fn(S::Value) -> TestCaseResult) {
-    let told = cases();
+    let configured = cases();
     let config = Config {
-        cases: told.cases.div_ceil(4),
+        cases: configured.cases.div_ceil(4),
         failure_persistence: None,
-        ..told
+        ..configured
     };
     let checked = TestRunner::new(config).run(strategy, property);
     checked.unwrap_or_else(|error| panic!("{error}"));
@@ -103,7 +104,7 @@ impl Kind {
         })
     }
 
-    /// Decodes all of `bytes` with a reader as clients use it.
+    /// Decodes a message from `bytes`, with the reader that clients use.
     pub(crate) fn decode_all(self, bytes: &Bytes) -> Result<Message, DecodeError> {
         self.decode(&mut Reader::new(bytes.clone()))
     }

@@ -1,4 +1,4 @@
-//! Arbitrary requests and replies, by operation.
+//! Strategies for the requests and replies of each operation.
 
 use lockkeeper_proto::{
     AddWatchMode, OpCode, Request, Response, WatcherType,

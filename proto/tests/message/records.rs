@@ -1,6 +1,6 @@
-//! Arbitrary values of the records that stand alone or in several operations, and of the fields that they are made of.
+//! Strategies for records and for their fields. `operations` makes requests and replies of them.
 //!
-//! They are small enough that a test can afford to cut a message at each of its bytes.
+//! The values are small, so that a test has time to cut a message at each of its bytes.
 
 use bytes::Bytes;
 use lockkeeper_proto::{
@@ -16,7 +16,7 @@ use lockkeeper_proto::{
 };
 use proptest::{collection::vec, option, prelude::*, strategy::Union};
 
-/// A record from one strategy for each of its fields, in any order.
+/// A strategy for a record, made from one strategy for each field. The fields may be in any order.
 macro_rules! record {
     ($name:ident { $($field:ident: $strategy:expr),* $(,)? }) => {
         ($($strategy,)*).prop_map(|($($field,)*)| $name { $($field),* })
@@ -201,7 +201,7 @@ pub(super) fn acl() -> impl Strategy<Value = Acl> {
     })
 }
 
-/// Like a path, or of any characters at all.
+/// Text that looks like a path, or text of arbitrary characters.
 pub(super) fn text() -> impl Strategy<Value = String> {
     Union::new([
         "(/[a-z.]{0,3}){0,4}".boxed(),

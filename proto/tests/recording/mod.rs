@@ -1,24 +1,28 @@
-//! The recorded exchanges in `golden/`, line by line: who sent what, on which connection, and what the recorder says of it.
+//! Reads the recorded exchanges in `golden/`: for each message its sender, its connection and the recorder's comments.
 //!
-//! Two standalone Java servers, 3.8.0 and 3.9.3, answered the same script; `golden/<exchange>.<version>.hex` is what
-//! went over the wire. `C>` and `S>` are bytes of the client and of the server in hex, with the length that stands
-//! before a message; `#` is a comment, and the one above a message lists its fields in order.
-//! Not here: what the bytes mean (`golden.rs`).
+//! Two standalone Java servers, 3.8.0 and 3.9.3, answered the same script. `golden/<exchange>.<version>.hex` has the
+//! bytes that went over the wire:
+//!
+//! - `C>`: bytes of the client in hex, including the length before each message;
+//! - `S>`: bytes of the server, in the same form;
+//! - `#`: a comment. The comment just above a message lists its fields in order.
+//!
+//! Not here: the meaning of the bytes (`golden.rs`).
 
 #![allow(
     dead_code,
-    reason = "shared by several test programs, none of which needs all"
+    reason = "shared by several test programs; each of them uses a part"
 )]
 
 use std::{fs, path::PathBuf};
 
 /// One exchange with one server.
 pub(crate) struct Recording {
-    /// What it is about: `create2`.
+    /// The name of the exchange: `create2`.
     pub(crate) exchange: String,
-    /// The server's: `3.9.3`.
+    /// The version of the server: `3.9.3`.
     pub(crate) version: String,
-    /// Everything sent, in order.
+    /// The messages of both sides, in order.
     pub(crate) sent: Vec<Sent>,
 }
 
@@ -26,11 +30,11 @@ pub(crate) struct Recording {
 pub(crate) struct Sent {
     pub(crate) side: Side,
     pub(crate) bytes: Vec<u8>,
-    /// The comments since the line of bytes before it.
+    /// The comments since the previous line of bytes.
     pub(crate) comments: Vec<String>,
-    /// Which connection of the exchange, from 0: a new one follows each end of file.
+    /// The index of the connection in the exchange, from 0. A new connection follows each end of file.
     pub(crate) connection: usize,
-    /// The file and line, for failures.
+    /// The file and line, for the message of a failed test.
     pub(crate) place: String,
 }
 
@@ -41,18 +45,20 @@ pub(crate) enum Side {
 }
 
 impl Sent {
-    /// The comment right above: the fields of the message in order.
+    /// The comment just above the message: its fields in order.
     pub(crate) fn said(&self) -> &str {
         self.comments.last().map_or("", String::as_str)
     }
 }
 
-/// All recordings, by file name. Panics when the folder, or a line of a file, is not as the head of this file says.
+/// All recordings, in the order of their file names.
+///
+/// Panics when the folder cannot be read, or when a line does not have the form that the head of this file describes.
 pub(crate) fn all() -> Vec<Recording> {
     some(|_| true)
 }
 
-/// Those of which the file's name is `wanted`, in order.
+/// The recordings with a `wanted` file name, in the order of the names.
 pub(crate) fn some(wanted: impl Fn(&str) -> bool) -> Vec<Recording> {
     if cfg!(miri) {
         let these = UNDER_MIRI.iter().filter(|(name, _)| wanted(name));
@@ -114,15 +120,16 @@ fn parse(name: &str, text: &str) -> Recording {
     }
 }
 
-/// A file's name and its text.
+/// The name and the text of a file, compiled into the program.
 macro_rules! in_place {
     ($name:literal) => {
         ($name, include_str!(concat!("../golden/", $name)))
     };
 }
 
-/// The only ones under miri, where all take an hour and files are out of reach: of each server, requests and replies of as
-/// many shapes as there are, and some that break the rules.
+/// The only recordings that are used under miri: miri cannot read files, and all recordings would take an hour.
+///
+/// They contain, for each server, requests and replies of as many shapes as possible, and some malformed messages.
 const UNDER_MIRI: &[(&str, &str)] = &[
     in_place!("4lw_srvr.3.9.3.hex"),
     in_place!("addWatch_recursive.3.9.3.hex"),

@@ -1,7 +1,7 @@
-//! A second opinion on the layout of every message: the schema as text, and a walk over bytes that it describes.
+//! An independent description of the layout of every message: the schema as text, and a walk over the bytes of a message.
 //!
-//! Nothing here uses the crate's records or its reader. Source of the schema: `zookeeper.jute`, `ZooDefs.OpCode` and
-//! `MultiOperationRecord`.
+//! Invariant: nothing here uses the crate's records or its reader.
+//! Source of the schema: `zookeeper.jute`, `ZooDefs.OpCode` and `MultiOperationRecord`.
 
 use crate::message::Kind;
 
@@ -58,7 +58,7 @@ const RECORDS: &str = "
     -                            {}
 ";
 
-/// Opcode, request, reply. A multi's parts are looked up here too, each by the opcode in its header.
+/// Opcode, request record, reply record. The walk also finds the parts of a multi here, by the opcode in their header.
 const OPERATIONS: &str = "
       1 CreateRequest               CreateResponse
       2 DeleteRequest               -
@@ -92,7 +92,7 @@ const OPERATIONS: &str = "
      -1 -                           ErrorResponse
 ";
 
-/// A primitive value in a message.
+/// The place of a primitive value in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) offset: usize,
@@ -110,7 +110,7 @@ pub(crate) enum Holds {
     Count,
 }
 
-/// Every primitive of a well-formed message, in order. Panics when the bytes are not what the schema says.
+/// The places of all primitive values of a message, in order. Panics when the bytes do not follow the schema.
 pub(crate) fn places(kind: Kind, bytes: &[u8]) -> Vec<Place> {
     let mut walk = Walk {
         bytes,
@@ -187,7 +187,7 @@ impl Walk<'_> {
                 let length = self.take(Holds::Length, 4);
                 self.offset += usize::try_from(length).unwrap_or(0);
             }
-            // A byte that is there or not.
+            // The optional last byte.
             "rest" if self.offset == self.bytes.len() => {}
             "rest" => self.over_type("bool"),
             record => {
@@ -198,7 +198,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Steps over a value of so many bytes, and returns it if it is an int.
+    /// Steps over a value of `width` bytes. Returns the value if it has four bytes, and 0 otherwise.
     fn take(&mut self, holds: Holds, width: usize) -> i32 {
         let offset = self.offset;
         self.places.push(Place { offset, holds });

@@ -1,6 +1,6 @@
-//! Who may do what: normalising the ACL of a create or setACL, and checking one.
+//! Permissions: which ACL is stored for a create or setACL, and which operations an ACL allows.
 //!
-//! Who a connection *is* comes from `auth`.
+//! Not here: the identities of a connection (`auth`).
 
 use std::{net::Ipv4Addr, sync::Arc};
 
@@ -8,7 +8,7 @@ use lockkeeper_proto::{Acl, ErrorCode, Id, Perms};
 
 use super::{sasl, tree::AclList};
 
-/// Whether a connection with these ids may do one of the things in `need`.
+/// Whether a connection with these ids has at least one of the permissions in `need`.
 ///
 /// Source: `ZooKeeperServer.checkACL`.
 pub(crate) fn allows(acl: &[Acl], need: Perms, ids: &[Id]) -> bool {
@@ -19,7 +19,7 @@ pub(crate) fn allows(acl: &[Acl], need: Perms, ids: &[Id]) -> bool {
         })
 }
 
-/// As [`allows`], as a result.
+/// Like [`allows`], with an error if the answer is no.
 pub(crate) fn check(acl: &[Acl], need: Perms, ids: &[Id]) -> Result<(), ErrorCode> {
     if allows(acl, need, ids) {
         Ok(())
@@ -28,10 +28,11 @@ pub(crate) fn check(acl: &[Acl], need: Perms, ids: &[Id]) -> Result<(), ErrorCod
     }
 }
 
-/// The list that is stored for the one that was sent: without duplicates, then `auth` replaced by who the connection is.
+/// The list to store for the list that a client sent: duplicates are dropped, then the ids of the connection replace
+/// `auth`.
 ///
-/// What the replacement repeats stays. Ids of the scheme `sasl` mean something on servers that know SASL only.
-/// Source: `PrepRequestProcessor.fixupACL`. The limit is ours.
+/// Duplicates that the replacement makes stay. Ids of the scheme `sasl` are valid only on a server that knows SASL.
+/// Source: `PrepRequestProcessor.fixupACL`. The limit of 256 entries is ours.
 pub(crate) fn normalise(
     sent: Option<&[Acl]>,
     ids: &[Id],
@@ -74,7 +75,7 @@ pub(crate) fn normalise(
     Ok(Arc::from(list))
 }
 
-/// The list as someone without ADMIN may see it: without the hashes of passwords.
+/// The list that a client without ADMIN may see: without password hashes.
 ///
 /// Source: `FinalRequestProcessor`, `getACL`.
 pub(crate) fn redacted(acl: &[Acl]) -> Vec<Acl> {
@@ -89,19 +90,19 @@ pub(crate) fn redacted(acl: &[Acl]) -> Vec<Acl> {
     acl.iter().map(redact).collect()
 }
 
-/// Entries of one list: each is compared with all before it when the list is stored, and with everybody who asks.
+/// The maximum number of entries. Storing a list compares each entry with all before it, and each check reads the list.
 const MOST_ENTRIES: usize = 256;
 
 fn is_anyone(id: &Id) -> bool {
     id.scheme == "world" && id.id == "anyone"
 }
 
-/// Whether an id proves something, and so may replace `auth`. An address does not.
+/// Whether an id is a proof of identity and so may replace `auth`. An address is not.
 fn is_authentication(id: &Id) -> bool {
     id.scheme == "digest" || id.scheme == sasl::SCHEME
 }
 
-/// Whether an id may stand in an ACL list of this server.
+/// Whether the server accepts an id in an ACL list.
 fn is_valid(id: &Id) -> bool {
     match &*id.scheme {
         "world" => id.id == "anyone",
@@ -112,14 +113,15 @@ fn is_valid(id: &Id) -> bool {
     }
 }
 
-/// Two parts as Java's `split(":")` sees them, which forgets empty ones at the end.
+/// Whether the id has two parts, as Java's `split(":")` counts them: it ignores empty parts at the end.
 ///
 /// Source: `DigestAuthenticationProvider.isValid`.
 fn is_valid_digest(id: &str) -> bool {
     id.trim_end_matches(':').matches(':').count() == 1
 }
 
-/// A name of Kerberos, also for those who know nothing of it: `user`, or `user/host@REALM` with or without the host.
+/// Whether the id has the form of a Kerberos name: `user`, or `user/host@REALM` with or without the host. Java's server
+/// requires that form from every SASL user.
 ///
 /// Source: `SASLAuthenticationProvider.isValid`, `KerberosName`.
 fn is_valid_name(id: &str) -> bool {
@@ -127,7 +129,7 @@ fn is_valid_name(id: &str) -> bool {
         .is_none_or(|(name, realm)| name.matches('/').count() <= 1 && !realm.contains(['/', '@']))
 }
 
-/// Whether a connection with the id `own` is meant by the entry `wanted`.
+/// Whether the entry `wanted` covers a connection with the id `own`.
 fn matches(own: &Id, wanted: &Id) -> bool {
     own.scheme == wanted.scheme
         && match &*own.scheme {
@@ -141,7 +143,7 @@ fn matches(own: &Id, wanted: &Id) -> bool {
         }
 }
 
-/// An IPv4 address with the bits of it that count. Source: `IPAuthenticationProvider`; IPv6 comes with 3.10 only.
+/// An IPv4 network: an address and a mask. Source: `IPAuthenticationProvider`; IPv6 comes only with 3.10.
 struct Network {
     address: u32,
     mask: u32,
@@ -168,7 +170,7 @@ impl Network {
     }
 }
 
-/// Four numbers; unlike in Rust they may have zeros in front. Source: `IPAuthenticationProvider.v4addr2Bytes`.
+/// Four numbers. Unlike in Rust, leading zeros are allowed. Source: `IPAuthenticationProvider.v4addr2Bytes`.
 fn parse_address(text: &str) -> Option<Ipv4Addr> {
     let bytes: Result<Vec<u8>, _> = text.split('.').map(str::parse).collect();
     <[u8; 4]>::try_from(bytes.ok()?).ok().map(Ipv4Addr::from)
@@ -183,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn which_ids_are_valid() {
+    fn an_acl_accepts_only_well_formed_ids() {
         for good in [
             id("world", "anyone"),
             id("ip", "10.0.0.0/8"),
@@ -241,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_matches_the_bits_that_count() {
+    fn an_address_matches_within_the_mask_of_the_network() {
         let own = [id("ip", "10.1.2.3")];
         let acl = |network: &'static str| [Acl::new(Perms::READ, "ip", network)];
         assert!(allows(&acl("10.0.0.0/8"), Perms::READ, &own));

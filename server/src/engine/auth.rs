@@ -1,4 +1,4 @@
-//! Who a connection is: the ids that it has by itself or proves by an auth packet.
+//! The identities of a connection: its address, and what it proves with auth packets.
 //!
 //! Not here: what an id may do (`acl`).
 
@@ -14,7 +14,7 @@ use lockkeeper_proto::{
 };
 use sha1::{Digest, Sha1};
 
-/// The id that an auth packet proves; `None` when it proves nothing.
+/// The id that an auth packet proves; `None` if it proves nothing.
 pub(crate) fn identity(packet: &AuthPacket, remote: IpAddr) -> Option<Id> {
     match &*packet.scheme {
         "ip" => Some(address_id(remote)),
@@ -26,7 +26,7 @@ pub(crate) fn identity(packet: &AuthPacket, remote: IpAddr) -> Option<Id> {
     }
 }
 
-/// The id of a remote address, which every connection has.
+/// The id of a remote address. Every connection has one.
 pub(crate) fn address_id(remote: IpAddr) -> Id {
     let text = match remote.to_canonical() {
         IpAddr::V4(address) => address.to_string(),
@@ -35,8 +35,10 @@ pub(crate) fn address_id(remote: IpAddr) -> Id {
     id("ip", text)
 }
 
-/// The ids with one more; a duplicate collapses. `None` when there would be too many: each is compared with each entry of
-/// an ACL, and an entry for `auth` stores all of them.
+/// The ids plus a new one; an id that is already there is not added again.
+///
+/// `None` if there would be too many: each id is compared with each entry of an ACL, and an `auth` entry stores all
+/// ids.
 pub(crate) fn with(ids: &Arc<[Id]>, new: Id) -> Option<Arc<[Id]>> {
     if ids.contains(&new) {
         return Some(Arc::clone(ids));
@@ -47,7 +49,7 @@ pub(crate) fn with(ids: &Arc<[Id]>, new: Id) -> Option<Arc<[Id]>> {
     fits.then(|| ids.iter().cloned().chain([new]).collect())
 }
 
-/// The ids as `whoAmI` shows them: without hashes.
+/// The ids for the reply to `whoAmI`: without password hashes.
 pub(crate) fn client_info(ids: &[Id]) -> Vec<ClientInfo> {
     let user = |id: &Id| match &*id.scheme {
         "digest" => id.id.split(':').next().unwrap_or_default().to_owned(),
@@ -61,7 +63,7 @@ pub(crate) fn client_info(ids: &[Id]) -> Vec<ClientInfo> {
         .collect()
 }
 
-/// `user:password` as an ACL names it: the user, and a hash over the whole text.
+/// The digest of `user:password` as it stands in an ACL: the user, and a hash of the whole text.
 ///
 /// Source: `DigestAuthenticationProvider.generateDigest`.
 fn digest(credentials: &str) -> String {
@@ -70,7 +72,7 @@ fn digest(credentials: &str) -> String {
     format!("{user}:{hash}")
 }
 
-/// All eight groups without leading zeroes, as Java prints an address.
+/// Eight groups without leading zeros, as Java prints an address.
 fn in_full(address: Ipv6Addr) -> String {
     address
         .segments()
@@ -85,10 +87,10 @@ fn id(scheme: &'static str, id: String) -> Id {
     }
 }
 
-/// Identities of one connection, its address included.
+/// The maximum number of identities of one connection, including its address.
 const MOST_IDS: usize = 32;
 
-/// Bytes of all of them together.
+/// The maximum length of all these identities together, in bytes.
 const MOST_TEXT: usize = 4 << 10;
 
 #[cfg(test)]
@@ -96,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn digests_are_those_of_the_java_server() {
+    fn digests_equal_those_of_the_java_server() {
         assert_eq!(digest("u:p"), "u:Jq7wMyA/w2Vd5WIDAKdu4OIIFEQ=");
         assert_eq!(digest("user:pass"), "user:smGaoVKd/cQkjm7b88GyorAUz20=");
         assert!(digest("nocolon").starts_with("nocolon:"));

@@ -1,9 +1,9 @@
-//! What a transaction did to a node, and which events follow from it, in which order.
+//! The change that a transaction makes to a node, and the events that follow from it, in order.
 //!
-//! | mutation | first | then | then |
+//! | mutation | first | second | third |
 //! |---|---|---|---|
 //! | create P | data watches of P: created | child watches of the parent: children changed | |
-//! | delete P | data watches of P: deleted | child watches of P: deleted, but to nobody twice | child watches of the parent |
+//! | delete P | data watches of P: deleted | child watches of P: deleted (not twice) | child watches of the parent |
 //! | set data of P | data watches of P: data changed | | |
 //!
 //! Source: `DataTree.createNode`, `deleteNode`, `setData`.
@@ -21,12 +21,12 @@ use super::{
 /// One change of one node.
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
-    /// Created, deleted, or data changed.
+    /// The type: created, deleted, or data changed.
     pub(crate) what: EventType,
     pub(crate) path: Arc<str>,
-    /// The node's ACL: who may not read it is not told.
+    /// The node's ACL: a connection that may not read the node gets no event.
     pub(crate) acl: AclList,
-    /// The parent's, for the event about its children; the node's own when only data changed.
+    /// The parent's ACL, for the event about its children; the node's own ACL when only the data changed.
     pub(crate) parent_acl: AclList,
 }
 
@@ -36,14 +36,14 @@ pub(crate) struct Event<'a> {
     pub(crate) to: ConnId,
     pub(crate) what: EventType,
     pub(crate) path: &'a str,
-    /// What the connection must hold READ on.
+    /// The connection gets the event only if this ACL grants it READ.
     pub(crate) acl: &'a AclList,
 }
 
 impl Change {
-    /// The events of this change, in order; one-shot watches are used up.
+    /// The events of this change, in order. One-shot watches that fire are removed.
     ///
-    /// With `only`, for that connection alone.
+    /// With `only`, the events for that connection only.
     pub(crate) fn trigger(&self, watches: &mut Watches, only: Option<ConnId>) -> Vec<Event<'_>> {
         let own = |to| Event {
             to,
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deletion_is_told_once_and_uses_up_both_kinds() {
+    fn a_deletion_is_reported_once_and_removes_both_one_shot_watches() {
         let mut watches = Watches::new(Seeded(1));
         watches.add(ME, "/n", Modes::DATA);
         watches.add(ME, "/n", Modes::CHILD);

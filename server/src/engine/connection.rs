@@ -1,6 +1,6 @@
-//! One connection as the engine sees it: who it is, what it has sent that is not yet a whole frame, what it is to get.
+//! One connection inside the engine: its identities, its input that is not yet a whole frame, its pending output.
 //!
-//! Invariant: frames leave in the order in which they were appended, also when some of them are held back.
+//! Invariant: frames leave in the order in which they were appended, even if some of them are held back.
 //! Not here: sockets (`net`), watches (`watches`).
 
 use std::{
@@ -19,14 +19,14 @@ use lockkeeper_proto::{
 
 use super::{ServerId, auth, sasl};
 
-/// How far a connection has come.
+/// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Nothing but perhaps the first bytes has come.
+    /// No whole frame has come yet.
     Fresh,
-    /// It speaks for a session.
+    /// The handshake is done: the connection belongs to a session.
     Open(SessionId),
-    /// What is still to be sent will be sent; nothing is read any more.
+    /// The engine sends the rest of the output and reads nothing more.
     Closing,
 }
 
@@ -36,51 +36,51 @@ pub(crate) struct Connection {
     pub(crate) remote: SocketAddr,
     pub(crate) server: ServerId,
     pub(crate) phase: Phase,
-    /// The session that it has asked for or got; none for a client that has not.
+    /// The session that the client has asked for or got; `SessionId::NONE` before that.
     pub(crate) named: SessionId,
-    /// A handshake that nobody listened to yet.
+    /// A handshake that came while its session was stalled.
     pub(crate) unheard: Option<Bytes>,
-    /// Who it is, for ACLs: its address, then what it has proved.
+    /// The identities for ACLs: first the address, then those that the client has proved.
     pub(crate) ids: Arc<[Id]>,
-    /// How it proves more of that.
+    /// The SASL exchange, once it has begun.
     pub(crate) login: Option<Box<dyn sasl::Exchange>>,
-    /// Received and not yet read.
+    /// Bytes that were received and not handled yet.
     pub(crate) input: BytesMut,
-    /// Until when the handshake must be done.
+    /// The deadline of the handshake.
     pub(crate) handshake_due: Instant,
-    /// Whether its new session is under way.
+    /// Whether its new session has not reached the follower yet.
     pub(crate) awaits_session: bool,
     /// Whether it reads the frozen state.
     pub(crate) lagging: bool,
-    /// Whether what it would get is thrown away: its connection is "lost" in a moment.
+    /// Whether its output is discarded, because the connection is about to be closed.
     pub(crate) muted: bool,
     pub(crate) traffic: Traffic,
-    /// Frames that it was sent.
+    /// The number of frames that the server has appended for it.
     pub(crate) sent: u64,
     ready: BytesMut,
     held: VecDeque<Held>,
 }
 
-/// Frames that must not leave before a moment.
+/// Frames that must not leave before `due`.
 #[derive(Debug)]
 struct Held {
     due: Instant,
     frames: BytesMut,
 }
 
-/// What a connection has sent, and how.
+/// Counts of what a client has sent on a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Reads from the socket that brought something.
+    /// Reads from the socket that returned bytes.
     pub reads: u64,
-    /// Whole frames, the handshake included.
+    /// Whole frames, including the handshake.
     pub frames: u64,
-    /// Reads that completed more than one frame: the client had put several into one write.
+    /// Reads that completed more than one frame: the client had put several frames into one write.
     pub reads_with_several_frames: u64,
 }
 
 impl Traffic {
-    /// Notes `reads` reads, one or none, that completed `frames` frames.
+    /// Counts `reads` reads (none or one) that completed `frames` frames.
     pub(crate) fn note(&mut self, reads: u64, frames: u64) {
         self.reads = self.reads.saturating_add(reads);
         self.frames = self.frames.saturating_add(frames);
@@ -112,7 +112,7 @@ impl Connection {
         }
     }
 
-    /// The session that it speaks for.
+    /// The session that the connection belongs to.
     pub(crate) fn session(&self) -> Option<SessionId> {
         match self.phase {
             Phase::Open(session) => Some(session),
@@ -131,11 +131,11 @@ impl Connection {
         };
         match frame::append(out, write) {
             Ok(_) => self.sent = self.sent.saturating_add(1),
-            Err(error) => tracing::warn!(%error, "a reply cannot be encoded"),
+            Err(error) => tracing::warn!(%error, "cannot encode a reply"),
         }
     }
 
-    /// Appends bytes that are no frame: the answer to a four-letter word.
+    /// Appends bytes that are not a frame: the answer to a four-letter word.
     pub(crate) fn send_raw(&mut self, bytes: &[u8]) {
         self.ready.extend_from_slice(bytes);
     }
@@ -161,7 +161,7 @@ impl Connection {
         self.reply(Xid::NOTIFICATION, zxid, Ok(&event));
     }
 
-    /// Holds back what is appended from now on until `due`, or until what is already held back has left.
+    /// Holds back what is appended from now on, until `now + delay`. Frames that are held back already leave first.
     pub(crate) fn hold(&mut self, now: Instant, delay: Duration) {
         let due = now.checked_add(delay).unwrap_or(now);
         let due = self.held.back().map_or(due, |last| due.max(last.due));
@@ -171,7 +171,7 @@ impl Connection {
         });
     }
 
-    /// Lets go what is due; whether something can be sent.
+    /// Releases the held-back frames that are due. Returns whether there is something to send.
     pub(crate) fn release(&mut self, now: Instant) -> bool {
         while self.held.front().is_some_and(|held| held.due <= now)
             && let Some(held) = self.held.pop_front()
@@ -191,12 +191,12 @@ impl Connection {
         self.ready.len()
     }
 
-    /// Everything that may be sent now.
+    /// Takes everything that may be sent now.
     pub(crate) fn take_ready(&mut self) -> BytesMut {
         self.ready.split()
     }
 
-    /// Whether everything is sent and nothing will come after it.
+    /// Whether the connection is closing and its whole output was taken.
     pub(crate) fn is_done(&self) -> bool {
         self.phase == Phase::Closing && self.ready.is_empty() && self.held.is_empty()
     }

@@ -1,13 +1,15 @@
-//! SASL DIGEST-MD5, the server's side, as ZooKeeper's servers speak it with JAAS's `DigestLoginModule`.
+//! The server's side of SASL DIGEST-MD5, as ZooKeeper's servers speak it with JAAS's `DigestLoginModule`.
 //!
-//! The client's side is in the session's crate (`digest_md5`) and shares not a line with this one, on purpose: each is the
-//! other's second opinion, and a mistake of both would have to be made twice. Both have the vectors of RFC 2831, 4.
+//! The client's side is in the session's crate (`digest_md5`). The two sides share no code on purpose: each checks the
+//! other, so a mistake would have to be made twice to stay hidden. Both are tested with the examples of RFC 2831,
+//! section 4.
 //!
-//! Of passwords only the hash is kept that the RFC lets a server keep. It opens this realm of other servers, too.
+//! The server does not keep passwords, but the hash that the RFC permits. That hash also opens other servers with this
+//! realm.
 //!
-//! Not here: layers of integrity and privacy, subsequent authentication, names with a meaning (`user@REALM`).
+//! Not here: layers of integrity and privacy, subsequent authentication, names with a realm (`user@REALM`).
 //!
-//! Source: RFC 2831, 2.1; where that leaves a choice, `DigestMD5Server.java`, observed on a 3.8.0.
+//! Source: RFC 2831, 2.1. Where the RFC leaves a choice: `DigestMD5Server.java`, observed on a 3.8.0 server.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -20,9 +22,9 @@ use super::sasl::{Exchange, Mechanism, Step};
 const REALM: &str = "zk-sasl-md5";
 /// The service, and the name of the server.
 const DIGEST_URI: &str = "zookeeper/zk-sasl-md5";
-/// Bytes of a token at most. Source: RFC 2831, 2.1.2.
+/// The maximum length of a token in bytes. Source: RFC 2831, 2.1.2.
 const LONGEST_TOKEN: usize = 4096;
-/// Directives that may come once at most; others come as often as they like, and mean nothing.
+/// Directives that may come at most once. Others may come several times, and are ignored.
 const ONCE: [&str; 10] = [
     "username",
     "realm",
@@ -36,7 +38,7 @@ const ONCE: [&str; 10] = [
     "authzid",
 ];
 
-/// Who is let in.
+/// The users who may log in.
 #[derive(Clone, Default)]
 pub(crate) struct Users(Arc<BTreeMap<String, Secret>>);
 
@@ -44,14 +46,14 @@ pub(crate) struct Users(Arc<BTreeMap<String, Secret>>);
 type Secret = [u8; 16];
 
 impl Users {
-    /// One more; the password of one who is there is changed.
+    /// Adds a user, or changes the password of an existing one.
     pub(crate) fn add(&mut self, user: &str, password: &str) {
         let secret = secret(user, REALM, password);
         Arc::make_mut(&mut self.0).insert(user.to_owned(), secret);
     }
 }
 
-/// Without anything that opens a door.
+/// Shows names only, no hashes.
 impl fmt::Debug for Users {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()
@@ -70,7 +72,7 @@ impl Mechanism for Users {
     }
 }
 
-/// One exchange.
+/// The exchange of one connection.
 #[derive(Debug)]
 struct Conversation {
     users: Users,
@@ -80,10 +82,10 @@ struct Conversation {
     turn: Turn,
 }
 
-/// What the client has to say next.
+/// What the client must send next.
 #[derive(Debug)]
 enum Turn {
-    /// That it wants to begin, in whatever words.
+    /// Any token, which begins the exchange.
     First,
     /// Its response to the challenge.
     Response,
@@ -134,13 +136,13 @@ impl Conversation {
         let cnonce = said("cnonce")?;
 
         let mut key = vec![&secret[..], b":", self.nonce.as_bytes(), b":", cnonce];
-        // Hashed, and of no account: everybody acts as who they are.
+        // The name goes into the hash, but has no other effect: every user acts under their own name.
         key.extend(said("authzid").into_iter().flat_map(|whom| [b":", whom]));
         let key = hash(&key);
         let proof = |of: &[u8]| {
             let what = hash(&[of, b":", digest_uri]);
             let nonce = self.nonce.as_bytes();
-            // Whatever the client says: each nonce is used once.
+            // Always 1, even if the client says otherwise, because each nonce is used once.
             let count = b"00000001";
             hex(&hash(&[
                 hex(&key).as_bytes(),
@@ -161,11 +163,11 @@ impl Conversation {
     }
 }
 
-/// The directives of a response; `None` if they are none. Source: RFC 2831, 7.1.
+/// The directives of a response; `None` if it is malformed. Source: RFC 2831, 7.1.
 fn read(response: &[u8]) -> Option<BTreeMap<String, Vec<u8>>> {
     let mut found = BTreeMap::new();
     let mut rest = skip(response);
-    // A last name without a value is nothing.
+    // A name at the end without a value is ignored.
     while let Some(end) = rest.iter().position(|byte| *byte == b'=') {
         let (name, after) = rest.split_at_checked(end)?;
         let name = str::from_utf8(name).ok()?.trim_ascii_end();
@@ -183,7 +185,7 @@ fn read(response: &[u8]) -> Option<BTreeMap<String, Vec<u8>>> {
     (!rest.iter().copied().any(is_separator)).then_some(found)
 }
 
-/// A value, and what comes behind it: a separator, or nothing.
+/// A value, and the rest behind it. The rest begins with a separator or is empty.
 fn value(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     if let Some(mut rest) = text.strip_prefix(b"\"") {
         let mut value = Vec::new();
@@ -220,13 +222,14 @@ fn is_separator(byte: u8) -> bool {
     matches!(byte, b',' | b' ' | b'\t' | b'\r' | b'\n')
 }
 
-/// What is kept of a password.
+/// The hash that the server keeps of a password.
 fn secret(user: &str, realm: &str, password: &str) -> Secret {
     let (user, realm) = (in_one_byte_each(user), in_one_byte_each(realm));
     hash(&[&user, b":", &realm, b":", &in_one_byte_each(password)])
 }
 
-/// Text of ISO 8859-1 is hashed in it, whatever is sent; other text in UTF-8. Source: RFC 2831, 2.1.2.1.
+/// Text that fits ISO 8859-1 is hashed in that encoding, even if the client sends UTF-8. Other text is hashed in UTF-8.
+/// Source: RFC 2831, 2.1.2.1.
 fn in_one_byte_each(text: &str) -> Vec<u8> {
     let bytes: Result<_, _> = text.chars().map(u8::try_from).collect();
     bytes.unwrap_or_else(|_| text.as_bytes().to_vec())
@@ -245,7 +248,7 @@ fn hex(hash: &Secret) -> String {
 mod tests {
     use super::*;
 
-    /// As in RFC 2831, section 4, where the user is `chris` and the password `secret`.
+    /// The example of RFC 2831, section 4, where the user is `chris` and the password is `secret`.
     fn of_rfc(digest_uri: &'static str, nonce: &str) -> Conversation {
         let realm = "elwood.innosoft.com";
         let users = [("chris".to_owned(), secret("chris", realm, "secret"))];
@@ -266,7 +269,7 @@ mod tests {
     const OF_RFC: &str = r#"charset=utf-8,username="chris",realm="elwood.innosoft.com",nonce="OA6MG9tEQGm2hh",nc=00000001,cnonce="OA6MHXh6VqTrRk",digest-uri="imap/elwood.innosoft.com",response=d388dad90d4bbd760a152321f2143af7,qop=auth"#;
 
     #[test]
-    fn the_examples_of_the_rfc_come_out() {
+    fn the_examples_of_the_rfc_are_reproduced() {
         let mut imap = of_rfc("imap/elwood.innosoft.com", "OA6MG9tEQGm2hh");
         let challenge = r#"realm="elwood.innosoft.com",nonce="OA6MG9tEQGm2hh",charset=utf-8,algorithm=md5-sess"#;
         assert_eq!(said(imap.answer(b"")), (challenge.to_owned(), None));
@@ -288,7 +291,7 @@ mod tests {
         imap.answer(OF_RFC.as_bytes()).unwrap();
         assert!(imap.answer(OF_RFC.as_bytes()).is_none());
         assert!(imap.answer(b"").is_none());
-        // Not after a failure either: every nonce is good for one try.
+        // A failed exchange cannot be continued either: each nonce is good for one try.
         let mut imap = of_rfc("imap/elwood.innosoft.com", "OA6MG9tEQGm2hh");
         imap.answer(OF_RFC.as_bytes()).unwrap();
         assert!(imap.answer(b"").is_none());
@@ -347,22 +350,22 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_response_panics(response in r#"(username=|realm=|nonce=|cnonce=|digest-uri=|response=|[", =\\a]|\PC){0,40}"#) {
+        fn no_response_causes_a_panic(response in r#"(username=|realm=|nonce=|cnonce=|digest-uri=|response=|[", =\\a]|\PC){0,40}"#) {
             let mut imap = of_rfc("imap/elwood.innosoft.com", "OA6MG9tEQGm2hh");
             imap.answer(response.as_bytes()).unwrap();
             proptest::prop_assert!(imap.answer(response.as_bytes()).is_none());
         }
 
-        /// Whatever byte of a good response is another one: it proves nothing, unless it was never looked at.
+        /// A good response with one byte changed proves nothing, unless the server ignores that byte.
         #[test]
-        fn a_response_that_was_changed_proves_nothing(at in 0_usize..OF_RFC.len(), byte in proptest::num::u8::ANY) {
+        fn a_changed_response_proves_nothing(at in 0_usize..OF_RFC.len(), byte in proptest::num::u8::ANY) {
             let mut response = OF_RFC.as_bytes().to_vec();
             response[at] = byte;
             let mut imap = of_rfc("imap/elwood.innosoft.com", "OA6MG9tEQGm2hh");
             imap.answer(b"").unwrap();
             let is_let_in = imap.answer(&response).is_some();
             let same = response.eq_ignore_ascii_case(OF_RFC.as_bytes());
-            // The name of a directive that is not needed becomes one that means nothing; blanks are as good as commas.
+            // Changing the name of an optional directive makes it an ignored one, and blanks are as good as commas.
             let needed = OF_RFC.find("username").unwrap()..OF_RFC.find(",qop").unwrap();
             let count = OF_RFC.find("nc=").unwrap()..OF_RFC.find(",cnonce").unwrap();
             if needed.contains(&at) && !count.contains(&at) && !same && OF_RFC.as_bytes()[at] != b',' {

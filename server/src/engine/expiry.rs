@@ -1,7 +1,9 @@
-//! What goes by itself: sessions that were silent too long, empty containers, nodes whose time is over.
+//! What the server ends by itself: silent sessions, empty containers, and nodes whose time to live is over.
 //!
-//! Closing a session and expiring it are the same transaction: all its ephemeral nodes go under one zxid.
-//! Each reaped node is a transaction of its own.
+//! Closing and expiring a session are the same transaction: all its ephemeral nodes are deleted under one zxid. Each
+//! container or TTL node is deleted in a transaction of its own.
+//!
+//! Not here: when a session expires (`sessions`).
 
 use std::sync::Arc;
 
@@ -15,14 +17,14 @@ use super::{
 };
 
 impl Engine {
-    /// Expires the sessions whose time is over.
+    /// Expires the sessions whose timeout is over.
     pub(super) fn expire_sessions(&mut self, now: Now) {
         for session in self.sessions.expired(now.instant) {
             self.expire_session(session, now);
         }
     }
 
-    /// Ends a session as if it had been silent too long; a connection that it still has is closed without a word.
+    /// Expires a session now, and closes its connection without a reply.
     pub(super) fn expire_session(&mut self, session: SessionId, now: Now) {
         tracing::debug!(%session, "session expired");
         self.counters.expired = self.counters.expired.saturating_add(1);
@@ -33,7 +35,7 @@ impl Engine {
         }
     }
 
-    /// The transaction that ends a session; with the number of the request for it, or 0.
+    /// The transaction that ends a session, with the xid of the close request, or 0.
     pub(super) fn end_session(&mut self, session: SessionId, xid: Xid, now: Now) {
         let timeout = self.sessions.get(session).map(|own| own.timeout);
         self.sessions.remove(session);
@@ -42,25 +44,28 @@ impl Engine {
         self.transact((session, xid), end, now);
     }
 
-    /// Deletes containers and nodes with a time to live, at their intervals.
+    /// Deletes empty containers and nodes whose time to live is over, once in each interval.
     pub(super) fn reap(&mut self, now: Now) {
         if now.instant < self.reap_due {
             return;
         }
         self.reap_due = after(now.instant, self.config.container_check_interval);
         for path in self.live.tree.to_reap(now.unix_ms) {
-            tracing::debug!(path = &*path, "reaped");
+            tracing::debug!(
+                path = &*path,
+                "node deleted: an empty container, or its time to live is over"
+            );
             self.remove(path, now);
         }
     }
 
-    /// Deletes a node that has no children, whoever may do so.
+    /// Deletes a node that has no children, without a check of permissions.
     pub(super) fn remove(&mut self, path: Arc<str>, now: Now) {
         let nobody = (SessionId::NONE, Xid(0));
         self.transact(nobody, Mutation::Remove(vec![path], None), now);
     }
 
-    /// A transaction that deletes nodes, asks for no permission and cannot fail.
+    /// A transaction that deletes nodes. It checks no permission and cannot fail.
     fn transact(&mut self, asked: (SessionId, Xid), deed: Mutation, now: Now) {
         let author = Author {
             zxid: self.next_zxid(),
@@ -86,7 +91,7 @@ impl Engine {
         self.live.zxid
     }
 
-    /// Tells those who watch what a transaction changed.
+    /// Sends the events of a transaction's changes.
     pub(super) fn publish(&mut self, zxid: Zxid, changes: Vec<Change>) {
         for change in changes {
             for event in change.trigger(&mut self.live.watches, None) {

@@ -1,17 +1,25 @@
-//! Followers: servers that learn of every transaction after their leader has it, each at its own time, and answer then.
+//! Followers: servers that get every transaction from their leader, each with its own delay.
 //!
-//! The leader orders and checks writes at once; its state is the live one. A transaction travels to each follower for a
-//! while, in order. Clients are connected to followers: reads are answered from what the follower knows, a write when its
-//! transaction has arrived, and what its session sends meanwhile waits behind it, on whatever connection it comes.
+//! The leader orders and checks writes immediately; its state is the live one. Each transaction then travels to each
+//! follower for a while, in order. Clients are connected to followers:
 //!
-//! As in ZooKeeper, a follower finds the request that it has to answer by session and number: a transaction with those of the
-//! oldest write that waits there *is* its transaction. A write that the same session has sent by another follower, under the
-//! same number, is taken for it.
+//! - A follower answers reads from its own state.
+//! - It answers a write when the transaction of the write has arrived.
+//! - Later requests of the same session wait behind that write, on any connection.
 //!
-//! A leader that is deposed takes with it what no follower has learned ([`Engine::depose`]).
+//! As in ZooKeeper, a follower recognises the transaction of its oldest waiting write by session id and xid. If the
+//! same session has sent a write with the same xid through another follower, that transaction is mistaken for the
+//! waiting one.
 //!
-//! Differences from the real thing: a client's write, and its coming back with its session, reach the leader at once; what
-//! travels is the way back. Rules ([`Engine::add_rule`]) see handshakes only.
+//! When a leader is deposed, the transactions that no follower has learned are lost ([`Engine::depose`]).
+//!
+//! Differences from a real ensemble:
+//!
+//! - A client's write, and a resumed session, reach the leader immediately. Only the way back takes time.
+//! - Rules ([`Engine::add_rule`]) are meant for handshakes only. Of the rules for requests only [`Effect::CutBefore`]
+//!   works.
+//!
+//! [`Effect::CutBefore`]: super::Effect::CutBefore
 //!
 //! Source: `CommitProcessor`, `FollowerRequestProcessor`, `FinalRequestProcessor`.
 
@@ -44,7 +52,7 @@ use super::{
 pub(crate) struct Followers {
     longest: Duration,
     seed: Seeded,
-    /// What was sent to them so far.
+    /// The number of transactions that were sent to the followers so far.
     sent: u64,
     all: BTreeMap<ServerId, Follower>,
 }
@@ -52,17 +60,17 @@ pub(crate) struct Followers {
 #[derive(Debug)]
 struct Follower {
     view: View,
-    /// What is on its way, and when it arrives.
+    /// Transactions on their way, with the time of their arrival.
     coming: VecDeque<(Instant, Arc<Commit>)>,
-    /// Whether nothing arrives until further notice.
+    /// Whether no transaction arrives until the follower is thawed.
     is_held: bool,
-    /// The writes that clients sent here and that are not answered, in order: by session and number.
+    /// The unanswered writes that clients sent to this follower, in order: session id and xid.
     writes: VecDeque<(SessionId, Xid)>,
-    /// By session: its oldest unanswered write, and everything after it.
+    /// For each session: its oldest unanswered write and all later requests.
     waiting: BTreeMap<SessionId, VecDeque<Waiting>>,
 }
 
-/// A request that is not answered.
+/// A request that is not answered yet.
 #[derive(Debug)]
 struct Waiting {
     connection: ConnId,
@@ -70,28 +78,28 @@ struct Waiting {
     request: Request,
 }
 
-/// A transaction, as it travels.
+/// A transaction on its way to the followers.
 #[derive(Debug)]
 pub(crate) struct Commit {
     pub(crate) zxid: Zxid,
     pub(crate) unix_ms: i64,
-    /// Whose request it was, and its number there.
+    /// The session and the xid of its request.
     pub(crate) asked: (SessionId, Xid),
     pub(crate) deed: Mutation,
     pub(crate) answer: Result<Response, ErrorCode>,
     pub(crate) knows_sasl: bool,
 }
 
-/// What a transaction does.
+/// The effect of a transaction.
 #[derive(Debug)]
 pub(crate) enum Mutation {
-    /// Nothing: it failed, or is a `sync`.
+    /// Nothing: the request failed, or it is a `sync`.
     Nothing,
-    /// What the request says.
+    /// The change that this request asks for, with the identities of its client.
     Request(Request, Arc<[Id]>),
-    /// Nodes are deleted; with the timeout of a session that ends with it.
+    /// Deletes nodes. If the transaction ends a session, it carries the timeout of that session.
     Remove(Vec<Arc<str>>, Option<Duration>),
-    /// A session starts; who asked for it, with which timeout, and whether it knows of read-only servers.
+    /// Starts a session: the connection, its timeout, and whether the client knows read-only servers.
     Start(ConnId, Duration, bool),
 }
 
@@ -115,7 +123,7 @@ impl Followers {
         self.all.values().map(|follower| &follower.view)
     }
 
-    /// A connection is gone.
+    /// A connection has ended: removes its watches.
     pub(super) fn forget_watches(&mut self, id: ConnId) {
         for follower in self.all.values_mut() {
             follower.view.watches.take_all(id);
@@ -128,14 +136,14 @@ impl Followers {
         }
     }
 
-    /// A follower has failed. What is on its way it learns of before it is there again.
+    /// A follower fails: it forgets the requests of its clients. Transactions on their way still arrive.
     pub(super) fn fail(&mut self, server: ServerId) {
         if let Some(follower) = self.all.get_mut(&server) {
             follower.forget_clients();
         }
     }
 
-    /// Sends a transaction to all.
+    /// Sends a transaction to all followers.
     fn send(&mut self, commit: Commit, now: Instant) {
         let commit = Arc::new(commit);
         self.sent = self.sent.saturating_add(1);
@@ -144,7 +152,7 @@ impl Followers {
             hasher.write_u64(self.sent);
             hasher.write_u32(server.0);
             let chance = hasher.finish();
-            // Most are quick, so that the slow ones stand out.
+            // Most transactions are quick, so that a slow one arrives much later than the others.
             let longest = match chance & 15 {
                 0..8 => self.longest / 10,
                 8..13 => self.longest / 2,
@@ -157,7 +165,7 @@ impl Followers {
         }
     }
 
-    /// Every follower learns of everything up to that transaction, and of nothing that came after it.
+    /// Every follower applies all transactions up to `last` and discards those after it.
     fn settle(&mut self, last: Zxid) {
         for follower in self.all.values_mut() {
             follower.forget_clients();
@@ -178,7 +186,7 @@ impl Follower {
         self.waiting.clear();
     }
 
-    /// The request that this transaction is taken to answer.
+    /// The waiting write that this transaction answers.
     fn asked_for(&mut self, commit: &Commit) -> Option<Waiting> {
         if self.writes.front() != Some(&commit.asked) {
             return None;
@@ -204,7 +212,7 @@ impl Follower {
 }
 
 impl Commit {
-    /// Does again what the leader has done.
+    /// Repeats on a follower what the leader has done.
     fn apply(&self, view: &mut View) -> Vec<Change> {
         view.zxid = self.zxid;
         let mut author = Author {
@@ -243,8 +251,8 @@ impl Commit {
         }
     }
 
-    /// What is answered to a request that this transaction is taken for: as it would be to the one that it really was of,
-    /// as far as the two are alike.
+    /// The reply to a request whose transaction this is taken for. If the transaction belongs to another kind of
+    /// request, the reply contains as much of it as fits.
     fn answer_to(&self, request: &Request) -> Result<Response, ErrorCode> {
         let answer = self.answer.as_ref().map_err(|code| *code)?;
         if answer.op() == request.op() {
@@ -284,8 +292,8 @@ impl Commit {
 }
 
 impl Engine {
-    /// From now on, clients are connected to followers, the first so many servers, and a transaction travels to each of them
-    /// for up to `longest`. To be called before anybody is connected.
+    /// From now on, the first `count` servers are followers, and clients are connected to them. A transaction travels
+    /// to each follower for at most `longest`. Call this before the first connection.
     pub fn set_followers(&mut self, count: u32, longest: Duration) {
         let seed = Seeded(self.config.seed);
         let follower = |_| Follower {
@@ -308,8 +316,10 @@ impl Engine {
         });
     }
 
-    /// The leader is deposed: what no follower knew of is lost, but nothing up to `kept`. Everybody is cut, as followers cut
-    /// their clients then, and the next leader gives every session its whole timeout again. How much was lost.
+    /// The leader is deposed. Transactions that no follower has learned are lost, except those up to `kept`.
+    ///
+    /// All connections are cut, as real followers do then, and the next leader gives every session its whole timeout
+    /// again. Returns how many transactions were lost.
     pub fn depose(&mut self, kept: Zxid, now: Now) -> usize {
         self.cut_all();
         let mut gone = Vec::new();
@@ -321,7 +331,7 @@ impl Engine {
                 gone.extend(coming.filter(|commit| commit.zxid > last).cloned());
             }
             followers.settle(last);
-            // A zxid is the number of the leader, and that of the transaction.
+            // The upper half of a zxid is the epoch of the leader, the lower half counts its transactions.
             let first = Zxid((last.0 >> 32).saturating_add(1) << 32);
             for follower in followers.all.values_mut() {
                 follower.view.zxid = first;
@@ -350,7 +360,7 @@ impl Engine {
         self.live.zxid
     }
 
-    /// What travels, does so at once.
+    /// All transactions on their way arrive now.
     pub(super) fn settle_followers(&mut self) {
         if let Some(followers) = &mut self.followers {
             followers.settle(self.live.zxid);
@@ -378,7 +388,7 @@ impl Engine {
         }
     }
 
-    /// Takes a request at a follower.
+    /// Handles a request that a follower has received.
     pub(super) fn request_at_follower(
         &mut self,
         id: ConnId,
@@ -419,7 +429,7 @@ impl Engine {
         }
     }
 
-    /// The leader checks a write, and does it.
+    /// The leader checks a write and applies it.
     fn request_at_leader(
         &mut self,
         id: ConnId,
@@ -463,7 +473,7 @@ impl Engine {
         }
     }
 
-    /// Lets arrive at the followers what is due.
+    /// Delivers the transactions that are due to the followers.
     pub(super) fn arrive(&mut self, now: Now) {
         let Some(followers) = &self.followers else {
             return;
@@ -516,7 +526,7 @@ impl Engine {
         }
     }
 
-    /// Answers what waited for a write of its session.
+    /// Answers the reads that waited for a write of their session.
     fn answer_reads(&mut self, server: ServerId, session: SessionId, now: Now) {
         while let Some(next) = self
             .followers
@@ -531,7 +541,7 @@ impl Engine {
         }
     }
 
-    /// A follower learns that a session is over.
+    /// A follower learns that a session has ended.
     fn close_all_of(&mut self, server: ServerId, session: SessionId) {
         if let Some(follower) = self
             .followers
@@ -550,7 +560,7 @@ impl Engine {
     }
 }
 
-/// Whether the answer to a request must wait for the leader.
+/// Whether the reply to a request must wait for the leader.
 fn needs_commit(op: OpCode) -> bool {
     is_write(op) || op == OpCode::SYNC
 }

@@ -1,8 +1,9 @@
-//! Four-letter words: four bytes in place of a handshake, answered by text, after which the connection is closed.
+//! Four-letter words: four bytes in place of a handshake. The server answers with text and closes the connection.
 //!
-//! Served: `ruok`, `isro`, `srvr`, `stat`, `mntr`, `cons`, `dump`, `wchs`, `conf`, `envi`. The other words of the real server are answered
-//! as it answers those that are not in its whitelist. Anything else is the length of a frame.
-//! Latencies are not measured and print as 0.
+//! Served: `ruok`, `isro`, `srvr`, `stat`, `mntr`, `cons`, `dump`, `wchs`, `conf`, `envi`. For the real server's other
+//! words the answer says that they are not in the whitelist. Any other four bytes are the length of a frame.
+//!
+//! The server does not measure latencies and prints 0.
 //!
 //! Source: `FourLetterCommands`, package `server.command`.
 
@@ -10,16 +11,16 @@ use std::fmt::Write as _;
 
 use super::{Engine, connection::Connection};
 
-/// What the server says it is: clients look at the number in front.
+/// The version that the server reports. Clients read the number in front.
 pub(crate) const VERSION: &str = concat!("3.9.3-lockkeeper-", env!("CARGO_PKG_VERSION"));
 
-/// Words of the real server that are not served.
+/// Words of the real server that this server does not serve.
 const OTHERS: [&[u8; 4]; 7] = [
     b"crst", b"dirs", b"gtmk", b"hash", b"srst", b"wchc", b"wchp",
 ];
 
 impl Engine {
-    /// The answer to a word; `None` when it is none.
+    /// The answer to a word; `None` if the bytes are not a word.
     pub(super) fn answer_word(&self, word: [u8; 4]) -> Option<String> {
         let mut text = String::new();
         // Writing to a string cannot fail.
@@ -33,7 +34,7 @@ impl Engine {
             b"dump" => self.dump(&mut text),
             b"wchs" => self.watch_summary(&mut text),
             b"conf" => self.configuration(&mut text),
-            // Some clients ask for the version in this way.
+            // Some clients ask for the version with this word.
             b"envi" => write!(
                 text,
                 "Environment:\nzookeeper.version={VERSION}, built on unknown\n"
@@ -160,7 +161,7 @@ impl Engine {
         writeln!(text, "Total watches:{watches}")
     }
 
-    /// As the real server counts: it has its root twice, as `/` and as the empty path.
+    /// As the real server counts: it counts its root twice, as `/` and as the empty path.
     fn node_count(&self) -> usize {
         self.live.tree.len().saturating_add(1)
     }
@@ -171,7 +172,7 @@ impl Engine {
     }
 }
 
-/// A connection as the lists print it, up to the closing bracket.
+/// Prints a connection for the lists, up to the closing bracket.
 struct Line<'a>(&'a Connection);
 
 impl std::fmt::Display for Line<'_> {

@@ -1,10 +1,11 @@
-//! The first frame of a connection: starting a session, or resuming one.
+//! The first frame of a connection: it starts a session or resumes one.
 //!
-//! In order: a frame that is too short, or a client that has seen later transactions, is closed without a word; then a new
-//! session is made, or the old one is handed over, or refused with zeros.
+//! The engine closes the connection without a reply if the frame is too short, or if the client has seen later
+//! transactions than the server. Otherwise it starts a new session, or attaches the old one to this connection. If the
+//! old session does not exist or the password is wrong, it answers with zeros.
 //!
-//! One deliberate difference: the real server closes the connection that a session has before it checks the password,
-//! so whoever knows an id can cut its owner off. Here a wrong password disturbs nobody.
+//! One deliberate difference: the real server closes the session's present connection before it checks the password. So
+//! every client that knows a session id can disconnect the owner. Here a wrong password has no effect on the session.
 //!
 //! Source: `ZooKeeperServer.processConnectRequest`, `reopenSession`.
 
@@ -25,7 +26,7 @@ use super::{
 };
 
 impl Engine {
-    /// Takes the first message of a connection.
+    /// Handles the first message of a connection.
     pub(super) fn handshake(&mut self, id: ConnId, message: Bytes, now: Now) {
         let Ok(request) = ConnectRequest::decode(&mut Reader::new(message.clone())) else {
             return self.close(id);
@@ -66,7 +67,7 @@ impl Engine {
         };
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.muted = fate.lose_reply;
-            // A follower has applied the session's start before it answers, so a new session lags behind nothing.
+            // A follower applies the start of the session before it answers, so a new session does not lag behind.
             connection.lagging = lagging && !is_new;
             connection.awaits_session = is_new && self.followers.is_some();
         }
@@ -85,7 +86,7 @@ impl Engine {
         }
     }
 
-    /// Tells a connection what session it has: with zeros, that it has none.
+    /// Answers the handshake with the session, or with zeros if the client has no session.
     pub(super) fn welcome(
         &mut self,
         id: ConnId,
@@ -135,7 +136,7 @@ impl Engine {
         session
     }
 
-    /// Hands a session over to a connection; `None` when there is no such session or it is somebody else's.
+    /// Attaches a session to a connection; `None` if there is no such session or the password is wrong.
     fn resume_session(
         &mut self,
         id: ConnId,
@@ -146,7 +147,7 @@ impl Engine {
         let wanted = request.session_id;
         self.sessions.get(wanted)?;
         if request.password.as_ref() != Some(&self.sessions.password(wanted)) {
-            tracing::debug!(session = %wanted, "wrong password");
+            tracing::debug!(session = %wanted, "session not resumed: wrong password");
             return None;
         }
         if let Some(before) = self.connection_of(wanted).filter(|before| *before != id) {
@@ -158,13 +159,13 @@ impl Engine {
         Some(wanted)
     }
 
-    /// Two ticks, unless it was set.
+    /// The configured value, or two ticks.
     pub(super) fn min_session_timeout(&self) -> Duration {
         let set = self.config.min_session_timeout;
         set.unwrap_or_else(|| self.config.tick_time.saturating_mul(2))
     }
 
-    /// The timeout that is granted for the one that is asked for; never zero, which would tell the client that it is refused.
+    /// The timeout that the server grants. Never zero, because a client takes zero as a refusal.
     fn negotiate(&self, asked_ms: i32) -> Duration {
         let asked = Duration::from_millis(u64::try_from(asked_ms).unwrap_or(0));
         let min = self.min_session_timeout().max(Duration::from_millis(1));

@@ -1,6 +1,6 @@
-//! Hash maps whose order depends on the engine's seed alone, so that one seed replays a run.
+//! Hash maps whose order depends only on the engine's seed, so that a seed repeats a run.
 //!
-//! Children are listed in hash order: as with the real server, nobody can rely on it.
+//! Children are listed in hash order. No client may rely on their order, as on the real server.
 
 use std::{
     collections::{HashMap, HashSet},

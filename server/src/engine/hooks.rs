@@ -1,4 +1,6 @@
-//! Faults that tests switch on while clients run. None of them is reachable over the wire.
+//! Faults that tests switch on while clients run. No client can cause them over the network.
+//!
+//! Not here: faults for single requests (`rules`), frozen reads (`lag`), failures of servers (`relay`).
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,12 +12,12 @@ use super::{
 };
 
 impl Engine {
-    /// Sets a rule for one request to come.
+    /// Adds a rule for a future request.
     pub fn add_rule(&mut self, when: When, effect: Effect) -> RuleId {
         self.rules.add(when, effect)
     }
 
-    /// Takes a rule back; whether it was still waiting for its request.
+    /// Removes a rule. Returns whether it was still waiting for its request.
     pub fn remove_rule(&mut self, id: RuleId) -> bool {
         self.rules.remove(id)
     }
@@ -26,24 +28,24 @@ impl Engine {
         self.rules.len()
     }
 
-    /// Takes all rules back, lets everything through and brings everybody up to date.
+    /// Removes all rules, ends all stalls and delays, and brings every connection up to date.
     pub fn clear_faults(&mut self, now: Now) {
         self.rules.clear();
         self.thaw();
         self.resume_input(now);
     }
 
-    /// Every reply, and what follows it on its connection, comes later by this much; `None` for no delay.
+    /// Delays every reply, and everything that follows it on its connection; `None` for no delay.
     pub fn set_delay(&mut self, delay: Option<Duration>) {
         self.rules.delay = delay;
     }
 
-    /// Whether connections are closed without an answer when they ask for a session.
+    /// Sets whether the server closes a connection without a reply when it asks for a session.
     pub fn set_refuse_handshakes(&mut self, refuse: bool) {
         self.rules.refuse_handshakes = refuse;
     }
 
-    /// Cuts the connection of a session; whether it had one.
+    /// Cuts the connection of a session. Returns whether it had one.
     pub fn cut_session(&mut self, session: SessionId) -> bool {
         let connection = self.connection_of(session);
         if let Some(connection) = connection {
@@ -60,7 +62,7 @@ impl Engine {
         }
     }
 
-    /// Expires a session now; whether it lived.
+    /// Expires a session now. Returns whether it was alive.
     pub fn expire(&mut self, session: SessionId, now: Now) -> bool {
         let lives = self.sessions.get(session).is_some();
         if lives {
@@ -69,7 +71,7 @@ impl Engine {
         lives
     }
 
-    /// Deletes a node as a third party would; whether it was there, and had no children.
+    /// Deletes a node as another client would. Returns whether the node existed and had no children.
     pub fn delete_node(&mut self, path: &str, now: Now) -> bool {
         let node = self.live.tree.get(path);
         let is_leaf = node.is_some_and(|node| node.children.is_empty()) && path != path::ROOT;
@@ -79,15 +81,16 @@ impl Engine {
         is_leaf
     }
 
-    /// Stops listening to everybody and answering anybody, or begins again.
+    /// Starts or ends a stall: the server reads nothing from any client and sends nothing.
     ///
-    /// When it begins again some may be left of what a connection had sent: see [`received`](Self::received), with no bytes.
+    /// At the end of a stall, some input of a connection may be left. Call [`received`](Self::received) without bytes
+    /// for it.
     pub fn set_stalled(&mut self, stalled: bool, now: Now) {
         self.rules.all_stalled = stalled;
         self.resume_input(now);
     }
 
-    /// As [`set_stalled`](Self::set_stalled), for one session, whatever connection it comes by.
+    /// Like [`set_stalled`](Self::set_stalled), for one session, on each connection that it uses.
     pub fn set_session_stalled(&mut self, session: SessionId, stalled: bool, now: Now) {
         if stalled {
             self.rules.stalled.insert(session);
@@ -97,13 +100,13 @@ impl Engine {
         self.resume_input(now);
     }
 
-    /// Sets how many children a node is said to have had: the number of the next sequential one. Whether it exists.
+    /// Sets the number of the next sequential child of a node. Returns whether the node exists.
     pub fn set_sequence(&mut self, path: &str, next: i32) -> bool {
         let node = self.live.tree.get_mut(path);
         node.map(|node| node.created = next).is_some()
     }
 
-    /// Whether a connection is neither heard nor answered.
+    /// Whether a connection is stalled.
     pub(super) fn is_stalled(&self, id: ConnId) -> bool {
         self.rules.all_stalled
             || !self.rules.stalled.is_empty()
@@ -111,7 +114,7 @@ impl Engine {
                     .is_some_and(|connection| self.rules.stalled.contains(&connection.named))
     }
 
-    /// Holds back what a connection is sent from now on.
+    /// Holds back what is appended to a connection from now on.
     pub(super) fn hold(&mut self, id: ConnId, delay: Duration, now: Now) {
         if let Some(connection) = self.connections.get_mut(&id) {
             let had = connection.release_due();
@@ -123,7 +126,7 @@ impl Engine {
         }
     }
 
-    /// Reads what came in while nobody listened.
+    /// Handles the input that came during a stall.
     fn resume_input(&mut self, now: Now) {
         let all: Vec<ConnId> = self.connections.keys().copied().collect();
         for id in all {
@@ -131,7 +134,7 @@ impl Engine {
                 let (received, frames) = self.read_input(id, now);
                 self.counters.traffic.note(0, frames);
                 self.with(id, |connection| connection.traffic.note(0, frames));
-                // What is left because there is much to send is for whoever drives the engine to ask for.
+                // If much output is left to send, the caller of the engine must ask for the rest of the input.
                 let is_full = (self.connections.get(&id))
                     .is_none_or(|connection| connection.ready_len() > BATCH_LIMIT);
                 if received == Received::Wholly || is_full {

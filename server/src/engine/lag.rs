@@ -1,13 +1,16 @@
 //! Reads from an older state, as a follower that lags behind its leader answers them.
 //!
-//! While the reads of a server are frozen, a connection that was there, or that resumes a session, reads the tree as it
-//! was, with the zxid of then, and hears of no change. As soon as its session writes or syncs, it has everything up to
-//! then, as a follower has before it answers: the notifications that it missed come first. A new session starts up to
-//! date, since its start is itself a transaction. A client that has seen a later zxid than the frozen one is closed, as a
-//! follower does it; where there is but one server ([`Engine::freeze_reads`]), it is taken as if it had found one that is
-//! up to date.
+//! A test can freeze the reads of a server. Then each connection that is open, or that resumes a session, reads the old
+//! tree with the old zxid, and gets no events. When its session writes or syncs, the connection catches up, as a follower
+//! does before it answers. It gets the events that it missed first, and then the reply.
 //!
-//! Where clients are connected to followers (`followers`), a frozen server learns of nothing until it is thawed.
+//! A new session does not lag, because its start is a transaction itself. A client that has seen a later zxid than the
+//! frozen one is refused, as a follower does. With only one server ([`Engine::freeze_reads`]) the client is accepted
+//! instead, as if it had found another server that is up to date.
+//!
+//! If clients are connected to followers (`followers`), a frozen follower gets no transaction until it is thawed.
+//!
+//! Not here: when a request makes its connection catch up (`requests`).
 
 use lockkeeper_proto::Zxid;
 
@@ -19,22 +22,24 @@ use super::{
 /// The state that lagging connections see.
 #[derive(Debug)]
 pub(crate) struct Frozen {
-    /// The tree of then, and the watches that were set on it.
+    /// The old tree, and the watches that were set on it.
     pub(crate) view: View,
-    /// Everything since.
+    /// All changes since then.
     pub(crate) log: Vec<(Zxid, Change)>,
-    /// Whether a client that has seen more is closed.
+    /// Whether a client that has seen a later zxid is refused.
     strict: bool,
 }
 
 impl Engine {
-    /// From now on, connections read the present state, whatever changes, until they write, sync or [`thaw`](Self::thaw).
+    /// Freezes the present state: connections go on reading it, despite later changes, until [`thaw`](Self::thaw).
+    ///
+    /// It ends earlier for a connection that writes or syncs.
     pub fn freeze_reads(&mut self) {
         self.freeze(ServerId::FIRST, false);
     }
 
-    /// As [`freeze_reads`](Self::freeze_reads), for the connections to one server of several, which closes those who have
-    /// seen more.
+    /// Like [`freeze_reads`](Self::freeze_reads), for the connections of one server of an ensemble. The server refuses
+    /// clients that have seen a later zxid.
     pub fn freeze_server(&mut self, server: ServerId) {
         self.freeze(server, true);
     }
@@ -66,7 +71,7 @@ impl Engine {
         self.frozen.insert(server, frozen);
     }
 
-    /// Brings every connection up to date; notifications that were held back come now.
+    /// Brings every connection up to date and sends the events that were held back.
     pub fn thaw(&mut self) {
         let servers: Vec<ServerId> = self.frozen.keys().copied().collect();
         for server in servers {
@@ -74,7 +79,7 @@ impl Engine {
         }
     }
 
-    /// As [`thaw`](Self::thaw), for the connections to one server.
+    /// Like [`thaw`](Self::thaw), for the connections of one server.
     pub fn thaw_server(&mut self, server: ServerId) {
         if let Some(followers) = &mut self.followers {
             return followers.set_held(server, false);
@@ -91,7 +96,7 @@ impl Engine {
         self.frozen.remove(&server);
     }
 
-    /// Whether a connection of a client that has seen this transaction is taken, and if so, whether it lags.
+    /// Whether a client that has seen the transaction `seen` lags on this server; `None` if the server refuses it.
     pub(super) fn lags(&self, server: ServerId, seen: Zxid) -> Option<bool> {
         if let Some(followers) = &self.followers {
             let view = followers.view(server)?;
@@ -126,7 +131,7 @@ impl Engine {
         self.dirty.insert(id);
     }
 
-    /// What a connection sees.
+    /// The state that a connection sees.
     pub(super) fn view_of(&mut self, id: ConnId) -> &mut View {
         let server = self.server_of(id);
         if let Some(view) = self.followers.as_mut().and_then(|it| it.view_mut(server)) {

@@ -1,27 +1,27 @@
 //! The server without sockets, tasks and clocks: bytes and the time go in, bytes come out.
 //!
-//! One serial loop does everything: a request is validated against the present tree, applied, told to those who watch,
-//! and answered, before the next one is looked at. All ordering promises of ZooKeeper follow from that.
+//! One serial loop handles one request at a time. It checks the request against the present tree, applies it, sends the
+//! watch events, and replies. All ordering promises of ZooKeeper follow from that.
 //!
-//! Whoever drives an [`Engine`]
+//! The caller of an [`Engine`]
 //!
-//! - tells it what happens: [`connected`](Engine::connected), [`received`](Engine::received),
+//! - reports what happens: [`connected`](Engine::connected), [`received`](Engine::received),
 //!   [`disconnected`](Engine::disconnected), and [`tick`](Engine::tick) at [`next_deadline`](Engine::next_deadline);
-//! - after each of these calls [`poll_output`](Engine::poll_output)s until there is nothing more to do.
+//! - calls [`poll_output`](Engine::poll_output) after each of these calls, until it returns `None`.
 //!
 //! The same calls with the same times and the same seed give the same bytes.
 //!
-//! | module | what |
+//! | module | what it does |
 //! |---|---|
-//! | `handshake`, `requests` | what a frame leads to |
-//! | `reads`, `set_watches` | requests that change nothing |
-//! | `writes`, `txn`, `tree` | requests that do; the only way to change the tree; the tree |
-//! | `changes`, `watches` | which events follow from a change; who gets them |
-//! | `sessions`, `expiry` | who lives, until when; what dies with a session; containers and TTLs |
-//! | `acl`, `auth` | who may do what; who is who |
-//! | `sasl`, `digest_md5` | who has to prove that; how |
+//! | `handshake`, `requests` | handling a frame: the first one of a connection, all others |
+//! | `reads`, `set_watches` | requests that do not change the tree |
+//! | `writes`, `txn`, `tree` | requests that change the tree; the only way to change it; the tree |
+//! | `changes`, `watches` | the events that follow from a change; the connections that get them |
+//! | `sessions`, `expiry` | live sessions and their timeouts; the end of sessions, containers and TTL nodes |
+//! | `acl`, `auth` | permissions; the identities of a connection |
+//! | `sasl`, `digest_md5` | logging in; the mechanism for it |
 //! | `rules`, `hooks`, `lag`, `relay`, `followers` | faults on demand, for tests |
-//! | `report`, `four_letter` | what can be asked about a running server |
+//! | `report`, `four_letter` | what tests and clients can ask about a running server |
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -76,27 +76,27 @@ pub use connection::Traffic;
 pub use report::{Counters, Report, SessionReport};
 pub use rules::{Effect, RuleId, When};
 
-/// How a server behaves. Times as in ZooKeeper's `zoo.cfg`.
+/// The settings of a server. Times as in ZooKeeper's `zoo.cfg`.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Config {
     /// `tickTime`: sessions expire in steps of this.
     pub tick_time: Duration,
-    /// `minSessionTimeout`; `None` for two ticks.
+    /// `minSessionTimeout`; `None` means two ticks.
     pub min_session_timeout: Option<Duration>,
     /// `maxSessionTimeout`.
     pub max_session_timeout: Duration,
     /// How long a connection may take for its handshake.
     pub handshake_timeout: Duration,
-    /// `znode.container.checkIntervalMs`: how often containers and nodes with a time to live are looked at.
+    /// `znode.container.checkIntervalMs`: how often the server looks for containers and TTL nodes to delete.
     pub container_check_interval: Duration,
-    /// `jute.maxbuffer`: the longest message that is taken.
+    /// `jute.maxbuffer`: the longest message that the server accepts, in bytes.
     pub frame_limit: usize,
-    /// What passwords and the order of children are made of.
+    /// The seed of session passwords and of the order of children.
     pub seed: u64,
-    /// Who may log in, and how.
+    /// The users who may log in, and the mechanism.
     pub(crate) sasl: Option<Arc<dyn sasl::Mechanism>>,
-    /// `sessionRequireClientSASLAuth`: whoever has not logged in is not answered.
+    /// `sessionRequireClientSASLAuth`: the server does not answer a client that has not logged in.
     pub(crate) sasl_required: bool,
 }
 
@@ -116,7 +116,7 @@ impl Default for Config {
     }
 }
 
-/// One moment on both clocks.
+/// One moment on the monotonic clock and the wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Now {
     /// For timeouts.
@@ -125,70 +125,70 @@ pub struct Now {
     pub unix_ms: i64,
 }
 
-/// A connection, as whoever drives the engine numbers it; never used twice.
+/// The number that the caller of the engine gives a connection; never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnId(pub u64);
 
-/// A server of an ensemble, all of which one engine plays: they differ in how far they lag behind, and in who is cut when
-/// one of them fails.
+/// One server of an ensemble. One engine plays all servers of it. They differ in how far they lag behind, and in which
+/// connections are cut when one of them fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServerId(pub u32);
 
 impl ServerId {
-    /// The only one, where there are not several.
+    /// The only server, if there is just one.
     pub const FIRST: Self = Self(0);
 }
 
-/// Something to do for whoever drives the engine.
+/// Something that the caller of the engine must do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Send these bytes.
     Send(ConnId, BytesMut),
     /// Close the connection once everything is sent.
     Close(ConnId),
-    /// Close it now and forget what is not sent yet.
+    /// Close it now and discard what is not sent yet.
     Cut(ConnId),
 }
 
-/// What became of received bytes.
+/// How much of the received input is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "requests that were left must be asked for again"]
+#[must_use = "after `Partly` the engine must be called again"]
 pub enum Received {
-    /// All whole requests among them are done.
+    /// All whole requests in the input are done.
     Wholly,
-    /// Some are left.
+    /// Some whole requests are left.
     Partly,
 }
 
-/// A whole ZooKeeper server, without its surroundings.
+/// A whole ZooKeeper server, without sockets, tasks and clocks.
 #[derive(Debug)]
 pub struct Engine {
     config: Config,
     live: View,
-    /// What lagging connections see, while the reads of their server are frozen.
+    /// The state that lagging connections see, for each server whose reads are frozen.
     frozen: BTreeMap<ServerId, Frozen>,
-    /// Set where clients are connected to followers.
+    /// Set if clients are connected to followers.
     followers: Option<Followers>,
-    /// Set while sessions are heard of late.
+    /// Set while the leader learns late which sessions were active.
     relay: Option<Relay>,
     sessions: Sessions,
     connections: BTreeMap<ConnId, Connection>,
     /// Connections for which [`poll_output`](Self::poll_output) may have something.
     dirty: BTreeSet<ConnId>,
     cuts: VecDeque<ConnId>,
-    /// Connections whose handshake is still to come, by when it must be done.
+    /// Connections whose handshake is pending, with its deadline.
     handshakes: BTreeSet<(Instant, ConnId)>,
-    /// Connections that hold frames back, by when the first of them may leave.
+    /// Connections that hold frames back, with the moment when the first frame may leave.
     held: BTreeSet<(Instant, ConnId)>,
     reap_due: Instant,
-    /// The last request took as long as the tree is large.
+    /// Set after a request that took time in proportion to the tree.
     turn_is_over: bool,
     rules: Rules,
     counters: Counters,
 }
 
 impl Engine {
-    /// A new server with nothing but the system nodes.
+    /// A new server that has only the system nodes.
     #[must_use]
     pub fn new(config: Config, now: Now) -> Self {
         let seed = Seeded(config.seed);
@@ -216,7 +216,7 @@ impl Engine {
         self.connected_to(ServerId::FIRST, id, remote, now);
     }
 
-    /// A connection was accepted by one server of several.
+    /// A connection was accepted by this server of an ensemble.
     pub fn connected_to(&mut self, server: ServerId, id: ConnId, remote: SocketAddr, now: Now) {
         let due = after(now.instant, self.config.handshake_timeout);
         self.counters.connections = self.counters.connections.saturating_add(1);
@@ -225,10 +225,10 @@ impl Engine {
             .insert(id, Connection::new(remote, server, due));
     }
 
-    /// Bytes came from a connection, cut anyhow.
+    /// Bytes came from a connection, split anywhere.
     ///
-    /// With [`Received::Partly`] there is so much to do or to send that the rest must wait: call again, with no bytes, when
-    /// others had their turn and it is sent.
+    /// After [`Received::Partly`] there is too much to do or to send in one call. First let other connections have
+    /// their turn and send the output. Then call again, without bytes.
     pub fn received(&mut self, id: ConnId, bytes: BytesMut, now: Now) -> Received {
         let Some(connection) = self.connections.get_mut(&id) else {
             return Received::Wholly;
@@ -246,7 +246,7 @@ impl Engine {
         self.counters.traffic.note(reads, frames);
         if let Some(connection) = self.connections.get_mut(&id) {
             if connection.input.is_empty() {
-                // Or the empty rest would keep the whole buffer that it is a rest of.
+                // Even an empty slice would keep the whole buffer alive.
                 connection.input = BytesMut::new();
             }
             connection.traffic.note(reads, frames);
@@ -260,7 +260,7 @@ impl Engine {
         self.forget(id);
     }
 
-    /// Time has passed: sessions expire, containers go, what was held back leaves.
+    /// Time has passed: sessions expire, containers are deleted, and frames that were held back leave.
     pub fn tick(&mut self, now: Now) {
         self.relay(now);
         self.expire_sessions(now);
@@ -269,7 +269,10 @@ impl Engine {
         while let Some((due, id)) = self.handshakes.first().copied()
             && due <= now.instant
         {
-            tracing::debug!(connection = id.0, "no handshake in time");
+            tracing::debug!(
+                connection = id.0,
+                "closing a connection: no handshake in time"
+            );
             self.handshakes.pop_first();
             self.close(id);
         }
@@ -300,8 +303,8 @@ impl Engine {
         earliest.map_or(self.reap_due, |due| due.min(self.reap_due))
     }
 
-    /// The next thing to do, if there is one.
-    #[must_use = "what is polled must be done: it is not told twice"]
+    /// The next thing to do; `None` if there is nothing.
+    #[must_use = "an output must be carried out: the engine returns it only once"]
     pub fn poll_output(&mut self) -> Option<Output> {
         if let Some(id) = self.cuts.pop_front() {
             return Some(Output::Cut(id));
@@ -331,7 +334,8 @@ impl Engine {
         None
     }
 
-    /// Reads whole messages off a connection's input, as long as somebody listens; how many there were.
+    /// Handles the whole messages in a connection's input, unless the connection is stalled. Returns how many there
+    /// were.
     fn read_input(&mut self, id: ConnId, now: Now) -> (Received, u64) {
         let mut frames = 0_u64;
         self.turn_is_over = false;
@@ -371,7 +375,7 @@ impl Engine {
                 }
                 Ok(None) => break,
                 Err(error) => {
-                    tracing::debug!(connection = id.0, %error, "closing");
+                    tracing::debug!(connection = id.0, %error, "closing a connection: bad frame");
                     self.close(id);
                 }
             }
@@ -379,7 +383,7 @@ impl Engine {
         (Received::Wholly, frames)
     }
 
-    /// Does something with a connection, which then may have something to send.
+    /// Changes a connection, and notes that it may now have something to send.
     fn with(&mut self, id: ConnId, act: impl FnOnce(&mut Connection)) {
         if let Some(connection) = self.connections.get_mut(&id) {
             act(connection);
@@ -387,7 +391,7 @@ impl Engine {
         }
     }
 
-    /// Closes a connection once everything is sent that it is to get.
+    /// Closes a connection once its whole output is sent.
     fn close(&mut self, id: ConnId) {
         self.leave(id);
         self.with(id, |connection| {
@@ -405,7 +409,7 @@ impl Engine {
         }
     }
 
-    /// Ends a connection's share in the service: its watches, and its speaking for a session.
+    /// Ends a connection's part in the service: removes its watches and detaches its session.
     fn leave(&mut self, id: ConnId) {
         let Some(connection) = self.connections.get(&id) else {
             return;
@@ -441,22 +445,22 @@ impl Engine {
         connection.map_or(ServerId::FIRST, |connection| connection.server)
     }
 
-    /// The connection that speaks for a session.
+    /// The connection that a session is attached to.
     fn connection_of(&self, session: SessionId) -> Option<ConnId> {
         self.sessions.get(session)?.connection
     }
 }
 
-/// Bytes for a connection beyond which its further requests wait until some are sent: requests are small, replies are not.
+/// Bytes of output above which a connection's further requests wait. Requests are small, replies are not.
 const BATCH_LIMIT: usize = 1 << 20;
 
-/// Messages of one connection after which others have their turn.
+/// The number of messages of one connection after which other connections have their turn.
 const TURN: u64 = 100;
 
-/// Bytes that a connection may have sent while nobody listened to it, before it is cut.
+/// Bytes of unread input above which a connection is cut. A stalled connection gathers such input.
 const STASH_LIMIT: usize = 8 << 20;
 
-/// A moment later; the same one should the clock end before it.
+/// `now` plus `time`; just `now` if the clock cannot represent the sum.
 fn after(now: Instant, time: Duration) -> Instant {
     now.checked_add(time).unwrap_or(now)
 }

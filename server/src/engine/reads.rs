@@ -1,7 +1,7 @@
-//! Requests that change nothing in the tree: reading it, and leaving, asking for and removing watches.
+//! Requests that do not change the tree: reading it, and setting, checking and removing watches.
 //!
-//! The order of the checks decides which error is answered, and whether a watch is left; it is that of 3.9. Paths are
-//! not validated: a malformed one is simply not there.
+//! The order of the checks decides the error of the reply, and whether a watch is set. It is the order of 3.9. Paths
+//! are not validated: a malformed path is treated as a path without a node.
 //!
 //! Source: `FinalRequestProcessor`.
 
@@ -24,7 +24,7 @@ use super::{
     watches::Modes,
 };
 
-/// Who reads.
+/// The client that reads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asker<'a> {
     pub(crate) connection: ConnId,
@@ -32,7 +32,7 @@ pub(crate) struct Asker<'a> {
     pub(crate) ids: &'a [Id],
 }
 
-/// Answers a request that changes nothing; `None` for one that is not of this kind.
+/// Answers a request that does not change the tree; `None` for any other request.
 pub(crate) fn answer(
     view: &mut View,
     asker: Asker<'_>,
@@ -80,7 +80,7 @@ pub(crate) fn answer(
     })
 }
 
-/// Leaves its watch also when the node is missing, but not when it may not be read.
+/// Sets the watch even if the node is missing, but not if the client may not read the node.
 fn exists(
     view: &mut View,
     asker: Asker<'_>,
@@ -146,7 +146,7 @@ fn children<'a>(
     Ok((names(node), node))
 }
 
-/// A short request may name a large node any number of times: what would be too long to send is refused as a whole.
+/// A short request can name a large node many times. If the reply would be too long, the whole request fails.
 fn multi_read(
     view: &View,
     asker: Asker<'_>,
@@ -188,10 +188,11 @@ fn multi_read(
     Ok(MultiResponse { results })
 }
 
-/// Bytes of data and names, as they are kept, for one `multiRead`: as much as clients take.
+/// The maximum number of bytes of data and names in the reply to one `multiRead`, counted as they are stored. It is the
+/// default frame limit of lockkeeper's client.
 const MULTI_READ_LIMIT: usize = 8 << 20;
 
-/// A plain prefix of the text, not of the path; none, a blank one and the root mean all.
+/// The prefix is compared as plain text, not as a path. No prefix, a blank one and `/` mean all nodes.
 fn ephemerals(tree: &Tree, asker: Asker<'_>, prefix: Option<&str>) -> GetEphemeralsResponse {
     let prefix = prefix.filter(|prefix| !prefix.trim().is_empty() && *prefix != "/");
     let own = tree.ephemerals_of(asker.session);

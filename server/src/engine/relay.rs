@@ -1,8 +1,8 @@
-//! Failures of whole servers, and what followers tell their leader late: which sessions they have heard of.
+//! Failures of whole servers, and activity of sessions that the leader learns late.
 //!
-//! A session is kept by the leader, who learns from its followers, at intervals, which sessions were active. A follower
-//! that fails in between takes what it had heard with it: those sessions end up to an interval earlier than their clients
-//! would think. Whoever restarts gives every session its whole timeout again.
+//! The leader keeps the sessions. Its followers report at intervals which sessions were active. When a follower fails
+//! between two reports, its last reports are lost: those sessions expire up to one interval earlier than their clients
+//! expect. When all servers restart, every session gets its whole timeout again.
 //!
 //! Source: `Learner.ping`, `Leader.lead` (half a tick), `LearnerSessionTracker`, `SessionTrackerImpl`.
 
@@ -15,7 +15,7 @@ use lockkeeper_proto::SessionId;
 
 use super::{ConnId, Engine, Now, ServerId, after, connection::Connection};
 
-/// Sessions that were heard of and not told of.
+/// The sessions that were active and are not reported to the leader yet.
 #[derive(Debug)]
 pub(crate) struct Relay {
     interval: Duration,
@@ -30,7 +30,7 @@ impl Relay {
 }
 
 impl Engine {
-    /// From now on, what a session does counts for its life at the end of each interval; `None` for at once.
+    /// From now on, the activity of a session counts only at the end of each interval; with `None` it counts at once.
     pub fn set_relay(&mut self, interval: Option<Duration>, now: Now) {
         self.tell_heard(now);
         self.relay = interval.map(|interval| Relay {
@@ -40,7 +40,7 @@ impl Engine {
         });
     }
 
-    /// A server fails: its connections are cut, and what it had not told of its sessions is lost.
+    /// A server fails: its connections are cut, and the activity that it had not reported is lost.
     pub fn fail_server(&mut self, server: ServerId) {
         let cut: Vec<ConnId> = self
             .connections
@@ -61,7 +61,7 @@ impl Engine {
         }
     }
 
-    /// All servers were away until now: nobody is connected, and every session that lived has its whole timeout again.
+    /// All servers were down until now: all connections are cut, and every live session gets its whole timeout again.
     pub fn restart(&mut self, now: Now) {
         self.cut_all();
         self.frozen.clear();
@@ -76,7 +76,7 @@ impl Engine {
         }
     }
 
-    /// A session has shown that it lives.
+    /// A session has shown that its client is alive.
     pub(super) fn heard(&mut self, session: SessionId, now: Now) {
         match &mut self.relay {
             Some(relay) => {
@@ -88,7 +88,7 @@ impl Engine {
         }
     }
 
-    /// Tells of all sessions that were heard of, when it is time.
+    /// Reports all active sessions when the interval is over.
     pub(super) fn relay(&mut self, now: Now) {
         if let Some(relay) = &mut self.relay
             && relay.due <= now.instant

@@ -1,4 +1,4 @@
-//! What can be asked about a running server: counters, and a picture of its state.
+//! What tests can ask about a running server: counters, and a snapshot of its state.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -12,7 +12,7 @@ use super::{
     followers::Followers,
 };
 
-/// What has happened since the start.
+/// Counts of what has happened since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {
@@ -20,26 +20,26 @@ pub struct Counters {
     pub connections: u64,
     /// Sessions started.
     pub sessions: u64,
-    /// Sessions expired; those that were closed are not among them.
+    /// Sessions expired. Closed sessions do not count.
     pub expired: u64,
-    /// Requests by operation, whatever became of them; handshakes as [`OpCode::CREATE_SESSION`].
+    /// Requests by operation, including those that failed. Handshakes count as [`OpCode::CREATE_SESSION`].
     pub requests: BTreeMap<OpCode, u64>,
-    /// Replies sent, those to handshakes among them.
+    /// Replies sent, including those to handshakes.
     pub replies: u64,
     /// Watch events sent.
     pub notifications: u64,
-    /// Over all connections.
+    /// The sum over all connections.
     pub traffic: Traffic,
 }
 
 impl Counters {
-    /// How many requests of an operation have come.
+    /// The number of requests of one operation.
     #[must_use]
     pub fn requests_of(&self, op: OpCode) -> u64 {
         self.requests.get(&op).copied().unwrap_or(0)
     }
 
-    /// How many requests have come, without handshakes and pings.
+    /// The number of requests, without handshakes and pings.
     #[must_use]
     pub fn all_requests(&self) -> u64 {
         let counted = self
@@ -54,7 +54,7 @@ impl Counters {
         *count = count.saturating_add(1);
     }
 
-    /// Sends an event to a connection that may read what it is about; one that may not hears nothing.
+    /// Sends an event to a connection, if the connection may read the node; otherwise sends nothing.
     pub(crate) fn deliver(&mut self, to: &mut Connection, zxid: Zxid, event: &Event<'_>) {
         if acl::allows(event.acl, Perms::READ, &to.ids) {
             self.notifications = self.notifications.saturating_add(1);
@@ -63,17 +63,17 @@ impl Counters {
     }
 }
 
-/// A picture of the server's state.
+/// A snapshot of the server's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
     /// The last transaction.
     pub zxid: Zxid,
-    /// Nodes, without the system's four.
+    /// The number of nodes, without the system's four.
     pub nodes: usize,
-    /// Watches: one for each connection, path and kind.
+    /// The number of watches: one for each connection, path and kind.
     pub watches: usize,
-    /// Open connections.
+    /// The number of open connections.
     pub connections: usize,
     /// Live sessions.
     pub sessions: BTreeMap<SessionId, SessionReport>,
@@ -85,24 +85,24 @@ pub struct Report {
 pub struct SessionReport {
     /// Its negotiated timeout.
     pub timeout: Duration,
-    /// Whether a connection speaks for it.
+    /// Whether the session has a connection.
     pub is_connected: bool,
     /// Paths of its ephemeral nodes, sorted.
     pub ephemerals: Vec<String>,
-    /// Watches of its connection.
+    /// The number of watches of its connection.
     pub watches: usize,
-    /// What its connection has sent so far; zeros without one.
+    /// Counts of what its present connection has sent; zeros if it has none.
     pub traffic: Traffic,
 }
 
 impl Engine {
-    /// What has happened since the start.
+    /// Counts of what has happened since the start.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// A picture of the present state.
+    /// A snapshot of the present state.
     #[must_use]
     pub fn report(&self) -> Report {
         let sessions = self.sessions.iter().map(|(id, session)| {
@@ -132,19 +132,19 @@ impl Engine {
         }
     }
 
-    /// Paths of all nodes but the system's, sorted.
+    /// The paths of all nodes except the system's, sorted.
     #[must_use]
     pub fn paths(&self) -> Vec<String> {
         self.live.tree.user_paths()
     }
 
-    /// All live sessions, in order of their numbers.
+    /// All live sessions in the order of their ids.
     #[must_use]
     pub fn live_sessions(&self) -> impl ExactSizeIterator<Item = SessionId> {
         self.sessions.iter().map(|(id, _)| id)
     }
 
-    /// A node's metadata and data, whoever may read them.
+    /// A node's metadata and data, without a check of its ACL.
     #[must_use]
     pub fn node(&self, path: &str) -> Option<(Stat, Option<Bytes>)> {
         let node = self.live.tree.get(path)?;

@@ -1,6 +1,6 @@
-//! What a request leads to: touching its session, the rules of tests, executing it, the reply.
+//! Handling a request: note the activity of its session, apply the rules of tests, execute it, reply.
 //!
-//! Invariants: replies leave in the order of the requests; events of a write are on the way before its reply.
+//! Invariants: replies leave in the order of the requests; the events of a write are appended before its reply.
 //!
 //! Source: `ZooKeeperServer.processPacket`, `PrepRequestProcessor`, `FinalRequestProcessor`.
 
@@ -22,16 +22,16 @@ use super::{
     writes::{self, MultiOutcome},
 };
 
-/// How a request is answered.
+/// The reply to a request.
 struct Answer {
     zxid: Zxid,
     result: Result<Response, ErrorCode>,
-    /// Whether the connection ends with it.
+    /// Whether the connection is closed after the reply.
     close: bool,
 }
 
 impl Engine {
-    /// Takes a request of a session.
+    /// Handles a request of a session.
     pub(super) fn request(&mut self, id: ConnId, session: SessionId, message: Bytes, now: Now) {
         let mut reader = Reader::new(message)
             .with_negative_counts(NegativeCounts::Empty)
@@ -40,7 +40,7 @@ impl Engine {
             return self.close(id);
         };
         if op.name().is_some() {
-            // Anybody could fill the table with others.
+            // Unknown operations are not counted: any client could fill the table with them.
             self.counters.note(op);
         }
         let proves = matches!(op, OpCode::AUTH | OpCode::SASL);
@@ -52,12 +52,12 @@ impl Engine {
             self.reply(id, xid, Zxid(-1), &Err(ErrorCode::UNIMPLEMENTED));
             return self.close(id);
         }
-        // What is answered by the real server's I/O thread keeps no session alive.
+        // The real server answers these two packets in its I/O thread, where they do not keep a session alive.
         if !proves {
             self.heard(session, now);
         }
         let request = match Request::decode(op, &mut reader) {
-            // The real server stumbles over it.
+            // The real server cannot handle a null token and closes the connection.
             Ok(Request::Sasl(SaslRequest { token: None })) => return self.close(id),
             Ok(request) => request,
             Err(error) => {
@@ -87,7 +87,7 @@ impl Engine {
         if let Some(delay) = fate.delay {
             self.hold(id, delay, now);
         }
-        // The protocol's own: whatever xid a ping came with, the reply says ping.
+        // The reply to a ping has the xid of pings, not the xid of the request. The protocol demands it.
         let xid = if op == OpCode::PING { Xid::PING } else { xid };
         match answer.result {
             Err(code) if op == OpCode::SASL => self.refuse_token(id, xid, code),
@@ -98,7 +98,8 @@ impl Engine {
         }
     }
 
-    /// A body that cannot be decoded. A multi has its transaction by then, other writes have none: so it is from 3.9 on.
+    /// Answers a body that cannot be decoded. From 3.9 on, a malformed multi takes a zxid; other malformed writes do
+    /// not.
     fn malformed(&mut self, id: ConnId, xid: Xid, op: OpCode) {
         match op {
             OpCode::AUTH | OpCode::SASL => return self.close(id),
@@ -191,7 +192,7 @@ impl Engine {
         reads::answer(self.view_of(id), asker, request)
     }
 
-    /// One transaction, which takes its zxid whether it succeeds or not.
+    /// Executes one transaction. It takes a zxid even if it fails.
     pub(super) fn write(
         &mut self,
         id: ConnId,
@@ -269,7 +270,7 @@ impl Engine {
         }
     }
 
-    /// An answer with the zxid that the connection has come to.
+    /// A reply with the zxid of the state that the connection sees.
     fn seen_by(&mut self, id: ConnId, result: Result<Response, ErrorCode>) -> Answer {
         Answer {
             zxid: self.view_of(id).zxid,
@@ -292,10 +293,10 @@ impl Engine {
     }
 }
 
-/// Whether a client may send the operation; anything else ends the connection.
+/// Whether the server accepts the operation from a client. Any other operation ends the connection.
 ///
-/// Of the real server's own operations, two that it takes from anybody are refused here: `deleteContainer`, which asks
-/// for no permission, and `createSession`.
+/// Two internal operations are not accepted, although the real server accepts them from every client:
+/// `deleteContainer`, which checks no permission, and `createSession`.
 fn is_served(op: OpCode) -> bool {
     matches!(
         op,

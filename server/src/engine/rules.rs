@@ -1,8 +1,9 @@
-//! Faults that tests ask for: which request, and what shall happen to it.
+//! Faults that tests ask for: a rule says which request it means, and what happens to that request.
 //!
-//! A rule is used once. Rules are tried in the order in which they were set; every rule that fits a request counts it,
-//! and all that are due have their effect.
-//! Not here: doing it (`requests`, `handshake`), faults that need no request (`hooks`).
+//! Each rule is used once. For each request, the rules are tried in the order in which they were added. Every rule that
+//! fits counts the request, and every rule whose count is reached takes effect.
+//!
+//! Not here: carrying out the effects (`requests`, `handshake`), faults without a request (`hooks`).
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -12,7 +13,7 @@ use lockkeeper_proto::{
     path,
 };
 
-/// Which request a rule is about: the first that fits, unless [`nth`](Self::nth) says otherwise.
+/// The request that a rule means: the first one that fits, or the [`nth`](Self::nth).
 #[derive(Clone, Debug)]
 #[must_use = "a condition does nothing by itself"]
 pub struct When {
@@ -31,7 +32,7 @@ enum Ops {
 }
 
 impl When {
-    /// Any request but pings and handshakes.
+    /// Any request except pings and handshakes.
     pub fn any() -> Self {
         Self {
             ops: Ops::Any,
@@ -41,7 +42,7 @@ impl When {
         }
     }
 
-    /// A request of one operation. [`OpCode::CREATE_SESSION`] means the handshake.
+    /// A request with this operation. [`OpCode::CREATE_SESSION`] means the handshake.
     pub fn op(op: OpCode) -> Self {
         Self {
             ops: Ops::One(op),
@@ -57,7 +58,8 @@ impl When {
         }
     }
 
-    /// Any request that takes a transaction: creates, `delete`, `setData`, `setACL`, `multi`, `closeSession`.
+    /// Any request that takes a transaction: creates, `delete`, `setData`, `setACL`, `multi`, `reconfig`,
+    /// `closeSession`.
     pub fn write() -> Self {
         Self {
             ops: Ops::Writes,
@@ -71,13 +73,13 @@ impl When {
         self
     }
 
-    /// Only requests about this path or one below it; for a list of operations: one of them.
+    /// Only requests for this path or one below it. A multi fits if one of its operations does.
     pub fn within(mut self, path: impl Into<String>) -> Self {
         self.within = Some(path.into());
         self
     }
 
-    /// The `n`th request that fits from now on, counted from 1.
+    /// The `n`th fitting request from now on, counted from 1.
     pub fn nth(mut self, n: u32) -> Self {
         self.skip = n.saturating_sub(1);
         self
@@ -96,26 +98,26 @@ impl When {
     }
 }
 
-/// What shall happen to a request.
+/// What happens to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Effect {
-    /// The connection is closed; the request is not executed.
+    /// The server closes the connection and does not execute the request.
     CutBefore,
-    /// It is executed; then the connection is closed without the reply, or an event that it caused, being sent.
-    /// What was sent behind it is not executed.
+    /// The server executes the request and then closes the connection. The client gets neither the reply nor the events
+    /// that the request causes. Requests behind it are not executed.
     LoseReply,
-    /// Its reply, and whatever follows on the connection, comes later by this much.
+    /// The reply, and everything that follows it on the connection, is delayed by this time.
     Delay(Duration),
-    /// It is not executed, and answered with this error.
+    /// The server does not execute the request and answers with this error.
     Refuse(ErrorCode),
 }
 
-/// A rule that was set.
+/// The id of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RuleId(u64);
 
-/// A request as rules see it.
+/// The part of a request that rules look at.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen<'a> {
     pub(crate) op: OpCode,
@@ -124,7 +126,7 @@ pub(crate) struct Seen<'a> {
     pub(crate) request: Option<&'a Request>,
 }
 
-/// What the rules make of a request.
+/// The effects of all rules on one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fate {
     pub(crate) cut_before: bool,
@@ -138,13 +140,13 @@ pub(crate) struct Fate {
 pub(crate) struct Rules {
     waiting: Vec<Rule>,
     next: u64,
-    /// Every reply comes later by this much.
+    /// The delay of every reply.
     pub(crate) delay: Option<Duration>,
-    /// Connections are closed when they send their first frame.
+    /// Whether connections are closed when they send their first frame.
     pub(crate) refuse_handshakes: bool,
-    /// Nobody is heard or answered.
+    /// Whether all connections are stalled.
     pub(crate) all_stalled: bool,
-    /// These sessions are not heard or answered.
+    /// The stalled sessions.
     pub(crate) stalled: BTreeSet<SessionId>,
 }
 
@@ -163,19 +165,19 @@ impl Rules {
         id
     }
 
-    /// Takes a rule back; whether it was still waiting.
+    /// Removes a rule. Returns whether it was still waiting.
     pub(crate) fn remove(&mut self, id: RuleId) -> bool {
         let before = self.waiting.len();
         self.waiting.retain(|rule| rule.id != id);
         self.waiting.len() < before
     }
 
-    /// How many rules wait for their request.
+    /// The number of rules that wait for their request.
     pub(crate) fn len(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Takes all rules back and switches everything off.
+    /// Removes all rules and ends all other faults in this table.
     pub(crate) fn clear(&mut self) {
         *self = Self {
             next: self.next,
@@ -183,7 +185,7 @@ impl Rules {
         };
     }
 
-    /// What becomes of a request. It counts for the rules that it fits.
+    /// The effects of the rules on a request. Each rule that fits counts the request.
     pub(crate) fn fate(&mut self, seen: Seen<'_>) -> Fate {
         let mut fate = Fate {
             delay: self.delay,

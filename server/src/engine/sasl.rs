@@ -1,7 +1,7 @@
-//! SASL: who a connection is, proved in an exchange of tokens before anything else is answered.
+//! SASL: a client proves its identity in an exchange of tokens, before the server answers anything else.
 //!
-//! The engine carries tokens and knows no mechanism; without one, every token is answered with null, and the client is let
-//! in as nobody. What a server demands of those who have proved nothing is here, too.
+//! The engine passes tokens on and knows no mechanism. Without a mechanism it answers every token with null, and the
+//! client continues without an identity. The rule for clients that have not logged in (`sasl_required`) is here, too.
 //!
 //! Not here: mechanisms (`digest_md5`), what an identity may do (`acl`).
 //!
@@ -20,38 +20,38 @@ use sha1::{Digest, Sha1};
 
 use super::{ConnId, Engine, auth};
 
-/// A mechanism, with whoever it lets in. Its `Debug` must not show their secrets.
+/// A mechanism with its users. Its `Debug` must not show their secrets.
 pub(crate) trait Mechanism: fmt::Debug + Send + Sync {
-    /// Begins the exchange of a connection. No other has the same nonce, and no client foresees it.
+    /// Begins the exchange of a connection. The nonce is unique, and no client can predict it.
     fn begin(&self, nonce: String) -> Box<dyn Exchange>;
 }
 
 /// The exchange of one connection.
 pub(crate) trait Exchange: fmt::Debug + Send {
-    /// The answer to a token; `None` when it proves nothing, or comes out of turn.
+    /// The answer to a token; `None` if the token proves nothing or comes out of turn.
     fn answer(&mut self, token: &[u8]) -> Option<Step>;
 }
 
-/// How an exchange goes on.
+/// The result of one step of an exchange.
 pub(crate) struct Step {
-    /// What the client is sent.
+    /// The token for the client.
     pub(crate) token: Bytes,
-    /// Who the client is, once it has proved it.
+    /// The user's name, once the client has proved it.
     pub(crate) identity: Option<String>,
 }
 
-/// The scheme of ACL entries that name who a client has proved to be.
+/// The scheme of ACL entries that name a SASL user.
 pub(crate) const SCHEME: &str = "sasl";
 
 impl Engine {
-    /// Whether nothing that this connection asks for is answered.
+    /// Whether the server must refuse the requests of this connection, because it has not logged in.
     pub(super) fn is_nobody(&self, id: ConnId) -> bool {
         self.config.sasl_required
             && !(self.connections.get(&id))
                 .is_some_and(|connection| connection.ids.iter().any(|id| id.scheme == SCHEME))
     }
 
-    /// What is said to whoever is refused, and then closed.
+    /// The error that a refused client gets before the server closes the connection.
     pub(super) fn refusal(&self) -> ErrorCode {
         if self.config.sasl_required {
             ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH
@@ -86,7 +86,7 @@ impl Engine {
         Ok(Response::Sasl(answer))
     }
 
-    /// Refuses a token: unlike all other errors this one has a body, a null token.
+    /// Refuses a token. Unlike all other errors, this one has a body: a null token.
     pub(super) fn refuse_token(&mut self, id: ConnId, xid: Xid, err: ErrorCode) {
         self.counters.replies = self.counters.replies.saturating_add(1);
         self.with(id, |connection| {
@@ -99,7 +99,7 @@ impl Engine {
     }
 }
 
-/// 160 bits that follow from the seed and say nothing about it.
+/// 160 bits that depend on the seed and do not reveal it.
 fn nonce(seed: u64, id: ConnId) -> String {
     let hash = Sha1::new()
         .chain_update("SASL")

@@ -1,8 +1,9 @@
 //! Sessions: ids, passwords, negotiated timeouts, and expiry in buckets of one tick.
 //!
-//! Invariant: a live session stands in exactly one bucket, the one of its last activity:
-//! `(floor((now + timeout) / tick) + 1) * tick`. So it ends between `timeout` and `timeout + tick` after it.
-//! Not here: what the end of a session does to the tree (`engine::expiry`).
+//! Invariant: a live session is in exactly one bucket. The bucket follows from its last activity at `now`:
+//! `(floor((now + timeout) / tick) + 1) * tick`. So it expires between `timeout` and `timeout + tick` after that.
+//!
+//! Not here: the deletion of its nodes (`engine::expiry`).
 //!
 //! Source: `SessionTrackerImpl`, `ExpiryQueue.roundToNextInterval`.
 
@@ -21,7 +22,7 @@ use super::ConnId;
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) timeout: Duration,
-    /// The connection that speaks for the session, if one does.
+    /// The connection that the session is attached to.
     pub(crate) connection: Option<ConnId>,
     bucket: u64,
 }
@@ -30,7 +31,7 @@ pub(crate) struct Session {
 #[derive(Debug)]
 pub(crate) struct Sessions {
     live: BTreeMap<SessionId, Session>,
-    /// When each bucket ends, in ticks since `epoch`.
+    /// The sessions of each bucket. The key is the end of the bucket, in ticks since `epoch`.
     buckets: BTreeMap<u64, BTreeSet<SessionId>>,
     epoch: Instant,
     tick: Duration,
@@ -39,7 +40,7 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    /// No sessions. The first id is made of the wall clock, as on the real server with id 1.
+    /// No sessions. The first id depends on the wall clock, as on the real server with server id 1.
     ///
     /// Source: `SessionTrackerImpl.initializeNextSessionId`.
     pub(crate) fn new(epoch: Instant, unix_ms: i64, tick: Duration, seed: u64) -> Self {
@@ -62,7 +63,7 @@ impl Sessions {
         id
     }
 
-    /// A session lives, or does so again, though nobody speaks for it.
+    /// Adds a live session, new or brought back, without a connection.
     pub(crate) fn insert(&mut self, id: SessionId, timeout: Duration, now: Instant) {
         let bucket = self.bucket(now, timeout);
         let session = Session {
@@ -79,12 +80,12 @@ impl Sessions {
         self.live.get(&id)
     }
 
-    /// As [`get`](Self::get).
+    /// Like [`get`](Self::get), mutable.
     pub(crate) fn get_mut(&mut self, id: SessionId) -> Option<&mut Session> {
         self.live.get_mut(&id)
     }
 
-    /// Panics when the invariant is broken.
+    /// Panics if the invariant is broken.
     pub(crate) fn assert_sound(&self) {
         let in_buckets = self.buckets.values();
         assert!(in_buckets.clone().all(|ids| !ids.is_empty()));
@@ -103,7 +104,7 @@ impl Sessions {
         self.live.iter().map(|(id, session)| (*id, session))
     }
 
-    /// What it takes to resume a session: 16 bytes that depend on the id and the engine's seed.
+    /// The password for resuming a session: 16 bytes that depend on the id and the engine's seed.
     pub(crate) fn password(&self, id: SessionId) -> Bytes {
         let mut hash = Sha1::new();
         hash.update(self.seed.to_be_bytes());
@@ -113,7 +114,7 @@ impl Sessions {
         Bytes::from(password)
     }
 
-    /// Notes activity of a session; whether it lives.
+    /// Notes activity of a session. Returns whether the session is alive.
     pub(crate) fn touch(&mut self, id: SessionId, now: Instant) -> bool {
         let Some(timeout) = self.live.get(&id).map(|session| session.timeout) else {
             return false;
@@ -130,21 +131,21 @@ impl Sessions {
         true
     }
 
-    /// Forgets a session; the connection that spoke for it.
+    /// Removes a session. Returns the connection that it was attached to.
     pub(crate) fn remove(&mut self, id: SessionId) -> Option<ConnId> {
         let session = self.live.remove(&id)?;
         self.leave_bucket(session.bucket, id);
         session.connection
     }
 
-    /// The sessions whose time is over.
+    /// The sessions whose timeout is over.
     pub(crate) fn expired(&self, now: Instant) -> Vec<SessionId> {
         let ticks = ticks(now.saturating_duration_since(self.epoch), self.tick);
         let over = self.buckets.range(..=ticks);
         over.flat_map(|(_, ids)| ids).copied().collect()
     }
 
-    /// When [`expired`](Self::expired) may next name one.
+    /// The earliest moment at which [`expired`](Self::expired) can return a session.
     pub(crate) fn next_expiry(&self) -> Option<Instant> {
         let (bucket, _) = self.buckets.first_key_value()?;
         let ticks = u32::try_from(*bucket).unwrap_or(u32::MAX);
@@ -166,7 +167,7 @@ impl Sessions {
     }
 }
 
-/// Whole ticks in a time.
+/// The number of whole ticks in a time.
 fn ticks(time: Duration, tick: Duration) -> u64 {
     let ticks = time.as_nanos().checked_div(tick.as_nanos()).unwrap_or(0);
     u64::try_from(ticks).unwrap_or(u64::MAX)

@@ -1,4 +1,4 @@
-//! `setWatches` and `setWatches2`: registering watches again, and telling what was missed meanwhile.
+//! `setWatches` and `setWatches2`: setting watches again, mostly after a reconnect, and sending the missed events.
 //!
 //! | list | node missing | node present and changed | else |
 //! |---|---|---|---|
@@ -7,7 +7,7 @@
 //! | child | deleted | children changed | registered |
 //! | both persistent lists | registered | registered | |
 //!
-//! Events come in the order of the lists, not of the transactions, and are not filtered by ACLs.
+//! Events are sent in the order of the lists, not of the transactions, and ACLs do not filter them.
 //!
 //! Source: `DataTree.setWatches`.
 
@@ -15,7 +15,7 @@ use lockkeeper_proto::{EventType, Zxid, records};
 
 use super::{ConnId, view::View, watches::Modes};
 
-/// The five lists of a `setWatches2`, the first three of which `setWatches` has.
+/// The five lists of a `setWatches2`. A `setWatches` has only the first three.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lists<'a> {
     since: Zxid,
@@ -52,7 +52,7 @@ impl<'a> From<&'a records::SetWatches2> for Lists<'a> {
     }
 }
 
-/// Registers the watches and returns the events that the connection has missed.
+/// Sets the watches and returns the events that the connection has missed.
 pub(crate) fn apply<'a>(
     view: &mut View,
     connection: ConnId,

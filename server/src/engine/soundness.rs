@@ -1,14 +1,14 @@
-//! What must hold between any two calls of the engine, whatever clients send: looked at by the fuzz target and by tests.
+//! A check that the tables of the engine agree between any two calls. The fuzz target and tests run it.
 //!
-//! It takes time in proportion to everything there is. Not here: what is right to answer.
+//! It takes time in proportion to the whole state. Not here: whether answers are right.
 
 use super::{ConnId, Connection, Engine, Followers, Phase};
 
 impl Engine {
-    /// Looks at every table that repeats what another one says.
+    /// Compares every table that repeats what another table says.
     ///
     /// # Panics
-    /// When two of them disagree: a bug of the engine, whatever a client did.
+    /// If two tables disagree. Then the engine has a bug: no input of a client may cause this.
     pub fn assert_sound(&self) {
         self.sessions.assert_sound();
         for owner in self.live.tree.assert_sound() {
@@ -16,7 +16,7 @@ impl Engine {
         }
         let frozen = self.frozen.values().map(|frozen| &frozen.view);
         for view in frozen.clone() {
-            // Its sessions may have ended since.
+            // Sessions of the frozen tree may have ended since.
             let _ = view.tree.assert_sound();
         }
         let followers = self.followers.iter().flat_map(Followers::views);

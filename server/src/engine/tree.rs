@@ -1,8 +1,9 @@
-//! The nodes: what each one holds, and three indexes kept beside them.
+//! The nodes of the tree: their contents, and three indexes of them.
 //!
-//! Invariants: every node but the root is in its parent's `children`; `ephemerals` and `reapable` name exactly the
-//! nodes with such an owner. Counting children, versions and zxids is the business of `txn`, which is the only one
-//! that changes a live tree.
+//! Invariants: every node but the root is in its parent's `children`. `ephemerals` and `reapable` contain exactly the
+//! nodes with such an owner.
+//!
+//! Not here: counting children, versions and zxids (`txn`). Only `txn` changes a live tree.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,10 +15,10 @@ use lockkeeper_proto::{Acl, Perms, SessionId, Stat, Version, Zxid, path};
 
 use super::hash::{Map, Seeded, Set};
 
-/// An ACL list, shared by the nodes that were created with it and by the events that are filtered with it.
+/// An ACL. The nodes that were created with it share it, and so do the events that it filters.
 pub(crate) type AclList = Arc<[Acl]>;
 
-/// The nodes that every server starts with and that nobody may delete.
+/// The nodes that every server starts with. No client may delete them.
 ///
 /// Source: `PrepRequestProcessor.isSpecialPath`.
 pub(crate) const SYSTEM_PATHS: [&str; 4] = [
@@ -27,7 +28,7 @@ pub(crate) const SYSTEM_PATHS: [&str; 4] = [
     "/zookeeper/config",
 ];
 
-/// Whose node it is.
+/// The owner of a node, which decides its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// A persistent node.
@@ -38,7 +39,7 @@ pub(crate) enum Owner {
     Container,
     /// A node with a time to live.
     Ttl {
-        /// Milliseconds since the data were last set.
+        /// The time to live in milliseconds, counted from the last change of the data.
         ms: i64,
     },
 }
@@ -55,14 +56,14 @@ pub(crate) struct Node {
     pub(crate) mtime: i64,
     pub(crate) version: Version,
     pub(crate) aversion: Version,
-    /// How many children were ever created: what the next sequential one is numbered with.
+    /// The number of children that were ever created. It is the number of the next sequential child.
     pub(crate) created: i32,
     pub(crate) owner: Owner,
     pub(crate) children: Set<Box<str>>,
 }
 
 impl Node {
-    /// The metadata as the wire shows it.
+    /// The metadata in the form of the protocol.
     pub(crate) fn stat(&self) -> Stat {
         let num_children = i32::try_from(self.children.len()).unwrap_or(i32::MAX);
         let length = self.data.as_ref().map_or(0, Bytes::len);
@@ -72,7 +73,7 @@ impl Node {
             ctime: self.ctime,
             mtime: self.mtime,
             version: self.version,
-            // Creates plus deletes; deletes are creates less those that are still there.
+            // Creates plus deletes. The number of deletes is the number of creates less the present children.
             cversion: Version(self.created.wrapping_mul(2).wrapping_sub(num_children)),
             aversion: self.aversion,
             ephemeral_owner: match self.owner {
@@ -116,7 +117,7 @@ impl Tree {
         tree
     }
 
-    /// A node with nothing in it and all counters at zero.
+    /// A node without data, with all counters at zero.
     pub(crate) fn blank(&self, acl: AclList, owner: Owner) -> Node {
         Node {
             data: None,
@@ -134,19 +135,19 @@ impl Tree {
         }
     }
 
-    /// The node at `path`; the empty path is another name of the root, as on the real server.
+    /// The node at `path`. The empty path is another name of the root, as on the real server.
     pub(crate) fn get(&self, path: &str) -> Option<&Node> {
         self.nodes
             .get(if path.is_empty() { path::ROOT } else { path })
     }
 
-    /// As [`get`](Self::get).
+    /// Like [`get`](Self::get), mutable.
     pub(crate) fn get_mut(&mut self, path: &str) -> Option<&mut Node> {
         self.nodes
             .get_mut(if path.is_empty() { path::ROOT } else { path })
     }
 
-    /// Puts a node where none is, and its name into its parent.
+    /// Adds a node at a path without a node, and adds its name to its parent.
     pub(crate) fn insert(&mut self, at: Arc<str>, node: Node) {
         if let Some(parent) = path::parent(&at).and_then(|parent| self.nodes.get_mut(parent)) {
             parent.children.insert(Box::from(path::name(&at)));
@@ -164,7 +165,7 @@ impl Tree {
         self.nodes.insert(at, node);
     }
 
-    /// Takes a node away, and its name out of its parent.
+    /// Removes a node, and removes its name from its parent.
     pub(crate) fn remove(&mut self, at: &str) -> Option<Node> {
         let node = self.nodes.remove(at)?;
         if let Some(parent) = path::parent(at).and_then(|parent| self.nodes.get_mut(parent)) {
@@ -197,9 +198,9 @@ impl Tree {
         &self.ephemerals
     }
 
-    /// Containers and nodes with a time to live whose time has come at `unix_ms`.
+    /// Containers and TTL nodes that must be deleted at `unix_ms`.
     ///
-    /// Source: `ContainerManager.getCandidates`; containers that never had a child are kept.
+    /// Source: `ContainerManager.getCandidates`. Containers that never had a child stay.
     pub(crate) fn to_reap(&self, unix_ms: i64) -> Vec<Arc<str>> {
         let due = |at: &&Arc<str>| {
             self.nodes.get(&***at).is_some_and(|node| {
@@ -214,12 +215,12 @@ impl Tree {
         self.reapable.iter().filter(due).cloned().collect()
     }
 
-    /// How many nodes there are, the system's four included.
+    /// The number of nodes, including the system's four.
     pub(crate) fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// How many nodes lie below `path`, at any depth.
+    /// The number of nodes below `path`, at any depth.
     pub(crate) fn count_below(&self, path: &str) -> usize {
         let mut count = 0_usize;
         let mut left = vec![if path.is_empty() {
@@ -237,7 +238,7 @@ impl Tree {
         count
     }
 
-    /// All paths but the system's, sorted.
+    /// The paths of all nodes except the system's, sorted.
     pub(crate) fn user_paths(&self) -> Vec<String> {
         let mut paths: Vec<String> = self
             .nodes
@@ -249,7 +250,7 @@ impl Tree {
         paths
     }
 
-    /// Panics when an invariant is broken; the sessions that own nodes.
+    /// Panics if an invariant is broken. Returns the sessions that own nodes.
     pub(crate) fn assert_sound(&self) -> impl Iterator<Item = SessionId> {
         let (mut children, mut ephemerals, mut reapable) = (0_usize, 0_usize, 0_usize);
         for (at, node) in &self.nodes {
@@ -279,7 +280,7 @@ impl Tree {
         self.ephemerals.keys().copied()
     }
 
-    /// Bytes of data and paths, roughly.
+    /// The approximate number of bytes of data and paths.
     pub(crate) fn approximate_data_size(&self) -> usize {
         let size = |(path, node): (&Arc<str>, &Node)| {
             path.len()
@@ -298,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_tree_looks_as_on_a_new_server() {
+    fn a_new_tree_equals_that_of_a_new_java_server() {
         let tree = tree();
         let root = tree.get("/").unwrap().stat();
         assert_eq!((root.num_children, root.cversion), (1, Version(-1)));

@@ -1,10 +1,11 @@
-//! One transaction on the tree: every operation checks everything first and then changes the tree at once.
+//! One transaction on the tree. Each operation makes all its checks first and then changes the tree.
 //!
-//! Later operations of a multi see the earlier ones, because those are applied already; if one fails, the whole is
-//! undone, last step first. The order of the checks decides which error is answered, and is ZooKeeper's.
+//! Later operations of a multi see the changes of earlier ones, because those are already applied. If one operation
+//! fails, the transaction undoes all steps, the last one first. The order of the checks decides the error of the reply;
+//! it is ZooKeeper's order.
 //!
 //! Source: `PrepRequestProcessor.pRequest2Txn`, `DataTree.processTxn`.
-//! Not here: zxids of transactions that fail, watches (`changes`), reading.
+//! Not here: the zxids of failed transactions, watches (`changes`), reads.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use super::{
     tree::{AclList, Node, Owner, SYSTEM_PATHS, Tree},
 };
 
-/// Who writes, when.
+/// The client that writes, with the zxid and the time of the transaction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Author<'a> {
     pub(crate) zxid: Zxid,
@@ -27,7 +28,7 @@ pub(crate) struct Author<'a> {
     pub(crate) knows_sasl: bool,
 }
 
-/// What to create.
+/// The node to create.
 #[derive(Clone, Debug)]
 pub(crate) struct NewNode<'a> {
     pub(crate) path: &'a str,
@@ -37,7 +38,7 @@ pub(crate) struct NewNode<'a> {
     pub(crate) sequential: bool,
 }
 
-/// A transaction under way.
+/// A transaction that is running.
 #[derive(Debug)]
 pub(crate) struct Txn<'a> {
     tree: &'a mut Tree,
@@ -46,7 +47,7 @@ pub(crate) struct Txn<'a> {
     undo: Vec<Undo>,
 }
 
-/// How to take one step back.
+/// How to undo one step.
 #[derive(Debug)]
 enum Undo {
     Create {
@@ -78,19 +79,19 @@ impl<'a> Txn<'a> {
         }
     }
 
-    /// Ends the transaction: what it changed, in order.
+    /// Ends the transaction and returns its changes in order.
     pub(crate) fn commit(self) -> Vec<Change> {
         self.changes
     }
 
-    /// Ends the transaction as if it had never begun.
+    /// Undoes all steps, as if the transaction had never begun.
     pub(crate) fn roll_back(mut self) {
         while let Some(step) = self.undo.pop() {
             self.take_back(step);
         }
     }
 
-    /// Creates a node and returns its path.
+    /// Creates a node. Returns its path and metadata.
     pub(crate) fn create(&mut self, new: &NewNode<'_>) -> Result<(Arc<str>, Stat), ErrorCode> {
         let parent_path = parent_of(new.path).ok_or(ErrorCode::BAD_ARGUMENTS)?;
         let list = acl::normalise(new.acl, self.author.ids, self.author.knows_sasl)?;
@@ -110,7 +111,7 @@ impl<'a> Txn<'a> {
         }
 
         let mut node = self.tree.blank(list, new.owner);
-        // A copy: the request's memory may be a whole megabyte of other requests.
+        // A copy, because the request's buffer may hold a whole megabyte of other requests.
         node.data = new.data.map(|data| Bytes::copy_from_slice(data));
         node.czxid = self.author.zxid;
         node.mzxid = self.author.zxid;
@@ -126,7 +127,7 @@ impl<'a> Txn<'a> {
                 parent_created: parent.created,
                 parent_pzxid: parent.pzxid,
             });
-            // It only moves up, so it sticks at 2^31-1: ZOOKEEPER-3249.
+            // The counter never moves down, so it stays at 2^31-1: ZOOKEEPER-3249.
             parent.created = parent.created.max(parent.created.wrapping_add(1));
             parent.pzxid = self.author.zxid;
             parent_acl = Arc::clone(&parent.acl);
@@ -152,7 +153,7 @@ impl<'a> Txn<'a> {
         Ok(())
     }
 
-    /// Deletes a node without asking anybody: the reaper's way, and that of a session's end.
+    /// Deletes a node without any check: for containers, TTL nodes, and the end of a session.
     pub(crate) fn remove(&mut self, path: &str) {
         let Some(node) = self.tree.remove(path) else {
             return;
@@ -201,7 +202,7 @@ impl<'a> Txn<'a> {
         Ok(stat)
     }
 
-    /// Sets a node's ACL. It is never part of a multi, so there is no way back; and nobody is told.
+    /// Sets a node's ACL. A multi never contains it, so it cannot be undone. It causes no event.
     pub(crate) fn set_acl(
         &mut self,
         path: &str,
@@ -218,7 +219,7 @@ impl<'a> Txn<'a> {
         Ok(node.stat())
     }
 
-    /// Checks that a node is there and has a version.
+    /// Checks that a node exists and has this version.
     pub(crate) fn check(&self, path: &str, version: Version) -> Result<(), ErrorCode> {
         path::check(path).map_err(|_| ErrorCode::BAD_ARGUMENTS)?;
         let node = self.tree.get(path).ok_or(ErrorCode::NO_NODE)?;
@@ -276,7 +277,7 @@ impl<'a> Txn<'a> {
     }
 }
 
-/// What stands before the last slash, unchecked and possibly empty; `None` for what cannot be created or deleted at all.
+/// The text before the last slash, unchecked and possibly empty; `None` for a path without a slash or with a NUL.
 ///
 /// Source: `PrepRequestProcessor.validatePathForCreate`.
 fn parent_of(path: &str) -> Option<&str> {
@@ -324,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn which_error_a_bad_path_gets() {
+    fn a_create_with_a_bad_path_gets_zookeepers_error() {
         let mut tree = Tree::new(Seeded(1));
         for (path, error) in [
             ("", ErrorCode::BAD_ARGUMENTS),
@@ -343,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn every_child_moves_the_sequence_and_the_end_sticks() {
+    fn every_create_advances_the_sequence_up_to_its_maximum() {
         let mut tree = Tree::new(Seeded(1));
         create(&mut tree, 1, &node("/g")).unwrap();
         create(&mut tree, 2, &node("/g/plain")).unwrap();
@@ -399,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn deleting_looks_at_the_parent_first() {
+    fn a_delete_checks_the_parent_first() {
         let mut tree = Tree::new(Seeded(1));
         let mut txn = Txn::new(&mut tree, author(1));
         let delete = |txn: &mut Txn<'_>, path| txn.delete(path, Version::ANY).unwrap_err();

@@ -1,10 +1,10 @@
-//! A state that connections read and watch: the live one, or the older one that lagging connections see.
+//! A state that connections read and watch: the live one, a frozen one, or that of a follower.
 
 use lockkeeper_proto::Zxid;
 
 use super::{hash::Seeded, tree::Tree, watches::Watches};
 
-/// The tree as of a transaction, and the watches of those who read it.
+/// A tree as of one transaction, and the watches of the connections that read it.
 #[derive(Debug)]
 pub(crate) struct View {
     pub(crate) tree: Tree,

@@ -1,7 +1,8 @@
-//! Watches: who is told when something happens to a path.
+//! Watches: which connections get an event when something happens to a path.
 //!
-//! The server keeps two tables, data and child, whose entries carry the modes standard, persistent and recursive. Here
-//! they are one table of small sets. Modes are independent of each other, as from 3.9.
+//! The real server keeps two tables, data and child. Their entries carry the modes standard, persistent and recursive.
+//! Here one table holds a small set of modes for each path and connection. Modes are independent of each other, as from
+//! 3.9 on.
 //!
 //! Invariant: `paths_of` names exactly the paths at which a connection has an entry.
 //! Not here: which changes trigger what (`changes`), ACL filtering, and sending.
@@ -18,7 +19,7 @@ use super::{
     hash::{Map, Seeded},
 };
 
-/// The modes that a connection has registered at one path.
+/// The modes of the watches that a connection has at one path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Modes(u8);
 
@@ -34,7 +35,7 @@ impl Modes {
 
     const ALL: [Self; 4] = [Self::DATA, Self::CHILD, Self::PERSISTENT, Self::RECURSIVE];
 
-    /// What `checkWatches` and `removeWatches` mean by a type; `None` for a type that nobody knows.
+    /// The modes that `checkWatches` and `removeWatches` mean by a type; `None` for an unknown type.
     ///
     /// Source: `WatchManagerOptimized`/`WatchManager` of 3.9, by experiment.
     pub(crate) fn of_type(watcher_type: WatcherType) -> Option<Self> {
@@ -72,7 +73,7 @@ impl Modes {
     }
 }
 
-/// Which table an event looks at.
+/// The table in which an event looks for watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Table {
     /// The node itself: created, deleted, data changed.
@@ -86,7 +87,7 @@ pub(crate) enum Table {
 pub(crate) struct Watches {
     at: Map<Arc<str>, BTreeMap<ConnId, Modes>>,
     paths_of: BTreeMap<ConnId, BTreeSet<Arc<str>>>,
-    /// Entries with [`Modes::RECURSIVE`]: while there is none, nobody looks at ancestors.
+    /// The number of entries with [`Modes::RECURSIVE`]. While it is 0, `trigger` does not look at ancestors.
     recursive: usize,
 }
 
@@ -99,7 +100,7 @@ impl Watches {
         }
     }
 
-    /// Registers modes of a connection; doing it again changes nothing.
+    /// Registers modes of a connection. Registering them again changes nothing.
     pub(crate) fn add(&mut self, connection: ConnId, path: &str, modes: Modes) {
         let path = match self.at.get_key_value(path) {
             Some((known, _)) => Arc::clone(known),
@@ -123,7 +124,7 @@ impl Watches {
             .is_some_and(|own| !own.and(modes).is_empty())
     }
 
-    /// Removes modes of a connection at one path; whether one was there.
+    /// Removes modes of a connection at one path. Returns whether it had one of them.
     pub(crate) fn remove(&mut self, connection: ConnId, path: &str, modes: Modes) -> bool {
         let Some(entries) = self.at.get_mut(path) else {
             return false;
@@ -151,7 +152,7 @@ impl Watches {
         !found.is_empty()
     }
 
-    /// Takes everything that a connection has registered.
+    /// Removes and returns all watches of a connection.
     pub(crate) fn take_all(&mut self, connection: ConnId) -> Vec<(Arc<str>, Modes)> {
         let paths = self.paths_of.get(&connection).cloned().unwrap_or_default();
         let mut taken = Vec::with_capacity(paths.len());
@@ -166,7 +167,7 @@ impl Watches {
         taken
     }
 
-    /// Panics when the invariant is broken; the connections that watch.
+    /// Panics if the invariant is broken. Returns the connections that have watches.
     pub(crate) fn assert_sound(&self) -> impl Iterator<Item = ConnId> {
         let (mut entries, mut recursive) = (0_usize, 0_usize);
         for (path, modes_of) in &self.at {
@@ -186,9 +187,9 @@ impl Watches {
         self.paths_of.keys().copied()
     }
 
-    /// Who is told of an event at `path`; one-shot watches of that table are used up.
+    /// The connections that get an event at `path`. Their one-shot watches in that table are removed.
     ///
-    /// With `only`, just that connection's watches are looked at.
+    /// With `only`, looks at the watches of that connection only.
     pub(crate) fn trigger(
         &mut self,
         table: Table,
@@ -230,13 +231,13 @@ impl Watches {
         told
     }
 
-    /// How many watches there are: one for each connection, path and mode.
+    /// The number of watches: one for each connection, path and mode.
     pub(crate) fn len(&self) -> usize {
         let modes = self.at.values().flat_map(BTreeMap::values);
         modes.map(|modes| modes.count()).sum()
     }
 
-    /// How many watches a connection has.
+    /// The number of watches of a connection.
     pub(crate) fn len_of(&self, connection: ConnId) -> usize {
         let paths = self.paths_of.get(&connection).into_iter().flatten();
         paths
@@ -245,7 +246,7 @@ impl Watches {
             .sum()
     }
 
-    /// Connections that watch, and paths that are watched.
+    /// The number of connections that watch, and the number of paths that are watched.
     pub(crate) fn spread(&self) -> (usize, usize) {
         (self.paths_of.len(), self.at.len())
     }
@@ -308,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn removing_names_the_exact_path_and_mode() {
+    fn removing_a_watch_needs_the_exact_path_and_mode() {
         let mut watches = watches();
         watches.add(A, "/x", Modes::DATA.or(Modes::PERSISTENT));
         assert!(!watches.remove(A, "/x", Modes::CHILD));

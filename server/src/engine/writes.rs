@@ -1,6 +1,6 @@
-//! Requests that change the tree: which kind of node a create makes, and multi.
+//! Requests that change the tree, multi included, and the kind of node that a create makes.
 //!
-//! A write outside a multi and the same write inside one differ in what flags they take: see [`alone`] and [`in_multi`].
+//! A create inside a multi accepts other flags than the same create alone: see [`alone`] and [`in_multi`].
 //!
 //! Source: `PrepRequestProcessor`, `MultiOperationRecord`, `Op`, `EphemeralType.validateTTL`.
 
@@ -17,7 +17,7 @@ use super::{
     txn::{NewNode, Txn},
 };
 
-/// Applies a write that is not a multi; `None` for a request that is no write.
+/// Applies a write that is not a multi; `None` if the request is not such a write.
 pub(crate) fn apply(
     txn: &mut Txn<'_>,
     session: SessionId,
@@ -49,25 +49,25 @@ pub(crate) fn apply(
     })
 }
 
-/// What a multi leads to.
+/// The outcome of a multi.
 #[derive(Debug)]
 pub(crate) enum MultiOutcome {
     /// Everything was applied.
     Applied(MultiResponse),
     /// One operation failed: the transaction must be rolled back.
     Failed(MultiResponse),
-    /// The request makes no sense: as one that cannot be decoded.
+    /// A flag is invalid: the reply is the one for a request that cannot be decoded.
     Malformed,
 }
 
-/// Applies the operations of a multi up to the first that fails.
+/// Applies the operations of a multi, up to the first one that fails.
 pub(crate) fn apply_multi(
     txn: &mut Txn<'_>,
     session: SessionId,
     request: &MultiRequest,
 ) -> MultiOutcome {
     let mut results = Vec::with_capacity(request.ops.len());
-    // Flags are looked at while the request is read, before anything is done.
+    // The real server checks flags while it decodes the request, before it applies anything.
     let mut kinds = Vec::with_capacity(request.ops.len());
     for op in &request.ops {
         match in_multi(op, session) {
@@ -91,20 +91,20 @@ pub(crate) fn apply_multi(
     MultiOutcome::Applied(MultiResponse { results })
 }
 
-/// The node that a create makes, besides path, data and ACL.
+/// What a create makes, apart from path, data and ACL.
 #[derive(Clone, Copy, Debug)]
 struct Kind {
     owner: Owner,
     sequential: bool,
-    /// How a multi answers: with the metadata or without.
+    /// Whether a multi's result has the metadata.
     with_stat: bool,
 }
 
-/// A multi that breaks off while it is read.
+/// A multi that the real server could not decode to its end.
 #[derive(Debug)]
 struct Unreadable;
 
-/// What a create outside a multi makes, by operation and flags.
+/// What a create outside a multi makes, depending on operation and flags.
 fn alone(op: OpCode, flags: i32, ttl_ms: i64, session: SessionId) -> Result<Kind, ErrorCode> {
     let mode = CreateMode::from_flags(flags, ttl_ms).ok_or(ErrorCode::BAD_ARGUMENTS)?;
     let has_ttl = mode.ttl_ms().is_some();
@@ -114,7 +114,7 @@ fn alone(op: OpCode, flags: i32, ttl_ms: i64, session: SessionId) -> Result<Kind
     let owner = match op {
         OpCode::CREATE_TTL => ttl_owner(ttl_ms)?,
         OpCode::CREATE_CONTAINER => Owner::Container,
-        // Flag 4 under a plain create makes a plain node.
+        // Flag 4 in a plain create makes a plain node.
         _ if mode.is_ephemeral() => Owner::Session(session),
         _ => Owner::Nobody,
     };
@@ -125,9 +125,9 @@ fn alone(op: OpCode, flags: i32, ttl_ms: i64, session: SessionId) -> Result<Kind
     })
 }
 
-/// What an operation of a multi makes, if it is a create: here the flags count, hardly the operation.
+/// What an operation of a multi makes, if it is a create. Here the flags decide, and hardly the operation.
 ///
-/// The inner error is answered as that of the operation; the outer one fails the whole request.
+/// The inner error is the error of this operation. The outer one fails the whole request.
 fn in_multi(
     op: &MultiOp,
     session: SessionId,

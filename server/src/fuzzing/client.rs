@@ -1,6 +1,6 @@
-//! One hostile client's end of a connection: what it has sent, what it must get for that, and what it got.
+//! One hostile client: what it has sent, which replies it must get, and what it got.
 //!
-//! It reads what was sent as the protocol says and knows nothing of the server's inside.
+//! It decodes the output as the protocol says, and knows nothing about the inside of the engine.
 
 use std::collections::VecDeque;
 
@@ -13,44 +13,44 @@ use lockkeeper_proto::{
     jute::{Decode, Reader},
 };
 
-/// One end.
+/// The client's end of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Client {
-    /// Sent, and no whole frame yet.
+    /// Bytes that were sent and are not a whole frame yet.
     sent: BytesMut,
     opening: Opening,
-    /// Requests that were sent whole and not answered yet.
+    /// Whole requests that were sent and are not answered yet.
     unanswered: VecDeque<(Xid, OpCode)>,
     got: BytesMut,
     pub(super) session: Option<(SessionId, Bytes)>,
-    /// The server has ended it.
+    /// The server has closed the connection.
     pub(super) closed: bool,
     /// The zxid of the last reply.
     zxid: Zxid,
-    /// Everything that it was sent, in a few bytes.
+    /// A hash of everything that the client got.
     pub(super) sum: u64,
 }
 
-/// How far the first message has come.
+/// The state of the handshake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Opening {
-    /// Nothing whole was sent.
+    /// No whole message was sent.
     #[default]
     Silent,
-    /// A four-letter word: whatever comes is text.
+    /// A four-letter word was sent: all output is text.
     Word,
     /// A handshake was sent.
     Asked,
-    /// It was answered with a session.
+    /// The handshake was answered with a session.
     Open,
-    /// It was answered with none.
+    /// The handshake was refused.
     Refused,
-    /// It is not known any more which reply is whose.
+    /// The client can no longer tell which reply belongs to which request.
     Confused,
 }
 
 impl Client {
-    /// Notes what is sent.
+    /// Notes what the client sends.
     pub(super) fn sends(&mut self, bytes: &[u8]) {
         self.sent.extend_from_slice(bytes);
         if self.opening == Opening::Silent
@@ -62,7 +62,7 @@ impl Client {
         if matches!(self.opening, Opening::Word | Opening::Confused) {
             return self.sent.clear();
         }
-        // What is behind a frame of impossible length is read by nobody.
+        // The server reads nothing behind a frame of impossible length.
         while let Ok(Some(message)) = frame::split(&mut self.sent, frame::SERVER_LIMIT) {
             let mut reader = Reader::new(message);
             if self.opening == Opening::Silent {
@@ -75,9 +75,9 @@ impl Client {
         }
     }
 
-    /// Reads what it is sent.
+    /// Checks what the client gets.
     pub(super) fn gets(&mut self, bytes: &[u8]) {
-        assert!(!self.closed, "sent after the end");
+        assert!(!self.closed, "output after the connection was closed");
         for byte in bytes {
             // FNV-1a.
             self.sum = (self.sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
@@ -95,7 +95,7 @@ impl Client {
             if self.opening == Opening::Asked {
                 self.greeted(&mut reader);
             } else {
-                assert_eq!(self.opening, Opening::Open, "sent without a session");
+                assert_eq!(self.opening, Opening::Open, "a reply without a session");
                 self.told(&mut reader);
             }
             assert_eq!(reader.left(), 0);
@@ -103,12 +103,12 @@ impl Client {
                 return self.got.clear();
             }
         }
-        assert!(self.got.is_empty(), "half a frame");
+        assert!(self.got.is_empty(), "the output ends within a frame");
     }
 
     fn next_message(&mut self) -> Option<Bytes> {
         let message = frame::split(&mut self.got, usize::MAX);
-        assert!(message.is_ok(), "no frame");
+        assert!(message.is_ok(), "the output is not a frame");
         message.ok().flatten()
     }
 
@@ -138,7 +138,8 @@ impl Client {
         };
         if xid == Xid::NOTIFICATION {
             if self.unanswered.iter().any(|(asked, _)| *asked == xid) {
-                // A request may have this number, too. That the two cannot be told apart is the client's fault.
+                // The client has used the xid of notifications for a request, so it cannot tell reply and event
+                // apart. That is its own fault.
                 let _ = reader.take_rest();
                 self.unanswered.clear();
                 self.opening = Opening::Confused;
@@ -149,9 +150,9 @@ impl Client {
             return;
         }
         let Some((asked, op)) = self.unanswered.pop_front() else {
-            unreachable!("a reply to nothing: {xid:?}");
+            unreachable!("a reply without a request: {xid:?}");
         };
-        // Who is nobody is refused by number, whatever was asked.
+        // The refusal of a client without a login has the xid of the request, even for a ping.
         let is_refused = err == ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH;
         let is_ping = op == OpCode::PING && !is_refused;
         let expected = if is_ping { Xid::PING } else { asked };
@@ -160,19 +161,19 @@ impl Client {
             assert!(zxid >= self.zxid, "{zxid} after {}", self.zxid);
             self.zxid = zxid;
         }
-        // A token that is refused is answered with one as well.
+        // The refusal of a token contains a token, too.
         if err.is_ok() || op == OpCode::SASL {
             let response = Response::decode(op, reader);
             assert!(response.is_ok(), "{response:?}");
         }
     }
 
-    /// Whether everything that was asked was answered.
+    /// Whether every request has its reply.
     pub(super) fn is_answered(&self) -> bool {
         self.opening != Opening::Asked && self.unanswered.is_empty()
     }
 
-    /// Whether it has a session.
+    /// Whether the client has a session.
     pub(super) fn is_open(&self) -> bool {
         matches!(self.opening, Opening::Open | Opening::Confused) && !self.closed
     }

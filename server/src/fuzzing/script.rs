@@ -1,4 +1,4 @@
-//! Bytes as choices: what hostile clients send.
+//! Turns bytes into choices: what hostile clients send.
 
 use bytes::{Bytes, BytesMut};
 use lockkeeper_proto::{
@@ -17,7 +17,7 @@ use lockkeeper_proto::{
     },
 };
 
-/// Choices still to be made. Where the bytes have run out, every choice is the first one.
+/// The bytes of the choices that are still to be made. When they have run out, every choice is the first one.
 pub(super) struct Script<'a>(pub(super) &'a [u8]);
 
 impl Script<'_> {
@@ -40,7 +40,7 @@ impl Script<'_> {
         }
     }
 
-    /// As many bytes as the next one says, and are there.
+    /// Takes a length byte, and then that many bytes, or all that are left.
     pub(super) fn take(&mut self) -> Bytes {
         let length = usize::from(self.byte()).min(self.0.len());
         let (taken, rest) = self.0.split_at_checked(length).unwrap_or_default();
@@ -48,7 +48,7 @@ impl Script<'_> {
         Bytes::copy_from_slice(taken)
     }
 
-    /// Few paths, so that they meet; now and then one that is long, strange, or the server's own.
+    /// A path. There are few different ones, so that requests meet. Some are long, malformed, or the server's own.
     pub(super) fn path(&mut self) -> String {
         match self.byte() {
             choice @ 0..0x80 => {
@@ -186,7 +186,7 @@ impl Script<'_> {
     }
 
     fn multi_read(&mut self) -> MultiReadRequest {
-        // 0xff of 40,000 bytes each: more than is answered.
+        // 255 times 40,000 bytes are more than the server answers.
         let repeat = match self.byte() {
             0xff => 0xff,
             choice => choice % 4,
@@ -200,7 +200,7 @@ impl Script<'_> {
         }
     }
 
-    /// A request as it should be, with anything in it.
+    /// A well-formed request with arbitrary contents.
     pub(super) fn request(&mut self) -> Request {
         match self.byte() % 30 {
             0 => Request::Create(self.create()),
@@ -287,7 +287,7 @@ impl Script<'_> {
         }
     }
 
-    /// A request in its frame.
+    /// A well-formed request in its frame.
     pub(super) fn request_frame(&mut self) -> BytesMut {
         let xid = Xid(self.number());
         let request = self.request();
@@ -298,7 +298,7 @@ impl Script<'_> {
         })
     }
 
-    /// A request of any operation with anything for a body.
+    /// A request with an arbitrary operation and an arbitrary body.
     pub(super) fn raw_request_frame(&mut self) -> BytesMut {
         let xid = Xid(self.number());
         let op = OpCode(match self.byte() {
@@ -312,7 +312,7 @@ impl Script<'_> {
         })
     }
 
-    /// A handshake for this session, mostly as it should be.
+    /// A handshake for this session, well-formed for most choices.
     pub(super) fn handshake(&mut self, session: Option<(SessionId, Bytes)>) -> BytesMut {
         let (session_id, password) = match session {
             Some((id, password)) => (id, Some(password)),

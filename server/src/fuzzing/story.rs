@@ -1,4 +1,4 @@
-//! Any bytes as the story of a server: clients that come, send, pause and go, time that passes, faults that a test asks for.
+//! Turns bytes into the story of a server: clients that connect, send and leave, time that passes, and faults.
 
 use std::{
     collections::BTreeMap,
@@ -12,30 +12,30 @@ use lockkeeper_proto::{ErrorCode, SessionId};
 use super::{client::Client, script::Script};
 use crate::engine::{Config, ConnId, Effect, Engine, Now, Output, Received, When};
 
-/// Steps of one story; more bytes are not read.
+/// The maximum number of steps of a story. Further bytes are not read.
 const LONGEST_STORY: u32 = 400;
-/// Bytes of a request that is repeated, all together.
+/// The maximum number of bytes of a repeated request, all repetitions together.
 const LONGEST_BURST: usize = 200_000;
-/// Pieces that one step's bytes are cut into, about.
+/// The approximate maximum number of pieces for the bytes of one step.
 const MOST_PIECES: usize = 300;
-/// Connections at a time.
+/// The maximum number of connections at a time.
 const CONNECTIONS: usize = 6;
-/// Looking at all tables takes as long as they are large: every so many steps.
+/// The tables are checked once in so many steps, because a check takes time in proportion to their size.
 const LOOK_EVERY: u32 = 8;
 
-/// What came of a story, as far as it must not depend on how the bytes were cut.
+/// The result of a story. It must not depend on how the input was split.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Outcome {
-    /// What each connection was sent, summed up, and whether it was closed.
+    /// For each connection: a hash of its output, and whether it was closed.
     clients: Vec<(u64, bool)>,
     paths: Vec<String>,
     sessions: Vec<SessionId>,
     notifications: u64,
-    /// Bytes that clients sent.
+    /// The number of bytes that the clients sent.
     pub(super) sent: u64,
 }
 
-/// Tells the story with everything that clients send cut into pieces of so many bytes.
+/// Plays the story with the input of the engine split into pieces of `piece` bytes.
 pub(super) fn told(input: &[u8], piece: usize) -> Outcome {
     let mut script = Script(input);
     let mut story = Story::begin(&mut script, piece);
@@ -56,13 +56,13 @@ struct Story {
     now: Now,
     piece: usize,
     clients: BTreeMap<ConnId, Client>,
-    /// Sums of those that have gone.
+    /// The entries of `Outcome::clients` for connections that have ended.
     gone: Vec<(u64, bool)>,
     next: u64,
     sent: u64,
-    /// A fault is on that may keep answers back.
+    /// Whether a fault that can delay replies is on.
     may_be_late: bool,
-    /// Sessions that were ever given, with their passwords.
+    /// All sessions that the server has started, with their passwords.
     sessions: Vec<(SessionId, Bytes)>,
 }
 
@@ -133,7 +133,7 @@ impl Story {
                 self.send(script, &frames);
             }
             7 => {
-                // The same again and again.
+                // The same request many times.
                 let (frame, times) = (script.request_frame(), usize::from(script.byte()));
                 let times = times.min(LONGEST_BURST / frame.len().max(1));
                 self.send(script, &frame.repeat(times));
@@ -153,7 +153,7 @@ impl Story {
                 self.collect();
             }
             11 => {
-                // What brings a session about, so that a short story gets far.
+                // Starts a session in one step, so that a short story gets far.
                 self.connect();
                 let handshake = Script(&[9]).handshake(None);
                 if let Some(id) = self.clients.keys().next_back().copied() {
@@ -191,7 +191,7 @@ impl Story {
 
     fn send_to(&mut self, id: ConnId, bytes: &[u8]) {
         self.sent += u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-        // Very many pieces show no more than many.
+        // More pieces than this would test nothing new.
         for piece in bytes.chunks(self.piece.max(bytes.len() / MOST_PIECES)) {
             if let Some(client) = self.clients.get_mut(&id) {
                 client.sends(piece);
@@ -205,11 +205,11 @@ impl Story {
         self.look_at_answers();
     }
 
-    /// Time passes, with every deadline on the way.
+    /// Lets time pass, and calls the engine at every deadline on the way.
     fn pass(&mut self, time: Duration) {
         let end = self.now.instant + time;
         for rounds in 0.. {
-            assert!(rounds < 100_000, "it spins");
+            assert!(rounds < 100_000, "the engine's deadline does not advance");
             let due = self.engine.next_deadline().min(end).max(self.now.instant);
             let step = due.saturating_duration_since(self.now.instant);
             self.now.instant = due;
@@ -270,13 +270,13 @@ impl Story {
         self.engine.add_rule(When::any().nth(3), effect);
     }
 
-    /// Does what the engine wants done.
+    /// Carries out the outputs of the engine.
     fn collect(&mut self) {
         while let Some(output) = self.engine.poll_output() {
             match output {
                 Output::Send(id, bytes) => {
                     let client = self.clients.get_mut(&id);
-                    assert!(client.is_some(), "sent to nobody");
+                    assert!(client.is_some(), "output for an unknown connection");
                     let Some(client) = client else {
                         return;
                     };
@@ -303,7 +303,7 @@ impl Story {
         }
     }
 
-    /// Nobody waits for an answer that will not come.
+    /// Checks that no client waits for a reply that will not come.
     fn look_at_answers(&self) {
         if self.may_be_late {
             return;
@@ -319,7 +319,7 @@ impl Story {
         self.collect();
         let all: Vec<ConnId> = self.clients.keys().copied().collect();
         for id in all {
-            // What a stall had left, and there was too much to answer.
+            // The rest of the input that came during a stall, if it was too much to answer at once.
             while self.engine.received(id, BytesMut::new(), self.now) == Received::Partly {
                 self.collect();
             }
@@ -351,7 +351,7 @@ impl Story {
         outcome
     }
 
-    /// When all clients have gone, and their time is over, nothing of theirs is left.
+    /// Checks that nothing is left of the clients after all have left and their timeouts are over.
     fn leave_nothing(&mut self) {
         let longest = self.engine.report().sessions.into_values();
         let longest = longest.map(|session| session.timeout).max();
@@ -361,7 +361,7 @@ impl Story {
         self.collect();
         let longest = longest.unwrap_or_default();
         if longest > Duration::from_secs(60) {
-            // As long as it asked for; nobody waits here for that.
+            // A client has asked for a very long timeout. The story does not wait for its end.
             return;
         }
         self.pass(longest + Duration::from_secs(11));
@@ -372,7 +372,7 @@ impl Story {
     }
 }
 
-/// What a story's own clock starts at; only what passes since then matters.
+/// The start of the story's clock. Only the time since then matters.
 #[allow(clippy::disallowed_methods, reason = "where virtual time starts")]
 fn birth() -> Instant {
     Instant::now()

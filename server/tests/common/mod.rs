@@ -1,6 +1,6 @@
-//! Two clients for tests: [`Raw`] sends bytes and sees frames, [`Peer`] has a session and calls operations one by one.
+//! Two clients for tests. [`Raw`] sends bytes and receives frames. [`Peer`] has a session and makes one call at a time.
 //!
-//! Every wait ends after a while with a panic: a test hangs nowhere.
+//! Every wait ends with a panic after [`PATIENCE`], so no test hangs.
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
@@ -28,16 +28,16 @@ use tokio::{
     time::timeout,
 };
 
-/// How long anything may take that must happen.
+/// How long a test waits for something that must happen.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// For measuring that something did not happen too early.
+/// The real time, for checks that something does not happen too early.
 #[allow(clippy::disallowed_methods, reason = "tests look at real time")]
 pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// A connection and the bytes that came in on it.
+/// A connection, and the bytes that it has received.
 pub(crate) struct Raw {
     stream: TcpStream,
     input: BytesMut,
@@ -55,12 +55,12 @@ impl Raw {
         self.stream.write_all(bytes).await.unwrap();
     }
 
-    /// Whether the bytes were taken: not by a server that has ended the connection.
+    /// Sends bytes. Returns whether that worked; it fails if the server has ended the connection.
     pub(crate) async fn try_send(&mut self, bytes: &[u8]) -> bool {
         self.stream.write_all(bytes).await.is_ok()
     }
 
-    /// Reads to the end, which comes with a reset when the server has not read everything.
+    /// Reads until the end, or until a reset: the server resets the connection if it has not read everything.
     pub(crate) async fn assert_ended(&mut self) {
         let end = async {
             while self
@@ -72,21 +72,21 @@ impl Raw {
         };
         timeout(PATIENCE, end)
             .await
-            .expect("the server does not close");
+            .expect("the server does not close the connection");
     }
 
-    /// Whether a frame comes, and not the end.
+    /// Returns whether a frame comes before the end of the connection.
     pub(crate) async fn next_frame_or_end(&mut self) -> bool {
         self.next_frame().await.is_some()
     }
 
-    /// Whether the connection has ended, as far as can be seen without reading.
+    /// Whether the connection has ended, as far as a write can tell.
     pub(crate) async fn is_reset_or_over(&mut self) -> bool {
         tokio::time::sleep(Duration::from_millis(20)).await;
         !self.try_send(&[0]).await
     }
 
-    /// The next frame without its prefix; `None` when the server has closed the connection.
+    /// The next frame without its length prefix; `None` if the server has closed the connection.
     pub(crate) async fn next_frame(&mut self) -> Option<Bytes> {
         loop {
             if let Some(message) = frame::split(&mut self.input, usize::MAX >> 1).unwrap() {
@@ -95,7 +95,11 @@ impl Raw {
             let read = timeout(PATIENCE, self.stream.read_buf(&mut self.input));
             let read = read.await.expect("the server is silent");
             if read.is_err() || matches!(read, Ok(0)) {
-                assert!(self.input.is_empty(), "half a frame: {:?}", self.input);
+                assert!(
+                    self.input.is_empty(),
+                    "the connection ended within a frame: {:?}",
+                    self.input
+                );
                 return None;
             }
         }
@@ -107,7 +111,7 @@ impl Raw {
             .expect("the server closed the connection")
     }
 
-    /// Whether nothing comes for a moment.
+    /// Whether nothing comes for 30 ms.
     pub(crate) async fn is_silent(&mut self) -> bool {
         let moment = Duration::from_millis(30);
         self.input.is_empty()
@@ -126,7 +130,7 @@ impl Raw {
         let read = self.stream.read_to_end(&mut rest);
         timeout(PATIENCE, read)
             .await
-            .expect("the server does not close")
+            .expect("the server does not close the connection")
             .unwrap();
         rest
     }
@@ -139,7 +143,7 @@ impl Raw {
     }
 }
 
-/// A request for a new session.
+/// A handshake that asks for a new session.
 pub(crate) fn new_session(timeout_ms: i32) -> ConnectRequest {
     ConnectRequest {
         protocol_version: 0,
@@ -151,14 +155,14 @@ pub(crate) fn new_session(timeout_ms: i32) -> ConnectRequest {
     }
 }
 
-/// A message with its prefix.
+/// A message with its length prefix.
 pub(crate) fn framed(message: &impl Encode) -> Vec<u8> {
     let mut out = BytesMut::new();
     frame::append(&mut out, |writer| message.encode(writer)).unwrap();
     out.to_vec()
 }
 
-/// A request with its prefix.
+/// A request with its length prefix.
 pub(crate) fn request_frame(xid: Xid, request: &Request) -> Vec<u8> {
     let mut out = BytesMut::new();
     let op = request.op();
@@ -175,9 +179,9 @@ pub(crate) struct Peer {
     pub(crate) raw: Raw,
     pub(crate) session: SessionId,
     pub(crate) password: Bytes,
-    /// Of the newest reply.
+    /// The zxid of the last reply.
     pub(crate) zxid: Zxid,
-    /// Notifications that came before replies.
+    /// Events that came before replies.
     pub(crate) events: Vec<WatcherEvent>,
     xid: i32,
 }
@@ -199,7 +203,7 @@ impl Peer {
             .expect("a new session is refused")
     }
 
-    /// Takes the session of `self` to another connection, as a client that has seen what it has seen.
+    /// Moves the session to another connection, with the last zxid that this client has seen.
     pub(crate) async fn resume(self, server: &Server) -> Option<Self> {
         self.resume_at(server.local_addr()).await
     }
@@ -238,7 +242,7 @@ impl Peer {
         xid
     }
 
-    /// Sends and waits; `None` when the connection ends instead.
+    /// Sends a request and waits for the reply; `None` if the connection ends instead.
     pub(crate) async fn try_call(
         &mut self,
         request: &Request,
@@ -278,7 +282,7 @@ impl Peer {
         }
     }
 
-    /// The next notification.
+    /// The next event.
     pub(crate) async fn event(&mut self) -> WatcherEvent {
         if !self.events.is_empty() {
             return self.events.remove(0);

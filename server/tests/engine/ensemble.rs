@@ -1,4 +1,4 @@
-//! One engine that plays several servers: some lag, some fail, and what they had heard goes with them.
+//! One engine that plays several servers: some of them lag, and some fail before they have reported their sessions.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn get(path: &str, watch: bool) -> Request {
     Request::GetData(GetDataRequest { path, watch })
 }
 
-/// A new session by one of the servers.
+/// Starts a session on one of the servers.
 fn join(world: &mut World, server: ServerId) -> (ConnId, ConnectResponse) {
     let id = world.connect_to(server);
     world.send(id, &connect_frame(2000));
@@ -30,7 +30,7 @@ fn join(world: &mut World, server: ServerId) -> (ConnId, ConnectResponse) {
     (id, response)
 }
 
-/// The session by another server; `None` when that closes the connection.
+/// Resumes the session on a server; `None` if the server closes the connection.
 fn resume(
     world: &mut World,
     server: ServerId,
@@ -55,7 +55,7 @@ fn resume(
 }
 
 #[test]
-fn each_server_lags_by_itself_and_its_watches_fire_when_it_has_caught_up() {
+fn servers_lag_independently_and_their_watches_fire_after_catching_up() {
     let mut world = World::new(500);
     let (ahead, _) = join(&mut world, LEADER);
     let (behind, _) = join(&mut world, FOLLOWER);
@@ -87,7 +87,7 @@ fn each_server_lags_by_itself_and_its_watches_fire_when_it_has_caught_up() {
 }
 
 #[test]
-fn a_server_that_lags_closes_who_has_seen_more() {
+fn a_lagging_server_refuses_clients_that_have_seen_more() {
     let mut world = World::new(500);
     let (first, session) = join(&mut world, LEADER);
     world.engine.freeze_server(FOLLOWER);
@@ -105,7 +105,7 @@ fn a_server_that_lags_closes_who_has_seen_more() {
 }
 
 #[test]
-fn what_a_server_had_heard_of_its_sessions_fails_with_it() {
+fn activity_that_a_server_has_not_reported_is_lost_when_it_fails() {
     let mut world = World::new(500);
     world.engine.set_relay(Some(250 * MS), world.now);
     let lives = |world: &World, session: &ConnectResponse| {
@@ -114,7 +114,8 @@ fn what_a_server_had_heard_of_its_sessions_fails_with_it() {
     };
     let (by_leader, one) = join(&mut world, LEADER);
     let (by_follower, other) = join(&mut world, FOLLOWER);
-    // Both are due to end at 2500 ms. What they do at 600 ms is told at 750 ms, by servers that are there then.
+    // Both sessions would expire at 2500 ms. Servers report the activity of 600 ms at 750 ms, if they have not failed
+    // by then.
     world.pass(600 * MS);
     for id in [by_leader, by_follower] {
         let missing = world.call(id, &get("/n", false));
@@ -128,12 +129,12 @@ fn what_a_server_had_heard_of_its_sessions_fails_with_it() {
 }
 
 #[test]
-fn a_restart_cuts_everybody_and_gives_every_session_its_whole_timeout() {
+fn a_restart_cuts_all_connections_and_renews_every_timeout() {
     let mut world = World::new(500);
     let (id, session) = join(&mut world, LEADER);
     let ephemeral = create("/e", CreateMode::Ephemeral);
     world.call(id, &ephemeral).unwrap();
-    // Nobody ticks a server that is down.
+    // A server that is down gets no ticks.
     world.now.instant += Duration::from_secs(60);
     world.engine.restart(world.now);
     world.pass(1900 * MS);

@@ -1,4 +1,5 @@
-//! Followers that learn of transactions late: what is answered when, what is taken for what, and what a new leader knows.
+//! Followers that learn of transactions late: when they answer, which write a transaction answers, and what a new leader
+//! keeps.
 
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use crate::world::{MS, World, connect_frame, create, delete, framed, request_fra
 const ONE: ServerId = ServerId(0);
 const OTHER: ServerId = ServerId(1);
 
-/// As long as anything travels.
+/// The longest time that a transaction travels.
 const LONGEST: Duration = Duration::from_millis(100);
 
 fn world() -> World {
@@ -39,7 +40,7 @@ fn join(world: &mut World, server: ServerId) -> (ConnId, ConnectResponse) {
     (id, response)
 }
 
-/// The session by another connection; zeros when it is refused.
+/// Resumes the session on another connection. The returned id is zero if the server refuses.
 fn resume(world: &mut World, server: ServerId, session: &ConnectResponse) -> (ConnId, SessionId) {
     let id = world.connect_to(server);
     let request = ConnectRequest {
@@ -55,7 +56,7 @@ fn resume(world: &mut World, server: ServerId, session: &ConnectResponse) -> (Co
     (id, response.session_id)
 }
 
-/// The next reply: its number, and the rest.
+/// The next reply: its xid and its contents.
 fn reply(world: &mut World, id: ConnId, op: OpCode) -> (Xid, Result<Response, ErrorCode>) {
     let mut reply = world.frame(id);
     let header = ReplyHeader::decode(&mut reply).unwrap();
@@ -84,7 +85,7 @@ fn path_of(answer: Result<Response, ErrorCode>) -> String {
 }
 
 #[test]
-fn a_write_is_answered_when_it_has_come_back_and_what_follows_waits_for_it() {
+fn a_write_and_the_requests_behind_it_wait_for_its_transaction() {
     let mut world = world();
     let (id, _) = join(&mut world, ONE);
     world.engine.freeze_server(ONE);
@@ -97,7 +98,7 @@ fn a_write_is_answered_when_it_has_come_back_and_what_follows_waits_for_it() {
     }
     world.send(id, &request_frame(Xid(5), &exists("/n")));
     world.pass(2 * LONGEST);
-    assert!(is_silent(&mut world, id), "nothing has come back");
+    assert!(is_silent(&mut world, id), "no transaction has arrived");
     world.engine.thaw_server(ONE);
     world.pass(2 * LONGEST);
     let (xid, created) = reply(&mut world, id, OpCode::CREATE);
@@ -112,7 +113,7 @@ fn a_write_is_answered_when_it_has_come_back_and_what_follows_waits_for_it() {
 }
 
 #[test]
-fn a_write_of_a_former_connection_answers_the_one_with_its_number_at_another_server() {
+fn a_write_of_a_former_connection_answers_the_same_xid_at_another_server() {
     let mut world = world();
     let (first, session) = join(&mut world, ONE);
     world.engine.freeze_server(OTHER);
@@ -134,7 +135,7 @@ fn a_write_of_a_former_connection_answers_the_one_with_its_number_at_another_ser
 }
 
 #[test]
-fn the_same_number_at_the_same_server_or_another_number_is_answered_rightly() {
+fn the_same_xid_at_the_same_server_or_another_xid_gets_its_own_reply() {
     for (server, number) in [(ONE, 1), (OTHER, 7)] {
         let mut world = world();
         let (first, session) = join(&mut world, ONE);
@@ -155,7 +156,7 @@ fn the_same_number_at_the_same_server_or_another_number_is_answered_rightly() {
 }
 
 #[test]
-fn a_stale_read_shows_nothing_and_a_sync_or_a_write_before_it_everything() {
+fn a_read_is_stale_unless_a_sync_or_a_write_precedes_it() {
     let path = "/".to_owned();
     let sync = Request::Sync(SyncRequest { path });
     for barrier in [sync, delete("/none")] {
@@ -179,7 +180,7 @@ fn a_stale_read_shows_nothing_and_a_sync_or_a_write_before_it_everything() {
 }
 
 #[test]
-fn a_session_is_over_for_a_follower_when_it_learns_of_it() {
+fn a_follower_ends_a_session_when_the_transaction_arrives() {
     let mut world = world();
     let (id, session) = join(&mut world, ONE);
     world.engine.freeze_server(ONE);
@@ -192,13 +193,13 @@ fn a_session_is_over_for_a_follower_when_it_learns_of_it() {
     world.engine.assert_sound();
     world.engine.thaw_server(ONE);
     world.pass(2 * LONGEST);
-    assert!(world.of(id).1, "closed");
+    assert!(world.of(id).1, "the connection is closed");
     assert_eq!(world.engine.report().nodes, 0);
     world.engine.assert_sound();
 }
 
 #[test]
-fn what_nobody_knew_of_is_lost_with_its_leader_and_what_was_answered_is_not() {
+fn a_deposed_leader_loses_only_transactions_that_no_follower_has_learned() {
     let mut world = world();
     let (id, session) = join(&mut world, ONE);
     let ephemeral = create("/known", CreateMode::Ephemeral);
@@ -221,7 +222,10 @@ fn what_nobody_knew_of_is_lost_with_its_leader_and_what_was_answered_is_not() {
     world.collect();
     assert!(world.of(id).1 && world.of(late).1);
     assert_eq!(world.engine.paths(), ["/known"]);
-    assert!(world.engine.last_zxid() > before, "another leader");
+    assert!(
+        world.engine.last_zxid() > before,
+        "the new leader has a new epoch"
+    );
     assert_eq!(
         world.engine.live_sessions().collect::<Vec<_>>(),
         [session.session_id]
@@ -232,11 +236,11 @@ fn what_nobody_knew_of_is_lost_with_its_leader_and_what_was_answered_is_not() {
     assert!(reply(&mut world, id, OpCode::EXISTS).1.is_ok());
     world.engine.assert_sound();
     world.pass(5000 * MS);
-    assert_eq!(world.engine.report().nodes, 0, "the session is over");
+    assert_eq!(world.engine.report().nodes, 0, "the session has expired");
 }
 
 #[test]
-fn what_must_be_kept_of_a_deposed_leader_is_kept() {
+fn a_deposed_leader_keeps_the_transactions_up_to_the_given_zxid() {
     let mut world = world();
     let (id, _) = join(&mut world, ONE);
     for server in [ONE, OTHER] {

@@ -1,4 +1,4 @@
-//! The engine without sockets, on a clock that the test moves.
+//! Tests of the engine without sockets, on a clock that the test moves.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn set_data(path: &str) -> Request {
 }
 
 #[test]
-fn used_containers_go_at_the_next_scan_and_unused_ones_stay() {
+fn used_containers_are_deleted_at_the_next_scan_and_unused_ones_stay() {
     let mut world = World::new(500);
     let (id, _) = world.join(60_000);
     for path in ["/used", "/unused", "/full"] {
@@ -48,7 +48,7 @@ fn used_containers_go_at_the_next_scan_and_unused_ones_stay() {
     let zxid = world.engine.report().zxid;
     world.pass(2 * MS);
     assert_eq!(world.engine.paths(), ["/full", "/full/a", "/unused"]);
-    // The session expired at about the same time: one transaction each.
+    // The session expired at about the same time. Each of the two is one transaction.
     assert!(world.engine.report().zxid.0 - zxid.0 <= 2);
 }
 
@@ -65,7 +65,7 @@ fn a_time_to_live_counts_from_the_last_set_and_waits_for_children() {
         .unwrap();
     world.pass(50_000 * MS);
     world.call(id, &set_data("/set")).unwrap();
-    // Scans at 60 s and 120 s: only at the second one is 90 s over, and for one node only.
+    // There are scans at 60 s and 120 s. Only at the second one the 90 s are over, and only for one node.
     world.pass(50_000 * MS);
     world.call(id, &Request::WhoAmI(Empty {})).unwrap();
     assert_eq!(world.engine.report().nodes, 4);
@@ -77,13 +77,13 @@ fn a_time_to_live_counts_from_the_last_set_and_waits_for_children() {
 }
 
 #[test]
-fn sessions_expire_in_ticks_and_any_request_but_auth_keeps_them() {
+fn sessions_expire_in_ticks_and_a_request_keeps_them_alive() {
     let mut world = World::new(500);
     let (id, response) = world.join(1300);
     assert_eq!(response.timeout_ms, 1300);
     world.pass(1000 * MS);
     world.call(id, &Request::WhoAmI(Empty {})).unwrap();
-    // Active at 1000, so until 2300, which the tick rounds to 2500.
+    // Active at 1000 ms, so it lives until 2300 ms, which the tick rounds up to 2500 ms.
     world.pass(1499 * MS);
     assert_eq!(world.engine.report().sessions.len(), 1);
     world.pass(MS);
@@ -92,7 +92,7 @@ fn sessions_expire_in_ticks_and_any_request_but_auth_keeps_them() {
     assert_eq!(
         *world.of(id),
         (BytesMut::new(), true),
-        "closed without a word"
+        "closed without a reply"
     );
 }
 
@@ -118,7 +118,7 @@ fn a_stalled_session_expires_and_its_connection_stays_silent() {
 }
 
 #[test]
-fn only_the_handshake_is_hurried() {
+fn only_the_handshake_has_a_deadline() {
     let mut world = World::new(500);
     let silent = world.connect();
     world.send(silent, &[0, 0, 0]);
@@ -137,7 +137,7 @@ fn delayed_replies_leave_when_they_are_due() {
     world.send(id, &request_frame(Xid(1), &delete("/none")));
     world.pass(50 * MS);
     world.engine.set_delay(None);
-    // Without a delay of its own, it still comes after the first.
+    // The second reply has no delay of its own, but it still comes after the first.
     world.send(id, &request_frame(Xid(2), &delete("/none")));
     world.pass(19 * MS);
     assert!(world.of(id).0.is_empty());
@@ -149,7 +149,7 @@ fn delayed_replies_leave_when_they_are_due() {
 }
 
 #[test]
-fn text_that_is_no_utf8_is_a_bad_path() {
+fn a_path_that_is_not_utf8_is_a_bad_argument() {
     let mut world = World::new(500);
     let (id, _) = world.join(60_000);
     let mut bytes = request_frame(Xid(1), &create("/pg?", CreateMode::Persistent));
@@ -160,7 +160,7 @@ fn text_that_is_no_utf8_is_a_bad_path() {
     assert_eq!(header.err, ErrorCode::BAD_ARGUMENTS);
 }
 
-/// A conversation of two clients; what each of them gets, with everything cut into pieces.
+/// Two clients send the same requests, split into chunks. Returns the output for each of them.
 fn conversation(chunks: &[usize], seed: u64) -> Vec<(BytesMut, bool)> {
     let now = Now {
         instant: origin(),
@@ -215,7 +215,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_panic(
+    fn no_bytes_cause_a_panic(
         op in prop::sample::select(vec![1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22,
             100, 101, 102, 103, 104, 105, 106, 107, -11, -10, 0, 999]),
         body in prop::collection::vec(prop_oneof![Just(0_u8), Just(b'/'), Just(1), any::<u8>()], 0..80),
@@ -237,7 +237,7 @@ proptest! {
     }
 
     #[test]
-    fn no_first_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+    fn no_first_bytes_cause_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
         let mut world = World::new(500);
         let id = world.connect();
         world.send(id, &framed(|writer| writer.put_slice(&bytes)));
@@ -249,9 +249,9 @@ proptest! {
     }
 }
 
-/// Requests are small and replies are not: what a batch asks for is not made all at once.
+/// Requests are small and replies are not. The engine does not build all replies of a batch at once.
 #[test]
-fn a_batch_that_asks_for_much_is_worked_off_in_parts() {
+fn a_batch_with_large_replies_is_handled_in_parts() {
     let mut world = World::new(500);
     let (id, _) = world.join(60_000);
     let big = Request::SetData(SetDataRequest {

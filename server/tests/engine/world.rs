@@ -1,4 +1,4 @@
-//! An engine on a clock that the test moves, and frames for it.
+//! An engine on a clock that the test moves, and helpers that make frames.
 
 use std::time::{Duration, Instant};
 
@@ -15,11 +15,11 @@ use lockkeeper_server::engine::{Config, ConnId, Engine, Now, Output, Received, S
 
 pub(crate) const MS: Duration = Duration::from_millis(1);
 
-/// An engine, a clock, and what came out.
+/// An engine, its clock, and its output.
 pub(crate) struct World {
     pub(crate) engine: Engine,
     pub(crate) now: Now,
-    /// By connection: what it was sent, and whether it was closed.
+    /// For each connection: the bytes that it got, and whether it was closed.
     pub(crate) sent: Vec<(BytesMut, bool)>,
 }
 
@@ -39,7 +39,7 @@ impl World {
         }
     }
 
-    /// Lets time pass, with every deadline on the way.
+    /// Lets time pass, and calls the engine at every deadline on the way.
     pub(crate) fn pass(&mut self, time: Duration) {
         let end = self.now.instant + time;
         loop {

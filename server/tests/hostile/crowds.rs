@@ -1,4 +1,4 @@
-//! Very many connections: that say nothing, not enough, or what they may.
+//! Very many connections: silent ones, incomplete handshakes, and ordinary sessions.
 
 use std::time::Duration;
 
@@ -13,17 +13,17 @@ use super::{
 
 const MANY: usize = 1000;
 
-/// Enough for all of them to come, on a machine that is not too busy.
+/// Enough time for all connections to be opened, if the machine is not too busy.
 const HANDSHAKE: Duration = Duration::from_secs(3);
 
-/// Bytes of memory at most for a connection that says nothing, both of its ends together.
+/// The maximum memory of a silent connection in bytes, both of its ends together.
 const SILENT: u64 = 6 << 10;
 
-/// Bytes of memory at most for a connection with a session and a node, both of its ends together, with the buffer of the
-/// client.
+/// The maximum memory of a connection with a session and a node in bytes, both of its ends and the client's buffer
+/// together.
 const SESSION: u64 = 10 << 10;
 
-/// Bytes of memory at most for the server itself and the runtime that it is on.
+/// The maximum memory of the server itself and its runtime in bytes.
 const FIXED: u64 = 1 << 20;
 
 #[test]
@@ -40,7 +40,7 @@ fn a_thousand_half_open_connections_cost_little_and_are_closed_in_time() {
         for _ in 0..MANY {
             silent.push(TcpStream::connect(server.local_addr()).await.unwrap());
         }
-        // On a busy machine the first are closed before the last have come.
+        // On a busy machine the server closes the first connections before the last ones are open.
         let accepted = |_: &Report| server.counters().connections == MANY as u64 + 1;
         until(&server, accepted).await;
         is_served(&mut peer).await;
@@ -53,9 +53,9 @@ fn a_thousand_half_open_connections_cost_little_and_are_closed_in_time() {
     assert!(taken.bytes_max < most, "{} bytes", taken.bytes_max);
 }
 
-/// Bytes that come do not put the deadline off.
+/// Incoming bytes do not extend the deadline of the handshake.
 #[tokio::test]
-async fn a_handshake_that_trickles_in_is_closed_in_time() {
+async fn a_slow_handshake_is_closed_at_its_deadline() {
     let server = Server::builder()
         .handshake_timeout(Duration::from_millis(300))
         .start()
@@ -74,9 +74,9 @@ async fn a_handshake_that_trickles_in_is_closed_in_time() {
     assert_eq!(server.report().sessions.len(), 0);
 }
 
-/// Nor does half a request keep a session alive.
+/// Part of a request does not keep a session alive.
 #[tokio::test]
-async fn a_request_that_trickles_in_keeps_no_session() {
+async fn a_slow_partial_request_does_not_keep_the_session_alive() {
     let server = Server::builder()
         .tick_time(Duration::from_millis(50))
         .start()
@@ -86,7 +86,10 @@ async fn a_request_that_trickles_in_keeps_no_session() {
     let begin = now();
     peer.raw.send(&[0, 0, 0xff, 0xff]).await;
     while peer.raw.try_send(&[0]).await {
-        assert!(begin.elapsed() < PATIENCE, "it is still there");
+        assert!(
+            begin.elapsed() < PATIENCE,
+            "the server still keeps the connection"
+        );
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(server.report().sessions.len(), 0);
@@ -139,12 +142,12 @@ fn three_thousand_connections_one_after_the_other_leave_nothing_behind() {
     });
     assert!(taken.bytes_max < MANY as u64 * SILENT + FIXED);
     let left = taken.bytes_current;
-    println!("{left} bytes are left of {} connections", 3 * MANY);
+    println!("{left} bytes are left after {} connections", 3 * MANY);
     assert!(left < 64 << 10, "{left} bytes are left");
 }
 
 #[tokio::test]
-async fn beyond_the_limit_connections_are_closed_and_there_is_room_again_when_one_goes() {
+async fn connections_above_the_limit_are_closed_until_another_one_ends() {
     let server = Server::builder().max_connections(3).start().await.unwrap();
     let mut peers = Vec::new();
     for _ in 0..3 {
@@ -164,6 +167,9 @@ async fn beyond_the_limit_connections_are_closed_and_there_is_room_again_when_on
         if raw.try_send(&framed(&new_session(4000))).await && raw.next_frame_or_end().await {
             break;
         }
-        assert!(begin.elapsed() < PATIENCE, "no room");
+        assert!(
+            begin.elapsed() < PATIENCE,
+            "the server accepts no new connection"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Clients that ask for more than they read, for very much at once, and for what takes long.
+//! Clients that ask for more than they read, for very much at once, or for something slow.
 
 use std::time::Duration;
 
@@ -19,12 +19,12 @@ use super::{
 
 const MIB: u64 = 1 << 20;
 
-/// Bytes that a client may have waiting for it before it is cut off. The buffer that they are in may just be growing to twice
-/// its length.
+/// The number of unread bytes at which the server cuts a connection. The buffer with these bytes may just be growing to
+/// twice its length.
 const UNREAD: u64 = 16 * MIB;
 
 #[test]
-fn a_client_that_asks_and_never_reads_is_given_little_memory_and_in_the_end_no_connection() {
+fn a_client_that_asks_and_never_reads_takes_little_memory_and_is_closed() {
     let taken = measured(|| async {
         let server = Server::builder()
             .tick_time(Duration::from_millis(50))
@@ -40,27 +40,31 @@ fn a_client_that_asks_and_never_reads_is_given_little_memory_and_in_the_end_no_c
         let mut peer = Peer::join_for(&server, 300).await;
         let request = request_frame(Xid(1), &get_data("/n", false));
         peer.raw.send(&request.repeat(500)).await;
-        // Its session ends, as it is not read from: then its connection, whatever still waits for it.
+        // The session expires, because the server does not read from it. Then the server ends the connection with its
+        // unread output.
         until(&server, |report| report.sessions.len() == 1).await;
         is_served(&mut other).await;
         let begin = now();
         while !peer.raw.is_reset_or_over().await {
-            assert!(begin.elapsed() < PATIENCE, "it is still there");
+            assert!(
+                begin.elapsed() < PATIENCE,
+                "the server still keeps the connection"
+            );
         }
         until(&server, |report| report.connections == 1).await;
     });
     println!("{} bytes for a client that never reads", taken.bytes_max);
-    // The node, its request and reply, and two or three more of them for the client.
+    // The node, its request and its reply, and two or three more replies for the client.
     assert!(taken.bytes_max < 16 * MIB, "{} bytes", taken.bytes_max);
 }
 
 #[test]
-fn a_client_that_is_told_more_than_it_reads_is_cut_off() {
+fn a_client_that_gets_more_events_than_it_reads_is_cut() {
     let taken = measured(|| async {
         let server = Server::start().await.unwrap();
         let mut peer = Peer::join_for(&server, 60_000).await;
         let mut other = Peer::join_for(&server, 60_000).await;
-        // The longer the path, the fewer events it takes.
+        // The longer the path, the fewer events are needed.
         let path = format!("/{}", "n".repeat(60_000));
         other.create(&path, CreateMode::Persistent).await.unwrap();
         let watch = AddWatchRequest {
@@ -72,14 +76,14 @@ fn a_client_that_is_told_more_than_it_reads_is_cut_off() {
         while server.report().watches > 0 {
             other.call(&set_data(&path, b"")).await.unwrap();
             told += 60_000;
-            assert!(told < 4 * UNREAD, "it is still told");
+            assert!(told < 4 * UNREAD, "the server still sends events");
         }
         assert!(told > UNREAD, "{told}");
         until(&server, |report| report.connections == 1).await;
         is_served(&mut other).await;
     });
     println!(
-        "{} bytes for a client that is told and never reads",
+        "{} bytes for a client that gets events and never reads",
         taken.bytes_max
     );
     assert!(
@@ -91,7 +95,7 @@ fn a_client_that_is_told_more_than_it_reads_is_cut_off() {
 
 /// A request of 300 kB could make the server build a reply of ten gigabytes.
 #[test]
-fn a_multi_read_that_names_one_large_node_again_and_again_is_refused() {
+fn a_multi_read_with_a_reply_above_the_limit_is_refused() {
     let taken = measured(|| async {
         let server = Server::start().await.unwrap();
         let mut peer = Peer::join(&server).await;
@@ -109,7 +113,7 @@ fn a_multi_read_that_names_one_large_node_again_and_again_is_refused() {
         };
         let refused = peer.call(&read(10_000)).await;
         assert_eq!(refused.unwrap_err(), ErrorCode::MARSHALLING_ERROR);
-        // What clients take is given.
+        // A reply as long as clients accept is sent.
         match peer.call(&read(8)).await.unwrap() {
             Response::MultiRead(response) => assert_eq!(response.results.len(), 8),
             other => panic!("{other:?}"),
@@ -119,9 +123,9 @@ fn a_multi_read_that_names_one_large_node_again_and_again_is_refused() {
     assert!(taken.bytes_max < 64 * MIB, "{} bytes", taken.bytes_max);
 }
 
-/// Watches on missing nodes cost the client least: a few bytes of a list each.
+/// Watches on missing nodes cost the client least: a few bytes of a list for each.
 #[test]
-fn what_clients_leave_behind_takes_memory_in_proportion() {
+fn nodes_and_watches_take_memory_in_proportion_to_the_requests() {
     const WATCHES: usize = 80_000;
     const NODES: usize = 10_000;
     let taken = measured(|| async {
@@ -165,9 +169,9 @@ fn what_clients_leave_behind_takes_memory_in_proportion() {
     assert!(taken.bytes_max < 40 * sent, "{} bytes", taken.bytes_max);
 }
 
-/// Entries for `auth` are replaced by everybody whom the client is: so many times so many.
+/// Each `auth` entry of an ACL is replaced by all identities of the client, so the numbers multiply.
 #[tokio::test]
-async fn identities_and_acls_are_no_product() {
+async fn identities_times_acl_entries_are_limited() {
     let server = Server::start().await.unwrap();
     let mut peer = Peer::join(&server).await;
     let user = |name: String| {
@@ -196,7 +200,7 @@ async fn identities_and_acls_are_no_product() {
     assert_eq!(with(8).await, None);
     assert_eq!(with(9).await, Some(ErrorCode::INVALID_ACL));
     assert_eq!(with(40_000).await, Some(ErrorCode::INVALID_ACL));
-    // One too many, and one that is too long.
+    // One identity too many, and one that is too long.
     let too_many = peer.call(&user("one:more".to_owned())).await;
     assert_eq!(too_many.unwrap_err(), ErrorCode::AUTH_FAILED);
     peer.raw.assert_ended().await;
@@ -206,9 +210,10 @@ async fn identities_and_acls_are_no_product() {
     peer.raw.assert_ended().await;
 }
 
-/// Counting all nodes takes as long as there are many. Those who ask for it again and again have their turn, and no more.
+/// Counting all nodes takes time in proportion to their number. A client that asks for it many times must not delay
+/// others.
 #[tokio::test]
-async fn what_takes_long_is_done_in_turns() {
+async fn long_requests_are_handled_in_turns() {
     let server = Server::start().await.unwrap();
     let mut peer = Peer::join(&server).await;
     let mut other = Peer::join(&server).await;
@@ -220,7 +225,7 @@ async fn what_takes_long_is_done_in_turns() {
     let count = Request::GetAllChildrenNumber(GetAllChildrenNumberRequest {
         path: "/".to_owned(),
     });
-    // Some that take long, and very many that do not.
+    // A few slow requests, and very many quick ones.
     for (requests, request) in [(700, count), (20_000, Request::WhoAmI(Empty {}))] {
         let op = request.op();
         peer.raw
@@ -228,7 +233,7 @@ async fn what_takes_long_is_done_in_turns() {
             .await;
         is_served(&mut other).await;
         let done = server.counters().requests_of(op);
-        println!("{done} of {requests} {op} were done before another's one");
+        println!("{done} of {requests} {op} were done before another client's request");
         assert!(done < requests as u64, "{op}");
         for _ in 0..requests {
             peer.raw.frame().await;

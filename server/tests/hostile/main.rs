@@ -1,15 +1,16 @@
-//! Clients that break the rules, over real TCP: what they get, that others are served meanwhile, and how much memory and
-//! time they can take at most.
+//! Clients that break the rules, over real TCP. The tests check the replies, that the server still serves others, and
+//! the memory and time that such clients can cost.
 //!
 //! | file | what the client does |
 //! |---|---|
-//! | `rules` | sends what is no message, at once and a byte at a time |
-//! | `crowds` | comes a thousand times, and says nothing, or not enough |
-//! | `greed` | asks for more than it reads, for very much at once, for what takes long |
+//! | `rules` | sends malformed messages, in one write or byte by byte |
+//! | `crowds` | opens a thousand connections and sends nothing, or too little |
+//! | `greed` | asks for more than it reads, for very much at once, or for something slow |
 //! | `sasl` | sends tokens that prove nothing |
 //! | `words` | abuses four-letter words |
 //!
-//! Memory is counted by an allocator of this program, by thread: server and clients are on one. So the clients' own is in it.
+//! This program's allocator counts memory by thread. Server and clients share one thread, so the clients' memory is
+//! included.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -28,7 +29,7 @@ use allocation_counter::AllocationInfo;
 use common::{PATIENCE, Peer, exists, now};
 use lockkeeper_server::{Report, Server};
 
-/// Runs a story on a runtime of its own; what memory it took, server, sockets and all.
+/// Runs a story on a runtime of its own. Returns the memory that it took, including server and sockets.
 fn measured<F: Future<Output = ()>>(story: impl FnOnce() -> F) -> AllocationInfo {
     allocation_counter::measure(|| {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -39,7 +40,7 @@ fn measured<F: Future<Output = ()>>(story: impl FnOnce() -> F) -> AllocationInfo
     })
 }
 
-/// Waits until the server says that it is so.
+/// Waits until the server's report fulfils a condition.
 async fn until(server: &Server, is_so: impl Fn(&Report) -> bool) {
     let begin = now();
     loop {
@@ -52,7 +53,7 @@ async fn until(server: &Server, is_so: impl Fn(&Report) -> bool) {
     }
 }
 
-/// How long the server takes to answer somebody who keeps the rules.
+/// How long the server takes to answer a correct client.
 async fn is_served(peer: &mut Peer) -> Duration {
     let begin: Instant = now();
     peer.call(&exists("/", false)).await.unwrap();

@@ -1,4 +1,4 @@
-//! What is no message: at once, and a byte at a time.
+//! Malformed messages, in one write or byte by byte.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::{
     is_served, until,
 };
 
-/// How the bytes travel.
+/// How a client sends its bytes.
 #[derive(Clone, Copy, Debug)]
 enum Pace {
     AtOnce,
@@ -28,7 +28,7 @@ async fn send(raw: &mut Raw, bytes: &[u8], pace: Pace) {
         Pace::AtOnce => raw.send(bytes).await,
         Pace::ByteByByte => {
             for byte in bytes {
-                // The server may have closed already, at the first byte that cannot be right.
+                // The server may have closed the connection already, at the first wrong byte.
                 if !raw.try_send(&[*byte]).await {
                     return;
                 }
@@ -42,7 +42,7 @@ fn too_long() -> [u8; 4] {
     u32::try_from(SERVER_LIMIT + 1).unwrap().to_be_bytes()
 }
 
-/// What no connection can begin with.
+/// Bytes that no connection can begin with.
 fn beginnings() -> Vec<(&'static str, Vec<u8>)> {
     let truncated = {
         let mut handshake = framed(&new_session(4000));
@@ -71,7 +71,7 @@ fn beginnings() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// What no session can send.
+/// Bytes that no session can send.
 fn breaches() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("a negative length", vec![0x80, 0, 0, 0]),
@@ -80,12 +80,12 @@ fn breaches() -> Vec<(&'static str, Vec<u8>)> {
         ("half a header", vec![0, 0, 0, 7, 0, 0, 0, 1, 0, 0, 0]),
         ("a second handshake", framed(&new_session(4000))),
         ("a four-letter word", b"ruok".to_vec()),
-        ("an operation that is none", header(999)),
+        ("an unknown operation", header(999)),
         (
-            "an operation of servers",
+            "an internal operation of servers",
             header(OpCode::DELETE_CONTAINER.0),
         ),
-        ("a scheme that nobody knows", auth("kerberos")),
+        ("an unknown scheme", auth("kerberos")),
         ("garbage", (0..=255).rev().collect()),
     ]
 }
@@ -105,7 +105,7 @@ fn auth(scheme: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn what_is_no_handshake_ends_the_connection_without_a_word() {
+async fn a_malformed_handshake_ends_the_connection_without_a_reply() {
     let server = Server::start().await.unwrap();
     let mut other = Peer::join(&server).await;
     for pace in [Pace::AtOnce, Pace::ByteByByte] {
@@ -122,7 +122,7 @@ async fn what_is_no_handshake_ends_the_connection_without_a_word() {
 }
 
 #[tokio::test]
-async fn what_is_no_request_ends_the_connection_and_nothing_else() {
+async fn a_malformed_request_ends_the_connection_and_not_the_session() {
     let server = Server::start().await.unwrap();
     let mut other = Peer::join(&server).await;
     for pace in [Pace::AtOnce, Pace::ByteByByte] {
@@ -137,7 +137,7 @@ async fn what_is_no_request_ends_the_connection_and_nothing_else() {
             peer.raw.assert_ended().await;
             is_served(&mut other).await;
             until(&server, |report| report.connections == 1).await;
-            // The session lives on, with its node, for whoever keeps the rules.
+            // The session and its node live on, and a correct client can resume it.
             assert_eq!(server.paths(), ["/e"]);
             let mut raw = Raw::connect(server.local_addr()).await;
             assert!(raw.handshake(&request).await.is_some());
@@ -152,13 +152,13 @@ async fn what_is_no_request_ends_the_connection_and_nothing_else() {
     }
 }
 
-/// A body that cannot be read is an error of its request, and not of the connection.
+/// If the body of a request cannot be decoded, the request fails and the connection stays.
 #[tokio::test]
-async fn bodies_that_are_none_are_refused_one_by_one() {
+async fn a_malformed_body_fails_its_request_only() {
     let server = Server::start().await.unwrap();
     let mut peer = Peer::join(&server).await;
     for op in (1..=107).map(OpCode) {
-        // Tokens and credentials that cannot be read end the connection.
+        // Tokens and credentials that cannot be decoded end the connection.
         let has_body = !matches!(
             op,
             OpCode::PING | OpCode::WHO_AM_I | OpCode::AUTH | OpCode::SASL
@@ -189,9 +189,9 @@ async fn bodies_that_are_none_are_refused_one_by_one() {
     assert_eq!(server.counters().connections, 1);
 }
 
-/// The same, by somebody who keeps the rules very slowly.
+/// A correct client that sends one byte at a time.
 #[tokio::test]
-async fn a_sound_client_that_sends_a_byte_at_a_time_is_served() {
+async fn a_correct_client_that_sends_byte_by_byte_is_served() {
     let server = Server::start().await.unwrap();
     let mut raw = Raw::connect(server.local_addr()).await;
     send(&mut raw, &framed(&new_session(4000)), Pace::ByteByByte).await;
@@ -204,9 +204,9 @@ async fn a_sound_client_that_sends_a_byte_at_a_time_is_served() {
     assert_eq!(server.paths(), ["/n"]);
 }
 
-/// Every connection could add an entry to the server's counters, for ever.
+/// Regression: every connection could add entries to the server's counters, without limit.
 #[tokio::test]
-async fn operations_that_are_none_leave_nothing_behind() {
+async fn unknown_operations_leave_nothing_in_the_counters() {
     let server = Server::start().await.unwrap();
     for op in 1000..1050 {
         let mut peer = Peer::join(&server).await;

@@ -1,4 +1,4 @@
-//! Tokens that are none, too many, too long, or of somebody else's exchange: refused, and others are served meanwhile.
+//! SASL tokens that are malformed, too many, too long, or out of turn. The server refuses them and still serves others.
 
 use lockkeeper_proto::{
     ErrorCode, OpCode, Request, Response, Xid,
@@ -29,7 +29,8 @@ fn token(bytes: &[u8]) -> Vec<u8> {
     request_frame(Xid(1), &Request::Sasl(SaslRequest { token }))
 }
 
-/// The answer to a token: the server's token, or that it is refused with a null one, and the end behind it.
+/// The answer to a token: the server's token, or the error. After an error the token is null and the server closes the
+/// connection.
 async fn answer(raw: &mut Raw) -> Result<Vec<u8>, ErrorCode> {
     let mut reader = Reader::new(raw.frame().await);
     let header = ReplyHeader::decode(&mut reader).unwrap();
@@ -45,7 +46,7 @@ async fn answer(raw: &mut Raw) -> Result<Vec<u8>, ErrorCode> {
 }
 
 #[tokio::test]
-async fn tokens_that_are_none_are_refused_each_with_its_connection() {
+async fn a_malformed_token_is_refused_and_its_connection_closed() {
     let server = server().await;
     let mut other = Peer::join(&server).await;
     let mut challenges = Vec::new();
@@ -76,7 +77,7 @@ async fn tokens_that_are_none_are_refused_each_with_its_connection() {
         );
         is_served(&mut other).await;
     }
-    // Too long for a first one as well.
+    // They are too long as first tokens, too.
     for bad in [&long, &huge] {
         let mut raw = stranger(&server).await;
         raw.send(&token(bad)).await;
@@ -88,7 +89,7 @@ async fn tokens_that_are_none_are_refused_each_with_its_connection() {
 }
 
 #[tokio::test]
-async fn of_a_thousand_tokens_in_one_piece_the_second_is_the_last() {
+async fn the_second_of_a_thousand_empty_tokens_ends_the_connection() {
     let server = server().await;
     let mut other = Peer::join(&server).await;
     let mut raw = stranger(&server).await;
@@ -100,7 +101,7 @@ async fn of_a_thousand_tokens_in_one_piece_the_second_is_the_last() {
 }
 
 #[test]
-fn exchanges_that_are_never_ended_take_little_memory() {
+fn unfinished_exchanges_take_little_memory() {
     const STRANGERS: u64 = 200;
     let of = |begins: bool| {
         measured(|| async move {
@@ -119,12 +120,12 @@ fn exchanges_that_are_never_ended_take_little_memory() {
     };
     let (without, with) = (of(false).bytes_max, of(true).bytes_max);
     let each = with.saturating_sub(without) / STRANGERS;
-    println!("{each} bytes for an exchange under way");
+    println!("{each} bytes for an unfinished exchange");
     assert!(each < 1024, "{each} bytes each: {with}, {without} without");
 }
 
 #[tokio::test]
-async fn who_has_begun_is_still_nobody() {
+async fn a_client_in_an_unfinished_exchange_is_not_logged_in() {
     let builder = Server::builder().user("alice", "hunter2").require_sasl();
     let server = builder.start().await.unwrap();
     let mut raw = stranger(&server).await;

@@ -1,4 +1,4 @@
-//! Four-letter words, abused.
+//! Abuse of four-letter words.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const WORDS: [&str; 17] = [
 ];
 
 #[tokio::test]
-async fn every_word_is_answered_once_and_closed_also_a_byte_at_a_time() {
+async fn every_word_gets_one_answer_and_a_close_even_byte_by_byte() {
     let server = Server::start().await.unwrap();
     let mut other = Peer::join(&server).await;
     for word in WORDS {
@@ -28,7 +28,7 @@ async fn every_word_is_answered_once_and_closed_also_a_byte_at_a_time() {
         }
         let answer = raw.rest().await;
         assert!(!answer.is_empty(), "{word}");
-        // What is behind a word is read by nobody, a second word as well.
+        // The server reads nothing behind a word, not even a second word.
         let mut raw = Raw::connect(server.local_addr()).await;
         raw.send(format!("{word}ruok").as_bytes()).await;
         let answer = String::from_utf8(raw.rest().await).unwrap();
@@ -42,7 +42,7 @@ async fn every_word_is_answered_once_and_closed_also_a_byte_at_a_time() {
 }
 
 #[tokio::test]
-async fn half_a_word_is_half_a_handshake() {
+async fn an_incomplete_word_is_closed_at_the_handshake_deadline() {
     let server = Server::builder()
         .handshake_timeout(Duration::from_millis(50))
         .start()
@@ -53,9 +53,9 @@ async fn half_a_word_is_half_a_handshake() {
     assert_eq!(raw.rest().await, b"");
 }
 
-/// Each answer is as long as there are nodes; nobody reads one.
+/// The length of each answer is in proportion to the number of nodes. No client reads its answer.
 #[test]
-fn long_answers_that_nobody_reads_are_gone_soon() {
+fn unread_long_answers_take_bounded_memory() {
     const NODES: usize = 200;
     const ASKING: u64 = 50;
     let taken = measured(|| async {

@@ -18,9 +18,9 @@ use crate::{
     machine::{Auth, Config, Machine, sasl::Authenticator},
 };
 
-/// The longest frame that is accepted unless told otherwise: 8 MiB, the listing of some 100,000 children.
+/// The default frame limit: 8 MiB, enough for a listing of about 100,000 children.
 ///
-/// Servers have no limit on what they send, and Java clients one of 1 MiB.
+/// Servers do not limit the replies that they send. Java's client accepts 1 MiB.
 const FRAME_LIMIT: usize = 8 << 20;
 
 /// Settings of a client. Made by [`Client::builder`].
@@ -52,50 +52,57 @@ impl Builder {
         }
     }
 
-    /// The session timeout to ask for; the server may answer with another one. Default: 10 seconds.
+    /// Sets the session timeout that the client asks for; the server may grant another one. Default: 10 seconds.
     pub fn session_timeout(mut self, timeout: Duration) -> Self {
         self.config.session_timeout = timeout;
         self
     }
 
-    /// How long before a server could expire the session its lease ends. Default: a third of the negotiated timeout.
+    /// Sets how long before the earliest possible expiry of the session its lease ends.
+    ///
+    /// Default: a third of the negotiated session timeout.
     pub fn lease_margin(mut self, margin: Duration) -> Self {
         self.config.lease_margin = Some(margin);
         self
     }
 
-    /// How long one server may take to accept, and again to complete the handshake. Default: the session timeout
-    /// divided by the number of servers, at least a quarter of it.
+    /// Sets how long one server may take to accept the connection, and again to complete the handshake.
+    ///
+    /// Default: the session timeout divided by the number of servers, and at least a quarter of the session timeout.
     pub fn server_timeout(mut self, timeout: Duration) -> Self {
         self.config.server_timeout = Some(timeout);
         self
     }
 
-    /// How long [`connect`](Self::connect) tries. Default: the session timeout.
+    /// Sets how long [`connect`](Self::connect) tries. Default: the session timeout.
     pub fn connect_timeout(mut self, connect_timeout: Duration) -> Self {
         self.connect_timeout = Some(connect_timeout);
         self
     }
 
-    /// How long a request may stay unanswered before the connection is given up. Default: the negotiated session timeout.
+    /// Sets how long a request may stay unanswered before the client closes the connection and reconnects.
+    ///
+    /// Default: the negotiated session timeout.
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.config.request_timeout = Some(timeout);
         self
     }
 
-    /// What becomes of the client when its session expires. Default: it lives on with a new one.
+    /// Sets what the client does when its session expires. Default: it starts a new session.
     pub fn on_expiry(mut self, on_expiry: OnExpiry) -> Self {
         self.config.on_expiry = on_expiry;
         self
     }
 
-    /// Whether a server that takes no writes will do. Default: no.
+    /// Sets whether the client accepts a read-only server, which answers reads and refuses writes. Default: no.
     pub fn read_only(mut self, read_only: bool) -> Self {
         self.config.read_only = read_only;
         self
     }
 
-    /// An identity for every connection, for instance `digest` with `user:password`. May be called several times.
+    /// Adds an identity that the client presents on every connection.
+    ///
+    /// For instance scheme `digest` with credentials `user:password`. Call the method again for more identities.
     pub fn auth(mut self, scheme: impl Into<String>, credentials: impl Into<Bytes>) -> Self {
         let auth = Auth {
             scheme: scheme.into(),
@@ -105,98 +112,114 @@ impl Builder {
         self
     }
 
-    /// How to prove who this is with SASL, on every connection and before anything else. Default: not at all.
+    /// Sets how the client authenticates with SASL, on every connection and before any request. Default: no SASL.
     pub fn sasl(mut self, authenticator: impl Authenticator + 'static) -> Self {
         self.config.sasl = Some(Arc::new(authenticator));
         self
     }
 
-    /// The longest frame that is accepted, in bytes; a longer one ends the connection. Default: 8 MiB.
+    /// Sets the longest frame that the client accepts, in bytes. Default: 8 MiB.
+    ///
+    /// A longer reply fails its request with [`Error::ReplyTooLarge`]. A frame more than eight times as long also
+    /// ends the connection.
     pub fn frame_limit(mut self, limit: usize) -> Self {
         self.frame_limit = limit;
         self
     }
 
-    /// The longest request, in bytes: what `jute.maxbuffer` is on the servers. Default: 1 MiB less one byte, as theirs.
+    /// Sets the longest request, in bytes: the servers' `jute.maxbuffer`.
+    ///
+    /// Default: 1 MiB less one byte, like the servers' default.
     pub fn max_request(mut self, limit: usize) -> Self {
         self.config.max_request = limit;
         self
     }
 
-    /// How many requests may wait to be sent or answered before callers wait for room. Default: 65,536.
+    /// Sets how many requests may be pending before callers wait for request capacity. Default: 65,536.
     ///
-    /// The bound is felt as waiting, first come first served; only [`Client::submit`] does not wait, and takes from a reserve
-    /// of the same size.
+    /// Callers wait in the order of their calls. Only [`Client::submit`] does not wait: it takes from a reserve of
+    /// the same size.
     pub fn max_outstanding(mut self, requests: usize) -> Self {
         self.config.max_outstanding = requests.max(1);
         self
     }
 
-    /// How many bytes of requests may wait to be sent before callers wait for room. Default: 16 MiB.
+    /// Sets how many bytes of requests may wait to be sent before callers wait for request capacity. Default: 16 MiB.
     pub fn max_queued_bytes(mut self, bytes: usize) -> Self {
         self.config.max_queued_bytes = bytes;
         self
     }
 
-    /// How long a caller waits for the answer to a request, over everything. Default: no limit of its own, which leaves
-    /// twice the session timeout: a request waits so long for a connection, and so long for its reply.
+    /// Sets how long a caller waits for the reply to a request, in total. Default: no deadline.
     ///
-    /// See [`Client::with_deadline`], which sets it for single requests.
+    /// Without a deadline a request waits at most twice the session timeout: once for a connection and once for its
+    /// reply. [`Client::with_deadline`] sets a deadline for single requests.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.policy.deadline = Some(deadline);
         self
     }
 
-    /// Whether requests wait for a connection where there is none. Default: they do.
+    /// Sets whether requests wait for a connection when there is none. Default: they wait.
     pub fn when_disconnected(mut self, when_disconnected: WhenDisconnected) -> Self {
         self.policy.when_disconnected = when_disconnected;
         self
     }
 
-    /// How byte streams to servers come about. Default: [`Connector::tcp`].
+    /// Sets how the client opens byte streams to servers. Default: [`Connector::tcp`].
     pub fn connector(mut self, connector: Connector) -> Self {
         self.connector = connector;
         self
     }
 
-    /// Where all random choices start: order of the servers, back-off, names of lock nodes. Default: the system's
-    /// randomness. Clients that live at the same time should differ in their seeds, or they knock in step.
+    /// Sets the seed of all random choices: order of the servers, back-off, names of lock nodes.
+    ///
+    /// Default: the system's randomness.
+    ///
+    /// Clients that run at the same time should have different seeds. Otherwise they connect and retry at the same
+    /// moments.
     pub fn seed(mut self, seed: u64) -> Self {
         self.config.seed = seed;
         self.random = Random::seeded(seed);
         self
     }
 
-    /// Where the client's time comes from. Default: [`Clock::system`].
+    /// Sets the clock of the client. Default: [`Clock::system`].
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Connects to the first server that takes the client and believes its identities.
+    /// Connects to the first server that accepts the client and its identities.
     ///
-    /// It takes at most the [`connect_timeout`](Self::connect_timeout), whatever the servers do. One that refuses connections costs no time, a
-    /// name that does not resolve as long as the resolver takes, and one that says nothing as long as
-    /// [`server_timeout`](Self::server_timeout) allows: with the default settings a good server is reached behind three silent
-    /// ones, however many others there are.
+    /// The client tries one server after the other, in a random order, and gives up after the
+    /// [`connect_timeout`](Self::connect_timeout):
+    /// - a server that refuses the connection costs almost no time;
+    /// - a name that does not resolve costs the time of the resolver;
+    /// - a silent server costs up to [`server_timeout`](Self::server_timeout).
+    ///
+    /// With the default settings the client still reaches a good server after three silent ones, however long the
+    /// list is.
     ///
     /// # Errors
-    /// [`Error::Unreachable`] when none did in time, with what each of them said (of very many, the last sixteen), and at once when each of them said what it
-    /// will say again: that its certificate is wrong, or ours. [`Error::AuthFailed`].
+    /// [`Error::Unreachable`] when no server accepted the client in time. It says why each server failed; for a long
+    /// list it has the newest sixteen failures. The error comes before the timeout when every server failed for a
+    /// reason that lasts: its certificate or the client's certificate is wrong. [`Error::AuthFailed`] when a server
+    /// refused the identities.
     ///
     /// # Cancel safety
-    /// Dropping the future gives up the client.
+    /// Dropping the future closes the client.
     ///
     /// # Panics
-    /// Outside a tokio runtime with I/O and time.
+    /// Panics outside a tokio runtime, or in a runtime without I/O and time.
     pub async fn connect(self) -> Result<Client, Error> {
         self.connect_on(driver::spawn).await
     }
 
-    /// As [`connect`](Self::connect), and `spawn` starts the client's task: for simulations, which stop and start it.
+    /// Like [`connect`](Self::connect), but `spawn` starts the client's task. For simulations, which stop and start
+    /// the task.
     ///
     /// # Errors
-    /// As [`connect`](Self::connect).
+    /// Same as [`connect`](Self::connect).
     #[doc(hidden)]
     pub async fn connect_on(
         self,

@@ -1,6 +1,8 @@
-//! Waiting for room, on the options of a handle: how long, and whether for a connection too.
+//! Waiting for request capacity, and the options of a handle: its deadline, and whether requests wait for a
+//! connection.
 //!
-//! Not here: who comes first (`line`), and how much room there is (`machine::submit`).
+//! Not here: the order of the waiting callers (`capacity_queue`), and how much capacity there is
+//! (`Machine::has_capacity`).
 
 use std::{
     future::Future,
@@ -18,17 +20,17 @@ use super::{
 };
 use crate::machine::{RequestOptions, request_bytes};
 
-/// What a client does with a request that would have to wait for a connection.
+/// What happens to a request when there is no connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum WhenDisconnected {
-    /// It waits for one, at most for the session timeout.
+    /// The request waits for a connection, at most for the session timeout.
     #[default]
     Wait,
-    /// It fails at once, with [`Error::NotConnected`](crate::Error::NotConnected).
+    /// The request fails immediately with [`Error::NotConnected`](crate::Error::NotConnected).
     Fail,
 }
 
-/// On what options a handle makes its requests.
+/// The options of a handle's requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RequestPolicy {
     pub(crate) deadline: Option<Duration>,
@@ -36,18 +38,18 @@ pub(crate) struct RequestPolicy {
 }
 
 impl RequestPolicy {
-    /// The options of a request that is made now.
+    /// The options of a request made at `now`.
     pub(crate) fn options(self, now: Instant) -> RequestOptions {
         RequestOptions {
             since: now,
-            // One that no clock can tell is none.
+            // A deadline beyond the range of `Instant` counts as no deadline.
             deadline: self.deadline.and_then(|deadline| now.checked_add(deadline)),
             fail_fast: self.when_disconnected == WhenDisconnected::Fail,
         }
     }
 }
 
-/// Does something to the core as soon as there is room for so many bytes of requests.
+/// Runs `act` on the core when there is capacity for this many bytes of requests.
 struct WhenCapacity<'a, F> {
     shared: &'a Shared,
     policy: RequestPolicy,
@@ -66,7 +68,7 @@ impl<R, F: FnOnce(&mut Core, Instant, RequestOptions) -> R + Unpin> Future for W
         let done = this.shared.act(|core| {
             let now = core.clock.now();
             let options = *this.options.get_or_insert_with(|| this.policy.options(now));
-            // An answer at once, where there is one, takes nobody's turn.
+            // A request that fails immediately need not wait for its turn.
             let is_answered = core.machine.is_closing()
                 || options.deadline.is_some_and(|deadline| deadline <= now)
                 || (options.fail_fast && !core.machine.is_connected());
@@ -111,13 +113,15 @@ impl<F> Drop for WhenCapacity<'_, F> {
 }
 
 impl Client {
-    /// A handle on the same session whose requests must be answered within this time, or fail with
-    /// [`Error::DeadlineExceeded`](crate::Error::DeadlineExceeded).
+    /// Returns a handle on the same session whose requests have a deadline.
     ///
-    /// Counted from the first poll of a method (from the call for [`submit`](Self::submit)), and over everything: waiting
-    /// for room, for a connection, for the reply. A request that was not sent by then never is; one that was sent goes on,
-    /// and whether it is applied is unknown. The connection is kept: a server that does not answer at all is left
-    /// after [`Builder::request_timeout`](super::Builder::request_timeout).
+    /// A request that takes longer fails with [`Error::DeadlineExceeded`](crate::Error::DeadlineExceeded).
+    ///
+    /// The time starts with the first poll of a method, or with the call of [`submit`](Self::submit). It includes all
+    /// waiting: for request capacity, for a connection and for the reply. A request that was not sent by its deadline
+    /// is never sent. For a request that was sent, it is unknown whether the server applies it. The connection stays
+    /// open: the client leaves a server that does not answer at all after
+    /// [`Builder::request_timeout`](super::Builder::request_timeout).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -142,14 +146,16 @@ impl Client {
         })
     }
 
-    /// A handle on the same session without a deadline, whose requests wait for a connection; for what must be brought to an
-    /// end however long it takes. Locks make their requests in this way, whatever handle they are made from.
+    /// Returns a handle on the same session without a deadline, whose requests wait for a connection.
+    ///
+    /// Use it for work that must be completed however long it takes. Locks always make their requests in this way,
+    /// whatever handle they were made from.
     #[must_use]
     pub fn without_deadline(&self) -> Self {
         self.with_policy(RequestPolicy::default())
     }
 
-    /// A handle on the same session whose requests wait for a connection, or do not.
+    /// Returns a handle on the same session whose requests wait for a connection, or fail without one.
     #[must_use]
     pub fn when_disconnected(&self, when_disconnected: WhenDisconnected) -> Self {
         self.with_policy(RequestPolicy {
@@ -165,24 +171,28 @@ impl Client {
         }
     }
 
-    /// Waits until there is room for another request, and reserves nothing; for those who then [`submit`](Self::submit).
+    /// Waits until there is capacity for another request. It reserves nothing; call [`submit`](Self::submit) next.
     ///
     /// # Cancel safety
-    /// Dropping the future gives up the place among those who wait.
+    /// Dropping the future gives up the caller's place in the queue.
     pub async fn wait_for_capacity(&self) {
         self.when_capacity(0, |_, _, _| ()).await;
     }
 
-    /// As [`submit`](Self::submit), as soon as there is room: the methods do it this way.
+    /// Waits for request capacity, then submits the requests like [`submit`](Self::submit).
     ///
-    /// Room is bounded by [`Builder::max_outstanding`](super::Builder::max_outstanding) and
-    /// [`Builder::max_queued_bytes`](super::Builder::max_queued_bytes).
+    /// All methods of the client work in this way.
+    ///
+    /// [`Builder::max_outstanding`](super::Builder::max_outstanding) and
+    /// [`Builder::max_queued_bytes`](super::Builder::max_queued_bytes) set the capacity.
     ///
     /// # Cancel safety
-    /// Dropped before there was room, nothing is sent; the place among those who wait is given up.
+    /// If the future is dropped before there was capacity, nothing is sent, and the caller loses its place in the
+    /// queue.
     ///
     /// # Ordering
-    /// Those who wait are let in in the order in which they began to. `submit` goes ahead of all of them.
+    /// Callers get capacity in the order in which they started to wait. Requests of `submit` go ahead of all waiting
+    /// callers.
     pub async fn submit_with_backpressure<const N: usize>(
         &self,
         requests: [Request; N],
@@ -194,7 +204,7 @@ impl Client {
         self.when_capacity(bytes, submit).await
     }
 
-    /// Does something to the core as soon as there is room for so many bytes of requests.
+    /// Runs `act` on the core when there is capacity for this many bytes of requests.
     pub(crate) fn when_capacity<R>(
         &self,
         bytes: usize,

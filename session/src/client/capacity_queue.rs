@@ -1,7 +1,7 @@
-//! The line of callers whose requests would be too many, or too large together: first come, first served.
+//! The queue of callers that wait for request capacity: first come, first served.
 //!
-//! Invariant: whoever comes while others wait goes behind them; whoever stops waiting makes place for the next one.
-//! Not here: how much room there is (`machine::submit`), and the futures that wait (`room`).
+//! Invariant: a new caller goes behind all waiting callers. When a caller stops waiting, the next one may go.
+//! Not here: how much capacity there is (`Machine::has_capacity`), and the futures that wait (`capacity`).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,12 +11,12 @@ use std::{
 
 use crate::machine::{Machine, RequestOptions};
 
-/// Those who wait, in the order in which they came.
+/// The waiting callers, in the order in which they came.
 #[derive(Debug, Default)]
 pub(crate) struct CapacityQueue {
     waiting: BTreeMap<u64, Waiting>,
     deadlines: BTreeSet<(Instant, u64)>,
-    /// How many of them do not wait for a connection.
+    /// How many of the callers do not wait for a connection.
     fail_fast: usize,
     last_ticket: u64,
 }
@@ -29,17 +29,17 @@ pub(crate) struct Waiting {
 }
 
 impl CapacityQueue {
-    /// How many wait.
+    /// The number of waiting callers.
     pub(crate) fn len(&self) -> usize {
         self.waiting.len()
     }
 
-    /// When the first of them waits no longer.
+    /// The earliest deadline of the waiting callers.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         self.deadlines.first().map(|(deadline, _)| *deadline)
     }
 
-    /// Takes a place: a new one at the end, or the one that it had.
+    /// Adds a caller at the end of the queue, or puts it back into the place of its ticket.
     pub(crate) fn wait(&mut self, ticket: Option<u64>, waiting: Waiting) -> u64 {
         let ticket = ticket.unwrap_or_else(|| {
             self.last_ticket += 1;
@@ -68,9 +68,10 @@ impl CapacityQueue {
         first.is_none_or(|(first, _)| ticket == Some(*first))
     }
 
-    /// Who is to look again: the first one in the line when there is room, and whoever need not wait any longer.
+    /// The callers that should check again: the first in the queue when there is capacity, and every caller that need
+    /// not wait any longer.
     ///
-    /// The first one that gets in calls the next.
+    /// A caller that gets capacity calls this again and so wakes the next one.
     pub(crate) fn woken<T>(&mut self, now: Instant, machine: &Machine<T>) -> Vec<Waker> {
         if self.waiting.is_empty() {
             return Vec::new();

@@ -1,11 +1,12 @@
-//! The client's clock: monotonic, and counting the time that the machine slept.
+//! The client's clock: it is monotonic and also counts the time for which the computer slept.
 //!
-//! A laptop that was shut, or a virtual machine that was paused, must not take its lease for valid when it wakes up; the
-//! clock behind `Instant` stops meanwhile on Linux. So every look compares it with the wall clock. When the wall clock
-//! ran ahead, the time since boot (which counts sleep) tells a sleep from a clock that was set; where there is none, the
-//! jump counts as sleep, which can only end a lease early.
+//! A laptop that was closed, or a virtual machine that was paused, must not treat its old lease as valid when it
+//! wakes up. On Linux the clock of `Instant` stops during sleep. So every reading compares it with the wall clock. If
+//! the wall clock ran ahead, the time since boot decides, because it includes sleep: either the computer slept, or
+//! the wall clock was set. Without a time since boot the jump counts as sleep. That can only end a lease too early.
 //!
-//! This is the one place that reads a clock: everything else is given the time, or asks the [`Clock`] of its client.
+//! This is the only place that reads a clock. All other code gets the time as an argument or asks the [`Clock`] of
+//! its client.
 
 use std::{
     fmt,
@@ -13,10 +14,10 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-/// Where a client's time comes from: the system, or whatever a simulation says.
+/// The clock of a client: the system's, or one of a simulation.
 ///
-/// Leases, timeouts and back-off of a client are counted on it. Timers are tokio's: how long they are comes from here,
-/// that they go off does not.
+/// Leases, timeouts and back-off of a client use this clock. It decides how long a timer runs; tokio decides when the
+/// timer fires.
 #[derive(Clone)]
 pub struct Clock(Source);
 
@@ -27,18 +28,19 @@ enum Source {
 }
 
 impl Clock {
-    /// The system's monotonic clock, and the time that the machine slept.
+    /// The system's monotonic clock plus the time for which the computer slept.
     #[must_use]
     pub fn system() -> Self {
         Self(Source::System)
     }
 
-    /// The clock that `now` tells; it must never go back. For simulations, and for tests of clocks that run too fast.
+    /// A clock that calls `now`, which must never go back. For simulations, and for tests with clocks that run too
+    /// fast.
     pub fn new(now: impl Fn() -> Instant + Send + Sync + 'static) -> Self {
         Self(Source::Given(Arc::new(now)))
     }
 
-    /// Now, the time slept included.
+    /// The current time, including the time slept.
     pub(crate) fn now(&self) -> Instant {
         match &self.0 {
             Source::System => look().now,
@@ -46,7 +48,7 @@ impl Clock {
         }
     }
 
-    /// Now, on the clock that people compare with: without the time slept.
+    /// The current time without the time slept, like [`Instant::now`]: the clock that callers compare with.
     pub(crate) fn running(&self) -> Instant {
         match &self.0 {
             Source::System => read_instant(),
@@ -54,7 +56,7 @@ impl Clock {
         }
     }
 
-    /// Both at once.
+    /// The current time on both clocks.
     pub(crate) fn look(&self) -> Time {
         match &self.0 {
             Source::System => look(),
@@ -66,16 +68,16 @@ impl Clock {
     }
 }
 
-/// An instant on both clocks.
+/// One instant on both clocks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Time {
-    /// The time slept included.
+    /// The instant, including the time slept.
     pub(crate) now: Instant,
     slept: Duration,
 }
 
 impl Time {
-    /// An instant of [`Clock::now`] as one of [`Clock::running`].
+    /// Converts an instant of [`Clock::now`] to one of [`Clock::running`].
     pub(crate) fn running(&self, instant: Instant) -> Instant {
         instant.checked_sub(self.slept).unwrap_or(instant)
     }
@@ -96,12 +98,12 @@ impl fmt::Debug for Clock {
     }
 }
 
-/// Less than this between two looks is drift, not sleep.
+/// A smaller difference between two readings is drift, not sleep.
 const JUMP: Duration = Duration::from_millis(100);
 
 static SLEPT: Mutex<Option<Detector>> = Mutex::new(None);
 
-/// Now: `Instant::now()` and the time slept since the first look.
+/// Reads both clocks: `Instant::now()`, and the time slept since the first reading.
 fn look() -> Time {
     let (running, wall) = (read_instant(), read_wall());
     let slept = slept(running, wall);
@@ -128,7 +130,7 @@ fn read_wall() -> SystemTime {
 }
 
 fn slept(running: Instant, wall: SystemTime) -> Duration {
-    // Nobody panics while holding it; a poisoned detector is as good as any.
+    // The code below does not panic while it holds the lock; a poisoned detector is still correct.
     let mut detector = SLEPT
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -137,22 +139,24 @@ fn slept(running: Instant, wall: SystemTime) -> Duration {
         detector.compared = (running, wall);
         return detector.slept;
     }
-    // A busy machine may have held the thread up between the two clocks: a real jump shows again.
+    // A busy computer may have delayed this thread between the two readings. A real jump is still there at the second
+    // reading.
     detector.look(read_instant(), read_wall(), uptime)
 }
 
-/// Time since boot, sleep included, where the system tells it without a foreign function. Source: proc(5).
+/// The time since boot, including sleep. `None` on systems where reading it would need a foreign function. Source:
+/// proc(5).
 fn uptime() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/uptime").ok()?;
     Duration::try_from_secs_f64(text.split_whitespace().next()?.parse().ok()?).ok()
 }
 
-/// Compares three clocks.
+/// Compares three clocks to find out how long the computer slept.
 #[derive(Debug)]
 struct Detector {
     start: Instant,
     start_uptime: Option<Duration>,
-    /// The running clock and the wall clock when they were last compared.
+    /// The readings of the running clock and the wall clock at the last comparison.
     compared: (Instant, SystemTime),
     slept: Duration,
 }
@@ -167,18 +171,19 @@ impl Detector {
         }
     }
 
-    /// By how much the wall clock ran faster than the running clock since the last look. One that was set back did not.
+    /// How much faster the wall clock ran than the running clock since the last comparison. Zero if the wall clock
+    /// was set back.
     fn jump(&self, running: Instant, wall: SystemTime) -> Duration {
         let (last_running, last_wall) = self.compared;
         let wall_ran = wall.duration_since(last_wall).unwrap_or_default();
         if wall_ran < JUMP {
-            // Nearly always: the other difference is not worth its computation.
+            // The usual case; the rest of the computation is not needed.
             return Duration::ZERO;
         }
         wall_ran.saturating_sub(running.saturating_duration_since(last_running))
     }
 
-    /// The time slept since the start.
+    /// Returns the time slept since the start.
     fn look(
         &mut self,
         running: Instant,
@@ -232,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_is_no_sleep() {
+    fn setting_the_wall_clock_does_not_count_as_sleep() {
         let (mut detector, start, wall) = detector(Some(HOUR));
         let set = detector.look(start + SECOND, wall + HOUR, || Some(HOUR + SECOND));
         assert_eq!(set, Duration::ZERO);
@@ -250,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn drift_is_no_sleep() {
+    fn drift_does_not_count_as_sleep() {
         let (mut detector, start, wall) = detector(None);
         for second in 1..1000 {
             let (ran, drift) = (second * SECOND, second * Duration::from_millis(1));

@@ -1,8 +1,14 @@
-//! The one task of a client: it carries bytes and time between the machine and the world.
+//! The task of a client: it moves bytes and time between the machine and the network.
 //!
-//! Each turn: read what has come, tell the machine, take out what it says, write all that is to be sent in one piece,
-//! hand out answers. Work per turn is bounded, so that a flood on one client does not starve the other tasks of the
-//! thread. When the task is dropped with its runtime, everybody who waits is told.
+//! In each turn the task
+//! 1. reads the frames that have arrived and passes them to the machine,
+//! 2. takes the machine's outputs and delivers replies and events,
+//! 3. writes all bytes that are ready to be sent, in one piece.
+//!
+//! The work of one turn is limited, so a flood on one client does not starve the other tasks of the thread. When the
+//! runtime drops the task, every pending request and every watcher gets an error.
+//!
+//! Not here: decisions about the session (`machine`), opening connections (`net`).
 
 use std::{
     future::Future,
@@ -26,13 +32,13 @@ use super::{
 };
 use crate::{Cause, machine::Input};
 
-/// Bytes that one read asks for: a few hundred small replies.
+/// The size of one read: a few hundred small replies.
 const READ_BYTES: usize = 16 * 1024;
-/// Frames handled before the machine's answers go out: bounds latency under a flood of replies.
+/// The most frames of one turn. It limits the latency of requests under a flood of replies.
 const FRAMES_PER_TURN: usize = 256;
-/// Turns before other tasks of the thread get theirs.
+/// The most turns of one poll; then other tasks of the thread run.
 const TURNS_PER_POLL: usize = 8;
-/// While so many bytes wait for the socket, requests stay in the machine's queue.
+/// The most bytes that wait for the socket. Above this, requests stay in the machine's queue.
 const WRITE_BACKLOG: usize = 256 * 1024;
 
 pub(crate) struct Driver {
@@ -41,25 +47,26 @@ pub(crate) struct Driver {
     connector: Connector,
     frame_limit: usize,
     link: Link,
-    /// Whether the link became another one and was not asked for news since, or its end not reported.
+    /// Whether this turn replaced the link: then the new link was not polled yet, or the machine was not told of the
+    /// end of the old one.
     other_link: bool,
     inputs: Vec<Input>,
     out: BytesMut,
     deliveries: Vec<Delivery>,
     timer: Pin<Box<Sleep>>,
-    /// When the timer goes off. It may be early: it is set anew only for something earlier, since nearly every
-    /// request moves the next deadline a little later.
+    /// When the timer fires. It may fire too early: the task resets it only for an earlier deadline, because nearly
+    /// every request moves the next deadline a little later.
     armed: Option<Instant>,
     background: FuturesUnordered<BoxFuture<'static, ()>>,
-    /// What is logged by the task is logged in here: a child of whatever span the client was made in.
+    /// The span of the task's log lines: a child of the span in which the client was made.
     span: tracing::Span,
 }
 
-/// What a turn of the machine came to.
+/// The result of one turn of the machine.
 struct Turn {
     deadline: Option<Instant>,
     has_ended: bool,
-    /// Whether more is to be sent, once what is encoded has left.
+    /// Whether the machine has more to send after the encoded bytes.
     has_unsent: bool,
 }
 
@@ -89,7 +96,7 @@ impl Driver {
         }
     }
 
-    /// Takes in what the world has to say, at most a turn's worth.
+    /// Reads from the link, at most one turn's frames.
     fn read(&mut self, cx: &mut Context<'_>) {
         self.other_link = false;
         match &mut self.link {
@@ -132,7 +139,7 @@ impl Driver {
         self.other_link = true;
     }
 
-    /// Tells the machine, and takes out what it says.
+    /// Passes the inputs to the machine, and takes its outputs.
     fn turn(&mut self, now: Instant) -> Turn {
         let mut commands = Vec::new();
         let mut core = self.shared.lock();
@@ -149,7 +156,7 @@ impl Driver {
         core.drain(&mut self.deliveries, &mut |command| commands.push(command));
         if self.out.len() < WRITE_BACKLOG {
             core.machine.transmit(now, &mut self.out);
-            // A request that cannot be sent is answered while the rest is being encoded.
+            // Encoding rejects a request that is too long; this delivers its error.
             core.drain(&mut self.deliveries, &mut |command| commands.push(command));
         }
         let woken = core.woken(now);
@@ -188,7 +195,7 @@ impl Driver {
         turn
     }
 
-    /// Writes what is to be sent.
+    /// Writes the encoded bytes to the socket.
     fn write(&mut self, cx: &mut Context<'_>) {
         let Link::Up(frames) = &mut self.link else {
             return;
@@ -202,13 +209,13 @@ impl Driver {
                 Poll::Ready(Err(error)) => return self.down(io_cause(&error)),
             }
         }
-        // A stream that encrypts may hold on to what it was given.
+        // A TLS stream may buffer what was written.
         if let Poll::Ready(Err(error)) = Pin::new(stream).poll_flush(cx) {
             self.down(io_cause(&error));
         }
     }
 
-    /// Sees to it that the task is woken at the deadline; true when the deadline has come.
+    /// Arms the timer for the deadline. Returns true when the timer has fired.
     fn sleep(&mut self, cx: &mut Context<'_>, now: Instant, deadline: Option<Instant>) -> bool {
         let Some(deadline) = deadline else {
             return false;
@@ -225,13 +232,13 @@ impl Driver {
         false
     }
 
-    /// Runs what was asked to run beside the connection.
+    /// Polls the futures of [`Client::run_in_background`](super::Client::run_in_background) and the probes.
     fn run_background(&mut self, cx: &mut Context<'_>) {
         while let Poll::Ready(Some(())) = Pin::new(&mut self.background).poll_next(cx) {}
     }
 }
 
-/// Starts a client's task on the present runtime.
+/// Starts a client's task on the current runtime.
 pub(crate) fn spawn(task: BoxFuture<'static, ()>) {
     tokio::spawn(task);
 }
@@ -254,8 +261,8 @@ impl Future for Driver {
             this.write(cx);
             this.run_background(cx);
             let due = this.sleep(cx, now, turn.deadline);
-            let room = turn.has_unsent && this.out.len() < WRITE_BACKLOG;
-            if !(full || due || room || this.other_link) {
+            let can_send = turn.has_unsent && this.out.len() < WRITE_BACKLOG;
+            if !(full || due || can_send || this.other_link) {
                 return Poll::Pending;
             }
         }
@@ -264,14 +271,14 @@ impl Future for Driver {
     }
 }
 
-/// The runtime went away, or the machine has ended: whoever still waits is told.
+/// The runtime has dropped the task, or the machine has ended: every caller that still waits gets an error.
 impl Drop for Driver {
     fn drop(&mut self) {
         let background = self.shared.act(|core| {
             core.machine.abort();
             mem::take(&mut core.background)
         });
-        // Not under the lock: what runs in the background takes it in its own drop.
+        // Dropped after the lock was released: a background future takes the lock in its own drop.
         drop(background);
     }
 }

@@ -1,25 +1,19 @@
-//! The client: a handle on a session machine that a task drives over TCP.
+//! The client: a handle on a session machine, and the task that drives the machine over TCP.
 //!
-//! | file | what |
+//! | file or folder | what |
 //! |---|---|
 //! | `builder` | settings, and the first connection |
-//! | `nodes` | one method for each operation on a node's data |
-//! | `lists` | children, descendants, the session's ephemeral nodes |
-//! | `rights` | access control lists, identities |
-//! | `ensemble` | `sync`, the configuration of the ensemble |
-//! | `transaction`, `read_transaction` | several operations at once, all or none; several reads |
-//! | `watching`, `lasting` | reads that leave a watch; persistent watches, and taking any back |
-//! | `persistent`, `queue` | what listens to a persistent watch, and what waits for it |
-//! | `watcher` | what waits for a watch |
-//! | `shared` | the machine behind a lock, and who waits for what |
-//! | `room`, `line` | waiting for room, and the options of requests; who comes first |
+//! | `operations/` | one method for each operation of ZooKeeper |
+//! | `watches/` | reads that leave a watch, persistent watches, and the watchers that receive their events |
+//! | `capacity` | waiting for request capacity; the deadline and the other options of a request |
+//! | `capacity_queue` | the queue of callers that wait for request capacity |
+//! | `shared` | the machine behind a lock; handles, watchers and the driver share it |
 //! | `driver` | the task between the machine and the socket; the only `spawn` |
-//! | `dial` | TCP connections: names and their addresses |
-//! | `tls` | encryption of them (feature `tls`) |
-//! | `probe` | asking a server whether it takes writes |
-//! | `transport` | byte streams and frames |
+//! | `net/` | byte streams to servers: TCP, TLS, frames, and the probe for a server that accepts writes |
 //! | `clock` | the only place that reads a clock |
 //! | `random` | the only place that draws random numbers |
+//!
+//! Not here: decisions about the session (`machine`), errors (`error`), the list of servers (`connect_string`).
 
 mod builder;
 mod capacity;
@@ -64,23 +58,37 @@ use crate::{ConnectStringError, Error, Metrics, Peer, Snapshot, State};
 use capacity::RequestPolicy;
 use shared::Shared;
 
-/// A ZooKeeper client: one session, over whichever server takes it.
+/// A ZooKeeper client: sends requests and watches nodes in one session.
 ///
-/// Cheap to clone; all clones are one session, and requests of all of them are sent in the order in which they were
-/// made. When the last clone is dropped the session is closed, and its ephemeral nodes go with it.
+/// A clone is cheap. All clones share one session, and the client sends their requests in the order in which they
+/// were made. When the last clone is dropped, the client closes the session, and the servers delete the session's
+/// ephemeral nodes.
 ///
 /// # Connection loss
-/// A client reconnects by itself, to another server where there are several, and keeps its session and its watches.
-/// Requests that were under way fail with [`Error::ConnectionLost`]; ask [`Error::effect`] whether they may have been
-/// applied. Nothing is repeated silently. Requests made meanwhile wait, at most for the session timeout, or fail at once
-/// where [`when_disconnected`](Self::when_disconnected) says so.
+/// The client reconnects by itself, to another server if there are several. It keeps its session and its watches.
+/// Requests that were sent and not answered fail with [`Error::ConnectionLost`]; [`Error::effect`] says whether such
+/// a request may have been applied. The client never repeats a request on its own. Requests made while there is no
+/// connection wait for one, at most for the session timeout. They fail immediately if
+/// [`when_disconnected`](Self::when_disconnected) says so.
 ///
 /// # Limits
-/// A method waits while too much waits already ([`Builder::max_outstanding`], [`Builder::max_queued_bytes`]), in the order of the
-/// calls. [`with_deadline`](Self::with_deadline) bounds all waiting together.
+/// A method waits for request capacity while too many requests are pending, see [`Builder::max_outstanding`] and
+/// [`Builder::max_queued_bytes`]. Callers get capacity in the order of their calls.
+/// [`with_deadline`](Self::with_deadline) limits the whole time that a request waits.
+///
+/// # Errors
+/// Every request may fail with these errors, besides those that its method lists:
+/// - [`Error::ConnectionLost`], [`Error::Unreachable`], [`Error::NotConnected`]: the connection was lost, or there
+///   was none;
+/// - [`Error::DeadlineExceeded`]: the caller's deadline has passed;
+/// - [`Error::SessionExpired`], [`Error::AuthFailed`], [`Error::Closed`]: the session or the client has ended;
+/// - [`Error::BadPath`], [`Error::TooLarge`]: the client refused the request before it was sent;
+/// - [`Error::ReplyTooLarge`], [`Error::Malformed`]: the client could not read the reply;
+/// - [`Error::Unsupported`]: the server does not support the operation.
 ///
 /// # Cancel safety
-/// Nothing is sent before a future is first polled. A future dropped after that gives up the reply, not the request.
+/// The client sends nothing before the future of a method is first polled. Dropping the future after that gives up
+/// the reply, not the request.
 #[derive(Clone)]
 pub struct Client {
     shared: Arc<Shared>,
@@ -90,7 +98,7 @@ pub struct Client {
     policy: RequestPolicy,
 }
 
-/// Closes the session when the last clone of the client goes.
+/// Closes the session when the last clone of the client is dropped.
 struct Handle(Arc<Shared>);
 
 impl Drop for Handle {
@@ -99,35 +107,41 @@ impl Drop for Handle {
     }
 }
 
-/// How long a session is sure to live.
+/// Until when the session cannot have expired. Returned by [`Client::lease`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease {
     /// The session.
     pub session_id: SessionId,
     /// The session's state.
     pub state: State,
-    /// Until when no server can have expired the session, on the clock of [`Instant::now`] (or the one of
-    /// [`Client::now`], should the client have been given another); `None` without a session.
+    /// The end of the lease: before this instant no server can have expired the session.
     ///
-    /// See [`Machine::lease_deadline`](crate::machine::Machine::lease_deadline) for what it rests on.
+    /// `None` without a session. The instant is on the clock of [`Instant::now`], or on the clock that
+    /// [`Builder::clock`] set, see [`Client::now`].
+    ///
+    /// See [`Machine::lease_deadline`](crate::machine::Machine::lease_deadline) for the assumptions.
     pub valid_until: Option<Instant>,
-    /// Whether `valid_until` is still ahead, on a clock that counts the time the machine slept.
+    /// Whether `valid_until` is in the future.
+    ///
+    /// The comparison uses a clock that also counts the time for which the computer slept.
     pub is_valid: bool,
 }
 
 impl Client {
-    /// Connects with the default settings: `host:port,host:port/chroot`.
+    /// Connects to a ZooKeeper ensemble with the default settings.
+    ///
+    /// `servers` lists the servers as `host:port,host:port/chroot`. [`builder`](Self::builder) sets anything else.
     ///
     /// # Errors
-    /// See [`Builder::connect`]; a list of servers that cannot be read is [`ConnectError::Servers`].
+    /// See [`Builder::connect`]. [`ConnectError::Servers`] when the list of servers cannot be parsed.
     pub async fn connect(servers: &str) -> Result<Self, ConnectError> {
         Ok(Self::builder(servers)?.connect().await?)
     }
 
-    /// Settings for a client of these servers: `host:port,host:port/chroot`.
+    /// Starts the settings of a client for these servers: `host:port,host:port/chroot`.
     ///
     /// # Errors
-    /// [`ConnectStringError`], naming what is wrong.
+    /// [`ConnectStringError`] says which part of the list is wrong.
     pub fn builder(servers: &str) -> Result<Builder, ConnectStringError> {
         Ok(Builder::new(&servers.parse()?))
     }
@@ -141,20 +155,24 @@ impl Client {
         }
     }
 
-    /// What is known of the session now.
+    /// Returns what the client knows about the session now: its state, its id, its server.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         self.shared.snapshot.borrow().clone()
     }
 
-    /// Follows the state of the session. A receiver that is slow sees the newest state, not every one: compare
-    /// `session_id` to notice an expiry, and `connections` to notice a reconnect.
+    /// Follows the state of the session.
+    ///
+    /// A slow receiver sees the newest snapshot, not every one. Compare `session_id` to notice an expiry, and
+    /// `connections` to notice a reconnect.
     #[must_use]
     pub fn snapshots(&self) -> watch::Receiver<Snapshot> {
         self.shared.snapshot.subscribe()
     }
 
-    /// How long the session is sure to live. Local and cheap: asks no server.
+    /// Returns the lease of the session: until when no server can have expired it.
+    ///
+    /// It is a local computation and asks no server.
     #[must_use]
     pub fn lease(&self) -> Lease {
         let core = self.shared.lock();
@@ -171,25 +189,31 @@ impl Client {
         }
     }
 
-    /// The time on the clock of [`Lease::valid_until`]: [`Instant::now`], unless [`Builder::clock`] said otherwise.
+    /// Returns the current time on the clock of [`Lease::valid_until`].
+    ///
+    /// It is [`Instant::now`], unless [`Builder::clock`] set another clock.
     #[must_use]
     pub fn now(&self) -> Instant {
         self.shared.lock().clock.running()
     }
 
-    /// A random number: one that [`Builder::seed`] repeats, or one that differs from process to process.
+    /// Draws a random number.
+    ///
+    /// [`Builder::seed`] makes the numbers repeatable; otherwise they differ from process to process.
     #[must_use]
     pub fn random_u64(&self) -> u64 {
         self.shared.random.next()
     }
 
-    /// Whether the client has ended, or was told to: by [`close`](Self::close) or the drop of its last handle.
+    /// Whether the client is closing or has ended.
+    ///
+    /// It closes by [`close`](Self::close), or when its last handle is dropped.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.shared.lock().machine.is_closing()
     }
 
-    /// What the client has done so far, and what it is doing now. Local and cheap: a copy of some numbers.
+    /// Returns what the client has done so far and what is pending now. It copies some numbers and asks no server.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         let core = self.shared.lock();
@@ -198,23 +222,26 @@ impl Client {
         Metrics { waiting, ..machine }
     }
 
-    /// How many requests wait to be sent or answered.
+    /// Returns the number of pending requests: those that wait to be sent and those that wait for a reply.
     #[must_use]
     pub fn outstanding(&self) -> usize {
         self.shared.lock().machine.outstanding()
     }
 
-    /// How many watchers of this client listen: one-shot ones that have not fired, and persistent ones.
+    /// Returns the number of active watchers: one-shot watchers whose event has not come, and persistent watchers.
     #[must_use]
     pub fn watch_count(&self) -> usize {
         self.shared.lock().machine.watch_count()
     }
 
-    /// Ends the session: sends what was asked for, says goodbye and waits until the server has confirmed it or the
-    /// connection is gone. The session's ephemeral nodes go at once. Other clones of the client have ended with it.
+    /// Closes the session. All clones of the client end with it.
+    ///
+    /// The client first sends the requests that are pending, then asks the server to close the session. The future
+    /// waits until the server has confirmed this or the connection is lost. The server deletes the session's
+    /// ephemeral nodes immediately.
     ///
     /// # Cancel safety
-    /// Once polled, the session ends whether it is awaited or not.
+    /// Once the future was polled, the session ends even if the future is dropped.
     pub async fn close(self) {
         let mut snapshots = self.snapshots();
         self.shared.act(shared::Core::close);
@@ -222,14 +249,17 @@ impl Client {
         let _ = snapshots.wait_for(ended).await;
     }
 
-    /// Goes on with the next server of the list, in the same session and with all watches: before the present one is taken
-    /// down for maintenance, or to spread clients again after it was.
+    /// Moves to the next server of the list, and keeps the session and all watches.
     ///
-    /// No request fails by it, but of those that are told not to wait for a connection
-    /// ([`when_disconnected`](Self::when_disconnected)): those that were sent are answered first, and later ones wait. It
-    /// returns at once; the move is done when [`Snapshot::connections`] has grown. With one server in the list it is a
-    /// reconnect, which begins with the next one of its addresses. Without a connection it does nothing: the next server is
-    /// being sought anyhow.
+    /// Use it before you take the present server down for maintenance, or to spread clients again after maintenance.
+    ///
+    /// Requests that were already sent are answered before the client leaves the server. Later requests wait for the
+    /// new connection. So no request fails because of the move, except requests that do not wait for a connection,
+    /// see [`when_disconnected`](Self::when_disconnected).
+    ///
+    /// The method returns immediately. The move is done when [`Snapshot::connections`] has grown. If the list has one
+    /// server, the client reconnects to it and begins with the next of its addresses. Without a connection the method
+    /// does nothing, because the client is already looking for the next server.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -250,7 +280,7 @@ impl Client {
         });
     }
 
-    /// A clone that does not keep the session open, for work that must not outlive the others.
+    /// Returns a clone that does not keep the session open. Use it for work that must not outlive the other handles.
     #[must_use]
     pub fn downgrade(&self) -> Self {
         Self {
@@ -266,16 +296,17 @@ impl Client {
         self.handle.is_some()
     }
 
-    /// Whether both are clones of one client, and so always of one session.
+    /// Whether both handles are clones of one client and so always share a session.
     #[must_use]
     pub fn is_same(one: &Self, other: &Self) -> bool {
         Arc::ptr_eq(&one.shared, &other.shared)
     }
 
-    /// Runs a future beside the connection, in the client's own task, until it ends or the client does.
+    /// Runs a future in the client's own task, until the future or the client ends.
     ///
-    /// For short clean-up work that must go on when its caller is gone; it works outside a runtime, for instance in
-    /// `Drop`. The future should hold a [`downgrade`](Self::downgrade)d client, or the session never ends by itself.
+    /// It is for short clean-up work that must continue after its caller is gone. It also works outside a runtime,
+    /// for instance in `Drop`. The future should hold a client made by [`downgrade`](Self::downgrade); otherwise the
+    /// session never ends by itself.
     pub fn run_in_background(&self, future: impl Future<Output = ()> + Send + 'static) {
         let mut future: Option<Pin<Box<dyn Future<Output = ()> + Send>>> = Some(Box::pin(future));
         self.shared.act(|core| {
@@ -283,18 +314,21 @@ impl Client {
                 core.background.extend(future.take());
             }
         });
-        // What came too late is dropped here, and not under the lock.
+        // The machine has ended: the future is dropped here, after the lock was released.
     }
 
-    /// Sends several requests in one piece, in this order, at once: without waiting for a first poll. The replies come
-    /// in the same order.
+    /// Submits several requests together, immediately and in this order. The replies come in the same order.
     ///
-    /// This is the layer under the methods: the paths are the server's ([`server_path`](Self::server_path)), a request
-    /// must not leave a watch (its event would reach nobody), and requests that are not meant for users (pings,
-    /// authentication, session control) break the session.
-    /// It waits for nothing, not for room either: half of what may wait in all is kept for those who cannot wait, for
-    /// instance in a `Drop`. Where that is used up, too, the request fails with [`Error::TooManyRequests`]. Whoever can
-    /// wait calls [`submit_with_backpressure`](Self::submit_with_backpressure), or [`room`](Self::room) before.
+    /// This is the layer below the methods:
+    /// - The paths are those of the server, see [`server_path`](Self::server_path).
+    /// - A request must not leave a watch, because the watch's event would reach no watcher.
+    /// - Requests that only the client itself may send (pings, authentication, session control) break the session.
+    ///
+    /// This method does not wait for request capacity, so that it works in a `Drop`. When the capacity is used up, it
+    /// takes from a reserve of the same size. When the reserve is used up too, the request fails with
+    /// [`Error::TooManyRequests`]. If you can wait, call
+    /// [`submit_with_backpressure`](Self::submit_with_backpressure), or
+    /// [`wait_for_capacity`](Self::wait_for_capacity) first.
     pub fn submit<const N: usize>(&self, requests: [Request; N]) -> [PendingReply; N] {
         self.shared.act(|core| {
             let now = core.clock.now();
@@ -303,9 +337,11 @@ impl Client {
         })
     }
 
-    /// As [`submit`](Self::submit), but within this session only: when it is not the client's any more, nothing is sent,
-    /// now or later, and the replies are [`Error::SessionExpired`], not applied. For what would do harm in another session,
-    /// as the delete of an ephemeral node by a name that others use.
+    /// Like [`submit`](Self::submit), but only within this session.
+    ///
+    /// Once that session has ended, the client never sends the requests: the replies are [`Error::SessionExpired`]
+    /// with [`Effect::NotApplied`](crate::Effect::NotApplied). Use it for requests that do harm in another session,
+    /// for instance to delete an ephemeral node whose name another client may use.
     pub fn submit_within<const N: usize>(
         &self,
         session: SessionId,
@@ -318,7 +354,7 @@ impl Client {
         })
     }
 
-    /// As [`submit`](Self::submit), for any number of requests.
+    /// Like [`submit`](Self::submit), for a list of requests.
     #[must_use = "the replies say whether the requests succeeded"]
     pub fn submit_all(&self, requests: Vec<Request>) -> Vec<PendingReply> {
         self.shared.act(|core| {
@@ -329,31 +365,35 @@ impl Client {
         })
     }
 
-    /// Watches nodes that are known to exist, all with one request, sent at once; each watcher gets one event.
+    /// Watches existing nodes with one request. Each watcher gets one event.
     ///
-    /// What is guaranteed, for each node by itself. Let the *mark* be the newest zxid that a reply of this session has told
-    /// of when this method is called. The watcher's event is the first of these to come true from the moment at which the
-    /// server comes to the request:
+    /// The client sends the request immediately. For very many nodes it sends several requests.
     ///
-    /// - the node is not there, whether it went just now or was never there: "node deleted";
-    /// - its data were set, or it was created, in a transaction behind the mark, and was not told of: "node data changed";
-    /// - its data are set, or it is deleted, later on.
+    /// The guarantee holds for each node by itself. Let the *mark* be the newest zxid that a reply of this session
+    /// contained when this method was called. The watcher's event is the first of these that is true when the server
+    /// handles the request, or becomes true later:
     ///
-    /// So nothing is missed of a node as a reply of this session has shown it, if that reply came before the call: whatever
-    /// has happened since is behind the mark. Of a node known from elsewhere, or from a reply that came later, a change before
-    /// the mark is not told: read it then. Changes between the mark and the request may be told although the caller has seen
-    /// them in the meantime.
+    /// - "node deleted": the node does not exist. It may have been deleted just before, or may never have existed.
+    /// - "node data changed": the data were set, or the node was created, in a transaction newer than the mark, and
+    ///   the watcher was not yet told.
+    /// - "node data changed" or "node deleted": the next change of the data, or the deletion of the node.
     ///
-    /// The server's part is the request with which clients restore their watches (`setWatches`); no reply is waited for, and
-    /// none is needed: what is asked of the server later is ordered behind it. Without a connection the watches are left on
-    /// the next one, by the same rule; they outlive reconnects, and end with the session.
+    /// So the watcher misses no change of a node that the caller read in this session before the call: every later
+    /// change is newer than the mark. If you know the node from elsewhere, or from a reply that came after the call,
+    /// a change before the mark is not reported: read the node then. The watcher may report a change between the mark
+    /// and the request that the caller has already seen.
+    ///
+    /// The request is the one with which clients restore their watches (`setWatches`). The client does not wait for
+    /// its reply, and needs none: the server handles all later requests after it. Without a connection, the client
+    /// sets the watches on the next connection, with the same guarantee. The watches outlive reconnects and end with
+    /// the session.
     ///
     /// # Errors
-    /// [`Error::BadPath`] for the first path that breaks a rule; nothing is watched then. A client that has ended answers with
-    /// watchers that say so.
+    /// [`Error::BadPath`] for the first invalid path; nothing is watched then. If the client has ended, the watchers
+    /// return that error.
     ///
     /// # Cancel safety
-    /// It does not wait. Dropping a watcher gives up its watch.
+    /// The method does not wait. Dropping a watcher ends its watch.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -369,7 +409,7 @@ impl Client {
     /// client.delete("/b", Version::ANY).await?;
     /// let [a, b] = <[_; 2]>::try_from(watchers).unwrap();
     /// assert_eq!(b.await?.event_type, EventType::NODE_DELETED);
-    /// drop(a); // takes the watch on /a off the server
+    /// drop(a); // removes the watch on /a from the server
     /// # Ok(()) }
     /// ```
     pub fn watch_nodes(&self, paths: &[&str]) -> Result<Vec<Watcher>, Error> {
@@ -384,19 +424,19 @@ impl Client {
             .collect())
     }
 
-    /// The server's name for a path of this client: with the chroot.
+    /// Converts a path of this client to the server's path: adds the chroot.
     #[must_use]
     pub fn server_path(&self, path: &str) -> String {
         self.shared.server_path(path)
     }
 
-    /// This client's name for a path of the server: without the chroot.
+    /// Converts a server's path to a path of this client: removes the chroot.
     #[must_use]
     pub fn client_path(&self, path: String) -> String {
         self.shared.client_path(path)
     }
 
-    /// Of whom an answer has come, if there was no other connection since this one.
+    /// The server and the session of a reply, if no other connection was made since then.
     fn peer_if_connected_since(&self, connections: u64) -> Peer {
         let core = self.shared.lock();
         if core.machine.connections() == connections {
@@ -406,13 +446,13 @@ impl Client {
         }
     }
 
-    /// Checks a path and gives it the server's name.
+    /// Checks a path and converts it to the server's path.
     fn resolve(&self, path: &str) -> Result<String, Error> {
         path::check(path).map_err(|problem| path::PathError::new(path, problem))?;
         Ok(self.shared.server_path(path))
     }
 
-    /// Sends one request and waits for its reply; errors name the node.
+    /// Sends one request and waits for its reply. The error names the node.
     async fn ask(&self, node: &str, request: Request) -> Result<Response, Error> {
         let [reply] = self.submit_with_backpressure([request]).await;
         reply.await.map_err(|error| error.on(node))
@@ -429,7 +469,7 @@ impl fmt::Debug for Client {
     }
 }
 
-/// The reply to come of a request that was sent with [`Client::submit`].
+/// The pending reply to a request of [`Client::submit`].
 ///
 /// # Cancel safety
 /// Dropping it gives up the reply, not the request.
@@ -441,7 +481,7 @@ pub struct PendingReply {
 }
 
 impl PendingReply {
-    /// What was asked.
+    /// The operation of the request.
     #[must_use]
     pub fn op(&self) -> OpCode {
         self.op
@@ -457,13 +497,13 @@ impl Future for PendingReply {
     }
 }
 
-/// Why a client did not come about.
+/// Why [`Client::connect`] failed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// The list of servers cannot be read.
+    /// The list of servers cannot be parsed.
     Servers(ConnectStringError),
-    /// No server took the client.
+    /// No server accepted the client.
     Session(Error),
 }
 

@@ -1,15 +1,15 @@
-//! Where a client draws random numbers: from the system, or from a seed.
+//! The random numbers of a client: from the system, or from a seed.
 //!
-//! Not here: the machine's own, which come from the seed in its settings.
+//! Not here: the machine's random numbers, which come from the seed in its settings.
 
 use std::{
     hash::{BuildHasher, Hasher, RandomState},
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// What [`SplitMix64`](crate::machine) adds at each step; any odd number would do.
+/// The increment of [`SplitMix64`](crate::machine) at each step; any odd number would work.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-/// Sets the numbers apart from those that the machine draws from the same seed.
+/// Makes these numbers differ from those that the machine draws from the same seed.
 const APART: u64 = 0x6c6f_636b_6b65_6570;
 
 /// A source of random numbers.
@@ -22,12 +22,12 @@ impl Random {
         Self(None)
     }
 
-    /// The same numbers for the same seed.
+    /// Repeatable numbers: the same for the same seed.
     pub(crate) fn seeded(seed: u64) -> Self {
         Self(Some(AtomicU64::new(seed ^ APART)))
     }
 
-    /// The next number.
+    /// Draws the next number.
     pub(crate) fn next(&self) -> u64 {
         let Some(state) = &self.0 else {
             return random_u64();
@@ -48,7 +48,7 @@ impl Clone for Random {
 
 /// A number that differs from process to process and from call to call.
 ///
-/// The standard library keys its hash maps from the system's randomness, and nothing else of it gives any.
+/// The standard library offers no random numbers, but it keys its hash maps from the system's randomness.
 pub(crate) fn random_u64() -> u64 {
     RandomState::new().build_hasher().finish()
 }

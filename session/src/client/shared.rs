@@ -1,9 +1,12 @@
-//! What handles, watchers and the driver share: the machine behind a lock.
+//! The state that handles, watchers and the driver share: the machine behind a lock.
 //!
-//! The lock is a std one: it is held for short, never over an await, and guards and watchers take it in their `Drop`,
-//! outside any runtime. Whoever submits takes it, submits, and wakes the driver; requests submitted under one lock go
-//! out in one write. Answers are handed out by the driver after it has let go of the lock, so that those whom it wakes
-//! do not run into it.
+//! The lock is a `std` mutex. It is held only for a short time, and never across an await: guards and watchers also
+//! take it in their `Drop`, outside any runtime. A caller takes the lock, submits its requests and wakes the driver.
+//! Requests submitted under one lock go out in one write. The driver delivers replies after it has released the lock,
+//! so that the tasks that it wakes do not block on the lock.
+//!
+//! Not here: which caller gets request capacity first (`capacity_queue`), the events of a persistent watch
+//! (`watches::event_queue`).
 
 use std::{
     collections::HashMap,
@@ -32,9 +35,9 @@ type EventSender = oneshot::Sender<Result<Event, Error>>;
 
 pub(crate) struct Shared {
     core: Mutex<Core>,
-    /// Woken when there is something for the driver to do.
+    /// Wakes the driver when it has work.
     pub(crate) driver: AtomicWaker,
-    /// Told by the driver; everybody may look.
+    /// The newest state of the session. The driver sends it.
     pub(crate) snapshot: watch::Sender<Snapshot>,
     pub(crate) chroot: Option<String>,
     pub(crate) random: Random,
@@ -44,28 +47,28 @@ pub(crate) struct Core {
     pub(crate) machine: Machine<ReplySender>,
     pub(crate) clock: Clock,
     listeners: HashMap<WatchId, Listener>,
-    /// Futures that the driver is to run beside the connection; it takes them away.
+    /// Futures that the driver runs in its task. The driver takes them from here.
     pub(crate) background: Vec<BoxFuture<'static, ()>>,
-    /// Callers that wait for room.
+    /// Callers that wait for request capacity.
     pub(crate) capacity_queue: CapacityQueue,
 }
 
-/// Who is told of a watch.
+/// The receiver of a watch's events.
 enum Listener {
-    /// Of its one event, or its end.
+    /// Gets one event, or the error that ends the watch.
     Once(EventSender),
-    /// Of every event, until its end.
+    /// Gets every event, and the error that ends the watch.
     Always(Arc<EventQueue>),
 }
 
-/// What the driver does with an output that is its own affair.
+/// A command of the machine to the driver.
 pub(crate) enum LinkCommand {
     Connect(Arc<Endpoint>),
     Probe(Arc<Endpoint>),
     Disconnect,
 }
 
-/// What is handed out once the lock is released, in the order of the wire.
+/// A message to a caller. It is delivered after the lock is released, in the order in which the frames arrived.
 pub(crate) enum Delivery {
     PendingReply(ReplySender, Result<Response, Error>),
     Event(EventSender, Result<Event, Error>),
@@ -99,12 +102,12 @@ impl Shared {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Core> {
-        // The machine does not panic; if it did, its callers still need their answers.
+        // The machine does not panic. If it did, callers would still need their replies.
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets `act` work on the machine and wakes the driver. When the machine has ended there is no driver to hand out
-    /// answers: then it is done here.
+    /// Lets `act` change the machine, and wakes the driver. When the machine has ended there is no driver, and this
+    /// method delivers the replies itself.
     pub(crate) fn act<R>(&self, act: impl FnOnce(&mut Core) -> R) -> R {
         let mut core = self.lock();
         let result = act(&mut core);
@@ -125,7 +128,7 @@ impl Shared {
 
     pub(crate) fn deliver(&self, deliveries: impl Iterator<Item = Delivery>) {
         for delivery in deliveries {
-            // Who has dropped the receiver does not want to know.
+            // A send fails only when the caller has dropped the receiver; the result is not needed then.
             match delivery {
                 Delivery::PendingReply(sender, result) => drop(sender.send(result)),
                 Delivery::Event(sender, result) => drop(sender.send(result)),
@@ -136,7 +139,7 @@ impl Shared {
         }
     }
 
-    /// The server's name for a path of this client.
+    /// Converts a path of this client to the server's path.
     pub(crate) fn server_path(&self, path: &str) -> String {
         match self.chroot.as_deref() {
             None => path.to_owned(),
@@ -145,7 +148,7 @@ impl Shared {
         }
     }
 
-    /// This client's name for a path of the server; one outside the chroot stays as it is.
+    /// Converts a server's path to a path of this client. A path outside the chroot does not change.
     pub(crate) fn client_path(&self, path: String) -> String {
         match self.chroot.as_deref() {
             Some(chroot) if path == chroot => path::ROOT.to_owned(),
@@ -158,7 +161,7 @@ impl Shared {
 }
 
 impl Core {
-    /// Submits a request, whether there is room for it or not.
+    /// Submits a request, without waiting for request capacity.
     pub(crate) fn reply(
         &mut self,
         now: Instant,
@@ -171,7 +174,8 @@ impl Core {
         PendingReply { op, receiver }
     }
 
-    /// As `reply`, unless the session is another one. What is queued when a session ends is not sent in the next.
+    /// Like `reply`, but fails the request if the machine has another session. The machine never sends a request that
+    /// was queued in an earlier session.
     pub(crate) fn reply_within(
         &mut self,
         session: SessionId,
@@ -192,7 +196,7 @@ impl Core {
         PendingReply { op, receiver }
     }
 
-    /// As `reply`, for a request that leaves a watch. `None` when it was refused right away.
+    /// Like `reply`, for a request that leaves a watch. `None` when the machine refused the request.
     pub(crate) fn reply_and_watch(
         &mut self,
         now: Instant,
@@ -207,7 +211,7 @@ impl Core {
     }
 
     pub(crate) fn watch_nodes(&mut self, paths: Vec<String>) -> Vec<(WatchId, EventReceiver)> {
-        let ids = self.machine.watch_nodes(self.clock.now(), paths);
+        let ids = self.machine.watch_nodes(paths);
         ids.into_iter().map(|id| (id, self.listen(id))).collect()
     }
 
@@ -221,7 +225,7 @@ impl Core {
         receiver
     }
 
-    /// As `reply_and_watch`, for a request that leaves a lasting watch.
+    /// Like `reply_and_watch`, for a request that leaves a persistent watch.
     pub(crate) fn add_watch(
         &mut self,
         now: Instant,
@@ -247,21 +251,20 @@ impl Core {
     }
 
     pub(crate) fn remove_watches(&mut self, path: &str, watcher_type: WatcherType) -> usize {
-        let now = self.clock.now();
-        self.machine.remove_watches(now, path, watcher_type)
+        self.machine.remove_watches(path, watcher_type)
     }
 
     pub(crate) fn cancel(&mut self, id: WatchId) {
         self.listeners.remove(&id);
-        self.machine.cancel(self.clock.now(), id);
+        self.machine.cancel(id);
     }
 
-    /// Which callers are to look again whether there is room for them.
+    /// The callers that should check again whether there is request capacity for them.
     pub(crate) fn woken(&mut self, now: Instant) -> Vec<Waker> {
         self.capacity_queue.woken(now, &self.machine)
     }
 
-    /// Takes out everything that the machine has to say.
+    /// Takes all outputs of the machine.
     pub(crate) fn drain(
         &mut self,
         deliveries: &mut Vec<Delivery>,
@@ -291,7 +294,7 @@ impl Core {
 }
 
 impl Listener {
-    /// The last thing that a listener is told.
+    /// The delivery of a listener's last message.
     fn told(self, result: Result<Event, Error>) -> Option<Delivery> {
         match (self, result) {
             (Self::Once(sender), result) => Some(Delivery::Event(sender, result)),
@@ -301,7 +304,7 @@ impl Listener {
     }
 }
 
-/// What a caller gets whose answer will never come: the runtime of the driver is gone.
+/// The error of a caller whose reply will never come, because the driver's runtime is gone.
 pub(crate) fn driver_gone() -> Error {
     Error::Closed(Effect::Unknown)
 }

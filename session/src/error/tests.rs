@@ -1,4 +1,4 @@
-//! What errors say: each that concerns a server names it and the session, in one line.
+//! Tests of the messages of errors: each error that concerns a server names the server and the session, in one line.
 
 use lockkeeper_proto::jute::DecodeErrorKind;
 
@@ -28,8 +28,8 @@ fn lost() -> Lost {
     }
 }
 
-/// One error of each kind, and what it says: those that concern a server, and those that concern the client or the request
-/// alone. A kind that is missing here does not compile, or is counted.
+/// One error of each kind, with its message, and whether it concerns a server. A missing kind fails to compile or
+/// changes the count.
 #[allow(clippy::too_many_lines, reason = "a table")]
 fn all() -> Vec<(bool, Error, &'static str)> {
     let op = OpCode::CREATE_TTL;
@@ -50,7 +50,7 @@ fn all() -> Vec<(bool, Error, &'static str)> {
                 effect: Effect::Unknown,
                 peer: peer(),
             },
-            "this server closes the connection on createTTL, which ZooKeeper knows from 3.5.3 (zk1:2181, session 0x2a); the request may have been applied",
+            "the server closes the connection on createTTL, which needs ZooKeeper 3.5.3 or later (zk1:2181, session 0x2a); the request may have been applied",
         ),
         (
             Error::TransactionRefused {
@@ -77,15 +77,18 @@ fn all() -> Vec<(bool, Error, &'static str)> {
                 peer: peer(),
                 effect: Effect::NotApplied,
             },
-            "session 0x2a expired, says zk1:2181",
+            "session 0x2a expired (reported by zk1:2181)",
         ),
-        (Error::WatchRemoved, "the watch was removed"),
+        (
+            Error::WatchRemoved,
+            "the watch was removed with remove_watches",
+        ),
         (
             Error::AuthFailed {
                 peer: peer(),
                 reason: AuthFailure::Required,
             },
-            "authentication failed: zk1:2181, session 0x2a: the server answers only clients that have authenticated",
+            "authentication failed: zk1:2181, session 0x2a: the server answers only authenticated clients",
         ),
         (Error::Closed(Effect::NotApplied), "client closed"),
         (
@@ -100,7 +103,7 @@ fn all() -> Vec<(bool, Error, &'static str)> {
                 length: 2,
                 limit: 1,
             },
-            "request of 2 bytes, servers accept 1",
+            "request too large: 2 bytes, limit 1 (max_request, jute.maxbuffer)",
         ),
         (
             Error::ReplyTooLarge {
@@ -116,7 +119,7 @@ fn all() -> Vec<(bool, Error, &'static str)> {
                 requests: 2,
                 bytes: 1,
             },
-            "2 requests wait already, with 1 bytes",
+            "too many pending requests: 2 (1 bytes); wait for capacity",
         ),
         (
             Error::DeadlineExceeded {
@@ -186,7 +189,7 @@ fn every_error_that_concerns_a_server_names_it_and_the_session() {
     }
 }
 
-/// A result is moved several times on its way to the caller: it must not be larger for what may go wrong.
+/// A result is moved several times on its way to the caller, so an error must not make it large.
 #[test]
 fn an_error_is_small() {
     assert!(size_of::<Error>() <= 80, "{}", size_of::<Error>());
@@ -196,7 +199,7 @@ fn an_error_is_small() {
 }
 
 #[test]
-fn what_is_not_known_is_not_named() {
+fn an_error_leaves_out_an_unknown_server_or_session() {
     let text = |peer: Peer| {
         let (op, path, code) = (OpCode::GET_DATA, "/a".to_owned(), ErrorCode::NO_NODE);
         Error::Refused {

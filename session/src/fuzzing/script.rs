@@ -1,4 +1,4 @@
-//! Bytes as choices: what a server says and what a user asks for.
+//! Turns bytes into choices: what a server sends and what a user asks for.
 
 use bytes::{Bytes, BytesMut};
 use lockkeeper_proto::{
@@ -16,7 +16,7 @@ use lockkeeper_proto::{
 
 use crate::Cause;
 
-/// Choices still to be made. Where the bytes have run out, every choice is the first one.
+/// The bytes of the choices to come. When no bytes are left, every choice is the first one.
 pub(super) struct Script<'a>(pub(super) &'a [u8]);
 
 impl Script<'_> {
@@ -40,7 +40,7 @@ impl Script<'_> {
         }
     }
 
-    /// As many bytes as the next one says, and are there.
+    /// Takes as many bytes as the next byte says, or all that are left.
     pub(super) fn take(&mut self) -> Bytes {
         let length = usize::from(self.byte()).min(self.0.len());
         let (taken, rest) = self.0.split_at(length);
@@ -64,7 +64,7 @@ impl Script<'_> {
         }
     }
 
-    /// The answer to a handshake as it should be.
+    /// A correct reply to a handshake.
     pub(super) fn good_handshake(&mut self, asked: SessionId) -> Bytes {
         let session_id = if asked == SessionId::NONE {
             SessionId(i64::from(self.byte()) + 1)
@@ -83,7 +83,7 @@ impl Script<'_> {
         })
     }
 
-    /// The answer to a handshake: of the session that was asked for, mostly.
+    /// A reply to a handshake, mostly for the session that was asked for.
     pub(super) fn handshake(&mut self, asked: SessionId) -> Bytes {
         let choice = self.byte();
         let session_id = match choice % 8 {
@@ -120,7 +120,7 @@ impl Script<'_> {
         })
     }
 
-    /// A reply: mostly a success with a body that may well fit.
+    /// A reply, mostly a success with a body that may fit.
     pub(super) fn reply(&mut self, xid: Xid, op: OpCode) -> Bytes {
         let choice = self.byte();
         let xid = if choice == 0 { Xid(xid.0 + 1) } else { xid };
@@ -136,7 +136,7 @@ impl Script<'_> {
             ReplyHeader { xid, zxid, err }.encode(writer);
             match op {
                 _ if choice > 0xf8 => writer.put_slice(&self.take()),
-                // A path, no children or no data, and as many bytes as a Stat takes.
+                // A path, then no children or no data, and as many bytes as a Stat takes.
                 OpCode::SYNC => "/".to_owned().encode(writer),
                 OpCode::CREATE2 => {
                     "/".to_owned().encode(writer);
@@ -166,7 +166,7 @@ impl Script<'_> {
     }
 }
 
-/// Something that a user may ask for.
+/// A request that a user may make.
 pub(super) fn request(script: &mut Script<'_>) -> Request {
     let choice = script.byte();
     let (path, watch) = (script.path(), choice & 0x80 != 0);

@@ -1,7 +1,8 @@
-//! Any bytes as the story of a session: what the network, the server, the clock and the user do, one after the other.
+//! Turns bytes into the story of a session: the steps of the network, the server, the clock and the user, one after
+//! the other.
 //!
-//! Around the machine stands the bookkeeping that finds a broken promise: which requests were really sent, who has been
-//! answered, whether there is a connection. It takes the machine at its word and knows nothing of its inside.
+//! The story keeps its own records, to find a broken guarantee: which requests were really sent, which have a result,
+//! whether there is a connection. It uses only the machine's public methods and outputs.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -24,9 +25,9 @@ use crate::{
     machine::{Auth, Input, Machine, Output, RequestOptions, WatchId},
 };
 
-/// Steps of one story; more bytes are not read.
+/// The most steps of one story. Further bytes are not read.
 const LONGEST_STORY: usize = 2000;
-/// Requests that may wait at a time.
+/// The limit for pending requests.
 const OUTSTANDING: usize = 50;
 
 pub(super) struct Story {
@@ -35,18 +36,18 @@ pub(super) struct Story {
     link: Link,
     wire: BytesMut,
     handshake_due: bool,
-    /// Requests made and not sent, in order.
+    /// Requests that were made and not sent yet, in order.
     made: VecDeque<u32>,
     sent: BTreeSet<u32>,
     settled: BTreeSet<u32>,
-    /// Numbers and operations of the requests that the server has and did not answer.
+    /// Numbers and operations of the requests that the server has received and not answered.
     unanswered: VecDeque<(Xid, OpCode)>,
-    /// Watches, and whether each was told of its end.
+    /// Watches, and whether the end of each was reported.
     watches: BTreeMap<WatchId, bool>,
     state: State,
     lease: Option<(SessionId, Duration, Instant)>,
     last_token: u32,
-    /// Servers that were asked whether they take writes, and have not answered.
+    /// Servers that were asked whether they accept writes and have not answered.
     probes: VecDeque<Arc<Endpoint>>,
 }
 
@@ -84,11 +85,11 @@ impl Story {
                 break;
             };
             self.step(step, script);
-            self.look();
-            // Sometimes the socket takes nothing; but no server answers a handshake that it has not got.
+            self.check_outputs();
+            // Sometimes the socket takes no bytes. But a handshake is always sent before the server answers it.
             if step < 0xe0 || self.handshake_due {
                 self.transmit();
-                self.look();
+                self.check_outputs();
             }
         }
     }
@@ -97,7 +98,7 @@ impl Story {
         match step % 16 {
             0 | 1 => self.pass(Duration::from_millis(u64::from(script.byte()) * 40)),
             2 => self.reach_deadline(),
-            3 => self.stand(),
+            3 => self.connect(),
             4 => {
                 self.machine
                     .handle(self.now, Input::Disconnected(script.cause()));
@@ -114,7 +115,7 @@ impl Story {
                 }
             }
             9 if script.byte() < 8 => {
-                // Nothing but the answer to the oldest request can be so long.
+                // Only the reply to the oldest request can be so long.
                 self.unanswered.pop_front();
                 let (length, limit) = (2 << 20, 1 << 20);
                 let input = Input::Oversized { length, limit };
@@ -129,14 +130,18 @@ impl Story {
                 which @ 0xf0.. => {
                     let watcher_type = WatcherType(i32::from(which & 7));
                     let path = script.path();
-                    self.machine.remove_watches(self.now, &path, watcher_type);
+                    self.machine.remove_watches(&path, watcher_type);
                 }
                 which => self.cancel(which),
             },
             12 => {
                 let paths = [script.path(), script.path()];
-                for id in self.machine.watch_nodes(self.now, paths) {
-                    assert_eq!(self.watches.insert(id, false), None, "the id of another");
+                for id in self.machine.watch_nodes(paths) {
+                    assert_eq!(
+                        self.watches.insert(id, false),
+                        None,
+                        "the id is already used"
+                    );
                 }
             }
             13 if script.byte() < 16 => self.machine.close(self.now),
@@ -157,13 +162,13 @@ impl Story {
                 let options = self.options(script.byte());
                 self.submit(request, options);
             }
-            _ => self.get_on(script),
+            _ => self.make_progress(script),
         }
     }
 
-    // What happens.
+    // Steps of the story.
 
-    /// Time passes, and the machine is not told before the end of it: a late timer, a paused process.
+    /// Time passes, and the machine gets only one tick at its end: a late timer, or a paused process.
     fn pass(&mut self, time: Duration) {
         self.now += time;
         self.machine.handle(self.now, Input::Tick);
@@ -171,13 +176,16 @@ impl Story {
 
     fn reach_deadline(&mut self) {
         let Some(due) = self.machine.next_deadline() else {
-            assert!(self.machine.is_ended(), "it waits for nothing");
+            assert!(
+                self.machine.is_ended(),
+                "the machine has no deadline and has not ended"
+            );
             return;
         };
         self.now = self.now.max(due);
         for ticks in 0.. {
             self.machine.handle(self.now, Input::Tick);
-            self.look();
+            self.check_outputs();
             self.transmit();
             if self
                 .machine
@@ -186,15 +194,15 @@ impl Story {
             {
                 return;
             }
-            assert!(ticks < 4, "it spins");
+            assert!(ticks < 4, "the machine spins");
         }
     }
 
-    /// What brings a session about, so that a short story gets far.
-    fn get_on(&mut self, script: &mut Script<'_>) {
+    /// Makes progress towards a session, so that a short story reaches far.
+    fn make_progress(&mut self, script: &mut Script<'_>) {
         match self.link {
             Link::Down => self.reach_deadline(),
-            Link::Connecting => self.stand(),
+            Link::Connecting => self.connect(),
             Link::Up if !self.state.is_connected() => {
                 let frame = script.good_handshake(self.machine.session_id());
                 self.frame(frame);
@@ -203,13 +211,13 @@ impl Story {
                 while let Some((xid, op)) = self.unanswered.pop_front() {
                     let frame = script.reply(xid, op);
                     self.frame(frame);
-                    self.look();
+                    self.check_outputs();
                 }
             }
         }
     }
 
-    fn stand(&mut self) {
+    fn connect(&mut self) {
         self.machine.handle(self.now, Input::Connected);
         if self.link == Link::Connecting {
             self.link = Link::Up;
@@ -244,7 +252,11 @@ impl Story {
             .machine
             .submit_with(self.now, self.last_token, request, options);
         if let Some(id) = watch {
-            assert_eq!(self.watches.insert(id, false), None, "the id of another");
+            assert_eq!(
+                self.watches.insert(id, false),
+                None,
+                "the id is already used"
+            );
         }
     }
 
@@ -252,19 +264,19 @@ impl Story {
         let which = usize::from(which) % self.watches.len().max(1);
         if let Some((id, _)) = self.watches.iter().nth(which) {
             let id = *id;
-            self.machine.cancel(self.now, id);
-            // Nobody waits for it any more.
+            self.machine.cancel(id);
+            // Nobody waits for this watch now.
             self.watches.remove(&id);
         }
     }
 
-    // What the machine says.
+    // Outputs of the machine.
 
-    fn look(&mut self) {
+    fn check_outputs(&mut self) {
         while let Some(output) = self.machine.poll_output() {
             match output {
                 Output::Connect(_) => {
-                    assert_eq!(self.link, Link::Down, "two connections");
+                    assert_eq!(self.link, Link::Down, "a second connection");
                     self.link = Link::Connecting;
                 }
                 Output::Probe(endpoint) => self.probes.push_back(endpoint),
@@ -272,16 +284,16 @@ impl Story {
                 Output::Completed(token, result) => self.settled(token, result.err().as_ref()),
                 Output::Watch(id, _) => {
                     if let Some(told) = self.watches.get_mut(&id) {
-                        assert!(!std::mem::replace(told, true), "{id:?} is told twice");
+                        assert!(!std::mem::replace(told, true), "{id:?} is reported twice");
                     }
                 }
                 Output::Notice(id, _) => {
                     let told = self.watches.get(&id);
-                    assert!(told != Some(&true), "{id:?} is told behind its end");
+                    assert!(told != Some(&true), "{id:?} is reported after its end");
                 }
                 Output::State(snapshot) => {
                     let state = snapshot.state;
-                    assert_ne!(self.state, state, "told twice");
+                    assert_ne!(self.state, state, "the same state twice");
                     assert!(!self.state.is_final(), "{state:?} after the end");
                     self.state = state;
                 }
@@ -292,47 +304,50 @@ impl Story {
         let ended = self.machine.is_ended();
         assert!(!ended || self.link == Link::Down, "a connection is left");
         assert_eq!(self.machine.next_deadline().is_none(), ended);
-        self.look_at_the_lease();
+        self.check_lease();
     }
 
-    fn look_at_the_lease(&mut self) {
+    fn check_lease(&mut self) {
         let (id, timeout) = (self.machine.session_id(), self.machine.session_timeout());
         let Some(deadline) = self.machine.lease_deadline() else {
             return;
         };
         assert_ne!(id, SessionId::NONE, "a lease without a session");
-        assert!(deadline <= self.now + timeout, "longer than the session");
+        assert!(
+            deadline <= self.now + timeout,
+            "the lease is longer than the session"
+        );
         if let Some((before_id, before_timeout, before)) = self.lease
             && (before_id, before_timeout) == (id, timeout)
             && self.machine.state() != State::Expired
         {
-            // A session of the same id after an expiry starts anew, and never earlier than the former one.
-            assert!(before <= deadline, "it moved back");
+            // A session with the same id after an expiry has a new lease, which never ends earlier than the old one.
+            assert!(before <= deadline, "the lease moved back");
         }
         self.lease = Some((id, timeout, deadline));
     }
 
     fn settled(&mut self, token: u32, error: Option<&Error>) {
-        assert!(token <= self.last_token, "the token of nobody");
+        assert!(token <= self.last_token, "an unknown token");
         assert!(self.settled.insert(token), "{token} is settled twice");
         self.made.retain(|other| *other != token);
         let was_sent = self.sent.contains(&token);
         match error {
             None | Some(Error::Refused { .. } | Error::TransactionRefused { .. }) => {
-                assert!(was_sent, "answered, and never sent");
+                assert!(was_sent, "answered and never sent");
             }
-            // The first time it is a server's answer, from then on the machine's own.
+            // The first time the server says so, later the machine itself.
             Some(Error::Unsupported { .. }) => {}
             Some(error) => assert_eq!(was_sent, error.effect() == Effect::Unknown, "{error:?}"),
         }
     }
 
-    /// Takes what is to be sent, and reads it as a server does.
+    /// Takes the bytes that the machine sends, and parses them like a server.
     fn transmit(&mut self) {
         self.machine.transmit(self.now, &mut self.wire);
         assert!(
             self.wire.is_empty() || self.link == Link::Up,
-            "into nothing"
+            "bytes without a connection"
         );
         while let Ok(Some(message)) = frame::split(&mut self.wire, usize::MAX) {
             let mut reader = Reader::new(message);
@@ -369,19 +384,19 @@ impl Story {
             OpCode::CLOSE_SESSION,
         ];
         if !of_the_machine.contains(&op) {
-            // A request that was too long for the others to wait for it is settled by the next look.
-            self.look();
+            // A request that is too long fails while others are encoded; this settles it.
+            self.check_outputs();
             let Some(token) = self.made.pop_front() else {
-                unreachable!("a request that nobody made");
+                unreachable!("a request that was never made");
             };
             assert!(self.sent.insert(token), "sent twice");
         }
     }
 
-    /// Whatever has happened: in the end everybody knows.
+    /// Ends the story: every request must be settled, and every watch ended.
     pub(super) fn end(mut self) {
         self.machine.abort();
-        self.look();
+        self.check_outputs();
         self.transmit();
         assert!(self.machine.is_ended());
         assert_eq!(self.machine.outstanding(), 0);
@@ -393,12 +408,12 @@ impl Story {
             path: "/".to_owned(),
         });
         self.submit(request, RequestOptions::at(self.now));
-        self.look();
+        self.check_outputs();
         assert!(self.settled.contains(&late));
     }
 }
 
-/// What a story's own clock starts at; only what passes since then matters.
+/// The start of a story's own clock. Only the time since then matters.
 #[allow(clippy::disallowed_methods, reason = "where virtual time starts")]
 fn birth() -> Instant {
     Instant::now()

@@ -1,4 +1,4 @@
-//! What the machine is told once, and the durations that follow from the session timeout.
+//! Settings of the machine, and the durations that follow from the session timeout.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,10 +8,10 @@ use lockkeeper_proto::frame;
 use super::link::sasl::Authenticator;
 use crate::{ConnectString, Endpoint};
 
-/// What becomes of the client when its session expires.
+/// What the client does when its session expires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnExpiry {
-    /// It lives on with a new session; what belonged to the old one is told so.
+    /// It goes on with a new session. Requests, watches and locks of the old one end with an error.
     #[default]
     NewSession,
     /// It ends.
@@ -24,32 +24,34 @@ pub enum OnExpiry {
 pub struct Config {
     /// The servers; they are tried in shuffled order.
     pub endpoints: Vec<Endpoint>,
-    /// The session timeout that is asked for; the server has the last word. Default 10 s.
+    /// The session timeout to request. The server may grant another one. Default 10 s.
     pub session_timeout: Duration,
-    /// How long before the server could expire the session a lease ends; `None` for a third of the negotiated timeout.
+    /// The lease ends this long before the server could expire the session; `None` for a third of the negotiated timeout.
     ///
-    /// It covers what a follower tells its leader late (half a tick), and clock drift.
+    /// The margin covers what a follower reports late to its leader (half a tick), and clock drift.
     pub lease_margin: Option<Duration>,
-    /// How long one server may take to accept and to complete the handshake; `None` for a share of the session timeout.
+    /// How long one server may take to accept the connection, and again to complete the handshake; `None` for a share of the
+    /// session timeout.
     pub server_timeout: Option<Duration>,
-    /// How long a request may stay unanswered before the connection is given up; `None` for the negotiated timeout.
+    /// How long a request may stay unanswered before the client gives up the connection; `None` for the negotiated timeout.
     pub request_timeout: Option<Duration>,
-    /// Whether a read-only server will do.
+    /// Whether to accept a read-only server.
     pub read_only: bool,
-    /// What becomes of the client when its session expires.
+    /// What the client does when its session expires.
     pub on_expiry: OnExpiry,
     /// The longest request, in bytes: `jute.maxbuffer` of the servers. Default [`frame::SERVER_LIMIT`].
     pub max_request: usize,
-    /// How many requests may wait to be sent or answered; twice as many for those that cannot wait for room. Default
+    /// How many requests may wait to be sent or answered; twice as many for callers that cannot wait for capacity. Default
     /// 65,536.
     pub max_outstanding: usize,
-    /// How many bytes of requests may wait to be sent; twice as many for those that cannot wait for room. Default 16 MiB.
+    /// How many bytes of requests may wait to be sent; twice as many for callers that cannot wait for capacity. Default
+    /// 16 MiB.
     pub max_queued_bytes: usize,
     /// Identities for every connection: scheme and credentials.
     pub auth: Vec<Auth>,
-    /// How to prove who this is with SASL, on every connection and before anything else. Default: not at all.
+    /// How to authenticate with SASL, on every connection and before anything else. Default: no SASL.
     pub sasl: Option<Arc<dyn Authenticator>>,
-    /// Where the machine's random choices start: order of the servers, back-off.
+    /// The seed of the machine's random choices: order of the servers, back-off.
     pub seed: u64,
 }
 
@@ -58,11 +60,11 @@ pub struct Config {
 pub struct Auth {
     /// The scheme, as in an ACL.
     pub scheme: String,
-    /// The credentials, in clear.
+    /// The credentials, in plain text.
     pub credentials: Bytes,
 }
 
-/// Without the credentials.
+/// Prints no credentials.
 impl std::fmt::Debug for Auth {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Auth")
@@ -92,7 +94,7 @@ impl Config {
         }
     }
 
-    /// The same settings, with durations that an instant can be moved by: a caller may mean "for ever" by a very long one.
+    /// The same settings, with durations that can be added to an instant. A caller may mean "for ever" by a very long one.
     pub(crate) fn bounded(mut self) -> Self {
         self.session_timeout = self.session_timeout.min(LONGEST_TIMEOUT);
         for timeout in [&mut self.server_timeout, &mut self.request_timeout] {
@@ -101,18 +103,18 @@ impl Config {
         self
     }
 
-    /// The session timeout as it is asked for, in milliseconds.
+    /// The session timeout to request, in milliseconds.
     pub(crate) fn session_timeout_ms(&self) -> i32 {
         i32::try_from(self.session_timeout.as_millis())
             .unwrap_or(i32::MAX)
             .max(1)
     }
 
-    /// How long one server may take to accept, and again to complete the handshake.
+    /// How long one server may take to accept the connection, and again to complete the handshake.
     ///
-    /// A share of the session timeout, so that a few dead servers do not cost the session. Source: `ClientCnxn.java`
-    /// divides by the number of servers; here no server gets less than a quarter, so that a long list does not leave
-    /// each server too little time to answer.
+    /// It is a share of the session timeout, so that a few dead servers do not cost the session. Source: `ClientCnxn.java`
+    /// divides by the number of servers. Here each server gets at least a quarter: with a long list it would have too little
+    /// time to answer.
     pub(crate) fn server_timeout(&self, session_timeout: Duration) -> Duration {
         let shares = u32::try_from(self.endpoints.len().clamp(1, 4)).unwrap_or(4);
         self.server_timeout
@@ -120,15 +122,15 @@ impl Config {
     }
 }
 
-/// No duration is longer: what the wire can say of a session timeout, some 25 days.
+/// The longest duration: the longest session timeout on the wire, about 25 days.
 const LONGEST_TIMEOUT: Duration = Duration::from_millis(i32::MAX as u64);
-/// Timers run no faster than for a session timeout of this length, whatever a server negotiates.
+/// Timers run at most as fast as for this session timeout, even if a server grants a shorter one.
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(60);
 
-/// Timers run no slower than for a session timeout of this length, or of the one that was asked for, whatever a server
-/// negotiates: one that grants 25 days would otherwise be believed for days after it fell silent.
+/// Timers run at least as fast as for this session timeout, or for the requested one if that is longer. A server that grants
+/// 25 days would otherwise be trusted for days after it fell silent.
 const LONGEST_TIMERS: Duration = Duration::from_secs(60);
-/// A quiet connection is pinged at least so often: what lies between may forget it.
+/// The longest time between pings of a quiet connection: a firewall on the way may forget it.
 ///
 /// Source: `ClientCnxn.java`, `MAX_SEND_PING_INTERVAL`.
 const LONGEST_PING: Duration = Duration::from_secs(10);
@@ -136,23 +138,23 @@ const LONGEST_PING: Duration = Duration::from_secs(10);
 /// The durations that follow from the negotiated session timeout.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timing {
-    /// Silence on our side after which a ping is sent: a quarter; at most [`LONGEST_PING`].
+    /// How long the client sends nothing before it sends a ping: a quarter; at most [`LONGEST_PING`].
     ///
-    /// A server that answers a ping and fails before its leader knows takes the ping with it: the leader counts from the
-    /// request before. So two requests must not be further apart than the margin of the lease, a third, with something left
-    /// for late pings and slow clocks. (Java's client pings after a third.)
+    /// A server may answer a ping and fail before its leader knows. Then the leader counts from the request before. So two
+    /// requests must be closer together than the margin of the lease, a third, with something left for late pings and slow
+    /// clocks. (Java's client pings after a third.)
     pub(crate) ping: Duration,
-    /// Silence on the server's side after which the connection is given up: two thirds, so that a third is left to
+    /// How long the server may be silent before the client gives up the connection: two thirds, so that a third is left to
     /// find another server. Source: `ClientCnxn.java`, `readTimeout`.
     pub(crate) read: Duration,
     /// How long a request may stay unanswered.
     pub(crate) request: Duration,
     /// How long a request waits for a connection.
     pub(crate) queue_wait: Duration,
-    /// Silence of all servers after which the session counts as expired without one having said so.
+    /// How long all servers may be silent before the session counts as expired, although no server has said so.
     ///
-    /// Source: `ClientCnxn.java` from 3.9.3, 4/3 of the timeout. It frees a client whose servers came back without
-    /// their data: they close every connection of a client that has seen more than they have.
+    /// Source: `ClientCnxn.java` from 3.9.3, 4/3 of the timeout. A client needs it whose servers came back without their
+    /// data: they close every connection of a client that has seen more transactions than they have.
     pub(crate) session_end: Duration,
     /// From the sending of an answered request to the end of the lease.
     pub(crate) lease: Duration,

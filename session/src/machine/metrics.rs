@@ -1,59 +1,59 @@
-//! What a client has done, counted where it is decided.
+//! Counters of what a client has done.
 //!
-//! Plain numbers behind the machine's lock: counting costs an addition, and a snapshot is of one moment. Not here:
-//! exporting them; whoever runs the client asks for a snapshot as often as it likes.
+//! They are plain numbers behind the machine's lock: counting costs an addition, and a snapshot shows one moment.
+//! Not here: exporting them. The application takes a snapshot as often as it needs one.
 
 use super::Machine;
 use crate::{DurationHistogram, Effect, Error};
 
-/// What a client has done since it was made, and what it is doing now.
+/// What a client has done since it was made, and what it does now.
 ///
-/// Requests are those of callers, without pings and what the client itself sends to keep its watches.
+/// Requests are those of callers. Pings, and requests with which the client keeps its watches, are not counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metrics {
-    /// Requests that were answered with success.
+    /// Requests that succeeded.
     pub succeeded: u64,
     /// Requests that a server refused: "no node", "bad version", ..
     pub refused: u64,
     /// Requests that were sent and not answered: whether they were applied is unknown.
     pub unknown: u64,
-    /// Requests that failed before they were sent: no server in time, too long, the client closed, ..
+    /// Requests that failed before they were sent: no server in time, request too long, client closed, ..
     pub not_sent: u64,
-    /// From the hand-over of a request to the transport to its reply, of all that were answered.
+    /// The time from handing a request to the transport to its reply, for every request that was answered.
     pub round_trips: DurationHistogram,
-    /// Bytes handed to the transport, with the lengths of frames.
+    /// Bytes handed to the transport, frame lengths included.
     pub bytes_sent: u64,
-    /// Bytes of whole frames that came, with their lengths.
+    /// Bytes of complete frames received, frame lengths included.
     pub bytes_received: u64,
     /// Attempts to connect.
     pub attempts: u64,
-    /// How often a server took the session on: one less is the number of reconnects.
+    /// Connections established.
     pub connections: u64,
     /// Sessions that expired.
     pub expired_sessions: u64,
-    /// Events that came for watches.
+    /// Watch events received.
     pub events: u64,
-    /// Requests that wait for their replies now.
+    /// Requests that wait for a reply now.
     pub in_flight: usize,
     /// Requests that wait to be sent now.
     pub queued: usize,
-    /// Bytes of their paths and data.
+    /// Bytes of the paths and data of queued requests.
     pub queued_bytes: usize,
-    /// Callers that wait for room now.
+    /// Callers that wait for capacity now.
     pub waiting: usize,
-    /// Listeners that wait for watches now.
+    /// Listeners to watches now.
     pub watches: usize,
 }
 
 impl Metrics {
-    /// Reconnects: connections but the first.
+    /// Reconnects: all connections except the first.
     #[must_use]
     pub fn reconnects(&self) -> u64 {
         self.connections.saturating_sub(1)
     }
 
-    /// Counts a request by how it ended.
+    /// Counts a request by its result.
     pub(crate) fn settled(&mut self, error: Option<&Error>) {
         let counter = match error {
             None => &mut self.succeeded,
@@ -66,12 +66,12 @@ impl Metrics {
 }
 
 impl<T> Machine<T> {
-    /// What the client has done so far, and what it is doing now.
+    /// What the client has done so far, and what it does now.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         Metrics {
             connections: self.connections,
-            in_flight: self.in_flight.len(),
+            in_flight: self.in_flight(),
             queued: self.queue.len(),
             queued_bytes: self.queue.bytes(),
             watches: self.watches.len(),
@@ -80,7 +80,7 @@ impl<T> Machine<T> {
     }
 }
 
-/// A length as it is counted.
+/// A length as a counter.
 pub(crate) fn bytes(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
 }

@@ -1,23 +1,36 @@
 //! The session as a pure state machine.
 //!
-//! Time, bytes and randomness are arguments. Methods come in four kinds:
+//! Time, bytes and randomness are arguments. There are four kinds of methods:
 //!
-//! - questions: [`state`](Machine::state), [`session_id`](Machine::session_id), [`lease_deadline`](Machine::lease_deadline), ..
+//! - getters: [`state`](Machine::state), [`session_id`](Machine::session_id), [`lease_deadline`](Machine::lease_deadline), ..
 //! - the world to the machine: [`handle`](Machine::handle);
 //! - the user to the machine: [`submit`](Machine::submit), [`watch_nodes`](Machine::watch_nodes),
 //!   [`cancel`](Machine::cancel), [`close`](Machine::close);
-//! - the machine to the world, to be called after any of the above, in this order:
-//!   [`poll_output`](Machine::poll_output) until it has nothing, [`transmit`](Machine::transmit),
+//! - the machine to the world. Call these after any of the above, in this order:
+//!   [`poll_output`](Machine::poll_output) until it returns `None`, [`transmit`](Machine::transmit),
 //!   [`next_deadline`](Machine::next_deadline).
 //!
 //! ```text
-//!                                                   answer to the handshake,
-//!              Connect                Connected            and SASL where it is used
-//!   Pausing ────────────► Connecting ───────────► Handshaking ────────────► Connected
+//!             retry time                             answer to the handshake,
+//!              has come             Connected          and SASL if configured
+//!   (paused) ────────────► Connecting ───────────► Handshaking ───────────► Established
 //!      ▲                       │                       │                        │
 //!      └───────────────────────┴─── Disconnected ──────┴────────────────────────┘
-//!   any of them ── close, refused authentication, expiry when the client ends with it ──► Ended
+//!   any of them ── close, refused authentication, expiry with OnExpiry::End ──► ended
 //! ```
+//!
+//! The machine is a session and, while there is one, a [`Connection`]. What belongs to a connection is dropped with it.
+//!
+//! | folder or file | what |
+//! |---|---|
+//! | `link` | the connection: how it begins and ends, which server is next |
+//! | `requests` | requests, from the caller's submit to the reply |
+//! | `watches` | who listens to which node, and what the server has |
+//! | `timers` | every deadline of the machine |
+//! | `session` | what is known of the session, and its lease |
+//! | `config` | settings, and the durations that follow from the session timeout |
+//! | `output` | what goes into the machine, and what comes out |
+//! | `metrics`, `rng` | counters; seeded random choices |
 //!
 //! Not here: sockets and tasks (`client`), records (`lockkeeper-proto`).
 
@@ -30,6 +43,7 @@ mod rng;
 mod session;
 #[cfg(test)]
 mod tests;
+mod timers;
 mod watches;
 
 use std::{
@@ -39,7 +53,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::BytesMut;
 use lockkeeper_proto::{OpCode, Request, Response, SessionId, records::Empty};
 
 pub use config::{Auth, Config, OnExpiry};
@@ -54,95 +67,51 @@ pub use watches::kind::WatchId;
 
 use crate::{Cause, Endpoint, Error, Lost, Peer};
 use config::Timing;
-use link::{auth::PendingAuth, endpoints::Endpoints, moving::WritableSearch, sasl::SaslExchange};
+use link::{connection::Connection, endpoints::Endpoints};
 use requests::{
-    backlog::{Backlog, Queued},
-    in_flight::{InFlight, ReplyTo},
-    probation::Probation,
-    unsupported::Unsupported,
+    backlog::Backlog, in_flight::ReplyTo, probation::Probation, unsupported::Unsupported,
 };
 use rng::Rng;
 use session::Session;
-use watches::{batches::Batches, kind::WatchKind, table::WatchTable};
+use watches::table::WatchTable;
 
-/// A session. `T` is what a caller gives with a request, and gets back with its reply.
+/// A session. The caller gives a `T` with each request, and gets it back with the reply.
 pub struct Machine<T> {
     config: Config,
     timing: Timing,
     rng: Rng,
     endpoints: Endpoints,
-    phase: Phase,
     state: State,
     session: Session,
-    /// Requests not yet handed to the transport.
+    /// The connection, or the attempt to make one.
+    connection: Option<Connection<T>>,
+    /// When the next server is tried. It counts only while there is no connection.
+    retry_at: Instant,
+    /// Why the machine has ended.
+    ended: Option<Error>,
+    /// When a clean close gives up waiting for the server.
+    closing: Option<Instant>,
+    /// Requests that were not handed to the transport yet.
     queue: Backlog<T>,
-    /// Requests handed to the transport whose replies have not come, oldest first.
-    in_flight: VecDeque<InFlight<T>>,
-    /// Until when callers wait, and the number of the request.
+    /// The deadlines of callers, each with the number of its request.
     deadlines: BTreeSet<(Instant, u64)>,
     next_xid: i32,
-    pending_auth: PendingAuth<T>,
     watches: WatchTable,
-    /// `setWatches` that restore the watches of a former connection and are not answered yet. Until they are, events
-    /// are kept back, so that nobody acts on one of several changes of the outage.
-    restoring: u32,
-    /// How many watches there were when this connection began.
-    restored_watches: usize,
-    held_back: Vec<Event>,
-    /// Bytes that go out before any request: handshake, authentication, pings.
-    control: BytesMut,
     outputs: VecDeque<Output<T>>,
-    /// When the ping on its way was sent.
-    ping_sent: Option<Instant>,
-    last_sent: Instant,
-    last_received: Instant,
-    /// When the newest request that was answered had been sent: from then the server counts at the earliest.
-    confirmed: Option<Instant>,
+    /// How many connections were established so far.
     connections: u64,
-    /// What was counted; what the machine knows otherwise is filled in by a snapshot.
-    metrics: Metrics,
-    /// The connection that was lost and is not replaced yet, and when that was.
+    /// The lost connection that is not replaced yet, and when it was lost.
     outage: Option<(Instant, Lost)>,
     /// When the machine was made.
     began: Instant,
-    /// The state that is told when the server has answered the identities that it was told of at first.
-    announced_state: Option<State>,
-    /// Whether the connection is to be left for another one as soon as all is answered.
-    is_moving: bool,
-    search: Option<WritableSearch>,
-    /// Until when a clean close may take.
-    closing: Option<Instant>,
     unsupported: Unsupported,
     probation: Probation,
-}
-
-/// Where the connection is.
-#[derive(Debug)]
-enum Phase {
-    Pausing {
-        until: Instant,
-    },
-    Connecting {
-        endpoint: Arc<Endpoint>,
-        since: Instant,
-        deadline: Instant,
-    },
-    Handshaking {
-        endpoint: Arc<Endpoint>,
-        sent: Instant,
-        deadline: Instant,
-        /// What goes on when the handshake itself is answered.
-        sasl: Option<SaslExchange>,
-    },
-    Connected {
-        endpoint: Arc<Endpoint>,
-        since: Instant,
-    },
-    Ended(Error),
+    /// The counters. A snapshot fills in what other fields know.
+    metrics: Metrics,
 }
 
 impl<T> Machine<T> {
-    /// A session that is to be: the first [`Input::Tick`] sets out to connect.
+    /// A machine without a session. The first [`Input::Tick`] starts the first connection.
     #[must_use]
     pub fn new(config: Config, now: Instant) -> Self {
         let config = config.bounded();
@@ -153,43 +122,32 @@ impl<T> Machine<T> {
             session: Session::none(config.session_timeout),
             config,
             rng,
-            phase: Phase::Pausing { until: now },
             state: State::Connecting,
+            connection: None,
+            retry_at: now,
+            ended: None,
+            closing: None,
             queue: Backlog::new(),
             deadlines: BTreeSet::new(),
-            in_flight: VecDeque::new(),
             next_xid: 1,
-            pending_auth: PendingAuth::new(),
             watches: WatchTable::default(),
-            restoring: 0,
-            restored_watches: 0,
-            held_back: Vec::new(),
-            control: BytesMut::new(),
             outputs: VecDeque::new(),
-            ping_sent: None,
-            last_sent: now,
-            last_received: now,
-            confirmed: None,
             connections: 0,
-            metrics: Metrics::default(),
             outage: None,
-            announced_state: None,
-            is_moving: false,
-            search: None,
             began: now,
-            closing: None,
             unsupported: Unsupported::default(),
             probation: Probation::default(),
+            metrics: Metrics::default(),
         }
     }
 
-    /// The state that the last [`Output::State`] told.
+    /// The state that the last [`Output::State`] reported.
     #[must_use]
     pub fn state(&self) -> State {
         self.state
     }
 
-    /// What is known of the session now.
+    /// The session as the client knows it now.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
@@ -197,23 +155,20 @@ impl<T> Machine<T> {
             session_id: self.session.id,
             session_timeout: self.session.timeout,
             connections: self.connections,
-            server: self.connected_to(),
+            server: self.established().map(|open| open.endpoint.clone()),
         }
     }
 
-    /// Whether the machine has ended and takes nothing any more.
+    /// Whether the machine has ended. It accepts no request any more.
     #[must_use]
     pub fn is_ended(&self) -> bool {
-        matches!(self.phase, Phase::Ended(_))
+        self.ended.is_some()
     }
 
     /// Why the machine has ended; `None` while it has not.
     #[must_use]
     pub fn ended(&self) -> Option<&Error> {
-        match &self.phase {
-            Phase::Ended(error) => Some(error),
-            _ => None,
-        }
+        self.ended.as_ref()
     }
 
     /// Whether the machine has ended, or was told to.
@@ -222,19 +177,25 @@ impl<T> Machine<T> {
         self.closing.is_some() || self.is_ended()
     }
 
-    /// The session; [`SessionId::NONE`] while there is none.
+    /// Whether a server accepts requests.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        self.established().is_some()
+    }
+
+    /// The id of the session; [`SessionId::NONE`] while there is none.
     #[must_use]
     pub fn session_id(&self) -> SessionId {
         self.session.id
     }
 
-    /// The session timeout: negotiated, or asked for while nothing is negotiated.
+    /// The negotiated session timeout, or the requested one while nothing is negotiated.
     #[must_use]
     pub fn session_timeout(&self) -> Duration {
         self.session.timeout
     }
 
-    /// How often a server took the session on so far.
+    /// How many connections were established so far.
     #[must_use]
     pub fn connections(&self) -> u64 {
         self.connections
@@ -243,45 +204,38 @@ impl<T> Machine<T> {
     /// The server of the present connection.
     #[must_use]
     pub fn endpoint(&self) -> Option<&Endpoint> {
-        match &self.phase {
-            Phase::Connected { endpoint, .. } => Some(endpoint),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn connected_to(&self) -> Option<Arc<Endpoint>> {
-        match &self.phase {
-            Phase::Connected { endpoint, .. } => Some(endpoint.clone()),
-            _ => None,
-        }
+        self.established().map(|open| &*open.endpoint)
     }
 
     /// The server of the present connection and the session, for errors that concern them.
     pub(crate) fn peer(&self) -> Peer {
         Peer {
-            server: self.connected_to(),
+            server: self.established().map(|open| open.endpoint.clone()),
             session: self.session.id,
         }
     }
 
-    /// Until when no server can have expired the session: the newest answered request was *sent* at some instant, so
-    /// the server heard of the client no earlier, and counts the session timeout from there. Less the margin of
-    /// [`Config::lease_margin`]. `None` without a session, or with one that only a read-only server knows.
+    /// The instant until which no server can have expired the session.
+    ///
+    /// The newest answered request was *sent* at some instant. The server received it no earlier, and counts the session
+    /// timeout from there. The margin of [`Config::lease_margin`] is subtracted. `None` without a session, or with one that
+    /// only a read-only server knows.
     ///
     /// It holds while the clocks of client and servers run at the same rate.
     #[must_use]
     pub fn lease_deadline(&self) -> Option<Instant> {
-        let confirmed = self.confirmed.filter(|_| !self.session.is_local);
-        confirmed.map(|sent| sent + self.timing.lease)
+        self.session
+            .lease_from()
+            .map(|sent| sent + self.timing.lease)
     }
 
-    /// What each server said last, oldest first, since one was last good; the newest sixteen of very many.
+    /// The last failure of each server since one last worked, oldest first; at most the newest sixteen.
     #[must_use]
     pub fn failures(&self) -> Arc<[Lost]> {
         self.endpoints.failures()
     }
 
-    /// How many servers there are.
+    /// How many servers the connection string names.
     #[must_use]
     pub fn servers(&self) -> usize {
         self.endpoints.len()
@@ -290,7 +244,14 @@ impl<T> Machine<T> {
     /// How many requests wait to be sent or answered.
     #[must_use]
     pub fn outstanding(&self) -> usize {
-        self.queue.len() + self.in_flight.len()
+        self.queue.len() + self.in_flight()
+    }
+
+    /// How many requests wait for their replies.
+    fn in_flight(&self) -> usize {
+        self.connection
+            .as_ref()
+            .map_or(0, |connection| connection.in_flight.len())
     }
 
     /// How many listeners wait for watches.
@@ -299,99 +260,69 @@ impl<T> Machine<T> {
         self.watches.len()
     }
 
-    /// Watches nodes that exist, all with one request unless they are very many; each id gets one event.
-    ///
-    /// The event is that of the first of these which the server finds when it comes to the request: the node is not there
-    /// (deleted); its data were set in a transaction behind the newest one that a reply of this session has told of so far
-    /// (changed). Else it is the next change of the data or the deletion. While there is no connection, the watches are
-    /// left on the next one, by the same rule.
-    pub fn watch_nodes(
-        &mut self,
-        now: Instant,
-        paths: impl IntoIterator<Item = impl Into<String>>,
-    ) -> Vec<WatchId> {
-        // A lasting watch on the same node is set again in the same request, which doubles it.
-        let shares = if self.watches.has_persistent() { 3 } else { 1 };
-        let longest = self.config.max_request / shares;
-        let mut batches = Batches::new(self.session.last_zxid, longest);
-        let watch = |path: String| {
-            let id = self.watches.register_data(&path);
-            batches.add(WatchKind::Data, path);
-            id
-        };
-        let ids = paths.into_iter().map(Into::into).map(watch).collect();
-        match &self.phase {
-            Phase::Connected { .. } if self.unsupported.includes(OpCode::SET_WATCHES) => {
-                self.end_one_shot();
-            }
-            Phase::Connected { .. } => {
-                for batch in batches.finish() {
-                    let reply_to = ReplyTo::SetWatches { restore: false };
-                    self.enqueue(now, batch, reply_to);
-                }
-            }
-            Phase::Ended(error) => {
-                let error = error.clone();
-                self.end_watches(&error);
-            }
-            _ => {}
-        }
-        ids
-    }
-
-    /// Nobody waits for this watch any more. The last one of its kind on a path is taken off the server, too.
-    pub fn cancel(&mut self, now: Instant, id: WatchId) {
-        let requests = self.watches.cancel(id);
-        self.send_watch_requests(now, requests);
-    }
-
-    /// Ends the session and the machine: sends what was submitted, then says goodbye, if there is a connection.
+    /// Ends the session and the machine. With a connection, the machine first sends what was submitted, then `closeSession`.
     pub fn close(&mut self, now: Instant) {
-        match self.phase {
-            Phase::Ended(_) => {}
-            _ if self.closing.is_some() => {}
-            Phase::Connected { .. } => {
-                self.closing = Some(now + self.timing.request);
-                self.is_moving = false;
-                self.enqueue(now, Request::CloseSession(Empty {}), ReplyTo::Close);
+        if self.is_closing() {
+            return;
+        }
+        let request_timeout = self.timing.request;
+        match self.established_mut() {
+            Some(open) => {
+                open.is_moving = false;
+                self.closing = Some(now + request_timeout);
+                self.enqueue_own(Request::CloseSession(Empty {}), ReplyTo::Close);
             }
-            _ => self.end(State::Closed, Cause::ByClient),
+            None => self.end(State::Closed, Cause::ByClient),
         }
     }
 
-    /// Ends the machine at once, without a word to the server: the session is left to expire.
+    /// Ends the machine at once and sends nothing: the servers expire the session later.
     pub fn abort(&mut self) {
         if !self.is_ended() {
             self.end(State::Closed, Cause::ByClient);
         }
     }
 
-    /// What happened, in order; `None` when all is told.
+    /// The next thing that the world must know, in order; `None` when there is nothing more.
     #[must_use]
     pub fn poll_output(&mut self) -> Option<Output<T>> {
         self.outputs.pop_front()
     }
 
-    pub(crate) fn enqueue(&mut self, now: Instant, request: Request, reply_to: ReplyTo<T>) {
-        self.queue.push(request, reply_to, RequestOptions::at(now));
+    /// The connection, if requests can be sent on it.
+    fn established(&self) -> Option<&Connection<T>> {
+        self.connection
+            .as_ref()
+            .filter(|open| open.is_established())
     }
 
-    pub(crate) fn set_state(&mut self, state: State) {
+    fn established_mut(&mut self) -> Option<&mut Connection<T>> {
+        self.connection
+            .as_mut()
+            .filter(|open| open.is_established())
+    }
+
+    /// Queues a request of the machine itself. It does not outlive the connection, so it needs no deadline.
+    fn enqueue_own(&mut self, request: Request, reply_to: ReplyTo<T>) {
+        self.queue
+            .push(request, reply_to, RequestOptions::at(self.began));
+    }
+
+    fn set_state(&mut self, state: State) {
         if self.state != state {
             self.state = state;
             self.outputs.push_back(Output::State(self.snapshot()));
         }
     }
 
-    pub(crate) fn end_watches(&mut self, error: &Error) {
-        for id in self.watches.drain() {
-            self.outputs
-                .push_back(Output::Watch(id, Err(error.clone())));
-        }
+    /// Tells every listener that its watch has ended.
+    fn end_watches(&mut self, error: &Error) {
+        let ended = self.watches.drain();
+        self.end_listeners(ended, error);
     }
 
     /// Settles a request that got no reply.
-    pub(crate) fn fail(&mut self, op: OpCode, reply_to: ReplyTo<T>, error: Error) {
+    fn fail(&mut self, op: OpCode, reply_to: ReplyTo<T>, error: Error) {
         let (token, watch) = match reply_to {
             ReplyTo::Caller { token, watch } => (Some(token), watch),
             ReplyTo::Auth { token } => (Some(token), None),
@@ -400,7 +331,7 @@ impl<T> Machine<T> {
         };
         if let Some(watch) = watch {
             let requests = watch.settle(&mut self.watches, None);
-            self.send_watch_requests(self.last_received, requests);
+            self.send_watch_requests(requests);
         }
         if let Some(token) = token {
             tracing::trace!(%op, %error, "request failed");
@@ -408,22 +339,21 @@ impl<T> Machine<T> {
         }
     }
 
-    /// Tells a caller.
-    pub(crate) fn complete(&mut self, token: T, result: Result<Response, Error>) {
+    /// Gives a caller the result of its request.
+    fn complete(&mut self, token: T, result: Result<Response, Error>) {
         self.metrics.settled(result.as_ref().err());
         self.outputs.push_back(Output::Completed(token, result));
     }
 }
 
-/// Without what passes through it: passwords, credentials, data.
+/// Prints nothing that passes through the machine: no passwords, credentials or data.
 impl<T> fmt::Debug for Machine<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Machine")
-            .field("phase", &self.phase)
             .field("state", &self.state)
             .field("session", &self.session)
+            .field("connection", &self.connection)
             .field("queue", &self.queue.len())
-            .field("in_flight", &self.in_flight.len())
             .field("watches", &self.watches.len())
             .finish_non_exhaustive()
     }

@@ -1,4 +1,4 @@
-//! What goes into the machine, and what comes out of it.
+//! What goes into the machine, and what comes out.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,23 +8,23 @@ use lockkeeper_proto::{EventType, Response, SessionId};
 use super::WatchId;
 use crate::{Cause, Endpoint, Error};
 
-/// What the world tells the machine.
+/// What the machine must know of the world.
 #[derive(Clone, Debug)]
 pub enum Input {
-    /// The connection that was asked for stands.
+    /// The transport is connected.
     Connected,
-    /// A whole message has arrived on it.
+    /// A whole message has arrived.
     Frame(Bytes),
-    /// A message was announced on it that is longer than this client takes; it is not read.
+    /// A message is arriving that is longer than this client accepts. The transport skips it.
     Oversized {
         /// Its length.
         length: usize,
-        /// The longest that is taken.
+        /// The longest that is accepted.
         limit: usize,
     },
-    /// It has ended, or never came about.
+    /// The connection has ended, or could not be made.
     Disconnected(Cause),
-    /// The answer to [`Output::Probe`], which must have one.
+    /// The answer to [`Output::Probe`]. Each probe must have one.
     Probed {
         /// The server that was asked.
         endpoint: Arc<Endpoint>,
@@ -35,58 +35,59 @@ pub enum Input {
     Tick,
 }
 
-/// What the machine tells the world, in the order in which it happened: a watch event comes before the reply that
-/// shows the new data.
+/// What the world must know or do, in the order in which it happened: the event of a watch comes before the reply that shows
+/// the new data.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Output<T> {
-    /// Connect to this server, then say [`Input::Connected`] or [`Input::Disconnected`].
+    /// Connect to this server, then report [`Input::Connected`] or [`Input::Disconnected`].
     Connect(Arc<Endpoint>),
-    /// Drop the connection, or the attempt at one; nothing need be said.
+    /// Drop the connection, or the attempt to make one. Report nothing.
     Disconnect,
-    /// Ask this server with the word `isro`, beside the connection, whether it takes writes, then say [`Input::Probed`].
+    /// Ask this server over another connection, with the word `isro`, whether it accepts writes. Then report
+    /// [`Input::Probed`].
     Probe(Arc<Endpoint>),
     /// A request is settled.
     Completed(T, Result<Response, Error>),
-    /// A one-shot watch has fired, or any watch has ended.
+    /// A one-shot watch has fired, or a watch has ended.
     Watch(WatchId, Result<Event, Error>),
-    /// A lasting watch goes on.
+    /// A persistent watch has something to report, and goes on.
     Notice(WatchId, Notice),
-    /// The session's state is another one; what else was true of the session at that moment is with it.
+    /// The state of the session has changed.
     State(Snapshot),
 }
 
-/// What is known of a session at some instant.
+/// A session as the client knows it at one instant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Snapshot {
     /// The state of the session.
     pub state: State,
-    /// The session; [`SessionId::NONE`] before the first one and between two.
+    /// The id of the session; [`SessionId::NONE`] before the first one and between two.
     pub session_id: SessionId,
-    /// The negotiated session timeout, or the one asked for while nothing is negotiated.
+    /// The negotiated session timeout, or the requested one while nothing is negotiated.
     pub session_timeout: Duration,
-    /// How often a server took the session on: another number means another connection.
+    /// How many connections were established so far: another number means another connection.
     pub connections: u64,
     /// The server of the present connection.
     pub server: Option<Arc<Endpoint>>,
 }
 
 impl Snapshot {
-    /// Whether this is the session with that id, alive as far as the client knows.
+    /// Whether this is the session with that id, and the client has not seen it end.
     #[must_use]
     pub fn is_session(&self, id: SessionId) -> bool {
         id != SessionId::NONE && self.session_id == id && !self.state.is_final()
     }
 }
 
-/// What a lasting watch has to say.
+/// What a persistent watch reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Notice {
     /// Something happened.
     Event(Event),
-    /// The watch is left anew on another connection: what happened between the two is not told.
+    /// The watch was set again on another connection. Events in between are not reported.
     Reconnected,
 }
 
@@ -95,7 +96,7 @@ pub enum Notice {
 pub struct Event {
     /// What happened.
     pub event_type: EventType,
-    /// The node, as a server path.
+    /// The node, with the chroot.
     pub path: String,
 }
 
@@ -103,25 +104,25 @@ pub struct Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum State {
-    /// There is no session yet, or a new one is being sought after an expiry.
+    /// There is no session: before the first one, or after an expiry.
     Connecting,
-    /// A server keeps the session alive.
+    /// The client is connected to a server.
     Connected,
-    /// As `Connected`, to a server that takes no writes.
+    /// The client is connected to a server that accepts no writes.
     ReadOnly,
-    /// The connection is lost; the session lives until the servers expire it. Watches are silent, locks in doubt.
+    /// The connection is lost. The session lives until the servers expire it. Watches report nothing, and locks are in doubt.
     Suspended,
-    /// The session is over, its ephemeral nodes are gone. Followed by `Connecting`, or by `Closed` when the client ends
-    /// with it: see [`OnExpiry`](crate::OnExpiry).
+    /// The session has expired, and its ephemeral nodes are gone. `Connecting` follows, or `Closed` if the client ends with
+    /// its session: see [`OnExpiry`](crate::OnExpiry).
     Expired,
     /// Authentication failed. The client has ended.
     AuthFailed,
-    /// The client has ended: it was closed, or its session expired and it was to end with it.
+    /// The client has ended: it was closed, or it ended with its session.
     Closed,
 }
 
 impl State {
-    /// Whether requests are being answered.
+    /// Whether a server answers requests.
     #[must_use]
     pub fn is_connected(self) -> bool {
         matches!(self, Self::Connected | Self::ReadOnly)

@@ -1,8 +1,8 @@
-//! Random choices that a seed repeats: order of servers, jitter. Not for secrets.
+//! Random choices from a seed: the order of servers, jitter. Not for secrets.
 
 use std::time::Duration;
 
-/// `SplitMix64`: small, and good enough to scatter clients.
+/// `SplitMix64`: small, and good enough to spread clients.
 ///
 /// Source: Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", 2014.
 #[derive(Debug)]

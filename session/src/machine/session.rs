@@ -1,4 +1,4 @@
-//! What is known of the session, and what resuming it takes.
+//! What is known of the session, and what the client needs to resume it.
 
 use std::{
     fmt,
@@ -13,10 +13,13 @@ pub(crate) struct Session {
     pub(crate) id: SessionId,
     pub(crate) password: Bytes,
     pub(crate) timeout: Duration,
+    /// The newest transaction that a reply of this session has reported.
     pub(crate) last_zxid: Zxid,
-    /// When anything was last heard in this session; `None` before the first connection.
+    /// When the client last heard of a server in this session; `None` before the first connection.
     pub(crate) heard: Option<Instant>,
-    /// Whether only the read-only server knows it that has made it: no other one can resume it, and it owns nothing.
+    /// When the newest request that was answered had been sent. The server counts from there at the earliest.
+    pub(crate) confirmed: Option<Instant>,
+    /// Whether a read-only server has made it, and alone knows it. No other server can resume it, and it owns no node.
     pub(crate) is_local: bool,
 }
 
@@ -29,12 +32,23 @@ impl Session {
             timeout,
             last_zxid: Zxid::ZERO,
             heard: None,
+            confirmed: None,
             is_local: false,
         }
     }
+
+    /// A request that was sent at this instant was answered.
+    pub(crate) fn confirm(&mut self, sent: Instant) {
+        self.confirmed = self.confirmed.map(|before| before.max(sent));
+    }
+
+    /// From when the lease counts; `None` without a session that all servers know.
+    pub(crate) fn lease_from(&self) -> Option<Instant> {
+        self.confirmed.filter(|_| !self.is_local)
+    }
 }
 
-/// Without the password, which is all it takes to steal the session.
+/// Prints no password: the password is all that it takes to steal the session.
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Session")

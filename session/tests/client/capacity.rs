@@ -1,4 +1,4 @@
-//! Limits are felt as waiting, first come first served; deadlines and haste end it.
+//! The wait for request capacity, in the order in which callers came. Deadlines, a close and a lost connection end it.
 
 use std::{
     future::Future,
@@ -13,15 +13,15 @@ use tokio::task::JoinHandle;
 
 use super::servers::{builder, eventually, follow, server, within};
 
-/// Requests that may wait in these tests.
-const ROOM: usize = 4;
+/// The request capacity in these tests.
+const CAPACITY: usize = 4;
 
 async fn narrow(server: &Server) -> Client {
-    let builder = builder(server).max_outstanding(ROOM);
+    let builder = builder(server).max_outstanding(CAPACITY);
     within(builder.connect()).await.unwrap()
 }
 
-/// So many creates, each in a task of its own, made in the order of their data.
+/// Spawns `count` creates, each in its own task, in the order of their data.
 fn creates(client: &Client, count: usize) -> Vec<JoinHandle<Result<String, Error>>> {
     let create = |number: usize| {
         let client = client.clone();
@@ -40,13 +40,13 @@ fn sync() -> Request {
 }
 
 #[tokio::test]
-async fn callers_wait_for_room_and_are_served_in_the_order_in_which_they_came() {
+async fn callers_wait_for_capacity_and_are_served_in_order() {
     let server = server().await;
     let client = narrow(&server).await;
     server.faults().stall();
     let tasks = creates(&client, 100);
-    eventually(|| client.metrics().waiting == 100 - ROOM).await;
-    assert_eq!(client.outstanding(), ROOM);
+    eventually(|| client.metrics().waiting == 100 - CAPACITY).await;
+    assert_eq!(client.outstanding(), CAPACITY);
     server.faults().resume();
     for (number, task) in tasks.into_iter().enumerate() {
         let path = within(task).await.unwrap().unwrap();
@@ -58,18 +58,18 @@ async fn callers_wait_for_room_and_are_served_in_the_order_in_which_they_came() 
     assert_eq!((metrics.waiting, metrics.not_sent), (0, 0));
 }
 
-/// Room that came about is the first one's, also when it has not noticed yet.
+/// Free capacity belongs to the first waiting caller, even if that caller has not been polled since.
 #[tokio::test]
-async fn nobody_gets_in_ahead_of_those_who_wait() {
+async fn free_capacity_goes_to_the_first_waiting_caller() {
     let server = server().await;
     let client = narrow(&server).await;
     server.faults().stall();
-    let tasks = creates(&client, ROOM);
-    eventually(|| client.outstanding() == ROOM).await;
-    // It looks once, and hears nothing.
-    let mut deaf = Box::pin(client.sync("/deaf"));
+    let tasks = creates(&client, CAPACITY);
+    eventually(|| client.outstanding() == CAPACITY).await;
+    // This future is polled once, and nothing polls it when it is woken.
+    let mut unpolled = Box::pin(client.sync("/unpolled"));
     let mut cx = Context::from_waker(Waker::noop());
-    assert!(deaf.as_mut().poll(&mut cx).is_pending());
+    assert!(unpolled.as_mut().poll(&mut cx).is_pending());
     server.faults().resume();
     for task in tasks {
         within(task).await.unwrap().unwrap();
@@ -80,19 +80,19 @@ async fn nobody_gets_in_ahead_of_those_who_wait() {
         async move { client.sync("/late").await }
     });
     eventually(|| client.metrics().waiting == 2).await;
-    within(deaf).await.unwrap();
+    within(unpolled).await.unwrap();
     within(late).await.unwrap().unwrap();
 }
 
 #[tokio::test]
-async fn who_gives_up_waiting_sends_nothing_and_lets_the_next_one_in() {
+async fn a_caller_that_stops_waiting_sends_nothing_and_frees_its_place() {
     let server = server().await;
     let client = narrow(&server).await;
     server.faults().stall();
-    let mut tasks = creates(&client, ROOM + 6);
+    let mut tasks = creates(&client, CAPACITY + 6);
     eventually(|| client.metrics().waiting == 6).await;
-    // The first of those who wait, one in the middle and the last.
-    for given_up in [ROOM + 5, ROOM + 2, ROOM] {
+    // The last waiting caller, one in the middle, and the first.
+    for given_up in [CAPACITY + 5, CAPACITY + 2, CAPACITY] {
         let task = tasks.remove(given_up);
         task.abort();
         assert!(within(task).await.unwrap_err().is_cancelled());
@@ -106,11 +106,11 @@ async fn who_gives_up_waiting_sends_nothing_and_lets_the_next_one_in() {
 }
 
 #[tokio::test]
-async fn a_deadline_ends_the_wait_for_room_too() {
+async fn a_deadline_also_ends_the_wait_for_capacity() {
     let server = server().await;
     let client = narrow(&server).await;
     server.faults().stall();
-    let tasks = creates(&client, ROOM + 1);
+    let tasks = creates(&client, CAPACITY + 1);
     eventually(|| client.metrics().waiting == 1).await;
     let deadline = Duration::from_millis(30);
     let hasty = client.with_deadline(deadline);
@@ -129,18 +129,18 @@ async fn a_deadline_ends_the_wait_for_room_too() {
     within(hasty.sync("/")).await.unwrap();
 }
 
-/// A lock is released in a `Drop`, which cannot wait.
+/// A lock is released in `Drop`, which cannot wait.
 #[tokio::test]
-async fn what_cannot_wait_for_room_has_a_reserve() {
+async fn submit_takes_from_a_reserve_when_capacity_is_used_up() {
     let server = server().await;
     let client = narrow(&server).await;
     server.faults().stall();
-    let tasks = creates(&client, ROOM + 2);
+    let tasks = creates(&client, CAPACITY + 2);
     eventually(|| client.metrics().waiting == 2).await;
-    let taken: [_; ROOM] = client.submit(std::array::from_fn(|_| sync()));
+    let taken: [_; CAPACITY] = client.submit(std::array::from_fn(|_| sync()));
     let [refused] = client.submit([sync()]);
     let error = within(refused).await.unwrap_err();
-    let requests = 2 * ROOM;
+    let requests = 2 * CAPACITY;
     let Error::TooManyRequests {
         requests: found, ..
     } = error
@@ -158,13 +158,13 @@ async fn what_cannot_wait_for_room_has_a_reserve() {
 }
 
 #[tokio::test]
-async fn a_client_that_is_closed_sends_everybody_home() {
+async fn closing_the_client_ends_all_waits_for_capacity() {
     let server = server().await;
-    let builder = builder(&server).max_outstanding(ROOM);
+    let builder = builder(&server).max_outstanding(CAPACITY);
     let builder = builder.session_timeout(Duration::from_millis(600));
     let client = within(builder.connect()).await.unwrap();
     server.faults().stall();
-    let tasks = creates(&client, ROOM + 50);
+    let tasks = creates(&client, CAPACITY + 50);
     eventually(|| client.metrics().waiting == 50).await;
     within(client.close()).await;
     let mut closed = 0;
@@ -176,7 +176,7 @@ async fn a_client_that_is_closed_sends_everybody_home() {
 }
 
 #[tokio::test]
-async fn bytes_that_wait_are_bounded_too() {
+async fn queued_bytes_are_bounded_too() {
     const LONG: usize = 100_000;
     let server = server().await;
     let builder = builder(&server).max_queued_bytes(3 * LONG);
@@ -203,7 +203,7 @@ async fn bytes_that_wait_are_bounded_too() {
 }
 
 #[tokio::test]
-async fn who_does_not_wait_for_a_connection_is_told_that_there_is_none() {
+async fn a_request_that_does_not_wait_for_a_connection_fails_without_one() {
     let server = server().await;
     let builder = builder(&server).max_outstanding(1);
     let client = within(builder.connect()).await.unwrap();
@@ -215,7 +215,7 @@ async fn who_does_not_wait_for_a_connection_is_told_that_there_is_none() {
         async move { client.sync("/").await }
     });
     eventually(|| client.metrics().in_flight == 1).await;
-    // One that waits for room when the connection goes, and one that comes after.
+    // One request waits for capacity when the connection is lost, and another is made afterwards.
     let waiting = tokio::spawn({
         let hasty = hasty.clone();
         async move { hasty.sync("/").await }
@@ -236,14 +236,14 @@ async fn who_does_not_wait_for_a_connection_is_told_that_there_is_none() {
         assert!(error.to_string().contains(&server_address), "{error}");
         assert_eq!(error.effect(), Effect::NotApplied);
     }
-    // The handles of one session go each its own way.
+    // Each handle of a session has its own settings.
     let patient = tokio::spawn(async move { hasty.without_deadline().sync("/").await });
     server.faults().clear();
     within(patient).await.unwrap().unwrap();
 }
 
 #[tokio::test]
-async fn a_deadline_of_the_builder_is_that_of_every_handle() {
+async fn the_deadline_of_the_builder_applies_to_every_handle() {
     let server = server().await;
     let builder = builder(&server).deadline(Duration::from_millis(50));
     let client = within(builder.connect()).await.unwrap();
@@ -261,9 +261,9 @@ async fn a_deadline_of_the_builder_is_that_of_every_handle() {
     eventually(|| client.outstanding() == 0).await;
     within(client.sync("/")).await.unwrap();
     assert_eq!(client.snapshot().connections, 1);
-    // The watches that came too late are taken off the server again.
+    // The client removes the watches whose requests were answered after the deadline.
     eventually(|| server.report().watches == 0).await;
-    // No clock reaches so far: it counts as none.
+    // A deadline that no clock can reach counts as no deadline.
     within(client.with_deadline(Duration::MAX).sync("/"))
         .await
         .unwrap();

@@ -1,4 +1,4 @@
-//! The client's time, and its random numbers, come from where it was told to take them.
+//! The client takes the time from the clock, and its random numbers from the seed, that the builder is given.
 
 use std::{
     sync::{
@@ -13,7 +13,7 @@ use lockkeeper_session::{Client, Clock};
 use tokio::time::Instant;
 
 #[tokio::test]
-async fn a_lease_runs_out_on_the_clock_that_the_client_was_given() {
+async fn a_lease_runs_out_on_the_clock_given_to_the_client() {
     let server = Server::start().await.unwrap();
     let ahead = Arc::new(AtomicU64::new(0));
     let told = ahead.clone();

@@ -1,4 +1,4 @@
-//! A TCP transport that counts: calls to write, and frames in what was written.
+//! A TCP transport that counts calls to write, and the frames in the written data.
 
 use std::{
     io,
@@ -15,16 +15,16 @@ use tokio::{
     net::TcpStream,
 };
 
-/// What was written so far, over all connections.
+/// What was written so far, on all connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Written {
-    /// Calls that wrote something.
+    /// The number of calls that wrote something.
     pub(crate) writes: usize,
-    /// Whole frames.
+    /// The number of whole frames.
     pub(crate) frames: usize,
 }
 
-/// Counts what goes through the transports of its connector.
+/// Counts what is written through the transports of its connector.
 #[derive(Clone, Default)]
 pub(crate) struct Counter(Arc<Mutex<Written>>);
 
@@ -33,7 +33,7 @@ impl Counter {
         *self.0.lock().unwrap()
     }
 
-    /// What was written since then.
+    /// What was written after `before`.
     pub(crate) fn since(&self, before: Written) -> Written {
         let now = self.written();
         Written {
@@ -63,7 +63,7 @@ impl Counter {
 
 struct Counted {
     stream: TcpStream,
-    /// The beginning of a frame.
+    /// The part of a frame that is written already.
     unread: BytesMut,
     counter: Counter,
 }

@@ -1,4 +1,4 @@
-//! Dropping, closing, and a runtime that goes away.
+//! The end of a client: its last handle is dropped, it is closed, or its runtime is dropped.
 
 use std::{
     sync::{
@@ -46,7 +46,7 @@ async fn the_session_ends_with_the_last_handle() {
 }
 
 #[tokio::test]
-async fn closing_waits_for_what_was_asked_and_for_the_server() {
+async fn closing_waits_for_pending_requests_and_for_the_server() {
     let server = server().await;
     let first = client(&server).await;
     let other = first.clone();
@@ -87,7 +87,7 @@ async fn closing_without_a_connection_does_not_wait() {
 }
 
 #[tokio::test]
-async fn closing_a_session_of_which_the_server_says_nothing_ends_within_its_timeout() {
+async fn closing_on_a_silent_server_ends_within_the_session_timeout() {
     let server = server().await;
     let builder = super::servers::builder(&server);
     let builder = builder.session_timeout(Duration::from_millis(600));
@@ -98,7 +98,7 @@ async fn closing_a_session_of_which_the_server_says_nothing_ends_within_its_time
     assert!(begin.elapsed() < Duration::from_secs(2));
 }
 
-/// The server lives in its own runtime, the driver of the client in another, and its users are plain threads.
+/// The server and the client's driver each have their own runtime. The users of the client are plain threads.
 struct Apart {
     server: Server,
     client: Client,
@@ -132,7 +132,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
 }
 
 #[test]
-fn whoever_waits_is_told_when_the_runtime_of_the_driver_goes_away() {
+fn waiting_callers_get_an_error_when_the_drivers_runtime_is_dropped() {
     let apart = Apart::new();
     let client = apart.client.clone();
     let (_, watcher) = block_on(client.get_data_and_watch("/")).unwrap();
@@ -159,13 +159,13 @@ fn whoever_waits_is_told_when_the_runtime_of_the_driver_goes_away() {
     assert_eq!(block_on(client.sync("/")).unwrap_err(), closed);
     assert_eq!(client.snapshot().state, State::Closed);
     assert_eq!(client.lease().valid_until, None);
-    client.run_in_background(async { panic!("there is nobody to run it") });
+    client.run_in_background(async { panic!("no runtime is left to run this") });
     assert!(block_on(client.watch_nodes(&["/"]).unwrap().remove(0)).is_err());
     block_on(client.close());
 }
 
 #[test]
-fn background_work_is_taken_from_outside_of_a_runtime() {
+fn background_work_can_be_started_outside_a_runtime() {
     let apart = Apart::new();
     let mode = CreateMode::Persistent;
     block_on(apart.client.create("/a", "", mode)).unwrap();
@@ -179,7 +179,7 @@ fn background_work_is_taken_from_outside_of_a_runtime() {
     assert_eq!(deleted, Ok(()));
     assert!(apart.server.paths().is_empty());
 
-    // So are requests, and the end of a watcher and of the client.
+    // Requests, dropping a watcher and dropping the client also work outside a runtime.
     let (_, watcher) = block_on(apart.client.get_data_and_watch("/")).unwrap();
     assert_eq!(apart.server.report().watches, 1);
     drop(watcher);
@@ -223,7 +223,7 @@ async fn background_work_ends_with_the_client() {
 }
 
 #[tokio::test]
-async fn a_client_that_was_not_waited_for_leaves_no_session() {
+async fn a_cancelled_connect_leaves_no_connection() {
     let server = server().await;
     server.faults().delay_all(Duration::from_millis(30));
     let connecting = super::servers::builder(&server).connect();

@@ -1,5 +1,6 @@
-//! A life of months in a minute: whatever comes and goes, the client holds in the end what it held at first. The allocator of
-//! this program counts, by thread; the server has threads of its own, so that the client is all that is counted.
+//! The client's memory does not grow: after many rounds of reconnects, watches, dropped futures or expiries it holds as
+//! much as before. The allocator of this program counts by thread. The server runs on other threads, so only the client
+//! is counted.
 
 use std::{
     future::Future,
@@ -21,14 +22,14 @@ use tokio::runtime::Runtime;
 
 use super::servers::{client, follow, server, within};
 
-/// Rounds before it is measured: buffers and tables have their size by then.
+/// Rounds before the measurement. Buffers and tables have reached their size after these.
 const FIRST: usize = 30;
 /// Rounds that are measured.
 const ROUNDS: usize = 200;
-/// What may be more at the end than it was: a table that was about to grow.
+/// Allowed growth in bytes: a table may grow once more.
 const SLACK: i64 = 16 * 1024;
 
-/// A server on threads of its own, which cuts connections when the number of cuts that are wanted grows.
+/// A server on its own threads. It cuts all connections whenever `cuts` is increased.
 struct Apart {
     server: Server,
     _servers: Runtime,
@@ -55,7 +56,7 @@ impl Apart {
         }
     }
 
-    /// Ends a session, on another thread: what the server gives back is not the client's.
+    /// Expires a session on another thread, because the server's memory must not be counted here.
     fn expire(&self, session: SessionId) {
         let faults = self.server.faults();
         thread::scope(|scope| {
@@ -64,8 +65,8 @@ impl Apart {
         });
     }
 
-    /// Cuts the connection, and waits for the next one. The client counts connections that were short as failures, and
-    /// waits longer and longer: so it is done in few of the rounds.
+    /// Cuts the connection and waits for the next one. The client counts short connections as failures and waits longer
+    /// after each. Therefore this happens only in a few of the rounds.
     async fn reconnect(&self, client: &Client, number: usize) {
         if !number.is_multiple_of(40) {
             return;
@@ -99,7 +100,7 @@ impl Drop for Apart {
     }
 }
 
-/// What so many rounds leave behind in memory.
+/// The memory that [`ROUNDS`] rounds leave allocated.
 fn left_behind(apart: &Apart, round: &impl AsyncFn(&Client, usize)) -> AllocationInfo {
     let runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = { runtime }.enable_all().build().unwrap();
@@ -132,7 +133,7 @@ fn assert_nothing_grows(what: &str, left: &AllocationInfo) {
     assert!(bytes < SLACK, "{what}: {bytes} bytes");
 }
 
-/// Polls once, and drops.
+/// Polls the future once and drops it.
 fn glance<F: Future>(future: F) {
     let mut cx = Context::from_waker(Waker::noop());
     let _ = pin!(future).poll(&mut cx);
@@ -154,26 +155,26 @@ fn reconnects_leave_nothing_behind() {
 }
 
 #[test]
-fn watches_that_come_and_go_leave_nothing_behind() {
+fn watches_leave_nothing_behind() {
     let apart = Apart::new();
     let left = left_behind(&apart, &async |client, number| {
         let path = format!("/node-{number}");
         within(client.create(&path, "", CreateMode::Persistent))
             .await
             .unwrap();
-        // One that fires, one that is dropped, one that is dropped before it is answered, two that last.
+        // One watch fires, one is dropped, one is dropped before its reply, and two are persistent.
         let (_, fires) = within(client.get_data_and_watch(&path)).await.unwrap();
         let (_, dropped) = within(client.get_children_and_watch(&path)).await.unwrap();
         glance(client.exists_and_watch("/never"));
         let mode = AddWatchMode::PERSISTENT_RECURSIVE;
-        let mut lasts = within(client.add_watch(&path, mode)).await.unwrap();
+        let mut persistent = within(client.add_watch(&path, mode)).await.unwrap();
         let also = within(client.add_watch(&path, mode)).await.unwrap();
         drop(also);
         let armed = client.watch_nodes(&[&path]).unwrap();
         apart.reconnect(client, number).await;
         within(client.delete(&path, Version::ANY)).await.unwrap();
         within(fires).await.unwrap();
-        assert!(within(lasts.next()).await.is_some());
+        assert!(within(persistent.next()).await.is_some());
         for armed in armed {
             within(armed).await.unwrap();
         }
@@ -183,7 +184,7 @@ fn watches_that_come_and_go_leave_nothing_behind() {
 }
 
 #[test]
-fn futures_that_are_dropped_and_deadlines_that_pass_leave_nothing_behind() {
+fn dropped_futures_and_passed_deadlines_leave_nothing_behind() {
     let apart = Apart::new();
     let left = left_behind(&apart, &async |client, number| {
         for _ in 0..20 {
@@ -208,7 +209,7 @@ fn futures_that_are_dropped_and_deadlines_that_pass_leave_nothing_behind() {
     assert_nothing_grows("dropped futures", &left);
 }
 
-/// What a session had ends with it: watches of every kind, and requests that were under way.
+/// The watches and requests of a session end with it.
 #[test]
 fn expired_sessions_leave_nothing_behind() {
     let apart = Apart::new();
@@ -220,9 +221,9 @@ fn expired_sessions_leave_nothing_behind() {
             .unwrap();
         let (_, fires) = within(client.get_data_and_watch(&path)).await.unwrap();
         let mode = AddWatchMode::PERSISTENT_RECURSIVE;
-        let mut lasts = within(client.add_watch(&path, mode)).await.unwrap();
+        let mut persistent = within(client.add_watch(&path, mode)).await.unwrap();
         let armed = client.watch_nodes(&[&path]).unwrap();
-        // Few: a client that is sent away at once, again and again, takes its time.
+        // Only in a few rounds: a client whose connections are closed at once, again and again, waits longer each time.
         if number.is_multiple_of(20) {
             apart.expire(session);
             glance(client.get_children_and_watch("/"));
@@ -230,9 +231,9 @@ fn expired_sessions_leave_nothing_behind() {
                 now.session_id != session && now.state.is_connected()
             })
             .await;
-            // Told of the end, or of the deletion that came with it.
+            // The watchers get the error of the expiry, or the event of the deletion that came with it.
             let _ = within(fires).await;
-            while let Some(Ok(_)) = within(lasts.next()).await {}
+            while let Some(Ok(_)) = within(persistent.next()).await {}
         } else {
             within(client.delete(&path, Version::ANY)).await.unwrap();
             within(fires).await.unwrap();

@@ -1,18 +1,18 @@
-//! The client on a healthy server: what it costs, what it survives, and how it ends.
+//! The client on healthy servers: its requests, what it survives, and how it ends.
 //!
-//! | file | what is promised |
+//! | file | promises about |
 //! |---|---|
-//! | `writes` | requests made together go out in one write |
-//! | `survival` | a lost connection costs neither the session nor what belongs to it; an expiry is told |
-//! | `endings` | dropping, closing, and a runtime that goes away |
-//! | `growth` | what comes and goes leaves nothing behind in memory |
-//! | `room` | limits are felt as waiting; deadlines |
-//! | `old_servers` | what older servers have works, what they lack is said |
-//! | `seen` | lines in the log, and numbers |
-//! | `clocks` | time and random numbers from where the client was told |
-//! | `transports` | connections that are slow to come about, or to take what is written |
+//! | `writes` | requests made together share one write |
+//! | `survival` | a session, its nodes and its watches survive a lost connection; an expiry is reported |
+//! | `endings` | dropping, closing, and a runtime that is dropped |
+//! | `growth` | reconnects, watches and dropped futures leave nothing behind in memory |
+//! | `capacity` | the wait for request capacity, and deadlines |
+//! | `old_servers` | older servers: their operations work, missing ones are reported |
+//! | `seen` | log lines and metrics |
+//! | `clocks` | the clock and the seed that the builder is given |
+//! | `transports` | transports that connect slowly or write slowly |
 //!
-//! `counting` is a transport that counts, `servers` the embedded server and what the tests ask of it.
+//! `counting` is a transport that counts. `servers` holds the embedded server and helpers of the tests.
 
 mod capacity;
 mod clocks;

@@ -1,7 +1,9 @@
-//! Servers of older releases: what they have works, what they lack is said, and they are not asked for it again and again.
+//! Servers of older releases: their operations work, and the client reports missing ones without asking for them each
+//! time.
 //!
-//! An old server is the embedded one behind a relay that knows the operations of a release and no later ones: it answers the
-//! others as servers do, and closes the connection. Another one closes it without a word, as `ClickHouse` Keeper does.
+//! An old server is the embedded one behind a relay that knows the operations of one release. The relay answers later
+//! operations with "unimplemented" and closes the connection, as servers do. Another kind of relay closes the
+//! connection without an answer, as `ClickHouse` Keeper does.
 
 use std::{
     sync::{
@@ -26,11 +28,11 @@ use tokio::{
 
 use super::servers::{server, within};
 
-/// An old server, and how often it was asked for what it does not know.
+/// An old server, and how many operations it got that it does not know.
 struct Old {
     servers: String,
     asked: Arc<AtomicUsize>,
-    /// The newest release whose operations it knows; it can be upgraded.
+    /// The release whose operations it knows, as an index into [`RELEASES`]; [`upgrade`](Self::upgrade) changes it.
     release: Arc<AtomicUsize>,
     server: Server,
 }
@@ -144,7 +146,7 @@ async fn send(stream: &mut OwnedWriteHalf, message: &[u8]) {
     let _ = stream.write_all(&out).await;
 }
 
-/// That this was refused because the server is too old for it.
+/// Checks that the request failed because the server is too old for this operation.
 fn unsupported<T: std::fmt::Debug>(result: Result<T, Error>, op: OpCode) {
     let error = result.unwrap_err();
     assert!(
@@ -157,7 +159,7 @@ fn unsupported<T: std::fmt::Debug>(result: Result<T, Error>, op: OpCode) {
 }
 
 #[tokio::test]
-async fn what_a_server_of_3_4_has_works() {
+async fn the_operations_of_a_3_4_server_work() {
     let old = Old::of("3.4.0").await;
     let client = old.client().await;
     let path = client.create_without_stat("/a", "1", CreateMode::Persistent);
@@ -188,7 +190,7 @@ async fn what_a_server_of_3_4_has_works() {
     assert_eq!((old.asked(), client.snapshot().connections), (0, 1));
 }
 
-/// Asks until the connection on which something unknown was asked for is no more.
+/// Repeats a request until the connection that an unknown operation has ended is replaced.
 async fn answered<T>(ask: impl AsyncFn() -> Result<T, Error>) -> Result<T, Error> {
     loop {
         match within(ask()).await {
@@ -199,7 +201,7 @@ async fn answered<T>(ask: impl AsyncFn() -> Result<T, Error>) -> Result<T, Error
 }
 
 #[tokio::test]
-async fn what_a_server_lacks_is_said_and_asked_for_once() {
+async fn an_unknown_operation_is_reported_and_sent_only_once() {
     let old = Old::of("3.5.0").await;
     let client = old.client().await;
     let session = client.snapshot().session_id;
@@ -208,7 +210,7 @@ async fn what_a_server_lacks_is_said_and_asked_for_once() {
         unsupported(within(add).await, OpCode::ADD_WATCH);
     }
     assert_eq!(old.asked(), 1);
-    // The connection is gone for it; the session is not.
+    // The unknown operation ended the connection, but not the session.
     let made = answered(async || client.create("/a", "", CreateMode::Ephemeral).await).await;
     assert_eq!(made.unwrap().stat.ephemeral_owner, session);
     assert_eq!(client.snapshot().connections, 2);
@@ -225,7 +227,7 @@ async fn what_a_server_lacks_is_said_and_asked_for_once() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_upgraded_is_asked_again() {
+async fn an_upgraded_server_gets_the_operation_again() {
     let old = Old::of("3.4.0").await;
     let client = old.client().await;
     unsupported(
@@ -233,7 +235,7 @@ async fn a_server_that_is_upgraded_is_asked_again() {
         OpCode::CREATE2,
     );
     old.upgrade("3.7.0");
-    // At most two connections later.
+    // The client tries the operation again after at most two connections.
     within(async {
         while client
             .create("/a", "", CreateMode::Persistent)
@@ -249,19 +251,19 @@ async fn a_server_that_is_upgraded_is_asked_again() {
 }
 
 #[tokio::test]
-async fn a_session_that_moves_to_an_older_server_ends_lasting_watches_and_keeps_the_others() {
+async fn moving_to_an_older_server_ends_persistent_watches_and_keeps_the_others() {
     let old = Old::of("3.7.0").await;
     let client = old.client().await;
-    let mut lasting = within(client.add_watch("/", AddWatchMode::PERSISTENT_RECURSIVE))
+    let mut persistent = within(client.add_watch("/", AddWatchMode::PERSISTENT_RECURSIVE))
         .await
         .unwrap();
     let (_, once) = within(client.get_children_and_watch("/")).await.unwrap();
     old.upgrade("3.5.3");
     old.server.faults().cut_all();
     let op = OpCode::ADD_WATCH;
-    unsupported(within(lasting.next()).await.unwrap(), op);
+    unsupported(within(persistent.next()).await.unwrap(), op);
     assert_eq!(
-        within(lasting.next()).await,
+        within(persistent.next()).await,
         None::<Result<WatchNotice, Error>>
     );
     within(async {
@@ -278,10 +280,10 @@ async fn a_session_that_moves_to_an_older_server_ends_lasting_watches_and_keeps_
     );
 }
 
-/// Keeper closes the connection without an answer: every caller learnt of a lost connection, and everything else that was on
-/// its way was lost with it, each time anew.
+/// `ClickHouse` Keeper closes the connection without an answer. In an earlier version each such request failed with a
+/// lost connection, and all other requests on that connection failed with it, each time.
 #[tokio::test]
-async fn what_a_server_closes_the_connection_on_is_said_the_second_time_and_asked_for_twice() {
+async fn an_operation_that_closes_the_connection_is_reported_as_unsupported_after_two_tries() {
     let old = Old::new("3.5.0", false).await;
     let client = old.client().await;
     let session = client.snapshot().session_id;
@@ -312,16 +314,16 @@ async fn what_a_server_closes_the_connection_on_is_said_the_second_time_and_aske
         );
     }
     assert_eq!(old.asked(), 2);
-    // Others are not bothered, whatever is asked for meanwhile.
+    // Other requests succeed: the client no longer sends the unknown operation.
     let made = within(client.create("/a", "", CreateMode::Ephemeral)).await;
     assert_eq!(made.unwrap().stat.ephemeral_owner, session);
-    // Of a write that was sent nobody knows; of one that was not, everybody does.
+    // The first two requests are sent, so their effect is unknown. The third one is not sent, so it has no effect.
     let passing = CreateMode::PersistentWithTtl(Duration::from_secs(1));
     let ask = || client.create("/c", "", passing);
-    let told = [within(ask()).await, within(ask()).await];
+    let sent = [within(ask()).await, within(ask()).await];
     let third = within(ask()).await;
     for (result, effect) in
-        told.into_iter()
+        sent.into_iter()
             .chain([third])
             .zip([Effect::Unknown, Effect::Unknown, Effect::NotApplied])
     {
@@ -331,19 +333,20 @@ async fn what_a_server_closes_the_connection_on_is_said_the_second_time_and_aske
     assert_eq!(within(client.exists("/c")).await.unwrap(), None);
 }
 
-/// The watches were to be restored on each connection, and each was closed for it: a client without an end to reconnecting.
+/// In an earlier version the client restored its watches on each connection, and the server closed each connection for
+/// that. The client reconnected without end.
 #[tokio::test]
-async fn lasting_watches_end_on_a_server_that_closes_the_connection_on_them_and_the_others_stay() {
+async fn persistent_watches_end_on_a_server_that_closes_the_connection_on_them() {
     let old = Old::new("3.7.0", false).await;
     let client = old.client().await;
-    let mut lasting = within(client.add_watch("/", AddWatchMode::PERSISTENT))
+    let mut persistent = within(client.add_watch("/", AddWatchMode::PERSISTENT))
         .await
         .unwrap();
     let (_, once) = within(client.get_children_and_watch("/")).await.unwrap();
     old.upgrade("3.5.3");
     old.server.faults().cut_all();
     let end = loop {
-        match within(lasting.next()).await {
+        match within(persistent.next()).await {
             Some(Ok(_)) => {}
             end => break end,
         }
@@ -359,7 +362,8 @@ async fn lasting_watches_end_on_a_server_that_closes_the_connection_on_them_and_
         ),
         "{error:?}"
     );
-    // Locks rely on what restores watches: it takes more than two closings.
+    // Locks rely on the operation that restores watches. The client gives it up only after more than two closed
+    // connections.
     assert_eq!(old.asked(), 9);
     answered(async || {
         client

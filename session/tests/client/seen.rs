@@ -1,4 +1,4 @@
-//! What an operator sees of a client: lines in the log, and numbers.
+//! What an operator sees of a client: log lines and metrics.
 
 use std::{
     fmt::{Debug, Write},
@@ -21,17 +21,17 @@ use tracing::{
 
 use super::servers::{builder, client, follow, server, within};
 
-/// Keeps every line of this crate: level and text.
+/// Keeps the log lines of this crate: level and text.
 #[derive(Clone)]
 struct Log {
     lines: Arc<Mutex<Vec<(Level, String)>>>,
     keeps: bool,
-    /// How many spans are entered.
+    /// The number of spans that are entered.
     depth: Arc<AtomicUsize>,
 }
 
 impl Log {
-    /// Takes out what was written at this level.
+    /// Removes and returns the lines of this level.
     fn take(&self, level: Level) -> Vec<String> {
         let mut lines = self.lines.lock().unwrap();
         let (taken, kept) = lines.drain(..).partition(|(at, _)| *at == level);
@@ -39,7 +39,7 @@ impl Log {
         Vec::into_iter(taken).map(|(_, line)| line).collect()
     }
 
-    /// Takes out what was written at the levels that are usually on.
+    /// Removes all lines and returns those of the levels that are usually on.
     fn loud(&self) -> Vec<(Level, String)> {
         let mut lines = self.lines.lock().unwrap();
         let loud = lines.iter().filter(|(level, _)| *level <= Level::INFO);
@@ -49,19 +49,20 @@ impl Log {
     }
 }
 
-/// A log of what this thread does from now on.
+/// Keeps the log lines that this thread writes from now on.
 ///
-/// Whether anybody listens is decided once for a line of code: where one listener is all there is, by whichever thread comes
-/// to the line first. So that no other test decides it, all threads have a listener, which keeps nothing.
+/// `tracing` decides once for each line of code whether a subscriber wants it. If there is only one subscriber, the
+/// thread that reaches the line first decides for all threads. So that no other test decides, all threads have a
+/// subscriber that keeps nothing.
 fn log() -> (Log, DefaultGuard) {
-    static EVERYBODY: Once = Once::new();
-    EVERYBODY.call_once(|| {
-        let nowhere = Log {
+    static ALL_THREADS: Once = Once::new();
+    ALL_THREADS.call_once(|| {
+        let ignoring = Log {
             lines: Arc::default(),
             keeps: false,
             depth: Arc::default(),
         };
-        let _ = tracing::subscriber::set_global_default(nowhere);
+        let _ = tracing::subscriber::set_global_default(ignoring);
     });
     let log = Log {
         lines: Arc::default(),
@@ -114,16 +115,16 @@ impl Visit for Line {
     }
 }
 
-/// Forty attempts made forty lines, and whoever was woken by them learnt nothing.
+/// In an earlier version 40 attempts to reconnect wrote 40 lines, which told an operator nothing new.
 #[tokio::test]
-async fn a_reconnect_is_one_line_however_many_attempts_it_took() {
+async fn a_reconnect_is_one_log_line_for_any_number_of_attempts() {
     let (log, _guard) = log();
     let server = server().await;
     let builder = builder(&server).session_timeout(Duration::from_secs(30));
     let client = within(builder.connect()).await.unwrap();
     let session = client.snapshot().session_id;
     let [(Level::INFO, line)] = &log.loud()[..] else {
-        panic!("not one line");
+        panic!("the log has not exactly one line");
     };
     let id = format!("session={session}");
     let address = format!("server={}", server.local_addr());
@@ -143,7 +144,7 @@ async fn a_reconnect_is_one_line_however_many_attempts_it_took() {
     let attempts = attempts.iter().filter(|line| line.contains("connecting"));
     assert!(attempts.count() >= 4);
     let [(Level::INFO, line)] = &log.loud()[..] else {
-        panic!("not one line");
+        panic!("the log has not exactly one line");
     };
     assert!(line.contains("message=reconnected"), "{line}");
     assert!(!line.contains("outside of any span"), "{line}");
@@ -151,7 +152,7 @@ async fn a_reconnect_is_one_line_however_many_attempts_it_took() {
     assert!(line.contains("closed by the server"), "{line}");
     assert!(line.contains("outage="), "{line}");
 
-    // Requests are not lines of the log.
+    // Requests write no lines at these levels.
     for _ in 0..100 {
         client.sync("/").await.unwrap();
         let _ = client.delete("/missing", Version::ANY).await.unwrap_err();
@@ -160,7 +161,7 @@ async fn a_reconnect_is_one_line_however_many_attempts_it_took() {
 }
 
 #[tokio::test]
-async fn an_expiry_is_one_warning_and_the_new_session_one_line() {
+async fn an_expiry_is_one_warning_and_the_new_session_is_one_line() {
     let (log, _guard) = log();
     let server = server().await;
     let client = client(&server).await;
@@ -172,7 +173,7 @@ async fn an_expiry_is_one_warning_and_the_new_session_one_line() {
     })
     .await;
     let [(Level::WARN, over), (Level::INFO, new)] = &log.loud()[..] else {
-        panic!("not two lines");
+        panic!("the log has not exactly two lines");
     };
     assert!(over.contains("message=session expired"), "{over}");
     assert!(over.contains(&format!("session={before}")), "{over}");
@@ -182,7 +183,7 @@ async fn an_expiry_is_one_warning_and_the_new_session_one_line() {
 }
 
 #[tokio::test]
-async fn every_request_is_counted_by_how_it_ended() {
+async fn every_request_is_counted_by_its_result() {
     let server = server().await;
     let client = client(&server).await;
     let start = client.metrics();
@@ -223,7 +224,7 @@ async fn bytes_and_requests_under_way_are_counted() {
     let builder = builder(&server).session_timeout(Duration::from_millis(600));
     let client = within(builder.connect()).await.unwrap();
     let before = client.metrics();
-    // Header and path; header and path.
+    // Each direction: frame length, header, path.
     client.sync("/").await.unwrap();
     let after = client.metrics();
     assert_eq!(after.bytes_sent - before.bytes_sent, 4 + 8 + 5);
@@ -250,9 +251,9 @@ async fn bytes_and_requests_under_way_are_counted() {
     assert_eq!((metrics.in_flight, metrics.unknown), (0, 3));
 }
 
-/// For whoever asks why a request took so long; data are nobody's business.
+/// For an operator who asks why a request took long. The data of nodes are not logged.
 #[tokio::test]
-async fn each_request_is_two_lines_for_those_who_want_all() {
+async fn each_request_is_two_lines_at_trace_level() {
     let (log, _guard) = log();
     let server = server().await;
     let client = client(&server).await;

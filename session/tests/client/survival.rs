@@ -1,4 +1,4 @@
-//! A lost connection costs neither the session nor what belongs to it; an expiry is told.
+//! A session, its nodes and its watches survive a lost connection. The client reports an expiry.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::servers::{builder, client, eventually, follow, server, within};
 const ANY: Version = Version::ANY;
 
 #[tokio::test]
-async fn a_cut_connection_costs_neither_session_nor_ephemeral_nodes_nor_watches() {
+async fn the_session_its_nodes_and_its_watches_survive_a_cut_connection() {
     let server = server().await;
     let (holder, other) = (client(&server).await, client(&server).await);
     for path in ["/data", "/list", "/there"] {
@@ -53,7 +53,7 @@ async fn a_cut_connection_costs_neither_session_nor_ephemeral_nodes_nor_watches(
 }
 
 #[tokio::test]
-async fn what_happened_without_a_connection_is_told_after_it() {
+async fn events_of_an_outage_are_delivered_after_it() {
     let server = server().await;
     let (watching, other) = (client(&server).await, client(&server).await);
     for path in ["/data", "/gone", "/list"] {
@@ -101,7 +101,7 @@ async fn what_happened_without_a_connection_is_told_after_it() {
 }
 
 #[tokio::test]
-async fn a_lost_reply_is_unknown_and_a_request_that_waits_is_sent_later() {
+async fn a_lost_reply_has_an_unknown_effect_and_the_next_request_is_sent_later() {
     let server = server().await;
     let client = client(&server).await;
     server.faults().lose_reply(When::create());
@@ -111,7 +111,8 @@ async fn a_lost_reply_is_unknown_and_a_request_that_waits_is_sent_later() {
     let Error::ConnectionLost(why) = &error else {
         panic!("{error:?}");
     };
-    // As far as this client knows by now the server may not know the operation.
+    // The server has not answered this operation before, so the client does not know yet whether the server supports
+    // it.
     assert_eq!(why.cause, Cause::ClosedOn(OpCode::CREATE2));
     assert_eq!(why.endpoint.port, server.local_addr().port());
     let again = within(client.create("/a", "", CreateMode::Persistent)).await;
@@ -120,7 +121,7 @@ async fn a_lost_reply_is_unknown_and_a_request_that_waits_is_sent_later() {
 }
 
 #[tokio::test]
-async fn an_expired_session_is_told_and_replaced() {
+async fn an_expired_session_is_reported_and_replaced() {
     let server = server().await;
     let client = client(&server).await;
     let before = client.snapshot().session_id;
@@ -139,7 +140,8 @@ async fn an_expired_session_is_told_and_replaced() {
         },
         effect: Effect::NotApplied,
     };
-    // The end of the session deletes the node, and is seen by the client only when it has connected again.
+    // The expiry deletes the node. Its event may arrive before the connection ends. Otherwise the client learns of the
+    // expiry when it has reconnected.
     match within(watcher).await {
         Ok(event) => assert_eq!(event.event_type, EventType::NODE_DELETED),
         Err(error) => assert_eq!(error, over),
@@ -156,9 +158,9 @@ async fn an_expired_session_is_told_and_replaced() {
     assert_eq!(again.stat.ephemeral_owner, after.session_id);
 }
 
-/// Other clients tell their identity once: what worked is not authorized after a reconnect.
+/// Other clients send their credentials only once, so requests that worked before are not authorized after a reconnect.
 #[tokio::test]
-async fn an_identity_is_told_again_on_the_next_connection() {
+async fn credentials_are_sent_again_on_the_next_connection() {
     let server = server().await;
     let builder = builder(&server).auth("digest", "user:password");
     let owner = within(builder.connect()).await.unwrap();
@@ -195,7 +197,7 @@ async fn a_restarted_server_is_found_again() {
 }
 
 #[tokio::test]
-async fn events_carry_the_names_that_the_client_uses() {
+async fn events_carry_the_paths_that_the_client_uses() {
     let server = server().await;
     let root = client(&server).await;
     root.create("/app", "", CreateMode::Persistent)
@@ -208,7 +210,7 @@ async fn events_carry_the_names_that_the_client_uses() {
     server.faults().cut(client.snapshot().session_id);
     follow(&client, |now| now.connections == 2).await;
     let armed = client.watch_nodes(&["/a"]).unwrap().remove(0);
-    // There is no such node: it counts as deleted.
+    // There is no such node, so the watcher reports a deletion.
     assert_eq!(within(armed).await.unwrap().path, "/a");
     let mode = CreateMode::Persistent;
     root.create("/app/a", "", mode).await.unwrap();
@@ -217,7 +219,7 @@ async fn events_carry_the_names_that_the_client_uses() {
 }
 
 #[tokio::test]
-async fn the_last_watcher_to_go_takes_the_watch_off_the_server() {
+async fn the_last_dropped_watcher_removes_the_watch_from_the_server() {
     let server = server().await;
     let client = client(&server).await;
     let (_, first) = client.get_children_and_watch("/").await.unwrap();
@@ -229,7 +231,7 @@ async fn the_last_watcher_to_go_takes_the_watch_off_the_server() {
     eventually(|| server.report().watches == 0).await;
     assert_eq!(server.counters().requests_of(OpCode::REMOVE_WATCHES), 1);
 
-    // A reader that loses interest while its request is under way leaves nothing behind either.
+    // The future is dropped while its request is under way. It leaves no watch behind either.
     server
         .faults()
         .delay_all(std::time::Duration::from_millis(20));

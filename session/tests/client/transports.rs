@@ -1,4 +1,4 @@
-//! Connections that are slow to come about, or to take what is written.
+//! Transports that connect slowly, hang, or take written data slowly.
 
 use std::{
     sync::{
@@ -27,9 +27,9 @@ use tokio::{
 
 use super::servers::{follow, server, within};
 
-/// As encryption does: what is written stays in a buffer until it is flushed.
+/// The transport keeps written data in a buffer until it is flushed, as encryption does.
 #[tokio::test]
-async fn a_stream_that_holds_back_what_is_written_is_flushed() {
+async fn a_stream_that_buffers_writes_is_flushed() {
     let server = server().await;
     let connector = Connector::new(|endpoint| {
         Box::pin(async move {
@@ -54,7 +54,7 @@ async fn an_attempt_that_hangs_is_replaced_when_the_session_expires() {
     let connector = Connector::new(move |endpoint| {
         let attempt = counted.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move {
-            // The second one hangs.
+            // The second attempt hangs.
             if attempt == 1 {
                 std::future::pending::<()>().await;
             }
@@ -72,7 +72,7 @@ async fn an_attempt_that_hangs_is_replaced_when_the_session_expires() {
     assert!(server.faults().cut(before));
     let begin = Instant::now();
     while attempts.load(Ordering::Relaxed) < 3 {
-        // The driver runs all the time, and does not wait for its timer.
+        // The driver is woken all the time, so it does not wait for its timer.
         client.run_in_background(async {});
         tokio::task::yield_now().await;
         assert!(begin.elapsed() < Duration::from_secs(5), "no third attempt");
@@ -83,7 +83,7 @@ async fn an_attempt_that_hangs_is_replaced_when_the_session_expires() {
     assert!(begin.elapsed() < Duration::from_secs(5));
 }
 
-/// The server's end of a pipe that holds little.
+/// The server's end of a pipe with a small buffer.
 struct Pipe {
     stream: DuplexStream,
     read: BytesMut,
@@ -133,7 +133,7 @@ impl Pipe {
     }
 }
 
-/// The server's ends of all pipes that a client has asked for.
+/// The server's ends of all pipes that a client has opened.
 struct Pipes(UnboundedReceiver<DuplexStream>);
 
 impl Pipes {
@@ -145,7 +145,7 @@ impl Pipes {
     }
 }
 
-/// A client whose connections are pipes; the first one stands.
+/// A client whose connections are pipes, and the first of them, whose handshake is done.
 async fn piped(capacity: usize) -> (Client, Pipe, Pipes) {
     let (send, pipes) = tokio::sync::mpsc::unbounded_channel();
     let connector = Connector::new(move |_| {
@@ -172,10 +172,10 @@ fn sync(length: usize) -> Request {
     Request::Sync(SyncRequest { path })
 }
 
-/// What was asked while much waited for the socket stayed behind when the socket had taken it, until something else
-/// came up: a server that answers many requests together was waited for in vain.
+/// In an earlier version such requests stayed in the client after the socket had taken the data before them, until
+/// another event woke the driver. A server that answers several requests together never answered.
 #[tokio::test]
-async fn requests_made_while_much_is_being_written_follow_without_delay() {
+async fn requests_made_during_a_long_write_follow_without_delay() {
     let (client, mut pipe, _pipes) = piped(600_000).await;
     let replies = client.submit_all((0..10).map(|_| sync(100_000)).collect());
     tokio::task::yield_now().await;
@@ -196,9 +196,9 @@ async fn requests_made_while_much_is_being_written_follow_without_delay() {
     assert_eq!(client.snapshot().state, State::Connected);
 }
 
-/// However the stream is cut: replies that come byte by byte, requests that leave in small pieces.
+/// Replies arrive byte by byte, and requests leave in small pieces.
 #[tokio::test]
-async fn a_pipe_of_one_byte_will_do() {
+async fn a_transport_with_a_buffer_of_one_byte_works() {
     let (client, mut pipe, _pipes) = piped(1).await;
     let replies = client.submit_all(vec![sync(50), sync(0), sync(50)]);
     for _ in 0..3 {
@@ -210,8 +210,8 @@ async fn a_pipe_of_one_byte_will_do() {
     }
 }
 
-/// The connection goes while much is still to be written, by the server's doing or by the client's. What was not handed
-/// over is sent on the next one, which begins with a handshake and not with what was left over.
+/// The server or the client ends the connection while much is still to be written. Requests that were not written yet
+/// are sent on the next connection. That connection begins with a handshake, and not with the rest of a frame.
 #[tokio::test]
 async fn a_connection_lost_while_writing_leaves_nothing_for_the_next_one() {
     for by_the_server in [true, false] {

@@ -1,4 +1,4 @@
-//! Requests made together go out in one write.
+//! Requests made together share one write.
 
 use lockkeeper_proto::{Request, records::SyncRequest};
 use lockkeeper_session::Client;
@@ -40,9 +40,10 @@ async fn two_requests_submitted_together_are_one_write() {
     }
 }
 
-/// On a thread of its own the driver may run between the two; what was submitted under one lock still goes together.
+/// The driver may run on another thread between the two requests. Both enter the queue under one lock, so they share a
+/// write.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn so_they_are_on_several_threads() {
+async fn two_requests_submitted_together_are_one_write_on_several_threads() {
     let server = server().await;
     let (client, counter) = counted(&server).await;
     for _ in 0..200 {
@@ -97,7 +98,7 @@ async fn a_hundred_concurrent_reads_take_few_writes() {
     assert!(written.writes <= 4, "{} writes", written.writes);
 }
 
-/// The first poll sends, and nothing before it.
+/// A request is sent at the first poll of its future, and not before.
 #[tokio::test]
 async fn a_future_that_is_not_polled_sends_nothing() {
     let server = server().await;

@@ -1,4 +1,4 @@
-//! Events of which nobody has heard.
+//! Unknown and unreadable events.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::server::{Server, assert_well, event, header, lost, message, sound, wi
 
 const TIMEOUT: Duration = Duration::from_secs(4);
 
-/// A server that answers the first request, then sends this, and goes on.
+/// A server that answers the first request, then sends this event, and works normally afterwards.
 async fn sending(event: bytes::Bytes) -> Server {
     Server::bad(1, move |mut peer| {
         let event = event.clone();
@@ -25,7 +25,7 @@ async fn sending(event: bytes::Bytes) -> Server {
 }
 
 #[tokio::test]
-async fn an_event_of_an_unknown_type_or_state_is_kept_and_costs_no_connection() {
+async fn an_event_of_an_unknown_type_or_state_is_delivered_and_the_connection_stays() {
     for (event_type, state) in [(99, 3), (3, 99), (-1, -112)] {
         let server = sending(event(event_type, state, "/a")).await;
         let client = server.client(TIMEOUT).await.unwrap();
@@ -39,7 +39,7 @@ async fn an_event_of_an_unknown_type_or_state_is_kept_and_costs_no_connection() 
 }
 
 #[tokio::test]
-async fn an_event_for_nobody_is_ignored() {
+async fn an_event_without_a_watch_is_ignored() {
     for path in ["/b", "", "no path", "/a/"] {
         let server = sending(event(1, 3, path)).await;
         let client = server.client(TIMEOUT).await.unwrap();
@@ -50,7 +50,7 @@ async fn an_event_for_nobody_is_ignored() {
 }
 
 #[tokio::test]
-async fn an_event_that_cannot_be_read_ends_the_connection_and_no_watch() {
+async fn an_unreadable_event_ends_the_connection_and_keeps_the_watches() {
     let event = message(|writer| {
         header(Xid::NOTIFICATION, ErrorCode::OK).encode(writer);
         writer.put_slice(&[0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0, 9, b'/']);
@@ -62,7 +62,7 @@ async fn an_event_that_cannot_be_read_ends_the_connection_and_no_watch() {
             let (xid, request) = peer.request().await.unwrap();
             peer.answer(xid, &sound(&request)).await;
             if number == 0 {
-                // Not before the next request, whose reply is lost with the connection.
+                // The event is sent instead of the reply to the next request. That request is lost with the connection.
                 peer.request().await;
                 peer.send(&event).await;
             } else {
@@ -75,7 +75,7 @@ async fn an_event_that_cannot_be_read_ends_the_connection_and_no_watch() {
     let client = server.client(TIMEOUT).await.unwrap();
     let (_, watcher) = within(client.get_data_and_watch("/a")).await.unwrap();
     let Cause::Decode(error) = lost(within(client.sync("/")).await.unwrap_err()) else {
-        panic!("it was read");
+        panic!("the event was decoded");
     };
     assert_eq!(error.field, "WatcherEvent.path");
     assert_eq!(within(watcher).await.unwrap().event_type.0, 3);

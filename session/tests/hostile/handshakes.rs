@@ -1,4 +1,4 @@
-//! What is no ZooKeeper, or answers the handshake with nonsense.
+//! Servers that are not ZooKeeper, or that answer the handshake with nonsense.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use super::server::{
 };
 
 const TIMEOUT: Duration = Duration::from_secs(4);
-/// Where it is waited for.
+/// A session timeout that tests wait out.
 const SHORT: Duration = Duration::from_millis(800);
 
 fn answer(timeout_ms: i32, session_id: SessionId, password: Vec<u8>) -> Bytes {
@@ -33,7 +33,7 @@ fn answer(timeout_ms: i32, session_id: SessionId, password: Vec<u8>) -> Bytes {
     })
 }
 
-/// A server whose first `bad` connections answer the handshake so.
+/// A server whose first `bad` connections answer the handshake like this.
 async fn greeting(bad: usize, greeting: Bytes) -> Server {
     Server::bad(bad, move |mut peer| {
         let greeting = greeting.clone();
@@ -46,8 +46,8 @@ async fn greeting(bad: usize, greeting: Bytes) -> Server {
     .await
 }
 
-/// What a caller learns of a server that always answers so, after some patient attempts; then that one such answer
-/// does no harm.
+/// The cause that a caller gets from a server that always answers like this, after a few attempts with pauses. Also
+/// checks that a single such answer does no harm.
 async fn learnt(answer: Bytes) -> Cause {
     let server = greeting(usize::MAX, answer.clone()).await;
     let begin = Instant::now();
@@ -65,7 +65,7 @@ async fn learnt(answer: Bytes) -> Cause {
 }
 
 #[tokio::test]
-async fn a_new_session_is_refused() {
+async fn a_refused_new_session_is_reported() {
     let refusal = answer(0, SessionId::NONE, vec![0; 16]);
     assert_eq!(learnt(refusal).await, Cause::SessionRefused);
     let no_id = answer(4000, SessionId::NONE, vec![0; 16]);
@@ -73,7 +73,7 @@ async fn a_new_session_is_refused() {
 }
 
 #[tokio::test]
-async fn a_password_that_is_none() {
+async fn a_password_of_wrong_length_is_refused() {
     for length in [0, 65, 1 << 20] {
         let cause = learnt(answer(4000, ID, vec![7; length])).await;
         assert_eq!(cause, Cause::BadHandshake(None), "{length}");
@@ -81,7 +81,7 @@ async fn a_password_that_is_none() {
 }
 
 #[tokio::test]
-async fn a_password_of_impossible_length() {
+async fn a_password_of_impossible_length_is_refused() {
     let mut forged = answer(4000, ID, vec![7; 16]).to_vec();
     forged[20..24].copy_from_slice(&i32::MAX.to_be_bytes());
     let error = DecodeError {
@@ -97,15 +97,15 @@ async fn a_password_of_impossible_length() {
 }
 
 #[tokio::test]
-async fn an_answer_too_short() {
+async fn an_empty_handshake_answer_is_refused() {
     let Cause::BadHandshake(Some(error)) = learnt(Bytes::from_static(&[0; 4])).await else {
-        panic!("it was read");
+        panic!("the answer was decoded");
     };
     assert_eq!(error.kind, DecodeErrorKind::Short { needed: 4, left: 0 });
 }
 
 #[tokio::test]
-async fn a_huge_session_timeout_is_the_servers_choice() {
+async fn a_huge_session_timeout_is_accepted() {
     let server = Server::start(|_, mut peer| async move {
         peer.hear_handshake().await;
         let answer = answer(i32::MAX, ID, vec![7; 16]);
@@ -125,7 +125,7 @@ async fn a_huge_session_timeout_is_the_servers_choice() {
 }
 
 #[tokio::test]
-async fn a_tiny_session_timeout_makes_nobody_hurry() {
+async fn a_tiny_session_timeout_causes_no_loop() {
     let server = Server::start(|_, mut peer| async move {
         peer.hear_handshake().await;
         peer.send(&answer(1, ID, vec![7; 16])).await;
@@ -138,9 +138,9 @@ async fn a_tiny_session_timeout_makes_nobody_hurry() {
     drop(client);
 }
 
-/// The session is over: the client is told, and lives on with a new one.
+/// The session is over: its watcher gets the error, and the client goes on with a new session.
 #[tokio::test]
-async fn a_resumed_session_is_refused() {
+async fn a_client_whose_session_is_refused_gets_a_new_one() {
     let server = Server::start(|number, mut peer| async move {
         if number == 1 {
             peer.hear_handshake().await;
@@ -171,7 +171,7 @@ async fn a_resumed_session_is_refused() {
     assert_eq!(asked, [SessionId::NONE, ID, SessionId::NONE]);
 }
 
-/// Closing a client that had ended with its session waited for ever.
+/// In an earlier version, closing a client that had ended with its session never returned.
 #[tokio::test]
 async fn a_client_that_ends_with_its_session_can_be_closed() {
     let server = Server::start(|number, mut peer| async move {
@@ -201,7 +201,7 @@ async fn a_client_that_ends_with_its_session_can_be_closed() {
 }
 
 #[tokio::test]
-async fn a_web_server_is_told_from_zookeeper() {
+async fn a_web_server_is_reported_as_a_bad_frame() {
     let text = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
     let cause = learnt(Bytes::from_static(text)).await;
     let too_long = FrameError::TooLong {
@@ -212,7 +212,7 @@ async fn a_web_server_is_told_from_zookeeper() {
 }
 
 #[tokio::test]
-async fn nobody_listens() {
+async fn a_port_without_a_listener_is_reported() {
     let address = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.local_addr().unwrap()
@@ -230,7 +230,7 @@ async fn nobody_listens() {
 }
 
 #[tokio::test]
-async fn of_several_servers_each_is_named_with_its_fault() {
+async fn the_error_names_each_server_with_its_cause() {
     let silent = Server::bad(usize::MAX, |mut peer| async move { peer.ignore().await }).await;
     let closing = Server::bad(usize::MAX, Peer::close).await;
     let servers = format!("{},{}", silent.address, closing.address);

@@ -1,20 +1,22 @@
-//! Servers that break the rules, over real TCP: what the caller is told, and that the next connection is fine again.
+//! Servers that break the rules, over real TCP: which error the caller gets, and that the next connection works again.
 //!
 //! | file | what the server does |
 //! |---|---|
-//! | `handshakes` | is not there, is no ZooKeeper, answers the handshake with nonsense |
+//! | `handshakes` | does not listen, is no ZooKeeper, or answers the handshake with nonsense |
 //! | `replies` | answers requests with nonsense |
-//! | `events` | sends events nobody knows |
+//! | `events` | sends unknown or unreadable events |
 //! | `probation` | closes the connection |
-//! | `silence` | says nothing, or very slowly |
-//! | `size` | says very much |
-//! | `many` | is one of very many, most of which are not there |
-//! | `read_only` | takes no writes |
-//! | `memory` | makes the client take memory: measured |
-//! | `slowly` | each of these again, at once and a byte at a time |
+//! | `silence` | sends nothing, or sends very slowly |
+//! | `size` | sends very much |
+//! | `many` | is one of very many servers, and most of them are down |
+//! | `read_only` | accepts no writes |
+//! | `memory` | makes the client allocate memory, which the tests measure |
+//! | `slowly` | the same bad bytes again: all at once, and one byte at a time |
 //!
-//! Each bad policy is tried twice: on the first connection only, after which all must be well with the same session, and
-//! on every connection, where the client must neither spin nor hang. `server` is the scripted server.
+//! Each kind of bad server is tested twice. First only its first connection is bad: the client must then work again
+//! with the same session. Then every connection is bad: the client must neither reconnect in a loop nor hang.
+//!
+//! `server` is the scripted server.
 
 mod events;
 mod handshakes;

@@ -1,5 +1,5 @@
-//! Very many servers, names that lead nowhere, servers that say nothing: a client comes through within a bounded time, or says
-//! what it has tried.
+//! Very many servers, names that do not resolve, and silent servers. The client connects within a bounded time, or its
+//! error says which servers it has tried.
 
 use std::time::Duration;
 
@@ -8,20 +8,20 @@ use tokio::time::Instant;
 
 use super::server::{Peer, Server, assert_well, within};
 
-/// So many servers that nobody listens at: loopback has an address for each.
-fn nobody(count: usize) -> Vec<String> {
+/// The addresses of `count` servers that are down. Loopback has an address for each of them.
+fn dead(count: usize) -> Vec<String> {
     (0..count)
         .map(|number| format!("127.77.{}.{}:1", number / 250, number % 250 + 1))
         .collect()
 }
 
-/// In a list of a thousand every refusal cost up to 50 ms, and the good server was reached after 25 s.
+/// In an earlier version each refusal cost up to 50 ms, so the one good server among a thousand was reached after 25 s.
 #[tokio::test]
 async fn one_good_server_among_a_thousand_is_found_in_time() {
     let good = Server::bad(0, Peer::close).await;
     let silent = Server::bad(usize::MAX, |mut peer| async move { peer.ignore().await }).await;
-    let mut servers = nobody(997);
-    // A name that no resolver takes.
+    let mut servers = dead(997);
+    // A name that no resolver accepts.
     servers.push("no..name:2181".to_owned());
     servers.push(silent.address.to_string());
     servers.push(good.address.to_string());
@@ -29,7 +29,7 @@ async fn one_good_server_among_a_thousand_is_found_in_time() {
         let builder = Client::builder(&servers.join(",")).unwrap().seed(seed);
         let begin = Instant::now();
         let client = within(builder.connect()).await.unwrap();
-        // The silent one costs at most a quarter of the session timeout; the rest is for a machine with much other work.
+        // The silent server costs at most a quarter of the session timeout. The rest of the time is for a busy machine.
         let took = begin.elapsed();
         assert!(took < Duration::from_secs(15), "{took:?}");
         assert_well(&client).await;
@@ -37,9 +37,9 @@ async fn one_good_server_among_a_thousand_is_found_in_time() {
 }
 
 #[tokio::test]
-async fn of_a_thousand_servers_that_are_down_an_error_names_some_and_counts_the_others() {
+async fn the_error_for_a_thousand_dead_servers_names_some_and_counts_the_others() {
     let patience = Duration::from_millis(700);
-    let mut servers = nobody(1000);
+    let mut servers = dead(1000);
     servers.push("no..name:2181".to_owned());
     let builder = Client::builder(&servers.join(",")).unwrap();
     let begin = Instant::now();
@@ -62,7 +62,7 @@ async fn of_a_thousand_servers_that_are_down_an_error_names_some_and_counts_the_
 }
 
 #[tokio::test]
-async fn a_first_server_that_says_nothing_costs_its_share_of_the_time() {
+async fn a_silent_first_server_costs_only_its_share_of_the_time() {
     let good = Server::bad(0, Peer::close).await;
     let silent = Server::bad(usize::MAX, |mut peer| async move { peer.ignore().await }).await;
     let servers = format!("{},no..name,{}", silent.address, good.address);
@@ -79,12 +79,12 @@ async fn a_first_server_that_says_nothing_costs_its_share_of_the_time() {
         was_first += usize::from(took > Duration::from_millis(900));
         assert_well(&client).await;
     }
-    assert!(was_first > 0, "the order was lucky for all seeds");
+    assert!(was_first > 0, "no seed tries the silent server first");
     assert!(silent.connections() >= was_first);
 }
 
 #[tokio::test]
-async fn a_name_that_does_not_resolve_is_named_with_the_resolvers_reason() {
+async fn the_error_for_an_unresolved_name_has_the_resolvers_reason() {
     let builder = Client::builder("no..name:2181").unwrap();
     let error = within(
         builder

@@ -1,5 +1,5 @@
-//! What a server can make a client take of memory, measured: the allocator of this program counts, by thread, and both of them
-//! are on one. So what the server itself takes is in it.
+//! How much memory a server can make a client allocate. The allocator of this program counts by thread. Client and
+//! server run on the same thread, so the numbers include the server's memory.
 
 use std::{future::Future, time::Duration};
 
@@ -12,19 +12,19 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const SHORT: Duration = Duration::from_millis(1500);
 const MIB: u64 = 1 << 20;
 
-/// Runs a story on a runtime of its own.
-fn measured<F: Future<Output = ()>>(story: impl FnOnce() -> F) -> AllocationInfo {
+/// Measures a test on its own runtime.
+fn measured<F: Future<Output = ()>>(test: impl FnOnce() -> F) -> AllocationInfo {
     allocation_counter::measure(|| {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .unwrap();
-        runtime.block_on(story());
+        runtime.block_on(test());
     })
 }
 
 #[test]
-fn a_frame_that_is_announced_and_does_not_come_costs_nothing() {
+fn an_announced_frame_that_does_not_come_takes_no_memory() {
     let taken = measured(|| async {
         let server = Server::bad(1, |mut peer| async move {
             peer.handshake().await;
@@ -42,9 +42,10 @@ fn a_frame_that_is_announced_and_does_not_come_costs_nothing() {
     assert!(taken.bytes_max < MIB, "{} bytes", taken.bytes_max);
 }
 
-/// Names without a letter take four bytes each on the wire and 24 in memory, in a list that is just being doubled.
+/// An empty name takes four bytes in the reply and 24 in memory, in a list that may have doubled its capacity just
+/// before.
 #[test]
-fn the_densest_reply_costs_in_proportion() {
+fn the_densest_reply_takes_memory_in_proportion_to_its_length() {
     const NAMES: usize = (1 << 20) + 1;
     let taken = measured(|| async {
         let server = Server::bad(1, |mut peer| async move {
@@ -68,7 +69,7 @@ fn the_densest_reply_costs_in_proportion() {
 }
 
 #[test]
-fn a_flood_costs_as_much_as_one_read() {
+fn a_flood_takes_as_much_memory_as_one_read() {
     let taken = measured(|| async {
         let server = Server::bad(1, |mut peer| async move {
             peer.handshake().await;

@@ -9,11 +9,11 @@ use super::server::{
 };
 
 const TIMEOUT: Duration = Duration::from_secs(4);
-/// Where it is waited for.
+/// A session timeout that tests wait out.
 const SHORT: Duration = Duration::from_millis(800);
 
 #[tokio::test]
-async fn closes_what_it_has_accepted() {
+async fn a_connection_closed_before_the_handshake_is_reported() {
     let server = Server::bad(usize::MAX, Peer::close).await;
     let error = server.client(SHORT).await.unwrap_err();
     assert_eq!(unreachable_because(error), Cause::ClosedInHandshake);
@@ -25,9 +25,9 @@ async fn closes_what_it_has_accepted() {
     assert_eq!(server.connections(), 3);
 }
 
-/// Whether the first connection is noticed by `connect` depends on who is faster.
+/// `connect` may or may not see that the first connection is closed: that depends on timing.
 #[tokio::test]
-async fn closes_after_the_handshake() {
+async fn a_connection_closed_after_the_handshake_is_replaced() {
     let server = Server::bad(3, |mut peer| async move {
         peer.handshake().await;
         peer.close().await;
@@ -41,7 +41,7 @@ async fn closes_after_the_handshake() {
 }
 
 #[tokio::test]
-async fn closes_after_every_request() {
+async fn a_connection_closed_after_every_request_causes_no_loop() {
     let server = Server::bad(usize::MAX, |mut peer| async move {
         peer.handshake().await;
         peer.request().await;
@@ -60,7 +60,7 @@ async fn closes_after_every_request() {
 }
 
 #[tokio::test]
-async fn closes_in_the_middle_of_a_frame() {
+async fn a_connection_closed_in_the_middle_of_a_frame_is_replaced() {
     let server = Server::bad(1, |mut peer| async move {
         peer.handshake().await;
         let (xid, request) = peer.request().await.unwrap();
@@ -75,9 +75,9 @@ async fn closes_in_the_middle_of_a_frame() {
     assert_well(&client).await;
 }
 
-/// Everybody who follows the state learns it, and the session is the same afterwards.
+/// Every follower of the state sees the loss. The session is the same afterwards.
 #[tokio::test]
-async fn a_loss_is_seen_in_the_state() {
+async fn a_lost_connection_is_visible_in_the_state() {
     let server = Server::bad(1, |mut peer| async move {
         peer.handshake().await;
         peer.request().await;

@@ -1,4 +1,4 @@
-//! Servers that take no writes, and the way from them to one that does.
+//! Servers that accept no writes, and a client that moves from them to a server that does.
 
 use std::{
     sync::{
@@ -24,11 +24,11 @@ use tokio::{
 
 use super::server::{message, reply, sound, within};
 
-/// A server that takes writes or not, and knows the word `isro`.
+/// A server that answers the word `isro`, and whose answer can be changed.
 struct Member {
     address: String,
     takes_writes: Arc<AtomicBool>,
-    /// How often it was asked.
+    /// How many times it was asked.
     asked: Arc<AtomicUsize>,
 }
 
@@ -73,7 +73,7 @@ async fn serve(mut stream: TcpStream, takes_writes: Arc<AtomicBool>, asked: Arc<
             let out = if session.is_none() {
                 let request = ConnectRequest::decode(&mut reader).unwrap();
                 assert_eq!(request.read_only, Some(true));
-                // The session of a read-only server is nobody else's.
+                // No other server knows the session of a read-only server, so the client asks for a new one.
                 assert_eq!(request.session_id, SessionId::NONE);
                 session = Some(SessionId(if takes_writes { 2 } else { 1 }));
                 accepted(session.unwrap(), request.timeout_ms, !takes_writes)
@@ -110,14 +110,14 @@ fn accepted(session_id: SessionId, timeout_ms: i32, is_read_only: bool) -> Bytes
 }
 
 #[tokio::test]
-async fn a_client_of_a_read_only_server_finds_one_that_takes_writes() {
+async fn a_client_of_a_read_only_server_moves_to_one_that_accepts_writes() {
     let read_only = Member::start(false).await;
     let other = Member::start(false).await;
     let servers = format!("{},{}", read_only.address, other.address);
     let builder = Client::builder(&servers).unwrap().read_only(true);
     let client = within(builder.connect()).await.unwrap();
     assert_eq!(client.snapshot().state, State::ReadOnly);
-    assert!(!client.lease().is_valid, "a session that owns nothing");
+    assert!(!client.lease().is_valid, "a read-only session has no lease");
     let (_, watcher) = within(client.get_data_and_watch("/a")).await.unwrap();
     let here = client.snapshot().server.unwrap().to_string();
     let (here, there) = if here == read_only.address {
@@ -132,7 +132,11 @@ async fn a_client_of_a_read_only_server_finds_one_that_takes_writes() {
         }
     })
     .await;
-    assert_eq!(here.asked.load(Ordering::Relaxed), 0, "it is known already");
+    assert_eq!(
+        here.asked.load(Ordering::Relaxed),
+        0,
+        "the client does not ask its own server"
+    );
     assert_eq!(client.snapshot().connections, 1);
     there.takes_writes.store(true, Ordering::Relaxed);
     let moved = |now: &lockkeeper_session::Snapshot| now.state == State::Connected;

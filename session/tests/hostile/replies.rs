@@ -1,4 +1,4 @@
-//! Answers to requests that make no sense.
+//! Replies that make no sense.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::server::{
 
 const TIMEOUT: Duration = Duration::from_secs(4);
 
-/// A server whose first `bad` connections answer every request with this.
+/// A server whose first `bad` connections answer every request with `answer`.
 async fn answering(
     bad: usize,
     answer: impl Fn(Xid) -> Bytes + Clone + Send + Sync + 'static,
@@ -34,8 +34,8 @@ async fn answering(
     .await
 }
 
-/// What a caller learns when the first connection answers so; then that the second one is fine, and that the client
-/// is patient when all connections answer so.
+/// The error that a caller gets when the first connection answers like this. Also checks that the second connection
+/// works, and that the client does not reconnect in a loop when all connections answer like this.
 async fn learnt<T: std::fmt::Debug>(
     answer: impl Fn(Xid) -> Bytes + Clone + Send + Sync + 'static,
     ask: impl AsyncFn(&Client) -> Result<T, Error>,
@@ -57,7 +57,7 @@ async fn get(client: &Client) -> Result<(), Error> {
     client.get_data("/a").await.map(drop)
 }
 
-/// What is wrong with a reply that cannot be read.
+/// What is wrong with a reply that cannot be decoded.
 fn malformed(error: Error) -> (OpCode, &'static str, DecodeErrorKind) {
     match error {
         Error::Malformed { op, error, .. } => (op, error.field, error.kind),
@@ -74,13 +74,13 @@ fn prefix(length: i32) -> impl Fn(Xid) -> Bytes + Clone + Send + Sync + 'static 
 }
 
 #[tokio::test]
-async fn a_frame_of_negative_length() {
+async fn a_reply_frame_of_negative_length_ends_the_connection() {
     let error = learnt(prefix(-1), get).await;
     assert_eq!(lost(error), Cause::Frame(FrameError::Negative(-1)));
 }
 
 #[tokio::test]
-async fn a_frame_too_short_for_a_header() {
+async fn a_reply_frame_too_short_for_a_header_ends_the_connection() {
     for length in [0, 3] {
         let error = learnt(prefix(length), get).await;
         let left = usize::try_from(length).unwrap();
@@ -94,7 +94,7 @@ async fn a_frame_too_short_for_a_header() {
 }
 
 #[tokio::test]
-async fn the_longest_frame_that_can_be_announced() {
+async fn a_frame_of_the_longest_possible_length_is_refused() {
     let error = learnt(prefix(i32::MAX), get).await;
     let Error::ReplyTooLarge { length, limit, .. } = error else {
         panic!("{error:?}");
@@ -103,7 +103,7 @@ async fn the_longest_frame_that_can_be_announced() {
 }
 
 #[tokio::test]
-async fn a_string_of_impossible_length() {
+async fn a_string_of_impossible_length_is_an_error() {
     let string = |length: i32| {
         move |xid| {
             let mut body = length.to_be_bytes().to_vec();
@@ -124,9 +124,10 @@ async fn a_string_of_impossible_length() {
     assert_eq!(long, (OpCode::SYNC, field, kind));
 }
 
-/// Memory for so many children was reserved before they were looked for, by all other clients: the process was aborted.
+/// All other clients reserved memory for the announced number of children before they read the first one. The process
+/// was aborted.
 #[tokio::test]
-async fn a_list_of_impossible_length() {
+async fn a_list_of_impossible_length_is_an_error() {
     let list = |count: i32| move |xid| raw_reply(xid, &count.to_be_bytes());
     let children = async |client: &Client| client.get_children("/a").await;
     let field = "GetChildrenResponse.children";
@@ -142,7 +143,7 @@ async fn a_list_of_impossible_length() {
 }
 
 #[tokio::test]
-async fn a_string_that_is_not_utf8() {
+async fn a_string_that_is_not_utf8_is_an_error() {
     let children = async |client: &Client| client.get_children("/a").await;
     let body = b"\0\0\0\x01\0\0\0\x02\xc3\x28";
     let error = malformed(learnt(|xid| raw_reply(xid, body), children).await);
@@ -150,14 +151,14 @@ async fn a_string_that_is_not_utf8() {
 }
 
 #[tokio::test]
-async fn a_reply_that_ends_early() {
+async fn a_reply_that_ends_early_is_an_error() {
     let error = malformed(learnt(|xid| raw_reply(xid, b"\0\0\0\x01x\0\0"), get).await);
     let kind = DecodeErrorKind::Short { needed: 8, left: 2 };
     assert_eq!(error, (OpCode::GET_DATA, "Stat.czxid", kind));
 }
 
 #[tokio::test]
-async fn a_reply_to_a_request_that_nobody_made() {
+async fn a_reply_to_an_unknown_request_ends_the_connection() {
     let stray = |xid: Xid| raw_reply(Xid(xid.0 + 70), &[0; 72]);
     let error = learnt(stray, get).await;
     let cause = Cause::UnexpectedReply {
@@ -167,9 +168,9 @@ async fn a_reply_to_a_request_that_nobody_made() {
     assert_eq!(lost(error), cause);
 }
 
-/// Two other clients gave the data of one node to the reader of another.
+/// Two other clients gave the data of one node to the caller that had read another node.
 #[tokio::test]
-async fn replies_out_of_order_reach_nobody() {
+async fn replies_out_of_order_are_not_delivered() {
     let server = Server::bad(1, |mut peer| async move {
         peer.handshake().await;
         let first = peer.request().await.unwrap();
@@ -194,7 +195,7 @@ async fn replies_out_of_order_reach_nobody() {
 }
 
 #[tokio::test]
-async fn an_unknown_error_code_is_kept_and_costs_no_connection() {
+async fn an_unknown_error_code_is_returned_and_the_connection_stays() {
     let code = ErrorCode(-4711);
     let server = answering(1, move |xid| {
         message(|writer| {
@@ -224,7 +225,7 @@ async fn an_unknown_error_code_is_kept_and_costs_no_connection() {
     assert_eq!(server.connections(), 1);
 }
 
-/// Another client took the last 68 bytes for the metadata, and gave out what was before them as data.
+/// Another client took the last 68 bytes for the metadata, and returned the bytes before them as data.
 #[tokio::test]
 async fn bytes_behind_a_reply_are_ignored() {
     let server = Server::bad(1, |mut peer| async move {

@@ -1,4 +1,4 @@
-//! A server whose connections follow a script, and what it saw.
+//! A server whose connections follow a script, a record of what it saw, and checks of the client.
 
 use std::{
     future::Future,
@@ -28,14 +28,14 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-/// No test waits longer for anything.
+/// The longest time that a test waits for anything.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
-/// The session that the server gives.
+/// The session that the server grants.
 pub(crate) const ID: SessionId = SessionId(0x5ea);
 
-type Story = Pin<Box<dyn Future<Output = ()> + Send>>;
+type Script = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A listening server; it goes with this value.
+/// A listening server; it stops when this value is dropped.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     seen: Arc<Mutex<Seen>>,
@@ -55,14 +55,14 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// What errors say of whom they are.
+    /// The server and session that errors about this server name.
     pub(crate) fn peer(&self) -> lockkeeper_session::Peer {
         let (server, session) = (Some(Arc::new(self.address.into())), ID);
         lockkeeper_session::Peer { server, session }
     }
 
-    /// Connections are counted from 0; `story` is told for each.
-    pub(crate) async fn start<F>(story: impl Fn(usize, Peer) -> F + Send + 'static) -> Self
+    /// Runs `script` for each connection, with its number, which starts at 0.
+    pub(crate) async fn start<F>(script: impl Fn(usize, Peer) -> F + Send + 'static) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -71,7 +71,7 @@ impl Server {
         let seen = Arc::new(Mutex::new(Seen::default()));
         let shared = seen.clone();
         let task = tokio::spawn(async move {
-            let mut stories = tokio::task::JoinSet::new();
+            let mut scripts = tokio::task::JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
                 let number = {
                     let mut seen = shared.lock().unwrap();
@@ -83,7 +83,7 @@ impl Server {
                     read: BytesMut::new(),
                     seen: shared.clone(),
                 };
-                stories.spawn(story(number, peer));
+                scripts.spawn(script(number, peer));
             }
         });
         Self {
@@ -93,17 +93,17 @@ impl Server {
         }
     }
 
-    /// The first connections are told this story, as many as `bad` says; the others are fine.
+    /// Runs this script for the first `bad` connections. Later connections are healthy.
     pub(crate) async fn bad<F>(
         bad: usize,
-        story: impl Fn(Peer) -> F + Send + Sync + 'static,
+        script: impl Fn(Peer) -> F + Send + Sync + 'static,
     ) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        Self::start(move |number, peer| -> Story {
+        Self::start(move |number, peer| -> Script {
             if number < bad {
-                Box::pin(story(peer))
+                Box::pin(script(peer))
             } else {
                 Box::pin(peer.healthy())
             }
@@ -123,7 +123,7 @@ impl Server {
         self.address.to_string()
     }
 
-    /// A client of this server with this session timeout.
+    /// Connects a client with this session timeout.
     pub(crate) async fn client(&self, session_timeout: Duration) -> Result<Client, Error> {
         let builder = Client::builder(&self.connect_string()).unwrap();
         within(builder.session_timeout(session_timeout).connect()).await
@@ -138,7 +138,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// The next message; `None` at the end.
+    /// The next message; `None` at the end of the connection.
     pub(crate) async fn message(&mut self) -> Option<Reader> {
         loop {
             if let Some(message) = frame::split(&mut self.read, usize::MAX).unwrap() {
@@ -157,7 +157,7 @@ impl Peer {
         Some(request)
     }
 
-    /// Answers the handshake as it should be, with the timeout that is asked for. False at the end.
+    /// Accepts the handshake with the requested timeout. False at the end of the connection.
     pub(crate) async fn handshake(&mut self) -> bool {
         let Some(request) = self.hear_handshake().await else {
             return false;
@@ -166,7 +166,7 @@ impl Peer {
         true
     }
 
-    /// The next request that is no ping: those are answered.
+    /// The next request that is not a ping. Pings are answered.
     pub(crate) async fn request(&mut self) -> Option<(Xid, Request)> {
         loop {
             let mut message = self.message().await?;
@@ -179,7 +179,7 @@ impl Peer {
         }
     }
 
-    /// Sends bytes as they are. That the client has gone is no matter.
+    /// Sends bytes as they are. An error, because the client has closed, is ignored.
     pub(crate) async fn send(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes).await;
     }
@@ -192,7 +192,8 @@ impl Peer {
         }
     }
 
-    /// Sends chunks until the client does not take them any more; how many bytes it took.
+    /// Sends chunks until the client takes no further ones, at most `most` bytes. Returns the number of bytes that it
+    /// took.
     pub(crate) async fn flood(&mut self, chunk: &[u8], most: usize) -> usize {
         let mut sent = 0;
         while sent < most {
@@ -208,27 +209,27 @@ impl Peer {
         self.send(&reply(xid, response)).await;
     }
 
-    /// Answers everything as a healthy server does, until the client goes.
+    /// Answers everything as a healthy server does, until the client closes.
     pub(crate) async fn serve(&mut self) {
         while let Some((xid, request)) = self.request().await {
             self.answer(xid, &sound(&request)).await;
         }
     }
 
-    /// A connection to a healthy server.
+    /// Runs a connection to a healthy server.
     pub(crate) async fn healthy(mut self) {
         if self.handshake().await {
             self.serve().await;
         }
     }
 
-    /// Ends the connection so that the client reads an end, and no reset.
+    /// Ends the connection with an end of stream, and not with a reset.
     pub(crate) async fn close(mut self) {
         let _ = self.stream.shutdown().await;
         self.ignore().await;
     }
 
-    /// Reads and says nothing until the client goes.
+    /// Reads and sends nothing until the client closes.
     pub(crate) async fn ignore(&mut self) {
         while self
             .stream
@@ -241,7 +242,7 @@ impl Peer {
     }
 }
 
-/// The handshake's answer as it should be.
+/// The answer of a healthy server to the handshake.
 pub(crate) fn accepted(timeout_ms: i32) -> Bytes {
     message(|writer| {
         ConnectResponse {
@@ -267,7 +268,7 @@ pub(crate) fn reply(xid: Xid, response: &Response) -> Bytes {
     })
 }
 
-/// A reply of success with this body.
+/// A successful reply with this body.
 pub(crate) fn raw_reply(xid: Xid, body: &[u8]) -> Bytes {
     message(|writer| {
         header(xid, ErrorCode::OK).encode(writer);
@@ -294,7 +295,7 @@ pub(crate) fn message(write: impl FnOnce(&mut Writer<'_>)) -> Bytes {
     out.freeze()
 }
 
-/// What a healthy server answers.
+/// The answer of a healthy server.
 pub(crate) fn sound(request: &Request) -> Response {
     let stat = Stat::decode(&mut Reader::new(Bytes::from_static(&[0; 68]))).unwrap();
     match request {
@@ -311,18 +312,18 @@ pub(crate) fn sound(request: &Request) -> Response {
         Request::SetWatches(_) => Response::SetWatches(Empty {}),
         Request::RemoveWatches(_) => Response::RemoveWatches(Empty {}),
         Request::CloseSession(_) => Response::CloseSession(Empty {}),
-        other => panic!("no reply to {other:?} is written down"),
+        other => panic!("the script has no reply to {other:?}"),
     }
 }
 
-// What tests look at.
+// Checks of the tests.
 
-/// The future's result: a hang is a failure.
+/// The result of the future. A hang is a failure.
 pub(crate) async fn within<F: Future>(future: F) -> F::Output {
-    timeout(PROBE_TIMEOUT, future).await.expect("it hangs")
+    timeout(PROBE_TIMEOUT, future).await.expect("a hang")
 }
 
-/// Why the connection of this request was lost.
+/// The cause of the lost connection that failed this request.
 pub(crate) fn lost(error: Error) -> Cause {
     match error {
         Error::ConnectionLost(lost) => lost.cause,
@@ -330,7 +331,7 @@ pub(crate) fn lost(error: Error) -> Cause {
     }
 }
 
-/// Why the only server was not reached.
+/// The cause for which the only server was not reached.
 pub(crate) fn unreachable_because(error: Error) -> Cause {
     match error {
         Error::Unreachable { tried, .. } => match &*tried {
@@ -341,25 +342,25 @@ pub(crate) fn unreachable_because(error: Error) -> Cause {
     }
 }
 
-/// All is well: the session is this one, and its requests are answered.
+/// Checks that the client works: it has the session [`ID`], and its requests are answered.
 pub(crate) async fn assert_well(client: &Client) {
     let data = within(client.get_data("/well")).await.unwrap().data;
     assert_eq!(data.as_deref(), Some(&b"sound"[..]));
     assert_eq!(client.snapshot().session_id, ID);
 }
 
-/// Asks again and again for so long, and sees that the server is not asked for connections in a loop.
+/// Makes requests for 1.5 s. Checks that the client does not reconnect in a loop meanwhile.
 pub(crate) async fn assert_patient(server: &Server, client: &Client) {
     let (begin, before) = (Instant::now(), server.connections());
     while begin.elapsed() < Duration::from_millis(1500) {
         let asked = timeout(Duration::from_millis(300), client.get_data("/patient"));
-        assert!(!matches!(asked.await, Ok(Ok(_))), "all is well");
+        assert!(!matches!(asked.await, Ok(Ok(_))), "the bad server answered");
     }
     let connections = server.connections() - before;
     assert!(connections <= 8, "{connections} connections in 1.5 s");
 }
 
-/// The stream of a four-letter prefix: how long a frame is announced.
+/// The frame length that the first four bytes of a stream announce.
 pub(crate) fn length(bytes: &[u8]) -> i32 {
     (&mut &*bytes).get_i32()
 }

@@ -1,4 +1,4 @@
-//! Servers that say nothing, or very slowly.
+//! Servers that send nothing, or send very slowly.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use super::server::{
     within,
 };
 
-/// Waited for in full: pings at half a second, silence for a second is too long.
+/// A session timeout that tests wait out. The client pings after 500 ms, and 1 s of silence ends the connection.
 const SHORT: Duration = Duration::from_millis(1500);
-/// A server that says something, but a byte at a time.
+/// The pause of a server that sends one byte at a time.
 const PAUSE: Duration = Duration::from_millis(50);
 
 #[tokio::test]
-async fn nothing_in_the_handshake() {
+async fn silence_in_the_handshake_times_out() {
     let server = Server::bad(usize::MAX, |mut peer| async move { peer.ignore().await }).await;
     let begin = Instant::now();
     let error = server.client(SHORT).await.unwrap_err();
@@ -37,7 +37,7 @@ async fn nothing_in_the_handshake() {
 }
 
 #[tokio::test]
-async fn nothing_after_the_handshake() {
+async fn silence_after_the_handshake_ends_the_connection() {
     let server = Server::bad(1, |mut peer| async move {
         peer.handshake().await;
         peer.ignore().await;
@@ -54,7 +54,7 @@ async fn nothing_after_the_handshake() {
 }
 
 #[tokio::test]
-async fn nothing_after_any_handshake() {
+async fn silence_after_every_handshake_causes_no_loop() {
     let server = Server::bad(usize::MAX, |mut peer| async move {
         peer.handshake().await;
         peer.ignore().await;
@@ -64,9 +64,9 @@ async fn nothing_after_any_handshake() {
     assert_patient(&server, &client).await;
 }
 
-/// An answer to every ping, and none to the request.
+/// The server answers every ping and not the request.
 #[tokio::test]
-async fn pings_are_answered_and_the_request_is_not() {
+async fn an_unanswered_request_times_out_although_pings_are_answered() {
     let server = Server::bad(1, |mut peer| async move {
         peer.handshake().await;
         while peer.request().await.is_some() {}
@@ -81,7 +81,7 @@ async fn pings_are_answered_and_the_request_is_not() {
 }
 
 #[tokio::test]
-async fn a_sound_server_that_sends_a_byte_at_a_time_is_served_by() {
+async fn a_healthy_server_that_sends_one_byte_at_a_time_works() {
     let server = Server::start(|_, mut peer| async move {
         let asked = peer.hear_handshake().await.unwrap();
         peer.drip(&accepted(asked.timeout_ms), PAUSE).await;
@@ -102,7 +102,7 @@ async fn a_sound_server_that_sends_a_byte_at_a_time_is_served_by() {
 }
 
 #[tokio::test]
-async fn a_frame_that_never_ends_is_silence() {
+async fn a_frame_that_never_ends_counts_as_silence() {
     let server = Server::bad(1, |mut peer| async move {
         peer.handshake().await;
         peer.request().await;
@@ -132,9 +132,9 @@ async fn a_handshake_that_never_ends_is_given_up() {
     assert_eq!(server.connections(), 2);
 }
 
-/// As long as events came in, a client whose ping was swallowed sent nothing more, and lost its session.
+/// A client that took events for the answer to its ping sent nothing further and lost its session.
 #[tokio::test]
-async fn events_and_no_answer_to_a_ping() {
+async fn events_do_not_count_as_the_answer_to_a_ping() {
     let server = Server::bad(1, |mut peer| async move {
         peer.handshake().await;
         for _ in 0..100 {
@@ -169,14 +169,14 @@ async fn answers_to_pings_that_were_not_sent_do_no_harm() {
     assert_eq!(server.connections(), 1);
 }
 
-/// The operating system accepts nothing more for a program that does not.
+/// The program accepts no connection, so the operating system's queue for it fills up.
 #[tokio::test]
-async fn nothing_is_accepted() {
+async fn a_connection_that_is_never_accepted_times_out() {
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let listener = socket.listen(1).unwrap();
     let address = listener.local_addr().unwrap();
-    // As many as the queue takes: those are not refused, but wait for ever.
+    // Fills the queue. Further connections are not refused: they wait for ever.
     let mut queued = Vec::new();
     let full = loop {
         let connect = tokio::net::TcpStream::connect(address);
@@ -196,7 +196,7 @@ async fn nothing_is_accepted() {
 }
 
 #[tokio::test]
-async fn nothing_after_half_a_reply() {
+async fn silence_after_half_a_reply_ends_the_connection() {
     let server = Server::bad(1, |mut peer| async move {
         peer.handshake().await;
         let (xid, request) = peer.request().await.unwrap();
@@ -215,13 +215,13 @@ async fn nothing_after_half_a_reply() {
     assert_eq!(server.connections(), 2);
 }
 
-/// Answers to every ping, and half a reply for ever: the request is what is waited for, and not long.
+/// The server answers every ping, but only the first request. The later requests still time out soon.
 #[tokio::test]
-async fn pings_are_answered_around_a_request_that_never_is() {
+async fn requests_behind_an_answered_one_time_out_although_pings_are_answered() {
     let server = Server::bad(1, |mut peer| async move {
         peer.handshake().await;
         let (xid, request) = peer.request().await.unwrap();
-        // The first is answered, all others wait behind it.
+        // The first request is answered. The others never are.
         peer.answer(xid, &sound(&request)).await;
         while peer.request().await.is_some() {}
     })

@@ -1,4 +1,4 @@
-//! Servers that say very much.
+//! Servers that send very much.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -12,7 +12,7 @@ use super::server::{Server, assert_well, event, lost, sound, within};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Another client kept what was announced: 256 MiB of memory for 256 MiB that a server sent.
+/// Another client stored all of it: 256 MiB of memory for a frame of 256 MiB.
 #[tokio::test]
 async fn a_frame_above_the_limit_is_not_read() {
     static TAKEN: AtomicUsize = AtomicUsize::new(usize::MAX);
@@ -32,7 +32,8 @@ async fn a_frame_above_the_limit_is_not_read() {
         within(async { tokio::join!(first, second) }).await
     };
     let (error, other) = (error.unwrap_err(), other.unwrap_err());
-    // The one that it answers is told so, and asks no second time; the connection is no good for the others.
+    // The request whose reply is too long gets that error and is not repeated. The connection ends, so the other
+    // request is lost.
     assert_eq!(too_large(&error), (ANNOUNCED, 8 << 20));
     assert!(!error.is_transient());
     let (length, limit) = (ANNOUNCED, 8 << 20);
@@ -45,7 +46,7 @@ async fn a_frame_above_the_limit_is_not_read() {
         }
     })
     .await;
-    // What the buffers of the two sockets hold.
+    // The buffers of the two sockets hold this much.
     assert!(TAKEN.load(Ordering::Relaxed) < 16 << 20);
 }
 
@@ -57,9 +58,10 @@ fn too_large(error: &Error) -> (usize, usize) {
     }
 }
 
-/// A lock whose directory had grown too large to be listed cost everybody on the client a connection at each look.
+/// In an earlier version, listing a lock directory that was too large ended the connection of all users of the client,
+/// each time.
 #[tokio::test]
-async fn a_reply_that_is_too_long_costs_no_connection_and_no_other_request() {
+async fn a_reply_that_is_too_long_fails_only_its_own_request() {
     let server = Server::start(|_, mut peer| async move {
         peer.handshake().await;
         while let Some((xid, request)) = peer.request().await {
@@ -95,7 +97,7 @@ async fn a_reply_that_is_too_long_costs_no_connection_and_no_other_request() {
 }
 
 #[tokio::test]
-async fn the_limit_is_the_callers_choice() {
+async fn the_builder_sets_the_frame_limit() {
     let large = |length: usize| {
         Server::bad(1, move |mut peer| async move {
             peer.handshake().await;
@@ -109,7 +111,7 @@ async fn the_limit_is_the_callers_choice() {
             }
         })
     };
-    // Header, length of the data, metadata.
+    // Header, length of the data, data, metadata.
     let frame = |length: usize| 16 + 4 + length + 68;
     for (length, fits) in [(100_000, true), (100_001, false)] {
         let server = large(length).await;
@@ -127,7 +129,7 @@ async fn the_limit_is_the_callers_choice() {
 }
 
 #[tokio::test]
-async fn a_flood_of_events_for_nobody_leaves_nothing_behind() {
+async fn a_flood_of_events_without_a_watch_leaves_nothing_behind() {
     let server = Server::bad(1, |mut peer| async move {
         peer.handshake().await;
         let events: Vec<u8> = (0..1000)
@@ -143,7 +145,7 @@ async fn a_flood_of_events_for_nobody_leaves_nothing_behind() {
     assert_eq!(server.connections(), 1);
 }
 
-/// Watches that are being restored keep events back: not without end.
+/// The client keeps events back while it restores its watches. It must not keep an unlimited number.
 #[tokio::test]
 async fn a_flood_of_events_while_watches_are_restored_ends_the_connection() {
     let server = Server::start(|number, mut peer| async move {

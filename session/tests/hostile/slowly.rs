@@ -1,5 +1,5 @@
-//! Every broken rule twice: all bytes at once, and one byte at a time. It must make no difference to what the caller is told,
-//! nor to what becomes of the client.
+//! Every broken rule twice: all bytes at once, and one byte at a time. The caller must get the same error, and the
+//! client must recover in the same way.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ use super::server::{
 };
 
 const TIMEOUT: Duration = Duration::from_secs(6);
-/// Where all connections are bad, and it is waited for.
+/// A session timeout that tests wait out, where all connections are bad.
 const SHORT: Duration = Duration::from_millis(900);
-/// Between two bytes. The longest answer has a hundred of them.
+/// The pause between two bytes. The longest answer has about a hundred bytes.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// How the bytes travel.
+/// How fast the bytes are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pace {
     AtOnce,
@@ -28,9 +28,10 @@ enum Pace {
 }
 
 impl Pace {
-    /// The session timeout of a client that meets nothing but bad servers, and how many connections it may make in that
-    /// time. Of what comes byte by byte all must have come before the client's share of the time for one server is over,
-    /// on a machine with much other work, too.
+    /// The session timeout of a client that meets only bad servers, and how many connections it may make in that time.
+    ///
+    /// A slow answer must be complete before the client's share of the time for one server is over, also on a busy
+    /// machine.
     fn bounds(self) -> (Duration, usize) {
         match self {
             Self::AtOnce => (SHORT, 6),
@@ -46,7 +47,7 @@ impl Pace {
     }
 }
 
-/// Answers to the handshake that are none.
+/// Invalid answers to the handshake.
 fn greetings() -> Vec<(&'static str, Bytes)> {
     let answer = |timeout_ms, session_id, password: Vec<u8>| {
         message(|writer| {
@@ -89,11 +90,11 @@ fn greetings() -> Vec<(&'static str, Bytes)> {
 }
 
 #[tokio::test]
-async fn a_handshake_is_as_bad_at_once_as_byte_by_byte() {
+async fn a_bad_handshake_has_the_same_result_at_once_and_byte_by_byte() {
     let learnt = greetings().into_iter().map(async |(what, greeting)| {
         let told = async |pace: Pace| {
             let greeting = greeting.clone();
-            let story = move |mut peer: super::server::Peer| {
+            let script = move |mut peer: super::server::Peer| {
                 let greeting = greeting.clone();
                 async move {
                     peer.hear_handshake().await;
@@ -101,12 +102,12 @@ async fn a_handshake_is_as_bad_at_once_as_byte_by_byte() {
                     peer.ignore().await;
                 }
             };
-            let server = Server::bad(usize::MAX, story.clone()).await;
+            let server = Server::bad(usize::MAX, script.clone()).await;
             let (timeout, most) = pace.bounds();
             let cause = unreachable_because(server.client(timeout).await.unwrap_err());
             let connections = server.connections();
             assert!(connections <= most, "{what}, {pace:?}: {connections}");
-            let server = Server::bad(1, story).await;
+            let server = Server::bad(1, script).await;
             let client = server.client(TIMEOUT).await.unwrap();
             assert_well(&client).await;
             assert_eq!(server.connections(), 2, "{what}, {pace:?}");
@@ -120,7 +121,7 @@ async fn a_handshake_is_as_bad_at_once_as_byte_by_byte() {
 
 type Answer = fn(Xid) -> Bytes;
 
-/// Answers to `sync` that are none.
+/// Invalid answers to `sync`.
 fn answers() -> Vec<(&'static str, Answer)> {
     vec![
         ("a frame of negative length", |_| {
@@ -164,7 +165,7 @@ fn answers() -> Vec<(&'static str, Answer)> {
     ]
 }
 
-/// What the caller was told, without where.
+/// The error that the caller got, without the server's address.
 fn told(error: &Error) -> String {
     match error {
         Error::ConnectionLost(lost) => format!("{:?}", lost.cause),
@@ -176,7 +177,7 @@ fn told(error: &Error) -> String {
 }
 
 #[tokio::test]
-async fn a_reply_is_as_bad_at_once_as_byte_by_byte() {
+async fn a_bad_reply_has_the_same_result_at_once_and_byte_by_byte() {
     let learnt = answers().into_iter().map(async |(what, answer)| {
         let learnt = async |pace: Pace| {
             let server = Server::bad(1, move |mut peer| async move {
@@ -200,7 +201,7 @@ async fn a_reply_is_as_bad_at_once_as_byte_by_byte() {
     join_all(learnt).await;
 }
 
-/// Whatever was answered, the client is well in the end, with the session that it had. How many connections that took.
+/// Waits until the client works again, with the session that it had. Returns the number of connections.
 async fn after(client: &Client, server: &Server) -> usize {
     let well = async {
         while client.get_data("/well").await.is_err() {
@@ -213,16 +214,16 @@ async fn after(client: &Client, server: &Server) -> usize {
     server.connections()
 }
 
-/// What is no ZooKeeper at all, on every connection: 64 streams of bytes from a small generator.
+/// Random bytes instead of a ZooKeeper, on every connection: 64 streams from a small generator.
 #[tokio::test]
-async fn noise_in_the_place_of_a_server_makes_no_hang_and_no_hurry() {
+async fn random_bytes_instead_of_a_server_cause_no_hang_and_no_loop() {
     let noise = |seed: u64| {
         let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let bytes = std::iter::repeat_with(move || {
             state ^= state << 13;
             state ^= state >> 7;
             state ^= state << 17;
-            // Few distinct ones, so that some frames come whole.
+            // Few distinct values, so that some frames are complete.
             let [byte, rest @ ..] = state.to_be_bytes();
             if rest[0] < 85 { byte % 24 } else { 0 }
         });

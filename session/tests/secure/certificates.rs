@@ -1,11 +1,11 @@
-//! Authorities made for a test, and the certificates that they sign. All in PEM.
+//! Certificate authorities for a test, and the certificates that they sign, in PEM.
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose,
     date_time_ymd,
 };
 
-/// An authority.
+/// A certificate authority.
 pub(crate) struct Authority {
     pub(crate) certificate: String,
     issuer: Issuer<'static, KeyPair>,
@@ -32,7 +32,7 @@ impl Authority {
         }
     }
 
-    /// For these names and addresses, valid for centuries.
+    /// A certificate for these names and addresses, valid for centuries.
     pub(crate) fn issue(&self, names: &[&str]) -> Identity {
         self.sign(&params(names))
     }

@@ -1,6 +1,7 @@
-//! A gate in front of the embedded server: encrypts, and passes on what is left.
+//! A proxy in front of the embedded server. It ends the encryption and forwards the plain bytes.
 //!
-//! Users and passwords are the server's; but one who only claims to know them is here.
+//! The embedded server checks users and passwords. The gate itself can be an impostor that only
+//! pretends to know them.
 
 use std::{
     net::SocketAddr,
@@ -27,15 +28,15 @@ use tokio_rustls::TlsAcceptor;
 
 use super::certificates::{Authority, Identity};
 
-/// What a gate demands.
+/// The properties of a gate.
 #[derive(Clone, Default)]
 pub(crate) struct Demands {
     pub(crate) tls: Option<Arc<ServerConfig>>,
-    /// It claims to know passwords, to be convinced by any response, and cannot prove itself.
+    /// It pretends to be a SASL server: it accepts any response, and it cannot prove that it knows the password.
     pub(crate) is_impostor: bool,
 }
 
-/// A gate; it goes with this value.
+/// A gate; it stops accepting when this value is dropped.
 pub(crate) struct Gate {
     pub(crate) address: SocketAddr,
     entered: Arc<AtomicUsize>,
@@ -71,7 +72,7 @@ impl Gate {
             while let Ok((stream, _)) = listener.accept().await {
                 let (demands, behind, count) = (demands.clone(), behind.clone(), count.clone());
                 let visit = visits.spawn(async move {
-                    // Whoever is not let in, or goes, is no matter.
+                    // Refused and lost connections are expected.
                     let _ = visit(stream, &behind, demands, &count).await;
                 });
                 handles.lock().unwrap().push(visit);
@@ -85,7 +86,7 @@ impl Gate {
         })
     }
 
-    /// How many connections met all demands.
+    /// The number of connections that passed TLS and, at an impostor, SASL.
     pub(crate) fn entered(&self) -> usize {
         self.entered.load(Ordering::SeqCst)
     }
@@ -138,7 +139,7 @@ async fn pass_on(
 
 const CHALLENGE: &str = r#"realm="zk-sasl-md5",nonce="no,nce",charset=utf-8,algorithm=md5-sess"#;
 
-/// A reply to a token.
+/// A reply that contains this SASL token.
 fn reply(xid: &[u8], token: &str) -> Vec<u8> {
     let mut message = [xid, &[0; 12]].concat();
     let length = i32::try_from(token.len()).unwrap();
@@ -160,7 +161,8 @@ async fn send(stream: &mut (impl AsyncWrite + Unpin), message: &[u8]) -> std::io
     stream.flush().await
 }
 
-/// TLS as a server speaks it: who it is, and whose clients it trusts; it asks no certificate of anybody without one.
+/// The TLS configuration of a server with this certificate. With `clients`, it requires a client certificate of that
+/// authority.
 pub(crate) fn server_tls(identity: &Identity, clients: Option<&Authority>) -> ServerConfig {
     server_tls_of(identity, clients, &[&TLS12, &TLS13])
 }

@@ -1,15 +1,15 @@
-//! Encrypted and authenticated connections, without Java: in front of the embedded server, which knows users, stands a gate
-//! that speaks TLS.
+//! Encrypted and authenticated connections, without Java. The embedded server knows users; a TLS proxy in front of it,
+//! the gate, encrypts.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `tls` | certificates that are right, and in every way wrong |
-//! | `sasl` | DIGEST-MD5 over real connections, and again on each of them |
-//! | `secrets` | what is printed and logged of all that |
-//! | `gate` | the gate |
-//! | `certificates` | authorities and what they sign |
+//! | `tls` | correct certificates, and each kind of wrong certificate |
+//! | `sasl` | DIGEST-MD5 over real connections, repeated on each of them |
+//! | `secrets` | no secret is printed or logged |
+//! | `gate` | the TLS proxy |
+//! | `certificates` | certificate authorities and the certificates that they sign |
 //!
-//! The same against real servers: `tests/secure/` of the workspace.
+//! The same tests against real servers: `tests/secure/` of the workspace.
 
 mod certificates;
 mod gate;

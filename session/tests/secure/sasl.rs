@@ -1,4 +1,4 @@
-//! DIGEST-MD5 over real connections, and again on each of them.
+//! DIGEST-MD5 over real connections, repeated on each of them.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::{
     tls::PROBE_TIMEOUT,
 };
 
-/// With alice and her password, which everybody must know who wants an answer.
+/// A server that knows alice and her password, and requires every client to authenticate.
 fn server(password: &str) -> lockkeeper_server::Builder {
     Server::builder().user("alice", password).require_sasl()
 }
@@ -65,7 +65,7 @@ async fn the_right_password_opens_every_connection() {
 }
 
 #[tokio::test]
-async fn a_wrong_password_and_an_unknown_user_are_told_at_once() {
+async fn a_wrong_password_and_an_unknown_user_are_reported_at_once() {
     let server = with_alice().await;
     for (user, password) in [("alice", "hunter2"), ("bob", "open sesame")] {
         let (why, text) = refusal(builder(&server.connect_string(), user, password)).await;
@@ -89,7 +89,7 @@ async fn an_impostor_is_not_trusted() {
     let (why, text) = refusal(builder(&impostor, "alice", "open sesame")).await;
     assert_eq!(why, AuthFailure::ServerNotProven);
     assert!(
-        text.ends_with("the server did not show that it knows the password"),
+        text.ends_with("the server did not prove that it knows the password"),
         "{text}"
     );
 }
@@ -100,10 +100,11 @@ async fn a_server_without_sasl_is_not_trusted() {
     let builder = Client::builder(&server.connect_string()).unwrap();
     let (why, text) = refusal(builder.sasl(DigestMd5::new("alice", "open sesame"))).await;
     assert_eq!(why, AuthFailure::SaslNotOffered);
-    assert!(text.ends_with("the server knows no SASL"), "{text}");
+    assert!(text.ends_with("the server does not support SASL"), "{text}");
 }
 
-/// The password was changed while the client lived: it ends at the next connection, and whoever waits is told.
+/// The password is changed while the client is connected. The client ends at the next connection, and its callers get
+/// that error.
 #[tokio::test]
 async fn a_client_whose_password_was_changed_ends() {
     let server = with_alice().await;
@@ -119,7 +120,8 @@ async fn a_client_whose_password_was_changed_ends() {
     };
     let error = loop {
         match client.get_data("/").await.unwrap_err() {
-            // What was under way when the connection went, and the session, which the new server does not know.
+            // The lost connection fails requests that were under way. The new server does not know the session, so the
+            // client reports it as expired.
             Error::ConnectionLost(_) | Error::SessionExpired { .. } => {}
             error => break error,
         }

@@ -1,4 +1,4 @@
-//! What is printed and logged: never a password, a credential, a key.
+//! No password, credential or key is printed or logged.
 
 use std::{
     fmt::{self, Write as _},
@@ -23,7 +23,7 @@ use super::{
 
 const PASSWORD: &str = "hunter2";
 
-/// Every place where the password may show: as text, and as bytes in a list.
+/// Checks that the text contains neither the password, as text or as a list of bytes, nor the key.
 fn assert_clean(text: &str, key: &str) {
     let bytes: Vec<_> = PASSWORD.bytes().map(|byte| byte.to_string()).collect();
     assert!(!text.contains(PASSWORD), "{text}");
@@ -69,10 +69,10 @@ impl Subscriber for Log {
 }
 
 #[tokio::test]
-async fn nothing_that_holds_a_secret_prints_or_logs_it() {
+async fn no_secret_is_printed_or_logged() {
     let log = Log::default();
-    // For all threads: what the tests beside this one log must be clean as well, and with one for this thread alone a place
-    // that another thread logs from first could be taken for silent.
+    // For all threads: the log lines of other tests must contain no secret either. With a subscriber for this thread
+    // only, another thread that reaches a log line first could switch that line off.
     tracing::subscriber::set_global_default(log.clone()).unwrap();
     let authority = Authority::new("ours");
     let identity = authority.issue(&["localhost"]);

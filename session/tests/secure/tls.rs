@@ -1,4 +1,5 @@
-//! Certificates that are right, and in every way wrong; each way has its own words, told at once.
+//! Correct certificates, and each kind of wrong certificate. Each kind has its own error, which the client reports at
+//! once.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,11 +19,12 @@ use super::{
     gate::{Demands, Gate, server_tls, server_tls_of},
 };
 
-/// How long a client would try. No wrong certificate may take so long.
+/// How long a client tries to connect. A wrong certificate must be reported in less than half of this.
 pub(crate) const PROBE_TIMEOUT: Duration = Duration::from_secs(30);
 const NAMES: &[&str] = &["localhost", "127.0.0.1"];
 
-/// A server behind a gate with this certificate, which wants one of this authority.
+/// A server behind a gate with this certificate. With `clients`, the gate requires a client certificate of that
+/// authority.
 async fn gate(identity: &Identity, clients: Option<&Authority>) -> (Server, Gate) {
     let server = Server::builder().start().await.unwrap();
     let tls = Some(Arc::new(server_tls(identity, clients)));
@@ -54,7 +56,7 @@ fn builder(gate: &Gate, config: TlsConfig) -> Builder {
         .connect_timeout(PROBE_TIMEOUT)
 }
 
-/// Why no connection came about; it must not take long to find out.
+/// The TLS failure of a connect. Checks that it is reported soon.
 async fn failure(builder: Builder) -> (TlsFailure, String) {
     let begin = Instant::now();
     let error = builder.connect().await.unwrap_err();
@@ -70,7 +72,7 @@ async fn failure(builder: Builder) -> (TlsFailure, String) {
 }
 
 async fn assert_works(client: &Client) {
-    // More than any buffer on the way, so that what is held back anywhere would be missed.
+    // More data than all buffers on the way hold, so a buffer that is not flushed makes the test hang.
     let data = vec![7; 900_000];
     client
         .create("/big", data.clone(), CreateMode::Persistent)
@@ -85,7 +87,7 @@ async fn assert_works(client: &Client) {
 }
 
 #[tokio::test]
-async fn a_client_with_a_certificate_is_let_in_over_either_version() {
+async fn a_client_with_a_certificate_is_accepted_over_tls_1_2_and_1_3() {
     let authority = Authority::new("ours");
     let (server_side, client_side) = (authority.issue(NAMES), authority.issue(&["client"]));
     for version in [&TLS12, &TLS13] {
@@ -135,7 +137,7 @@ async fn a_server_of_another_authority_is_refused() {
         let (why, text) = failure(builder(&gate, config)).await;
         assert_eq!(why, TlsFailure::UnknownIssuer);
         let wanted = format!(
-            "localhost:{}: the server's certificate is signed by nobody who is trusted here",
+            "localhost:{}: the server's certificate is not signed by a trusted authority",
             gate.address.port()
         );
         assert!(text.ends_with(&wanted), "{text}");
@@ -143,7 +145,7 @@ async fn a_server_of_another_authority_is_refused() {
 }
 
 #[tokio::test]
-async fn a_server_of_another_name_is_refused_unless_the_name_is_given() {
+async fn a_certificate_for_another_name_is_refused_unless_the_name_is_given() {
     let authority = Authority::new("ours");
     let (_server, gate) = gate(&authority.issue(&["zk.example", "10.1.2.3"]), None).await;
     let (_, text) = failure(builder(&gate, trusting(&authority))).await;
@@ -159,7 +161,7 @@ async fn a_server_of_another_name_is_refused_unless_the_name_is_given() {
 }
 
 #[tokio::test]
-async fn an_address_is_a_name() {
+async fn an_address_in_the_certificate_is_accepted() {
     let authority = Authority::new("ours");
     let (_server, gate) = gate(&authority.issue(&["127.0.0.1"]), None).await;
     let connector = Connector::tls(trusting(&authority));
@@ -168,7 +170,7 @@ async fn an_address_is_a_name() {
 }
 
 #[tokio::test]
-async fn a_certificate_out_of_its_time_is_refused() {
+async fn a_certificate_outside_its_validity_is_refused() {
     let authority = Authority::new("ours");
     let (_old, expired) = gate(&authority.issue_expired(NAMES), None).await;
     let (why, text) = failure(builder(&expired, trusting(&authority))).await;
@@ -182,9 +184,9 @@ async fn a_certificate_out_of_its_time_is_refused() {
     assert_eq!(why, TlsFailure::NotYetValid);
 }
 
-/// In TLS 1.3 the client takes itself for connected before the server has looked at its certificate.
+/// In TLS 1.3 the client's handshake ends before the server has checked the client's certificate.
 #[tokio::test]
-async fn a_client_without_the_certificate_that_is_wanted_is_told_so() {
+async fn a_client_without_the_required_certificate_gets_that_error() {
     let (authority, other) = (Authority::new("ours"), Authority::new("theirs"));
     let server_side = authority.issue(NAMES);
     for version in [&TLS12, &TLS13] {
@@ -199,7 +201,7 @@ async fn a_client_without_the_certificate_that_is_wanted_is_told_so() {
         let (why, text) = failure(builder(&gate, trusting(&authority))).await;
         assert!(matches!(why, TlsFailure::NoClientCertificate(_)), "{why:?}");
         assert!(
-            text.contains("the server wants a client certificate, and none is configured"),
+            text.contains("the server requires a client certificate, and none is configured"),
             "{text}"
         );
 
@@ -214,7 +216,7 @@ async fn a_client_without_the_certificate_that_is_wanted_is_told_so() {
 }
 
 #[tokio::test]
-async fn a_wrong_certificate_of_one_server_leaves_the_others() {
+async fn a_wrong_certificate_of_one_server_does_not_affect_the_others() {
     let (authority, other) = (Authority::new("ours"), Authority::new("theirs"));
     let (_bad, bad) = gate(&other.issue(NAMES), None).await;
     let (_good, good) = gate(&authority.issue(NAMES), None).await;
@@ -242,11 +244,11 @@ async fn a_port_for_plain_connections_is_recognised() {
         .connect_timeout(Duration::from_secs(3));
     let text = builder.connect().await.unwrap_err().to_string();
     assert!(
-        text.contains("closed in the handshake, as ports for plain connections do"),
+        text.contains("closed during the TLS handshake (the port may expect plain connections)"),
         "{text}"
     );
 
-    // A server of another kind that speaks first, and not TLS.
+    // Another kind of server, which sends first and does not speak TLS.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let greeter = tokio::spawn(async move {
@@ -283,9 +285,9 @@ async fn a_server_that_falls_silent_in_the_tls_handshake_is_given_up() {
     assert!(error.to_string().contains("not accepted"), "{error}");
 }
 
-/// The files of the operator: a wrong one is named, and nothing of what is in it.
+/// Errors about the operator's files name the file and show nothing of its content.
 #[test]
-fn files_of_no_use_are_named() {
+fn errors_name_unusable_files_and_not_their_contents() {
     let authority = Authority::new("ours");
     let (mine, yours) = (authority.issue(&["a"]), authority.issue(&["b"]));
     let dir = std::env::temp_dir().join(format!("lockkeeper-tls-{}", std::process::id()));
@@ -352,7 +354,7 @@ fn files_of_no_use_are_named() {
     says(
         error(config().identity_files(&certificate, &other_key)),
         "yours.key",
-        "not that of",
+        "does not belong to",
     );
     says(error(config().server_name("a b")), "a b", "neither");
     config().identity_files(&certificate, &key).unwrap();

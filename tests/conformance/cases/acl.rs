@@ -1,4 +1,6 @@
-//! Who may do what: the permission that each operation needs, and who a connection is.
+//! Permissions: which permission each operation needs, and which identities a connection has.
+//!
+//! Not here: how the server checks and stores an ACL (`acl_lists`), SASL users (`sasl`).
 
 use crate::conformance;
 
@@ -22,7 +24,7 @@ conformance! {
         a< ok
         + not authorized
         + not authorized
-        # Of the node itself only: what is below is counted and read unasked.
+        # The permission covers the node itself only. Children can be counted and read without it.
         a> getAllChildrenNumber $
         a< ok 2
         a> getData $/x/child
@@ -84,7 +86,7 @@ conformance! {
         a< z8 ok $/y/a
     "#;
 
-    /// A node that nobody may do anything with can still be deleted by whoever has DELETE above it.
+    /// DELETE on the parent is enough to delete a child whose own ACL grants nothing.
     deleting_needs_delete_on_the_parent: r#"
         a> create $/x
         a< z1 ok $/x
@@ -166,7 +168,7 @@ conformance! {
         a< ok [x]
     "#;
 
-    no_permission_at_all_is_possible: r#"
+    an_acl_may_grant_nothing: r#"
         a> create $/x acl=world:anyone:0
         a< z1 ok $/x
         a> getData $/x
@@ -177,8 +179,8 @@ conformance! {
         a< z3 ok
     "#;
 
-    /// The list is what counts, entry by entry.
-    an_entry_for_anybody_is_enough: r#"
+    /// The server looks at each entry by itself: `w` needs a match of that entry's address.
+    one_matching_entry_is_enough: r#"
         a> create $/x data=d acl=ip:10.255.255.1:w,world:anyone:r,ip:10.255.255.2:a
         a< z1 ok $/x
         a> getData $/x
@@ -187,7 +189,7 @@ conformance! {
         a< z2 not authorized
     "#;
 
-    a_connection_is_its_address: r#"
+    a_connection_has_its_address_as_identity: r#"
         a> whoAmI
         a< ok [ip:$ip]
         a> create $/me data=m acl=ip:$ip:rwcda
@@ -235,7 +237,7 @@ conformance! {
         b< ok "d" stat z1 len=1
     "#;
 
-    /// The list that they make has no order, so it is not looked at.
+    /// The case does not read the ACL of `$/x`: the order of its entries is not defined.
     identities_add_up: r#"
         a> auth digest one:1
         a< ok
@@ -259,7 +261,7 @@ conformance! {
         d< z4 not authorized
     "#;
 
-    whoever_may_not_change_a_list_sees_no_digests: r#"
+    a_reader_without_admin_sees_no_digests: r#"
         a> auth digest user:pass
         a< ok
         a> create $/x acl=auth::rwcda,world:anyone:r,ip:10.255.255.1:w
@@ -292,8 +294,8 @@ conformance! {
         b< ok "" stat z1
     "#;
 
-    /// Its own reply may overtake those of earlier requests on a real server, so there are none.
-    an_identity_counts_for_what_comes_behind_it: r#"
+    /// A real server may answer the `auth` before earlier requests, so no request is pending here.
+    an_identity_counts_for_the_requests_after_it: r#"
         a> create $/x acl=auth::rwcda
         a< z1 invalid ACL
         a& auth digest user:pass
@@ -304,7 +306,7 @@ conformance! {
         a< ok digest:user:smGaoVKd/cQkjm7b88GyorAUz20=:rwcda stat z2
     "#;
 
-    odd_credentials_are_credentials: r#"
+    credentials_of_any_form_are_accepted: r#"
         a> auth digest nocolon
         a< ok
         a> auth digest ""
@@ -337,7 +339,7 @@ conformance! {
         e< closed
     "#;
 
-    what_follows_a_failed_authentication_does_not_happen: r#"
+    requests_after_a_failed_authentication_are_not_done: r#"
         b> exists $
         b< ok stat z0
         a> exists $

@@ -1,9 +1,11 @@
-//! What becomes of a list that is sent: it is checked, and normalised before it is stored.
+//! ACLs in requests: how the server checks and normalises them before it stores them.
+//!
+//! Not here: what an ACL permits (`acl`).
 
 use crate::conformance;
 
 conformance! {
-    a_list_is_there_and_not_empty: r#"
+    an_acl_must_not_be_missing_or_empty: r#"
         a> create $/x acl=none
         a< z1 invalid ACL
         a> create $/x acl=null
@@ -52,7 +54,7 @@ conformance! {
         a< ok world:anyone:32,world:anyone:r stat z4
     "#;
 
-    the_world_is_anyone: r#"
+    the_world_scheme_has_only_the_id_anyone: r#"
         a> create $/x acl=world:nobody:r
         a< z1 invalid ACL
         a> create $/x acl=world::r
@@ -61,8 +63,8 @@ conformance! {
         a< z3 invalid ACL
     "#;
 
-    /// `ip` is an identity too, but none that `auth` stands for.
-    nobody_is_authenticated_at_first: r#"
+    /// The address is an identity too, but an `auth` entry does not stand for it.
+    an_auth_entry_needs_an_authenticated_identity: r#"
         a> create $/x acl=auth::rwcda
         a< z1 invalid ACL
         a> create $/x acl=auth:anything:rwcda
@@ -79,7 +81,7 @@ conformance! {
         a< z6 invalid ACL
     "#;
 
-    whoever_is_authenticated_takes_the_place_of_auth: r#"
+    an_auth_entry_becomes_the_connections_identities: r#"
         a> auth digest user:pass
         a< ok
         a> create $/x acl=auth::rw
@@ -109,8 +111,8 @@ conformance! {
         a< z5 invalid ACL
     "#;
 
-    /// kazoo writes every empty string as null.
-    null_is_nobody_and_the_whole_of_auth: r#"
+    /// Clients do send nulls: kazoo writes every empty string as null.
+    a_null_id_is_valid_only_in_an_auth_entry: r#"
         a> raw create str:$/x str:null i32:1 i32:31 str:null str:anyone i32:0
         a< z1 invalid ACL
         a> raw create str:$/x str:null i32:1 i32:31 str:world str:null i32:0
@@ -130,7 +132,7 @@ conformance! {
         a< z1 ok $/a
         a> create $/b acl=digest::b:r
         a< z2 ok $/b
-        # Empty parts at the end are none.
+        # Empty parts at the end do not count.
         a> create $/c acl=digest:a:b::r
         a< z3 ok $/c
         a> create $/x acl=digest:a:r
@@ -182,7 +184,7 @@ conformance! {
         a< z16 invalid ACL
     "#;
 
-    /// As Java's readers take them: nothing is there.
+    /// The server treats a list of negative length as an empty one, like Java's readers.
     a_negative_count_is_an_empty_list: r#"
         a> raw create str:$/x str:null i32:-2 i32:0
         a< z1 invalid ACL

@@ -1,9 +1,11 @@
-//! Which of two mistakes is told: the order in which a server checks a request.
+//! Which error a request with two mistakes gets: the order of the server's checks.
+//!
+//! Not here: each error on its own (`acl`, `nodes`, `paths`).
 
 use crate::conformance;
 
 conformance! {
-    a_create_looks_at_flags_first: r#"
+    a_create_checks_the_flags_first: r#"
         a> create a mode=9 acl=none
         a< z1 bad arguments
         a> create $/no/x mode=9
@@ -12,14 +14,14 @@ conformance! {
         a< z3 bad arguments
     "#;
 
-    a_create_looks_for_a_slash_before_the_list: r#"
+    a_create_checks_the_first_slash_before_the_acl: r#"
         a> create a acl=none
         a< z1 bad arguments
         a> create "$/\0" acl=none
         a< z2 bad arguments
     "#;
 
-    a_create_looks_at_the_list_before_the_tree: r#"
+    a_create_checks_the_acl_before_the_tree: r#"
         a> create $/no/x acl=none
         a< z1 invalid ACL
         a> create $/x
@@ -30,7 +32,7 @@ conformance! {
         a< z4 invalid ACL
     "#;
 
-    a_create_looks_for_the_parent_before_the_characters: r#"
+    a_create_checks_the_parent_before_the_characters: r#"
         a> create "$/no/\x01"
         a< z1 no node
         a> create $/no/.
@@ -39,7 +41,7 @@ conformance! {
         a< z3 no node
     "#;
 
-    a_create_looks_at_the_permission_before_the_name: r#"
+    a_create_checks_the_permission_before_the_name: r#"
         a> create $/x
         a< z1 ok $/x
         a> create $/x/y
@@ -54,7 +56,7 @@ conformance! {
         a< z6 not authorized
     "#;
 
-    a_create_looks_at_the_name_before_the_kind_of_parent: r#"
+    a_create_checks_the_name_before_the_kind_of_parent: r#"
         a> create $/e mode=ephemeral
         a< z1 ok $/e
         a> create "$/e/\x01"
@@ -65,14 +67,14 @@ conformance! {
         a< z4 ephemeral nodes have no children
     "#;
 
-    a_create_looks_at_the_permission_before_the_kind_of_parent: r#"
+    a_create_checks_the_permission_before_the_kind_of_parent: r#"
         a> create $/e mode=ephemeral acl=world:anyone:r
         a< z1 ok $/e
         a> create $/e/x
         a< z2 not authorized
     "#;
 
-    a_delete_looks_at_the_permission_before_the_node: r#"
+    a_delete_checks_the_permission_before_the_node: r#"
         a> create $/x acl=world:anyone:rwca
         a< z1 ok $/x
         a> create $/x/y
@@ -85,7 +87,7 @@ conformance! {
         a< z5 no node
     "#;
 
-    a_delete_looks_at_the_version_before_the_children: r#"
+    a_delete_checks_the_version_before_the_children: r#"
         a> create $/x
         a< z1 ok $/x
         a> create $/x/y
@@ -96,7 +98,7 @@ conformance! {
         a< z4 not empty
     "#;
 
-    setting_data_looks_at_the_permission_before_the_version: r#"
+    setting_data_checks_the_permission_before_the_version: r#"
         a> create $/x acl=world:anyone:r
         a< z1 ok $/x
         a> setData $/x version=7 data=x
@@ -107,7 +109,7 @@ conformance! {
         a< z4 bad arguments
     "#;
 
-    setting_the_acl_looks_at_the_list_before_the_node: r#"
+    setting_the_acl_checks_the_acl_before_the_node: r#"
         a> setACL $/no acl=none
         a< z1 invalid ACL
         a> setACL $/no/ acl=none
@@ -139,7 +141,7 @@ conformance! {
         + bad arguments
     "#;
 
-    reads_look_for_the_node_before_the_permission: r#"
+    reads_check_the_node_before_the_permission: r#"
         a> create $/x acl=world:anyone:w
         a< z1 ok $/x
         a> getData $/x/no

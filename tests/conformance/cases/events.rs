@@ -1,8 +1,13 @@
-//! Which change tells which watch what: the whole table, a case for each kind of change.
+//! Watch events: one case for each kind of change, with every kind of watch.
 //!
-//! Each watch has a connection of its own: `d` getData, `e` exists on a node that is there, `m` exists on one that is missing,
-//! `c` getChildren, `p` persistent, `r` recursive, all on `$/n`; and on its parent `R` recursive, `C` getChildren, `P` persistent.
-//! Where a change can be made again it is, so that it shows which watches fire once.
+//! Each watch has a connection of its own:
+//! - On `$/n`: `d` getData, `e` exists on an existing node, `m` exists on a missing node, `c` getChildren, `p`
+//!   persistent, `r` recursive.
+//! - On the parent of `$/n`: `R` recursive, `C` getChildren, `P` persistent.
+//!
+//! Where a change can be repeated, the case repeats it; this shows which watches fire only once.
+//!
+//! Not here: how watches are set and removed (`watches`), restored watches (`set_watches`).
 
 use crate::conformance;
 
@@ -240,7 +245,7 @@ conformance! {
         r< event deleted $/n/c2
     "#;
 
-    a_session_that_ends: r#"
+    the_end_of_a_session: r#"
         s> create $/n mode=ephemeral
         s< z1 ok $/n
         d> getData $/n watch
@@ -272,7 +277,7 @@ conformance! {
         r< event deleted $/n
     "#;
 
-    /// The same events as by hand.
+    /// The events are the same as for a delete by a client.
     a_node_that_the_server_deletes: r#"
         a> createTTL $/n ttl=1500
         a< z1 ok $/n stat z1
@@ -290,7 +295,7 @@ conformance! {
         C< event children $
     "#;
 
-    writes_that_fail_tell_nobody: r#"
+    failed_writes_fire_no_watch: r#"
         a> create $/n
         a< z1 ok $/n
         d> getData $/n watch

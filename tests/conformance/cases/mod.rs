@@ -1,4 +1,4 @@
-//! The cases, by what they are about.
+//! The cases, one file per subject.
 
 mod acl;
 mod acl_lists;

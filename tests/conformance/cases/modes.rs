@@ -1,4 +1,4 @@
-//! The kinds of node: which operation and flags make them, their numbers, and when they go by themselves.
+//! The kinds of node: which operation and flags create them, their sequence numbers, and when the server deletes them.
 
 use crate::conformance;
 
@@ -22,7 +22,7 @@ conformance! {
         a< z8 ok $/s-0000000007
         a> createTTL $/s- ttl=60000 mode=ttl-sequential
         a< z9 ok $/s-0000000008 stat z9
-        # Failures and deletions do not count.
+        # Failed creates and deletes do not count.
         a> create $/plain
         a< z10 node exists
         a> delete $/plain
@@ -44,7 +44,7 @@ conformance! {
         a< ok [0000000000 0000000001]
     "#;
 
-    a_number_goes_behind_any_name: r#"
+    a_number_is_appended_to_any_name: r#"
         a> create $/a. mode=sequential
         a< z1 ok $/a.0000000000
         a> create $/. mode=sequential
@@ -57,7 +57,7 @@ conformance! {
         a< ok [.0000000001 0000000003 00000000030000000002 a.0000000000]
     "#;
 
-    every_directory_counts_for_itself: r#"
+    every_parent_has_its_own_counter: r#"
         a> create $/d
         a< z1 ok $/d
         a> create $/d/s- mode=sequential
@@ -78,7 +78,7 @@ conformance! {
         a< z9 ok $/d/s-0000000000
     "#;
 
-    a_session_that_ends_takes_no_number_back: r#"
+    numbers_of_an_ended_session_are_not_used_again: r#"
         a> create $/s- mode=ephemeral-sequential
         a< z1 ok $/s-0000000000
         b> create $/s- mode=ephemeral-sequential
@@ -118,7 +118,7 @@ conformance! {
         a< ok stat z2 len=1
     "#;
 
-    /// Flag 4 under a plain create is the mistake that leaves lock directories behind: the node stays for ever.
+    /// A plain create with flag 4 makes a permanent node. Lock recipes with this mistake leave their directories behind.
     flags_need_their_operation: r#"
         a> create $/a mode=container
         a< z1 ok $/a
@@ -146,7 +146,7 @@ conformance! {
         a< ok [a b]
     "#;
 
-    a_container_is_one_under_other_flags: r#"
+    create_container_makes_a_container_under_any_valid_flags: r#"
         a> createContainer $/a mode=persistent
         a< z1 ok $/a stat z1
         a> createContainer $/b mode=ephemeral
@@ -195,8 +195,8 @@ conformance! {
         a< z7 ok $/c stat z7
     "#;
 
-    /// Seen by the same look: one that never had a child stays, and so does one that has one.
-    an_emptied_container_goes: r#"
+    /// The same run of the reaper keeps a container that never had a child, and a container that still has one.
+    an_emptied_container_is_deleted: r#"
         a> connect timeout=60000
         a< session a timeout=60000
         a> createContainer $/used
@@ -229,7 +229,7 @@ conformance! {
         a< ok [full plain unused]
     "#;
 
-    an_outlived_node_goes: r#"
+    an_expired_ttl_node_is_deleted: r#"
         a> createTTL $/full ttl=1
         a< z1 ok $/full stat z1
         a> create $/full/child

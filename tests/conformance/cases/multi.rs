@@ -1,4 +1,4 @@
-//! Transactions, and several reads in one request.
+//! Transactions (`multi`), and several reads in one request (`multiRead`).
 
 use crate::conformance;
 
@@ -157,7 +157,7 @@ conformance! {
         + bad version
     "#;
 
-    /// Numbers are given to operations that do not happen, and given again.
+    /// The server numbers the nodes of a failed transaction, too. The next create gets the same number again.
     a_failed_transaction_takes_no_number: r#"
         a> multi
         + create $/s- mode=sequential
@@ -230,7 +230,7 @@ conformance! {
         + created $/x
     "#;
 
-    reads_of_a_list_stand_for_themselves: r#"
+    each_read_of_a_list_succeeds_or_fails_alone: r#"
         a> create $/x data=x
         a< z1 ok $/x
         a> create $/x/y
@@ -295,8 +295,8 @@ conformance! {
         a< ok []
     "#;
 
-    /// The end is where `done` is, whatever else it says.
-    what_follows_the_end_is_ignored: r#"
+    /// The list ends at the header with `done`. The server ignores its other fields.
+    bytes_after_the_end_are_ignored: r#"
         a> multi extra=7
         + create $/x
         a< z1 ok
@@ -307,8 +307,9 @@ conformance! {
         a< ok [x]
     "#;
 
-    /// Flag 4 makes a container under any create, and a flag without a time makes a plain node under `createTTL`.
-    flags_count_more_than_the_operation: r#"
+    /// In a transaction, any create with flag 4 makes a container. `createTTL` with a flag that has no TTL makes a node of
+    /// that kind, without a TTL.
+    flags_decide_the_kind_of_node_in_a_transaction: r#"
         a> connect timeout=60000
         a< session a timeout=60000
         a> multi
@@ -342,7 +343,7 @@ conformance! {
         a< event deleted $/a
     "#;
 
-    a_transaction_checks_its_lists_and_times: r#"
+    a_transaction_checks_acls_and_ttls: r#"
         a> multi
         + create $/x acl=nosuch:x:r
         a< z1 ok

@@ -1,4 +1,4 @@
-//! Creating, reading, changing and deleting nodes, and the reads that are about more than one node.
+//! Creating, reading, changing and deleting nodes, and reads that cover more than one node.
 
 use crate::conformance;
 
@@ -196,7 +196,7 @@ conformance! {
         a< ok 0
     "#;
 
-    /// Of the session that asks, by a prefix of the text and not of the path.
+    /// The reply lists only the caller's own nodes. The prefix is one of the text, not of whole path names.
     ephemerals_are_listed: r#"
         a> create $/e1 mode=ephemeral
         a< z1 ok $/e1
@@ -246,7 +246,7 @@ conformance! {
         a< ok
     "#;
 
-    the_system_has_its_nodes: r#"
+    the_system_nodes_exist: r#"
         a> exists /zookeeper
         a< ok stat 0 cv=-2 kids=2
         a> getChildren /zookeeper
@@ -261,7 +261,7 @@ conformance! {
         a< ok world:anyone:r stat 0 av=-1
     "#;
 
-    the_system_keeps_its_nodes: r#"
+    the_system_nodes_cannot_be_changed: r#"
         a> delete /
         a< z1 bad arguments
         a> delete /zookeeper
@@ -287,14 +287,14 @@ conformance! {
         a< z1 reconfiguration is disabled
     "#;
 
-    a_server_without_sasl_says_so_and_carries_on: r#"
+    a_server_without_sasl_answers_null_and_goes_on: r#"
         a> sasl ""
         a< ok null
         a> sasl "token"
         a< ok null
         a> exists $
         a< ok stat z0
-        # Not of a token that is none.
+        # A null token and a token that is cut short end the connection.
         b> sasl null
         b< closed
         c> sasl "" cut=1

@@ -1,6 +1,7 @@
-//! Which paths are taken, by which operation.
+//! Which paths each operation accepts.
 //!
-//! Reads take any path: one that cannot exist does not. Writes check the whole path, `delete` only a little.
+//! Reads accept any path; for an invalid path they answer that there is no such node. Writes check the whole path, except
+//! `delete`, which checks only a part.
 
 use crate::conformance;
 
@@ -86,14 +87,14 @@ conformance! {
         a< z4 bad arguments
         a> create "$/\u{ffff}"
         a< z5 bad arguments
-        # Java sees two surrogates.
+        # In Java these characters are two surrogates each, and surrogates are refused.
         a> create "$/\u{1f600}"
         a< z6 bad arguments
         a> create "$/\u{10ffff}"
         a< z7 bad arguments
     "#;
 
-    all_other_characters_are_taken: r#"
+    all_other_characters_are_accepted: r#"
         a> create "$/a b"
         a< z1 ok "$/a b"
         a> create "$/ "
@@ -118,7 +119,7 @@ conformance! {
         a< ok [" " "\u{2028}" "\u{a0}" "\u{d7ff}" "\u{e9}" "\u{f900}" "\u{fdd0}" "\u{ffef}" "a b" "a\"b\\c"]
     "#;
 
-    /// What is no UTF-8 is read as U+FFFD.
+    /// The server reads invalid UTF-8 as U+FFFD, which no path may contain.
     malformed_text_is_no_path: r#"
         a> raw create str:"$/x\xff" str:null i32:1 i32:31 str:world str:anyone i32:0
         a< z1 bad arguments
@@ -149,7 +150,7 @@ conformance! {
         a< ok stat z0
     "#;
 
-    reads_take_any_path: r#"
+    reads_accept_any_path: r#"
         a> exists no-slash
         a< no node
         a> getData $/
@@ -168,7 +169,7 @@ conformance! {
         a< no node
     "#;
 
-    the_root_has_a_second_name_for_reads: r#"
+    reads_accept_the_empty_path_as_the_root: r#"
         a> exists "" brief
         a< ok
         a> getData "" brief
@@ -190,7 +191,7 @@ conformance! {
         a< no node
     "#;
 
-    a_delete_checks_little: r#"
+    a_delete_checks_only_part_of_the_path: r#"
         a> delete ""
         a< z1 bad arguments
         a> delete a

@@ -1,7 +1,7 @@
-//! Users and passwords: who is let in by which tokens, and what it opens.
+//! SASL logins: which tokens the server accepts, and what a login permits.
 //!
-//! Each arm has two servers of its own: one where a login is needed for what is a user's alone, and one where it is needed for
-//! everything. The user `super` is anybody.
+//! Each arm has two servers of its own. One serves clients without a login, too; the other serves only clients that have
+//! logged in. The user `super` may do everything.
 
 use crate::{
     runner::check_as,
@@ -18,9 +18,9 @@ const USERS: &[(&str, &str)] = &[
 
 const LOGIN: &str = r#"super x"#;
 
-/// Makes two tests of all of these scripts, `name::embedded` and `name::needs_java`, on one server each.
+/// Makes two tests of all these scripts, `name::embedded` and `name::needs_java`. Each test uses one server.
 macro_rules! with_users {
-    ($name:ident, lets_in_nobodies: $lets_in:literal; $($script_name:ident: $script:literal;)*) => {
+    ($name:ident, login_is_optional: $is_optional:literal; $($script_name:ident: $script:literal;)*) => {
         mod $name {
             use super::*;
 
@@ -32,7 +32,7 @@ macro_rules! with_users {
                 for (user, password) in USERS {
                     builder = builder.user(user, password);
                 }
-                if !$lets_in {
+                if !$is_optional {
                     builder = builder.require_sasl();
                 }
                 let server = builder.start().await.expect("a free port on loopback");
@@ -42,7 +42,7 @@ macro_rules! with_users {
             #[tokio::test]
             #[ignore = "needs Java and a ZooKeeper: tests/run.sh"]
             async fn needs_java() {
-                let demands = Demands { users: USERS, lets_in_nobodies: $lets_in, ..Demands::default() };
+                let demands = Demands { users: USERS, login_is_optional: $is_optional, ..Demands::default() };
                 let server = Server::start(&demands).await;
                 run(SCRIPTS, server.servers(), None).await;
             }
@@ -62,7 +62,7 @@ async fn run(scripts: &[(&str, &str)], servers: String, server: Option<lockkeepe
     }
 }
 
-with_users! { a_login_opens_what_is_ones_own, lets_in_nobodies: true;
+with_users! { a_login_opens_the_users_nodes, login_is_optional: true;
     the_right_password_is_an_identity: r#"
         a> whoAmI
         a< ok [ip:$ip]
@@ -74,6 +74,7 @@ with_users! { a_login_opens_what_is_ones_own, lets_in_nobodies: true;
         a< ok
         a> whoAmI
         a< ok [digest:user ip:$ip sasl:alice]
+        # Names and passwords may have letters outside of ASCII.
         # Names and passwords of any letters.
         b> login "ren\u{e9}" "gar\u{e7}on"
         b< ok proved
@@ -81,7 +82,7 @@ with_users! { a_login_opens_what_is_ones_own, lets_in_nobodies: true;
         c< ok proved
     "#;
 
-    a_wrong_password_and_an_unknown_user_are_refused_and_closed: r#"
+    a_wrong_password_or_an_unknown_user_ends_the_connection: r#"
         a> login alice "open barley"
         a< authentication failed
         a< closed
@@ -91,7 +92,7 @@ with_users! { a_login_opens_what_is_ones_own, lets_in_nobodies: true;
         c> login alice ""
         c< authentication failed
         c< closed
-        # The session lives on, and may be taken up again.
+        # The session stays alive, and the client can resume it.
         a> connect resume=a
         a< session a timeout=30000
         a> exists $
@@ -100,7 +101,7 @@ with_users! { a_login_opens_what_is_ones_own, lets_in_nobodies: true;
         a< ok proved
     "#;
 
-    an_identity_is_for_one_connection_of_a_session: r#"
+    an_identity_lasts_for_one_connection: r#"
         a> login alice "open sesame"
         a< ok proved
         a> create $/x data=hers acl=sasl:alice:rwcda
@@ -116,7 +117,7 @@ with_users! { a_login_opens_what_is_ones_own, lets_in_nobodies: true;
         a< ok "hers" stat z1 len=4
     "#;
 
-    what_is_a_users_alone_is_nobody_elses: r#"
+    only_the_owner_and_super_may_use_a_users_node: r#"
         a> login alice "open sesame"
         a< ok proved
         a> create $/x data=hers acl=sasl:alice:rwcda
@@ -137,7 +138,7 @@ with_users! { a_login_opens_what_is_ones_own, lets_in_nobodies: true;
         d< ok proved
         d> setData $/x data=mine
         d< z4 ok stat z1 m=z4 v=1 len=4
-        # The owner gives it to somebody else, and may look at it no more.
+        # alice gives the node to rené and may no longer read it.
         a> setACL $/x acl=sasl:rené:rwcda
         a< z5 ok stat z1 m=z4 v=1 av=1 len=4
         a> getData $/x
@@ -146,7 +147,7 @@ with_users! { a_login_opens_what_is_ones_own, lets_in_nobodies: true;
         c< ok "mine" stat z1 m=z4 v=1 av=1 len=4
     "#;
 
-    a_name_in_a_list_may_be_one_of_kerberos: r#"
+    an_acl_may_name_a_kerberos_principal: r#"
         a> create $/a acl=sasl:a@b:r
         a< z1 ok $/a
         a> create $/b acl=sasl:a/h@b:r
@@ -166,7 +167,7 @@ with_users! { a_login_opens_what_is_ones_own, lets_in_nobodies: true;
         a< closed
     "#;
 
-    any_first_token_asks_for_the_challenge: r#"
+    any_first_token_gets_the_challenge: r#"
         a> sasl ""
         a< ok 101 bytes
         b> sasl "hello"
@@ -179,7 +180,7 @@ with_users! { a_login_opens_what_is_ones_own, lets_in_nobodies: true;
         e< closed
     "#;
 
-    a_token_out_of_turn_is_refused_and_closed: r#"
+    a_token_out_of_turn_ends_the_connection: r#"
         a> sasl ""
         a< ok 101 bytes
         a> sasl ""
@@ -205,7 +206,7 @@ with_users! { a_login_opens_what_is_ones_own, lets_in_nobodies: true;
         e< no node
     "#;
 
-    what_a_response_may_lack_and_what_not: r#"
+    a_response_may_omit_only_optional_fields: r#"
         a> login alice "open sesame" swap="charset=utf-8,/"
         a< ok proved
         b> login alice "open sesame" swap=",nc=00000001/"
@@ -232,7 +233,7 @@ with_users! { a_login_opens_what_is_ones_own, lets_in_nobodies: true;
         i< closed
     "#;
 
-    what_a_response_may_say_otherwise_and_what_not: r#"
+    variants_of_a_response_are_accepted_or_refused: r#"
         a> login alice "open sesame" swap="nc=00000001/nc=7,nc=8"
         a< ok proved
         b> login alice "open sesame" swap="qop=auth/QOP = \"auth\" , what=ever,what=ever"
@@ -268,8 +269,8 @@ with_users! { a_login_opens_what_is_ones_own, lets_in_nobodies: true;
     "#;
 }
 
-with_users! { a_login_is_demanded, lets_in_nobodies: false;
-    whoever_has_logged_in_is_answered: r#"
+with_users! { a_login_is_required, login_is_optional: false;
+    a_client_is_served_after_its_login: r#"
         a> login alice "open sesame"
         a< ok proved
         a> create $/x acl=sasl:alice:rwcda
@@ -278,7 +279,7 @@ with_users! { a_login_is_demanded, lets_in_nobodies: false;
         a< ok [ip:$ip sasl:alice]
     "#;
 
-    nobody_else_is_answered_anything: r#"
+    every_request_without_a_login_is_refused: r#"
         a> exists $
         a< authentication required
         a< closed
@@ -294,14 +295,14 @@ with_users! { a_login_is_demanded, lets_in_nobodies: false;
         e> whoAmI
         e< authentication required
         e< closed
-        # Before anything is looked at, whatever it is.
+        # The server refuses before it looks at the operation or its body.
         f> raw 999
         f< authentication required
         f< closed
         g> raw create i32:1
         g< authentication required
         g< closed
-        # By its own number, even a ping.
+        # The refusal has the xid of the request, even for a ping.
         i> ping xid=5
         i< xid=5 authentication required
         i< closed
@@ -311,7 +312,7 @@ with_users! { a_login_is_demanded, lets_in_nobodies: false;
         h< no node
     "#;
 
-    what_is_behind_the_first_request_of_a_nobody_does_not_happen: r#"
+    requests_behind_a_refused_one_are_not_done: r#"
         a& exists $
         a> create $/x
         a< authentication required
@@ -322,7 +323,7 @@ with_users! { a_login_is_demanded, lets_in_nobodies: false;
         b< no node
     "#;
 
-    a_wrong_password_is_refused_with_another_word: r#"
+    a_wrong_password_gives_authentication_required: r#"
         a> login alice "open barley"
         a< authentication required
         a< closed
@@ -341,7 +342,7 @@ with_users! { a_login_is_demanded, lets_in_nobodies: false;
         d< closed
     "#;
 
-    a_session_of_a_nobody_lives_on: r#"
+    a_session_without_a_login_can_be_resumed: r#"
         a> exists $
         a< authentication required
         a< closed

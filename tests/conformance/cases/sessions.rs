@@ -1,4 +1,4 @@
-//! Sessions: how they begin, move from connection to connection, and end.
+//! Sessions: how they begin, move from one connection to another, and end.
 
 use crate::conformance;
 
@@ -10,8 +10,8 @@ conformance! {
         a< ok
     "#;
 
-    /// Clients before 3.4 do not send the byte, and are not sent one.
-    an_old_client_is_answered_as_one: r#"
+    /// Clients before 3.4 do not send the read-only byte, and their reply has none either.
+    a_client_before_3_4_gets_no_read_only_byte: r#"
         a> connect timeout=10000 readonly=absent
         a< session a timeout=10000 readonly=absent
         a> ping
@@ -23,15 +23,15 @@ conformance! {
         b< ok
     "#;
 
-    a_client_that_would_take_less_gets_a_whole_server: r#"
+    a_client_that_accepts_read_only_gets_a_full_server: r#"
         a> connect timeout=10000 readonly=true
         a< session a timeout=10000
         a> create $/x
         a< z1 ok $/x
     "#;
 
-    /// The bounds are those that both arms are started with. Each connection takes the place of the one before, since such
-    /// short sessions may end at any time.
+    /// Both arms are started with these bounds. Each handshake replaces the connection before it, because sessions this
+    /// short may end at any time.
     timeouts_are_kept_within_bounds: r#"
         a> connect timeout=1234
         a< session a timeout=1234
@@ -86,7 +86,7 @@ conformance! {
         b< ok [$/e]
     "#;
 
-    a_session_that_moves_leaves_its_old_connection: r#"
+    moving_a_session_closes_its_old_connection: r#"
         a> connect timeout=10000
         a< session a timeout=10000
         a> create $/e mode=ephemeral
@@ -113,7 +113,7 @@ conformance! {
         a< session a timeout=60000
     "#;
 
-    a_session_is_resumed_with_its_password_only: r#"
+    a_session_is_resumed_only_with_its_password: r#"
         a> connect timeout=10000
         a< session a timeout=10000
         a> create $/e mode=ephemeral
@@ -146,8 +146,8 @@ conformance! {
         c< closed
     "#;
 
-    /// Without a word, and without harm to the connection that is there.
-    a_server_that_is_behind_hangs_up: r#"
+    /// The server sends no reply. The session's existing connection stays open.
+    a_server_that_is_behind_closes_the_connection: r#"
         a> connect timeout=10000
         a< session a timeout=10000
         b> connect zxid=9223372036854775807
@@ -162,7 +162,7 @@ conformance! {
         e< session e timeout=10000
     "#;
 
-    a_session_that_is_closed_takes_its_nodes_along: r#"
+    closing_a_session_deletes_its_ephemeral_nodes: r#"
         a> create $/e mode=ephemeral
         a< z1 ok $/e
         a> create $/p
@@ -182,7 +182,7 @@ conformance! {
         b< ok [p]
     "#;
 
-    a_session_sees_the_end_of_its_own_nodes: r#"
+    a_closing_session_gets_the_events_of_its_own_nodes: r#"
         a> create $/e mode=ephemeral
         a< z1 ok $/e
         a> exists $/e watch
@@ -193,7 +193,7 @@ conformance! {
         a< closed
     "#;
 
-    a_closed_session_is_gone: r#"
+    a_closed_session_cannot_be_resumed: r#"
         a> connect timeout=10000
         a< session a timeout=10000
         a> closeSession
@@ -204,8 +204,9 @@ conformance! {
         a< closed
     "#;
 
-    /// What comes behind it does not happen, but whether that is told depends on how fast the server hangs up.
-    a_goodbye_waits_for_what_was_asked_before: r#"
+    /// Requests behind the close are not done. Whether the server answers them depends on how fast it closes the
+    /// connection, so this case has none.
+    a_close_is_done_after_the_requests_before_it: r#"
         a> create $/e mode=ephemeral
         a< z1 ok $/e
         a& setData $/e data=1
@@ -219,7 +220,7 @@ conformance! {
         b< ok []
     "#;
 
-    a_lost_connection_ends_no_session: r#"
+    a_lost_connection_does_not_end_its_session: r#"
         a> create $/e mode=ephemeral
         a< z1 ok $/e
         b> exists $/e watch
@@ -234,7 +235,7 @@ conformance! {
         b< event deleted $/e
     "#;
 
-    /// An end of the connection is all that a client is told of an expiry.
+    /// The server does not report the expiry: it only closes the connection.
     a_silent_session_expires: r#"
         a> connect timeout=2000
         a< session a timeout=2000

@@ -1,9 +1,11 @@
-//! Restoring watches: what changed meanwhile comes as events before the reply, what did not is watched again.
+//! Restored watches: `setWatches` and `setWatches2`.
+//!
+//! If a node has changed in the meantime, the server sends an event before the reply. Otherwise it sets the watch again.
 
 use crate::conformance;
 
 conformance! {
-    changed_data_are_told: r#"
+    changed_data_give_an_event: r#"
         a> create $/same
         a< z1 ok $/same
         a> create $/changed
@@ -34,7 +36,7 @@ conformance! {
         b< z11 ok $/gone
     "#;
 
-    created_nodes_are_told_even_if_they_were_there_all_along: r#"
+    an_existing_node_gives_a_created_event_even_if_it_is_old: r#"
         a> create $/old
         a< z1 ok $/old
         b> create $/new
@@ -50,7 +52,7 @@ conformance! {
         b< z4 ok stat z1 m=z4 v=1 len=1
     "#;
 
-    changed_children_are_told: r#"
+    changed_children_give_an_event: r#"
         a> create $/same
         a< z1 ok $/same
         a> create $/grown
@@ -76,7 +78,7 @@ conformance! {
         b< z9 ok $/grown/newer
     "#;
 
-    lists_are_gone_through_in_their_order: r#"
+    the_order_of_the_lists_is_data_exist_child: r#"
         a> create $/x
         a< z1 ok $/x
         b> create $/x/y
@@ -92,7 +94,7 @@ conformance! {
         a< xid=-8 ok
     "#;
 
-    a_deleted_node_is_told_for_each_list: r#"
+    a_deleted_node_gives_an_event_for_each_list: r#"
         a> create $/x
         a< z1 ok $/x
         b> delete $/x
@@ -103,7 +105,7 @@ conformance! {
         a< xid=-8 ok
     "#;
 
-    nothing_that_has_not_changed_is_told: r#"
+    unchanged_nodes_give_no_event: r#"
         a> create $/x
         a< z1 ok $/x
         a> setWatches zxid=z1 data=$/x exist=$/no child=$/x xid=-8
@@ -121,8 +123,8 @@ conformance! {
         b< z5 ok stat z1 m=z5 p=z3 v=2 cv=1 len=1 kids=1
     "#;
 
-    /// Transactions are numbered from 1: all that is there is newer than 0.
-    everything_is_newer_than_nothing: r#"
+    /// The first zxid is 1, so every node is newer than zxid 0.
+    every_node_is_newer_than_zxid_zero: r#"
         a> create $/x
         a< z1 ok $/x
         a> setWatches zxid=0 data=$/x child=$/x xid=-8
@@ -131,7 +133,7 @@ conformance! {
         a< xid=-8 ok
     "#;
 
-    it_is_a_request_like_any_other: r#"
+    set_watches_works_with_any_xid: r#"
         a> create $/x
         a< z1 ok $/x
         a> setWatches zxid=z1 data=$/x
@@ -149,7 +151,7 @@ conformance! {
         a< event created $/p
     "#;
 
-    it_is_answered_in_its_turn: r#"
+    set_watches_is_answered_in_its_turn: r#"
         a> create $/x
         a< z1 ok $/x
         a& setData $/x data=1
@@ -165,7 +167,7 @@ conformance! {
         b< z4 ok stat z1 m=z4 v=3 len=1
     "#;
 
-    persistent_kinds_are_told_nothing_of_the_past: r#"
+    persistent_watches_get_no_catch_up_events: r#"
         a> create $/x
         a< z1 ok $/x
         b> setData $/x data=1
@@ -189,7 +191,7 @@ conformance! {
         a< event children $/x
     "#;
 
-    all_five_lists_go_together: r#"
+    all_five_lists_work_in_one_request: r#"
         a> create $/d
         a< z1 ok $/d
         a> create $/c
@@ -249,7 +251,7 @@ conformance! {
         a< xid=-8 ok
     "#;
 
-    restored_watches_are_watches: r#"
+    restored_watches_can_be_checked_and_removed: r#"
         a> create $/x
         a< z1 ok $/x
         a> setWatches zxid=z1 data=$/x child=$/x
@@ -265,7 +267,7 @@ conformance! {
         a< event changed $/x
     "#;
 
-    /// Negative counts are empty lists to Java's readers, but for null.
+    /// Java reads a count of -1 as null, which the server refuses, and other negative counts as empty lists.
     counts_are_read_as_java_reads_them: r#"
         a> raw setWatches i64:0 i32:-3 i32:0 i32:-2
         a< ok

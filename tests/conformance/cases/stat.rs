@@ -1,4 +1,4 @@
-//! What changes which field of a `Stat`.
+//! Which change alters which field of a `Stat`.
 
 use crate::conformance;
 
@@ -10,7 +10,7 @@ conformance! {
         a< ok stat z1 len=5
     "#;
 
-    setting_data_counts_even_when_they_stay_the_same: r#"
+    setting_the_same_data_counts_too: r#"
         a> create $/x data=same
         a< z1 ok $/x
         a> setData $/x data=same
@@ -38,7 +38,7 @@ conformance! {
         a< ok "a" stat z1 av=3 len=1
     "#;
 
-    children_that_come_and_go_count: r#"
+    created_and_deleted_children_count: r#"
         a> create $/d
         a< z1 ok $/d
         a> create $/d/a
@@ -59,7 +59,7 @@ conformance! {
         a< ok stat z1 p=z5 cv=4
     "#;
 
-    what_happens_to_children_does_not_count: r#"
+    changes_inside_children_do_not_count: r#"
         a> create $/d
         a< z1 ok $/d
         a> create $/d/a
@@ -82,7 +82,7 @@ conformance! {
         a< ok stat z2 m=z3 p=z6 v=1 cv=2 av=1 len=1
     "#;
 
-    setting_data_leaves_the_children_counts: r#"
+    setting_data_keeps_the_child_counters: r#"
         a> create $/d
         a< z1 ok $/d
         a> create $/d/a
@@ -112,7 +112,7 @@ conformance! {
         a< ok stat z0 p=z1 cv=1 kids=1
     "#;
 
-    a_node_made_again_starts_again: r#"
+    a_recreated_node_starts_with_fresh_counters: r#"
         a> create $/x data=a
         a< z1 ok $/x
         a> setData $/x data=b
@@ -133,7 +133,7 @@ conformance! {
         a< ok stat z7
     "#;
 
-    one_transaction_has_one_number: r#"
+    a_transaction_has_one_zxid: r#"
         a> create $/x
         a< z1 ok $/x
         a> multi
@@ -158,7 +158,7 @@ conformance! {
         a< ok stat z0 p=z1 cv=1 kids=1
     "#;
 
-    a_session_that_ends_is_one_transaction: r#"
+    the_end_of_a_session_is_one_transaction: r#"
         a> create $/e1 mode=ephemeral
         a< z1 ok $/e1
         a> create $/e2 mode=ephemeral

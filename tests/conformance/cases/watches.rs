@@ -1,13 +1,18 @@
-//! Leaving watches, what several of them on one node tell, and taking them back.
+//! Setting, checking and removing watches, and the events of several watches on one node.
 //!
-//! Servers before 3.9 know one mode for each path of a connection, and no types 4 and 5 when watches are removed: no case here
-//! has a persistent watch and another one on the same path of one connection, or uses these types. They also find watches
-//! of other connections when they check: no case checks a path that another connection watches.
+//! The cases avoid three differences of servers before 3.9:
+//! - These keep one watch mode for each path of a connection. No case sets a persistent watch and another watch on the
+//!   same path of one connection.
+//! - They do not know the types 4 and 5 when a client removes watches. No case uses these types.
+//! - When they check watches, they also find those of other connections. No case checks a path that another connection
+//!   watches.
+//!
+//! Not here: the events of each kind of change (`events`).
 
 use crate::conformance;
 
 conformance! {
-    only_an_exists_leaves_a_watch_on_what_is_missing: r#"
+    only_exists_sets_a_watch_on_a_missing_node: r#"
         a> getData $/x watch
         a< no node
         a> getChildren $/x watch
@@ -25,7 +30,7 @@ conformance! {
         a< event created $/x
     "#;
 
-    a_refused_read_leaves_no_watch: r#"
+    a_refused_read_sets_no_watch: r#"
         a> create $/x acl=world:anyone:wcda
         a< z1 ok $/x
         a> getData $/x watch
@@ -38,7 +43,7 @@ conformance! {
         b< z2 ok stat z1 m=z2 v=1 len=1
     "#;
 
-    watches_of_one_kind_are_one: r#"
+    repeated_data_watches_fire_once: r#"
         a> create $/x
         a< z1 ok $/x
         a> getData $/x watch
@@ -54,7 +59,7 @@ conformance! {
         b< z3 ok stat z1 m=z3 v=2 len=1
     "#;
 
-    a_node_that_goes_is_told_once: r#"
+    a_deleted_node_gives_one_event_for_two_watches: r#"
         a> create $/x
         a< z1 ok $/x
         a> getData $/x watch
@@ -72,7 +77,7 @@ conformance! {
         b< z5 ok stat z3 m=z5 p=z4 v=1 cv=1 len=1 kids=1
     "#;
 
-    a_read_without_a_watch_keeps_the_one_that_is_there: r#"
+    a_read_without_a_watch_keeps_the_existing_watch: r#"
         a> create $/x
         a< z1 ok $/x
         a> getData $/x watch
@@ -84,7 +89,7 @@ conformance! {
         a< event changed $/x
     "#;
 
-    a_recursive_watch_above_and_a_plain_one_both_tell: r#"
+    a_recursive_watch_and_a_plain_one_both_fire: r#"
         a> create $/x
         a< z1 ok $/x
         a> addWatch $ kind=recursive
@@ -105,7 +110,7 @@ conformance! {
         a< event deleted $/x/y
     "#;
 
-    two_recursive_watches_on_one_line_tell_once: r#"
+    two_nested_recursive_watches_give_one_event: r#"
         a> create $/x
         a< z1 ok $/x
         a> addWatch $ kind=recursive
@@ -123,7 +128,7 @@ conformance! {
         a< event deleted $/x/y
     "#;
 
-    a_recursive_watch_reaches_all_the_way_down: r#"
+    a_recursive_watch_covers_all_descendants: r#"
         a> addWatch $/x kind=recursive
         a< ok
         b> create $/x
@@ -170,7 +175,7 @@ conformance! {
         a< event created $/x
     "#;
 
-    a_watch_of_no_kind_is_refused: r#"
+    an_unknown_watch_mode_is_refused: r#"
         a> addWatch $ kind=2
         a< marshalling error
         a> addWatch $ kind=-1
@@ -179,7 +184,7 @@ conformance! {
         a< no such watch
     "#;
 
-    own_changes_are_told_before_they_are_answered: r#"
+    own_changes_give_their_event_before_the_reply: r#"
         a> create $/x
         a< z1 ok $/x
         a> getData $/x watch
@@ -194,7 +199,7 @@ conformance! {
         a< z3 ok
     "#;
 
-    a_watch_left_in_one_write_with_the_change_fires: r#"
+    a_watch_sent_together_with_the_change_fires: r#"
         a& exists $/x watch
         a& getChildren $ watch
         a> create $/x
@@ -205,7 +210,7 @@ conformance! {
         a< z1 ok $/x
     "#;
 
-    watches_go_with_their_connection: r#"
+    watches_end_with_their_connection: r#"
         a> create $/x
         a< z1 ok $/x
         a> getData $/x watch
@@ -276,7 +281,7 @@ conformance! {
         b< z4 ok stat z1 m=z4 p=z3 v=2 cv=1 len=1 kids=1
     "#;
 
-    a_watch_on_what_is_missing_is_removed_as_a_data_watch: r#"
+    a_watch_on_a_missing_node_is_removed_as_a_data_watch: r#"
         a> exists $/x watch
         a< no node
         a> removeWatches $/x kind=children
@@ -287,8 +292,8 @@ conformance! {
         b< z1 ok $/x
     "#;
 
-    /// A recursive watch is found where it was left, not below.
-    persistent_watches_are_removed_where_they_were_left: r#"
+    /// The server finds a recursive watch only at its own path, not below it.
+    persistent_watches_are_removed_only_at_their_own_path: r#"
         a> addWatch $/x kind=recursive
         a< ok
         a> addWatch $/y kind=persistent
@@ -309,7 +314,7 @@ conformance! {
         b< z2 ok $/y
     "#;
 
-    a_kind_that_nobody_knows_is_refused: r#"
+    an_unknown_watcher_type_is_refused: r#"
         a> exists $ watch
         a< ok stat z0
         a> checkWatches $ kind=0
@@ -324,8 +329,8 @@ conformance! {
         a< ok
     "#;
 
-    /// Upstream from 3.8.4 and 3.9.2, and in Debian's 3.8.0. The watch is used up all the same.
-    whoever_may_not_read_a_node_is_not_told: r#"
+    /// Apache's releases check this from 3.8.4 and 3.9.2, Debian's 3.8.0 too. The change uses up the watch all the same.
+    an_event_needs_read_permission: r#"
         a> auth digest user:pass
         a< ok
         a> create $/x acl=world:anyone:rwcda

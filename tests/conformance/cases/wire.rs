@@ -1,9 +1,9 @@
-//! Frames, headers, numbers of requests, and what is not understood.
+//! Frames, headers, xids, and requests that the server cannot parse.
 
 use crate::conformance;
 
 conformance! {
-    a_reply_has_the_number_of_its_request: r#"
+    a_reply_has_the_xid_of_its_request: r#"
         a> exists $ xid=5
         a< xid=5 ok stat z0
         a> exists $ xid=5
@@ -20,14 +20,14 @@ conformance! {
         a< xid=-8 z1 ok $/x
     "#;
 
-    a_ping_is_answered_as_a_ping: r#"
+    the_reply_to_a_ping_always_has_the_ping_xid: r#"
         a> ping xid=5
         a< xid=-2 ok
         a> ping xid=0
         a< xid=-2 ok
     "#;
 
-    an_authentication_keeps_its_number: r#"
+    an_authentication_keeps_its_xid: r#"
         a> auth digest a:b xid=9
         a< xid=9 ok
         a> auth digest a:b
@@ -55,7 +55,7 @@ conformance! {
         a< ok []
     "#;
 
-    /// Whatever was answered before is not lost: each request here waits for its reply.
+    /// Each request waits for its reply: the end of the connection could lose earlier replies.
     an_unknown_operation_ends_the_connection: r#"
         a> raw 999
         a< unimplemented
@@ -118,7 +118,7 @@ conformance! {
         a< ok stat z0
     "#;
 
-    lengths_that_cannot_be_are_refused: r#"
+    impossible_lengths_are_refused: r#"
         a> raw getData i32:-2 bool:0
         a< marshalling error
         a> raw getData i32:2147483647 bool:0
@@ -133,7 +133,7 @@ conformance! {
         a< ok stat z0
     "#;
 
-    what_follows_a_body_is_ignored: r#"
+    bytes_after_a_body_are_ignored: r#"
         a> create $/x extra=3
         a< z1 ok $/x
         a> getData $/x extra=100
@@ -146,7 +146,7 @@ conformance! {
         a< ok $
     "#;
 
-    any_number_but_zero_is_true: r#"
+    any_nonzero_byte_is_true: r#"
         a> raw exists str:$/x bool:2
         a< no node
         a> raw exists str:$/y bool:255
@@ -180,7 +180,7 @@ conformance! {
         a< closed
     "#;
 
-    a_frame_without_room_for_a_header_ends_the_connection: r#"
+    a_frame_too_short_for_a_header_ends_the_connection: r#"
         a> exists $
         a< ok stat z0
         a! bytes "\x00\x00\x00\x00"
@@ -193,7 +193,7 @@ conformance! {
         b< closed
     "#;
 
-    the_longest_frame_is_taken: r#"
+    the_longest_frame_is_accepted: r#"
         a> create $/x fill=1048575
         a< z1 ok $/x
         a> exists $/x brief
@@ -211,7 +211,7 @@ conformance! {
         b< closed
     "#;
 
-    a_body_of_an_authentication_that_is_too_short_ends_the_connection: r#"
+    a_short_authentication_body_ends_the_connection: r#"
         a> exists $
         a< ok stat z0
         a> auth digest a:b cut=1
@@ -222,7 +222,7 @@ conformance! {
         b< closed
     "#;
 
-    four_letters_are_a_question: r#"
+    a_four_letter_word_is_answered: r#"
         a> word ruok
         a< imok
         a< closed
@@ -242,7 +242,7 @@ conformance! {
         a< closed
     "#;
 
-    other_letters_are_a_length: r#"
+    other_letters_are_read_as_a_frame_length: r#"
         a> word zzzz
         a< closed
         a> word RUOK

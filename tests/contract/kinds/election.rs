@@ -1,4 +1,4 @@
-//! The two ways to stand for an election, as kinds of lock: being elected is acquiring, resigning is releasing.
+//! The two ways to take part in an election, as kinds of lock: to be elected is to acquire, to resign is to release.
 
 use std::{future::Future, pin::Pin, time::Duration};
 
@@ -11,20 +11,20 @@ use super::{Held, Kind};
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// What is no contender in an election.
+/// Names of children that are not contenders in an election.
 const STRANGERS: &[&str] = &["x-lock-0000000000", "x__WRIT__0000000000"];
 
 /// Leads in the foreground: [`Election::lead`].
 #[derive(Clone)]
 pub(crate) struct Leading(Election);
 
-/// Work that has begun because we lead, and ends when it is told to.
+/// The work of a leader. It has begun, and ends when `done` is sent.
 pub(crate) struct Work {
     term: Boxed<Result<LeadOutcome<()>, LockError>>,
     done: oneshot::Sender<()>,
     node: String,
     token: FencingToken,
-    /// Tells of a loss; asked for while the work had the guard.
+    /// Resolves when the lead is lost. Taken from the guard while the work had it.
     lost: std::sync::Mutex<Option<Boxed<Loss>>>,
 }
 
@@ -94,7 +94,7 @@ impl Held for Work {
     }
 }
 
-/// Stands in the background: [`Election::latch`].
+/// A candidate in the background: [`Election::latch`].
 #[derive(Clone)]
 pub(crate) struct Latching(Election);
 
@@ -119,7 +119,7 @@ impl Kind for Latching {
         let token = latch.elected().await?;
         let participants = loop {
             match self.0.participants().await {
-                // Looking is not the latch's part: it lives through this.
+                // The latch itself survives a lost connection; this listing is repeated.
                 Err(LockError::Session(error)) if error.is_transient() => {}
                 participants => break participants?,
             }
@@ -148,7 +148,7 @@ impl Held for Elected {
         self.token
     }
 
-    /// A latch does not say how it lost the lead.
+    /// A latch does not report how it lost the lead.
     fn lost(&self) -> impl Future<Output = Option<Loss>> + Send + 'static {
         let mut changes = self.latch.changes();
         async move {
@@ -158,14 +158,14 @@ impl Held for Elected {
         }
     }
 
-    /// A latch resigns in the background, without a word.
+    /// A latch resigns in the background and returns no result.
     async fn release(self) -> Result<(), LockError> {
         drop(self.latch);
         Ok(())
     }
 }
 
-/// One deadline around a way that has none of its own.
+/// Adds a deadline to a method that has none.
 async fn within<T>(
     wait: Duration,
     lock: impl Future<Output = Result<T, LockError>> + Send,

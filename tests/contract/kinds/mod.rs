@@ -1,7 +1,8 @@
-//! What the contract needs to know of a kind of lock, and the kinds that hand out guards.
+//! The interface of a kind of lock for the rules, and its implementations for the kinds that return guards.
 //!
-//! Each `Kind` is one contender: [`Kind::lock`] acquires it as the users of that kind do. Nothing here judges.
-//! Not here: the elections, which have no guards to hand out (`election`).
+//! A value of a `Kind` is one contender. [`Kind::lock`] acquires it in the same way as the users of that kind do.
+//! Nothing here checks a promise.
+//! Not here: the elections, which return no guards (`election`).
 
 mod election;
 
@@ -20,11 +21,11 @@ pub(crate) use election::{Latching, Leading};
 
 /// A contender of one kind.
 pub(crate) trait Kind: Clone + Send + Sync + 'static {
-    /// What a holder has.
+    /// The type of a hold.
     type Held: Held;
-    /// What [`rival`](Self::rival) has; dropping it lets go.
+    /// The type of a rival's hold; dropping it releases. See [`rival`](Self::rival).
     type Rival: Send + 'static;
-    /// How many may hold it at a time.
+    /// How many contenders may hold it at the same time.
     const HOLDERS: usize;
 
     /// A contender at this path.
@@ -37,46 +38,46 @@ pub(crate) trait Kind: Clone + Send + Sync + 'static {
         wait: Duration,
     ) -> impl Future<Output = Result<Self::Held, LockError>> + Send;
 
-    /// Whether there is a line, in which those who wait have nodes, with numbers.
-    const WAITS_IN_LINE: bool = true;
+    /// Whether there is a queue, in which each waiter has a numbered node.
+    const HAS_QUEUE: bool = true;
 
-    /// How many of a rival's nodes stand in the first of the lines.
-    const RIVALS_IN_LINE: usize = 1;
+    /// How many nodes of a rival are in the first directory.
+    const RIVALS_IN_QUEUE: usize = 1;
 
-    /// Acquires it so that no contender can hold it at the same time, and waits for all that do.
+    /// Acquires it in a way that excludes every contender, and waits for all present holders.
     fn rival(
         client: &Client,
         path: &str,
     ) -> impl Future<Output = Result<Self::Rival, LockError>> + Send;
 
-    /// The directories of its nodes. In the first one contenders wait.
-    fn lines(path: &str) -> Vec<String> {
+    /// The directories of its nodes. Contenders wait in the first one.
+    fn directories(path: &str) -> Vec<String> {
         vec![path.to_owned()]
     }
 
-    /// Children of a line that are no contenders of this kind, though others might take them for some.
+    /// Names of children that are contenders of another kind and not of this one.
     const STRANGERS: &[&str] = &["x-latch-0000000000"];
 }
 
-/// What a holder has.
+/// A hold of one kind.
 pub(crate) trait Held: Send + 'static {
-    /// Its nodes; the first one is the one that the token is of.
+    /// Its nodes. The fencing token belongs to the first one.
     fn nodes(&self) -> Vec<String>;
 
     fn token(&self) -> FencingToken;
 
-    /// Waits for the loss; tells how it came about, if the kind tells that.
+    /// Waits for the loss. Returns its cause if the kind reports one.
     fn lost(&self) -> impl Future<Output = Option<Loss>> + Send + 'static;
 
     fn release(self) -> impl Future<Output = Result<(), LockError>> + Send;
 }
 
-/// A kind that can be tried without waiting.
+/// A kind that has a try, which does not wait.
 pub(crate) trait Tries: Kind {
     fn try_lock(&self) -> impl Future<Output = Result<Option<Self::Held>, LockError>> + Send;
 }
 
-/// Both are written alike for everything that has the methods of a guard.
+/// Implements [`Held`] for guards, which all have the same methods.
 macro_rules! held {
     ($($guard:ty),*) => {$(
         impl Held for $guard {
@@ -153,7 +154,7 @@ impl Kind for PlainMutex {
     type Held = Guard;
     type Rival = Guard;
     const HOLDERS: usize = 1;
-    const WAITS_IN_LINE: bool = false;
+    const HAS_QUEUE: bool = false;
 
     fn at(client: &Client, path: &str) -> Self {
         Self::new(client, path).unwrap()
@@ -199,7 +200,7 @@ impl Kind for Writing {
         self.0.write_timeout(wait).await
     }
 
-    /// A reader: it is not only writers that keep a writer out.
+    /// A reader: readers exclude a writer, too.
     async fn rival(client: &Client, path: &str) -> Result<Guard, LockError> {
         RwLock::new(client, path).unwrap().read().await
     }
@@ -243,7 +244,7 @@ impl Tries for Reading {
     }
 }
 
-/// A semaphore with so many leases.
+/// A semaphore with `LEASES` leases.
 #[derive(Clone)]
 pub(crate) struct Leasing<const LEASES: usize>(Semaphore);
 
@@ -251,7 +252,7 @@ impl<const LEASES: usize> Kind for Leasing<LEASES> {
     type Held = Guard;
     type Rival = Vec<Guard>;
     const HOLDERS: usize = LEASES;
-    const RIVALS_IN_LINE: usize = 0;
+    const RIVALS_IN_QUEUE: usize = 0;
 
     fn at(client: &Client, path: &str) -> Self {
         Self(Semaphore::new(client, path, LEASES).unwrap())
@@ -269,7 +270,7 @@ impl<const LEASES: usize> Kind for Leasing<LEASES> {
         Self::at(client, path).0.acquire_many(LEASES).await
     }
 
-    fn lines(path: &str) -> Vec<String> {
+    fn directories(path: &str) -> Vec<String> {
         vec![format!("{path}/locks"), format!("{path}/leases")]
     }
 }
@@ -280,7 +281,7 @@ impl<const LEASES: usize> Tries for Leasing<LEASES> {
     }
 }
 
-/// A reentrant mutex, of which each contender is an owner of its own, also among clones.
+/// A reentrant mutex. Each contender is a separate owner, also each clone.
 pub(crate) struct Reentering {
     mutex: ReentrantMutex,
     owner: String,
@@ -328,7 +329,7 @@ impl Tries for Reentering {
     }
 }
 
-/// A mutex and the write side of a read/write lock, together.
+/// A multi-lock of a mutex and the write side of a read/write lock.
 #[derive(Clone)]
 pub(crate) struct Both(MultiLock);
 
@@ -336,7 +337,7 @@ impl Kind for Both {
     type Held = MultiGuard;
     type Rival = WriteGuard;
     const HOLDERS: usize = 1;
-    const RIVALS_IN_LINE: usize = 0;
+    const RIVALS_IN_QUEUE: usize = 0;
 
     fn at(client: &Client, path: &str) -> Self {
         let [first, second] = [format!("{path}/a"), format!("{path}/b")];
@@ -353,13 +354,13 @@ impl Kind for Both {
         self.0.lock_timeout(wait).await
     }
 
-    /// Of the second lock alone: whoever wants both has the first one while it waits.
+    /// Takes the second lock only: a contender for both holds the first one while it waits.
     async fn rival(client: &Client, path: &str) -> Result<WriteGuard, LockError> {
         let second = RwLock::new(client, &format!("{path}/b")).unwrap();
         second.write().await
     }
 
-    fn lines(path: &str) -> Vec<String> {
+    fn directories(path: &str) -> Vec<String> {
         vec![format!("{path}/a"), format!("{path}/b")]
     }
 }

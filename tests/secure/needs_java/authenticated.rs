@@ -1,4 +1,4 @@
-//! A real server that answers only those who have authenticated with SASL.
+//! A real server that serves only clients that have authenticated with SASL.
 
 use lockkeeper::{Acl, CreateMode, DigestMd5, Error, Perms, State, digest};
 
@@ -23,7 +23,7 @@ async fn server() -> Server {
 
 #[tokio::test]
 #[ignore = "needs Java and a ZooKeeper: tests/run.sh"]
-async fn the_right_password_opens_a_server_that_demands_one() {
+async fn the_right_password_opens_a_server_that_requires_one() {
     let mut server = server().await;
     for (user, password) in USERS {
         let builder = server.plain().sasl(DigestMd5::new(user, password));
@@ -44,7 +44,7 @@ async fn the_right_password_opens_a_server_that_demands_one() {
         client.close().await;
     }
 
-    // Nobody else may read it, and a reconnect is authenticated as well.
+    // Other users may not read the node. A reconnect authenticates again.
     let alice = server.plain().sasl(DigestMd5::new("alice", "open sesame"));
     let alice = alice.connect().await.unwrap();
     assert!(alice.get_data("/ren\u{e9}").await.is_err());
@@ -70,9 +70,9 @@ async fn the_right_password_opens_a_server_that_demands_one() {
 
 #[tokio::test]
 #[ignore = "needs Java and a ZooKeeper: tests/run.sh"]
-async fn a_wrong_password_an_unknown_user_and_no_user_at_all_are_told_apart_as_far_as_servers_do() {
+async fn the_error_tells_a_refused_login_from_a_missing_one() {
     let server = server().await;
-    // Not bob with alice's password: ZooKeeper 3.8.0 looks up the password of the user before, and lets him in.
+    // No case for bob with alice's password: ZooKeeper 3.8.0 compares it with the previous user's, and lets bob in.
     for (user, password) in [("alice", "hunter2"), ("bob", "hunter2")] {
         let text = refusal(server.plain().sasl(DigestMd5::new(user, password))).await;
         let wanted = format!("user {user} was refused: wrong password, or no such user");
@@ -83,32 +83,32 @@ async fn a_wrong_password_an_unknown_user_and_no_user_at_all_are_told_apart_as_f
         assert!(!text.contains(password), "{text}");
     }
 
-    // Without SASL there is a session, and nothing is answered in it.
+    // Without SASL the client gets a session, but the server answers no request.
     let text = match server.plain().connect().await {
-        Ok(nobody) => {
-            let mut snapshots = nobody.snapshots();
-            let first = nobody.get_data("/").await.unwrap_err();
+        Ok(anonymous) => {
+            let mut snapshots = anonymous.snapshots();
+            let first = anonymous.get_data("/").await.unwrap_err();
             assert!(!first.is_transient(), "{first}");
             let ended = snapshots.wait_for(|now| now.state == State::AuthFailed);
             tokio::time::timeout(CONNECT_TIMEOUT, ended)
                 .await
                 .expect("an end")
                 .unwrap();
-            nobody.get_data("/").await.unwrap_err()
+            anonymous.get_data("/").await.unwrap_err()
         }
         Err(error) => error,
     };
     assert!(matches!(text, Error::AuthFailed { .. }), "{text}");
     let text = text.to_string();
     assert!(
-        text.ends_with("the server answers only clients that have authenticated"),
+        text.ends_with("the server answers only authenticated clients"),
         "{text}"
     );
 }
 
 #[tokio::test]
 #[ignore = "needs Java and a ZooKeeper: tests/run.sh"]
-async fn identities_of_the_digest_scheme_are_given_again_after_a_reconnect() {
+async fn digest_identities_are_sent_again_after_a_reconnect() {
     let mut server = Server::start(&Demands::default()).await;
     let acl = vec![digest::acl(Perms::ALL, "alice", "open sesame")];
     let alice = server.plain().auth("digest", "alice:open sesame");

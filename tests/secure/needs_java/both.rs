@@ -1,4 +1,4 @@
-//! A lock on a real server that encrypts and demands passwords, through a restart of that server.
+//! A lock on a real server with TLS and SASL, through a restart of that server.
 
 use lockkeeper::{Client, Connector, DigestMd5, LockState, Mutex, tls::TlsConfig};
 

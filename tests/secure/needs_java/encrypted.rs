@@ -1,4 +1,4 @@
-//! A real server with a secure port that wants a certificate of every client.
+//! A real server with a secure port that requires a certificate of every client.
 
 use lockkeeper::{Client, Connector, CreateMode, proto::records::ClientInfo, tls::TlsConfig};
 
@@ -28,7 +28,7 @@ async fn assert_works(client: &Client) {
     assert!(read == data);
 }
 
-async fn certificates_are_looked_at_on_both_sides(more: &str) {
+async fn both_sides_check_certificates(more: &str) {
     let (authority, other) = (Authority::new("ours"), Authority::new("theirs"));
     let identity = authority.issue(NAMES);
     let mut server = Server::start(&Demands {
@@ -48,10 +48,10 @@ async fn certificates_are_looked_at_on_both_sides(more: &str) {
     let certified = identities.iter().find(certified).expect("an identity");
     assert!(certified.user.contains("CN=client"), "{certified:?}");
 
-    let of_nobody = with_identity(trusting(&other), &client_side);
-    let text = refusal(with(of_nobody)).await;
+    let untrusted = with_identity(trusting(&other), &client_side);
+    let text = refusal(with(untrusted)).await;
     assert!(
-        text.contains("the server's certificate is signed by nobody who is trusted here"),
+        text.contains("the server's certificate is not signed by a trusted authority"),
         "{text}"
     );
 
@@ -64,7 +64,7 @@ async fn certificates_are_looked_at_on_both_sides(more: &str) {
 
     let text = refusal(with(trusting(&authority))).await;
     assert!(
-        text.contains("the server wants a client certificate, and none is configured (alert: "),
+        text.contains("the server requires a client certificate, and none is configured (alert: "),
         "{text}"
     );
 
@@ -75,7 +75,7 @@ async fn certificates_are_looked_at_on_both_sides(more: &str) {
         "{text}"
     );
 
-    // Plain at the secure port, and encrypted at the plain one. Neither has to stay so, and so both try on.
+    // Without TLS at the secure port, with TLS at the plain port. Both clients retry, as the server may change.
     let connect_timeout = std::time::Duration::from_secs(5);
     let plain = server.secure().connect_timeout(connect_timeout);
     let encrypted = server.plain().connector(Connector::tls(right()));
@@ -86,12 +86,12 @@ async fn certificates_are_looked_at_on_both_sides(more: &str) {
     let text = plain.unwrap_err().to_string();
     assert!(
         text.contains("closed by the server during the handshake")
-            && text.contains("a port that wants TLS"),
+            && text.contains("the port expects TLS"),
         "{text}"
     );
     let text = encrypted.unwrap_err().to_string();
     assert!(
-        text.contains("closed in the handshake, as ports for plain connections do"),
+        text.contains("closed during the TLS handshake (the port may expect plain connections)"),
         "{text}"
     );
 
@@ -110,15 +110,15 @@ async fn certificates_are_looked_at_on_both_sides(more: &str) {
 
 #[tokio::test]
 #[ignore = "needs Java and a ZooKeeper with netty: tests/run.sh"]
-async fn certificates_are_looked_at_on_both_sides_in_tls_1_2() {
-    certificates_are_looked_at_on_both_sides("").await;
+async fn both_sides_check_certificates_in_tls_1_2() {
+    both_sides_check_certificates("").await;
 }
 
 #[tokio::test]
 #[ignore = "needs Java and a ZooKeeper with netty: tests/run.sh"]
-async fn certificates_are_looked_at_on_both_sides_in_tls_1_3() {
-    // Servers before 3.9 enable no cipher of it by themselves.
+async fn both_sides_check_certificates_in_tls_1_3() {
+    // Servers before 3.9 enable no TLS 1.3 cipher by default.
     let more = "ssl.protocol=TLSv1.3\nssl.enabledProtocols=TLSv1.3\n\
                 ssl.ciphersuites=TLS_AES_128_GCM_SHA256,TLS_AES_256_GCM_SHA384";
-    certificates_are_looked_at_on_both_sides(more).await;
+    both_sides_check_certificates(more).await;
 }

@@ -1,15 +1,15 @@
-//! What must be true of every history, whoever recorded it.
+//! The rules that every history must keep, whether a simulation or a test on real servers recorded it.
 //!
 //! | rule | in |
 //! |---|---|
-//! | no two holders at once, by the leases that they were told; not more leases of a semaphore than its limit | `overlap` |
-//! | tokens grow in the order of the grants; nobody who stands in the line is skipped, or granted without a node | `order` |
-//! | a store refuses no holder whose lease runs, and takes nobody's write after that of a later one | `order` |
-//! | every attempt ends in time, and for a reason that there was | `ends` |
-//! | who is asked to let go hears of it, and nobody else does; who has a limit does not hold for longer | `asked` |
-//! | a watch fires before its reader sees newer data; writes are what they were said to be; nothing is left behind | `nodes` |
+//! | no two holders at once, by their leases; a semaphore grants no more leases than its limit | `overlap` |
+//! | tokens grow in the order of the grants; no queued waiter is skipped, or granted after its node is gone | `order` |
+//! | a store refuses no holder with a valid lease, and accepts no lower token after a higher one | `order` |
+//! | every attempt ends in time, and no caller is told of a loss that did not happen | `ends` |
+//! | a listening holder hears each request to release, and no other; no release succeeds after the hold's limit | `asked` |
+//! | a watch fires before its reader sees newer data; the answer to a write is true; no node is left behind | `nodes` |
 //!
-//! The functions are pure. Not here: how histories come about.
+//! All functions are pure. Not here: the format of a history and how to record one (`history`).
 
 mod asked;
 mod ends;
@@ -25,63 +25,63 @@ use std::{fmt, time::Duration};
 use crate::history::Event;
 use holds::Holds;
 
-/// What the recorder knows of the run, and asks of it.
+/// What the recorder knows about the run, and the time limits that the run must keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// From when nothing disturbed the run any more. An attempt must end at most [`max_wait`](Self::max_wait) after it was
-    /// asked for, or after this.
+    /// When the last disturbance ended. An attempt must end at most [`max_wait`](Self::max_wait) after this time, or after
+    /// it was asked for, if that is later.
     pub calm: Duration,
-    /// How long an attempt may last in calm; `None` if it does not matter.
+    /// How long an attempt may last without disturbances; `None` for any time.
     pub max_wait: Option<Duration>,
-    /// How long it may take until a client knows what a third party did to its node. A grant in between says nothing; one
-    /// after that is wrong.
+    /// How long it may take until a client knows what a third party did to its node. The checker ignores a grant to that
+    /// client within this time. It checks a later grant like any other.
     pub news: Duration,
-    /// Whether every end of a session is recorded ([`What::SessionOver`](crate::history::What::SessionOver)).
+    /// Whether the history has every end of a session ([`What::SessionOver`](crate::history::What::SessionOver)).
     pub knows_sessions: bool,
 }
 
-/// A rule of which a history can fall foul.
+/// A rule that a history can break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Rule {
-    /// The history itself makes no sense: the recorder is wrong.
+    /// The history does not contradict itself. If it does, the recorder is wrong.
     Record,
     /// No two holders at once.
     Overlap,
     /// Tokens grow in the order of the grants.
     Tokens,
-    /// Nobody is skipped.
+    /// No waiter in the queue is skipped.
     Skipped,
-    /// Nobody is granted what is known to be gone.
+    /// No waiter is granted a lock after it learned that its node is gone.
     Gone,
-    /// A store refuses no holder whose lease runs, and takes no stale write.
+    /// A store refuses no holder with a valid lease, and accepts no stale write.
     Store,
-    /// Every attempt ends.
+    /// Every attempt ends in time.
     Endless,
-    /// Nobody is told that a lock was lost for a reason that there was not.
+    /// No caller is told of a loss that did not happen.
     FalseLoss,
-    /// Who is asked to let go, and listens, hears of it; nobody else does.
+    /// A listening holder hears each request to release its lock, and hears none that was not made.
     Asked,
-    /// Nobody holds for longer than the limit that was set.
+    /// A hold that outlasts its limit does not end with a successful release.
     Overdue,
-    /// A watch fires before newer data are seen.
+    /// A watch fires before its reader sees newer data.
     Watch,
-    /// A write is what it was said to be.
+    /// The answer to a write is true.
     Write,
-    /// Nothing is left behind.
+    /// No node is left behind in a live session.
     Left,
-    /// Nothing panics, and nobody goes round in circles.
+    /// No task panics, and no client loops without end.
     Panic,
 }
 
-/// A rule that was broken.
+/// One place where a history breaks a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// When it shows, in true time.
+    /// The time of the event that shows it, in true time.
     pub at: Duration,
-    /// Which rule.
+    /// The rule.
     pub rule: Rule,
-    /// By whom, and how.
+    /// The attempt, client or node that broke it, and how.
     pub text: String,
 }
 
@@ -99,7 +99,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Everything that is wrong with a history, in order of time.
+/// Finds all violations in a history, in order of time.
 #[must_use]
 pub fn check(history: &[Event], bounds: &Bounds) -> Vec<Violation> {
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! What a process may do to its tasks: stop them all, go on, die. And a scheduler that is not always fair.
+//! Stops, resumes and kills all tasks of one simulated process. Also delays polls at random, like an unfair scheduler.
 
 use std::{
     future::Future,
@@ -11,10 +11,10 @@ use tokio::time::Instant;
 
 use crate::rng::Rng;
 
-/// Polls of one process within one virtual millisecond after which it is said to go round in circles.
-const CIRCLES: u64 = 200_000;
+/// How many polls of one process within one virtual millisecond count as an endless loop.
+const ENDLESS_POLLS: u64 = 200_000;
 
-/// A process.
+/// The gate of one process. Its tasks run only while the process is neither paused nor dead.
 #[derive(Debug)]
 pub(crate) struct Gate(Mutex<State>);
 
@@ -24,7 +24,7 @@ struct State {
     dead: bool,
     rng: Rng,
     yield_per_mille: u64,
-    /// By task: whom to wake when the process goes on, or dies.
+    /// For each task: the waker to call when the process resumes or dies.
     tasks: Vec<Option<Waker>>,
     at: Instant,
     polls: u64,
@@ -74,7 +74,7 @@ impl State {
     }
 }
 
-/// A task of a process. It ends with `None` when the process dies.
+/// A task of a process. It returns `None` when the process dies.
 pub(crate) struct Task<F> {
     gate: Arc<Gate>,
     slot: usize,
@@ -109,7 +109,10 @@ impl<F: Future> Future for Task<F> {
             (state.at, state.polls) = (now, 0);
         }
         state.polls += 1;
-        assert!(state.polls < CIRCLES, "a client goes round in circles");
+        assert!(
+            state.polls < ENDLESS_POLLS,
+            "a client loops: {ENDLESS_POLLS} polls in 1 ms"
+        );
         if let Some(slot) = state.tasks.get_mut(this.slot) {
             *slot = Some(cx.waker().clone());
         }
@@ -129,7 +132,7 @@ impl<F: Future> Future for Task<F> {
     }
 }
 
-/// A future that is dropped after so many polls.
+/// Polls a future at most `polls` times. If it is still pending then, drops it and returns `None`.
 pub(crate) async fn at_most<F: Future>(polls: u64, future: F) -> Option<F::Output> {
     let mut future = Box::pin(future);
     let mut left = polls;

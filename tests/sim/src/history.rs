@@ -1,222 +1,225 @@
-//! What happened to locks in a run, as a list of events: the format that the checker reads.
+//! The history of a run: a list of events about locks, in the format that the checker reads.
 //!
-//! Whoever records a history, a simulation or a test on real servers,
+//! The recorder of a history is a simulation or a test on real servers. It does three things:
 //!
-//! - notes each event when it happens, in the order of time; events of one instant in the order in which they happened;
-//! - gives *true* time: what a clock shows that all parties agree on. The machine's own, where everything runs on one;
-//! - numbers attempts from 0, over all clients: an attempt is one call of `lock`, `try_lock`, `acquire` and so on, and the hold
-//!   that comes of it.
+//! - It records each event when it happens, in order of time. Events of one instant are in the order in which they happened.
+//! - It gives *true* time: the time of one clock for all parties. If all run on one machine, that machine's clock will do.
+//! - It numbers attempts; each number is unique over all clients. An attempt is one call of `lock`, `try_lock`, `acquire`
+//!   and so on, together with the hold that may follow.
 //!
-//! Order of the events of one attempt: [`Asked`](What::Asked), perhaps [`Placed`](What::Placed), then either
-//! [`Ended`](What::Ended), or [`Granted`](What::Granted), any number of [`Valid`](What::Valid),
-//! [`Stored`](What::Stored), perhaps [`Downgrading`](What::Downgrading) and [`Downgraded`](What::Downgraded),
-//! [`LetGo`](What::LetGo), `Ended`.
+//! The events of one attempt come in this order:
 //!
-//! Not here: what is right and what is wrong (`check`).
+//! 1. [`Asked`](What::Asked), then perhaps [`Placed`](What::Placed).
+//! 2. If the lock is granted: [`Granted`](What::Granted), any number of [`Valid`](What::Valid) and [`Stored`](What::Stored),
+//!    perhaps [`Downgrading`](What::Downgrading) and [`Downgraded`](What::Downgraded), then [`LetGo`](What::LetGo).
+//! 3. [`Ended`](What::Ended).
+//!
+//! A lost lock may end without `LetGo`, and a `Stored` may come after `Ended`: a write can arrive late.
+//!
+//! Not here: the rules that a history must keep (`check`).
 
 use std::{fmt, sync::Arc, time::Duration};
 
-/// One thing that happened.
+/// One event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// When, in true time since the start of the run.
     pub at: Duration,
-    /// Whose doing it was, or whom it concerns; what clients are numbered is up to the recorder.
+    /// The client that did it, or that it concerns. The recorder chooses the numbers of clients.
     pub client: u32,
-    /// What it was.
+    /// What happened.
     pub what: What,
 }
 
-/// An attempt at a lock, and the hold that comes of it.
+/// The number of an attempt at a lock, and of the hold that may follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Attempt(pub u64);
 
-/// With whom a hold may overlap.
+/// Which other holds of the same lock a hold may overlap with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// With nobody: a mutex, a writer, a leader.
+    /// None: a mutex, a writer, a leader.
     Exclusive,
-    /// With other shared ones: a reader.
+    /// Other shared holds: a reader.
     Shared,
-    /// With so many of its kind less one: a lease of a semaphore.
+    /// Up to `limit - 1` other leases: a lease of a semaphore.
     Lease {
-        /// How many there may be at a time.
+        /// How many leases there may be at a time.
         limit: u32,
     },
 }
 
 impl Mode {
-    /// Whether both may hold at once without being counted.
+    /// Whether any number of holds in these two modes may overlap.
     pub(crate) fn tolerates(self, other: Self) -> bool {
         self == Self::Shared && other == Self::Shared
     }
 
-    /// Whether the order of two grants says something: one of them had to wait for the other.
+    /// Whether one of the two must wait for the other, so that the order of their grants matters.
     pub(crate) fn conflicts(self, other: Self) -> bool {
         let is_lease = |mode| matches!(mode, Self::Lease { .. });
         !self.tolerates(other) && !is_lease(self) && !is_lease(other)
     }
 }
 
-/// What may happen.
+/// The kinds of events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// An attempt at the lock at this path begins.
     Asked {
         /// Its number.
         attempt: Attempt,
-        /// The path; what has one path is one line.
+        /// The path of the lock. Each path has one queue.
         lock: Arc<str>,
-        /// What is asked for.
+        /// The mode that the caller asks for.
         mode: Mode,
     },
-    /// The attempt has its place in the line: its node, by its whole path, and the session that the node belongs to.
-    /// Recorded where it can be known, for instance after `enqueue`.
+    /// The attempt has its place in the queue. A recorder writes this where it knows the node, for instance after `enqueue`.
     Placed {
-        /// Which.
+        /// The attempt.
         attempt: Attempt,
-        /// The node.
+        /// The full path of its node.
         node: String,
-        /// Its owner.
+        /// The session that owns the node.
         session: i64,
     },
-    /// The lock is ours.
+    /// The attempt has the lock.
     Granted {
-        /// Which.
+        /// The attempt.
         attempt: Attempt,
         /// The fencing token.
         token: u64,
-        /// The node.
+        /// The full path of its node.
         node: String,
-        /// Its owner.
+        /// The session that owns the node.
         session: i64,
     },
-    /// The guard says that nobody else can hold the lock before `until`. To be recorded right after the grant, and as
-    /// often as wanted; the last one counts.
+    /// The guard says that no other client can hold the lock before `until`. The recorder writes this right after the grant,
+    /// and again as often as it wants. The latest `until` counts.
     Valid {
-        /// Which.
+        /// The attempt.
         attempt: Attempt,
-        /// In true time, as the holder's clock tells it.
+        /// The end of the lease on the holder's clock, as true time.
         until: Duration,
     },
-    /// The lock gives itself up by force at this moment, should the holder not have let go by then.
+    /// The hold has a limit. If the holder still has the lock at `until`, the guard releases it by force.
     Limited {
-        /// Which.
+        /// The attempt.
         attempt: Attempt,
         /// In true time.
         until: Duration,
     },
-    /// The holder wants to hear when it is asked to let go.
+    /// The holder begins to listen for requests to release the lock.
     Listening {
-        /// Which.
+        /// The attempt.
         attempt: Attempt,
     },
-    /// The holder hears that it is asked to let go.
+    /// The holder hears a request to release the lock.
     Heard {
-        /// Which.
+        /// The attempt.
         attempt: Attempt,
     },
-    /// Somebody is about to ask the owner of this node to let go.
+    /// A client is about to ask the owner of this node to release the lock.
     Asking {
         /// The node.
         node: String,
     },
-    /// The owner of this node has been asked to let go: the node says so.
+    /// A client has asked the owner of this node to release the lock: the request is in the node's data.
     AskedToLetGo {
         /// The node.
         node: String,
     },
-    /// A writer begins to become a reader, and claims no more than one does from here on.
+    /// A writer begins to become a reader. From here on it claims no more than a reader does.
     Downgrading {
-        /// Which.
+        /// The attempt.
         attempt: Attempt,
     },
-    /// A writer has become a reader, whose node is this one.
+    /// A writer has become a reader.
     Downgraded {
-        /// Which.
+        /// The attempt.
         attempt: Attempt,
         /// The reader's node.
         node: String,
     },
-    /// A write of this holder has reached a store that takes tokens no lower than the highest it has seen.
+    /// A write of this holder has reached a store. A store accepts no token lower than the highest that it has seen.
     Stored {
-        /// Which.
+        /// The attempt.
         attempt: Attempt,
-        /// The store: each has seen what it has seen.
+        /// The store. Each store remembers its own highest token.
         store: Arc<str>,
-        /// The token that the write came with.
+        /// The token of the write.
         token: u64,
-        /// Whether the store took it.
+        /// Whether the store accepted the write.
         accepted: bool,
     },
-    /// The holder begins to release the lock, by whatever means. It claims nothing from here on.
+    /// The holder begins to release the lock, in any way. From here on it claims nothing.
     LetGo {
-        /// Which.
+        /// The attempt.
         attempt: Attempt,
     },
-    /// The attempt, or the hold, is over.
+    /// The attempt or the hold is over.
     Ended {
-        /// Which.
+        /// The attempt.
         attempt: Attempt,
-        /// How.
+        /// How it ended.
         end: End,
     },
-    /// A third party deleted this node by hand. What its owner was promised does not hold from here on.
+    /// A third party deleted this node by hand. From here on, the promises to its owner are void.
     Deleted {
         /// The node.
         node: String,
     },
-    /// A third party ended this session by force, before its time. As `Deleted`, for all its nodes.
+    /// A third party ended this session by force, before it expired. This is like `Deleted` for all its nodes.
     Killed {
         /// The session.
         session: i64,
     },
-    /// The servers have ended this session: it was silent too long, or closed. Only a recorder that sees the servers' side
-    /// can know; see [`Bounds::knows_sessions`](crate::check::Bounds::knows_sessions).
+    /// The servers have ended this session: it expired or was closed. Only a recorder that sees the servers' side can know
+    /// this; see [`Bounds::knows_sessions`](crate::check::Bounds::knows_sessions).
     SessionOver {
         /// The session.
         session: i64,
     },
-    /// A client has read a node and left a watch on it.
+    /// A client has read a node and set a watch on it.
     Watching {
-        /// The number of the watch, over all clients.
+        /// The number of the watch, unique over all clients.
         watch: u64,
         /// The node.
         path: Arc<str>,
-        /// What was read with the watch: the node's `mzxid`; -1 for a node that is not there.
+        /// The node's `mzxid`, read together with the watch; -1 for a node that does not exist.
         version: i64,
     },
-    /// The watch has fired, or has ended with its session, or nobody waits for it any more.
+    /// The watch has fired, or has ended with its session, or no task waits for it any more.
     Fired {
-        /// Which.
+        /// The number of the watch.
         watch: u64,
     },
-    /// The client has read a node again. Watches that have fired by then must have been recorded before.
+    /// The client has read a node again. The recorder writes all watches that have fired before this event.
     Read {
         /// The node.
         path: Arc<str>,
-        /// Its `mzxid`; -1 for a node that is not there.
+        /// Its `mzxid`; -1 for a node that does not exist.
         version: i64,
     },
-    /// A write was answered.
+    /// The caller of a write has its result.
     Answered {
-        /// The number of the write, over all clients.
+        /// The number of the write, unique over all clients.
         write: u64,
-        /// What was said.
+        /// The result.
         answer: Answer,
     },
-    /// At the end of the run: how often that write was applied.
+    /// At the end of the run: how often a write was applied.
     Applied {
         /// The number of the write.
         write: u64,
         /// How often.
         times: u32,
     },
-    /// At the end of the run, when everybody has let go: this node is there though its session lives.
+    /// At the end of the run, after all releases: this node still exists, and its session is alive.
     Left {
         /// The node.
         node: String,
-        /// Its owner.
+        /// The session that owns it.
         session: i64,
     },
 }
@@ -224,36 +227,36 @@ pub enum What {
 /// How an attempt or a hold ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Released, and the release was answered: the lock was held until then.
+    /// The release succeeded: the lock was held until then.
     Released,
-    /// The guard was dropped, or nobody knows what became of the release.
+    /// The guard was dropped, or the outcome of the release is unknown.
     Dropped,
-    /// A try found the lock taken.
+    /// `try_lock` found the lock taken.
     Refused,
-    /// It was not granted in time.
+    /// The lock was not granted in time.
     TimedOut,
-    /// The caller gave the attempt up.
+    /// The caller cancelled the attempt.
     GivenUp,
-    /// Lost: the node was deleted by somebody else.
+    /// Lost: another party deleted the node.
     LostDeleted,
     /// Lost with its session, or with its client.
     LostSession,
-    /// Given up by force, because it was held for too long.
+    /// Released by force, because the hold reached its limit.
     LostOverdue,
-    /// Lost, or given up by the lock itself, for another reason than these.
+    /// Lost or failed for another reason, which the text names.
     Failed(String),
 }
 
-/// What the caller of a write was told.
+/// The result that the caller of a write got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It succeeded.
+    /// The write succeeded.
     Applied,
-    /// It was refused, or never sent.
+    /// The server refused the write, or the client never sent it.
     NotApplied,
-    /// Nobody knows.
+    /// The reply was lost, so the caller does not know.
     Unknown,
-    /// What became of some other write.
+    /// The caller got the result of another write.
     Another,
 }
 
@@ -280,9 +283,11 @@ impl fmt::Display for What {
             } => match mode {
                 Mode::Exclusive => write!(f, "{attempt} asks for {lock}"),
                 Mode::Shared => write!(f, "{attempt} asks to share {lock}"),
-                Mode::Lease { limit } => write!(f, "{attempt} asks for one of {limit} of {lock}"),
+                Mode::Lease { limit } => {
+                    write!(f, "{attempt} asks for one of {limit} leases of {lock}")
+                }
             },
-            Self::Placed { attempt, node, .. } => write!(f, "{attempt} stands in line as {node}"),
+            Self::Placed { attempt, node, .. } => write!(f, "{attempt} is queued as {node}"),
             Self::Granted {
                 attempt,
                 token,
@@ -296,13 +301,13 @@ impl fmt::Display for What {
                 write!(f, "{attempt} is valid until {:.3}", until.as_secs_f64())
             }
             Self::Limited { attempt, until } => {
-                write!(f, "{attempt} is to end at {:.3}", until.as_secs_f64())
+                write!(f, "{attempt} has its limit at {:.3}", until.as_secs_f64())
             }
             Self::Listening { attempt } => write!(f, "{attempt} listens"),
-            Self::Heard { attempt } => write!(f, "{attempt} hears that it is to let go"),
-            Self::Asking { node } => write!(f, "{node} will be asked to let go"),
-            Self::AskedToLetGo { node } => write!(f, "{node} has been asked to let go"),
-            Self::Downgrading { attempt } => write!(f, "{attempt} is to become a reader"),
+            Self::Heard { attempt } => write!(f, "{attempt} hears that it is asked to release"),
+            Self::Asking { node } => write!(f, "{node} will be asked to release"),
+            Self::AskedToLetGo { node } => write!(f, "{node} has been asked to release"),
+            Self::Downgrading { attempt } => write!(f, "{attempt} begins to become a reader"),
             Self::Downgraded { attempt, node } => write!(f, "{attempt} becomes a reader as {node}"),
             Self::Stored {
                 attempt,
@@ -310,10 +315,10 @@ impl fmt::Display for What {
                 token,
                 accepted,
             } => {
-                let verdict = if *accepted { "taken" } else { "refused" };
+                let verdict = if *accepted { "accepted" } else { "refused" };
                 write!(f, "{attempt} write to {store} with token {token} {verdict}")
             }
-            Self::LetGo { attempt } => write!(f, "{attempt} lets go"),
+            Self::LetGo { attempt } => write!(f, "{attempt} begins to release"),
             Self::Ended { attempt, end } => write!(f, "{attempt} ended: {end:?}"),
             Self::Deleted { node } => write!(f, "{node} deleted by hand"),
             Self::Killed { session } => write!(f, "session {session:#x} ended by force"),

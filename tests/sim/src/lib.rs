@@ -1,15 +1,15 @@
-//! Locks under failures: a simulation of everything in one thread, and the checker that reads its histories.
+//! Locks under failures: a simulation of clients, network and servers in one thread, and a checker of lock histories.
 //!
 //! | module | what |
 //! |---|---|
-//! | [`history`] | what happened to locks in a run, as a list of events |
-//! | [`check`] | what must be true of every history, simulated or real |
-//! | [`plan`] | what is to happen in a simulated run, drawn from a seed |
+//! | [`history`] | the format of a history: a list of events about locks |
+//! | [`check`] | the rules that every history must keep, simulated or real |
+//! | [`plan`] | the plan of a simulated run, drawn from a seed |
 //! | [`run`] | one simulated run |
-//! | [`shrink`] | a plan that fails, made smaller |
-//! | [`mutations`] | faults in the product that must be found |
+//! | [`shrink`] | reduces a plan that fails |
+//! | [`mutations`] | faults in the product that the simulation must find |
 //! | `world` | time, network, servers and faults |
-//! | `work`, `gate` | what clients do; how they are stopped and killed |
+//! | `work`, `gate` | the steps of the clients; how a client process is paused and killed |
 
 pub mod check;
 mod gate;

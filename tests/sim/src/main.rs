@@ -1,4 +1,4 @@
-//! Runs seeds, and tells what they came to; see README.md.
+//! The command: runs seeds and prints the result; see README.md.
 
 use std::{
     process::ExitCode,
@@ -11,10 +11,10 @@ use lockkeeper_sim::{Figures, plan::Plan, run, shrink};
 const USAGE: &str = "usage: lockkeeper-sim [--seeds N] [--seed FIRST] [--threads N] [--seconds N] [--verbose] [--no-shrink]
 
   --seeds N     how many seeds to run (default 1000)
-  --seed FIRST  the first of them (default 1)
-  --threads N   how many to run at a time (default 1)
-  --seconds N   no new seed after so many seconds
-  --verbose     of a single seed: everything that happens
+  --seed FIRST  the first seed (default 1)
+  --threads N   how many seeds to run at the same time (default 1)
+  --seconds N   start no new seed after N seconds
+  --verbose     run only the first seed, and print everything that happens
   --no-shrink   do not look for a smaller plan that fails";
 
 struct Options {
@@ -35,9 +35,9 @@ fn main() -> ExitCode {
         }
     };
     if options.verbose {
-        return tell(options.first);
+        return print_all(options.first);
     }
-    // A task that panics is a finding, which is told with its seed.
+    // A task that panics is a violation. The report names it with its seed, so the default message is not needed.
     std::panic::set_hook(Box::new(|_| {}));
     let begin = Instant::now();
     let next = AtomicU64::new(options.first);
@@ -59,21 +59,23 @@ fn main() -> ExitCode {
     }
     failures.sort_unstable();
     let seconds = begin.elapsed().as_secs_f64();
-    #[allow(clippy::cast_precision_loss, reason = "for people")]
+    #[allow(clippy::cast_precision_loss, reason = "the rate is only printed")]
     let rate = seeds as f64 / seconds;
-    println!("{seeds} seeds in {seconds:.1} s, {rate:.0} a second");
+    println!("{seeds} seeds in {seconds:.1} s, {rate:.0} per second");
     for (what, count) in &figures.0 {
         println!("{count:>12}  {what}");
     }
     let Some(first) = failures.first() else {
-        println!("nothing found");
+        println!("no violation found");
         return ExitCode::SUCCESS;
     };
     report(*first, options.shrinks);
     ExitCode::FAILURE
 }
 
-/// Runs seeds until one fails or there are no more.
+/// Runs seeds until one fails, the time is up, or no seed is left.
+///
+/// Returns how many seeds ran, their figures, and the seed that failed.
 fn work(
     options: &Options,
     begin: Instant,
@@ -99,7 +101,7 @@ fn work(
     (done, figures, None)
 }
 
-/// Everything about a seed that fails.
+/// Prints everything about a seed that fails.
 fn report(seed: u64, shrinks: bool) {
     let plan = Plan::of(seed);
     let outcome = run(&plan, false);
@@ -112,7 +114,7 @@ fn report(seed: u64, shrinks: bool) {
     }
     let small = shrink(&plan, &outcome.violations, 600);
     let outcome = run(&small, true);
-    println!("\nthe smallest plan found:\n{small}\nwhat happens in it:");
+    println!("\nthe smallest plan found that still fails:\n{small}\nits events:");
     for line in &outcome.lines {
         println!("{line}");
     }
@@ -120,11 +122,11 @@ fn report(seed: u64, shrinks: bool) {
     for violation in &outcome.violations {
         println!("{violation}");
     }
-    println!("\nagain: lockkeeper-sim --seed {seed} --seeds 1");
+    println!("\nto repeat: lockkeeper-sim --seed {seed} --seeds 1");
 }
 
-/// Everything that happens in one seed.
-fn tell(seed: u64) -> ExitCode {
+/// Prints everything that happens in one seed.
+fn print_all(seed: u64) -> ExitCode {
     let plan = Plan::of(seed);
     let outcome = run(&plan, true);
     println!("{plan}");
@@ -154,7 +156,7 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
     while let Some(arg) = args.next() {
         let mut number = || {
             let text = args.next().ok_or(format!("{arg} needs a number"))?;
-            text.parse().map_err(|_| format!("{text} is no number"))
+            text.parse().map_err(|_| format!("{text} is not a number"))
         };
         match arg.as_str() {
             "--seeds" => options.seeds = number()?,
@@ -163,7 +165,7 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
             "--seconds" => options.limit = Some(Duration::from_secs(number()?)),
             "--verbose" => options.verbose = true,
             "--no-shrink" => options.shrinks = false,
-            _ => return Err(format!("what is {arg}?")),
+            _ => return Err(format!("unknown option: {arg}")),
         }
     }
     Ok(options)

@@ -1,17 +1,17 @@
-//! The list of faults in the product that the simulation must find.
+//! Reads `mutations.txt`: the list of faults in the product that the simulation must find.
 //!
-//! Not here: putting them in (`bin/mutations`).
+//! Not here: building and running the sources with a fault (`bin/mutations`).
 
-/// A fault.
+/// One fault.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mutation {
-    /// What is wrong then.
+    /// What the product does wrong with this fault.
     pub name: String,
-    /// The seed to begin with: 1 if nothing is said.
+    /// The first seed to run: the number behind `from`, or 1.
     pub first: u64,
-    /// Within how many seeds it must be found.
+    /// Within how many seeds the simulation must find the fault.
     pub seeds: u64,
-    /// How it is put in.
+    /// The replacements that make the fault.
     pub edits: Vec<Edit>,
 }
 
@@ -20,32 +20,32 @@ pub struct Mutation {
 pub struct Edit {
     /// The file, from the root of the repository.
     pub file: String,
-    /// What is there, once.
+    /// The text to replace. It must be in the file exactly once.
     pub old: String,
-    /// What is to be there.
+    /// The text that replaces it.
     pub new: String,
 }
 
 impl Edit {
-    /// The text with the fault.
+    /// Returns the text with the fault.
     ///
     /// # Errors
-    /// What was looked for is not there, or not once.
+    /// The text to replace is not in the file, or is there more than once.
     pub fn apply(&self, text: &str) -> Result<String, String> {
         match text.matches(&self.old).count() {
             1 => Ok(text.replace(&self.old, &self.new)),
             count => Err(format!(
-                "{} has this {count} times: {}",
+                "{} must have this text once, but has it {count} times: {}",
                 self.file, self.old
             )),
         }
     }
 }
 
-/// The list.
+/// Returns the list.
 ///
 /// # Errors
-/// A line that is not understood.
+/// A line has none of the known forms.
 pub fn read() -> Result<Vec<Mutation>, String> {
     parse(include_str!("../mutations.txt"))
 }
@@ -62,7 +62,7 @@ fn parse(text: &str) -> Result<Vec<Mutation>, String> {
             });
             continue;
         }
-        let wrong = || format!("not understood: {line}");
+        let wrong = || format!("mutations.txt: unknown kind of line: {line}");
         let mutation = all.last_mut().ok_or_else(wrong)?;
         match sign {
             "" => {}

@@ -1,6 +1,6 @@
-//! What is to happen in a run, all of it as data: drawn from a seed, and made smaller when it fails.
+//! The plan of a run, as data: clients, their steps, and the faults. A plan is drawn from a seed.
 //!
-//! Times are virtual milliseconds. Not here: how it happens (`world`, `work`).
+//! Times are virtual milliseconds. Not here: carrying out a plan (`world`, `work`), reducing one that fails (`shrink`).
 
 mod aimed;
 mod under_way;
@@ -9,29 +9,29 @@ use std::fmt;
 
 use crate::rng::Rng;
 
-/// Two plans of so many are aimed at what chance hardly ever meets.
+/// Of this many plans, two are aimed at situations that random plans hardly ever reach.
 const AIMED: u64 = 8;
 
-/// A run.
+/// The plan of a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Where everything comes from that the plan does not say: delays of messages, order of tasks, names.
+    /// Decides everything else: delays of messages, order of tasks, names.
     pub seed: u64,
     /// How many servers there are.
     pub servers: u32,
-    /// The servers' tick.
+    /// The servers' tick time.
     pub tick_ms: u64,
-    /// How often empty containers are deleted.
+    /// How often the servers delete empty container nodes.
     pub reap_ms: u64,
     /// Whether followers tell their leader of sessions only every half tick.
     pub relay: bool,
-    /// How long it takes at most until a server learns of what its leader has written; 0 for not at all.
+    /// How long a transaction takes at most from the leader to a follower; 0 for a plan without followers.
     pub commit_ms: u64,
     /// Whether sockets often take only a part of what a client writes.
     pub short_writes: bool,
-    /// How slow messages are at most, as a rule.
+    /// How long a message usually takes at most; a few take up to five times as long.
     pub delay_ms: u64,
-    /// Of a thousand polls of a task, how many come later than they need.
+    /// Of a thousand polls of a task, how many the scheduler delays.
     pub yield_per_mille: u64,
     /// The clients.
     pub clients: Vec<ClientPlan>,
@@ -39,79 +39,79 @@ pub struct Plan {
     pub faults: Vec<Fault>,
 }
 
-/// A client.
+/// The plan of a client.
 #[derive(Clone, Debug)]
 pub struct ClientPlan {
-    /// Its number; it keeps it when others are left out.
+    /// Its number. It stays the same when other clients are removed.
     pub id: u32,
-    /// By how much its clock is too fast, in parts per million.
+    /// How much its clock runs too fast, in parts per million; negative if it runs too slow.
     pub drift_ppm: i64,
-    /// What its clock shows at the start.
+    /// What its clock shows at the start of the run.
     pub offset_ms: u64,
     /// The session timeout that it asks for.
     pub timeout_ms: u64,
-    /// What its tasks do, one after the other.
+    /// For each task: its steps, in order.
     pub tasks: Vec<Vec<Step>>,
 }
 
-/// One thing that a task does.
+/// One step of a task.
 #[derive(Clone, Copy, Debug)]
 pub enum Step {
-    /// Nothing, for so long.
+    /// Sleeps this long.
     Sleep(u64),
-    /// Takes a lock, holds it, lets it go.
+    /// Takes a lock, holds it, and releases it.
     Lock(LockStep),
-    /// Something about plain nodes.
+    /// An operation on single nodes.
     Raw(RawStep),
 }
 
-/// Taking a lock.
+/// How a task takes, holds and releases a lock.
 #[derive(Clone, Copy, Debug)]
 pub struct LockStep {
-    /// Which.
+    /// The lock.
     pub target: Target,
-    /// How.
+    /// How the task asks for it.
     pub entry: Entry,
-    /// When it is given up.
+    /// When the task cancels the attempt.
     pub cancel: Cancel,
-    /// How long it is held.
+    /// How long the task holds the lock.
     pub hold_ms: u64,
-    /// After how long the lock gives itself up by force.
+    /// After how long the guard releases the lock by force.
     pub limit_ms: Option<u64>,
-    /// Whether the holder listens to who asks it to let go, and does so then.
+    /// Whether the holder listens for requests to release, and then releases.
     pub obeys_revoke: bool,
-    /// How often something is done meanwhile.
+    /// How often the holder uses the lock while it holds it.
     pub looks: u64,
-    /// How it is let go.
+    /// How the task releases the lock.
     pub leave: Leave,
 }
 
-/// A lock.
+/// The lock of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A mutex.
     Mutex(u32),
-    /// The read side of a read/write lock, in one line with the mutex of that number.
+    /// The read side of a read/write lock. It shares the queue of the mutex of that number.
     Read(u32),
-    /// The write side.
+    /// The write side of the same lock.
     Write(u32),
-    /// A lease of a semaphore.
+    /// One lease of the semaphore.
     Lease,
-    /// So many leases.
+    /// All leases of the semaphore.
     Leases,
     /// A reentrant mutex, on the path of the mutex of that number.
     Reentrant(u32),
-    /// The mutexes 0 and 1, and a lease.
+    /// The mutexes 0 and 1 and one lease of the semaphore, together.
     All,
-    /// The lead of an election.
+    /// Leadership in an election.
     Lead,
-    /// The same, by standing in the background for as long as the lock would be held.
+    /// Leadership in the same election, through a latch that is kept for as long as a lock would be held.
     Latch,
-    /// A lock without a line.
+    /// The plain lock.
     Plain,
 }
 
-/// How a lock is entered.
+/// How a task asks for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// `lock`.
@@ -120,37 +120,37 @@ pub enum Entry {
     Timeout(u64),
     /// `try_lock`.
     Try,
-    /// `enqueue`, and so long until `wait`.
+    /// `enqueue`, then this many milliseconds until `wait`.
     Enqueue(u64),
 }
 
-/// When an attempt is given up.
+/// When a task cancels its attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cancel {
     /// Never.
     Never,
-    /// After so many polls of its future.
+    /// After this many polls of its future.
     Polls(u64),
-    /// After so long.
+    /// After this many milliseconds.
     After(u64),
 }
 
-/// How a lock is let go.
+/// How a task releases a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leave {
     /// `release`.
     Release,
     /// `drop`.
     Drop,
-    /// `release`, given up after so many polls.
+    /// `release`, cancelled after this many polls.
     GiveUp(u64),
-    /// `release_with` a write; as `Release` where that cannot be.
+    /// `release_with` and a write; `release` for locks where the step cannot do that.
     With,
-    /// `downgrade` and then `release`; as `Release` where that cannot be.
+    /// `downgrade` and then `release`; only `release` for locks that have no downgrade.
     Downgrade,
 }
 
-/// Something about plain nodes.
+/// An operation on single nodes.
 #[derive(Clone, Copy, Debug)]
 pub enum RawStep {
     /// Reads a node and watches it.
@@ -159,94 +159,94 @@ pub enum RawStep {
     Read(u32),
     /// Sets a node's data.
     Set(u32),
-    /// Deletes it.
+    /// Deletes a node.
     Delete(u32),
-    /// Creates it.
+    /// Creates a node.
     Create(u32),
-    /// Creates a node that nobody else touches.
+    /// Creates a node that no other step touches.
     Write,
-    /// As `Write`, twice in one transaction.
+    /// Two creates as in `Write`, in one transaction.
     WriteTwo,
-    /// Sets the data of somebody's lock node.
+    /// Sets the data of a contender's lock node.
     Poke,
-    /// Asks somebody to let go.
+    /// Asks a contender to release.
     Revoke,
 }
 
-/// Something bad.
+/// A fault.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
-    /// When.
+    /// When it begins, counted from the end of the set-up.
     pub at_ms: u64,
-    /// What.
+    /// What happens.
     pub kind: FaultKind,
 }
 
 /// Which write a fault waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
-    /// Any, but for pings.
+    /// Any write except pings.
     Any,
     /// A ping.
     Ping,
-    /// One with a create in it.
+    /// A write that contains a create.
     Create,
-    /// One with a delete in it.
+    /// A write that contains a delete.
     Delete,
-    /// One with a transaction in it.
+    /// A write that contains a transaction.
     Multi,
 }
 
-/// How a client vanishes: one write of it arrives, and nothing after that.
+/// How a client vanishes: one of its writes arrives, and nothing after that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vanish {
-    /// How late it hears of that write.
+    /// How much later the reply to that write arrives.
     pub late_ms: u64,
-    /// How long nothing else comes from it or to it.
+    /// How long nothing else arrives from the client or at the client.
     pub ms: u64,
-    /// How much later its server fails before it has told the leader; `None` if it does not.
+    /// How long after that write its server fails; `None` if it does not fail.
     pub fails_after_ms: Option<u64>,
 }
 
-/// What may go wrong.
+/// The kinds of faults.
 #[derive(Clone, Copy, Debug)]
 pub enum FaultKind {
-    /// A client's connection is cut, with all that is under way.
+    /// A client's connection is cut, and all bytes in transit are lost.
     Cut(u32),
     /// A write of a client arrives only in part, and then the connection is cut.
     CutWrite(u32, Trigger),
-    /// A write of a client is applied, and the reply is lost with the connection.
+    /// A server applies a write of a client, and the reply is lost with the connection.
     LoseReply(u32, Trigger),
-    /// A client gets only a part of what a server sends, and then the connection is cut.
+    /// A client gets only a part of what a server sends; then the connection is cut.
     CutReply(u32),
-    /// Nothing comes from or to a client for so long.
+    /// Nothing arrives from a client or at a client for this long.
     Silence(u32, u64),
-    /// What a client sends and gets is slower by so much, for so long.
+    /// Messages of a client, in both directions, are slower: first by how much, then for how long.
     Slow(u32, u64, u64),
-    /// A server fails and is away for so long.
+    /// A server fails and stays down for this long.
     Fail(u32, u64),
-    /// All servers restart, which takes so long.
+    /// All servers restart, which takes this long.
     Restart(u64),
-    /// The leader is deposed with what no other server knows of, and the next one is there so much later.
+    /// The leader is deposed, and the transactions that no follower has are lost. The next leader is there this much later.
     Depose(u64),
-    /// A server lags behind for so long.
+    /// A server lags behind for this long.
     Lag(u32, u64),
-    /// A client's session ends by force.
+    /// A third party ends a client's session by force.
     Expire(u32),
-    /// A contender's node is deleted by hand.
+    /// A third party deletes a contender's node by hand.
     Delete(u64),
-    /// The node of the one behind a client is deleted by hand, just before the client lets go of what it holds next.
+    /// A third party deletes the node of the next waiter by hand, just before this client next releases a lock.
     DeleteBehind(u32),
-    /// A client vanishes with a write that fits.
+    /// A client vanishes with a matching write.
     Vanish(u32, Trigger, Vanish),
-    /// A client is not scheduled for so long.
+    /// A client's process does not run for this long.
     Pause(u32, u64),
-    /// A client's process dies, and another one begins so much later.
+    /// A client's process dies, and a new one begins this much later.
     Crash(u32, u64),
 }
 
 impl Plan {
-    /// The plan of a seed.
+    /// Draws the plan of a seed.
     #[must_use]
     pub fn of(seed: u64) -> Self {
         match seed % AIMED {
@@ -296,7 +296,7 @@ impl Plan {
         plan
     }
 
-    /// What only some plans have.
+    /// Adds what only some plans have: short writes, plain locks, latches, hold limits, requests to release.
     fn vary(&mut self, rng: &mut Rng) {
         self.short_writes = rng.chance(200);
         let (plain, latch) = (rng.chance(250), rng.chance(250));
@@ -335,8 +335,9 @@ impl Plan {
         ends.max().unwrap_or(0)
     }
 
-    /// How long it may take until a client knows what happened at the servers: for as long as a session lives without a word,
-    /// and all that keeps words away.
+    /// How long it may take until a client knows what happened at the servers.
+    ///
+    /// That is the time that a session lives in silence, and the length of everything that can delay messages.
     #[must_use]
     pub fn detection_ms(&self) -> u64 {
         let faults: u64 = self.faults.iter().map(|fault| fault.kind.lasts_ms()).sum();
@@ -344,7 +345,7 @@ impl Plan {
         faults + 2 * sessions.unwrap_or(0) + 20 * (self.delay_ms + self.commit_ms)
     }
 
-    /// How long everything may take in calm: all holds one after the other, and all sessions ended twice.
+    /// How long an attempt may take after the last fault: all holds one after the other, and sessions that expire.
     #[must_use]
     pub fn max_wait_ms(&self) -> u64 {
         let steps = self.clients.iter().flat_map(|client| &client.tasks);
@@ -355,7 +356,7 @@ impl Plan {
 }
 
 impl FaultKind {
-    /// For how long; 0 for what happens at once.
+    /// How long the fault lasts; 0 if it happens at once.
     fn lasts_ms(self) -> u64 {
         match self {
             Self::Slow(_, by, ms) => by + ms,
@@ -376,7 +377,7 @@ impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "seed {}, {} servers, tick {} ms, reaped every {} ms, relay {}, commits within {} ms, short writes {}, delay {} ms, yield {}/1000",
+            "seed {}, {} servers, tick {} ms, containers deleted every {} ms, relay {}, commits within {} ms, short writes {}, delay {} ms, yield {}/1000",
             self.seed,
             self.servers,
             self.tick_ms,
@@ -407,16 +408,16 @@ impl fmt::Display for Plan {
 }
 
 impl Step {
-    /// How long it may take, without waiting for others.
+    /// How long the step may take, apart from waiting for other clients.
     fn length_ms(&self) -> u64 {
         match self {
             Self::Sleep(ms) => *ms,
             Self::Lock(step) => {
-                let thinks = match step.entry {
+                let waits = match step.entry {
                     Entry::Enqueue(ms) | Entry::Timeout(ms) => ms,
                     _ => 0,
                 };
-                step.hold_ms + thinks
+                step.hold_ms + waits
             }
             Self::Raw(_) => 0,
         }
@@ -443,7 +444,7 @@ fn client(rng: &mut Rng, id: u32, tick_ms: u64, focus: Option<Target>) -> Client
     }
 }
 
-/// By how much a client's clock may run too fast or too slow: 5 %.
+/// How much a client's clock may run too fast or too slow, in parts per million: 5 %.
 pub const DRIFT_PPM: u64 = 50_000;
 
 fn step(rng: &mut Rng, raw: bool, timeout_ms: u64, focus: Option<Target>) -> Step {

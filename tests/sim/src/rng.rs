@@ -1,7 +1,7 @@
-//! Random choices that a seed repeats.
+//! Random choices that depend only on the seed.
 //!
-//! Whoever draws has a generator of its own, made from the seed and what it draws for: so that a plan from which something
-//! was left out goes on as before in all the rest, as far as that can be.
+//! Each user of random numbers has its own generator, made from the seed and the user's purpose. So when a part of a plan
+//! is removed, the other parts draw the same numbers as before, as far as possible.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -12,7 +12,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 pub(crate) struct Rng(u64);
 
 impl Rng {
-    /// The generator of a seed for one purpose.
+    /// Makes the generator of a seed for one purpose.
     pub(crate) fn of(seed: u64, purpose: impl Hash) -> Self {
         let mut hasher = DefaultHasher::new();
         (seed, purpose).hash(&mut hasher);
@@ -27,34 +27,34 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number from `low` to `high`, both possible.
+    /// A number from `low` to `high`, both included.
     pub(crate) fn within(&mut self, low: u64, high: u64) -> u64 {
         low + self.next() % (high - low + 1)
     }
 
-    /// As [`within`](Self::within).
+    /// As [`within`](Self::within), for `u32`.
     pub(crate) fn small(&mut self, low: u32, high: u32) -> u32 {
         u32::try_from(self.within(low.into(), high.into())).unwrap_or(high)
     }
 
-    /// True so many times in a thousand.
+    /// True with a probability of `per_mille` in a thousand.
     pub(crate) fn chance(&mut self, per_mille: u64) -> bool {
         self.next() % 1000 < per_mille
     }
 
-    /// One of these.
+    /// Picks one of these, all with the same probability; `None` if there are none.
     pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> Option<T> {
         let index = self.next().checked_rem(from.len() as u64)?;
         from.get(usize::try_from(index).ok()?).copied()
     }
 
-    /// One of several sorts, by their weights.
+    /// Picks one of several kinds by weight. `weight` is that of `first`.
     pub(crate) fn weighted<T: Copy>(&mut self, first: T, rest: &[(u64, T)], weight: u64) -> T {
         let total = weight + rest.iter().map(|(weight, _)| weight).sum::<u64>();
         let mut at = self.next() % total;
-        for (weight, sort) in rest {
+        for (weight, kind) in rest {
             if at < *weight {
-                return *sort;
+                return *kind;
             }
             at -= weight;
         }

@@ -1,4 +1,6 @@
-//! One run of a plan, from the first connection to the verdict.
+//! Runs one plan, from the first connection to the check of the history.
+//!
+//! Not here: what clients do (`work`), the network and the servers (`world`), the rules (`check`).
 
 use std::{
     sync::{Arc, PoisonError},
@@ -21,25 +23,25 @@ use crate::{
     world::{Figures, Sim},
 };
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// What is wrong.
+    /// The violations in its history.
     pub violations: Vec<Violation>,
-    /// What happened.
+    /// Its history.
     pub history: Vec<Event>,
-    /// The same and more, for people: empty unless it was asked for.
+    /// The log for people: the history, and every message. Empty without `verbose`.
     pub lines: Vec<String>,
-    /// A number made of everything that happened.
+    /// A hash of everything that happened.
     pub digest: u64,
-    /// How often what happened.
+    /// How often each thing happened.
     pub figures: Figures,
 }
 
-/// Runs a plan. With `verbose` there is a line for everything that happens.
+/// Runs a plan. With `verbose`, the log has a line for everything that happens.
 ///
 /// # Panics
-/// When there is no runtime to be had.
+/// If tokio cannot build a runtime.
 #[must_use]
 pub fn run(plan: &Plan, verbose: bool) -> Outcome {
     let plan = Arc::new(plan.clone());
@@ -60,8 +62,8 @@ async fn run_in(plan: &Arc<Plan>, verbose: bool) -> Outcome {
     let mut violations = Vec::new();
 
     let limit = Duration::from_millis(plan.calm_ms() + 3 * plan.max_wait_ms());
-    let story = timeout(limit, tell(&sim, plan, &spawned)).await;
-    let clients = story.unwrap_or_else(|_| Ok(Vec::new()));
+    let ran = timeout(limit, run_clients(&sim, plan, &spawned)).await;
+    let clients = ran.unwrap_or_else(|_| Ok(Vec::new()));
     let now = Duration::from_micros(sim.lock().now());
     let clients = clients.unwrap_or_else(|panicked| {
         violations.push(panic_of(now, panicked));
@@ -102,8 +104,12 @@ async fn run_in(plan: &Arc<Plan>, verbose: bool) -> Outcome {
     }
 }
 
-/// All clients do all their steps; they are still connected afterwards, and have had time to clean up.
-async fn tell(sim: &Sim, plan: &Arc<Plan>, spawned: &Spawned) -> Result<Vec<Client>, JoinError> {
+/// Runs all steps of all clients, and then waits long enough for their clean-up. The clients stay connected.
+async fn run_clients(
+    sim: &Sim,
+    plan: &Arc<Plan>,
+    spawned: &Spawned,
+) -> Result<Vec<Client>, JoinError> {
     let admin = Client::builder("s0")
         .expect("a list of one server")
         .connector(sim.connector(0))
@@ -136,7 +142,7 @@ fn take(spawned: &Spawned) -> Vec<JoinHandle<Option<()>>> {
     std::mem::take(&mut *tasks)
 }
 
-/// What is found when all is over.
+/// Records the state at the end of the run: nodes of live sessions, and how often each write was applied.
 fn look_back(sim: &Sim, clients: &[Client]) {
     let mut world = sim.lock();
     let live: Vec<_> = clients

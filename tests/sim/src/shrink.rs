@@ -1,7 +1,9 @@
-//! A plan that fails, made as small as it goes.
+//! Reduces a plan that fails to a smaller plan that still fails.
 //!
-//! Everything is left out that can be left out while the run still breaks one of the rules that it broke. What is left may
-//! fail in another way than before, by the same rule: that is a finding all the same.
+//! It removes each part without which the run still breaks one of the same rules. The smaller plan may break that rule in
+//! a different way than before. That is a finding, too.
+//!
+//! Not here: running a plan (`run`).
 
 use std::collections::BTreeSet;
 
@@ -11,7 +13,7 @@ use crate::{
     run::run,
 };
 
-/// The smallest plan found in so many runs that breaks one of the rules that this one breaks.
+/// Returns the smallest plan found that still breaks one of the broken rules. Tries at most `runs` runs.
 #[must_use]
 pub fn shrink(plan: &Plan, violations: &[Violation], runs: u32) -> Plan {
     let rules = violations.iter().map(|violation| violation.rule).collect();
@@ -39,7 +41,7 @@ struct Shrinker {
 }
 
 impl Shrinker {
-    /// Whether a smaller plan still fails; it is the best one then.
+    /// Runs a smaller plan. If it still fails, it is the best plan from now on.
     fn fails(&mut self, plan: Plan) -> bool {
         if self.runs == 0 {
             return false;
@@ -139,7 +141,7 @@ fn all_clients(plan: &mut Plan, change: impl Fn(&mut ClientPlan)) {
     plan.clients.iter_mut().for_each(change);
 }
 
-/// What is to become less.
+/// The size of a plan: the length of its debug text.
 fn weight(plan: &Plan) -> usize {
     format!("{plan:?}").len()
 }

@@ -1,13 +1,15 @@
-//! The clients: what each does, step by step, as its plan says.
+//! The clients: each carries out the steps of its plan.
 //!
-//! A client is a process: one `Client`, some tasks that share it. When it crashes, another process goes on with the steps that
-//! were not begun.
+//! A client is a process with one `Client`, which its tasks share. When the process crashes, a new process goes on with the
+//! steps that the old one had not begun.
 //!
 //! | module | what |
 //! |---|---|
-//! | `locks` | taking locks, holding them, letting go |
-//! | `latch` | standing for an election in the background; asking holders to let go |
-//! | `raw` | plain nodes: watches before data, writes as they are answered |
+//! | `locks` | taking, holding and releasing locks |
+//! | `latch` | elections through a latch; asking holders to release |
+//! | `raw` | operations on single nodes: watches, reads and writes |
+//!
+//! Not here: which steps there are (`plan`), what goes wrong (`world`).
 
 mod latch;
 mod locks;
@@ -37,17 +39,17 @@ use crate::{
 };
 use raw::Watches;
 
-/// Tasks that were spawned, to see whether they panicked.
+/// The driver tasks. At the end, the run checks whether one of them panicked.
 pub(crate) type Spawned = Arc<std::sync::Mutex<Vec<JoinHandle<Option<()>>>>>;
 
-/// How many lines of mutexes there are.
+/// How many paths there are for mutexes and read/write locks.
 const LINES: u32 = 2;
 /// How many leases the semaphore has.
 const LEASES: usize = 2;
-/// How many plain nodes there are.
+/// How many nodes there are for reads, writes and watches.
 pub(crate) const NODES: u32 = 2;
 
-/// What one task works with.
+/// One task of a client process, and what it needs.
 pub(crate) struct Worker {
     sim: Sim,
     plan: Arc<ClientPlan>,
@@ -57,7 +59,7 @@ pub(crate) struct Worker {
     rng: Rng,
 }
 
-/// What the tasks of a process share.
+/// The locks and watches that the tasks of a process share.
 struct Locks {
     mutexes: Vec<Mutex>,
     rw: Vec<RwLock>,
@@ -68,12 +70,12 @@ struct Locks {
     watches: Watches,
 }
 
-/// What a client's processes have in common.
+/// One client of the plan: all its processes, one after the other.
 pub(crate) struct Career {
     sim: Sim,
     run: Arc<Plan>,
     plan: Arc<ClientPlan>,
-    /// By task: the next step.
+    /// For each task: the index of the next step.
     progress: Vec<Arc<AtomicUsize>>,
     spawned: Spawned,
     lives: u64,
@@ -91,7 +93,7 @@ impl Career {
         }
     }
 
-    /// All processes of the client, one after the other; the last one's client, with all its steps done.
+    /// Runs the processes of the client, one after the other, until all steps are done. Returns the last process's `Client`.
     pub(crate) async fn run(mut self) -> Client {
         loop {
             self.lives += 1;
@@ -103,7 +105,7 @@ impl Career {
         }
     }
 
-    /// One process; `None` when it has died.
+    /// Runs one process. Returns `None` if it was killed.
     async fn live(&mut self) -> Option<Client> {
         let rng = Rng::of(self.run.seed, ("gate", self.plan.id, self.lives));
         let gate = Gate::new(rng, self.run.yield_per_mille);
@@ -170,26 +172,26 @@ impl Career {
 
 impl Locks {
     fn new(client: &Client) -> Self {
-        let path = |line| format!("/locks/l{line}");
+        let path = |number| format!("/locks/l{number}");
         let all = || (0..LINES).map(path);
-        let good = "these paths are good";
-        let mutex = |path: String| Mutex::new(client, &path).expect(good);
-        let rw = |path: String| RwLock::new(client, &path).expect(good);
-        let reentrant = |path: String| ReentrantMutex::new(client, &path).expect(good);
+        let valid = "the paths are valid";
+        let mutex = |path: String| Mutex::new(client, &path).expect(valid);
+        let rw = |path: String| RwLock::new(client, &path).expect(valid);
+        let reentrant = |path: String| ReentrantMutex::new(client, &path).expect(valid);
         Self {
             mutexes: all().map(mutex).collect(),
             rw: all().map(rw).collect(),
             reentrant: all().map(reentrant).collect(),
-            semaphore: Semaphore::new(client, "/locks/s", LEASES).expect(good),
-            election: Election::new(client, "/locks/e").expect(good),
-            plain: PlainMutex::new(client, "/locks/p").expect(good),
+            semaphore: Semaphore::new(client, "/locks/s", LEASES).expect(valid),
+            election: Election::new(client, "/locks/e").expect(valid),
+            plain: PlainMutex::new(client, "/locks/p").expect(valid),
             watches: Watches::default(),
         }
     }
 }
 
 impl Worker {
-    /// Does the steps that are left.
+    /// Does the steps that no earlier process has begun.
     async fn work(mut self, steps: Vec<Step>, progress: Arc<AtomicUsize>) {
         loop {
             let next = progress.fetch_add(1, Ordering::Relaxed);
@@ -213,7 +215,7 @@ impl Worker {
     }
 }
 
-/// Makes the nodes that the work needs, before anything goes wrong.
+/// Creates the nodes that the steps need, before the first fault.
 pub(crate) async fn set_up(client: &Client) -> Result<(), lockkeeper_session::Error> {
     for path in ["/raw", "/registers"] {
         client.create(path, "", CreateMode::Persistent).await?;
@@ -228,5 +230,5 @@ pub(crate) async fn set_up(client: &Client) -> Result<(), lockkeeper_session::Er
 pub(crate) fn registers() -> impl Iterator<Item = String> {
     ["l0", "l1", "e", "p"]
         .into_iter()
-        .map(|line| format!("/registers/{line}"))
+        .map(|lock| format!("/registers/{lock}"))
 }

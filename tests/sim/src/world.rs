@@ -1,14 +1,17 @@
-//! Everything that is not the client: time, the network, the servers, the faults, and the record of it all.
+//! Everything except the clients: time, the network, the servers, the faults, and the record of the run.
 //!
-//! One queue of events in order of time drives it; a task pops them. Messages between a client and a server keep their order,
-//! as TCP keeps it; everything else may overtake.
+//! One queue of events in order of time drives the world; one task takes events from it. Messages on one connection keep
+//! their order, as in TCP. Other events may overtake each other.
 //!
 //! | module | what |
 //! |---|---|
 //! | `net` | connections, as the client sees them |
-//! | `servers` | the engine, as servers |
-//! | `faults` | what goes wrong |
+//! | `ops` | the operations in the bytes that a client sends |
+//! | `servers` | the engine, in the role of all servers |
+//! | `faults` | the faults of the plan |
 //! | `record` | the history, the log, the figures |
+//!
+//! Not here: what clients do (`work`), which faults there are (`plan`).
 
 mod faults;
 mod net;
@@ -40,14 +43,14 @@ use crate::{
 use net::Link;
 pub use record::Figures;
 
-/// 2026-01-01, in milliseconds since 1970.
+/// The servers' wall clock at the start of a run: 2026-01-01, in milliseconds since 1970.
 const BIRTH_MS: i64 = 1_767_225_600_000;
 
-/// Everybody's way to the world.
+/// A shared handle to the world, and the signal that wakes its pump early.
 #[derive(Clone)]
 pub(crate) struct Sim(Arc<Mutex<World>>, Arc<Notify>);
 
-/// The world. Times in it are microseconds since its start, of which tokio knows the milliseconds.
+/// The world. Its times are microseconds since the start of the run; tokio's clock moves in whole milliseconds.
 pub(crate) struct World {
     pub(crate) plan: Arc<Plan>,
     start: Instant,
@@ -56,7 +59,7 @@ pub(crate) struct World {
     engine: Engine,
     queue: BinaryHeap<Reverse<Entry>>,
     next_entry: u64,
-    /// When the pump looks at the queue next.
+    /// When the pump next looks at the queue.
     pump_at: u64,
     earlier: Arc<Notify>,
     links: BTreeMap<u64, Link>,
@@ -64,21 +67,21 @@ pub(crate) struct World {
     rng: Rng,
     clients: BTreeMap<u32, Process>,
     servers: Vec<Server>,
-    /// Whether all servers are away, until they restart.
+    /// Whether all servers are down, until they restart.
     all_down: bool,
-    /// What third parties did last, which no leader forgets.
+    /// The zxid of the last change by a third party. A deposed leader loses nothing up to it.
     kept: Zxid,
     armed: Vec<Armed>,
-    /// The highest token that each store outside has seen.
+    /// The highest token that each external store has seen.
     stores: BTreeMap<Arc<str>, u64>,
-    /// By node that fenced writes go to: when it was last seen to change.
+    /// For each node that fenced writes go to: the last `mzxid` seen.
     registers: BTreeMap<String, i64>,
     sessions: BTreeSet<SessionId>,
     sessions_started: u64,
     next_number: u64,
-    /// Attempts that have not ended, whose they are, and whether they were granted.
+    /// Attempts that have not ended: the client, and whether the lock was granted.
     open: BTreeMap<Attempt, (u32, bool)>,
-    /// Watches that have not fired, and whose they are.
+    /// Watches that have not fired, and their clients.
     watches: BTreeMap<u64, u32>,
     history: Vec<Event>,
     lines: Option<Vec<String>>,
@@ -94,7 +97,7 @@ struct Process {
     silent_until: u64,
     slow_by: u64,
     slow_until: u64,
-    /// The one behind it loses its node when it lets go.
+    /// Whether a fault deletes the node of the next waiter just before this client's next release.
     betrayed: bool,
 }
 
@@ -104,7 +107,7 @@ struct Server {
     lag_until: u64,
 }
 
-/// A fault that waits for the right message.
+/// A fault that waits for a matching message.
 #[derive(Clone, Copy)]
 struct Armed {
     client: u32,
@@ -112,6 +115,7 @@ struct Armed {
     what: Blow,
 }
 
+/// What a fault does to the message that it waited for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Blow {
     CutWrite,
@@ -120,7 +124,7 @@ enum Blow {
     Vanish(Vanish),
 }
 
-/// Something to come, in order of time and then of its making.
+/// An event to come. Events are in order of time, and then in order of creation.
 struct Entry {
     at: u64,
     number: u64,
@@ -140,15 +144,15 @@ enum Coming {
     Down(u64, Bytes),
     /// The client learns that the connection is gone.
     DownEnd(u64),
-    /// A client's socket takes something again.
+    /// A client's socket takes bytes again.
     Room(u64),
-    /// A fault of the plan.
+    /// A fault of the plan begins.
     Fault(usize),
-    /// Its end.
+    /// A fault of the plan ends.
     FaultEnd(usize),
     /// A server fails.
     Fail(u32),
-    /// A write reaches a store outside.
+    /// A write reaches an external store.
     Store(Attempt, Arc<str>, u64, u32),
 }
 
@@ -173,7 +177,7 @@ impl Ord for Entry {
 }
 
 impl Sim {
-    /// The world of a plan; with `verbose` it writes a line for everything that happens.
+    /// Makes the world of a plan. With `verbose`, it writes a log line for everything that happens.
     pub(crate) fn new(plan: &Arc<Plan>, verbose: bool) -> Self {
         let start = Instant::now();
         let mut config = Config::default();
@@ -230,7 +234,7 @@ impl Sim {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets happen what is to happen. Never ends.
+    /// Handles each event when it is due. Never returns.
     pub(crate) async fn pump(self) {
         loop {
             let next = {
@@ -246,7 +250,7 @@ impl Sim {
 }
 
 impl World {
-    /// From now on, the faults of the plan.
+    /// Schedules the faults of the plan, from now on.
     pub(crate) fn begin_storm(&mut self) {
         let begin = self.now();
         self.calm = begin + self.plan.calm_ms() * 1000;
@@ -256,23 +260,23 @@ impl World {
         }
     }
 
-    /// When the last fault will be over.
+    /// When the last fault is over, as a duration since the start of the run.
     pub(crate) fn calm(&self) -> Duration {
         Duration::from_micros(self.calm)
     }
 
-    /// How long it is till then.
+    /// How long it is from now until the last fault is over.
     pub(crate) fn storm_left(&self) -> Duration {
         Duration::from_micros(self.calm.saturating_sub(self.now()))
     }
 
-    /// Now, in microseconds.
+    /// The present virtual time, in microseconds.
     pub(crate) fn now(&self) -> u64 {
         let elapsed = Instant::now().saturating_duration_since(self.start);
         u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX)
     }
 
-    /// The instant that clients' clocks count from.
+    /// The instant at which virtual time is 0. Clients' clocks count from it.
     pub(crate) fn origin(&self) -> std::time::Instant {
         self.start.into_std()
     }
@@ -289,7 +293,7 @@ impl World {
         }
     }
 
-    /// Lets something happen later.
+    /// Schedules an event.
     fn at(&mut self, at: u64, what: Coming) {
         let number = self.next_entry;
         self.next_entry += 1;
@@ -300,7 +304,7 @@ impl World {
         }
     }
 
-    /// Does everything that is due.
+    /// Handles everything that is due, and computes when the pump must run next.
     fn catch_up(&mut self) {
         loop {
             let now = self.now();
@@ -325,7 +329,7 @@ impl World {
         self.pump_at = next.unwrap_or(u64::MAX >> 20);
     }
 
-    /// When the engine wants to be called, in whole milliseconds as timers go.
+    /// When the engine wants to be called next, in microseconds.
     fn engine_due(&self) -> u64 {
         let due = Instant::from_std(self.engine.next_deadline());
         let micros = due.saturating_duration_since(self.start).as_micros();
@@ -338,7 +342,7 @@ impl World {
         if let Some(link) = what.link() {
             let silent = self.silent_until(link);
             if silent > now {
-                // It waits, and keeps its place.
+                // The client is silent: the event waits until that ends. With its old number it keeps its place.
                 let at = silent;
                 self.queue.push(Reverse(Entry { at, number, what }));
                 return;
@@ -367,26 +371,26 @@ impl World {
         process.map_or(0, |process| process.silent_until)
     }
 
-    /// A process of a client begins.
+    /// Registers a new process of a client.
     pub(crate) fn born(&mut self, client: u32, gate: Arc<Gate>) {
         let process = self.clients.entry(client).or_default();
         process.gate = Some(gate);
         process.handle = None;
     }
 
-    /// The client of a process, for those who want to know its session.
+    /// Registers the `Client` of a process: faults find its session there.
     pub(crate) fn introduce(&mut self, client: u32, handle: &Client) {
         let process = self.clients.entry(client).or_default();
         process.handle = Some(handle.downgrade());
     }
 
-    /// A number that nobody else has.
+    /// A number that is unique in this run.
     pub(crate) fn number(&mut self) -> u64 {
         self.next_number += 1;
         self.next_number
     }
 
-    /// Sends a write to a store outside; it arrives after a while.
+    /// Sends a write to an external store. It arrives up to 20 ms later, and one write in ten up to 5 s later.
     pub(crate) fn send_to_store(
         &mut self,
         attempt: Attempt,
@@ -418,7 +422,7 @@ impl Coming {
     }
 }
 
-/// The true time that a client's clock shows so.
+/// Converts a time on a client's clock to true time.
 pub(crate) fn true_time(client: &ClientPlan, shown: Duration) -> Duration {
     let micros = i128::try_from(shown.as_micros()).unwrap_or(i128::MAX);
     let micros = micros - i128::from(client.offset_ms) * 1000;
@@ -426,7 +430,7 @@ pub(crate) fn true_time(client: &ClientPlan, shown: Duration) -> Duration {
     Duration::from_micros(u64::try_from(real).unwrap_or(0))
 }
 
-/// What a client's clock shows after so much true time.
+/// Converts true time to the time on a client's clock.
 pub(crate) fn shown_time(client: &ClientPlan, real: Duration) -> Duration {
     let micros = i128::try_from(real.as_micros()).unwrap_or(i128::MAX);
     let shown = micros * (1_000_000 + i128::from(client.drift_ppm)) / 1_000_000;

@@ -1,4 +1,6 @@
-//! A blocking socket, and the frames that come over it.
+//! A session over a blocking socket: sends requests, and receives frames.
+//!
+//! Not here: the bytes of requests and replies (`request`).
 
 use std::{
     io::{Error, ErrorKind, Read, Result, Write},
@@ -8,15 +10,15 @@ use std::{
 
 use crate::request;
 
-/// The session timeout to ask for, in milliseconds, as the other programs do.
+/// The requested session timeout in milliseconds, as in the other programs.
 const TIMEOUT_MS: i32 = 10_000;
-/// A read is given at least so much room.
-const ROOM: usize = 4096;
+/// The smallest free space for a read, in bytes.
+const FREE_SPACE: usize = 4096;
 
 pub struct Connection {
     socket: TcpStream,
     input: Vec<u8>,
-    /// What has been read and not been taken, in `input`.
+    /// The part of `input` that was read from the socket, but not returned yet.
     unread: Range<usize>,
     output: Vec<u8>,
     last_xid: i32,
@@ -42,7 +44,7 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Puts a request into the next write.
+    /// Adds a request to the next write.
     pub fn put(&mut self, request: &[u8]) {
         self.last_xid = self.last_xid.checked_add(1).unwrap_or(1);
         let start = self.output.len();
@@ -50,7 +52,7 @@ impl Connection {
         request::set_xid(&mut self.output[start..], self.last_xid);
     }
 
-    /// Writes what was put.
+    /// Writes the added requests.
     pub fn flush(&mut self) -> Result<()> {
         if !self.output.is_empty() {
             self.socket.write_all(&self.output)?;
@@ -59,16 +61,16 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether a whole frame has been read already.
+    /// Whether a whole frame was already read from the socket.
     pub fn has_frame(&self) -> bool {
         let unread = &self.input[self.unread.clone()];
         unread.len() >= 4 && unread.len() - 4 >= request::count(unread, 0)
     }
 
-    /// The next frame, without its length.
+    /// Returns the next frame, without its length.
     pub fn next(&mut self) -> Result<&[u8]> {
         while !self.has_frame() {
-            self.make_room();
+            self.free_space();
             let read = self.socket.read(&mut self.input[self.unread.end..])?;
             if read == 0 {
                 return Err(ErrorKind::UnexpectedEof.into());
@@ -81,13 +83,14 @@ impl Connection {
         Ok(&self.input[start..end])
     }
 
-    fn make_room(&mut self) {
+    /// Frees space at the end of `input` for the next read.
+    fn free_space(&mut self) {
         if self.unread.is_empty() {
             self.unread = 0..0;
-        } else if self.input.len() - self.unread.end < ROOM {
+        } else if self.input.len() - self.unread.end < FREE_SPACE {
             self.input.copy_within(self.unread.clone(), 0);
             self.unread = 0..self.unread.len();
-            if self.input.len() - self.unread.end < ROOM {
+            if self.input.len() - self.unread.end < FREE_SPACE {
                 self.input.resize(self.input.len() * 2, 0);
             }
         }
@@ -110,7 +113,7 @@ impl Connection {
         }
     }
 
-    /// Sends a ping; its answer is a frame like any other.
+    /// Sends a ping. Its reply is an ordinary frame.
     pub fn ping(&mut self) -> Result<()> {
         self.socket.write_all(&request::ping())
     }

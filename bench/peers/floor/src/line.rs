@@ -1,5 +1,6 @@
-//! Contenders for one lock, each with a thread and a connection, by the ordinary recipe: create and list, watch the one
-//! ahead, list again when it is gone.
+//! Contenders for one lock, each with its own thread and connection.
+//!
+//! They use the ordinary recipe: create and list, watch the predecessor, and list again when the predecessor is deleted.
 
 use std::{io::Error, sync::Arc, thread};
 
@@ -35,7 +36,9 @@ pub fn run(name: &str, args: &Args) -> Result<String, Failure> {
     for thread in threads {
         latencies.merge(&thread.join().map_err(|_| "a contender panicked")??);
     }
-    let measured = measuring.join().map_err(|_| "the measuring panicked")?;
+    let measured = measuring
+        .join()
+        .map_err(|_| "the measuring thread panicked")?;
     first.call(&request::delete(lock.as_bytes()))?;
     first.close()?;
     let violations = Some(exclusion.violations());
@@ -58,13 +61,13 @@ fn contend(
         connection.put(&list);
         connection.flush()?;
         let mine = request::buffer(connection.next()?, request::REPLY_HEAD).to_vec();
-        let mut ahead = just_ahead(connection.next()?, &mine);
-        while let Some(name) = ahead {
+        let mut predecessor = predecessor_of(connection.next()?, &mine);
+        while let Some(name) = predecessor {
             let path = format!("{lock}/{}", String::from_utf8_lossy(&name));
             if request::succeeded(connection.call(&request::get_data(&path, true))?) {
                 connection.next()?; // the event
             }
-            ahead = just_ahead(connection.call(&list)?, &mine);
+            predecessor = predecessor_of(connection.call(&list)?, &mine);
         }
         exclusion.visit();
         connection.must(&request::delete(&mine))?;
@@ -75,8 +78,8 @@ fn contend(
     }
 }
 
-/// The contender with the highest number below ours.
-fn just_ahead(listing: &[u8], mine: &[u8]) -> Option<Vec<u8>> {
+/// The predecessor: the contender with the highest number below ours.
+fn predecessor_of(listing: &[u8], mine: &[u8]) -> Option<Vec<u8>> {
     request::children(listing)
         .filter(|name| request::number(name) < request::number(mine))
         .max_by_key(|name| request::number(name))

@@ -1,14 +1,17 @@
-//! The least that a client of this server can do: blocking sockets, requests encoded in advance, one write and one read
-//! per batch; no reconnect, retries, session state or watches. A measure for others, and no client.
+//! The lower bound of what a client can cost. It is a measure for clients, and not a client itself.
 //!
-//! | file | what |
+//! It uses blocking sockets, requests that are encoded in advance, and one write and one read per batch. It has no
+//! reconnect, no retries, no session state and no watches.
+//!
+//! | file | content |
 //! |---|---|
 //! | `connection` | a socket, and frames |
-//! | `request` | requests as bytes, and the fields of replies that anybody looks at |
+//! | `request` | requests as bytes, and the fields of replies that this program reads |
 //! | `pipeline` | many requests in flight on one connection |
-//! | `line` | contenders for one lock, each with a thread and a connection |
+//! | `line` | contenders for one lock, each with its own thread and connection |
 //!
-//! `FLOOR_RELEASE=background`, for `lock_uncontended`: the release is not waited for, the next cycle goes out with it.
+//! With `FLOOR_RELEASE=background`, `lock_uncontended` does not wait for the release. It sends the next cycle together
+//! with the release.
 
 mod connection;
 mod line;
@@ -31,7 +34,7 @@ use lockkeeper_bench::{
 
 use connection::Connection;
 
-/// Between two pings of an idle session: a third of the session timeout.
+/// The time between two pings of an idle session: a third of the session timeout.
 const PING_PAUSE: Duration = Duration::from_millis(3333);
 
 fn main() -> ExitCode {
@@ -101,7 +104,9 @@ fn idle(name: &str, args: &Args) -> Result<String, Failure> {
         }
         thread::sleep(Duration::from_millis(50));
     }
-    let measured = measuring.join().map_err(|_| "the measuring panicked")?;
+    let measured = measuring
+        .join()
+        .map_err(|_| "the measuring thread panicked")?;
     let line = report::idle_line(name, args, connecting, resident, measured);
     for connection in connections {
         connection.close()?;
@@ -109,7 +114,7 @@ fn idle(name: &str, args: &Args) -> Result<String, Failure> {
     Ok(line)
 }
 
-/// The node under which everything is made.
+/// The parent of all nodes that this program creates.
 fn root() -> String {
     format!("/lockkeeper-bench-{}", std::process::id())
 }

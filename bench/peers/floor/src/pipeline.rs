@@ -1,5 +1,6 @@
-//! Many requests in flight on one connection, by one thread. Each task is a state machine; whatever they all have to say
-//! after a read goes out in one write.
+//! Many requests in flight on one connection, in one thread.
+//!
+//! Each task is a state machine. One write sends the requests of all tasks that follow from one read.
 
 use std::{collections::VecDeque, io::Error, time::Instant};
 
@@ -45,7 +46,9 @@ pub fn run(name: &str, args: &Args, background: bool) -> Result<String, Failure>
     let window = Window::after_warm_up(args.seconds);
     let measuring = window.measure()?;
     let latencies = drive(&mut connection, tasks, window)?;
-    let measured = measuring.join().map_err(|_| "the measuring panicked")?;
+    let measured = measuring
+        .join()
+        .map_err(|_| "the measuring thread panicked")?;
     for path in made.iter().rev() {
         connection.call(&request::delete(path.as_bytes()))?;
     }
@@ -53,13 +56,13 @@ pub fn run(name: &str, args: &Args, background: bool) -> Result<String, Failure>
     Ok(report::line(name, args, &latencies, measured, None))
 }
 
-/// What a task does over and over.
+/// A task: a round of requests that it repeats.
 struct Task {
-    /// What a round begins with.
+    /// The requests that start a round.
     first: Vec<Vec<u8>>,
-    /// What the replies are to, in order. Creating a node gives the delete its path.
+    /// The operations of `first`, in the order of their replies. The reply to a create contains the path to delete.
     steps: &'static [Step],
-    /// The step that ends a round; those after it belong to the next one's time.
+    /// The step that ends a round. The time of later steps belongs to the next round.
     last: Step,
     began: Instant,
     node: Vec<u8>,
@@ -105,7 +108,7 @@ impl Task {
         }
     }
 
-    /// Looks at a reply, and returns what follows on it.
+    /// Checks a reply, and returns the request that follows it, if there is one.
     fn replied(&mut self, step: Step, reply: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         let fits = request::succeeded(reply)
             && match step {
@@ -117,7 +120,7 @@ impl Task {
                 Step::Create | Step::Delete => true,
             };
         if !fits {
-            return Err(Error::other("not the reply that was expected"));
+            return Err(Error::other("unexpected reply"));
         }
         if step == Step::Create {
             self.node = request::buffer(reply, request::REPLY_HEAD).to_vec();

@@ -1,6 +1,6 @@
-//! Requests as bytes, frame included; and where in a reply the few things are that anybody looks at.
+//! Requests as bytes, including the frame, and the few fields of replies that this program reads.
 
-/// Bytes of a frame before the request's fields: length, xid, operation.
+/// The number of bytes in a frame before the request's fields: length, xid, operation.
 const HEAD: usize = 12;
 const CREATE: i32 = 1;
 const DELETE: i32 = 2;
@@ -8,12 +8,12 @@ const GET_DATA: i32 = 4;
 const GET_CHILDREN: i32 = 8;
 const PING: i32 = 11;
 const CLOSE_SESSION: i32 = -11;
-/// Bytes of a reply before its fields: xid, zxid, error.
+/// The number of bytes in a reply before its fields: xid, zxid, error.
 pub const REPLY_HEAD: usize = 16;
-/// Digits of the number that the server appends to a name.
+/// The number of digits that the server appends to a name.
 const DIGITS: usize = 10;
 
-/// How long a node lives, and whether its name gets a number: the flags on the wire.
+/// The kind of a node: the flags on the wire.
 #[derive(Clone, Copy)]
 pub enum Mode {
     Persistent = 0,
@@ -38,7 +38,7 @@ pub fn create(path: &str, data: &[u8], mode: Mode) -> Vec<u8> {
     frame(CREATE, |out| {
         put(out, path.as_bytes());
         put(out, data);
-        out.extend(1i32.to_be_bytes()); // one entry in the list of permissions: all of them, for anybody
+        out.extend(1i32.to_be_bytes()); // an ACL with one entry: all permissions for everyone
         out.extend(31i32.to_be_bytes());
         put(out, b"world");
         put(out, b"anyone");
@@ -77,7 +77,7 @@ pub fn close_session() -> Vec<u8> {
     frame(CLOSE_SESSION, |_| {})
 }
 
-/// Gives a request its number.
+/// Sets the xid of a request.
 pub fn set_xid(request: &mut [u8], xid: i32) {
     request[4..8].copy_from_slice(&xid.to_be_bytes());
 }
@@ -108,12 +108,12 @@ pub fn count(bytes: &[u8], at: usize) -> usize {
     usize::try_from(int(bytes, at)).expect("a count")
 }
 
-/// The buffer or string at this place.
+/// The buffer or string at this offset.
 pub fn buffer(bytes: &[u8], at: usize) -> &[u8] {
     &bytes[at + 4..][..count(bytes, at)]
 }
 
-/// Whether the reply says that the request succeeded.
+/// Whether the request of this reply succeeded.
 pub fn succeeded(reply: &[u8]) -> bool {
     int(reply, 12) == 0
 }
@@ -128,7 +128,7 @@ pub fn children(reply: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// The number that the server appended, as digits: of equal length, they compare as numbers do.
+/// The digits that the server appended. All have the same length, so they sort like numbers.
 pub fn number(name: &[u8]) -> &[u8] {
     &name[name.len() - DIGITS..]
 }

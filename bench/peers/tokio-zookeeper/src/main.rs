@@ -1,4 +1,4 @@
-//! tokio-zookeeper. It has no lock.
+//! The workloads with tokio-zookeeper. It has no lock.
 
 use std::process::ExitCode;
 
@@ -22,7 +22,7 @@ impl Peer for Session {
         let mut builder = ZooKeeperBuilder::default();
         builder.set_timeout(SESSION_TIMEOUT);
         let (client, events) = builder.connect(&server.parse()?).await?;
-        // The client ends when nobody can hear its events any more.
+        // The client stops when the receiver of its events is dropped.
         std::mem::forget(events);
         Ok(Self(client))
     }

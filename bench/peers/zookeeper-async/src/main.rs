@@ -1,5 +1,7 @@
-//! zookeeper-async. Its lock is released by dropping the guard: the delete goes on in the background. With three or more
-//! contenders for one lock it panics: it sorts them by number and then searches by name.
+//! The workloads with zookeeper-async.
+//!
+//! Dropping the guard releases its lock: the delete runs in the background. With three or more contenders for one lock,
+//! the client panics, because it sorts the contenders by number and then searches them by name.
 
 use std::{process::ExitCode, sync::Arc};
 
@@ -27,7 +29,7 @@ impl Peer for Session {
 
     async fn connect(server: &str) -> Result<Self, Failure> {
         let client = ZooKeeper::connect(server, SESSION_TIMEOUT, Ignore).await?;
-        // It returns before there is a session.
+        // `connect` returns before the session exists.
         client.exists("/", false).await?;
         Ok(Self(Arc::new(client)))
     }

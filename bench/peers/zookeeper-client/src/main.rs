@@ -1,4 +1,6 @@
-//! zookeeper-client. Its lock is released by dropping the guard: the delete goes on in the background.
+//! The workloads with zookeeper-client.
+//!
+//! Dropping the guard releases its lock: the delete runs in the background.
 
 use std::process::ExitCode;
 

@@ -1,6 +1,6 @@
-//! TCP connections: a name is resolved anew for each attempt, and its addresses are tried side by side.
+//! Opens TCP connections. Each attempt resolves the name again and tries its addresses side by side.
 //!
-//! Not here: how long an attempt may take, and which server is next; the machine drops an attempt that lasts.
+//! Not here: how long an attempt may take and which server is next. The machine drops an attempt that takes too long.
 
 use std::{
     future::Future,
@@ -19,31 +19,31 @@ use tokio::net::{TcpStream, lookup_host};
 use crate::Endpoint;
 use crate::client::random::random_u64;
 
-/// When an address has not accepted after so long, the next one is tried as well.
+/// How long one address may take to accept before the next address is tried as well.
 ///
 /// Source: RFC 8305, section 5, "Connection Attempt Delay".
 const STAGGER: Duration = Duration::from_millis(250);
-/// More addresses of one name are not tried in one attempt; the next attempt begins with others.
+/// The most addresses of one name in one attempt. The next attempt starts with other addresses.
 const MOST_ADDRESSES: usize = 16;
 
-/// Makes the connections of a client.
+/// Opens the connections of a client.
 #[derive(Clone, Debug)]
 pub(crate) struct Dialer {
-    /// Which of a name's addresses is first. It moves on with each attempt: an address that accepts connections and does
-    /// not serve must not hide the others.
+    /// The index of the address that is first. It advances with each attempt, so that an address that accepts
+    /// connections and does not serve cannot hide the other addresses.
     turn: Arc<AtomicUsize>,
 }
 
 impl Dialer {
     pub(crate) fn new() -> Self {
-        // Clients of one name that start together begin with different addresses.
+        // Different clients that start together begin with different addresses of a name.
         let first = usize::try_from(random_u64() >> 33).unwrap_or_default();
         Self {
             turn: Arc::new(AtomicUsize::new(first)),
         }
     }
 
-    /// Connects to a server, by whichever of its addresses answers first.
+    /// Connects to the address of the server that accepts first.
     pub(crate) fn dial(
         &self,
         endpoint: Endpoint,
@@ -70,8 +70,8 @@ fn in_turn(mut addresses: Vec<SocketAddr>, turn: usize) -> Vec<SocketAddr> {
     addresses
 }
 
-/// The first connection that comes about. An address is tried when the one before it has failed, or has not answered for
-/// [`STAGGER`]; those under way go on.
+/// Returns the first connection that is accepted. An address is tried when the address before it has failed or has
+/// not answered for [`STAGGER`]. Earlier attempts continue.
 async fn first_of<T, F>(
     addresses: Vec<SocketAddr>,
     connect: impl Fn(SocketAddr) -> F,
@@ -123,9 +123,10 @@ mod tests {
         io::ErrorKind::ConnectionRefused.into()
     }
 
-    /// A name whose first address led nowhere cost the whole attempt, and the next attempt began with the same one.
+    /// Regression: a first address that did not answer used up the whole attempt, and the next attempt began with the
+    /// same address.
     #[tokio::test(start_paused = true)]
-    async fn an_address_that_leads_nowhere_does_not_hide_the_others() {
+    async fn a_silent_address_does_not_hide_the_others() {
         let begin = Instant::now();
         let asked = Mutex::new(Vec::new());
         let found = first_of((1..=4).map(address).collect(), |to| {
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_address_that_is_slow_is_still_waited_for() {
+    async fn a_slow_address_is_still_waited_for() {
         let found = first_of(vec![address(1), address(2)], |to| async move {
             if to == address(1) {
                 sleep(10 * STAGGER).await;
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn addresses_that_refuse_cost_no_time_and_the_last_one_is_named() {
+    async fn addresses_that_refuse_cost_no_time_and_the_error_names_the_last_one() {
         let begin = Instant::now();
         let none = first_of((1..=9).map(address).collect(), |_| async {
             Err::<(), _>(refused())
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn each_attempt_begins_with_another_address() {
+    fn each_attempt_begins_with_a_different_address() {
         let addresses: Vec<_> = (0..40).map(address).collect();
         let mut first: Vec<_> = (7..47)
             .map(|turn| {

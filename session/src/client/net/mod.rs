@@ -1,9 +1,11 @@
-//! Byte streams to servers.
+//! Byte streams to servers: how the client opens them and cuts them into frames.
+//!
+//! Not here: which server comes next (`machine`), and the task that reads and writes (`driver`).
 //!
 //! | file | what |
 //! |---|---|
 //! | `dial` | TCP connections: names and their addresses |
-//! | `tls` | encryption of them (feature `tls`) |
+//! | `tls` | encrypted connections (feature `tls`) |
 //! | `probe` | asking a server whether it accepts writes |
 //! | `transport` | byte streams, and how they are cut into frames |
 

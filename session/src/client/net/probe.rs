@@ -1,6 +1,7 @@
-//! Asking a server whether it takes writes: the word `isro` on a connection of its own, answered with `rw` or `ro`.
+//! Asks a server whether it accepts writes. It sends the word `isro` on a separate connection; the server answers
+//! `rw` or `ro`.
 //!
-//! Not here: when it is asked, and what follows (`machine::moving`).
+//! Not here: when the client asks, and what it does with the answer (`machine`).
 
 use std::{future::poll_fn, io, pin::Pin, sync::Arc, time::Duration};
 
@@ -12,14 +13,15 @@ use tokio_util::io::{poll_read_buf, poll_write_buf};
 use crate::client::{net::transport::Transport, shared::Shared};
 use crate::{Endpoint, machine::Input};
 
-/// A server that has not answered after so long has not answered.
+/// How long the server has to answer.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Longer than any answer to `isro`.
+/// A limit for the answer; a real answer to `isro` is shorter.
 const LONGEST_ANSWER: usize = 256;
 
 type Connecting = BoxFuture<'static, io::Result<Box<dyn Transport>>>;
 
-/// Asks, and tells the machine. A server that does not answer, or refuses to, does not take writes.
+/// Asks the server and tells the machine the answer. A server that does not answer or refuses the connection counts
+/// as one that does not accept writes.
 pub(crate) async fn probe(shared: Arc<Shared>, endpoint: Arc<Endpoint>, connecting: Connecting) {
     let answer = tokio::time::timeout(PROBE_TIMEOUT, ask(connecting)).await;
     let takes_writes = matches!(answer, Ok(Ok(answer)) if answer.starts_with(b"rw"));
@@ -33,7 +35,7 @@ pub(crate) async fn probe(shared: Arc<Shared>, endpoint: Arc<Endpoint>, connecti
     });
 }
 
-/// All that the server says until it closes the connection, as it does behind its answer.
+/// Sends the question and reads until the server closes the connection, as it does after its answer.
 async fn ask(connecting: Connecting) -> io::Result<BytesMut> {
     let mut stream = connecting.await?;
     let mut question = &b"isro"[..];

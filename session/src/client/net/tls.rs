@@ -1,7 +1,8 @@
-//! Encryption: TLS by rustls, between the byte stream of a connector and the client.
+//! TLS with rustls: encrypts the byte stream of a connector.
 //!
-//! Servers offer it on a port of its own (`secureClientPort`), with certificates from an authority that usually is the
-//! operator's own; most want a certificate of the client as well. All certificates and keys are in PEM.
+//! Servers offer TLS on a separate port (`secureClientPort`). Their certificates usually come from an authority of
+//! the operator. Most servers also require a certificate from the client. All certificates and keys are in PEM
+//! format.
 //!
 //! ```no_run
 //! use lockkeeper_session::{Client, Connector, tls::TlsConfig};
@@ -15,7 +16,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Not here: a way to skip the check of a certificate or its name. Whoever needs one builds it with rustls.
+//! Not here: a way to skip the check of a certificate or of its name. If you need one, build it with rustls and
+//! [`TlsConfig::from_rustls`].
 
 use std::{
     fmt, fs,
@@ -43,10 +45,10 @@ pub use tokio_rustls::rustls;
 use crate::client::net::transport::{Connector, Transport};
 use crate::{Cause, Endpoint, TlsFailure};
 
-/// Whom to trust, and how to prove who this client is.
+/// Which authorities the client trusts, and the certificate of the client.
 ///
-/// The name in a server's certificate has to be the host of the connect string, an address included, unless
-/// [`server_name`](Self::server_name) says another one.
+/// A server's certificate must be for the host name or address of the connect string, unless
+/// [`server_name`](Self::server_name) sets another name.
 #[derive(Clone)]
 pub struct TlsConfig {
     rustls: ClientConfig,
@@ -54,25 +56,26 @@ pub struct TlsConfig {
 }
 
 impl TlsConfig {
-    /// Trusts the authorities whose certificates are in this PEM, and nobody else.
+    /// Trusts only the authorities whose certificates are in this PEM.
     ///
     /// # Errors
-    /// [`TlsConfigError`] when it has no certificate, or a broken one.
+    /// [`TlsConfigError`] when the PEM has no certificate or a broken one.
     pub fn from_ca_pem(pem: &[u8]) -> Result<Self, TlsConfigError> {
         Self::trusting(pem, &Origin::Memory)
     }
 
-    /// As [`from_ca_pem`](Self::from_ca_pem), from a file.
+    /// Like [`from_ca_pem`](Self::from_ca_pem), from a file.
     ///
     /// # Errors
-    /// [`TlsConfigError`] when it cannot be read, has no certificate, or a broken one.
+    /// [`TlsConfigError`] when the file cannot be read, has no certificate, or has a broken one.
     pub fn from_ca_file(path: impl AsRef<Path>) -> Result<Self, TlsConfigError> {
         let (pem, origin) = read(path.as_ref())?;
         Self::trusting(&pem, &origin)
     }
 
-    /// Whatever rustls can do: other roots, other rules, hardware keys. The version of rustls is that of
-    /// [`rustls`].
+    /// Uses a configuration of rustls: other roots, other rules, hardware keys.
+    ///
+    /// [`rustls`] is the version of rustls to use.
     #[must_use]
     pub fn from_rustls(config: ClientConfig) -> Self {
         Self {
@@ -95,19 +98,22 @@ impl TlsConfig {
         Ok(Self::from_rustls(config))
     }
 
-    /// The certificate of this client, with those between it and its authority behind it, and its private key (PKCS#8,
-    /// PKCS#1 or SEC1; not encrypted).
+    /// Sets the certificate of this client and its private key.
+    ///
+    /// The PEM has the client's certificate first, then the certificates between it and its authority. The key is in
+    /// PKCS#8, PKCS#1 or SEC1 format and not encrypted.
     ///
     /// # Errors
-    /// [`TlsConfigError`] when either is missing or broken, or the key is that of another certificate.
+    /// [`TlsConfigError`] when the certificate or the key is missing or broken, or when the key belongs to another
+    /// certificate.
     pub fn identity_pem(self, certificate: &[u8], key: &[u8]) -> Result<Self, TlsConfigError> {
         self.identity(certificate, &Origin::Memory, key, &Origin::Memory)
     }
 
-    /// As [`identity_pem`](Self::identity_pem), from files; both may be the same one.
+    /// Like [`identity_pem`](Self::identity_pem), from files. Both may be the same file.
     ///
     /// # Errors
-    /// As [`identity_pem`](Self::identity_pem), and when a file cannot be read.
+    /// Same as [`identity_pem`](Self::identity_pem). Also when a file cannot be read.
     pub fn identity_files(
         self,
         certificate: impl AsRef<Path>,
@@ -142,10 +148,10 @@ impl TlsConfig {
         Ok(self)
     }
 
-    /// The name, or address, that the certificate of every server must be for.
+    /// Sets the name or address that the certificate of every server must be for.
     ///
     /// # Errors
-    /// [`TlsConfigError::BadName`] when it is neither a DNS name nor an address.
+    /// [`TlsConfigError::BadName`] when it is neither a DNS name nor an IP address.
     pub fn server_name(mut self, name: &str) -> Result<Self, TlsConfigError> {
         let name = ServerName::try_from(name.to_owned())
             .map_err(|_| TlsConfigError::BadName(name.to_owned()))?;
@@ -154,7 +160,7 @@ impl TlsConfig {
     }
 }
 
-/// Without certificates and keys.
+/// Leaves out certificates and keys.
 impl fmt::Debug for TlsConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TlsConfig")
@@ -197,7 +203,7 @@ fn certificates(
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Origin {
-    /// The caller gave it.
+    /// PEM that the caller passed.
     Memory,
     /// A file.
     File(PathBuf),
@@ -212,28 +218,28 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Why certificates or keys are of no use. Says which file, never what is in it.
+/// Why certificates or keys cannot be used. It names the file, never its content.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum TlsConfigError {
     /// A file cannot be read.
     Unreadable {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// The system's reason.
         error: io::Error,
     },
-    /// There is no certificate in it.
+    /// The PEM has no certificate.
     NoCertificate(Origin),
-    /// A certificate in it is broken.
+    /// A certificate in the PEM is broken.
     BadCertificate(Origin),
-    /// There is no private key in it, or an encrypted one.
+    /// The PEM has no private key, or an encrypted one.
     NoKey(Origin),
-    /// The private key in it is of no kind that is known.
+    /// The private key has an unknown type.
     BadKey(Origin),
-    /// The private key in it is not that of the certificate.
+    /// The private key does not belong to the certificate.
     KeyMismatch(Origin),
-    /// Neither a DNS name nor an address.
+    /// The server name is neither a DNS name nor an IP address.
     BadName(String),
 }
 
@@ -241,22 +247,22 @@ impl fmt::Display for TlsConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreadable { path, error } => write!(f, "{}: {error}", path.display()),
-            Self::NoCertificate(origin) => write!(f, "{origin}: there is no certificate in it"),
-            Self::BadCertificate(origin) => write!(f, "{origin}: a certificate in it is broken"),
+            Self::NoCertificate(origin) => write!(f, "{origin}: no certificate found"),
+            Self::BadCertificate(origin) => write!(f, "{origin}: a certificate is broken"),
             Self::NoKey(origin) => write!(
                 f,
-                "{origin}: there is no private key in it that can be read (it must not be encrypted)"
+                "{origin}: no private key found (the key must not be encrypted)"
             ),
             Self::BadKey(origin) => {
-                write!(f, "{origin}: the private key in it is of no known kind")
+                write!(f, "{origin}: the private key has an unknown type")
             }
             Self::KeyMismatch(origin) => {
                 write!(
                     f,
-                    "{origin}: the private key is not that of the certificate"
+                    "{origin}: the private key does not belong to the certificate"
                 )
             }
-            Self::BadName(name) => write!(f, "{name:?} is neither a DNS name nor an address"),
+            Self::BadName(name) => write!(f, "{name:?} is neither a DNS name nor an IP address"),
         }
     }
 }
@@ -264,13 +270,13 @@ impl fmt::Display for TlsConfigError {
 impl std::error::Error for TlsConfigError {}
 
 impl Connector {
-    /// TLS over TCP. See [`TlsConfig`].
+    /// Makes a connector for TLS over TCP, see [`TlsConfig`].
     #[must_use]
     pub fn tls(config: TlsConfig) -> Self {
         Self::tcp().with_tls(config)
     }
 
-    /// TLS over what this connector does.
+    /// Adds TLS to the streams of this connector.
     #[must_use]
     pub fn with_tls(self, config: TlsConfig) -> Self {
         let has_identity = config.rustls.client_auth_cert_resolver.has_certs();
@@ -300,12 +306,12 @@ impl Connector {
 fn name_of(endpoint: &Endpoint) -> io::Result<ServerName<'static>> {
     ServerName::try_from(endpoint.host.clone()).map_err(|_| {
         tell(TlsFailure::Other(
-            "the host cannot be a certificate's name".into(),
+            "the host is not a valid name for a certificate".into(),
         ))
     })
 }
 
-/// An encrypted stream whose errors are causes.
+/// An encrypted stream. Its errors carry a [`Cause`].
 struct Encrypted {
     stream: TlsStream<Box<dyn Transport>>,
     has_identity: bool,
@@ -324,7 +330,8 @@ impl AsyncRead for Encrypted {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         match Pin::new(&mut self.stream).poll_read(cx, buf) {
-            // Without the goodbye of TLS: half a frame is worth nothing, so that nothing can be cut off unnoticed.
+            // The server closed the connection without the closing message of TLS. This is safe: an incomplete frame
+            // is useless, so an attacker cannot cut off data unnoticed.
             Poll::Ready(Err(error)) if error.kind() == ErrorKind::UnexpectedEof => {
                 Poll::Ready(Ok(()))
             }
@@ -354,16 +361,16 @@ impl AsyncWrite for Encrypted {
     }
 }
 
-/// What an error of a stream means, as far as it is one of TLS.
+/// Converts an I/O error of TLS to an error with a [`Cause`]. Other errors stay as they are.
 fn explain(error: io::Error, has_identity: bool) -> io::Error {
     let failure = match error.get_ref().and_then(|inner| inner.downcast_ref()) {
         Some(Error::InvalidCertificate(problem)) => of_certificate(problem),
         Some(Error::AlertReceived(alert)) => of_alert(*alert, has_identity),
         Some(Error::InvalidMessage(_)) => TlsFailure::NotTls,
         Some(other) => TlsFailure::Other(other.to_string().into()),
-        None if error.kind() == ErrorKind::UnexpectedEof => {
-            TlsFailure::Other("closed in the handshake, as ports for plain connections do".into())
-        }
+        None if error.kind() == ErrorKind::UnexpectedEof => TlsFailure::Other(
+            "closed during the TLS handshake (the port may expect plain connections)".into(),
+        ),
         None => return error,
     };
     tell(failure)
@@ -375,7 +382,7 @@ fn tell(failure: TlsFailure) -> io::Error {
 
 fn of_certificate(problem: &CertificateError) -> TlsFailure {
     match problem {
-        // The signature is bad where an authority is trusted that has the same name and another key.
+        // The signature is bad when a trusted authority has the same name and another key.
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
             TlsFailure::UnknownIssuer
         }
@@ -394,7 +401,7 @@ fn of_certificate(problem: &CertificateError) -> TlsFailure {
     }
 }
 
-/// What a server complains of. About certificates it can only mean ours.
+/// The failure that a server's alert reports. An alert about a certificate can only mean the client's.
 fn of_alert(alert: AlertDescription, has_identity: bool) -> TlsFailure {
     let text = format!("alert: {alert:?}").into();
     match alert {

@@ -1,4 +1,6 @@
 //! Byte streams to a server, and how they are cut into frames.
+//!
+//! Not here: what is in a frame (`lockkeeper-proto`), and the task that reads and writes (`driver`).
 
 use std::{fmt, io, sync::Arc};
 
@@ -11,21 +13,21 @@ use tokio_util::codec::Decoder;
 use crate::client::net::dial::Dialer;
 use crate::{Cause, Endpoint, machine::Input};
 
-/// A byte stream to a server.
+/// A byte stream to a server. Every type with these traits implements it.
 pub trait Transport: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Transport for T {}
 
-/// How a byte stream to a server comes about: TCP by default, something else in tests or under encryption.
+/// Opens byte streams to servers: over TCP by default, over something else in tests or with encryption.
 ///
-/// The future is dropped when it takes too long.
+/// The client drops the future of an attempt that takes too long.
 #[derive(Clone)]
 pub struct Connector(Arc<Connect>);
 
 type Connect = dyn Fn(Endpoint) -> BoxFuture<'static, io::Result<Box<dyn Transport>>> + Send + Sync;
 
 impl Connector {
-    /// Connects by calling `connect`.
+    /// Makes a connector that calls `connect` for each attempt.
     pub fn new<F>(connect: F) -> Self
     where
         F: Fn(Endpoint) -> BoxFuture<'static, io::Result<Box<dyn Transport>>>
@@ -36,10 +38,11 @@ impl Connector {
         Self(Arc::new(connect))
     }
 
-    /// Plain TCP without Nagle's delay.
+    /// Makes a connector for plain TCP without Nagle's delay.
     ///
-    /// A name is resolved anew for each attempt. Of several addresses each attempt begins with another one; when one has
-    /// not accepted within 250 ms the next is tried as well, and the first that accepts is taken.
+    /// Each attempt resolves the name again. If the name has several addresses, each attempt begins with a different
+    /// one. When an address has not accepted within 250 ms, the next one is tried as well. The first connection that
+    /// is accepted is used.
     #[must_use]
     pub fn tcp() -> Self {
         let dialer = Dialer::new();
@@ -63,21 +66,21 @@ impl fmt::Debug for Connector {
     }
 }
 
-/// So many times the limit may a frame be long that is passed over; a longer one ends the connection, too.
+/// A frame may be this many times as long as the limit and is still skipped. A longer frame also ends the connection.
 const MOST_SKIPPED: usize = 8;
 
-/// Cuts a stream into frames, each a slice of the buffer that it was read into. One that is too long is passed over, so that
-/// what comes behind it can be read.
+/// Cuts a stream into frames. Each frame is a slice of the buffer into which it was read. A frame that is too long is
+/// skipped, so that the frames after it can be read.
 #[derive(Debug)]
 pub(crate) struct FrameDecoder {
     limit: usize,
-    /// Bytes of an oversized frame that are still to come.
+    /// The bytes of an oversized frame that are still to be skipped.
     skip: usize,
-    /// A frame that is too long to be passed over.
+    /// The error for a frame that is too long to be skipped.
     end: Option<FrameError>,
 }
 
-/// What the decoder has found.
+/// A result of the decoder.
 #[derive(Debug)]
 pub(crate) enum Incoming {
     Frame(Bytes),
@@ -131,13 +134,13 @@ impl Decoder for FrameDecoder {
         }
     }
 
-    /// The end of the stream inside a frame is an end like any other: the frame is worth nothing.
+    /// The end of the stream inside a frame needs no special handling: the incomplete frame is useless.
     fn decode_eof(&mut self, stream: &mut BytesMut) -> Result<Option<Incoming>, ReadError> {
         self.decode(stream)
     }
 }
 
-/// Why nothing more can be read.
+/// Why the stream cannot be read any further.
 #[derive(Debug)]
 pub(crate) enum ReadError {
     Io(io::Error),
@@ -165,7 +168,7 @@ impl From<ReadError> for Cause {
     }
 }
 
-/// The system's reason as a cause, unless the stream told a cause itself.
+/// Converts an I/O error to a cause. If the stream has put a cause into the error, it returns that cause.
 pub(crate) fn io_cause(error: &io::Error) -> Cause {
     let told = error.get_ref().and_then(|inner| inner.downcast_ref());
     if let Some(cause) = told {

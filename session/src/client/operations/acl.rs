@@ -1,4 +1,4 @@
-//! Who may do what, and who this client is.
+//! Access control lists of nodes, and the identities of this client.
 
 use bytes::Bytes;
 use lockkeeper_proto::{
@@ -12,17 +12,17 @@ use crate::{Error, machine::Auth};
 impl Client {
     /// Reads a node's access control list and metadata.
     ///
-    /// Whoever lacks ADMIN sees `x` in place of what follows the user in a digest.
+    /// Without ADMIN the client sees `x` in place of the part after the user in a digest.
     ///
     /// # Errors
-    /// [`Error::Refused`] with "no node", "not authorized" (READ or ADMIN, from 3.5.5); and what every request may fail
-    /// with.
+    /// [`Error::Refused`] with "no node", "not authorized" (from 3.5.5: needs READ or ADMIN). Also the errors of
+    /// every request, see [`Client`].
     ///
     /// # Cancel safety
-    /// Safe: it changes nothing.
+    /// Safe: the method changes nothing.
     ///
     /// # Ordering
-    /// As [`exists`](Self::exists).
+    /// Same as [`exists`](Self::exists).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -41,18 +41,20 @@ impl Client {
         record_of!(self.ask(path, Request::GetAcl(request)).await?, GetAcl)
     }
 
-    /// Sets a node's access control list, if its `aversion` is this one ([`Version::ANY`] for any), and returns its new
-    /// metadata. Data, their version and their time stay as they are.
+    /// Sets a node's access control list, if the list has this version, and returns the node's new metadata.
+    ///
+    /// The version is the node's `aversion`; [`Version::ANY`] matches every version. The data, their version and
+    /// their time do not change.
     ///
     /// # Errors
-    /// [`Error::Refused`] with "no node", "bad version", "invalid ACL", "not authorized" (ADMIN); and what every request
-    /// may fail with.
+    /// [`Error::Refused`] with "no node", "bad version", "invalid ACL", "not authorized" (needs ADMIN). Also the
+    /// errors of every request, see [`Client`].
     ///
     /// # Cancel safety
-    /// Once polled, the list may be set whether or not the reply is awaited.
+    /// Once the future was polled, the list may be set even if the future is dropped.
     ///
     /// # Ordering
-    /// In the order of this client's requests. No watch fires.
+    /// The server handles the request in order with this client's other requests. No watch fires.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -81,22 +83,24 @@ impl Client {
         record_of!(self.ask(path, Request::SetAcl(request)).await?, SetAcl).map(|set| set.stat)
     }
 
-    /// Adds an identity: the server of this connection is told, and every later one, before anything else.
+    /// Adds an identity to this client: it presents the identity on the present connection and on every later one.
     ///
-    /// As [`Builder::auth`](crate::Builder::auth), on a running client. The credentials of the scheme `digest` are
-    /// `user:password`, in clear: the server hashes them. Identities add up, and none can be taken back. They are kept in
-    /// memory, and appear in no error, log or `Debug`.
+    /// It does the same as [`Builder::auth`](crate::Builder::auth), on a running client. The credentials of the
+    /// scheme `digest` are `user:password` in clear text; the server hashes them. A client may have several
+    /// identities, and cannot remove one. The client keeps the credentials in memory. They appear in no error, log
+    /// line or `Debug` output.
     ///
     /// # Errors
-    /// [`Error::AuthFailed`] when the server does not know the scheme or refuses the credentials; the client has ended then,
-    /// as the same would happen on each connection. [`Error::TooLarge`]; and what every request may fail with. The identity
-    /// is kept after errors of a connection, so that the next one is told of it without another call.
+    /// [`Error::AuthFailed`] when the server does not know the scheme or refuses the credentials. The client has
+    /// ended then, because every connection would fail in the same way. Also the errors of every request, see
+    /// [`Client`]. After the loss of a connection the client keeps the identity and presents it on the next
+    /// connection.
     ///
     /// # Cancel safety
-    /// Once polled, the identity is kept whether or not the reply is awaited.
+    /// Once the future was polled, the client keeps the identity even if the future is dropped.
     ///
     /// # Ordering
-    /// Requests that this client makes afterwards are made with it; those made before may be, too.
+    /// Later requests of this client have the identity. Earlier requests may have it, too.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -124,17 +128,18 @@ impl Client {
         record_of!(PendingReply { op, receiver }.await?, Auth).map(|_| ())
     }
 
-    /// Who this client is to the server of its present connection: scheme and user of every identity, in no order. Its
-    /// address, under the scheme `ip`, is always one of them. Servers from 3.7.0.
+    /// Lists the identities that the server has accepted for the present connection: scheme and user, in no order.
+    ///
+    /// The client's address is always one of them, under the scheme `ip`. Servers from 3.7.0.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] from older servers; and what every request may fail with.
+    /// [`Error::Unsupported`] from older servers. Also the errors of every request, see [`Client`].
     ///
     /// # Cancel safety
-    /// Safe: it changes nothing.
+    /// Safe: the method changes nothing.
     ///
     /// # Ordering
-    /// In the order of this client's requests.
+    /// The server handles the request in order with this client's other requests.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -1,6 +1,6 @@
-//! Which nodes there are: children, descendants, the session's own ephemeral nodes.
+//! Lists nodes: children, descendants, the session's own ephemeral nodes.
 //!
-//! Not here: what is in a node (`nodes`), watches (`watching`).
+//! Not here: the data of a node (`nodes`), watches (`watches`).
 
 use lockkeeper_proto::{
     Request, path,
@@ -13,17 +13,20 @@ use crate::Error;
 use crate::client::{Client, operations::reply::record_of};
 
 impl Client {
-    /// Lists the names of a node's children, in no order. Names, not paths: see [`join`](lockkeeper_proto::path::join).
+    /// Lists the names of a node's children, in no order.
+    ///
+    /// The result has names, not paths: see [`join`](lockkeeper_proto::path::join).
     ///
     /// # Errors
-    /// [`Error::Refused`] with "no node", "not authorized" (READ); and what every request may fail with. A listing
-    /// longer than [`Builder::frame_limit`](crate::Builder::frame_limit) ends the connection.
+    /// [`Error::Refused`] with "no node", "not authorized" (needs READ). [`Error::ReplyTooLarge`] when the listing is
+    /// longer than [`Builder::frame_limit`](crate::Builder::frame_limit). Also the errors of every request, see
+    /// [`Client`].
     ///
     /// # Cancel safety
-    /// Safe: it changes nothing.
+    /// Safe: the method changes nothing.
     ///
     /// # Ordering
-    /// As [`exists`](Self::exists).
+    /// Same as [`exists`](Self::exists).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -45,16 +48,18 @@ impl Client {
         .map(|list| list.children)
     }
 
-    /// Lists the names of a node's children, in no order, and reads its metadata: both of one moment.
+    /// Lists the names of a node's children, in no order, and reads the node's metadata.
+    ///
+    /// Both are from the same moment.
     ///
     /// # Errors
-    /// As [`get_children`](Self::get_children).
+    /// Same as [`get_children`](Self::get_children).
     ///
     /// # Cancel safety
-    /// As [`get_children`](Self::get_children).
+    /// Same as [`get_children`](Self::get_children).
     ///
     /// # Ordering
-    /// As [`get_children`](Self::get_children).
+    /// Same as [`get_children`](Self::get_children).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -78,17 +83,17 @@ impl Client {
 
     /// Counts the nodes below a node, at any depth. Servers from 3.6.0.
     ///
-    /// For `/` it counts ZooKeeper's own nodes too. The server walks the whole of its tree for it.
+    /// For `/` the count includes ZooKeeper's own nodes. The server walks its whole tree for this request.
     ///
     /// # Errors
-    /// [`Error::Refused`] with "no node", "not authorized" (READ on the node alone); [`Error::Unsupported`] from older
-    /// servers; and what every request may fail with.
+    /// [`Error::Refused`] with "no node", "not authorized" (needs READ, on this node only). [`Error::Unsupported`]
+    /// from older servers. Also the errors of every request, see [`Client`].
     ///
     /// # Cancel safety
-    /// Safe: it changes nothing.
+    /// Safe: the method changes nothing.
     ///
     /// # Ordering
-    /// As [`exists`](Self::exists).
+    /// Same as [`exists`](Self::exists).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -110,20 +115,22 @@ impl Client {
         Ok(u32::try_from(counted.total_number).unwrap_or(0))
     }
 
-    /// Lists the paths of this session's ephemeral nodes that begin with `prefix`, in no order. Servers from 3.6.0.
+    /// Lists the paths of this session's ephemeral nodes that start with `prefix`, in no order.
     ///
-    /// The prefix is one of the text: `/jobs/a` finds `/jobs/a` and `/jobs/ab`. `/` finds all, of a client with a chroot
-    /// all that are in it.
+    /// Servers from 3.6.0.
+    ///
+    /// The prefix is compared as text: `/jobs/a` finds `/jobs/a` and `/jobs/ab`. `/` finds all of them; with a
+    /// chroot, all inside the chroot.
     ///
     /// # Errors
-    /// [`Error::BadPath`] for a prefix that no path begins with; [`Error::Unsupported`] from older servers; and what
-    /// every request may fail with.
+    /// [`Error::BadPath`] for a prefix with which no path can start. [`Error::Unsupported`] from older servers. Also
+    /// the errors of every request, see [`Client`].
     ///
     /// # Cancel safety
-    /// Safe: it changes nothing.
+    /// Safe: the method changes nothing.
     ///
     /// # Ordering
-    /// As [`exists`](Self::exists).
+    /// Same as [`exists`](Self::exists).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -1,6 +1,6 @@
-//! The servers behind the client: being up to date, and which there are.
+//! Operations on the ensemble: bringing a server up to date, reading and changing the configuration.
 //!
-//! The configuration is a node like others, but for its place: it is outside every chroot.
+//! The configuration is an ordinary node, but its path is outside every chroot.
 
 use lockkeeper_proto::{
     Request,
@@ -10,22 +10,23 @@ use lockkeeper_proto::{
 use crate::Error;
 use crate::client::{Client, Watcher, operations::reply::record_of};
 
-/// Where servers keep the configuration of the ensemble. Source: `ZooDefs.CONFIG_NODE`.
+/// The node in which the servers keep the configuration of the ensemble. Source: `ZooDefs.CONFIG_NODE`.
 const CONFIG_NODE: &str = "/zookeeper/config";
 
 impl Client {
-    /// Brings this client's server up to date with its leader: reads made after it see all that was written before it.
+    /// Brings this client's server up to date with its leader.
     ///
-    /// The node need not exist. A single server is always up to date.
+    /// Reads that follow see all writes that were made before the call. The node need not exist. A server that runs
+    /// alone is always up to date.
     ///
     /// # Errors
-    /// [`Error::Refused`] with "server is read-only"; and what every request may fail with.
+    /// [`Error::Refused`] with "server is read-only". Also the errors of every request, see [`Client`].
     ///
     /// # Cancel safety
-    /// Safe: it changes nothing. Requests made behind it are ordered behind it, awaited or not.
+    /// Safe: the method changes nothing. Later requests are handled after it, even if the future is dropped.
     ///
     /// # Ordering
-    /// A read behind it, by this client, sees every write that anybody was told of before it was made.
+    /// A later read of this client sees every write whose client got the reply before `sync` was called.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -42,18 +43,19 @@ impl Client {
         record_of!(self.ask(path, Request::Sync(request)).await?, Sync).map(|_| ())
     }
 
-    /// Reads the configuration of the ensemble: a line `server.ID=...` for each server, and `version=` with a number in
-    /// hexadecimal, which [`EnsembleConfig`](lockkeeper_proto::EnsembleConfig) parses. Empty on a server that stands alone.
-    /// Servers from 3.5.0.
+    /// Reads the configuration of the ensemble. Servers from 3.5.0.
+    ///
+    /// It has a line `server.ID=...` for each server, and `version=` with a hexadecimal number.
+    /// [`EnsembleConfig`](lockkeeper_proto::EnsembleConfig) parses it. It is empty on a server that runs alone.
     ///
     /// # Errors
-    /// [`Error::Refused`] with "no node" from older servers; and what every request may fail with.
+    /// [`Error::Refused`] with "no node" from older servers. Also the errors of every request, see [`Client`].
     ///
     /// # Cancel safety
-    /// Safe: it changes nothing.
+    /// Safe: the method changes nothing.
     ///
     /// # Ordering
-    /// As [`exists`](Self::exists).
+    /// Same as [`exists`](Self::exists).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -72,16 +74,16 @@ impl Client {
         record_of!(reply, GetData)
     }
 
-    /// As [`get_config`](Self::get_config), and watches for the next change.
+    /// Like [`get_config`](Self::get_config), and watches for the next change.
     ///
     /// # Errors
-    /// As [`get_data_and_watch`](Self::get_data_and_watch).
+    /// Same as [`get_data_and_watch`](Self::get_data_and_watch).
     ///
     /// # Cancel safety
-    /// As [`get_data_and_watch`](Self::get_data_and_watch).
+    /// Same as [`get_data_and_watch`](Self::get_data_and_watch).
     ///
     /// # Ordering
-    /// As [`get_data_and_watch`](Self::get_data_and_watch).
+    /// Same as [`get_data_and_watch`](Self::get_data_and_watch).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -101,26 +103,32 @@ impl Client {
         Ok((record_of!(read, GetData)?, watcher?))
     }
 
-    /// Lets servers join and leave the ensemble, and returns the new configuration. Servers from 3.5.0, where the
-    /// ensemble allows it (`reconfigEnabled`).
+    /// Adds and removes servers of the ensemble, and returns the new configuration.
     ///
-    /// `joining` names servers as the configuration does, `server.5=host:2888:3888;2181`, separated by commas; `leaving`
-    /// their ids, separated by commas; either may be empty. `from_config` is the version of the configuration that is to
-    /// be replaced ([`EnsembleConfig::version`](lockkeeper_proto::EnsembleConfig::version)), `None` for whichever it is.
+    /// Servers from 3.5.0, if the ensemble allows it (`reconfigEnabled`).
     ///
-    /// A server that has left goes on to serve its clients, as a follower without a vote, until somebody stops it.
+    /// - `joining`: the servers to add, as in the configuration, separated by commas: `server.5=host:2888:3888;2181`.
+    ///   It may be empty.
+    /// - `leaving`: the ids of the servers to remove, separated by commas. It may be empty.
+    /// - `from_config`: the version of the configuration to replace, see
+    ///   [`EnsembleConfig::version`](lockkeeper_proto::EnsembleConfig::version). `None` replaces any version.
+    ///
+    /// A removed server continues to serve its clients, as a follower without a vote, until an operator stops it.
     ///
     /// # Errors
-    /// [`Error::Refused`] with "reconfiguration is disabled", "unimplemented" from a server that stands alone,
-    /// "reconfiguration in progress", "no quorum of the new configuration", "bad version", "bad arguments", "not
-    /// authorized" (WRITE on the configuration, which by default only a super user has); and what every request may
-    /// fail with.
+    /// [`Error::Refused`] with
+    /// - "reconfiguration is disabled";
+    /// - "unimplemented" from a server that runs alone;
+    /// - "reconfiguration in progress", "no quorum of the new configuration", "bad version", "bad arguments";
+    /// - "not authorized": the client needs WRITE on the configuration, which by default only a super user has.
+    ///
+    /// Also the errors of every request, see [`Client`].
     ///
     /// # Cancel safety
-    /// Once polled, the ensemble may change whether or not the reply is awaited.
+    /// Once the future was polled, the ensemble may change even if the future is dropped.
     ///
     /// # Ordering
-    /// In the order of this client's requests.
+    /// The server handles the request in order with this client's other requests.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -149,17 +157,18 @@ impl Client {
         .await
     }
 
-    /// Replaces the whole list of servers, and returns the new configuration: `members` as `joining` in
-    /// [`reconfig`](Self::reconfig).
+    /// Replaces the whole list of servers, and returns the new configuration.
+    ///
+    /// `members` has the format of `joining` in [`reconfig`](Self::reconfig).
     ///
     /// # Errors
-    /// As [`reconfig`](Self::reconfig).
+    /// Same as [`reconfig`](Self::reconfig).
     ///
     /// # Cancel safety
-    /// As [`reconfig`](Self::reconfig).
+    /// Same as [`reconfig`](Self::reconfig).
     ///
     /// # Ordering
-    /// As [`reconfig`](Self::reconfig).
+    /// Same as [`reconfig`](Self::reconfig).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -167,7 +176,7 @@ impl Client {
     /// # let server = lockkeeper_server::Server::start().await?;
     /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
     /// let alone = "server.1=localhost:2888:3888;2181";
-    /// assert!(client.reconfig_to_members(alone, None).await.is_err()); // not enabled here
+    /// assert!(client.reconfig_to_members(alone, None).await.is_err()); // disabled on this server
     /// # Ok(()) }
     /// ```
     pub async fn reconfig_to_members(

@@ -1,4 +1,4 @@
-//! The operations of ZooKeeper, one method of the client each.
+//! The operations of ZooKeeper: one method of the client for each.
 //!
 //! | file | what |
 //! |---|---|
@@ -8,7 +8,7 @@
 //! | `ensemble` | `sync`, the configuration of the ensemble |
 //! | `transaction` | several writes, all or none |
 //! | `read_transaction` | several reads at once |
-//! | `reply` | from the reply of a request to the result of its method |
+//! | `reply` | from the reply to a request to the result of its method |
 
 mod acl;
 mod children;

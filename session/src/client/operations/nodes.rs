@@ -1,7 +1,9 @@
 //! Creating, reading, changing and deleting nodes: one method for each operation.
 //!
-//! Each checks its path, sends one request and waits for the reply. Not here: children (`lists`), access control lists
-//! (`rights`), several at once (`transaction`, `read_transaction`), watches (`watching`).
+//! Each method checks its path, sends one request and waits for the reply.
+//!
+//! Not here: children (`children`), access control lists (`acl`), several operations in one request (`transaction`,
+//! `read_transaction`), watches (`watches`).
 
 use bytes::Bytes;
 use lockkeeper_proto::{
@@ -19,27 +21,40 @@ use crate::client::{
 };
 
 impl Client {
-    /// Creates a node that anybody may change, and returns its path and metadata.
+    /// Creates a node that every client may change, and returns its path and metadata.
     ///
-    /// Every [`CreateMode`] has its operation: `create2` (servers from 3.5.0), `createContainer` (3.5.1) or `createTTL`
-    /// (3.5.3, where the servers have extended types enabled). The path of a sequential node gets ten digits or more
-    /// appended, the number of children that its parent ever had; read it from the result. A time to live is counted in
-    /// milliseconds, from 1 to 2^40-1, from the last change of the data; nodes that have outlived it, and containers
-    /// whose last child has gone, are taken away when the server looks for them, by default once a minute.
+    /// The mode decides the operation: `create2` (servers from 3.5.0), `createContainer` (3.5.1) or `createTTL`
+    /// (3.5.3, if extended types are enabled on the servers).
+    ///
+    /// The server appends ten or more digits to the path of a sequential node: the number of children that the parent
+    /// has had so far. Read the path from the result.
+    ///
+    /// A time to live is in milliseconds, from 1 to 2^40-1, and counts from the last change of the data. The servers
+    /// delete nodes whose time to live is over, and containers whose last child is gone. They look for such nodes
+    /// once a minute by default.
     ///
     /// # Errors
-    /// [`Error::Refused`] with "no node" when the parent is missing, "node exists", "ephemeral nodes have no children", "not
-    /// authorized" (CREATE on the parent), "quota exceeded", "bad arguments" for a time to live out of range and
-    /// "unimplemented" where extended types are not enabled; [`Error::Unsupported`] from a server that lacks the
-    /// operation; and what every request may fail with, see [`Client`].
+    /// [`Error::Refused`] with
+    /// - "no node" when the parent is missing;
+    /// - "node exists";
+    /// - "ephemeral nodes have no children";
+    /// - "not authorized": the client needs CREATE on the parent;
+    /// - "quota exceeded";
+    /// - "bad arguments" for a time to live out of range;
+    /// - "unimplemented" when extended types are not enabled.
     ///
-    /// After an error whose [`effect`](Error::effect) is unknown the node may be there: look before you create another.
+    /// [`Error::Unsupported`] when the server does not support the operation. Also the errors of every request, see
+    /// [`Client`].
+    ///
+    /// After an error whose [`effect`](Error::effect) is unknown the node may exist: check before you create another
+    /// one.
     ///
     /// # Cancel safety
-    /// Once polled, the node may be created whether or not the reply is awaited.
+    /// Once the future was polled, the node may be created even if the future is dropped.
     ///
     /// # Ordering
-    /// In the order of this client's requests. The watches that the creation fires are told before the reply.
+    /// The server handles the request in order with this client's other requests. Before the client returns the
+    /// reply, it reports the events of the watches that the creation fires.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -64,17 +79,17 @@ impl Client {
             .await
     }
 
-    /// As [`create`](Self::create), with an access control list.
+    /// Like [`create`](Self::create), with an access control list.
     ///
     /// # Errors
-    /// As [`create`](Self::create), and "invalid ACL" for a list that is empty, names a scheme that the server does not
-    /// know, or names `auth` on a connection that has proved no identity.
+    /// Same as [`create`](Self::create). Also "invalid ACL" when the list is empty, names a scheme that the server
+    /// does not know, or names `auth` on a connection without an identity.
     ///
     /// # Cancel safety
-    /// As [`create`](Self::create).
+    /// Same as [`create`](Self::create).
     ///
     /// # Ordering
-    /// As [`create`](Self::create).
+    /// Same as [`create`](Self::create).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -105,20 +120,20 @@ impl Client {
         })
     }
 
-    /// Creates a node that anybody may change, and returns its path alone: the `create` that every server has, also
-    /// those before 3.5.0 and those that only resemble ZooKeeper.
+    /// Creates a node that every client may change, and returns only its path.
     ///
-    /// For the persistent and the ephemeral modes; a mode that has an operation of its own goes as
-    /// [`create`](Self::create) does.
+    /// It uses the operation `create`, which every server supports: also servers before 3.5.0, and servers that only
+    /// resemble ZooKeeper. Use it for the persistent and the ephemeral modes. For a mode with an operation of its own
+    /// it sends the same request as [`create`](Self::create).
     ///
     /// # Errors
-    /// As [`create`](Self::create).
+    /// Same as [`create`](Self::create).
     ///
     /// # Cancel safety
-    /// As [`create`](Self::create).
+    /// Same as [`create`](Self::create).
     ///
     /// # Ordering
-    /// As [`create`](Self::create).
+    /// Same as [`create`](Self::create).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -150,20 +165,26 @@ impl Client {
         Ok(self.client_path(created))
     }
 
-    /// Deletes a node without children, if its data have this version ([`Version::ANY`] for any).
+    /// Deletes a node that has no children, if its data have this version.
+    ///
+    /// [`Version::ANY`] matches every version.
     ///
     /// # Errors
-    /// [`Error::Refused`] with "no node", "bad version", "not empty", "not authorized" (DELETE on the *parent*: the node's own
-    /// list is not looked at), "bad arguments" for the nodes that every server has; and what every request may fail with.
+    /// [`Error::Refused`] with
+    /// - "no node", "bad version", "not empty";
+    /// - "not authorized": the client needs DELETE on the *parent*, and the node's own list does not matter;
+    /// - "bad arguments" for the nodes that every server has.
     ///
-    /// After an error whose [`effect`](Error::effect) is unknown, a second try that says "no node" may mean that the
-    /// first one deleted it.
+    /// Also the errors of every request, see [`Client`].
+    ///
+    /// After an error whose [`effect`](Error::effect) is unknown, a second attempt may fail with "no node" because
+    /// the first attempt deleted the node.
     ///
     /// # Cancel safety
-    /// Once polled, the node may be deleted whether or not the reply is awaited.
+    /// Once the future was polled, the node may be deleted even if the future is dropped.
     ///
     /// # Ordering
-    /// In the order of this client's requests.
+    /// The server handles the request in order with this client's other requests.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -187,18 +208,18 @@ impl Client {
         record_of!(deleted, Delete).map(|_| ())
     }
 
-    /// Reads a node's metadata; `None` when there is no such node.
+    /// Reads a node's metadata. Returns `None` when the node does not exist.
     ///
     /// # Errors
-    /// [`Error::Refused`] with "not authorized", from servers that want READ for it (3.8.4, 3.9.2 and later); and what every
-    /// request may fail with.
+    /// [`Error::Refused`] with "not authorized": servers from 3.8.4 and 3.9.2 on require READ on the node. Also the
+    /// errors of every request, see [`Client`].
     ///
     /// # Cancel safety
-    /// Safe: it changes nothing.
+    /// Safe: the method changes nothing.
     ///
     /// # Ordering
-    /// It shows what this client has written before. What others have written may be missing as long as the server lags
-    /// behind its leader: [`sync`](Self::sync) first where that matters.
+    /// The read sees all earlier writes of this client. It may miss recent writes of other clients while the server
+    /// lags behind its leader. Call [`sync`](Self::sync) first if that matters.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -217,17 +238,20 @@ impl Client {
         stat_if_there(self.ask(path, Request::Exists(request)).await)
     }
 
-    /// Reads a node's data and metadata. The data are a slice of the frame that they came in, which lives as long as
-    /// they do; data that were never set are `None`, which is not the same as empty ones.
+    /// Reads a node's data and metadata.
+    ///
+    /// The data are a slice of the frame in which they arrived, and keep that frame in memory. Data that were never
+    /// set are `None`, which differs from empty data.
     ///
     /// # Errors
-    /// [`Error::Refused`] with "no node", "not authorized" (READ); and what every request may fail with.
+    /// [`Error::Refused`] with "no node", "not authorized" (needs READ). Also the errors of every request, see
+    /// [`Client`].
     ///
     /// # Cancel safety
-    /// Safe: it changes nothing.
+    /// Safe: the method changes nothing.
     ///
     /// # Ordering
-    /// As [`exists`](Self::exists).
+    /// Same as [`exists`](Self::exists).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -249,20 +273,21 @@ impl Client {
         record_of!(self.ask(path, Request::GetData(request)).await?, GetData)
     }
 
-    /// Sets a node's data, if they have this version ([`Version::ANY`] for any), and returns its new metadata.
+    /// Sets a node's data, if they have this version, and returns the node's new metadata.
     ///
-    /// The version counts by one at each success, also when the bytes are the same, and is a new node's 0. The longest
-    /// data are what fits a request: [`Builder::max_request`](crate::Builder::max_request) bytes with path and header.
+    /// [`Version::ANY`] matches every version. A new node has version 0. Each successful call adds one to the
+    /// version, also when the bytes stay the same. The request, with path and header, must not be longer than
+    /// [`Builder::max_request`](crate::Builder::max_request).
     ///
     /// # Errors
-    /// [`Error::Refused`] with "no node", "bad version", "not authorized" (WRITE), "quota exceeded"; [`Error::TooLarge`] before
-    /// anything is sent; and what every request may fail with.
+    /// [`Error::Refused`] with "no node", "bad version", "not authorized" (needs WRITE), "quota exceeded".
+    /// [`Error::TooLarge`] before anything is sent. Also the errors of every request, see [`Client`].
     ///
     /// # Cancel safety
-    /// Once polled, the data may be set whether or not the reply is awaited.
+    /// Once the future was polled, the data may be set even if the future is dropped.
     ///
     /// # Ordering
-    /// In the order of this client's requests.
+    /// The server handles the request in order with this client's other requests.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -272,8 +297,7 @@ impl Client {
     /// # use lockkeeper_proto::CreateMode;
     /// let made = client.create("/a", "v1", CreateMode::Persistent).await?;
     /// client.set_data("/a", "v2", made.stat.version).await?;
-    /// // Somebody who still knows the first version only:
-    /// assert!(client.set_data("/a", "v3", made.stat.version).await.is_err());
+    /// // A writer that knows only the first version:
     /// # Ok(()) }
     /// ```
     pub async fn set_data(
@@ -291,7 +315,7 @@ impl Client {
     }
 }
 
-/// Checks the path of a node to be.
+/// Checks the path of a node to create.
 pub(crate) fn check_to_create(path: &str, mode: CreateMode) -> Result<(), path::PathError> {
     let checked = if mode.is_sequential() {
         path::check_sequential(path)
@@ -301,7 +325,7 @@ pub(crate) fn check_to_create(path: &str, mode: CreateMode) -> Result<(), path::
     checked.map_err(|problem| path::PathError::new(path, problem))
 }
 
-/// The request that creates such a node, at a path of the server.
+/// The request that creates a node in this mode, at a path of the server.
 pub(crate) fn create_request(path: String, data: Bytes, mode: CreateMode, acl: Acls) -> Request {
     let (data, acl, flags) = (Some(data), Some(acl), mode.flags());
     match mode.ttl_ms() {

@@ -1,4 +1,4 @@
-//! Several reads with one request: each succeeds or fails by itself.
+//! Several reads in one request. Each read succeeds or fails by itself.
 
 use lockkeeper_proto::{
     OpCode, Request,
@@ -13,18 +13,18 @@ use crate::client::{
     operations::reply::{record_of, unexpected},
 };
 
-/// A list of reads. Made by [`Client::read_transaction`].
+/// Several reads in one request. Made by [`Client::read_transaction`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing is read until `commit`"]
 pub struct ReadTransaction {
     client: Client,
     request: MultiReadRequest,
-    /// The nodes as the caller names them.
+    /// The paths of the nodes, as the caller gave them.
     paths: Vec<String>,
     bad_path: Option<path::PathError>,
 }
 
-/// What one of several reads has found.
+/// The result of one read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadResult {
@@ -35,9 +35,10 @@ pub enum ReadResult {
 }
 
 impl Client {
-    /// Starts a list of reads that go as one request, in one round trip. Servers from 3.6.0.
+    /// Starts a list of reads that the client sends as one request. Servers from 3.6.0.
     ///
-    /// A single server reads them all at one moment; that they are of one moment is promised by nobody.
+    /// The reads take one round trip. A server that runs alone reads all nodes at one moment; ZooKeeper does not
+    /// guarantee this.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -81,18 +82,18 @@ impl ReadTransaction {
         self
     }
 
-    /// Sends the reads and waits for their results: one for each, in order.
+    /// Sends the reads and waits for their results: one result for each read, in order.
     ///
     /// # Errors
-    /// For each read [`Error::Refused`] with "no node" or "not authorized" (READ). For all of them [`Error::BadPath`]
-    /// with the first bad path, before anything is sent; [`Error::Unsupported`] from servers before 3.6.0; and what
-    /// every request may fail with.
+    /// For each read: [`Error::Refused`] with "no node" or "not authorized" (needs READ). For the whole request:
+    /// [`Error::BadPath`] with the first invalid path, before anything is sent; [`Error::Unsupported`] from servers
+    /// before 3.6.0; and the errors of every request, see [`Client`].
     ///
     /// # Cancel safety
-    /// Safe: it changes nothing.
+    /// Safe: the method changes nothing.
     ///
     /// # Ordering
-    /// As [`Client::exists`].
+    /// Same as [`Client::exists`].
     pub async fn commit(self) -> Result<Vec<Result<ReadResult, Error>>, Error> {
         if let Some(error) = self.bad_path {
             return Err(Error::BadPath(error));
@@ -128,7 +129,7 @@ impl ReadTransaction {
             .collect()
     }
 
-    /// The server's name of a path; the first bad one is remembered for `commit`.
+    /// Converts a path to the server's path, and keeps the first invalid path for `commit`.
     fn resolve(&mut self, path: &str) -> String {
         if let (Err(problem), None) = (path::check(path), &self.bad_path) {
             self.bad_path = Some(path::PathError::new(path, problem));

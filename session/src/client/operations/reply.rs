@@ -1,6 +1,7 @@
-//! From the reply of a request to what its method returns.
+//! Converts the reply to a request into the result of its method.
 //!
-//! The machine decodes a reply by its request, so that a reply of another kind cannot come; it would be an error, no panic.
+//! The machine decodes each reply by its request, so a reply of another kind cannot come. If one came, it would be an
+//! error and not a panic.
 
 use lockkeeper_proto::{
     OpCode, Response, Stat,
@@ -21,7 +22,7 @@ macro_rules! record_of {
 
 pub(crate) use record_of;
 
-/// A reply that does not fit its request; of whom it came is not known any more.
+/// The error for a reply that does not fit its request. The server that sent it is not known here.
 pub(crate) fn unexpected(op: OpCode) -> Error {
     Error::Malformed {
         op,
@@ -34,7 +35,7 @@ pub(crate) fn unexpected(op: OpCode) -> Error {
     }
 }
 
-/// The answer to an `exists`: a missing node is no error.
+/// The result of an `exists`: a missing node is not an error.
 pub(crate) fn stat_if_there(reply: Result<Response, Error>) -> Result<Option<Stat>, Error> {
     match reply {
         Ok(reply) => record_of!(reply, Exists).map(|there| Some(there.stat)),

@@ -1,4 +1,4 @@
-//! Several operations at once: all of them happen, or none.
+//! Several operations in one request: the server applies all of them, or none.
 
 use bytes::Bytes;
 use lockkeeper_proto::{
@@ -15,40 +15,43 @@ use crate::client::{
     operations::reply::{record_of, unexpected},
 };
 
-/// A list of operations that happen all or not at all. Made by [`Client::transaction`].
+/// Several operations that the server applies all together, or not at all. Made by [`Client::transaction`].
 ///
-/// Later operations see the effects of earlier ones. The order of the results is that of the operations.
+/// An operation sees the effects of the operations before it. The results are in the order of the operations.
 #[derive(Clone, Debug)]
 #[must_use = "a transaction does nothing until `commit`"]
 pub struct Transaction {
     client: Client,
     request: MultiRequest,
-    /// The one session in which it may happen.
+    /// The only session in which the transaction may be applied.
     within: Option<SessionId>,
     bad_path: Option<path::PathError>,
 }
 
-/// What an operation of a transaction has done.
+/// The result of one operation of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OpResult {
     /// A node was created.
     Created {
-        /// Its path, with its number where it has one.
+        /// The path; for a sequential node, with its number.
         path: String,
-        /// Its metadata; servers before 3.7.2, 3.8.2 and 3.9.0 leave them out, but for containers and times to live.
+        /// The metadata. Servers before 3.7.2, 3.8.2 and 3.9.0 send them only for containers and nodes with a time to
+        /// live.
         stat: Option<Stat>,
     },
     /// A node was deleted.
     Deleted,
-    /// A node's data were set; its metadata are these now.
+    /// A node's data were set. This is its new metadata.
     DataSet(Stat),
-    /// A node was there, and of that version.
+    /// A node existed and had the expected version.
     Checked,
 }
 
 impl Client {
-    /// Starts a transaction: operations that happen all or not at all, under one zxid. Servers from 3.4.0.
+    /// Starts a transaction: operations that the server applies all together, or not at all. Servers from 3.4.0.
+    ///
+    /// All operations of a transaction have the same zxid.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -80,19 +83,19 @@ impl Client {
 }
 
 impl Transaction {
-    /// It happens in this session or not at all: see [`Client::submit_within`].
+    /// Limits the transaction to this session, see [`Client::submit_within`]. In another session it is never applied.
     pub fn within(mut self, session: SessionId) -> Self {
         self.within = Some(session);
         self
     }
 
-    /// The node must be there and its data have this version ([`Version::ANY`] for any).
+    /// Requires that the node exists and that its data have this version. [`Version::ANY`] matches every version.
     pub fn check(mut self, path: &str, version: Version) -> Self {
         let path = self.resolve(path);
         self.push(MultiOp::Check(CheckVersionRequest { path, version }))
     }
 
-    /// Creates a node that anybody may change.
+    /// Creates a node that every client may change.
     pub fn create(self, path: &str, data: impl Into<Bytes>, mode: CreateMode) -> Self {
         self.create_with_acl(path, data, mode, Acls::Borrowed(Acl::OPEN_UNSAFE))
     }
@@ -115,7 +118,7 @@ impl Transaction {
         }
     }
 
-    /// Sets a node's data, if they have this version ([`Version::ANY`] for any).
+    /// Sets a node's data, if they have this version. [`Version::ANY`] matches every version.
     pub fn set_data(mut self, path: &str, data: impl Into<Bytes>, version: Version) -> Self {
         let path = self.resolve(path);
         self.push(MultiOp::SetData(SetDataRequest {
@@ -125,23 +128,25 @@ impl Transaction {
         }))
     }
 
-    /// Deletes a node without children, if its data have this version ([`Version::ANY`] for any).
+    /// Deletes a node that has no children, if its data have this version. [`Version::ANY`] matches every version.
     pub fn delete(mut self, path: &str, version: Version) -> Self {
         let path = self.resolve(path);
         self.push(MultiOp::Delete(DeleteRequest { path, version }))
     }
 
-    /// Sends the operations and waits for their results: one for each, in order.
+    /// Sends the operations and waits for their results: one result for each operation, in order.
     ///
     /// # Errors
-    /// [`Error::TransactionRefused`] with the first operation that failed; nothing was applied then.
-    /// [`Error::BadPath`] for the first bad path; nothing was sent then. And what every request may fail with.
+    /// [`Error::TransactionRefused`] with the first operation that failed; the server applied none.
+    /// [`Error::BadPath`] with the first invalid path; the client sent nothing. Also the errors of every request, see
+    /// [`Client`].
     ///
     /// # Cancel safety
-    /// Once polled, the operations may be applied whether or not the reply is awaited.
+    /// Once the future was polled, the operations may be applied even if the future is dropped.
     ///
     /// # Ordering
-    /// In the order of this client's requests. Watches fire in the order of the operations, before the reply.
+    /// The server handles the request in order with this client's other requests. Watches fire in the order of the
+    /// operations, before the reply.
     pub async fn commit(self) -> Result<Vec<OpResult>, Error> {
         if let Some(error) = self.bad_path {
             return Err(Error::BadPath(error));
@@ -170,14 +175,14 @@ impl Transaction {
         self
     }
 
-    /// The server's name of a path.
+    /// Converts a path to the server's path.
     fn resolve(&mut self, path: &str) -> String {
         let checked = path::check(path);
         self.note(checked.map_err(|problem| path::PathError::new(path, problem)));
         self.client.server_path(path)
     }
 
-    /// The first bad path is remembered for `commit`.
+    /// Keeps the first invalid path for `commit`.
     fn note(&mut self, checked: Result<(), path::PathError>) {
         if let (Err(error), None) = (checked, &self.bad_path) {
             self.bad_path = Some(error);

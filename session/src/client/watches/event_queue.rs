@@ -1,7 +1,8 @@
-//! What waits for the listener of a persistent watch: a bounded queue of events.
+//! The bounded queue of events between a persistent watch and its listener.
 //!
-//! Rule for a slow listener: the queue holds so many events, the oldest ones. What finds it full is not kept but counted, and
-//! the count stands in the queue where the events would have stood. Nothing is lost without a word.
+//! Rule for a slow listener: the queue keeps the oldest events, up to its capacity. When it is full, it only counts
+//! further events. The count stands in the queue where the events would have been. So the listener learns of every
+//! loss.
 
 use std::{
     collections::VecDeque,
@@ -15,28 +16,28 @@ use crate::{
     machine::{Event, Notice},
 };
 
-/// What a persistent watch has to say.
+/// One item of the stream of a persistent watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WatchNotice {
-    /// Something happened.
+    /// The event of one change.
     Event(WatchedEvent),
-    /// Here events are missing: read again whatever the watch is for.
+    /// Events are missing at this point. Read again everything that the watch covers.
     Missed(Missed),
 }
 
-/// Why events are missing, at one place in the stream of them.
+/// Why events are missing at one point of the stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Missed {
-    /// How many came when the queue was full: the listener was too slow.
+    /// How many events came while the queue was full, because the listener was too slow.
     pub dropped: u64,
-    /// Whether the connection was lost and made again meanwhile: servers do not tell a persistent watch what happened in
-    /// between, be it nothing or anything.
+    /// Whether the client has reconnected. Servers do not report to a persistent watch what happened between two
+    /// connections: there may have been many changes or none.
     pub reconnected: bool,
 }
 
-/// What waits for a listener. The driver fills it, the listener empties it.
+/// The queue. The driver fills it, and the listener takes from it.
 #[derive(Debug)]
 pub(crate) struct EventQueue {
     capacity: usize,
@@ -45,7 +46,7 @@ pub(crate) struct EventQueue {
 
 #[derive(Debug, Default)]
 struct Waiting {
-    /// At most as many as the capacity, and one [`Item::Missed`] behind them.
+    /// At most `capacity` events, and one [`Item::Missed`] after them.
     items: VecDeque<Item>,
     end: Option<Error>,
     has_ended: bool,
@@ -92,7 +93,7 @@ impl EventQueue {
         self.lock().has_ended
     }
 
-    /// The next notice, with the path of its event as `named` has it.
+    /// The next notice. `named` converts the path of its event.
     pub(crate) fn poll(
         &self,
         cx: &Context<'_>,
@@ -120,7 +121,7 @@ impl EventQueue {
 }
 
 impl Waiting {
-    /// The last item, as one that says what is missing there.
+    /// The gap at the end of the queue. Adds one if the last item is an event.
     fn gap(&mut self) -> &mut Missed {
         if !matches!(self.items.back(), Some(Item::Missed(_))) {
             self.items.push_back(Item::Missed(Missed::default()));
@@ -151,7 +152,7 @@ mod tests {
         })
     }
 
-    /// What is in the queue: events as their number, gaps as what they miss.
+    /// The content of the queue: the path of each event, and for each gap what it misses.
     fn content(queue: &EventQueue) -> Vec<Result<String, (u64, bool)>> {
         let items = std::mem::take(&mut queue.lock().items);
         let said = |item| match item {
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_counts_what_it_does_not_keep() {
+    fn a_full_queue_counts_the_events_it_drops() {
         let queue = EventQueue::new(2);
         (0..5).for_each(|number| queue.push(event(number)));
         let kept = ["/0", "/1"].map(|path| Ok(path.to_owned()));
@@ -172,11 +173,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_stands_where_it_would_have_stood() {
+    fn the_count_stands_in_the_place_of_the_missing_events() {
         let queue = EventQueue::new(2);
         (0..3).for_each(|number| queue.push(event(number)));
         queue.lock().items.pop_front();
-        // Still no room but for the gap itself.
+        // The queue is still full; only the count grows.
         queue.push(event(3));
         queue.lock().items.pop_front();
         queue.push(event(4));
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn no_number_of_reconnects_makes_it_grow() {
+    fn reconnects_do_not_make_the_queue_grow() {
         let queue = EventQueue::new(2);
         for number in 0..100 {
             queue.push(Notice::Reconnected);

@@ -1,11 +1,11 @@
-//! Watches of a client: reads that leave one, persistent ones, and what waits for their events.
+//! Watches of a client: reads that leave a watch, persistent watches, and the watchers that receive their events.
 //!
 //! | file | what |
 //! |---|---|
 //! | `one_shot` | reads that leave a one-shot watch |
-//! | `watcher` | what waits for the event of a one-shot watch |
+//! | `watcher` | the future of the event of a one-shot watch |
 //! | `persistent` | persistent watches, and removing watches |
-//! | `persistent_watcher` | what listens to a persistent watch |
+//! | `persistent_watcher` | the stream of the events of a persistent watch |
 //! | `event_queue` | the events that wait for a slow listener |
 
 pub(super) mod event_queue;

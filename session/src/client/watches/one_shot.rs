@@ -1,6 +1,6 @@
 //! Reads that leave a one-shot watch.
 //!
-//! Not here: what waits for the event (`watcher`).
+//! Not here: waiting for the event (`watcher`).
 
 use lockkeeper_proto::{
     Request, Stat,
@@ -15,17 +15,20 @@ use crate::client::{
 use crate::{Error, machine::request_bytes};
 
 impl Client {
-    /// As [`exists`](Self::exists), and watches the node: its creation if it is missing, else its deletion or the next
+    /// Like [`exists`](Self::exists), and watches the node.
+    ///
+    /// The event is the creation of the node if it is missing. Otherwise it is the deletion of the node or the next
     /// change of its data.
     ///
     /// # Errors
-    /// As [`exists`](Self::exists); no watch is left then.
+    /// Same as [`exists`](Self::exists). After an error there is no watch.
     ///
     /// # Cancel safety
-    /// Dropped after it was polled, it takes back the watch once the reply has come.
+    /// If the future is dropped after it was polled, the client removes the watch when the reply comes.
     ///
     /// # Ordering
-    /// The event is told after the reply of this request, and before that of any request which shows the change.
+    /// The watcher gets the event after the reply to this request, and before the reply to any request that shows the
+    /// change.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -50,16 +53,16 @@ impl Client {
         Ok((stat, watcher?))
     }
 
-    /// As [`get_data`](Self::get_data), and watches for the node's deletion or the next change of its data.
+    /// Like [`get_data`](Self::get_data), and watches for the next change of the node's data or its deletion.
     ///
     /// # Errors
-    /// As [`get_data`](Self::get_data); no watch is left then.
+    /// Same as [`get_data`](Self::get_data). After an error there is no watch.
     ///
     /// # Cancel safety
-    /// As [`exists_and_watch`](Self::exists_and_watch).
+    /// Same as [`exists_and_watch`](Self::exists_and_watch).
     ///
     /// # Ordering
-    /// As [`exists_and_watch`](Self::exists_and_watch).
+    /// Same as [`exists_and_watch`](Self::exists_and_watch).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -88,17 +91,19 @@ impl Client {
         Ok((data, watcher?))
     }
 
-    /// As [`get_children`](Self::get_children), and watches for the node's deletion or the next child that comes or
-    /// goes; not for what becomes of the children's data and children.
+    /// Like [`get_children`](Self::get_children), and watches the list of children.
+    ///
+    /// The event is the next creation or deletion of a child, or the deletion of the node. Changes of the children's
+    /// data and of their own children are no events.
     ///
     /// # Errors
-    /// As [`get_children`](Self::get_children); no watch is left then.
+    /// Same as [`get_children`](Self::get_children). After an error there is no watch.
     ///
     /// # Cancel safety
-    /// As [`exists_and_watch`](Self::exists_and_watch).
+    /// Same as [`exists_and_watch`](Self::exists_and_watch).
     ///
     /// # Ordering
-    /// As [`exists_and_watch`](Self::exists_and_watch).
+    /// Same as [`exists_and_watch`](Self::exists_and_watch).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -125,7 +130,8 @@ impl Client {
         Ok((list.children, watcher?))
     }
 
-    /// Sends a request that leaves a watch. The watcher is there unless the request was refused right away.
+    /// Sends a request that leaves a watch. The watcher is an error only when the request was refused before it was
+    /// sent.
     pub(crate) async fn submit_watching(
         &self,
         request: Request,

@@ -1,6 +1,6 @@
-//! Persistent watches, and what takes watches back.
+//! Adding persistent watches, and checking and removing watches of any kind.
 //!
-//! Not here: what listens (`persistent`), one-shot watches (`watching`).
+//! Not here: receiving the events (`persistent_watcher`), one-shot watches (`one_shot`).
 
 use lockkeeper_proto::{
     AddWatchMode, ErrorCode, Request, WatcherType,
@@ -17,23 +17,29 @@ use crate::{Error, machine::request_bytes};
 impl Client {
     /// Watches a node until the watcher is dropped. Servers from 3.6.0.
     ///
-    /// With [`AddWatchMode::PERSISTENT`]: the node's creation, each change of its data, each child that comes or goes, its
-    /// deletion. With [`AddWatchMode::PERSISTENT_RECURSIVE`]: creation, change of data and deletion of the node and of
-    /// everything below it; that a list of children has changed is not told apart. The node need not exist.
+    /// The mode decides which events come:
+    /// - [`AddWatchMode::PERSISTENT`]: the creation of the node, each change of its data, each creation or deletion
+    ///   of a child, and the node's deletion.
+    /// - [`AddWatchMode::PERSISTENT_RECURSIVE`]: creations, changes of data and deletions of the node and of all
+    ///   nodes below it. There is no separate event for a changed list of children.
     ///
-    /// However many listen to a node, the server has one watch of each kind. Who watches a node both ways hears of the
-    /// children that come and go once for each, also from servers before 3.9, which keep only one of the two; of children
-    /// that this session may not read, those servers tell only who watches the node and not what is below it.
+    /// The node need not exist.
+    ///
+    /// All watchers of this client on a node share one watch of each mode on the server. A client may watch a node in
+    /// both modes. Then each watcher is told once of each child that is created or deleted, also by servers before
+    /// 3.9, which keep only one of the two watches. There is one exception: while both watches exist, those servers
+    /// do not tell the persistent watcher of children that the session may not read.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] from older servers; and what every request may fail with, see [`Client`].
+    /// [`Error::Unsupported`] from older servers. Also the errors of every request, see [`Client`].
     ///
     /// # Cancel safety
-    /// Dropped after it was polled, it takes back the watch once the reply has come.
+    /// If the future is dropped after it was polled, the client removes the watch when the reply comes.
     ///
     /// # Ordering
-    /// Everything that happens behind the reply is told, and before the reply of any request which shows it. What was read
-    /// before may have changed before the reply: first watch, then read.
+    /// The watcher is told of every change after the reply to this request. It is told before the client returns the
+    /// reply to any request that shows the change. Data that you read before this call may have changed before the
+    /// reply came: first watch, then read.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -51,7 +57,7 @@ impl Client {
     ///         WatchNotice::Event(event) => {
     ///             assert_eq!((event.event_type, &*event.path), (EventType::NODE_CREATED, path));
     ///         }
-    ///         WatchNotice::Missed(_) => { /* read it all again */ }
+    ///         WatchNotice::Missed(_) => { /* read all of it again */ }
     ///         _ => {}
     ///     }
     /// }
@@ -66,16 +72,16 @@ impl Client {
             .await
     }
 
-    /// As [`add_watch`](Self::add_watch), with a queue of so many events, at least one.
+    /// Like [`add_watch`](Self::add_watch), with a queue for this number of events (at least one).
     ///
     /// # Errors
-    /// As [`add_watch`](Self::add_watch).
+    /// Same as [`add_watch`](Self::add_watch).
     ///
     /// # Cancel safety
-    /// As [`add_watch`](Self::add_watch).
+    /// Same as [`add_watch`](Self::add_watch).
     ///
     /// # Ordering
-    /// As [`add_watch`](Self::add_watch).
+    /// Same as [`add_watch`](Self::add_watch).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -108,7 +114,7 @@ impl Client {
         let bytes = request_bytes(&request);
         let add = |core: &mut Core, now, options| core.add_watch(now, request, options, events);
         let (reply, listener) = self.when_capacity(bytes, add).await;
-        // Made before the reply is awaited: whoever drops this future drops it, too.
+        // Made before the reply is awaited, so that dropping this future also drops the watcher.
         let watcher = listener
             .map(|(id, queue)| PersistentWatcher::new(self.shared.clone(), id, queue, path, mode));
         let answered = reply.await;
@@ -116,21 +122,24 @@ impl Client {
         watcher.ok_or_else(driver_gone)
     }
 
-    /// Asks the server whether this session has a watch of a kind on a node. Servers from 3.5.0; for the two persistent
-    /// kinds apart from 3.9.0.
+    /// Asks the server whether this session has a watch of this kind on a node.
     ///
-    /// The server counts its own: of a one-shot watch whose event comes by way of a persistent one it does not know.
-    /// Servers before 3.9 take any watch on data for a data watch, and any on children for a child watch.
+    /// Servers from 3.5.0; servers from 3.9.0 distinguish the two persistent kinds.
+    ///
+    /// The server answers for its own watches. It does not know a one-shot watch whose event the client takes from a
+    /// persistent watch. Servers before 3.9 count any watch on data as a data watch, and any watch on children as a
+    /// child watch.
     ///
     /// # Errors
-    /// [`Error::Refused`] with "marshalling error" for a kind that the server does not know; [`Error::Unsupported`] from
-    /// servers before 3.5; and what every request may fail with.
+    /// [`Error::Refused`] with "marshalling error" for a kind that the server does not know. [`Error::Unsupported`]
+    /// from servers before 3.5. Also the errors of every request, see [`Client`].
     ///
     /// # Cancel safety
-    /// Safe: it changes nothing.
+    /// Safe: the method changes nothing.
     ///
     /// # Ordering
-    /// In the order of this client's requests, those that leave and take back watches among them.
+    /// The server handles the request in order with this client's other requests, including those that leave and
+    /// remove watches.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -161,17 +170,17 @@ impl Client {
         }
     }
 
-    /// Ends all watches of a kind that this client has on a node, whoever holds them, and returns how many there were.
-    /// Each of their holders is told [`Error::WatchRemoved`].
+    /// Ends all watches of a kind that this client has on a node, and returns how many there were.
     ///
-    /// Those whose request is still on its way go on. The watch is taken off the server without waiting for its answer; a
-    /// server that has none there, or is too old to remove any, is no error. Dropping a watcher ends that one alone.
+    /// Each of their watchers gets [`Error::WatchRemoved`]. A watch whose request has no reply yet is not removed.
+    /// The client also removes the watch from the server, without waiting for the reply. A server that has no such
+    /// watch, or is too old to remove watches, causes no error. To end a single watch, drop its watcher.
     ///
     /// # Errors
-    /// [`Error::BadPath`].
+    /// [`Error::BadPath`] for an invalid path.
     ///
     /// # Ordering
-    /// The server gets it in the order of this client's requests.
+    /// The server gets the request in order with this client's other requests.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

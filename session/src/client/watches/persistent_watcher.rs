@@ -1,6 +1,6 @@
-//! Listening to a persistent watch: a stream of what its queue holds, and its end when it is dropped.
+//! The stream of the events of a persistent watch. Dropping it ends the watch.
 //!
-//! Not here: what is kept for a slow listener (`queue`).
+//! Not here: the queue for a slow listener (`event_queue`).
 
 use std::{
     fmt,
@@ -18,25 +18,32 @@ use crate::client::{
 };
 use crate::{Error, machine::WatchId};
 
-/// Listens to a persistent watch. Made by [`Client::add_watch`](crate::client::Client::add_watch).
+/// Receives the events of a persistent watch. Made by [`Client::add_watch`](crate::client::Client::add_watch).
 ///
-/// A stream of [`WatchNotice`]s, in the order of the changes. It outlives reconnects, which it tells as
-/// [`WatchNotice::Missed`]. It ends with an error, once, and then with `None`: [`Error::SessionExpired`] when the session
-/// expires, [`Error::Closed`] with the client, [`Error::WatchRemoved`], [`Error::Unsupported`] when the client reconnects to
-/// a server before 3.6.
+/// It is a stream of [`WatchNotice`]s, in the order of the changes. It outlives reconnects, and reports each one as
+/// [`WatchNotice::Missed`]. When the watch ends, the stream returns one error and then `None`:
+/// - [`Error::SessionExpired`] when the session expires;
+/// - [`Error::Closed`] when the client is closed;
+/// - [`Error::WatchRemoved`] when the watch is removed;
+/// - [`Error::Unsupported`] when the client reconnects to a server before 3.6.
 ///
 /// # Slow listeners
-/// The queue holds [`QUEUED_EVENTS`](Self::QUEUED_EVENTS) events, or as many as
-/// [`add_watch_with_queue`](crate::client::Client::add_watch_with_queue) was told, the oldest ones. Later ones are counted until
-/// there is room, and the count is told in their place as [`WatchNotice::Missed`].
+/// The queue holds the oldest [`QUEUED_EVENTS`](Self::QUEUED_EVENTS) events, or the number given to
+/// [`add_watch_with_queue`](crate::client::Client::add_watch_with_queue). While the queue is full, the client only
+/// counts later events. The stream returns the count in their place, as [`WatchNotice::Missed`].
 ///
 /// # Ordering
-/// An event is queued before the reply of any request that shows the change is told. Each change is told once; but twice, at
-/// worst, when it is made in the moment at which this client calls [`watch_nodes`](crate::client::Client::watch_nodes) for the node,
-/// or drops a persistent watch on it while one-shot ones remain: the server repeats then what it cannot know to be known.
+/// An event is in the queue before the client returns the reply to any request that shows the change. The stream
+/// normally returns each change once. It may return a change twice if the change happens at the moment when this
+/// client
+/// - calls [`watch_nodes`](crate::client::Client::watch_nodes) for the node, or
+/// - drops a persistent watch on the node while one-shot watches on it remain.
+///
+/// In both cases the server may repeat an event because it cannot know that the client already has it.
 ///
 /// # Cancel safety
-/// Dropping it ends the watch; the last one of its kind on a node is taken off the server, too.
+/// Dropping the stream ends the watch. With the last watch of its mode on a node, the client also removes the watch
+/// from the server.
 #[must_use = "dropping it ends the watch"]
 pub struct PersistentWatcher {
     shared: Arc<Shared>,
@@ -47,7 +54,7 @@ pub struct PersistentWatcher {
 }
 
 impl PersistentWatcher {
-    /// How many events wait for a listener who was not told otherwise.
+    /// The default number of events in the queue.
     pub const QUEUED_EVENTS: usize = 1024;
 
     pub(crate) fn new(
@@ -72,19 +79,19 @@ impl PersistentWatcher {
         &self.path
     }
 
-    /// What is watched: the node, or all that is below it too.
+    /// The mode of the watch: the node only, or also all nodes below it.
     #[must_use]
     pub fn mode(&self) -> AddWatchMode {
         self.mode
     }
 
-    /// What happened next; `None` when the error that ended the watch has been told.
+    /// Waits for the next notice. Returns `None` after the error that ended the watch.
     ///
     /// # Errors
-    /// Why the watch has ended, see [`PersistentWatcher`].
+    /// The reason why the watch has ended, see [`PersistentWatcher`].
     ///
     /// # Cancel safety
-    /// Safe: what was not returned stays in the queue.
+    /// Safe: a notice that was not returned stays in the queue.
     pub async fn next(&mut self) -> Option<Result<WatchNotice, Error>> {
         std::future::poll_fn(|cx| self.poll_queue(cx)).await
     }

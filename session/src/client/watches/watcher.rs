@@ -1,4 +1,4 @@
-//! What waits for a watch.
+//! The future that returns the event of a one-shot watch.
 
 use std::{
     fmt,
@@ -22,21 +22,27 @@ use crate::{
 pub struct WatchedEvent {
     /// What happened.
     pub event_type: EventType,
-    /// The node, as this client names it.
+    /// The path of the node, as this client names it.
     pub path: String,
 }
 
 /// Waits for the one event of a one-shot watch.
 ///
-/// The watch outlives reconnects: what was missed is its event. It ends with an error when the session expires
-/// ([`Error::SessionExpired`]), the client is closed ([`Error::Closed`]), the watch is taken back
-/// ([`Error::WatchRemoved`]), or its path is too long for the request that restores it ([`Error::TooLarge`]). Between the event and a new watch changes may go unseen: read again, and act on what is read.
+/// The watch outlives reconnects: a change that happened without a connection is its event. It ends with an error
+/// when
+/// - the session expires: [`Error::SessionExpired`];
+/// - the client is closed: [`Error::Closed`];
+/// - the watch is removed: [`Error::WatchRemoved`];
+/// - its path is too long for the request that restores watches: [`Error::TooLarge`].
+///
+/// Changes between the event and a new watch are not reported. So read the node again, and act on what you read.
 ///
 /// # Ordering
 /// The event is delivered before the reply of any request that shows the change.
 ///
 /// # Cancel safety
-/// Dropping it gives up the watch; the last one on a node is taken off the server, too.
+/// Dropping the watcher ends the watch. With the last watch on a node, the client also removes the watch from the
+/// server.
 #[must_use = "dropping it gives up the watch"]
 pub struct Watcher {
     shared: Arc<Shared>,

@@ -1,7 +1,7 @@
-//! The identities of a client: given at the start or added on the way, and proved anew on every connection, since they
-//! belong to it and not to the session.
+//! The identities of a client: given at the start, or added later. Each connection sends them first, because they belong to
+//! the connection and not to the session.
 //!
-//! A server answers them in the order in which they were sent, but ahead of requests that it has not come to.
+//! A server answers identities in the order in which they were sent, but ahead of requests that it has not processed yet.
 //! Not here: SASL, which comes before them (`sasl`).
 
 use std::{collections::VecDeque, time::Instant};
@@ -13,28 +13,43 @@ use lockkeeper_proto::{
     records::{AuthPacket, Empty},
 };
 
-use crate::machine::{Auth, Machine, ReplyTo, RequestOptions, requests::transmit::append};
-use crate::{AuthFailure, Error};
+use crate::{
+    AuthFailure, Effect, Error,
+    machine::{
+        Auth, Machine, ReplyTo, RequestOptions, link::connection::Connection,
+        requests::transmit::append,
+    },
+};
 
-/// Identities that the server has been told of on this connection and not answered, oldest first.
-pub(crate) type PendingAuth<T> = VecDeque<Identity<T>>;
+/// Identities that were sent on this connection and are not answered, oldest first.
+pub(crate) type PendingAuth<T> = VecDeque<PendingIdentity<T>>;
 
-/// One of them.
+/// An identity that waits for its answer.
 #[derive(Debug)]
-pub(crate) struct Identity<T> {
-    scheme: String,
-    sent: Instant,
-    /// Who waits for the answer; nobody for those that are sent again.
-    token: Option<T>,
+pub(crate) struct PendingIdentity<T> {
+    pub(crate) scheme: String,
+    pub(crate) sent: Instant,
+    /// The caller that added it; `None` for an identity that a new connection sends again.
+    pub(crate) token: Option<T>,
+}
+
+impl<T> Connection<T> {
+    /// Whether the server has yet to answer an identity that was sent at the start of the connection.
+    pub(crate) fn is_authenticating(&self) -> bool {
+        self.pending_auth
+            .iter()
+            .any(|identity| identity.token.is_none())
+    }
 }
 
 impl<T> Machine<T> {
     /// Adds an identity, on this connection and on every later one.
     ///
-    /// It is kept whatever becomes of the request, unless that says that the request is too long or the machine has ended.
+    /// The machine keeps it whatever the server answers. It does not keep it if the request is too long or the machine has
+    /// ended.
     pub fn add_auth(&mut self, now: Instant, token: T, auth: Auth) {
-        let request = packet(&auth);
-        if let Some(error) = self.refusal(now, &request, &RequestOptions::at(now)) {
+        let (request, options) = (packet(&auth), RequestOptions::at(now));
+        if let Some(error) = self.refusal(now, &request, &options) {
             return self.complete(token, Err(error));
         }
         let limit = self.config.max_request;
@@ -46,15 +61,23 @@ impl<T> Machine<T> {
         if !self.config.auth.contains(&auth) {
             self.config.auth.push(auth);
         }
-        self.enqueue(now, request, ReplyTo::Auth { token });
+        self.queue.push(request, ReplyTo::Auth { token }, options);
     }
 
-    /// Tells a new connection of all identities, ahead of everything else.
+    /// Sends all identities on a new connection, ahead of everything else.
     pub(crate) fn send_auth(&mut self, now: Instant) {
+        let Some(connection) = &mut self.connection else {
+            return;
+        };
         for auth in &self.config.auth {
-            // Each was looked at when it was added; the first ones come from the caller's settings.
-            let _ = append(&mut self.control, Xid::AUTH, OpCode::AUTH, &packet(auth));
-            self.pending_auth.push_back(Identity {
+            // The length of an added identity was checked; the first ones come from the caller's settings.
+            let _ = append(
+                &mut connection.control,
+                Xid::AUTH,
+                OpCode::AUTH,
+                &packet(auth),
+            );
+            connection.pending_auth.push_back(PendingIdentity {
                 scheme: auth.scheme.clone(),
                 sent: now,
                 token: None,
@@ -62,30 +85,14 @@ impl<T> Machine<T> {
         }
     }
 
-    /// Tells the server of an identity that was added.
-    pub(crate) fn send_added(
-        &mut self,
-        now: Instant,
-        request: &Request,
-        token: T,
-        out: &mut BytesMut,
-    ) {
-        let Request::Auth(AuthPacket { scheme, .. }) = request else {
-            return;
-        };
-        let _ = append(out, Xid::AUTH, OpCode::AUTH, request);
-        self.pending_auth.push_back(Identity {
-            scheme: scheme.clone(),
-            sent: now,
-            token: Some(token),
-        });
-    }
-
     /// The server has answered the oldest identity.
     pub(crate) fn auth_answered(&mut self, header: &ReplyHeader) {
-        let identity = self.pending_auth.pop_front();
-        let (scheme, token) = match identity {
-            Some(Identity { scheme, token, .. }) => (scheme, token),
+        let oldest = self
+            .connection
+            .as_mut()
+            .and_then(|open| open.pending_auth.pop_front());
+        let (scheme, token) = match oldest {
+            Some(PendingIdentity { scheme, token, .. }) => (scheme, token),
             None => Default::default(),
         };
         let result = if header.err.is_ok() {
@@ -95,32 +102,11 @@ impl<T> Machine<T> {
             let code = header.err;
             self.refuse(AuthFailure::Refused { scheme, code });
             let ended = self.ended().cloned();
-            Err(ended.unwrap_or(Error::Closed(crate::Effect::Unknown)))
+            Err(ended.unwrap_or(Error::Closed(Effect::Unknown)))
         };
         if let Some(token) = token {
             self.complete(token, result);
         }
-    }
-
-    /// The connection is gone: whoever waits for an answer gets none.
-    pub(crate) fn fail_pending_auth(&mut self, error: &Error) {
-        for identity in std::mem::take(&mut self.pending_auth) {
-            if let Some(token) = identity.token {
-                self.complete(token, Err(error.clone()));
-            }
-        }
-    }
-
-    /// Whether the server has yet to answer one of the identities that it was told of at the start of the connection.
-    pub(crate) fn is_authenticating(&self) -> bool {
-        self.pending_auth
-            .iter()
-            .any(|identity| identity.token.is_none())
-    }
-
-    /// When the oldest identity was sent that is not answered.
-    pub(crate) fn pending_auth_since(&self) -> Option<Instant> {
-        self.pending_auth.front().map(|identity| identity.sent)
     }
 }
 

@@ -1,35 +1,35 @@
 //! Which server to try next, and when.
 //!
-//! Servers are tried round-robin in an order shuffled once. Within one round nothing but a little jitter is waited, less where
-//! there are very many;
-//! after a whole round without success the pause doubles up to [`LONGEST_PAUSE`]. A connection counts as a success only
-//! when it lasted: a server that accepts and closes again must not be asked in a loop.
+//! Servers are tried round-robin, in an order that is shuffled once. Within one round the client waits only a small random
+//! delay. After a whole round without success the pause doubles, up to [`LONGEST_PAUSE`]. A connection counts as a success only
+//! when it lasted: a server that accepts connections and closes them must not be asked in a loop.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use crate::machine::rng::Rng;
-use crate::{Endpoint, Lost};
+use crate::{Endpoint, Lost, machine::rng::Rng};
 
 /// The pause after the first round without success, before jitter.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// No pause is longer: a session of some seconds must survive the restart of the only server.
+/// The longest pause. A session of some seconds must survive the restart of the only server.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// A connection that lasted so long starts the pauses afresh.
+/// A connection that lasted this long resets the pauses.
 const LASTED: Duration = Duration::from_secs(1);
-/// Before each attempt of the first round, so that the clients of a dead server do not all knock at once; of more than
-/// four servers each gets a part of it, so that a thousand that refuse do not cost half a minute.
+/// The longest random delay before an attempt of the first round. It keeps the clients of a dead server from reconnecting
+/// all at once. With more than four servers each gets a part of it, so that a thousand that refuse do not cost half a minute.
 const SCATTER: Duration = Duration::from_millis(50);
 
-/// Of so many servers it is remembered what they said: an error message must have an end.
+/// How many servers the client remembers a failure of. It bounds the length of error messages.
 pub(crate) const REMEMBERED: usize = 16;
 
-/// The servers and how they have done since one was last good.
+/// The servers, and their failures since one of them last worked.
 #[derive(Debug)]
 pub(crate) struct Endpoints {
     list: Vec<Arc<Endpoint>>,
     next: usize,
-    failures: u32,
-    tried: VecDeque<Lost>,
+    /// Failed attempts in a row.
+    failed: u32,
+    /// The last failure of each server, oldest first.
+    failures: VecDeque<Lost>,
 }
 
 impl Endpoints {
@@ -39,8 +39,8 @@ impl Endpoints {
         Self {
             list,
             next: 0,
-            failures: 0,
-            tried: VecDeque::new(),
+            failed: 0,
+            failures: VecDeque::new(),
         }
     }
 
@@ -49,7 +49,7 @@ impl Endpoints {
         self.list.len()
     }
 
-    /// The server whose turn it is; `None` only when there is no server at all.
+    /// The next server; `None` only when the list is empty.
     pub(crate) fn advance(&mut self) -> Option<Arc<Endpoint>> {
         let endpoint = self.list.get(self.next % self.list.len().max(1)).cloned();
         self.next = self.next.wrapping_add(1);
@@ -59,7 +59,7 @@ impl Endpoints {
     /// How long to wait before the next attempt.
     pub(crate) fn pause(&self, rng: &mut Rng) -> Duration {
         let servers = u32::try_from(self.list.len().max(1)).unwrap_or(u32::MAX);
-        match self.failures / servers {
+        match self.failed / servers {
             0 => rng.up_to(SCATTER * 4 / servers.max(4)),
             round => {
                 let doublings = round.saturating_sub(1).min(16);
@@ -71,54 +71,55 @@ impl Endpoints {
         }
     }
 
-    /// A connection, or an attempt at one, has ended after `lasted` (zero when no session came about).
+    /// Notes that a connection has ended after `lasted`. An attempt that failed lasted zero.
     pub(crate) fn ended(&mut self, lost: Lost, lasted: Duration) {
         if lasted >= LASTED {
-            self.failures = 0;
-            self.tried.clear();
+            self.failed = 0;
+            self.failures.clear();
         } else {
-            self.failures = self.failures.saturating_add(1);
+            self.failed = self.failed.saturating_add(1);
         }
-        self.tried.retain(|other| other.endpoint != lost.endpoint);
-        if self.tried.len() == REMEMBERED {
-            self.tried.pop_front();
+        self.failures
+            .retain(|other| other.endpoint != lost.endpoint);
+        if self.failures.len() == REMEMBERED {
+            self.failures.pop_front();
         }
-        self.tried.push_back(lost);
+        self.failures.push_back(lost);
     }
 
-    /// A server to ask whether it would do better than this one: another one, unless there is no other.
-    pub(crate) fn candidate(&mut self, than: &Arc<Endpoint>) -> Option<Arc<Endpoint>> {
+    /// The next server that is not `current`; `current` itself if there is no other.
+    pub(crate) fn candidate(&mut self, current: &Arc<Endpoint>) -> Option<Arc<Endpoint>> {
         let candidate = self.advance()?;
-        if candidate == *than {
+        if candidate == *current {
             return self.advance();
         }
         Some(candidate)
     }
 
-    /// The next attempt is made at this server.
+    /// Makes this server the next one.
     pub(crate) fn prefer(&mut self, endpoint: &Arc<Endpoint>) {
         if let Some(index) = self.list.iter().position(|other| other == endpoint) {
             self.next = index;
         }
     }
 
-    /// What was said last.
+    /// The newest failure.
     pub(crate) fn newest(&self) -> Option<Lost> {
-        self.tried.back().cloned()
+        self.failures.back().cloned()
     }
 
-    /// Whether every server has been tried, and each said what it will say again. Never of more than are remembered.
+    /// Whether every server has been tried, and each failed permanently. Never true with more than [`REMEMBERED`] servers.
     pub(crate) fn all_failed_permanently(&self) -> bool {
-        let said =
-            |endpoint: &Arc<Endpoint>| self.tried.iter().find(|lost| lost.endpoint == *endpoint);
+        let failure =
+            |endpoint: &Arc<Endpoint>| self.failures.iter().find(|lost| lost.endpoint == *endpoint);
         self.list
             .iter()
-            .all(|endpoint| said(endpoint).is_some_and(|lost| lost.cause.is_permanent()))
+            .all(|endpoint| failure(endpoint).is_some_and(|lost| lost.cause.is_permanent()))
     }
 
-    /// What each server said last, oldest first; of very many the newest.
+    /// The last failure of each server, oldest first; at most [`REMEMBERED`].
     pub(crate) fn failures(&self) -> Arc<[Lost]> {
-        self.tried.iter().cloned().collect()
+        self.failures.iter().cloned().collect()
     }
 }
 
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn every_server_has_its_turn() {
+    fn servers_are_tried_round_robin() {
         let (mut endpoints, _) = endpoints("a,b,c");
         let mut round: Vec<_> = (0..3)
             .map(|_| endpoints.advance().unwrap().to_string())
@@ -154,9 +155,9 @@ mod tests {
         assert_eq!(round, ["a:2181", "b:2181", "c:2181"]);
     }
 
-    /// A server that accepts and closes at once was asked 18,000 times a second by another client.
+    /// Another client asked a server that accepts and closes at once 18,000 times a second.
     #[test]
-    fn a_server_that_accepts_and_closes_is_asked_less_than_twenty_times_in_nine_seconds() {
+    fn a_server_that_accepts_and_closes_is_tried_less_than_twenty_times_in_nine_seconds() {
         for seed in 0..50 {
             let (mut endpoints, _) = endpoints("a");
             let mut rng = Rng::new(seed);
@@ -187,9 +188,9 @@ mod tests {
         assert!(endpoints.pause(&mut rng) <= SCATTER);
     }
 
-    /// A thousand servers that are all down made error messages of 60 kB.
+    /// With a thousand dead servers, error messages were 60 kB long.
     #[test]
-    fn of_very_many_servers_the_newest_are_remembered() {
+    fn only_the_newest_failures_are_remembered() {
         let names: Vec<_> = (0..1000).map(|n| format!("zk{n}")).collect();
         let (mut endpoints, _) = endpoints(&names.join(","));
         let mut order = Vec::new();

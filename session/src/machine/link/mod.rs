@@ -1,15 +1,19 @@
-//! The connection to a server: how it begins, how it ends, and which server comes next.
+//! The connection to a server: how it begins, how it ends, and which server is next.
 //!
 //! | file | what |
 //! |---|---|
-//! | `connection` | the handshake, the end of a connection, the expiry of a session |
+//! | `connection` | everything that is dropped with a connection |
+//! | `handshake` | from the attempt to connect to the first request |
+//! | `end` | the end of a connection, of a session, of the machine |
 //! | `endpoints` | which server to try next, and after which pause |
 //! | `moving` | leaving a healthy connection for another server |
-//! | `auth` | identities that each connection sends first |
+//! | `auth` | identities, which each connection sends first |
 //! | `sasl` | the SASL exchange of a connection |
 
-pub(super) mod auth;
-pub(super) mod connection;
-pub(super) mod endpoints;
-pub(super) mod moving;
+pub(crate) mod auth;
+pub(crate) mod connection;
+mod end;
+pub(crate) mod endpoints;
+mod handshake;
+pub(crate) mod moving;
 pub mod sasl;

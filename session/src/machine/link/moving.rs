@@ -1,7 +1,6 @@
-//! From one server to another, of the client's own will: because it was asked to, or from a read-only server to one that
-//! takes writes.
+//! Leaving a healthy connection for another server: on request, or from a read-only server to one that accepts writes.
 //!
-//! A move costs no request: nothing new is sent, and the connection is left when all that was sent is answered.
+//! No request fails by a move. The machine sends nothing new, and leaves the connection when every request is answered.
 //! Not here: which server is next when a connection is lost (`endpoints`).
 
 use std::{
@@ -9,92 +8,97 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::machine::{Machine, Output, Phase, State};
-use crate::{Cause, Endpoint};
+use crate::{
+    Cause, Endpoint,
+    machine::{Machine, Output, State},
+};
 
-/// From the connection to a read-only server to the first question whether another one takes writes.
+/// From the connection to a read-only server to the first probe of another one.
 ///
 /// Source: `ClientCnxn.java`, `minPingRwTimeout`.
-const FIRST_QUESTION: Duration = Duration::from_millis(100);
-/// The time between two questions doubles up to this.
+const FIRST_PROBE: Duration = Duration::from_millis(100);
+/// The longest pause between two probes. The pause doubles after each.
 ///
 /// Source: `ClientCnxn.java`, `maxPingRwTimeout`.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// The search for a server that takes writes.
+/// The search for a server that accepts writes.
 #[derive(Debug)]
 pub(crate) struct WritableSearch {
     next: Instant,
     pause: Duration,
-    /// Whether a question is on its way.
-    is_asking: bool,
+    /// Whether a probe waits for its answer.
+    is_probing: bool,
 }
 
 impl WritableSearch {
-    /// A search that begins now, where a server in this state gives a reason for one.
+    /// A search that begins now, if a server in this state is read-only.
     pub(crate) fn after(now: Instant, state: State) -> Option<Self> {
         (state == State::ReadOnly).then(|| Self {
-            next: now + FIRST_QUESTION,
-            pause: FIRST_QUESTION,
-            is_asking: false,
+            next: now + FIRST_PROBE,
+            pause: FIRST_PROBE,
+            is_probing: false,
         })
+    }
+
+    /// When the next probe is due.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        (!self.is_probing).then_some(self.next)
     }
 }
 
 impl<T> Machine<T> {
-    /// Goes on with the next server of the list, in the same session. Without a connection the next one is being sought
-    /// anyhow.
+    /// Goes on with the next server of the list, in the same session. Without a connection it does nothing: the machine
+    /// looks for the next server already.
     pub fn move_to_next_server(&mut self, now: Instant) {
-        if self.is_connected() && self.closing.is_none() {
-            self.is_moving = true;
+        if self.closing.is_some() {
+            return;
+        }
+        if let Some(open) = self.established_mut() {
+            open.is_moving = true;
             self.move_if_idle(now);
         }
     }
 
-    /// Leaves the connection for another one, if that was asked for and nothing is under way on it.
+    /// Leaves the connection for another one, if that was requested and every request is answered.
     pub(crate) fn move_if_idle(&mut self, now: Instant) {
-        let idle = self.in_flight.is_empty() && self.pending_auth_since().is_none();
-        if self.is_moving && idle && self.is_connected() {
+        let moves = |open: &super::connection::Connection<T>| open.is_moving && open.is_idle();
+        if self.established().is_some_and(moves) {
             tracing::debug!(session = %self.session.id, "moving to another server");
             self.give_up(now, Cause::ByClient);
-            // Nothing has failed: there is nothing to wait for.
-            if let Phase::Pausing { until } = &mut self.phase {
-                *until = now;
-            }
+            // No server has failed, so there is nothing to wait for.
+            self.retry_at = now;
         }
     }
 
-    /// When the next question is due.
-    pub(crate) fn search_due(&self) -> Option<Instant> {
-        let search = self.search.as_ref().filter(|search| !search.is_asking)?;
-        Some(search.next)
-    }
-
-    /// Asks the next server whether it takes writes.
+    /// Asks the next server whether it accepts writes.
     pub(crate) fn probe_next_server(&mut self, now: Instant) {
-        let Phase::Connected { endpoint, .. } = &self.phase else {
+        let Some(open) = self.connection.as_mut() else {
             return;
         };
         let (Some(search), Some(candidate)) =
-            (&mut self.search, self.endpoints.candidate(endpoint))
+            (&mut open.search, self.endpoints.candidate(&open.endpoint))
         else {
             return;
         };
-        search.is_asking = true;
+        search.is_probing = true;
         search.pause = (search.pause * 2).min(LONGEST_PAUSE);
         search.next = now + search.pause;
-        tracing::debug!(server = %candidate, "asking for a server that takes writes");
+        tracing::debug!(server = %candidate, "asking for a server that accepts writes");
         self.outputs.push_back(Output::Probe(candidate));
     }
 
-    /// A server has said whether it takes writes, or nothing.
-    pub(crate) fn probed(&mut self, now: Instant, endpoint: &Arc<Endpoint>, takes_writes: bool) {
-        let Some(search) = &mut self.search else {
+    /// A server has answered a probe, or failed to.
+    pub(crate) fn probed(&mut self, now: Instant, endpoint: &Arc<Endpoint>, accepts_writes: bool) {
+        let Some(open) = self.connection.as_mut() else {
             return;
         };
-        search.is_asking = false;
-        if takes_writes {
-            self.search = None;
+        let Some(search) = &mut open.search else {
+            return;
+        };
+        search.is_probing = false;
+        if accepts_writes {
+            open.search = None;
             self.endpoints.prefer(endpoint);
             self.move_to_next_server(now);
         }

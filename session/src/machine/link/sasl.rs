@@ -1,8 +1,7 @@
-//! SASL: who the client is, proved on each new connection before anything else is asked.
+//! SASL: the client authenticates on each new connection before it sends anything else.
 //!
-//! The exchange stands between the answer to the handshake and everything that waits: identities, watches, requests. The
-//! machine carries its tokens and knows no mechanism; the session is there already, but nobody is told before the
-//! exchange is done.
+//! The exchange comes after the answer to the handshake, and before identities, watches and requests. The machine carries the
+//! tokens and knows no mechanism. The session exists already, but the machine reports nothing before the exchange is done.
 //!
 //! Not here: mechanisms (`crate::digest_md5`).
 
@@ -16,15 +15,17 @@ use lockkeeper_proto::{
     records::SaslRequest,
 };
 
-use crate::machine::{Machine, Phase, State, requests::transmit};
-use crate::{AuthFailure, Cause};
+use crate::{
+    AuthFailure, Cause,
+    machine::{Machine, State, link::connection::Stage, requests::transmit},
+};
 
-/// A SASL mechanism together with the credentials for it.
+/// A SASL mechanism together with its credentials.
 ///
-/// It must take the randomness that it needs when it is made: what it does for a connection follows from its own state
-/// alone. Its `Debug` must not show the credentials.
+/// It must draw the randomness that it needs when it is made: what it does for a connection must follow from its own state
+/// alone. Its `Debug` must not print the credentials.
 pub trait Authenticator: fmt::Debug + Send + Sync {
-    /// Who the client says it is; for error messages.
+    /// The user's name, for error messages.
     fn user(&self) -> &str;
 
     /// Begins the exchange of a new connection.
@@ -33,26 +34,26 @@ pub trait Authenticator: fmt::Debug + Send + Sync {
 
 /// The exchange of one connection.
 pub trait Exchange: Send {
-    /// The first token; empty in a mechanism where the server speaks first.
+    /// The first token. It is empty in a mechanism in which the server speaks first.
     fn first(&mut self) -> Bytes;
 
     /// The answer to a token of the server.
     ///
     /// # Errors
-    /// [`AuthFailure`] when the server breaks the mechanism's rules, or did not prove who it is.
+    /// [`AuthFailure`] when the server breaks the mechanism's rules, or fails to prove its own identity.
     fn answer(&mut self, token: &[u8]) -> Result<Step, AuthFailure>;
 }
 
 /// How an exchange goes on.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Step {
-    /// This token goes to the server.
+    /// Send this token to the server.
     Send(Bytes),
-    /// Both sides are content, and the server waits for nothing.
+    /// Both sides are authenticated, and the server waits for nothing.
     Done,
 }
 
-/// Tokens are nobody's business.
+/// Prints no token.
 impl fmt::Debug for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -62,10 +63,10 @@ impl fmt::Debug for Step {
     }
 }
 
-/// An exchange under way.
+/// An exchange that is not done yet.
 pub(crate) struct SaslExchange {
     exchange: Box<dyn Exchange>,
-    /// The number of the token that is to be answered.
+    /// The number of the token that the server has to answer.
     xid: Xid,
     /// The state once the exchange is done.
     then: State,
@@ -80,20 +81,18 @@ impl fmt::Debug for SaslExchange {
 }
 
 impl<T> Machine<T> {
-    /// Sends the first token. The state becomes `then` when all is done.
+    /// Sends the first token. The state becomes `then` when the exchange is done.
     pub(crate) fn begin_sasl(&mut self, authenticator: &Arc<dyn Authenticator>, then: State) {
         let mut exchange = authenticator.begin();
         let xid = self.send_token(exchange.first());
-        if let Phase::Handshaking { sasl, .. } = &mut self.phase {
-            *sasl = Some(SaslExchange {
-                exchange,
-                xid,
-                then,
-            });
-        }
+        self.go_on_with(SaslExchange {
+            exchange,
+            xid,
+            then,
+        });
     }
 
-    /// The server's answer to the last token.
+    /// The server has answered the last token.
     pub(crate) fn authenticate(&mut self, now: Instant, mut sasl: SaslExchange, frame: Bytes) {
         let mut reader = Reader::new(frame);
         let header = match ReplyHeader::decode(&mut reader) {
@@ -112,19 +111,26 @@ impl<T> Machine<T> {
             Ok(_) => return self.give_up(now, Cause::BadHandshake(None)),
             Err(error) => return self.give_up(now, Cause::Decode(error)),
         };
-        // A server that knows no SASL, or goes on in spite of a failure, says null and lets the client in.
+        // A server without SASL, or one that ignores a failure, answers null and accepts the client.
         let Some(token) = token else {
             return self.refuse(AuthFailure::SaslNotOffered);
         };
         match sasl.exchange.answer(&token) {
             Ok(Step::Send(token)) => {
                 sasl.xid = self.send_token(token);
-                if let Phase::Handshaking { sasl: place, .. } = &mut self.phase {
-                    *place = Some(sasl);
-                }
+                self.go_on_with(sasl);
             }
-            Ok(Step::Done) => self.established(now, sasl.then),
+            Ok(Step::Done) => self.established_as(now, sasl.then),
             Err(failure) => self.refuse(failure),
+        }
+    }
+
+    /// Waits for the answer to the token that was just sent.
+    fn go_on_with(&mut self, exchange: SaslExchange) {
+        if let Some(connection) = &mut self.connection
+            && let Stage::Handshaking { sasl, .. } = &mut connection.stage
+        {
+            *sasl = Some(exchange);
         }
     }
 
@@ -137,8 +143,10 @@ impl<T> Machine<T> {
     fn send_token(&mut self, token: Bytes) -> Xid {
         let xid = self.take_xid();
         let request = Request::Sasl(SaslRequest { token: Some(token) });
-        // A token that does not fit a frame is never answered, and the handshake runs out of time.
-        let _ = transmit::append(&mut self.control, xid, OpCode::SASL, &request);
+        if let Some(connection) = &mut self.connection {
+            // A token that does not fit a frame is never answered, and the handshake times out.
+            let _ = transmit::append(&mut connection.control, xid, OpCode::SASL, &request);
+        }
         xid
     }
 }

@@ -1,7 +1,7 @@
-//! Requests that were not handed to the transport yet: their order, their bytes, the options on which they were made.
+//! Requests that were not handed to the transport yet: their order, their bytes, their options.
 //!
-//! Invariant: the numbers of the requests grow from front to back, so that one of them is found by its number.
-//! Not here: what is on its way (`in_flight`), who waits for room (`client::room`).
+//! Invariant: the numbers of the requests grow from front to back, so a request is found by its number.
+//! Not here: requests that were sent (`in_flight`), callers that wait for capacity (`client::capacity`).
 
 use std::{collections::VecDeque, time::Instant};
 
@@ -9,19 +9,19 @@ use lockkeeper_proto::{Request, multi::MultiOp};
 
 use crate::machine::ReplyTo;
 
-/// On what options a request is made.
+/// How long a request may wait, and for what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestOptions {
-    /// Since when the caller waits; not before the machine began.
+    /// When the caller began to wait; not before the machine was made.
     pub since: Instant,
-    /// When the caller waits no longer; `None` for as long as the session's own limits let it.
+    /// When the request fails; `None` for the limits of the session alone.
     pub deadline: Option<Instant>,
-    /// Whether it fails where it would have to wait for a connection.
+    /// Whether the request fails at once when there is no connection.
     pub fail_fast: bool,
 }
 
 impl RequestOptions {
-    /// Without a deadline, and waiting for a connection.
+    /// No deadline, and the request waits for a connection.
     #[must_use]
     pub fn at(since: Instant) -> Self {
         Self {
@@ -38,13 +38,13 @@ pub(crate) struct Queued<T> {
     pub(crate) request: Request,
     pub(crate) reply_to: ReplyTo<T>,
     pub(crate) options: RequestOptions,
-    /// Unique among the requests of callers; 0 for watches that are restored.
+    /// Unique among the requests of callers; 0 for restored watches.
     pub(crate) number: u64,
     weight: usize,
 }
 
 impl<T> Queued<T> {
-    /// A request of the machine's own that is sent right behind this one.
+    /// A request of the machine itself, to be sent right behind this one.
     pub(crate) fn behind(&self, request: Request, now: Instant) -> Self {
         Self {
             request,
@@ -56,7 +56,7 @@ impl<T> Queued<T> {
     }
 }
 
-/// All of them, oldest first.
+/// The queued requests, oldest first.
 #[derive(Debug)]
 pub(crate) struct Backlog<T> {
     queue: VecDeque<Queued<T>>,
@@ -96,14 +96,14 @@ impl<T> Backlog<T> {
         self.queue.front().map(|queued| &queued.options)
     }
 
-    /// Puts a request behind all others, and returns its number.
+    /// Puts a request at the end, and returns its number.
     pub(crate) fn push(
         &mut self,
         request: Request,
         reply_to: ReplyTo<T>,
         options: RequestOptions,
     ) -> u64 {
-        // Between two numbers there is one for what the first request makes necessary.
+        // The number in between is for the request that may have to follow this one.
         self.last_number += 2;
         let weight = match &reply_to {
             ReplyTo::Caller { .. } => request_bytes(&request),
@@ -120,7 +120,7 @@ impl<T> Backlog<T> {
         self.last_number
     }
 
-    /// Puts requests of the machine itself before all others, in this order.
+    /// Puts requests of the machine itself at the front, in this order.
     pub(crate) fn put_first(&mut self, requests: Vec<(Request, ReplyTo<T>)>, now: Instant) {
         for (request, reply_to) in requests.into_iter().rev() {
             self.queue.push_front(Queued {
@@ -140,7 +140,7 @@ impl<T> Backlog<T> {
         Some(queued)
     }
 
-    /// Takes out the request of this number.
+    /// Takes out the request with this number.
     pub(crate) fn withdraw(&mut self, number: u64) -> Option<Queued<T>> {
         let index = (self.queue)
             .binary_search_by_key(&number, |queued| queued.number)
@@ -150,7 +150,7 @@ impl<T> Backlog<T> {
         Some(queued)
     }
 
-    /// Takes out those that do not outlive a connection: the machine's own, and those that do not wait for another one.
+    /// Takes out the requests that do not outlive a connection: those of the machine itself, and those that fail fast.
     pub(crate) fn disconnect(&mut self) -> VecDeque<Queued<T>> {
         let stays = |queued: &Queued<T>| queued.reply_to.is_caller() && !queued.options.fail_fast;
         if self.queue.iter().all(stays) {
@@ -162,14 +162,14 @@ impl<T> Backlog<T> {
         go
     }
 
-    /// Takes out all of them.
+    /// Takes out all requests.
     pub(crate) fn take(&mut self) -> VecDeque<Queued<T>> {
         self.bytes = 0;
         std::mem::take(&mut self.queue)
     }
 }
 
-/// The bytes of a request's paths and data: nearly what it takes on the wire, and never more.
+/// The bytes of a request's paths and data: nearly its size on the wire, and never more.
 #[must_use]
 pub fn request_bytes(request: &Request) -> usize {
     let data = |data: &Option<bytes::Bytes>| data.as_ref().map_or(0, bytes::Bytes::len);
@@ -192,7 +192,7 @@ pub fn request_bytes(request: &Request) -> usize {
 
 fn op_weight(op: &MultiOp) -> usize {
     let data = |data: &Option<bytes::Bytes>| data.as_ref().map_or(0, bytes::Bytes::len);
-    // Before each operation stands a header: type, whether it is the last one, error code.
+    // Each operation has a header: type, whether it is the last one, error code.
     let header = 9;
     header
         + match op {

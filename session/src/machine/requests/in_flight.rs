@@ -1,6 +1,7 @@
-//! Requests on their way: what each is for, and which watch it leaves.
+//! Requests that were sent: what each reply is for, and which watch the request leaves.
 //!
-//! Invariant: replies come in the order of the requests; a reply whose xid is not the oldest one's ends the connection.
+//! Invariant: replies come in the order of the requests. A reply whose xid is not that of the oldest request ends the
+//! connection.
 
 use std::time::Instant;
 
@@ -21,56 +22,56 @@ use crate::machine::{
 pub(crate) struct InFlight<T> {
     pub(crate) xid: Xid,
     pub(crate) op: OpCode,
-    /// When it was handed over; the server cannot have got it earlier.
+    /// When it was handed over. The server cannot have received it earlier.
     pub(crate) sent: Instant,
     pub(crate) reply_to: ReplyTo<T>,
     pub(crate) options: RequestOptions,
-    /// As in the backlog; it grows from the oldest to the newest.
+    /// As in the backlog. It grows from the oldest to the newest.
     pub(crate) number: u64,
 }
 
-/// Whom the reply is for.
+/// What the reply is for.
 #[derive(Debug)]
 pub(crate) enum ReplyTo<T> {
-    /// A caller, and the watch that the request leaves.
+    /// The caller, and the watch that the request leaves.
     Caller {
         token: T,
         watch: Option<PendingWatch>,
     },
-    /// A caller who waits no longer, and the watch that the request leaves.
+    /// Nobody: the deadline of the caller has come. The request may still leave a watch.
     Nobody { watch: Option<PendingWatch> },
-    /// A caller who has added an identity.
+    /// A caller that has added an identity.
     Auth { token: T },
-    /// The machine: watches of a former connection, or new ones on existing nodes.
+    /// The machine: it restores watches, or sets new ones on existing nodes.
     SetWatches { restore: bool },
-    /// The machine: a watch that nobody waits for any more.
+    /// The machine: it removes a watch without listeners.
     RemoveWatches,
-    /// The machine: the end of the session.
+    /// The machine: it ends the session.
     Close,
 }
 
 impl<T> ReplyTo<T> {
-    /// Whether somebody waits for the reply; the machine makes its own requests anew on each connection.
+    /// Whether a caller waits for the reply. Requests of the machine itself are not sent again on another connection.
     pub(crate) fn is_caller(&self) -> bool {
         matches!(self, Self::Caller { .. } | Self::Auth { .. })
     }
 }
 
-/// The watch that a request will leave.
+/// The watch that a request will leave on the server.
 #[derive(Debug)]
 pub(crate) struct PendingWatch {
     pub(crate) id: WatchId,
     path: String,
     by: WatchRequest,
-    /// What the client had seen when the request was sent.
+    /// The newest transaction that the client had seen when the request was sent.
     since: Zxid,
-    /// Whether the request leaves no watch, as a lasting one tells of the same.
+    /// Whether the request leaves no watch, because a persistent one reports the same.
     covered: bool,
-    /// The lasting watch that was asked for.
+    /// The persistent watch that was asked for.
     asked: Option<PersistentKind>,
 }
 
-/// What leaves the watch.
+/// The request that leaves a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WatchRequest {
     GetData,
@@ -80,7 +81,7 @@ enum WatchRequest {
 }
 
 impl WatchRequest {
-    /// The kind that it is announced as.
+    /// The kind of watch that the table expects.
     fn kind(self) -> WatchKind {
         match self {
             Self::GetData | Self::Exists => WatchKind::Data,
@@ -91,7 +92,7 @@ impl WatchRequest {
 }
 
 impl PendingWatch {
-    /// Announces the watch of a request that leaves one.
+    /// The watch of this request, if it leaves one. The table of watches expects it from now on.
     pub(crate) fn of(request: &Request, watches: &mut WatchTable) -> Option<Self> {
         let (path, by) = match request {
             Request::GetData(get) if get.watch => (&get.path, WatchRequest::GetData),
@@ -116,8 +117,8 @@ impl PendingWatch {
         })
     }
 
-    /// The request is being sent, by a client that has seen so much: makes it such that it spoils no other watch of the
-    /// path. Returns the path of a child watch that is to be set behind it.
+    /// Changes the request, before it is sent, so that it ends no other watch of the path. `since` is the newest transaction
+    /// that the client has seen. Returns the path of a child watch that must be set right behind the request.
     pub(crate) fn prepare_to_send(
         &mut self,
         request: &mut Request,
@@ -153,9 +154,9 @@ impl PendingWatch {
         None
     }
 
-    /// The reply has come with this code, or never will. Returns what is to be done about the server's watches.
+    /// The reply has come with this code, or never will. Returns what to ask of the server.
     ///
-    /// `exists` leaves a watch on a missing node too; the others only where they succeed.
+    /// `exists` leaves a watch on a missing node, too. The others leave one only if they succeed.
     pub(crate) fn settle(self, watches: &mut WatchTable, code: Option<ErrorCode>) -> WatchRequests {
         let kind = match (self.by, code) {
             (WatchRequest::GetData | WatchRequest::Exists, Some(ErrorCode::OK)) => {
@@ -175,7 +176,7 @@ impl PendingWatch {
         }
         let mut requests = watches.settle(self.id, &self.path, self.by.kind(), kind);
         if let Some(kind) = kind.filter(|_| self.covered && !covers) {
-            // What was to tell of it was refused meanwhile.
+            // The persistent watch that was to report the change was refused meanwhile.
             requests.set.push((kind, self.path));
             requests.since = Some(self.since);
         }

@@ -11,11 +11,11 @@
 //! | `unsupported` | operations that the servers do not know |
 //! | `trace` | single requests in the log |
 
-pub(super) mod backlog;
-pub(super) mod in_flight;
-pub(super) mod probation;
-pub(super) mod replies;
-pub(super) mod submit;
-pub(super) mod trace;
-pub(super) mod transmit;
-pub(super) mod unsupported;
+pub(crate) mod backlog;
+pub(crate) mod in_flight;
+pub(crate) mod probation;
+pub(crate) mod replies;
+pub(crate) mod submit;
+pub(crate) mod trace;
+pub(crate) mod transmit;
+pub(crate) mod unsupported;

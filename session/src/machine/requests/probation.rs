@@ -1,24 +1,27 @@
-//! Servers that close the connection on an operation that they do not know, in place of an answer: `ClickHouse` Keeper, and
-//! what is built like it.
+//! Servers that close the connection on an operation that they do not know, instead of answering: `ClickHouse` Keeper, and
+//! servers like it.
 //!
-//! That a connection ends while an operation is unanswered proves nothing. So the operation is suspected, when no server has
-//! answered it yet, and the next time it is sent alone: the server has answered something on that connection, if need be a
-//! ping, and has nothing else to answer. When it closes the connection again, once or often enough (`enough`), it is taken for
-//! one that does not know the operation, as if it had said so (`unsupported`). No request is repeated for it: the next time is when a caller asks again,
-//! or when watches are to be restored.
+//! A connection that ends while an operation is unanswered proves nothing. So the operation becomes a suspect, if no server
+//! has answered it yet. The next time it is sent alone: the server has answered something on that connection, a ping if
+//! nothing else, and has nothing else to answer. If the server closes the connection again, [`limit`] times, the operation
+//! counts as unknown, as if the server had said so (`unsupported`). The machine repeats no request for this: the next time is
+//! when a caller submits the operation again, or when watches are restored.
 //!
-//! A server may do so with every operation, or know less than another one did: where several connections in a row end
-//! without any answer, what was known of operations is forgotten.
+//! A server may close the connection on every operation, or know fewer than the one before. So after several connections in
+//! a row that ended without any answer, the machine forgets what it knew of operations.
 
 use std::time::Instant;
 
 use bytes::BytesMut;
 use lockkeeper_proto::OpCode;
 
-use crate::machine::{InFlight, Machine, ReplyTo, requests::unsupported::UnsupportedReason};
-use crate::{Cause, Effect, Error, Lost, Peer};
+use super::{in_flight::InFlight, in_flight::ReplyTo, unsupported::UnsupportedReason};
+use crate::{
+    Cause, Effect, Error, Lost, Peer,
+    machine::{Machine, link::connection::Connection},
+};
 
-/// So many connections that end without an answer, and nobody knows any more what servers know.
+/// After so many connections in a row that ended without an answer, it is not known what servers know.
 const UNANSWERED_LIMIT: u8 = 3;
 
 /// Operations, one bit for each.
@@ -44,14 +47,14 @@ impl Ops {
     }
 }
 
-/// What the ends of connections say of operations.
+/// What the ends of connections say about operations.
 #[derive(Debug, Default)]
 pub(crate) struct Probation {
-    /// Those that were answered on this connection.
+    /// Operations that were answered on this connection.
     answered: Ops,
-    /// Those that were answered on connections before it.
+    /// Operations that were answered on connections before it.
     known: Ops,
-    /// Those that may have been what a connection was closed for.
+    /// Operations on which a server may have closed the connection.
     suspects: Ops,
     /// How often each of them was alone when a connection was closed.
     counts: Vec<(OpCode, u8)>,
@@ -60,7 +63,7 @@ pub(crate) struct Probation {
 }
 
 impl Probation {
-    /// A server has answered this operation, whatever it said.
+    /// A server has answered this operation, with success or an error.
     pub(crate) fn answered(&mut self, op: OpCode) {
         self.answered.add(Ops::of(op));
     }
@@ -70,7 +73,7 @@ impl Probation {
         self.suspects.without(self.answered).has(op)
     }
 
-    pub(crate) fn has_suspects(&self) -> bool {
+    fn has_suspects(&self) -> bool {
         self.suspects.without(self.answered) != Ops::default()
     }
 
@@ -78,10 +81,26 @@ impl Probation {
         self.answered != Ops::default()
     }
 
-    /// A connection has ended with these operations unanswered, the server's doing. Returns the one for which it was ended,
-    /// and the only one that may have been it.
+    /// An established connection is lost. Returns the operation that counts as unknown now, and the only operation on which
+    /// the server may have closed it.
+    pub(crate) fn lost<T>(
+        &mut self,
+        connection: &Connection<T>,
+        cause: &Cause,
+    ) -> (Option<OpCode>, Option<OpCode>) {
+        if matches!(cause, Cause::ClosedByServer | Cause::Io(_)) {
+            let in_flight = connection.in_flight.iter();
+            let unanswered: Vec<_> = in_flight.map(|request| request.op).collect();
+            self.ended(&unanswered)
+        } else {
+            self.forget_connection();
+            (None, None)
+        }
+    }
+
+    /// The server has ended a connection while these operations were unanswered.
     fn ended(&mut self, unanswered: &[OpCode]) -> (Option<OpCode>, Option<OpCode>) {
-        let guilty = match unanswered {
+        let unknown = match unanswered {
             [op] if self.suspects(*op) && self.has_answers() => {
                 (self.count_against(*op) >= limit(*op)).then_some(*op)
             }
@@ -104,14 +123,14 @@ impl Probation {
         }
         unproven.dedup();
         match unproven[..] {
-            [op] => (guilty, Some(op)),
-            _ => (guilty, None),
+            [op] => (unknown, Some(op)),
+            _ => (unknown, None),
         }
     }
 
-    /// The operation was alone when a connection was closed. Returns how often by now.
+    /// The operation was alone when a connection was closed. Returns how often that has happened.
     fn count_against(&mut self, op: OpCode) -> u8 {
-        if let Some((_, times)) = self.counts.iter_mut().find(|(counts, _)| *counts == op) {
+        if let Some((_, times)) = self.counts.iter_mut().find(|(counted, _)| *counted == op) {
             *times = times.saturating_add(1);
             return *times;
         }
@@ -119,7 +138,7 @@ impl Probation {
         1
     }
 
-    /// The connection is no more.
+    /// The connection is gone.
     fn forget_connection(&mut self) {
         self.known.add(std::mem::take(&mut self.answered));
         self.suspects = self.suspects.without(self.known);
@@ -128,16 +147,15 @@ impl Probation {
     }
 }
 
-/// Whether there are servers that do not know the operation: releases before 3.5, and of `setWatches` `ClickHouse` Keeper.
+/// Whether some servers do not know the operation: releases before 3.5, and for `setWatches` `ClickHouse` Keeper.
 fn is_optional(op: OpCode) -> bool {
     op == OpCode::SET_WATCHES || op.since().is_some_and(|since| since >= "3.5")
 }
 
-/// How often an operation has to have been alone when a connection was closed.
+/// How often an operation must have been alone when a connection was closed, before it counts as unknown.
 ///
-/// What locks rely on must not be misjudged because a network fails again and again: that would end a wait that could go on.
-/// And nobody waits for the answer to a watch that is taken back, so that it is often what is under way when a connection
-/// happens to end.
+/// For operations that locks need, the count is high: a network that fails again and again must not end a wait that could
+/// go on. Nobody waits for the reply to `removeWatches`, so it is often under way when a connection happens to end.
 fn limit(op: OpCode) -> u8 {
     match op {
         OpCode::CREATE2
@@ -149,7 +167,7 @@ fn limit(op: OpCode) -> u8 {
     }
 }
 
-/// Whether it may have changed what is in the tree.
+/// Whether the operation may have changed the tree.
 fn is_write(op: OpCode) -> bool {
     matches!(
         op,
@@ -158,17 +176,36 @@ fn is_write(op: OpCode) -> bool {
 }
 
 impl<T> Machine<T> {
-    /// Whether what waits has to wait on: for the answer to an operation that is sent alone, or for the others' before it.
-    pub(crate) fn is_held(&self) -> bool {
+    /// Whether the next queued request may be sent now. A suspect is sent alone, behind a ping if the server has answered
+    /// nothing yet; this sends that ping.
+    pub(crate) fn may_send_next(&mut self, now: Instant, out: &mut BytesMut) -> bool {
+        if !self.probation.has_suspects() {
+            return true;
+        }
+        if self.must_wait() {
+            return false;
+        }
+        let needs_ping = self.is_suspect_next() && !self.probation.has_answers();
+        if needs_ping {
+            self.send_ping(now);
+            self.flush_control(out);
+        }
+        !needs_ping
+    }
+
+    /// Whether queued requests must wait: for the answer to an operation that was sent alone, or because the next operation
+    /// is to be sent alone and others are not answered yet.
+    pub(crate) fn must_wait(&self) -> bool {
+        let Some(connection) = &self.connection else {
+            return false;
+        };
         if !self.probation.has_suspects() {
             return false;
         }
-        let is_out = |request: &InFlight<T>| self.probation.suspects(request.op);
-        self.in_flight.iter().any(is_out)
-            || self.is_suspect_next()
-                && (!self.in_flight.is_empty()
-                    || self.pending_auth_since().is_some()
-                    || !self.probation.has_answers() && self.ping_sent.is_some())
+        let is_suspect = |request: &InFlight<T>| self.probation.suspects(request.op);
+        let waits_for_pong = !self.probation.has_answers() && connection.ping_sent.is_some();
+        connection.in_flight.iter().any(is_suspect)
+            || self.is_suspect_next() && (!connection.is_idle() || waits_for_pong)
     }
 
     fn is_suspect_next(&self) -> bool {
@@ -176,40 +213,15 @@ impl<T> Machine<T> {
         next.is_some_and(|request| self.probation.suspects(request.op()))
     }
 
-    /// Asks the server for a sign of life where one is wanted before an operation that is sent alone. True when it is asked.
-    pub(crate) fn request_sign_of_life(&mut self, now: Instant, out: &mut BytesMut) -> bool {
-        let wanted = self.probation.has_suspects()
-            && self.is_suspect_next()
-            && !self.probation.has_answers()
-            && self.ping_sent.is_none();
-        if wanted {
-            self.send_ping(now);
-            out.extend_from_slice(&self.control);
-            self.control.clear();
-        }
-        wanted
-    }
-
-    /// A connection is lost. Returns the operation for which the server has ended it, and the only one that may have been it.
-    pub(crate) fn connection_ended(&mut self, cause: &Cause) -> (Option<OpCode>, Option<OpCode>) {
-        if matches!(cause, Cause::ClosedByServer | Cause::Io(_)) {
-            let unanswered: Vec<_> = self.in_flight.iter().map(|request| request.op).collect();
-            self.probation.ended(&unanswered)
-        } else {
-            self.probation.forget_connection();
-            (None, None)
-        }
-    }
-
-    /// The server has closed the connection on the one request that is on its way: it does not know the operation.
-    pub(crate) fn settle_unanswered(&mut self, lost: &Lost) {
+    /// The server has closed the connection on the only request that was not answered: its operation counts as unknown.
+    pub(crate) fn settle_unanswered(&mut self, connection: &mut Connection<T>, lost: &Lost) {
         let Some(InFlight {
             op,
             reply_to,
             options,
             number,
             ..
-        }) = self.in_flight.pop_front()
+        }) = connection.in_flight.pop_front()
         else {
             return;
         };
@@ -300,8 +312,8 @@ mod tests {
             let mut probation = Probation::default();
             for time in 0..=limit(op) {
                 probation.answered(OpCode::PING);
-                let guilty = (time == limit(op)).then_some(op);
-                assert_eq!(probation.ended(&[op]), (guilty, Some(op)));
+                let unknown = (time == limit(op)).then_some(op);
+                assert_eq!(probation.ended(&[op]), (unknown, Some(op)));
             }
             probation.answered(op);
             for _ in 0..20 {
@@ -312,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_none_is_guilty_and_each_is_to_be_sent_alone() {
+    fn of_several_none_is_unknown_and_each_is_to_be_sent_alone() {
         let (one, other) = (OpCode::WHO_AM_I, OpCode::CREATE_TTL);
         let mut probation = Probation::default();
         for _ in 0..5 {

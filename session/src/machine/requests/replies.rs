@@ -1,23 +1,66 @@
-//! Frames of an established connection: replies, notifications, pings.
+//! Frames of an established connection: replies, events, pings.
 
 use std::time::Instant;
 
 use bytes::Bytes;
 use lockkeeper_proto::{
     ErrorCode, OpCode, Response, WatcherEvent, Xid, Zxid,
-    frame::FrameError,
+    frame::{FrameError, PREFIX_LEN},
     header::ReplyHeader,
     jute::{Decode, DecodeError, Reader},
 };
 
-use crate::machine::{
-    Event, InFlight, Machine, ReplyTo, State, requests::trace, requests::unsupported::is_unknown,
+use super::{
+    in_flight::{InFlight, ReplyTo},
+    trace,
+    unsupported::is_unknown,
 };
-use crate::{AuthFailure, Cause, Error, Peer};
+use crate::{
+    AuthFailure, Cause, Error, Peer,
+    machine::{Event, Input, Machine, State, metrics, timers::Timer},
+};
 
 impl<T> Machine<T> {
-    /// A frame has come on an established connection.
-    pub(crate) fn reply(&mut self, now: Instant, frame: Bytes) {
+    /// Takes in what happened.
+    pub fn handle(&mut self, now: Instant, input: Input) {
+        match input {
+            Input::Connected => self.connected(now),
+            Input::Frame(frame) => self.frame(now, frame),
+            Input::Disconnected(cause) => self.disconnected(now, cause),
+            Input::Oversized { length, limit } => self.oversized(now, length, limit),
+            Input::Probed {
+                endpoint,
+                takes_writes,
+            } => self.probed(now, &endpoint, takes_writes),
+            Input::Tick => self.tick(now),
+        }
+    }
+
+    fn frame(&mut self, now: Instant, frame: Bytes) {
+        self.metrics.bytes_received += metrics::bytes(PREFIX_LEN + frame.len());
+        if !self.is_connected() {
+            // The handshake, or a frame of a connection that was given up already.
+            return self.handshake_frame(now, frame);
+        }
+        // A process that slept finds frames that came meanwhile, on a connection whose server may not know yet that the
+        // session is over. They prove nothing. Source: `ClientCnxn.SendThread.run`, which looks at the clock first.
+        if self.is_due(Timer::Silence, now) {
+            return self.give_up(now, Cause::Silent(self.timing.read));
+        }
+        self.heard(now);
+        self.reply(now, frame);
+        self.move_if_idle(now);
+    }
+
+    /// The server has said something on an established connection.
+    fn heard(&mut self, now: Instant) {
+        self.session.heard = Some(now);
+        if let Some(connection) = &mut self.connection {
+            connection.last_received = now;
+        }
+    }
+
+    fn reply(&mut self, now: Instant, frame: Bytes) {
         let mut reader = Reader::new(frame);
         let header = match ReplyHeader::decode(&mut reader) {
             Ok(header) => header,
@@ -28,7 +71,9 @@ impl<T> Machine<T> {
         }
         match header.xid {
             Xid::NOTIFICATION => match WatcherEvent::decode(&mut reader) {
-                Ok(event) => self.notification(now, event),
+                Ok(WatcherEvent {
+                    event_type, path, ..
+                }) => self.event(now, Event { event_type, path }),
                 Err(error) => self.give_up(now, Cause::Decode(error)),
             },
             Xid::PING if header.err == ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH => {
@@ -36,50 +81,62 @@ impl<T> Machine<T> {
             }
             Xid::PING => {
                 self.probation.answered(OpCode::PING);
-                if let Some(sent) = self.ping_sent.take() {
-                    self.confirm(sent);
+                let sent = self
+                    .connection
+                    .as_mut()
+                    .and_then(|open| open.ping_sent.take());
+                if let Some(sent) = sent {
+                    self.session.confirm(sent);
                 }
             }
             Xid::AUTH => self.auth_answered(&header),
             xid if self.says_unknown(&header) => self.unknown_operation(now, xid),
-            xid => match self.in_flight.pop_front() {
-                Some(oldest) if oldest.xid == xid => {
-                    self.answered(now, oldest, header, &mut reader);
-                }
-                other => {
-                    let expected = other.as_ref().map(|oldest| oldest.xid);
-                    if let Some(oldest) = other {
-                        self.in_flight.push_front(oldest);
-                    }
+            xid => match self.take_oldest(xid) {
+                Ok(oldest) => self.answered(now, oldest, header, &mut reader),
+                Err(expected) => {
                     self.give_up(now, Cause::UnexpectedReply { expected, got: xid });
                 }
             },
         }
     }
 
-    /// A message has come that is too long to be read: nothing but the reply to a request can be. As errors are short, it
-    /// is a success. The connection is kept.
-    pub(crate) fn oversized(&mut self, now: Instant, length: usize, limit: usize) {
-        let request = self.in_flight.pop_front().filter(|_| self.is_connected());
+    /// Takes out the oldest request, if it has this number. Otherwise returns its number.
+    fn take_oldest(&mut self, xid: Xid) -> Result<InFlight<T>, Option<Xid>> {
+        let in_flight = self.connection.as_mut().map(|open| &mut open.in_flight);
+        let in_flight = in_flight.ok_or(None)?;
+        let oldest = in_flight.pop_front().ok_or(None)?;
+        if oldest.xid == xid {
+            return Ok(oldest);
+        }
+        let expected = oldest.xid;
+        in_flight.push_front(oldest);
+        Err(Some(expected))
+    }
+
+    /// A message has come that is too long to be read. Only the reply to a request can be that long, and since errors are
+    /// short it is a success. The connection is kept.
+    fn oversized(&mut self, now: Instant, length: usize, limit: usize) {
+        let request = self
+            .established_mut()
+            .and_then(|open| open.in_flight.pop_front());
         let Some(request) = request else {
             return self.give_up(now, Cause::Frame(FrameError::TooLong { length, limit }));
         };
-        self.last_received = now;
-        self.session.heard = Some(now);
-        self.confirm(request.sent);
+        self.heard(now);
+        self.session.confirm(request.sent);
         self.forget_deadline(&request.options, request.number);
         let op = request.op;
         let (token, watch) = match request.reply_to {
             ReplyTo::Caller { token, watch } => (Some(token), watch),
             ReplyTo::Nobody { watch } => (None, watch),
-            // The answers to these have no body.
+            // The replies to these have no body.
             _ => {
                 return self.give_up(now, Cause::Frame(FrameError::TooLong { length, limit }));
             }
         };
         if let Some(watch) = watch {
             let requests = watch.settle(&mut self.watches, Some(ErrorCode::OK));
-            self.send_watch_requests(now, requests);
+            self.send_watch_requests(requests);
         }
         if let Some(token) = token {
             let error = Error::ReplyTooLarge {
@@ -101,21 +158,22 @@ impl<T> Machine<T> {
         header: ReplyHeader,
         body: &mut Reader,
     ) {
-        // While watches are being restored, how far the server is does not tell what this client has seen: the next
-        // connection would be asked for too little.
-        if header.zxid > Zxid::ZERO && self.restoring < 2 {
+        let connection = self.connection.as_ref();
+        let shows_progress = connection.is_none_or(|open| open.restore.shows_progress());
+        if header.zxid > Zxid::ZERO && shows_progress {
             self.session.last_zxid = self.session.last_zxid.max(header.zxid);
         }
-        self.confirm(request.sent);
+        self.session.confirm(request.sent);
         self.forget_deadline(&request.options, request.number);
         self.probation.answered(request.op);
         trace::answered(&request, &header, now);
         if is_unknown(request.op, &header) {
             return self.settle_unknown(now, request.op, request.reply_to);
         }
+        let needs_sasl = header.err == ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH;
         match request.reply_to {
             ReplyTo::Caller { token, watch } => {
-                // Whatever follows an error must not be read.
+                // The bytes behind an error must not be read.
                 let decoded = header
                     .err
                     .is_ok()
@@ -127,7 +185,7 @@ impl<T> Machine<T> {
                 if let Some(watch) = watch {
                     let code = malformed.is_none().then_some(header.err);
                     let requests = watch.settle(&mut self.watches, code);
-                    self.send_watch_requests(now, requests);
+                    self.send_watch_requests(requests);
                 }
                 self.metrics
                     .round_trips
@@ -135,71 +193,33 @@ impl<T> Machine<T> {
                 let result = result(request.op, header.err, decoded, || self.peer());
                 self.complete(token, result);
                 if let Some(error) = malformed {
-                    self.give_up(now, Cause::Decode(error));
-                } else if header.err == ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH {
-                    self.refuse(AuthFailure::Required);
+                    return self.give_up(now, Cause::Decode(error));
                 }
             }
             ReplyTo::Nobody { watch } => {
                 if let Some(watch) = watch {
                     let requests = watch.settle(&mut self.watches, Some(header.err));
-                    self.send_watch_requests(now, requests);
-                }
-                if header.err == ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH {
-                    self.refuse(AuthFailure::Required);
+                    self.send_watch_requests(requests);
                 }
             }
-            ReplyTo::SetWatches { .. }
-                if header.err == ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH =>
-            {
-                self.refuse(AuthFailure::Required);
-            }
+            ReplyTo::SetWatches { .. } if needs_sasl => {}
             ReplyTo::SetWatches { .. } if !header.err.is_ok() => {
-                self.give_up(now, Cause::WatchesRefused(header.err));
+                return self.give_up(now, Cause::WatchesRefused(header.err));
             }
             ReplyTo::SetWatches { restore: true } => self.restored(),
-            // Whether the server had such a watch is of no interest; identities are answered under a number of their own.
+            // It does not matter whether the server had such a watch. Identities are answered under a number of their own.
             ReplyTo::SetWatches { restore: false }
             | ReplyTo::RemoveWatches
-            | ReplyTo::Auth { .. } => {}
-            ReplyTo::Close => self.end(State::Closed, Cause::ByClient),
+            | ReplyTo::Auth { .. } => return,
+            ReplyTo::Close => return self.end(State::Closed, Cause::ByClient),
         }
-    }
-
-    /// Something that is watched has changed.
-    fn notification(&mut self, now: Instant, event: WatcherEvent) {
-        self.metrics.events += 1;
-        let event = Event {
-            event_type: event.event_type,
-            path: event.path,
-        };
-        if self.restoring == 0 {
-            return self.fire(event);
+        if needs_sasl {
+            self.refuse(AuthFailure::Required);
         }
-        if self.held_back.len() > self.most_held_back() {
-            return self.give_up(now, Cause::WatchesRefused(ErrorCode::MARSHALLING_ERROR));
-        }
-        self.held_back.push(event);
-    }
-
-    /// A part of the watches of a former connection is restored. After the last one, what was kept back is told.
-    pub(crate) fn restored(&mut self) {
-        self.restoring = self.restoring.saturating_sub(1);
-        if self.restoring == 0 {
-            self.tell_reconnected();
-            for event in std::mem::take(&mut self.held_back) {
-                self.fire(event);
-            }
-        }
-    }
-
-    /// A request sent at this instant was answered: the server heard of the session no earlier.
-    fn confirm(&mut self, sent: Instant) {
-        self.confirmed = self.confirmed.map(|before| before.max(sent));
     }
 }
 
-/// What a caller is told of a reply. Of whom it came is asked for only where it is to be told.
+/// The result that the caller gets. `peer` is called only for an error.
 fn result(
     op: OpCode,
     code: ErrorCode,

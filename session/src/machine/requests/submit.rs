@@ -1,28 +1,32 @@
-//! What a user asks for: whether there is room for it, how long it may take, and how it is given up.
+//! What a caller asks for: whether it is accepted, how long it may take, and how it is given up.
 //!
-//! Not here: what becomes of it on the wire (`transmit`, `replies`).
+//! Not here: what happens on the wire (`transmit`, `replies`).
 
 use std::time::Instant;
 
 use bytes::BytesMut;
-use lockkeeper_proto::{Request, Xid};
+use lockkeeper_proto::{OpCode, Request, Xid};
 
-use crate::machine::{
-    InFlight, Machine, Phase, Queued, ReplyTo, RequestOptions, WatchId, requests::backlog,
-    requests::in_flight::PendingWatch, requests::transmit,
+use super::{
+    backlog::{self, Queued, RequestOptions},
+    in_flight::{InFlight, PendingWatch, ReplyTo},
+    transmit,
 };
-use crate::{Effect, Error};
+use crate::{
+    Effect, Error,
+    machine::{Machine, WatchId},
+};
 
 impl<T> Machine<T> {
-    /// Asks something of the server. Requests are sent in the order in which they are submitted; those that wait for a
-    /// connection are given up when none comes about within the session timeout.
+    /// Submits a request. Requests are sent in the order in which they are submitted. A request that waits for a connection
+    /// fails when there is none within the session timeout.
     ///
-    /// A request that leaves a watch (its `watch` is true) gets an id, under which the event comes.
+    /// A request that leaves a watch (its `watch` is true) returns an id: the event comes with it.
     pub fn submit(&mut self, now: Instant, token: T, request: Request) -> Option<WatchId> {
         self.submit_with(now, token, request, RequestOptions::at(now))
     }
 
-    /// As [`submit`](Self::submit), on options of the caller's own.
+    /// As [`submit`](Self::submit), with options.
     pub fn submit_with(
         &mut self,
         now: Instant,
@@ -44,10 +48,10 @@ impl<T> Machine<T> {
         id
     }
 
-    /// Whether a request may be submitted now by whoever is able to wait, or gets an answer at once.
+    /// Whether a caller that can wait may submit a request now, or would get an error at once.
     ///
-    /// [`submit`](Self::submit) takes twice as many requests and bytes, for those that cannot wait: the release of a lock
-    /// in a `Drop` must not be refused because others ask for much.
+    /// [`submit`](Self::submit) accepts twice as many requests and bytes. That reserve is for callers that cannot wait: the
+    /// release of a lock in a `Drop` must not fail because other callers submit much.
     #[must_use]
     pub fn has_capacity(
         &self,
@@ -62,29 +66,23 @@ impl<T> Machine<T> {
             || self.fits(request_bytes, 1)
     }
 
-    /// Whether so many bytes fit into so many times the room that there is.
+    /// Whether a request of this size fits into `times` the configured capacity.
     fn fits(&self, request_bytes: usize, times: usize) -> bool {
         let (queued, most) = (self.queue.bytes(), self.config.max_queued_bytes);
         self.outstanding() < self.config.max_outstanding.saturating_mul(times)
-            // What is longer than all the room goes alone.
+            // A request that is longer than the whole capacity goes alone.
             && (queued == 0
                 || queued.saturating_add(request_bytes) <= most.saturating_mul(times))
     }
 
-    /// Whether a server takes requests.
-    #[must_use]
-    pub fn is_connected(&self) -> bool {
-        matches!(self.phase, Phase::Connected { .. })
-    }
-
-    /// Why this is not taken from a caller now.
+    /// Why a caller's request is not accepted now.
     pub(crate) fn refusal(
         &self,
         now: Instant,
         request: &Request,
         options: &RequestOptions,
     ) -> Option<Error> {
-        if let Phase::Ended(error) = &self.phase {
+        if let Some(error) = self.ended() {
             return Some(error.clone());
         }
         if self.closing.is_some() {
@@ -98,7 +96,7 @@ impl<T> Machine<T> {
         }
         let request_bytes = backlog::request_bytes(request);
         if request_bytes > self.config.max_request {
-            // Not worth a place in the line, nor in the buffer of all requests.
+            // It must not take space in the queue, nor in the buffer of all requests.
             let length = transmit::append(&mut BytesMut::new(), Xid(0), op, request);
             return Some(Error::TooLarge {
                 length: length.unwrap_or_else(|error| error.length),
@@ -106,7 +104,7 @@ impl<T> Machine<T> {
             });
         }
         if options.deadline.is_some_and(|deadline| deadline <= now) {
-            return Some(self.too_late(op, options, Effect::NotApplied));
+            return Some(self.deadline_exceeded(op, options, Effect::NotApplied));
         }
         if options.fail_fast && !self.is_connected() {
             return Some(Error::NotConnected(self.endpoints.newest()));
@@ -117,12 +115,7 @@ impl<T> Machine<T> {
         })
     }
 
-    fn too_late(
-        &self,
-        op: lockkeeper_proto::OpCode,
-        options: &RequestOptions,
-        effect: Effect,
-    ) -> Error {
+    fn deadline_exceeded(&self, op: OpCode, options: &RequestOptions, effect: Effect) -> Error {
         let waited = options
             .deadline
             .map(|deadline| deadline.saturating_duration_since(options.since));
@@ -134,39 +127,30 @@ impl<T> Machine<T> {
         }
     }
 
-    /// When the first caller waits no longer.
-    pub(crate) fn first_deadline(&self) -> Option<Instant> {
-        self.deadlines.first().map(|(deadline, _)| *deadline)
-    }
-
-    /// Tells the callers whose deadline has come. What was sent goes on, and its reply will interest nobody.
+    /// Fails the requests whose deadlines have come. A request that was sent goes on, and its reply is ignored.
     pub(crate) fn fail_overdue(&mut self, now: Instant) {
-        while let Some((_, number)) = self
-            .deadlines
-            .first()
-            .filter(|(due, _)| *due <= now)
-            .copied()
+        while let Some((deadline, number)) = self.deadlines.first().copied()
+            && deadline <= now
         {
             self.deadlines.pop_first();
-            if let Some(Queued {
-                request,
-                reply_to,
-                options,
-                ..
-            }) = self.queue.withdraw(number)
-            {
-                let error = self.too_late(request.op(), &options, Effect::NotApplied);
-                self.fail(request.op(), reply_to, error);
+            if let Some(queued) = self.queue.withdraw(number) {
+                let op = queued.request.op();
+                let error = self.deadline_exceeded(op, &queued.options, Effect::NotApplied);
+                self.fail(op, queued.reply_to, error);
             } else {
-                self.abandon(now, number);
+                self.abandon(number);
             }
         }
     }
 
-    /// Tells the caller of a request that was sent that it has waited long enough.
-    fn abandon(&mut self, now: Instant, number: u64) {
-        let found = (self.in_flight).binary_search_by_key(&number, |request| request.number);
-        let Some(request) = found.ok().and_then(|index| self.in_flight.get_mut(index)) else {
+    /// Tells the caller of a request that was sent that its deadline has come.
+    fn abandon(&mut self, number: u64) {
+        let Some(connection) = &mut self.connection else {
+            return;
+        };
+        let in_flight = &mut connection.in_flight;
+        let found = in_flight.binary_search_by_key(&number, |request| request.number);
+        let Some(request) = found.ok().and_then(|index| in_flight.get_mut(index)) else {
             return;
         };
         let reply_to = std::mem::replace(&mut request.reply_to, ReplyTo::Nobody { watch: None });
@@ -174,19 +158,19 @@ impl<T> Machine<T> {
             request.reply_to = reply_to;
             return;
         };
-        // The watch may be left by now: it is taken back when the reply says so.
+        // The server may have set the watch by now. The machine removes it when the reply says so.
         let id = watch.as_ref().map(|watch| watch.id);
         request.reply_to = ReplyTo::Nobody { watch };
         let (op, options) = (request.op, request.options);
         if let Some(id) = id {
-            self.cancel(now, id);
+            self.cancel(id);
         }
-        let error = self.too_late(op, &options, Effect::Unknown);
+        let error = self.deadline_exceeded(op, &options, Effect::Unknown);
         tracing::trace!(%op, %error, "request failed");
         self.complete(token, Err(error));
     }
 
-    /// Gives up the request that has waited longest for a connection.
+    /// Fails the request that has waited for a connection for the longest time.
     pub(crate) fn fail_oldest_queued(&mut self, now: Instant) {
         if let Some(queued) = self.queue.pop() {
             let error = Error::Unreachable {

@@ -1,12 +1,12 @@
-//! Single requests in the log, at the level `trace`: what was sent, and how long its answer took. `docs/logging.md` lists them.
+//! Single requests in the log, at the level `trace`. `docs/logging.md` lists the lines.
 //!
-//! Without a listener at that level a line costs one comparison; nothing of it is made. Data and credentials are never told.
+//! Without a subscriber at that level a line costs one comparison. Data and credentials are never logged.
 
 use std::time::Instant;
 
 use lockkeeper_proto::{OpCode, Request, Xid, header::ReplyHeader};
 
-use crate::machine::InFlight;
+use super::in_flight::InFlight;
 
 /// A request is handed to the transport.
 pub(crate) fn sent(xid: Xid, op: OpCode, request: &Request) {
@@ -24,7 +24,7 @@ pub(crate) fn answered<T>(request: &InFlight<T>, header: &ReplyHeader, now: Inst
     );
 }
 
-/// The one node that a request is about, as the server names it.
+/// The only node that a request concerns, with the chroot.
 fn path(request: &Request) -> Option<&str> {
     Some(match request {
         Request::Create(r) | Request::Create2(r) | Request::CreateContainer(r) => &r.path,

@@ -1,27 +1,30 @@
-//! Operations that the servers do not know, so that they are not asked for again.
+//! Operations that the servers do not know, so that the machine does not send them again.
 //!
-//! A server answers an operation that it does not know and closes the connection, with whatever else is on its way; others
-//! close it without an answer (`probation`). What is known of that holds for the next connection, which follows at once; it is forgotten with the one after it, since servers
-//! are restarted to be upgraded.
+//! A server that does not know an operation says so and closes the connection, with everything else that is under way on it.
+//! Other servers close it without an answer (`probation`). The machine believes it for the next connection, which follows at
+//! once, and forgets it with the one after: servers are restarted to be upgraded.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Instant};
 
 use lockkeeper_proto::{ErrorCode, OpCode, Xid, Zxid, header::ReplyHeader};
 
-use crate::machine::{Machine, ReplyTo};
-use crate::{Cause, Effect, Error, Peer};
+use super::in_flight::ReplyTo;
+use crate::{
+    Cause, Effect, Error, Peer,
+    machine::{Machine, State},
+};
 
-/// What a server answers in place of how far it is when it does not know the operation. Source:
-/// `FinalRequestProcessor`, `ZooKeeperServer.processPacket`.
+/// The zxid in the header of such an answer. Source: `FinalRequestProcessor`, `ZooKeeperServer.processPacket`.
 const NO_TRANSACTION: Zxid = Zxid(-1);
 
-/// What shows that a server does not know an operation.
+/// Why an operation counts as unknown to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum UnsupportedReason {
-    /// It said so.
+    /// The server answered that it does not know the operation.
     Answered,
-    /// It has closed the connection in place of an answer, more than once; the last time nothing else was on its way, and it
-    /// had answered something right before.
+    /// The server closed the connection instead of answering, more than once. The last time nothing else was under way, and
+    /// the server had answered something just before.
     ClosedConnection,
 }
 
@@ -33,15 +36,15 @@ pub(crate) struct Unsupported {
 
 #[derive(Debug)]
 struct Unknown {
-    /// Up to which connection.
+    /// The last connection on which this is believed.
     until: u64,
     reason: UnsupportedReason,
-    /// Which server did not know it.
+    /// The server that did not know the operation.
     peer: Peer,
 }
 
 impl Unsupported {
-    /// A server does not know the operation, on the connection of this number.
+    /// A server did not know the operation, on the connection of this number.
     pub(crate) fn note(
         &mut self,
         op: OpCode,
@@ -57,7 +60,7 @@ impl Unsupported {
         self.ops.insert(op, unknown);
     }
 
-    /// The connection of this number stands.
+    /// The connection of this number is established.
     pub(crate) fn connected(&mut self, connection: u64) {
         self.ops.retain(|_, unknown| unknown.until >= connection);
     }
@@ -70,7 +73,7 @@ impl Unsupported {
         self.ops.contains_key(&op)
     }
 
-    /// What whoever asks for the operation is told; nothing is sent.
+    /// The error for a caller of an unknown operation. Nothing is sent.
     pub(crate) fn refusal(&self, op: OpCode) -> Option<Error> {
         let unknown = self.ops.get(&op)?;
         Some(Error::Unsupported {
@@ -84,15 +87,15 @@ impl Unsupported {
 
 /// Whether a reply says that the server does not know the operation.
 ///
-/// `createTTL` and `reconfig` are also answered so by servers that know them and are not set up for them.
+/// Servers that know `createTTL` and `reconfig` and do not have them enabled answer with the same code.
 pub(crate) fn is_unknown(op: OpCode, header: &ReplyHeader) -> bool {
     header.err == ErrorCode::UNIMPLEMENTED
         && (header.zxid == NO_TRANSACTION || !matches!(op, OpCode::CREATE_TTL | OpCode::RECONFIG))
 }
 
 impl<T> Machine<T> {
-    /// Whether a reply of this number says that its operation is unknown, wherever the request is in the line: the
-    /// server says so before it has come to the requests ahead of it.
+    /// Whether a reply says that the operation of any request under way is unknown. The server says so before it has
+    /// answered the requests ahead of it.
     pub(crate) fn says_unknown(&self, header: &ReplyHeader) -> bool {
         header.zxid == NO_TRANSACTION
             && header.err == ErrorCode::UNIMPLEMENTED
@@ -100,26 +103,24 @@ impl<T> Machine<T> {
     }
 
     fn position(&self, xid: Xid) -> Option<usize> {
-        self.in_flight.iter().position(|request| request.xid == xid)
+        let mut in_flight = self.connection.as_ref()?.in_flight.iter();
+        in_flight.position(|request| request.xid == xid)
     }
 
     /// Settles the request of this number: the server does not know its operation.
-    pub(crate) fn unknown_operation(&mut self, now: std::time::Instant, xid: Xid) {
+    pub(crate) fn unknown_operation(&mut self, now: Instant, xid: Xid) {
         let position = self.position(xid);
-        let Some(request) = position.and_then(|position| self.in_flight.remove(position)) else {
+        let Some(connection) = &mut self.connection else {
             return;
         };
-        self.forget_deadline(&request.options, request.number);
-        self.settle_unknown(now, request.op, request.reply_to);
+        if let Some(request) = position.and_then(|at| connection.in_flight.remove(at)) {
+            self.forget_deadline(&request.options, request.number);
+            self.settle_unknown(now, request.op, request.reply_to);
+        }
     }
 
     /// Settles a request whose operation the server does not know.
-    pub(crate) fn settle_unknown(
-        &mut self,
-        now: std::time::Instant,
-        op: OpCode,
-        reply_to: ReplyTo<T>,
-    ) {
+    pub(crate) fn settle_unknown(&mut self, now: Instant, op: OpCode, reply_to: ReplyTo<T>) {
         tracing::debug!(%op, "the server does not know the operation");
         let (reason, peer) = (UnsupportedReason::Answered, self.peer());
         self.unsupported.note(op, self.connections, reason, &peer);
@@ -140,7 +141,7 @@ impl<T> Machine<T> {
                 self.give_up(now, Cause::WatchesRefused(ErrorCode::UNIMPLEMENTED));
             }
             ReplyTo::RemoveWatches => {}
-            ReplyTo::Close => self.end(crate::machine::State::Closed, Cause::ByClient),
+            ReplyTo::Close => self.end(State::Closed, Cause::ByClient),
         }
     }
 }
@@ -150,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_server_does_not_know_is_believed_for_one_more_connection() {
+    fn an_operation_stays_unknown_for_one_more_connection() {
         let mut unsupported = Unsupported::default();
         let (op, peer) = (OpCode::WHO_AM_I, Peer::default());
         unsupported.note(op, 3, UnsupportedReason::Answered, &peer);

@@ -191,7 +191,7 @@ fn refused_authentication_ends_the_client() {
     let sent = pair.submit(delete("/sent"));
     let waiting = pair.submit_quietly(delete("/waiting")).0;
     pair.machine.handle(pair.now, crate::machine::Input::Tick);
-    let watch = pair.machine.watch_nodes(pair.now, ["/a"])[0];
+    let watch = pair.machine.watch_nodes(["/a"])[0];
     pair.reply(Xid::AUTH, 0, Err(ErrorCode::AUTH_FAILED));
     assert_eq!(pair.states(), [State::AuthFailed]);
     assert_eq!(pair.error(sent).effect(), Effect::Unknown);
@@ -218,7 +218,7 @@ fn a_server_that_demands_authentication_ends_the_client() {
     assert_eq!(pair.states(), [State::AuthFailed]);
     assert_eq!(
         pair.machine.ended().unwrap().to_string(),
-        "authentication failed: zk1:2181, session 0x100: the server answers only clients that have authenticated"
+        "authentication failed: zk1:2181, session 0x100: the server answers only authenticated clients"
     );
 }
 
@@ -233,7 +233,7 @@ fn a_client_that_asks_nothing_hears_of_the_demand_as_well() {
     assert_eq!(idle.states(), [State::AuthFailed]);
 
     let mut watching = Pair::connected(|_| {});
-    watching.machine.watch_nodes(watching.now, ["/a"]);
+    watching.machine.watch_nodes(["/a"]);
     watching.pump();
     watching.answer_all(|_| required());
     assert_eq!(watching.states(), [State::AuthFailed]);

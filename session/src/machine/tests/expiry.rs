@@ -164,7 +164,7 @@ fn a_client_may_end_with_its_session() {
         assert_eq!(pair.error(waiting), over);
         let late = pair.submit(sync("/"));
         assert_eq!(pair.error(late), over);
-        let watches = pair.machine.watch_nodes(pair.now, ["/a"]);
+        let watches = pair.machine.watch_nodes(["/a"]);
         pair.pump();
         assert_eq!(pair.fired(), [(watches[0], Err(over))]);
         pair.machine.close(pair.now);

@@ -47,7 +47,7 @@ fn sent(pair: &mut Pair) -> Vec<Request> {
 
 /// What the server gets when a watch is given up.
 fn cancel(pair: &mut Pair, id: WatchId) -> Vec<Request> {
-    pair.machine.cancel(pair.now, id);
+    pair.machine.cancel(id);
     pair.pump();
     let requests = pair.requests();
     for (xid, request) in &requests {
@@ -178,11 +178,11 @@ fn watching_a_known_node_does_not_end_a_lasting_watch() {
     let mut pair = Pair::connected(|_| {});
     pair.watch(add_watch("/a", PERSISTENT), OK);
     pair.watch(add_watch("/b", RECURSIVE), OK);
-    pair.machine.watch_nodes(pair.now, ["/a", "/b", "/c"]);
+    pair.machine.watch_nodes(["/a", "/b", "/c"]);
     pair.pump();
     let lists: [&[&str]; 5] = [&["/a", "/b", "/c"], &[], &[], &["/a"], &["/b"]];
     assert_eq!(sent(&mut pair), [set_watches2(1, lists)]);
-    pair.machine.watch_nodes(pair.now, ["/c"]);
+    pair.machine.watch_nodes(["/c"]);
     pair.pump();
     assert_eq!(sent(&mut pair), [set_watches(1, &["/c"], &[], &[])]);
 }
@@ -310,7 +310,7 @@ fn an_echo_is_the_next_thing_that_a_server_says() {
     let mut pair = Pair::connected(|_| {});
     let recursive = pair.watch(add_watch("/a", RECURSIVE), OK);
     let persistent = pair.watch(add_watch("/a", PERSISTENT), OK);
-    pair.machine.cancel(pair.now, recursive);
+    pair.machine.cancel(recursive);
     pair.pump();
     pair.event(CREATED, "/a/b");
     assert_eq!(pair.told(), [told(persistent, CHILDREN, "/a")]);
@@ -443,13 +443,13 @@ fn removing_by_kind_ends_every_listener_of_it_and_says_so() {
     let persistent = pair.watch(add_watch("/a", PERSISTENT), OK);
     let data = pair.watch(get("/a", true), OK);
     let other = pair.watch(get("/b", true), OK);
-    let (now, removed) = (pair.now, Err(Error::WatchRemoved));
-    assert_eq!(pair.machine.remove_watches(now, "/a", WatcherType::DATA), 1);
-    assert_eq!(pair.machine.remove_watches(now, "/a", WatcherType::DATA), 0);
+    let removed = Err(Error::WatchRemoved);
+    assert_eq!(pair.machine.remove_watches("/a", WatcherType::DATA), 1);
+    assert_eq!(pair.machine.remove_watches("/a", WatcherType::DATA), 0);
     pair.pump();
     assert_eq!(sent(&mut pair), [], "the persistent one is still needed");
-    assert_eq!(pair.machine.remove_watches(now, "/a", WatcherType::ANY), 1);
-    assert_eq!(pair.machine.remove_watches(now, "/b", WatcherType(99)), 0);
+    assert_eq!(pair.machine.remove_watches("/a", WatcherType::ANY), 1);
+    assert_eq!(pair.machine.remove_watches("/b", WatcherType(99)), 0);
     pair.pump();
     assert_eq!(sent(&mut pair), [removal("/a", WatcherType::ANY)]);
     let ended = [(data, removed.clone()), (persistent, removed)];

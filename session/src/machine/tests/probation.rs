@@ -228,7 +228,7 @@ fn watches_in_a_list_end_where_the_server_closes_the_connection_on_the_list() {
     let mut pair = Pair::connected(|_| {});
     let op = OpCode::SET_WATCHES;
     let over = || Err(unsupported(op, Effect::NotApplied));
-    let first = pair.machine.watch_nodes(pair.now, ["/a"])[0];
+    let first = pair.machine.watch_nodes(["/a"])[0];
     pair.pump();
     assert_eq!(pair.ops(), [op]);
     pair.cut_and_connect();
@@ -243,7 +243,7 @@ fn watches_in_a_list_end_where_the_server_closes_the_connection_on_the_list() {
     pair.cut();
     assert_eq!(pair.fired(), [(first, over())]);
     pair.connect();
-    let second = pair.machine.watch_nodes(pair.now, ["/a"])[0];
+    let second = pair.machine.watch_nodes(["/a"])[0];
     pair.pump();
     assert_eq!(pair.fired(), [(second, over())]);
     assert_eq!((pair.requests().len(), pair.machine.watch_count()), (0, 0));

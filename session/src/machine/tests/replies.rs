@@ -199,7 +199,7 @@ fn a_frame_without_a_whole_header_ends_the_connection() {
 }
 
 #[test]
-fn an_event_is_told_before_the_reply_that_shows_the_change() {
+fn an_event_arrives_before_the_reply_that_shows_the_change() {
     let mut pair = Pair::connected(|_| {});
     let watch = pair.watch(get("/a", true), ErrorCode::OK);
     let token = pair.submit(get("/a", false));

@@ -111,7 +111,7 @@ fn reason(pair: &Pair) -> AuthFailure {
 fn nothing_is_sent_and_nobody_told_before_the_exchange_is_done() {
     let mut pair = pair();
     let waiting = pair.submit(sync("/"));
-    pair.machine.watch_nodes(pair.now, ["/a"]);
+    pair.machine.watch_nodes(["/a"]);
     let xid = half_way(&mut pair);
     assert_eq!(pair.states(), []);
     assert_eq!(pair.machine.connections(), 0);

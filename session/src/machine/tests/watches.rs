@@ -63,12 +63,12 @@ fn known_nodes_are_watched_with_one_request() {
     let (xid, _) = pair.request().unwrap();
     pair.reply(xid, 42, Err(ErrorCode::NO_NODE));
     let paths = ["/b", "/a", "/b"];
-    let watches = pair.machine.watch_nodes(pair.now, paths);
+    let watches = pair.machine.watch_nodes(paths);
     pair.pump();
     assert_eq!(sent(&mut pair), [set_watches(42, &paths, &[], &[])]);
     pair.event(EventType::NODE_DELETED, "/b");
     assert_eq!(ids(&pair.fired()), [watches[0], watches[2]]);
-    assert_eq!(pair.machine.watch_nodes(pair.now, [""; 0]), []);
+    assert_eq!(pair.machine.watch_nodes([""; 0]), []);
     pair.pump();
     assert_eq!(pair.requests(), []);
 }
@@ -78,7 +78,7 @@ fn nodes_watched_without_a_connection_are_watched_on_the_next_one() {
     let mut pair = Pair::connected(|_| {});
     pair.watch(get("/a", true), OK);
     pair.cut();
-    pair.machine.watch_nodes(pair.now, ["/b"]);
+    pair.machine.watch_nodes(["/b"]);
     pair.connect();
     assert_eq!(sent(&mut pair), [set_watches(1, &["/a", "/b"], &[], &[])]);
     pair.cut();
@@ -104,7 +104,7 @@ fn the_last_one_of_its_kind_to_go_takes_the_watch_off_the_server() {
         (missing, Some(removal("/a", WatcherType::DATA))),
         (missing, None),
     ] {
-        pair.machine.cancel(pair.now, id);
+        pair.machine.cancel(id);
         pair.pump();
         assert_eq!(sent(&mut pair), Vec::from_iter(request));
     }
@@ -117,7 +117,7 @@ fn the_last_one_of_its_kind_to_go_takes_the_watch_off_the_server() {
 fn a_watch_given_up_before_it_is_left_is_removed_when_it_is() {
     let mut pair = Pair::connected(|_| {});
     let (token, id) = pair.submit_watching(get("/a", true));
-    pair.machine.cancel(pair.now, id);
+    pair.machine.cancel(id);
     pair.pump();
     let (xid, request) = pair.request().unwrap();
     assert_eq!(pair.requests(), []);
@@ -132,10 +132,10 @@ fn a_watch_given_up_without_a_connection_is_not_restored() {
     let id = pair.watch(get("/a", true), OK);
     let kept = pair.watch(get("/b", true), OK);
     pair.cut();
-    pair.machine.cancel(pair.now, id);
+    pair.machine.cancel(id);
     pair.connect();
     assert_eq!(sent(&mut pair), [set_watches(1, &["/b"], &[], &[])]);
-    pair.machine.cancel(pair.now, kept);
+    pair.machine.cancel(kept);
     pair.machine.handle(
         pair.now,
         crate::machine::Input::Disconnected(Cause::ByClient),
@@ -149,7 +149,7 @@ fn a_server_that_cannot_remove_watches_is_not_asked_again() {
     let mut pair = Pair::connected(|_| {});
     for expected in [1, 0] {
         let id = pair.watch(get("/a", true), OK);
-        pair.machine.cancel(pair.now, id);
+        pair.machine.cancel(id);
         pair.pump();
         let mut asked = 0;
         pair.answer_all(|request| {
@@ -166,7 +166,7 @@ fn watches_end_with_the_session() {
     let mut pair = Pair::connected(|_| {});
     let read = pair.watch(get("/b", true), OK);
     let listed = pair.watch(children("/a", true), OK);
-    let armed = pair.machine.watch_nodes(pair.now, ["/c"])[0];
+    let armed = pair.machine.watch_nodes(["/c"])[0];
     pair.pump();
     let (coming, _) = pair.submit_watching(get("/d", true));
     pair.cut();

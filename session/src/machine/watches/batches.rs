@@ -1,6 +1,6 @@
-//! Watches in requests that a server takes: `setWatches` and `setWatches2` cut by the length of their paths.
+//! `setWatches` and `setWatches2` requests, cut by the length of their paths so that a server accepts them.
 //!
-//! `setWatches2`, which servers before 3.6 do not know, is used only for requests that name a lasting watch.
+//! Servers before 3.6 do not know `setWatches2`. It is used only for requests with a persistent watch.
 
 use lockkeeper_proto::{
     Request, Zxid,
@@ -9,16 +9,16 @@ use lockkeeper_proto::{
 
 use crate::machine::watches::kind::WatchKind;
 
-/// Bytes of paths in one request, so that many watches do not make a frame that the server refuses.
+/// The most bytes of paths in one request, so that many watches do not make a frame that the server refuses.
 ///
-/// Source: `ClientCnxn.java`, `SET_WATCHES_MAX_LENGTH`; there the lengths before the paths are not counted.
+/// Source: `ClientCnxn.java`, `SET_WATCHES_MAX_LENGTH`, which does not count the lengths before the paths.
 const LONGEST: usize = 128 * 1024;
 /// Bytes before a path: its length.
 const PREFIX: usize = 4;
 /// Bytes of a request without paths: header, zxid, five counts.
 const EMPTY: usize = 8 + 8 + 5 * 4;
 
-/// Requests to come, and the one that is being filled.
+/// Full requests, and the one that is being filled.
 #[derive(Debug)]
 pub(crate) struct Batches {
     longest: usize,
@@ -29,7 +29,7 @@ pub(crate) struct Batches {
 }
 
 impl Batches {
-    /// For watches on what has changed since this transaction, in requests of at most `max_request` bytes.
+    /// Requests of at most `max_request` bytes. The server reports changes that are newer than `relative_zxid`.
     pub(crate) fn new(relative_zxid: Zxid, max_request: usize) -> Self {
         Self {
             longest: max_request.saturating_sub(EMPTY).min(LONGEST),
@@ -55,7 +55,7 @@ impl Batches {
         list.push(path);
     }
 
-    /// What follows goes into another request.
+    /// Starts another request.
     pub(crate) fn cut(&mut self) {
         if self.bytes > 0 {
             let next = empty(self.last.relative_zxid);
@@ -64,14 +64,14 @@ impl Batches {
         }
     }
 
-    /// The requests, none of them without a path.
+    /// The requests. Each has at least one path.
     pub(crate) fn finish(self) -> impl Iterator<Item = Request> {
         let last = (self.bytes > 0).then_some(self.last);
         self.full.into_iter().chain(last).map(request)
     }
 }
 
-/// The oldest request that can say this.
+/// The request for these watches that most servers know.
 pub(crate) fn request(watches: SetWatches2) -> Request {
     if watches.persistent_watches.is_empty() && watches.persistent_recursive_watches.is_empty() {
         Request::SetWatches(SetWatches {

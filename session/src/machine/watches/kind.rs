@@ -1,19 +1,19 @@
-//! What a watch is called, and what can be watched on a path: five kinds, two of which stay until they are removed.
+//! The five kinds of watch, and the id of a listener. Two kinds are persistent: they stay until they are removed.
 //!
-//! Not here: who listens to what (`watches`), and what the server has (`server_watches`).
+//! Not here: who listens to what (`table`), and what the server has (`server_watches`).
 
 use lockkeeper_proto::{AddWatchMode, WatcherType};
 
-/// Who is told when a watch fires. Unique for the life of the machine.
+/// A listener to a watch. The id is unique for the life of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WatchId(pub(crate) u64);
 
-/// What is listened to.
+/// A kind of watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WatchKind {
-    /// Left by `getData`, or by `exists` on a node that is there.
+    /// Left by `getData`, or by `exists` on a node that exists.
     Data,
-    /// Left by `exists` on a node that is not there.
+    /// Left by `exists` on a missing node.
     Exist,
     /// Left by `getChildren`.
     Child,
@@ -33,7 +33,7 @@ impl WatchKind {
         Self::Recursive,
     ];
 
-    /// What a type of `removeWatches` means; nothing for one that nobody knows.
+    /// The kinds that a type of `removeWatches` includes; none for an unknown type.
     pub(crate) fn of_type(watcher_type: WatcherType) -> &'static [Self] {
         match watcher_type {
             WatcherType::CHILDREN => &[Self::Child],
@@ -62,7 +62,7 @@ impl PersistentKind {
         }
     }
 
-    /// `None` for a mode that nobody knows.
+    /// `None` for an unknown mode.
     pub(crate) fn of_mode(mode: AddWatchMode) -> Option<Self> {
         match mode {
             AddWatchMode::PERSISTENT => Some(Self::Persistent),

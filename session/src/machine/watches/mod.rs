@@ -6,12 +6,14 @@
 //! | `table` | who listens to which path, and who receives an event |
 //! | `path_watches` | the watches of one path, and what to ask of the server when a listener goes |
 //! | `server_watches` | the persistent watches that the server has for this connection |
+//! | `server_requests` | what the machine asks of the server: set these watches, remove those |
 //! | `batches` | `setWatches` requests, cut by length |
-//! | `persistent` | persistent watches in the machine |
+//! | `restore` | restoring watches on a new connection, and the events that wait meanwhile |
 
-pub(super) mod batches;
-pub(super) mod kind;
-pub(super) mod path_watches;
-pub(super) mod persistent;
-pub(super) mod server_watches;
-pub(super) mod table;
+pub(crate) mod batches;
+pub(crate) mod kind;
+pub(crate) mod path_watches;
+pub(crate) mod restore;
+pub(crate) mod server_requests;
+pub(crate) mod server_watches;
+pub(crate) mod table;

@@ -1,7 +1,7 @@
-//! The watches of one path: who listens, what is on its way, what the server has; and what is to be done about the server's
-//! watches when somebody has stopped listening.
+//! The watches of one path: who listens, which requests are pending, what the server has. And what to ask of the server when
+//! a listener goes.
 //!
-//! Not here: the paths of a session, and who is told of an event (`watches`).
+//! Not here: all paths of a session, and who receives an event (`table`).
 
 use lockkeeper_proto::{WatcherType, Zxid, records::RemoveWatchesRequest};
 
@@ -14,10 +14,10 @@ use crate::machine::{
 #[derive(Debug, Default)]
 pub(crate) struct PathWatches {
     pub(crate) listeners: [Vec<WatchId>; 5],
-    /// Requests on their way that will leave a data (or exist), a child, and a lasting watch: while there are some, the
+    /// How many pending requests will leave a data (or exist), a child, and a persistent watch. While there are some, the
     /// server's watch must not be removed.
     pending: [u32; 3],
-    /// Kinds to which nobody listens any more, whose server watch a request on its way may still need.
+    /// Kinds without listeners, whose server watch a pending request may still need.
     unused: Vec<WatchKind>,
     pub(crate) server: ServerWatches,
 }
@@ -34,7 +34,7 @@ impl PathWatches {
         !self.listeners[kind as usize].is_empty()
     }
 
-    /// Whether a request is on its way that will leave this kind.
+    /// Whether a pending request will leave this kind.
     pub(crate) fn is_pending(&self, kind: WatchKind) -> bool {
         let [data, child, persistent] = self.pending;
         let pending = match kind {
@@ -58,13 +58,13 @@ impl PathWatches {
         }
     }
 
-    /// Whether nobody listens, or is going to.
+    /// Whether nobody listens, and no request is pending.
     pub(crate) fn is_empty(&self) -> bool {
         !self.has_pending() && self.listeners.iter().all(Vec::is_empty)
     }
 
-    /// What is to be done on this path when listeners to `gone` have gone. While a request is on its way that leaves a
-    /// watch or relies on a lasting one, nothing: it is asked again when that is answered.
+    /// What to ask of the server when the listeners to the kinds `gone` have gone. Nothing while a request is pending that
+    /// leaves a watch or relies on a persistent one: this is called again when that request is answered.
     pub(crate) fn tidy(&mut self, path: &str, gone: &[WatchKind]) -> WatchRequests {
         let mut gone = gone.to_vec();
         gone.append(&mut self.unused);
@@ -76,13 +76,13 @@ impl PathWatches {
     }
 }
 
-/// Requests of the machine's own about the watches of a path, in this order: all are removed, some are set, others are
-/// removed.
+/// What to ask of the server about the watches of a path, in this order: remove all, set some, remove some.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct WatchRequests {
     pub(crate) first: Option<RemoveWatchesRequest>,
     pub(crate) set: Vec<(WatchKind, String)>,
-    /// What the client had seen when the watches that are set began; `None` for what it has seen by now.
+    /// The newest transaction that the client had seen when these watches began; `None` for the newest one that it has seen
+    /// now.
     pub(crate) since: Option<Zxid>,
     pub(crate) remove: Vec<RemoveWatchesRequest>,
 }
@@ -100,7 +100,7 @@ impl WatchRequests {
     }
 }
 
-/// As `tidy`, where the server has one-shot watches at most.
+/// As `tidy`, if the server has no persistent watch on the path.
 fn tidy_one_shot(path: &str, watches: &mut PathWatches, gone: &[WatchKind]) -> WatchRequests {
     let mut requests = WatchRequests::default();
     for kind in gone {
@@ -112,7 +112,7 @@ fn tidy_one_shot(path: &str, watches: &mut PathWatches, gone: &[WatchKind]) -> W
             WatchKind::Child => (watches.has(*kind), WatcherType::CHILDREN),
             WatchKind::Persistent | WatchKind::Recursive => continue,
         };
-        // Up to 3.8, to remove a one-shot watch is to remove whatever is there.
+        // Servers up to 3.8 remove any watch of the path in place of a one-shot watch.
         let needed = watches.is_pending(*kind) || watches.is_pending(WatchKind::Persistent);
         if !has && needed {
             watches.unused.push(*kind);
@@ -124,7 +124,7 @@ fn tidy_one_shot(path: &str, watches: &mut PathWatches, gone: &[WatchKind]) -> W
     requests
 }
 
-/// As `tidy`, where the server has lasting watches.
+/// As `tidy`, if the server has a persistent watch on the path.
 fn tidy_persistent(path: &str, watches: &mut PathWatches, gone: &[WatchKind]) -> WatchRequests {
     let mut requests = WatchRequests::default();
     if watches.has_pending() {
@@ -144,7 +144,7 @@ fn tidy_persistent(path: &str, watches: &mut PathWatches, gone: &[WatchKind]) ->
                 .collect();
             requests.remove(path, WatcherType::ANY);
             if !left.is_empty() {
-                // What happens between the two is told when they are set.
+                // The server reports what happens between the two requests when it sets the watches.
                 requests.first = requests.remove.pop();
                 for kind in left {
                     requests.set(path, kind);

@@ -1,28 +1,28 @@
-//! Which lasting watches the server has for this connection, and what they make needless.
+//! The persistent watches that the server has on a path for this connection, and the watches that they replace.
 //!
-//! Servers before 3.9 keep one kind of watch for a path and connection: the last one that was asked for. A one-shot watch
-//! beside a lasting one would end that with its event. So a read on a node that is watched lastingly leaves none: its
-//! listener hears of the event through the lasting watch. Where both lasting kinds are wanted, the recursive one is asked
-//! for last, and who listens to the other one hears of children through it.
+//! Servers before 3.9 keep one kind of watch for a path and connection: the last one that was requested. A one-shot watch
+//! beside a persistent one would end the persistent one with its event. So a read on a node with a persistent watch leaves no
+//! watch, and its listener gets the event of the persistent watch. If both persistent kinds are wanted, the recursive one is
+//! requested last, and listeners to the other one hear of children through it.
 //!
-//! Not here: who listens, and what takes them away again (`path_watches`).
+//! Not here: who listens, and what removes the watches (`path_watches`).
 
 use crate::machine::watches::kind::PersistentKind;
 
-/// The lasting watches that the server has on a path, or will have when it comes to what was sent.
+/// The persistent watches that the server has on a path, or will have when it has processed what was sent.
 #[derive(Debug, Default)]
 pub(crate) struct ServerWatches {
     persistent: ServerWatch,
     recursive: ServerWatch,
-    /// Whether there was a recursive one on this connection.
+    /// Whether the path had a recursive watch at any time on this connection.
     was_recursive: bool,
 }
 
 #[derive(Debug, Default)]
 struct ServerWatch {
-    /// `addWatch` on their way.
+    /// `addWatch` requests that are not answered.
     asked: u32,
-    /// Whether one was answered with success.
+    /// Whether one has succeeded.
     stands: bool,
 }
 
@@ -42,18 +42,18 @@ impl ServerWatches {
         watch.stands || watch.asked > 0
     }
 
-    /// Whether what happens to the node itself is told anyhow.
+    /// Whether a persistent watch reports what happens to the node itself.
     pub(crate) fn covers_data(&self) -> bool {
         self.has(PersistentKind::Persistent) || self.has(PersistentKind::Recursive)
     }
 
-    /// Whether what happens to the list of children is told anyhow, by servers of any release.
+    /// Whether a persistent watch reports changes of the list of children, on servers of any release.
     pub(crate) fn covers_children(&self) -> bool {
         self.has(PersistentKind::Persistent) && !self.has(PersistentKind::Recursive)
     }
 
-    /// Whether the server may tell of children that come and go in place of telling that the list has changed: as long as
-    /// it has a recursive watch here, and until it has come to the request that replaces it.
+    /// Whether the server may report single children instead of a change of the list: while it has a recursive watch here,
+    /// and until it has processed the request that replaces it.
     pub(crate) fn may_tell_of_children(&self) -> bool {
         self.was_recursive
     }
@@ -64,14 +64,14 @@ impl ServerWatches {
         self.watch(persistent).asked += 1;
     }
 
-    /// It is answered, or never will be.
+    /// An `addWatch` is answered, or never will be.
     pub(crate) fn answered(&mut self, persistent: PersistentKind, stands: bool) {
         let watch = self.watch(persistent);
         watch.asked = watch.asked.saturating_sub(1);
         watch.stands |= stands;
     }
 
-    /// The watch is left without an `addWatch`.
+    /// The watch is set without an `addWatch`.
     pub(crate) fn stands(&mut self, persistent: PersistentKind) {
         self.was_recursive |= persistent == PersistentKind::Recursive;
         self.watch(persistent).stands = true;

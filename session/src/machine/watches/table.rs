@@ -1,9 +1,10 @@
-//! Who listens to which watch, and who is to be told of an event.
+//! Who listens to which watch, and who receives an event.
 //!
-//! A one-shot watch enters the table when its reply arrives, before the next frame is looked at, and leaves it with its
-//! event. A lasting one (persistent, or persistent and recursive) enters it in the same way and stays. However many listen,
-//! the server has at most one watch of each kind on a path, see `path_watches`.
-//! Paths are server paths, chroot included. Iteration is in order of path, so that one seed gives one history.
+//! A one-shot watch enters the table when its reply arrives, before the next frame is handled. It leaves the table with its
+//! event. A persistent watch (also a recursive one) enters in the same way, and stays. The server has at most one watch of
+//! each kind on a path, however many listen: see `path_watches`.
+//!
+//! Paths include the chroot. Iteration is in the order of the paths, so that one seed gives one history.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -21,22 +22,22 @@ use crate::machine::{
 
 #[derive(Debug)]
 enum ListenerState {
-    /// The request that leaves the watch is on its way.
+    /// The request that leaves the watch is not answered yet.
     Pending,
-    /// As `Pending`, but nobody waits for it any more.
+    /// As `Pending`, and the listener has gone.
     Abandoned,
-    /// In the table.
+    /// The watch is in the table.
     Registered(Arc<str>, WatchKind),
 }
 
-/// Who is told of an event.
+/// Who receives an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Recipient {
-    /// The listener of a one-shot watch, who is out of the table now.
+    /// The listener to a one-shot watch. It is no longer in the table.
     OneShot(WatchId),
-    /// The listener of a lasting one.
+    /// The listener to a persistent watch.
     Persistent(WatchId),
-    /// The listener of a persistent watch on this node, whose child it was that came or went.
+    /// The listener to a persistent watch on this node: a child of the node was created or deleted.
     Parent(WatchId, Arc<str>),
 }
 
@@ -46,11 +47,11 @@ pub(crate) struct WatchTable {
     paths: BTreeMap<Arc<str>, PathWatches>,
     listeners: HashMap<WatchId, ListenerState>,
     last_id: u64,
-    /// How many listeners there are to lasting watches, and to recursive ones among them.
+    /// How many listeners have persistent watches, and how many of these have recursive ones.
     persistent: usize,
     recursive: usize,
-    /// The node whose persistent watch was told of a child by the recursive one, while a server of 3.9 is about to say
-    /// the same of the persistent one itself, next.
+    /// A node whose persistent listeners heard of a child through the recursive watch. A server of 3.9 will report the same
+    /// change for the persistent watch next; that event is an echo.
     echo: Option<Arc<str>>,
 }
 
@@ -60,7 +61,7 @@ impl WatchTable {
         self.listeners.len()
     }
 
-    /// Whether anybody listens to a lasting watch.
+    /// Whether anybody listens to a persistent watch.
     pub(crate) fn has_persistent(&self) -> bool {
         self.persistent > 0
     }
@@ -84,7 +85,7 @@ impl WatchTable {
         Some(&mut self.paths.get_mut(path)?.server)
     }
 
-    /// Whether a child watch is, or will be, listened to on this path.
+    /// Whether the path has a child watch with a listener, or a pending one.
     pub(crate) fn has_child(&self, path: &str) -> bool {
         let watches = self.paths.get(path);
         watches.is_some_and(|watches| {
@@ -107,7 +108,7 @@ impl WatchTable {
         self.recursive += usize::from(kind == WatchKind::Recursive);
     }
 
-    /// Takes note that listeners to a kind have gone.
+    /// Counts listeners that have gone.
     fn gone(&mut self, kind: WatchKind, listeners: usize) {
         if PersistentKind::of(kind).is_some() {
             self.persistent = self.persistent.saturating_sub(listeners);
@@ -117,7 +118,7 @@ impl WatchTable {
         }
     }
 
-    /// A request that leaves a watch of this kind (or an exist watch for data) is about to be sent.
+    /// A request will be sent that leaves a watch of this kind (or an exist watch for data).
     pub(crate) fn announce(&mut self, path: &str, kind: WatchKind) -> WatchId {
         let id = self.new_id();
         *self.entry(path).1.pending(kind) += 1;
@@ -125,8 +126,8 @@ impl WatchTable {
         id
     }
 
-    /// The reply to a request announced as of a kind has come, and the watch is left (`kind`) or not (`None`). Returns
-    /// what is to be done about the server's watches.
+    /// The reply has come to a request that was announced as of a kind. The server has set the watch (`kind`) or not (`None`).
+    /// Returns what to ask of the server.
     pub(crate) fn settle(
         &mut self,
         id: WatchId,
@@ -148,14 +149,14 @@ impl WatchTable {
         self.tidy(path, abandoned.as_slice())
     }
 
-    /// Enters a data watch that `setWatches` leaves, without waiting for its reply.
+    /// Enters a data watch that `setWatches` sets. Its reply is not waited for.
     pub(crate) fn register_data(&mut self, path: &str) -> WatchId {
         let id = self.new_id();
         self.register(id, path, WatchKind::Data);
         id
     }
 
-    /// Nobody waits for this watch any more. Returns what is to be done about the server's watches.
+    /// The listener has gone. Returns what to ask of the server.
     pub(crate) fn cancel(&mut self, id: WatchId) -> WatchRequests {
         match self.listeners.remove(&id) {
             None => WatchRequests::default(),
@@ -173,7 +174,7 @@ impl WatchTable {
         }
     }
 
-    /// Takes out all listeners of these kinds on a path.
+    /// Takes out all listeners to these kinds on a path.
     pub(crate) fn take(
         &mut self,
         path: &str,
@@ -197,7 +198,7 @@ impl WatchTable {
         (taken, self.tidy(path, &gone))
     }
 
-    /// What is to be done about the server's watches on a path, when somebody has stopped listening to `gone`.
+    /// What to ask of the server about a path when listeners to the kinds `gone` have gone.
     fn tidy(&mut self, path: &str, gone: &[WatchKind]) -> WatchRequests {
         let Some(watches) = self.paths.get_mut(path) else {
             return WatchRequests::default();
@@ -207,9 +208,9 @@ impl WatchTable {
         requests
     }
 
-    /// An event has come: whom it concerns. Those who listened once are out of the table.
+    /// Who receives an event. Listeners to one-shot watches are taken out of the table.
     ///
-    /// An event of a type that nobody knows concerns everybody on the path.
+    /// An event of an unknown type goes to every listener on the path.
     pub(crate) fn fire(&mut self, path: &str, event: EventType) -> Vec<Recipient> {
         let echo = self.echo.take();
         let mut told = Vec::new();
@@ -241,8 +242,8 @@ impl WatchTable {
         told
     }
 
-    /// Whom an event concerns because they watch recursively; and, where one connection watches a node both persistently
-    /// and recursively, who is told by that of a child.
+    /// The listeners to recursive watches above. And, if a parent has both persistent kinds, the listeners that learn from
+    /// this event that the list of children has changed.
     fn fire_above(&mut self, path: &str, event: EventType, told: &mut Vec<Recipient>) {
         let mut above = Some(path).filter(|_| self.recursive > 0);
         while let Some(ancestor) = above {
@@ -267,12 +268,12 @@ impl WatchTable {
         }
     }
 
-    /// Something else than an event has come: what a server says of one transaction it says in one piece, and it has said it.
+    /// A reply has come. A server sends all events of one transaction without a reply in between, so no echo will follow.
     pub(crate) fn forget_echo(&mut self) {
         self.echo = None;
     }
 
-    /// Everybody who listens to a lasting watch, in order of path.
+    /// All listeners to persistent watches, in the order of the paths.
     pub(crate) fn persistent(&self) -> Vec<WatchId> {
         let lists = self.paths.values().flat_map(|watches| {
             let [.., persistent, recursive] = &watches.listeners;
@@ -281,17 +282,17 @@ impl WatchTable {
         lists.copied().collect()
     }
 
-    /// The session is over: takes out and returns everybody, in order of path. Requests on their way stay announced.
+    /// Takes out and returns all listeners, in the order of the paths: the session is over. Pending requests stay announced.
     pub(crate) fn drain(&mut self) -> Vec<WatchId> {
         self.drain_kinds(&WatchKind::ALL)
     }
 
-    /// The servers have no lasting watches: takes out and returns who listens to them.
+    /// Takes out and returns the listeners to persistent watches: the servers do not know these.
     pub(crate) fn drain_persistent(&mut self) -> Vec<WatchId> {
         self.drain_kinds(&[WatchKind::Persistent, WatchKind::Recursive])
     }
 
-    /// The servers cannot be told of one-shot watches: takes out and returns who waits for one.
+    /// Takes out and returns the listeners to one-shot watches: the servers accept no list of them.
     pub(crate) fn drain_one_shot(&mut self) -> Vec<WatchId> {
         let persistent = (self.persistent, self.recursive);
         let told = self.drain_kinds(&WatchKind::ONE_SHOT);
@@ -315,7 +316,7 @@ impl WatchTable {
         told
     }
 
-    /// The connection is gone, and all watches on the server with it.
+    /// The connection is gone, and the server's watches with it.
     pub(crate) fn disconnected(&mut self) {
         self.echo = None;
         for watches in self.paths.values_mut() {
@@ -323,10 +324,10 @@ impl WatchTable {
         }
     }
 
-    /// What restores all watches on a new connection.
+    /// The requests that restore all watches on a new connection.
     ///
-    /// Servers before 3.9 keep one kind of watch for a path and connection, the last one: a recursive watch comes behind
-    /// the others, which it covers, and before that on children, which it does not.
+    /// Servers before 3.9 keep one kind of watch for a path and connection, the last one. So a recursive watch comes after
+    /// the kinds that it covers, and before the child watch, which it does not cover.
     pub(crate) fn restore(&mut self, batches: &mut Batches) {
         for (path, watches) in &self.paths {
             for kind in WatchKind::ONE_SHOT {

@@ -1,8 +1,10 @@
-//! Puts one fault after the other into a copy of the sources, and sees whether the simulation finds it.
+//! Applies each fault in `mutations.txt` to a copy of the sources, and checks that the simulation finds it.
 //!
-//! `cargo run -p lockkeeper-sim --bin mutations [PART OF A NAME]`; with `--quick` only those that are found within
-//! [`QUICK`] seeds. The faults are in `mutations.txt`. Status 1 when one of them
-//! is not found. Everything is below `target/mutations`: the copy, and what is built of it, which the next run goes on with.
+//! `cargo run -p lockkeeper-sim --bin mutations [PART OF A NAME]`. With `--quick` it tries only the faults that must be
+//! found within [`QUICK`] seeds. The exit status is 1 when the simulation misses a fault. The copy and its build are in
+//! `target/mutations`, and the next run uses both again.
+//!
+//! Not here: reading the list (`mutations` in the library).
 
 use std::{
     fs,
@@ -13,10 +15,10 @@ use std::{
 
 use lockkeeper_sim::mutations::{Mutation, read};
 
-/// So many seeds take a few seconds.
+/// `--quick` skips faults that need more seeds than this. 1000 seeds take a few seconds.
 const QUICK: u64 = 1000;
 
-/// No fault may take longer to be found, however many seeds are left.
+/// Seconds after which a fault counts as missed, even if seeds are left.
 const SECONDS: &str = "600";
 
 fn main() -> ExitCode {
@@ -52,7 +54,11 @@ fn main() -> ExitCode {
             }
         }
     }
-    println!("{} s, {} missed", begin.elapsed().as_secs(), missed.len());
+    println!(
+        "{} s, {} faults missed",
+        begin.elapsed().as_secs(),
+        missed.len()
+    );
     if missed.is_empty() {
         ExitCode::SUCCESS
     } else {
@@ -60,7 +66,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Applies a fault, runs the seeds, and takes it back. Which rule it broke and after how many seeds.
+/// Applies a fault, runs the seeds, and restores the files. Returns how many seeds ran and which rule broke.
 fn attempt(mutation: &Mutation, copy: &Path, built: &Path) -> Result<String, String> {
     let mut before = Vec::new();
     for edit in &mutation.edits {
@@ -89,7 +95,9 @@ fn seeds(mutation: &Mutation, copy: &Path, built: &Path) -> Result<String, Strin
         .map_err(|error| error.to_string())?;
     if !compiled.status.success() {
         let told = String::from_utf8_lossy(&compiled.stderr);
-        return Err(format!("it does not compile:\n{told}"));
+        return Err(format!(
+            "the sources with this fault do not compile:\n{told}"
+        ));
     }
     let run = Command::new(built.join("debug/lockkeeper-sim"))
         .args([
@@ -109,7 +117,7 @@ fn seeds(mutation: &Mutation, copy: &Path, built: &Path) -> Result<String, Strin
     let told = String::from_utf8_lossy(&run.stdout);
     let first = told.lines().next().unwrap_or_default();
     match run.status.code() {
-        Some(0) => Err(format!("nothing found; {first}")),
+        Some(0) => Err(format!("no violation found; {first}")),
         Some(1) => {
             let rule = told
                 .lines()
@@ -117,11 +125,11 @@ fn seeds(mutation: &Mutation, copy: &Path, built: &Path) -> Result<String, Strin
                 .nth(1);
             Ok(format!("{first}; {}", rule.unwrap_or_default().trim()))
         }
-        code => Err(format!("ended with {code:?}")),
+        code => Err(format!("the simulation ended with status {code:?}")),
     }
 }
 
-/// Copies what git knows of, but only what has changed, so that the build goes on where it was.
+/// Copies the files that git lists. Writes only changed files, so that cargo rebuilds only what depends on them.
 fn copy_tree(root: &Path, copy: &Path) {
     let listed = Command::new("git")
         .args(["ls-files", "-z"])

@@ -1,4 +1,6 @@
-//! Holders that are to let go: because somebody asks them to, or because they set themselves a limit.
+//! Holders that must release: because a client asks them to, or because their hold has a limit.
+//!
+//! Not here: holds that end because the node or the session is lost (`ends`).
 
 use super::{
     Bounds, Rule, Violation,
@@ -15,7 +17,7 @@ pub(super) fn check(holds: &Holds<'_>, bounds: &Bounds, found: &mut Vec<Violatio
     }
 }
 
-/// Who listens hears that somebody asks for its node, and only then.
+/// A listening holder hears each request to release its node, and hears no request that was not made.
 fn hears(
     holds: &Holds<'_>,
     bounds: &Bounds,
@@ -29,7 +31,9 @@ fn hears(
     let (attempt, client, node) = (hold.attempt, hold.client, granted.node);
     if let Some(heard) = hold.heard {
         if holds.asking.get(node).is_none_or(|asking| *asking > heard) {
-            let text = format!("{attempt} of client {client} was asked to let go by nobody");
+            let text = format!(
+                "{attempt} of client {client} heard a request to release that no client made"
+            );
             found.push(Violation::new(heard, Rule::Asked, text));
         }
         return;
@@ -41,20 +45,20 @@ fn hears(
         && until > listens.max(*asked).saturating_add(bounds.news)
     {
         let text = format!(
-            "{attempt} of client {client} was asked to let go of {node} and never heard of it"
+            "{attempt} of client {client} was asked to release {node} and did not hear of it"
         );
         found.push(Violation::new(until, Rule::Asked, text));
     }
 }
 
-/// Who holds on for longer than its limit is not told that it had the lock all the time.
+/// A hold that outlasts its limit does not end with a successful release.
 fn ends(bounds: &Bounds, hold: &Hold<'_>, found: &mut Vec<Violation>) {
     if let (Some(limit), Some(let_go), Some((ended, End::Released))) =
         (hold.limit, hold.let_go, hold.ended)
         && let_go > limit.saturating_add(bounds.news)
     {
         let text = format!(
-            "{} of client {} was released though it was to end at {:.3}",
+            "{} of client {} was released successfully after its limit at {:.3}",
             hold.attempt,
             hold.client,
             limit.as_secs_f64()

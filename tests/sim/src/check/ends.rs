@@ -1,4 +1,6 @@
-//! Every attempt ends in time, and for a reason that there was.
+//! Every attempt ends in time, and no caller is told of a loss that did not happen.
+//!
+//! Not here: holders that must release on request or at their limit (`asked`).
 
 use super::{
     Bounds, Rule, Violation,
@@ -21,11 +23,14 @@ pub(super) fn check(holds: &Holds<'_>, bounds: &Bounds, found: &mut Vec<Violatio
         let since = hold.asked.max(bounds.calm);
         let waited = answered.saturating_sub(since);
         if bounds.max_wait.is_some_and(|max_wait| waited > max_wait) {
-            let text = format!("{who} took {:.3} s in calm", waited.as_secs_f64());
+            let text = format!(
+                "{who} took {:.3} s without disturbances",
+                waited.as_secs_f64()
+            );
             found.push(Violation::new(answered, Rule::Endless, text));
         }
         let reason = match end {
-            // A server may tell the session that ends of the end of its node first.
+            // When a session ends, its server may report the deletion of the node first.
             End::LostDeleted => {
                 was_deleted(holds, hold) || !bounds.knows_sessions || session_ended(holds, hold)
             }
@@ -34,13 +39,15 @@ pub(super) fn check(holds: &Holds<'_>, bounds: &Bounds, found: &mut Vec<Violatio
             _ => true,
         };
         if !reason {
-            let text = format!("{who} was told {end:?}, which did not happen");
+            let text = format!("{who} was told {end:?}, but that did not happen");
             found.push(Violation::new(ended, Rule::FalseLoss, text));
         }
     }
 }
 
-/// Whether a third party deleted the node: that of the hold, or any of the lock while it was waited for.
+/// Whether a third party deleted the node of the attempt.
+///
+/// If the history does not have that node: whether it deleted any node of the lock since the attempt began.
 fn was_deleted(holds: &Holds<'_>, hold: &Hold<'_>) -> bool {
     let own = hold.granted.map(|granted| granted.node);
     let own = own.or(hold.placed.map(|(_, node, _)| node));
@@ -50,7 +57,7 @@ fn was_deleted(holds: &Holds<'_>, hold: &Hold<'_>) -> bool {
         let mut deleted = holds.deleted.iter();
         return deleted.any(|(node, at)| node.starts_with(&**hold.lock) && *at >= hold.asked);
     }
-    // The reply that names a reader's node may be lost; it has the number of the writer's.
+    // After a downgrade, the reply that names the reader's node may be lost. That node has the number of the writer's node.
     let is_readers = |node: &str| {
         let number = |node: &str| node.get(node.len().saturating_sub(10)..).map(str::to_owned);
         hold.downgraded.is_some()
@@ -64,7 +71,7 @@ fn was_deleted(holds: &Holds<'_>, hold: &Hold<'_>) -> bool {
             .any(|(node, at)| is_readers(node) && *at >= hold.asked)
 }
 
-/// Whether the session is over, as far as it can be known which one it was.
+/// Whether the session of the attempt is over. If the history does not have that session: whether any session is over.
 fn session_ended(holds: &Holds<'_>, hold: &Hold<'_>) -> bool {
     let own = hold.granted.map(|granted| granted.session);
     let own = own.or(hold.placed.map(|(_, _, session)| session));

@@ -1,6 +1,6 @@
-//! The events of each attempt put together.
+//! Collects the events of each attempt.
 //!
-//! Not here: rules about them.
+//! Not here: the rules (the other modules).
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -11,28 +11,28 @@ use std::{
 use super::{Bounds, Rule, Violation};
 use crate::history::{Attempt, End, Event, Mode, What};
 
-/// All attempts of a history, and what third parties did.
+/// All attempts of a history, and the actions of third parties.
 #[derive(Debug, Default)]
 pub(super) struct Holds<'a> {
-    /// In order of their numbers.
+    /// All attempts, in order of their numbers.
     pub(super) all: BTreeMap<Attempt, Hold<'a>>,
     /// Nodes that were deleted by hand, and when.
     pub(super) deleted: HashMap<&'a str, Duration>,
-    /// The same, by their places among all events.
+    /// The same nodes, and the index of that event in the history.
     deleted_as: HashMap<&'a str, usize>,
     /// Sessions that the servers have ended, and when.
     pub(super) over: HashMap<i64, Duration>,
     /// Sessions that were ended by force, and when.
     killed: HashMap<i64, Duration>,
-    /// Nodes whose owners somebody was about to ask to let go, and since when.
+    /// Nodes whose owners a client was about to ask to release, and since when.
     pub(super) asking: HashMap<&'a str, Duration>,
-    /// Nodes whose owners were asked, and since when.
+    /// Nodes whose owners have been asked to release, and since when.
     pub(super) asked: HashMap<&'a str, Duration>,
-    /// The last event.
+    /// The time of the last event.
     pub(super) end: Duration,
 }
 
-/// One attempt, and the hold that came of it.
+/// One attempt, and the hold that followed, if any.
 #[derive(Debug)]
 pub(super) struct Hold<'a> {
     pub(super) attempt: Attempt,
@@ -40,22 +40,23 @@ pub(super) struct Hold<'a> {
     pub(super) lock: &'a Arc<str>,
     pub(super) mode: Mode,
     pub(super) asked: Duration,
-    /// Its place in the line: since when, which node, whose.
+    /// Its place in the queue: since when, the node, and the session that owns the node.
     pub(super) placed: Option<(Duration, &'a str, i64)>,
     pub(super) granted: Option<Granted<'a>>,
-    /// Until when it was said to be valid.
+    /// The latest time until which the guard said that it is valid.
     pub(super) until: Duration,
-    /// When it gives itself up.
+    /// When the guard releases the lock by force.
     pub(super) limit: Option<Duration>,
-    /// Since when it listens to who asks it to let go.
+    /// Since when the holder listens for requests to release.
     pub(super) listens: Option<Duration>,
-    /// When it heard of that.
+    /// When the holder heard such a request.
     pub(super) heard: Option<Duration>,
-    /// Since when it is a reader, and as which node.
+    /// Since when it counts as a reader, and the reader's node.
     pub(super) downgraded: Option<(Duration, &'a str)>,
     pub(super) stored: Vec<Stored<'a>>,
+    /// When the holder began to release.
     pub(super) let_go: Option<Duration>,
-    /// Its place among all events.
+    /// The index of that event in the history.
     let_go_as: Option<usize>,
     pub(super) ended: Option<(Duration, &'a End)>,
 }
@@ -64,7 +65,7 @@ pub(super) struct Hold<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stored<'a> {
     pub(super) at: Duration,
-    /// Its place among all events.
+    /// The index of the event in the history.
     pub(super) index: usize,
     pub(super) store: &'a str,
     pub(super) token: u64,
@@ -75,7 +76,7 @@ pub(super) struct Stored<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Granted<'a> {
     pub(super) at: Duration,
-    /// Its place among all events: grants of one instant have an order, too.
+    /// The index of the event in the history. It orders grants of one instant.
     pub(super) index: usize,
     pub(super) token: u64,
     pub(super) node: &'a str,
@@ -83,7 +84,7 @@ pub(super) struct Granted<'a> {
 }
 
 impl<'a> Holds<'a> {
-    /// Puts a history together. What makes no sense in it is found.
+    /// Collects a history. Events that contradict each other are violations of [`Rule::Record`].
     pub(super) fn of(history: &'a [Event], found: &mut Vec<Violation>) -> Self {
         let mut holds = Self::default();
         for (index, event) in history.iter().enumerate() {
@@ -111,26 +112,9 @@ impl<'a> Holds<'a> {
                 lock,
                 mode,
             } => {
-                let hold = Hold {
-                    attempt: *attempt,
-                    client: event.client,
-                    lock,
-                    mode: *mode,
-                    asked: at,
-                    placed: None,
-                    granted: None,
-                    until: Duration::ZERO,
-                    limit: None,
-                    listens: None,
-                    heard: None,
-                    downgraded: None,
-                    stored: Vec::new(),
-                    let_go: None,
-                    let_go_as: None,
-                    ended: None,
-                };
+                let hold = Hold::asked(*attempt, event.client, lock, *mode, at);
                 if self.all.insert(*attempt, hold).is_some() {
-                    return Err("asked for twice");
+                    return Err("this attempt was asked for twice");
                 }
             }
             What::Placed {
@@ -146,7 +130,7 @@ impl<'a> Holds<'a> {
             } => {
                 let hold = self.open(*attempt)?;
                 if hold.granted.is_some() {
-                    return Err("granted twice");
+                    return Err("this attempt was granted twice");
                 }
                 hold.until = at;
                 hold.granted = Some(Granted {
@@ -171,7 +155,7 @@ impl<'a> Holds<'a> {
                     .held(*attempt)?
                     .downgraded
                     .as_mut()
-                    .ok_or("never began")?;
+                    .ok_or("the downgrade never began")?;
                 *reader = node;
             }
             What::Stored {
@@ -180,8 +164,11 @@ impl<'a> Holds<'a> {
                 token,
                 accepted,
             } => {
-                // A write may come late, when its hold is over.
-                let hold = self.all.get_mut(attempt).ok_or("never asked for")?;
+                // A write may arrive after its hold has ended.
+                let hold = self
+                    .all
+                    .get_mut(attempt)
+                    .ok_or("this attempt was never asked for")?;
                 hold.stored.push(Stored {
                     at,
                     index,
@@ -190,7 +177,7 @@ impl<'a> Holds<'a> {
                     accepted: *accepted,
                 });
             }
-            What::LetGo { attempt } => self.held(*attempt)?.lets_go(at, index),
+            What::LetGo { attempt } => self.held(*attempt)?.begins_release(at, index),
             What::Ended { attempt, end } => self.open(*attempt)?.ended = Some((at, end)),
             What::Deleted { node } => {
                 self.deleted.entry(node).or_insert(at);
@@ -207,7 +194,7 @@ impl<'a> Holds<'a> {
         Ok(())
     }
 
-    /// What is about the end of holds that somebody wants to end.
+    /// Takes events about requests to release and about limits.
     fn take_end(&mut self, event: &'a Event) -> Result<(), &'static str> {
         let at = event.at;
         match &event.what {
@@ -226,10 +213,13 @@ impl<'a> Holds<'a> {
     }
 
     fn open(&mut self, attempt: Attempt) -> Result<&mut Hold<'a>, &'static str> {
-        let hold = self.all.get_mut(&attempt).ok_or("never asked for")?;
+        let hold = self
+            .all
+            .get_mut(&attempt)
+            .ok_or("this attempt was never asked for")?;
         match hold.ended {
             None => Ok(hold),
-            Some(_) => Err("ended already"),
+            Some(_) => Err("this attempt has already ended"),
         }
     }
 
@@ -237,12 +227,13 @@ impl<'a> Holds<'a> {
         let hold = self.open(attempt)?;
         match hold.granted {
             Some(_) => Ok(hold),
-            None => Err("not granted"),
+            None => Err("this attempt was not granted"),
         }
     }
 
-    /// The attempts that were granted, by lock, in order of the grants; without those of which third parties had taken the
-    /// ground away so shortly before that nobody could know.
+    /// The granted attempts by lock, in order of the grants.
+    ///
+    /// Leaves out a grant shortly after a third party deleted its node or ended its session: the client could not know yet.
     pub(super) fn grants(&self, bounds: &Bounds) -> BTreeMap<&str, Vec<(&Hold<'a>, Granted<'a>)>> {
         let mut grants: BTreeMap<&str, Vec<_>> = BTreeMap::new();
         for hold in self.all.values() {
@@ -257,21 +248,22 @@ impl<'a> Holds<'a> {
                 grants.entry(hold.lock).or_default().push((hold, granted));
             }
         }
-        for line in grants.values_mut() {
-            line.sort_by_key(|(_, granted)| granted.index);
+        for of_lock in grants.values_mut() {
+            of_lock.sort_by_key(|(_, granted)| granted.index);
         }
         grants
     }
 
-    /// When third parties broke what the owner of this node was promised; `None` for never.
+    /// When a third party first deleted this node or ended this session; `None` for never.
     pub(super) fn broken(&self, node: &str, session: i64) -> Option<Duration> {
         let deleted = self.deleted.get(node);
         let killed = self.killed.get(&session);
         deleted.into_iter().chain(killed).min().copied()
     }
 
-    /// Whom this one had to wait for until after its own node was deleted by hand, so that it heard of that first. `None`
-    /// when there is nobody.
+    /// The holder that this attempt still had to wait for when its own node was deleted by hand; `None` if there is none.
+    ///
+    /// With such a holder ahead, the attempt heard of its deletion before it could be granted.
     pub(super) fn heard_too_late(
         &self,
         hold: &Hold<'_>,
@@ -284,7 +276,7 @@ impl<'a> Holds<'a> {
         }
         self.all.values().find(|other| {
             let waited_for = other.granted.filter(|theirs| {
-                // Its node was there before ours and beyond the end of ours.
+                // The other node existed before ours, and still existed when ours was deleted.
                 theirs.token < granted.token
                     && theirs.index < deleted
                     && self.broken(theirs.node, theirs.session).is_none()
@@ -297,13 +289,14 @@ impl<'a> Holds<'a> {
                 && other.lock == hold.lock
                 && other.mode.conflicts(hold.mode)
                 && other.downgraded.is_none()
-                // One that has set itself a limit has no node beyond it, however long it goes on.
+                // A hold with a limit has no node after that limit, even if the holder goes on.
                 && other.limit.is_none_or(|limit| limit > moment)
                 && other.let_go_as.is_some_and(|let_go| let_go > deleted)
         })
     }
 
-    /// Until when a hold excludes others: as long as it was said to be valid, is not let go, and nobody meddled.
+    /// Until when a hold excludes others: the end of its validity, its release, its end, or the action of a third party,
+    /// whichever comes first.
     pub(super) fn reach(&self, hold: &Hold<'_>, granted: Granted<'_>) -> Duration {
         let mut ends = vec![hold.until];
         ends.extend(hold.let_go);
@@ -316,13 +309,41 @@ impl<'a> Holds<'a> {
     }
 }
 
-impl Hold<'_> {
-    fn lets_go(&mut self, at: Duration, index: usize) {
+impl<'a> Hold<'a> {
+    /// An attempt that begins.
+    fn asked(
+        attempt: Attempt,
+        client: u32,
+        lock: &'a Arc<str>,
+        mode: Mode,
+        asked: Duration,
+    ) -> Self {
+        Self {
+            attempt,
+            client,
+            lock,
+            mode,
+            asked,
+            placed: None,
+            granted: None,
+            until: Duration::ZERO,
+            limit: None,
+            listens: None,
+            heard: None,
+            downgraded: None,
+            stored: Vec::new(),
+            let_go: None,
+            let_go_as: None,
+            ended: None,
+        }
+    }
+
+    fn begins_release(&mut self, at: Duration, index: usize) {
         self.let_go.get_or_insert(at);
         self.let_go_as.get_or_insert(index);
     }
 
-    /// Whether a hold in this mode tolerates another one, at this moment.
+    /// The mode of the hold at this moment: a downgraded writer is a reader.
     pub(super) fn mode_at(&self, at: Duration) -> Mode {
         match self.downgraded {
             Some((since, _)) if since <= at => Mode::Shared,

@@ -1,4 +1,6 @@
-//! Rules about plain nodes: watches, writes, and what is left behind.
+//! Rules about single nodes: watches, answers to writes, and nodes left behind.
+//!
+//! Not here: rules about locks (the other modules).
 
 use std::{
     collections::{HashMap, HashSet},
@@ -26,7 +28,7 @@ pub(super) fn check(history: &[Event], found: &mut Vec<Violation>) {
             What::Fired { watch } => {
                 let known = watches.remove(watch).is_some();
                 if !known || !ended.insert(*watch) {
-                    let text = format!("watch {watch} fired twice, or never was");
+                    let text = format!("watch {watch} fired twice, or was never set");
                     broken(Rule::Watch, text);
                 }
             }
@@ -61,7 +63,7 @@ pub(super) fn check(history: &[Event], found: &mut Vec<Violation>) {
                 };
                 if !fits {
                     let text = format!(
-                        "write {write} of client {owner} was answered {answer:?} and applied {times} times"
+                        "write {write} of client {owner} was answered {answer:?} but applied {times} times"
                     );
                     broken(Rule::Write, text);
                 }

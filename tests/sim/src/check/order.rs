@@ -1,4 +1,6 @@
-//! Tokens grow in the order of the grants, nobody is skipped, and stores see it the same way.
+//! Tokens grow in the order of the grants, no queued waiter is skipped, and stores agree with that order.
+//!
+//! Not here: holds that overlap (`overlap`).
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -8,9 +10,9 @@ use super::{
 };
 
 pub(super) fn check(holds: &Holds<'_>, bounds: &Bounds, found: &mut Vec<Violation>) {
-    for line in holds.grants(bounds).values() {
-        tokens(line, found);
-        for (hold, granted) in line {
+    for grants in holds.grants(bounds).values() {
+        tokens(grants, found);
+        for (hold, granted) in grants {
             skipped(holds, bounds, hold, *granted, found);
         }
     }
@@ -20,7 +22,9 @@ pub(super) fn check(holds: &Holds<'_>, bounds: &Bounds, found: &mut Vec<Violatio
     stores(holds, found);
 }
 
-/// Nobody is granted a lock whose node was deleted by hand before the one ahead of it let go: news come in order.
+/// No attempt is granted if its node was deleted by hand before the holder ahead began to release.
+///
+/// Events come in order, so the waiter learns of its own deletion first.
 fn gone(holds: &Holds<'_>, found: &mut Vec<Violation>) {
     for hold in holds.all.values() {
         let Some(granted) = hold.granted else {
@@ -28,7 +32,7 @@ fn gone(holds: &Holds<'_>, found: &mut Vec<Violation>) {
         };
         if let Some(other) = holds.heard_too_late(hold, granted) {
             let text = format!(
-                "{} granted to {} of client {} as {}, which was deleted before {} of client {} let go",
+                "{} granted to {} of client {} as {}, which was deleted before {} of client {} began to release",
                 hold.lock, hold.attempt, hold.client, granted.node, other.attempt, other.client,
             );
             found.push(Violation::new(granted.at, Rule::Gone, text));
@@ -36,10 +40,10 @@ fn gone(holds: &Holds<'_>, found: &mut Vec<Violation>) {
     }
 }
 
-/// A later grant has a higher token, where one had to wait for the other.
-fn tokens(line: &[(&Hold<'_>, Granted<'_>)], found: &mut Vec<Violation>) {
-    for (index, (hold, granted)) in line.iter().enumerate() {
-        let earlier = line.iter().take(index);
+/// Of two grants that conflict, the later one has the higher token.
+fn tokens(grants: &[(&Hold<'_>, Granted<'_>)], found: &mut Vec<Violation>) {
+    for (index, (hold, granted)) in grants.iter().enumerate() {
+        let earlier = grants.iter().take(index);
         let higher = earlier
             .filter(|(other, _)| other.mode.conflicts(hold.mode))
             .find(|(_, theirs)| theirs.token >= granted.token);
@@ -59,7 +63,7 @@ fn tokens(line: &[(&Hold<'_>, Granted<'_>)], found: &mut Vec<Violation>) {
     }
 }
 
-/// Nobody with a lower number stands in the line when somebody is granted.
+/// At a grant, no conflicting waiter with a lower number is in the queue.
 fn skipped(
     holds: &Holds<'_>,
     bounds: &Bounds,
@@ -88,7 +92,7 @@ fn skipped(
             && !before(holds.over.get(&session).copied());
         if waits {
             let text = format!(
-                "{} granted to {} of client {} as {} while {} of client {} stands before it as {node}",
+                "{} granted to {} of client {} as {} while {} of client {} is ahead of it as {node}",
                 hold.lock, hold.attempt, hold.client, granted.node, other.attempt, other.client,
             );
             found.push(Violation::new(granted.at, Rule::Skipped, text));
@@ -101,7 +105,7 @@ fn number(node: &str) -> Option<u32> {
     node.get(node.len().checked_sub(10)?..)?.parse().ok()
 }
 
-/// A store that takes tokens no lower than the highest it has seen.
+/// A store accepts no token lower than the highest that it has seen, and refuses no holder with a valid lease.
 fn stores(holds: &Holds<'_>, found: &mut Vec<Violation>) {
     let mut writes: Vec<_> = holds
         .all
@@ -117,17 +121,17 @@ fn stores(holds: &Holds<'_>, found: &mut Vec<Violation>) {
         let highest = highest.entry(store).or_insert(0);
         if write.accepted && token < *highest {
             let text = format!(
-                "{store}: write of {} with token {token} taken after one with {highest}",
+                "{store}: write of {} with token {token} accepted after token {highest}",
                 hold.attempt
             );
             found.push(Violation::new(at, Rule::Store, text));
         }
-        let holds_still = hold
+        let is_holder = hold
             .granted
             .is_some_and(|granted| granted.at <= at && at < holds.reach(hold, granted));
-        if !write.accepted && holds_still {
+        if !write.accepted && is_holder {
             let text = format!(
-                "{store}: write of {} with token {token} refused though it holds the lock",
+                "{store}: write of {} with token {token} refused, but it holds the lock",
                 hold.attempt
             );
             found.push(Violation::new(at, Rule::Store, text));

@@ -1,4 +1,6 @@
-//! No two holders at once, by the leases that they were told; not more leases of a semaphore than its limit.
+//! No two holders at once, by their leases; a semaphore grants no more leases than its limit.
+//!
+//! Not here: until when a hold excludes others (`holds`).
 
 use std::time::Duration;
 
@@ -9,21 +11,21 @@ use super::{
 use crate::history::Mode;
 
 pub(super) fn check(holds: &Holds<'_>, bounds: &Bounds, found: &mut Vec<Violation>) {
-    for (lock, line) in holds.grants(bounds) {
-        // Those whose reach goes beyond the grant that is looked at.
+    for (lock, grants) in holds.grants(bounds) {
+        // The earlier holds that still exclude others at the present grant.
         let mut current: Vec<(&Hold<'_>, Granted<'_>, Duration)> = Vec::new();
-        for (hold, granted) in line {
+        for (hold, granted) in grants {
             current.retain(|(_, _, reach)| *reach > granted.at);
             let mode = hold.mode;
             let others: Vec<_> = current
                 .iter()
                 .filter(|(other, _, _)| !other.mode_at(granted.at).tolerates(mode))
                 .collect();
-            let room = match mode {
+            let allowed = match mode {
                 Mode::Lease { limit } => usize::try_from(limit).unwrap_or(usize::MAX),
                 _ => 1,
             };
-            if others.len() >= room {
+            if others.len() >= allowed {
                 let names: Vec<_> = others
                     .iter()
                     .map(|(other, theirs, reach)| {

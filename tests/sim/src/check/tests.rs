@@ -1,4 +1,6 @@
-//! Each rule finds the history that breaks it, and lets the one pass that does not.
+//! Each rule finds a history that breaks it, and passes a similar history that does not.
+//!
+//! Not here: histories of simulated runs (`tests/seeds.rs`).
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +14,7 @@ const BOUNDS: Bounds = Bounds {
     knows_sessions: true,
 };
 
-/// A history in the making; times are whole seconds, in any order.
+/// Builds a history. Times are whole seconds, in any order.
 #[derive(Default)]
 struct Script(Vec<Event>);
 
@@ -68,7 +70,7 @@ impl Script {
         self.at(seconds, client(number), what)
     }
 
-    fn lets_go(self, seconds: u64, number: u64) -> Self {
+    fn releases(self, seconds: u64, number: u64) -> Self {
         let attempt = Attempt(number);
         self.at(seconds, client(number), What::LetGo { attempt })
     }
@@ -108,15 +110,15 @@ fn pair() -> Script {
 }
 
 #[test]
-fn an_orderly_history_passes() {
-    let script = pair().lets_go(3, 1).ends(4, 1, End::Released);
+fn a_correct_history_passes() {
+    let script = pair().releases(3, 1).ends(4, 1, End::Released);
     let script = script.gets(3, 2, 11, 9).stores(4, 2, 11, true);
-    let script = script.stores(5, 1, 10, false).lets_go(6, 2);
+    let script = script.stores(5, 1, 10, false).releases(6, 2);
     assert_eq!(script.ends(7, 2, End::Dropped).breaks(), []);
 }
 
 #[test]
-fn two_holders_at_once_are_found_unless_the_first_was_meddled_with() {
+fn two_holders_at_once_are_found_unless_a_third_party_ended_the_first_hold() {
     let both = || pair().gets(5, 2, 11, 9);
     let ends = |script: Script| script.ends(9, 1, End::Dropped).ends(9, 2, End::Dropped);
     assert_eq!(ends(both()).breaks(), [Rule::Overlap]);
@@ -129,7 +131,7 @@ fn two_holders_at_once_are_found_unless_the_first_was_meddled_with() {
 }
 
 #[test]
-fn a_grant_whose_ground_is_gone_says_nothing_while_nobody_can_know() {
+fn a_grant_shortly_after_its_node_was_deleted_by_hand_is_ignored() {
     for (deleted, breaks) in [(4, vec![]), (2, vec![Rule::Overlap])] {
         let what = What::Deleted { node: node(2) };
         let script = pair().at(deleted, 0, what).gets(5, 2, 11, 9);
@@ -139,14 +141,14 @@ fn a_grant_whose_ground_is_gone_says_nothing_while_nobody_can_know() {
 }
 
 #[test]
-fn a_grant_is_found_whose_node_was_deleted_before_the_one_ahead_let_go() {
-    for (deleted, lets_go, breaks) in [(2, 3, vec![Rule::Gone]), (3, 2, vec![])] {
+fn a_grant_is_found_if_its_node_was_deleted_before_the_holder_ahead_released() {
+    for (deleted, releases, breaks) in [(2, 3, vec![Rule::Gone]), (3, 2, vec![])] {
         let mut script = pair();
         for second in 2..=3 {
             if second == deleted {
                 script = script.at(second, 0, What::Deleted { node: node(2) });
             }
-            if second == lets_go {
+            if second == releases {
                 let attempt = Attempt(1);
                 script = script.at(second, client(1), What::LetGo { attempt });
             }
@@ -176,7 +178,7 @@ fn readers_share_with_readers_and_a_downgraded_writer() {
 }
 
 #[test]
-fn a_semaphore_gives_no_more_leases_than_its_limit() {
+fn a_semaphore_grant_above_the_limit_is_found() {
     let mode = Mode::Lease { limit: 2 };
     let mut script = Script::default();
     for number in 1..=3 {
@@ -190,37 +192,37 @@ fn a_semaphore_gives_no_more_leases_than_its_limit() {
 
 #[test]
 fn a_token_that_does_not_grow_is_found() {
-    let script = pair().lets_go(2, 1).ends(2, 1, End::Released);
+    let script = pair().releases(2, 1).ends(2, 1, End::Released);
     let script = script.gets(3, 2, 10, 9).ends(4, 2, End::Released);
     assert_eq!(script.breaks(), [Rule::Tokens]);
 }
 
 #[test]
-fn who_stands_in_the_line_is_not_skipped() {
-    let line = || {
+fn a_grant_that_skips_a_queued_waiter_is_found() {
+    let queued = || {
         let script = Script::default().asks(0, 1, Mode::Exclusive).places(1, 1);
         script.asks(0, 2, Mode::Exclusive)
     };
     let ends = |script: Script| script.ends(5, 1, End::GivenUp).ends(5, 2, End::Released);
-    assert_eq!(ends(line().gets(3, 2, 11, 9)).breaks(), [Rule::Skipped]);
-    let over = line().at(2, 0, What::SessionOver { session: 1 });
+    assert_eq!(ends(queued().gets(3, 2, 11, 9)).breaks(), [Rule::Skipped]);
+    let over = queued().at(2, 0, What::SessionOver { session: 1 });
     assert_eq!(ends(over.gets(3, 2, 11, 9)).breaks(), []);
     let unknown = Bounds {
         knows_sessions: false,
         ..BOUNDS
     };
-    let script = ends(line().gets(3, 2, 11, 9));
+    let script = ends(queued().gets(3, 2, 11, 9));
     assert_eq!(script.breaks_within(&unknown), []);
-    let gone = line().ends(2, 1, End::TimedOut).gets(3, 2, 11, 9);
+    let gone = queued().ends(2, 1, End::TimedOut).gets(3, 2, 11, 9);
     assert_eq!(gone.ends(5, 2, End::Released).breaks(), []);
 }
 
 #[test]
-fn a_store_that_is_fooled_or_refuses_the_holder_is_found() {
-    let script = pair().lets_go(2, 1).ends(2, 1, End::Released);
+fn a_store_that_accepts_a_stale_token_or_refuses_the_holder_is_found() {
+    let script = pair().releases(2, 1).ends(2, 1, End::Released);
     let script = script.gets(3, 2, 11, 9).stores(4, 2, 11, true);
-    let fooled = script.stores(5, 1, 10, true).ends(6, 2, End::Released);
-    assert_eq!(fooled.breaks(), [Rule::Store]);
+    let stale = script.stores(5, 1, 10, true).ends(6, 2, End::Released);
+    assert_eq!(stale.breaks(), [Rule::Store]);
     let script = pair().stores(2, 1, 10, false).ends(3, 1, End::Dropped);
     assert_eq!(script.ends(3, 2, End::GivenUp).breaks(), [Rule::Store]);
 }
@@ -252,7 +254,7 @@ fn a_loss_that_did_not_happen_is_found() {
 }
 
 #[test]
-fn data_that_are_newer_than_a_watch_that_has_not_fired_are_found() {
+fn newer_data_read_before_the_watch_fires_are_found() {
     let path: Arc<str> = Arc::from("/n");
     let read = |version| What::Read {
         path: path.clone(),
@@ -274,7 +276,7 @@ fn data_that_are_newer_than_a_watch_that_has_not_fired_are_found() {
 }
 
 #[test]
-fn a_write_that_is_not_what_it_was_said_to_be_is_found() {
+fn a_write_with_a_false_answer_is_found() {
     for (answer, times, fits) in [
         (Answer::Applied, 1, true),
         (Answer::Applied, 0, false),
@@ -295,7 +297,7 @@ fn a_write_that_is_not_what_it_was_said_to_be_is_found() {
 }
 
 #[test]
-fn what_is_left_behind_and_what_makes_no_sense_is_found() {
+fn a_node_left_behind_and_a_contradictory_history_are_found() {
     let left = What::Left {
         node: node(1),
         session: 1,
@@ -307,7 +309,7 @@ fn what_is_left_behind_and_what_makes_no_sense_is_found() {
 }
 
 #[test]
-fn who_is_asked_to_let_go_hears_of_it_and_nobody_else_does() {
+fn a_missed_or_invented_request_to_release_is_found() {
     let listens = || {
         pair().at(
             1,
@@ -334,7 +336,7 @@ fn who_is_asked_to_let_go_hears_of_it_and_nobody_else_does() {
         script.at(3, 2, What::AskedToLetGo { node: asked })
     };
     let ends = |script: Script, at| {
-        let script = script.lets_go(at, 1).ends(at, 1, End::Dropped);
+        let script = script.releases(at, 1).ends(at, 1, End::Dropped);
         script.ends(9, 2, End::GivenUp)
     };
     assert_eq!(ends(heard(4)(asked(listens())), 4).breaks(), []);
@@ -346,14 +348,14 @@ fn who_is_asked_to_let_go_hears_of_it_and_nobody_else_does() {
 }
 
 #[test]
-fn who_holds_for_longer_than_its_limit_is_told_so_and_nobody_else() {
+fn a_release_after_the_limit_and_a_loss_before_the_limit_are_found() {
     let limited = |seconds| {
         let until = Duration::from_secs(seconds);
         let attempt = Attempt(1);
         pair().at(1, 1, What::Limited { attempt, until })
     };
     let ends = |script: Script, at, end| {
-        let script = script.lets_go(at, 1).ends(at, 1, end);
+        let script = script.releases(at, 1).ends(at, 1, end);
         script.ends(9, 2, End::GivenUp)
     };
     assert_eq!(ends(limited(2), 4, End::Released).breaks(), []);

@@ -1,6 +1,6 @@
-//! Plans that are aimed at what chance hardly ever meets.
+//! Plans that are aimed at situations which random plans hardly ever reach.
 //!
-//! Not here: plans without an aim, and what the parts of a plan mean.
+//! Not here: random plans, and the types of a plan (`plan`); plans about transactions in transit (`under_way`).
 
 use super::{
     Cancel, ClientPlan, DRIFT_PPM, Entry, Fault, FaultKind, Leave, LockStep, Plan, RawStep, Step,
@@ -8,23 +8,23 @@ use super::{
 };
 use crate::rng::Rng;
 
-/// The plan of a seed that has an aim.
+/// Draws an aimed plan from a seed.
 pub(super) fn plan(seed: u64) -> Plan {
     let rng = &mut Rng::of(seed, "aimed plan");
     let mut plan = blank(rng, seed);
     match rng.within(0, 6) {
-        0 => hears_late(rng, &mut plan),
-        1 => hears_last(rng, &mut plan),
-        2 => is_deleted(rng, &mut plan),
-        3 => writes_too_late(rng, &mut plan),
-        4 => oversleeps(rng, &mut plan),
-        5 => misses_changes(rng, &mut plan),
-        _ => takes_several(rng, &mut plan),
+        0 => vanishes_with_late_reply(rng, &mut plan),
+        1 => vanishes_after_ping(rng, &mut plan),
+        2 => deletes_next_waiter(rng, &mut plan),
+        3 => deletes_nodes_under_holders(rng, &mut plan),
+        4 => pauses_past_session_end(rng, &mut plan),
+        5 => changes_watched_nodes_while_cut_off(rng, &mut plan),
+        _ => vanishes_while_taking_several_locks(rng, &mut plan),
     }
     plan
 }
 
-/// Nobody does anything, and nothing goes wrong.
+/// A plan without clients and faults.
 pub(super) fn blank(rng: &mut Rng, seed: u64) -> Plan {
     Plan {
         seed,
@@ -41,11 +41,11 @@ pub(super) fn blank(rng: &mut Rng, seed: u64) -> Plan {
     }
 }
 
-/// A holder hears late of a request and then of nothing, while another one waits.
-fn hears_late(rng: &mut Rng, plan: &mut Plan) {
+/// A holder gets a reply late and then nothing more, while another client waits.
+fn vanishes_with_late_reply(rng: &mut Rng, plan: &mut Plan) {
     let timeout_ms = rng.within(9, 20) * plan.tick_ms;
     holder_and_waiter(rng, plan, timeout_ms);
-    // A client gives a connection up that is silent for two thirds of it, and pings after one. So it is no ping.
+    // A client closes a connection after two thirds of the timeout in silence; the reply comes before that.
     let late_ms = rng.within(timeout_ms * 2 / 5, timeout_ms * 3 / 5);
     let vanish = Vanish {
         late_ms,
@@ -55,9 +55,11 @@ fn hears_late(rng: &mut Rng, plan: &mut Plan) {
     vanishes(rng, plan, Trigger::Any, vanish);
 }
 
-/// A holder hears of a ping and then of nothing, and its server may fail before the leader knows. Then the leader counts from
-/// what it knew before, which the margin of the lease makes up for, and for a clock that is slow besides.
-fn hears_last(rng: &mut Rng, plan: &mut Plan) {
+/// A holder gets the reply to a ping and then nothing more, and its server may fail before the leader knows of the ping.
+///
+/// Then the leader counts the session timeout from an earlier request. The margin of the lease must cover that time, and
+/// a slow clock as well.
+fn vanishes_after_ping(rng: &mut Rng, plan: &mut Plan) {
     let timeout_ms = rng.within(6, 20) * plan.tick_ms;
     holder_and_waiter(rng, plan, timeout_ms);
     plan.relay = true;
@@ -75,8 +77,8 @@ fn hears_last(rng: &mut Rng, plan: &mut Plan) {
     vanishes(rng, plan, Trigger::Ping, vanish);
 }
 
-/// Some wait in the line, and the node of the next one is deleted by hand just before the holder lets go.
-fn is_deleted(rng: &mut Rng, plan: &mut Plan) {
+/// Several clients wait in the queue, and the node of the next waiter is deleted just before the holder releases.
+fn deletes_next_waiter(rng: &mut Rng, plan: &mut Plan) {
     let timeout_ms = rng.within(4, 9) * plan.tick_ms;
     contenders(rng, plan, timeout_ms, 60, 0);
     for _ in 0..rng.within(2, 5) {
@@ -89,8 +91,8 @@ fn is_deleted(rng: &mut Rng, plan: &mut Plan) {
     plan.faults.sort_by_key(|fault| fault.at_ms);
 }
 
-/// Holders write under the lock, and nodes are deleted by hand: theirs, as a rule.
-fn writes_too_late(rng: &mut Rng, plan: &mut Plan) {
+/// Holders write under the lock, and contenders' nodes are deleted by hand, mostly those of the holders.
+fn deletes_nodes_under_holders(rng: &mut Rng, plan: &mut Plan) {
     let timeout_ms = rng.within(4, 9) * plan.tick_ms;
     contenders(rng, plan, timeout_ms, 300, 6);
     for _ in 0..rng.within(3, 8) {
@@ -102,8 +104,8 @@ fn writes_too_late(rng: &mut Rng, plan: &mut Plan) {
     plan.faults.sort_by_key(|fault| fault.at_ms);
 }
 
-/// Clients sleep for longer than their sessions live, while they wait or hold.
-fn oversleeps(rng: &mut Rng, plan: &mut Plan) {
+/// Clients are paused for longer than their sessions live, while they wait or hold.
+fn pauses_past_session_end(rng: &mut Rng, plan: &mut Plan) {
     let timeout_ms = rng.within(2, 4) * plan.tick_ms;
     contenders(rng, plan, timeout_ms, timeout_ms, 2);
     for _ in 0..rng.within(2, 4) {
@@ -116,8 +118,8 @@ fn oversleeps(rng: &mut Rng, plan: &mut Plan) {
     plan.faults.sort_by_key(|fault| fault.at_ms);
 }
 
-/// Nodes change while those who watch them are cut off.
-fn misses_changes(rng: &mut Rng, plan: &mut Plan) {
+/// Nodes change while the clients that watch them are cut off.
+fn changes_watched_nodes_while_cut_off(rng: &mut Rng, plan: &mut Plan) {
     let timeout_ms = rng.within(6, 9) * plan.tick_ms;
     for _ in 0..3 {
         let mut steps = Vec::new();
@@ -143,8 +145,8 @@ fn misses_changes(rng: &mut Rng, plan: &mut Plan) {
     plan.faults.sort_by_key(|fault| fault.at_ms);
 }
 
-/// One takes several locks and vanishes with one of the creates, while another one takes the first of them again and again.
-fn takes_several(rng: &mut Rng, plan: &mut Plan) {
+/// A client takes several locks and vanishes with one of the creates. Another client takes the first lock again and again.
+fn vanishes_while_taking_several_locks(rng: &mut Rng, plan: &mut Plan) {
     let timeout_ms = rng.within(2, 5) * plan.tick_ms;
     let several = (0..4).map(|_| lock(rng, Target::All, 10, 0)).collect();
     client(rng, plan, timeout_ms, several);
@@ -165,7 +167,7 @@ fn takes_several(rng: &mut Rng, plan: &mut Plan) {
     plan.faults.sort_by_key(|fault| fault.at_ms);
 }
 
-/// Some clients that want the same mutex, a few times each.
+/// Adds clients that each take the same mutex a few times.
 fn contenders(rng: &mut Rng, plan: &mut Plan, timeout_ms: u64, hold_ms: u64, looks: u64) {
     for _ in 0..rng.within(3, 4) {
         let steps = (0..rng.within(3, 6)).map(|_| {
@@ -177,9 +179,9 @@ fn contenders(rng: &mut Rng, plan: &mut Plan, timeout_ms: u64, hold_ms: u64, loo
     }
 }
 
-/// The first client holds for long and looks often at its lease; the second one waits.
+/// The first client holds a lock for long and often checks its lease; the second client waits.
 pub(super) fn holder_and_waiter(rng: &mut Rng, plan: &mut Plan, timeout_ms: u64) {
-    // A reader writes nothing under the lock, so that only pings keep its session.
+    // A reader writes nothing under the lock, so only pings keep its session alive.
     let target = if rng.chance(800) {
         Target::Read(0)
     } else {
@@ -193,7 +195,7 @@ pub(super) fn holder_and_waiter(rng: &mut Rng, plan: &mut Plan, timeout_ms: u64)
     client(rng, plan, waiter_ms, vec![later, wait]);
 }
 
-/// The first client vanishes, some time in the first half of what it takes.
+/// The first client vanishes, at a random time up to half of `vanish.ms`.
 pub(super) fn vanishes(rng: &mut Rng, plan: &mut Plan, trigger: Trigger, vanish: Vanish) {
     plan.faults.push(Fault {
         at_ms: rng.within(0, vanish.ms / 2),

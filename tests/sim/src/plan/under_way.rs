@@ -1,6 +1,6 @@
-//! Plans that are aimed at what is under way between servers, and at the kinds of locks that others leave out.
+//! Plans that are aimed at transactions in transit between servers, and at locks and settings that other plans leave out.
 //!
-//! Not here: the other plans with an aim (`aimed`), and what the parts of a plan mean.
+//! Not here: the other aimed plans (`aimed`), and the types of a plan (`plan`).
 
 use super::{
     Cancel, DRIFT_PPM, Fault, FaultKind, LockStep, Plan, RawStep, Step, Target, Trigger, Vanish,
@@ -8,36 +8,36 @@ use super::{
 };
 use crate::rng::Rng;
 
-/// The plan of a seed that has an aim of this kind.
+/// Draws a plan of this kind from a seed.
 pub(super) fn plan(seed: u64) -> Plan {
     let rng = &mut Rng::of(seed, "plan under way");
     let mut plan = blank(rng, seed);
     match rng.within(0, 7) {
-        0 => comes_back_elsewhere(rng, &mut plan),
-        1 => is_deposed(rng, &mut plan),
-        2 => has_no_line(rng, &mut plan),
-        3 => stands(rng, &mut plan),
-        4 => is_asked(rng, &mut plan),
-        5 => holds_too_long(rng, &mut plan),
+        0 => reconnects_while_writes_are_pending(rng, &mut plan),
+        1 => deposes_leaders(rng, &mut plan),
+        2 => uses_plain_lock(rng, &mut plan),
+        3 => uses_latches(rng, &mut plan),
+        4 => asks_holders_to_release(rng, &mut plan),
+        5 => exceeds_hold_limits(rng, &mut plan),
         6 => writes_in_parts(rng, &mut plan),
-        _ => hears_of_a_ping(rng, &mut plan),
+        _ => vanishes_after_ping_with_slow_clock(rng, &mut plan),
     }
     plan.faults.sort_by_key(|fault| fault.at_ms);
     plan
 }
 
-/// One writes without a pause, and loses its connection again and again while something of it is on its way.
-fn comes_back_elsewhere(rng: &mut Rng, plan: &mut Plan) {
+/// A client writes without a pause, and loses its connection again and again while a write is pending.
+fn reconnects_while_writes_are_pending(rng: &mut Rng, plan: &mut Plan) {
     plan.servers = 3;
     plan.delay_ms = 1;
     plan.commit_ms = rng.pick(&[100, 300]).unwrap_or(100);
     let writes = (0..20).map(|_| Step::Raw(RawStep::Write)).collect();
     let timeout_ms = 9 * plan.tick_ms;
     client(rng, plan, timeout_ms, writes);
-    for one in &mut plan.clients {
+    for client in &mut plan.clients {
         let tasks = rng.within(1, 3);
-        one.tasks = (0..tasks)
-            .filter_map(|_| one.tasks.first().cloned())
+        client.tasks = (0..tasks)
+            .filter_map(|_| client.tasks.first().cloned())
             .collect();
     }
     for number in 0..rng.within(4, 8) {
@@ -46,8 +46,8 @@ fn comes_back_elsewhere(rng: &mut Rng, plan: &mut Plan) {
     }
 }
 
-/// Leaders are deposed, with whatever contenders have written just then.
-fn is_deposed(rng: &mut Rng, plan: &mut Plan) {
+/// Leaders are deposed, and the newest writes of contenders are lost with them.
+fn deposes_leaders(rng: &mut Rng, plan: &mut Plan) {
     plan.commit_ms = rng.pick(&[50, 200, 400]).unwrap_or(50);
     let timeout_ms = rng.within(4, 9) * plan.tick_ms;
     let target = rng.pick(&[Target::Mutex(0), Target::Write(0), Target::Plain]);
@@ -60,13 +60,13 @@ fn is_deposed(rng: &mut Rng, plan: &mut Plan) {
     }
 }
 
-/// The lock without a line, where replies are lost and servers lag.
-fn has_no_line(rng: &mut Rng, plan: &mut Plan) {
+/// Contenders for the plain lock, while replies are lost and servers lag.
+fn uses_plain_lock(rng: &mut Rng, plan: &mut Plan) {
     plan.commit_ms = rng.pick(&[0, 20, 100]).unwrap_or(0);
     let timeout_ms = rng.within(4, 9) * plan.tick_ms;
     contenders(rng, plan, timeout_ms, Target::Plain, 2);
     for _ in 0..rng.within(3, 8) {
-        let who = somebody(rng, plan);
+        let who = any_client(rng, plan);
         let trigger = rng.pick(&[Trigger::Create, Trigger::Delete, Trigger::Any]);
         let trigger = trigger.unwrap_or(Trigger::Any);
         let server = rng.small(0, plan.servers - 1);
@@ -86,8 +86,8 @@ fn has_no_line(rng: &mut Rng, plan: &mut Plan) {
     }
 }
 
-/// Some stand for an election in the background, and cannot be sure of their connections, or to run at all.
-fn stands(rng: &mut Rng, plan: &mut Plan) {
+/// Clients take part in an election through latches, while they are paused, cut off or deleted.
+fn uses_latches(rng: &mut Rng, plan: &mut Plan) {
     plan.commit_ms = rng.pick(&[0, 0, 20]).unwrap_or(0);
     let timeout_ms = rng.within(2, 5) * plan.tick_ms;
     for _ in 0..3 {
@@ -100,7 +100,7 @@ fn stands(rng: &mut Rng, plan: &mut Plan) {
         client(rng, plan, timeout_ms, steps);
     }
     for _ in 0..rng.within(2, 5) {
-        let who = somebody(rng, plan);
+        let who = any_client(rng, plan);
         let long_ms = rng.within(timeout_ms / 2, 3 * timeout_ms);
         let kinds = [
             (2, FaultKind::Pause(who, long_ms)),
@@ -114,8 +114,8 @@ fn stands(rng: &mut Rng, plan: &mut Plan) {
     }
 }
 
-/// Holders are asked to let go, and do, while their connections are cut now and then.
-fn is_asked(rng: &mut Rng, plan: &mut Plan) {
+/// A client asks holders to release, and most of them do. Their connections are cut now and then.
+fn asks_holders_to_release(rng: &mut Rng, plan: &mut Plan) {
     plan.delay_ms = 1;
     plan.commit_ms = rng.pick(&[0, 20]).unwrap_or(0);
     let timeout_ms = rng.within(2, 4) * plan.tick_ms;
@@ -142,8 +142,8 @@ fn is_asked(rng: &mut Rng, plan: &mut Plan) {
     }
 }
 
-/// Holders set themselves a limit and hold on for longer.
-fn holds_too_long(rng: &mut Rng, plan: &mut Plan) {
+/// Holders set a hold limit, and often hold for longer than that.
+fn exceeds_hold_limits(rng: &mut Rng, plan: &mut Plan) {
     plan.delay_ms = 1;
     let timeout_ms = rng.within(2, 4) * plan.tick_ms;
     let target = rng.pick(&[
@@ -166,13 +166,13 @@ fn holds_too_long(rng: &mut Rng, plan: &mut Plan) {
         client(rng, plan, timeout_ms, steps);
     }
     if rng.chance(300) {
-        let who = somebody(rng, plan);
+        let who = any_client(rng, plan);
         let at_ms = rng.within(0, 2 * timeout_ms);
         fault(plan, at_ms, FaultKind::Cut(who));
     }
 }
 
-/// Sockets take only parts of what is written, while much is written at a time and some of it is given up.
+/// Sockets take only parts of each write, while clients write much at a time and cancel some of it.
 fn writes_in_parts(rng: &mut Rng, plan: &mut Plan) {
     plan.short_writes = true;
     let timeout_ms = rng.within(4, 9) * plan.tick_ms;
@@ -202,15 +202,17 @@ fn writes_in_parts(rng: &mut Rng, plan: &mut Plan) {
         }
     }
     for _ in 0..rng.within(0, 3) {
-        let who = somebody(rng, plan);
+        let who = any_client(rng, plan);
         let at_ms = rng.within(0, 1000);
         fault(plan, at_ms, FaultKind::Cut(who));
     }
 }
 
-/// A holder with a slow clock hears of a ping, and then of nothing: its server fails before the leader knows of the ping.
-fn hears_of_a_ping(rng: &mut Rng, plan: &mut Plan) {
-    // The longest that a server grants as it comes: the longer, the less do ticks hide of what the clock loses.
+/// A holder with a slow clock gets the reply to a ping and then nothing more.
+///
+/// Its server fails before the leader knows of the ping.
+fn vanishes_after_ping_with_slow_clock(rng: &mut Rng, plan: &mut Plan) {
+    // The longest timeout that a server grants. The longer the timeout, the less the rounding to ticks hides the slow clock.
     let timeout_ms = 20 * plan.tick_ms;
     holder_and_waiter(rng, plan, timeout_ms);
     plan.relay = true;
@@ -225,7 +227,7 @@ fn hears_of_a_ping(rng: &mut Rng, plan: &mut Plan) {
     vanishes(rng, plan, Trigger::Ping, vanish);
 }
 
-/// Some clients that want the same lock, a few times each.
+/// Adds clients that each take the same lock a few times.
 fn contenders(rng: &mut Rng, plan: &mut Plan, timeout_ms: u64, target: Target, looks: u64) {
     for _ in 0..rng.within(3, 4) {
         let steps = (0..rng.within(4, 8)).map(|_| {
@@ -251,7 +253,7 @@ fn with(mut step: Step, change: impl FnOnce(&mut LockStep)) -> Step {
     step
 }
 
-fn somebody(rng: &mut Rng, plan: &Plan) -> u32 {
+fn any_client(rng: &mut Rng, plan: &Plan) -> u32 {
     rng.small(1, u32::try_from(plan.clients.len()).unwrap_or(1))
 }
 

@@ -1,4 +1,6 @@
-//! Standing for an election in the background, and asking holders to let go.
+//! Elections through a latch, and asking holders to release.
+//!
+//! Not here: elections with `lead` (`locks`).
 
 use std::time::Duration;
 
@@ -13,7 +15,7 @@ use crate::{
 };
 
 impl Worker {
-    /// Stands for a while, and looks now and then whether it leads.
+    /// Keeps a latch for a while, and checks now and then whether it leads.
     pub(super) async fn stand(&mut self, step: LockStep, attempts: &[Attempt]) {
         let latch = self.locks.election.latch();
         let (mut current, mut token) = (attempts.to_vec(), None);
@@ -21,7 +23,7 @@ impl Worker {
         let part = Duration::from_millis(step.hold_ms.max(100) / looks);
         for _ in 0..looks {
             sleep(part).await;
-            // Who is not sure for a while may lead again as before.
+            // A latch that was unsure for a while may lead again with the same token. Only another token is a new attempt.
             let now = latch.token();
             if token.is_some() && now.is_some() && now != token {
                 self.let_go(&current);
@@ -45,14 +47,14 @@ impl Worker {
         self.ended(&current, &end);
     }
 
-    /// Notes that this one leads; not when its node is gone again, which nobody could name.
+    /// Records that this latch leads. Does nothing if its node is already gone: then the node's name is unknown.
     fn leads(&self, attempts: &[Attempt], token: u64) -> bool {
         let session = self.client.snapshot().session_id.0;
         let mut world = self.sim.lock();
         let Some(node) = world.node_of("/locks/e", token) else {
             return false;
         };
-        world.figures.count("latches that led");
+        world.figures.count("latches that became leader");
         for attempt in attempts {
             let what = What::Granted {
                 attempt: *attempt,
@@ -74,7 +76,7 @@ impl Worker {
         }
     }
 
-    /// Ends when the holder is asked to let go, if it listens.
+    /// Returns a future that ends when the holder is asked to release. It never ends if the step does not listen.
     pub(super) fn listen(
         &self,
         step: LockStep,
@@ -92,13 +94,13 @@ impl Worker {
         async move {
             revoked.await;
             let mut world = sim.lock();
-            world.figures.count("holders asked to let go");
+            world.figures.count("holders asked to release");
             world.record(client, What::Heard { attempt });
         }
         .boxed()
     }
 
-    /// Asks somebody to let go.
+    /// Asks the owner of a contender's node to release.
     pub(super) async fn revoke(&mut self) {
         if let Some(node) = self.somebody().await {
             let id = self.plan.id;

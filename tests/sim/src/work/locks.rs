@@ -1,4 +1,6 @@
-//! Taking locks, holding them, letting go; and telling the record of it.
+//! Taking, holding and releasing locks, and recording these events.
+//!
+//! Not here: elections through a latch (`latch`), the rules that locks must keep (`check`).
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,7 +20,7 @@ use crate::{
     world::true_time,
 };
 
-/// A lock that is held, of whatever kind.
+/// The guard or guards of a held lock, of any kind.
 enum Held {
     One(Guard),
     Writer(WriteGuard),
@@ -55,7 +57,7 @@ impl Held {
     }
 }
 
-/// What becomes of an attempt: `None` for a try that was refused.
+/// The result of an attempt; `None` if `try_lock` found the lock taken.
 type Entered = Result<Option<Held>, Error>;
 
 impl Worker {
@@ -87,21 +89,21 @@ impl Worker {
         }
     }
 
-    /// The attempts that a step makes, one for each guard that may come of it.
+    /// Records the attempts of a step, one for each guard that it may get.
     pub(super) fn ask(&self, target: Target) -> Vec<Attempt> {
         let limit = u32::try_from(LEASES).unwrap_or(u32::MAX);
-        let line = |number: u32| format!("/locks/l{}", number % LINES);
+        let path = |number: u32| format!("/locks/l{}", number % LINES);
         let semaphore = || ("/locks/s".to_owned(), Mode::Lease { limit });
         let asked = match target {
             Target::Mutex(number) | Target::Write(number) | Target::Reentrant(number) => {
-                vec![(line(number), Mode::Exclusive)]
+                vec![(path(number), Mode::Exclusive)]
             }
-            Target::Read(number) => vec![(line(number), Mode::Shared)],
+            Target::Read(number) => vec![(path(number), Mode::Shared)],
             Target::Lease => vec![semaphore()],
             Target::Leases => (0..LEASES).map(|_| semaphore()).collect(),
             Target::All => vec![
-                (line(0), Mode::Exclusive),
-                (line(1), Mode::Exclusive),
+                (path(0), Mode::Exclusive),
+                (path(1), Mode::Exclusive),
                 semaphore(),
             ],
             Target::Lead | Target::Latch => vec![("/locks/e".to_owned(), Mode::Exclusive)],
@@ -221,7 +223,7 @@ impl Worker {
         .boxed()
     }
 
-    /// Leads for a while.
+    /// Takes part in an election, and leads for a while if elected.
     async fn lead(&mut self, step: LockStep, attempts: &[Attempt]) {
         let election = self.locks.election.clone();
         let this = &mut *self;
@@ -246,7 +248,7 @@ impl Worker {
 
     fn placed(&self, attempt: Option<Attempt>, node: String) {
         let mut world = self.sim.lock();
-        // A node that is gone again says nothing.
+        // If the node is already gone, its owner is unknown, and nothing is recorded.
         if let (Some(attempt), Some(session)) = (attempt, world.owner_of(&node)) {
             let what = What::Placed {
                 attempt,
@@ -258,7 +260,7 @@ impl Worker {
     }
 
     fn granted(&self, attempts: &[Attempt], guards: &[&Guard]) {
-        // The lock was granted in this very poll, under the session that the client has.
+        // The lock was granted in this same poll, so it belongs to the client's present session.
         let session = self.client.snapshot().session_id.0;
         for (attempt, guard) in attempts.iter().zip(guards) {
             let what = What::Granted {
@@ -271,7 +273,7 @@ impl Worker {
         }
     }
 
-    /// Notes until when the guard says that it is valid: no longer than its limit, of which the holder knows.
+    /// Records until when the guard says that it is valid, but no longer than the hold limit, which the holder knows.
     fn claim(&self, attempt: Attempt, guard: &Guard, limit: Option<Duration>) {
         if !guard.is_valid() {
             return;
@@ -285,7 +287,7 @@ impl Worker {
         }
     }
 
-    /// Sets the limit of a hold; when it is reached.
+    /// Sets the hold limit. Returns when the hold reaches it.
     fn limit(&self, step: LockStep, attempts: &[Attempt], guards: &[&Guard]) -> Option<Duration> {
         let limit = Duration::from_millis(step.limit_ms?);
         let until = Duration::from_micros(self.sim.lock().now()).saturating_add(limit);
@@ -298,7 +300,7 @@ impl Worker {
         Some(until)
     }
 
-    /// Holds the lock, and does something with it now and then.
+    /// Holds the lock, and uses it now and then.
     async fn hold(&mut self, step: LockStep, attempts: &[Attempt], guards: &[&Guard]) {
         let limit = self.limit(step, attempts, guards);
         for (attempt, guard) in attempts.iter().zip(guards) {
@@ -339,7 +341,7 @@ impl Worker {
         }
     }
 
-    /// A write under the lock: to a store outside, or to a node.
+    /// Writes under the lock: to an external store, or to a node.
     async fn use_lock(&mut self, target: Target, attempt: Attempt, guard: &Guard) {
         let token = guard.fencing_token().get();
         let exclusive = matches!(
@@ -355,8 +357,8 @@ impl Worker {
         }
         if self.rng.chance(600) {
             let mut world = self.sim.lock();
-            let line = line_of(guard);
-            world.send_to_store(attempt, line.into(), token, self.plan.id);
+            let store = lock_name(guard);
+            world.send_to_store(attempt, store.into(), token, self.plan.id);
         } else {
             let (write, prefix) = self.new_write();
             let transaction = self.fenced(guard.transaction(), attempt, guard, &prefix);
@@ -365,7 +367,7 @@ impl Worker {
         }
     }
 
-    /// A write that says whose it is.
+    /// Adds a fenced write to a transaction. Its data name the attempt, the token and the client.
     fn fenced<'a>(
         &self,
         transaction: GuardedTransaction<'a>,
@@ -373,7 +375,7 @@ impl Worker {
         guard: &Guard,
         prefix: &str,
     ) -> GuardedTransaction<'a> {
-        let register = format!("/registers/{}", line_of(guard));
+        let register = format!("/registers/{}", lock_name(guard));
         let text = format!("{} {} {}", attempt.0, guard.fencing_token(), self.plan.id);
         transaction.set_data(&register, text, Version::ANY).create(
             prefix,
@@ -404,7 +406,7 @@ impl Worker {
                 self.let_go(attempts);
                 let (write, prefix) = self.new_write();
                 let text = format!("{} {} {}", first.0, guard.fencing_token(), self.plan.id);
-                let register = format!("/registers/{}", line_of(&guard));
+                let register = format!("/registers/{}", lock_name(&guard));
                 let written = guard.release_with(|transaction| {
                     transaction.set_data(&register, text, Version::ANY).create(
                         &prefix,
@@ -474,8 +476,8 @@ async fn enter_plain(plain: &PlainMutex, entry: Entry, wait: Duration) -> Entere
     }
 }
 
-/// The last part of the lock's path.
-fn line_of(guard: &Guard) -> String {
+/// The last part of the lock's path: the third part of the node's path.
+fn lock_name(guard: &Guard) -> String {
     let path = guard.path();
     path.split('/').nth(2).unwrap_or_default().to_owned()
 }
@@ -484,12 +486,12 @@ fn some<G>(entered: Result<G, Error>, held: impl FnOnce(G) -> Held) -> Entered {
     entered.map(held).map(Some)
 }
 
-/// What was said of a write under a lock that ended so.
+/// The answer that the caller of a write under the lock got.
 fn under_lock(error: Option<&Error>) -> Answer {
     match error {
         None => Answer::Applied,
         Some(Error::Session(error)) => answer(Some(error)),
-        // "Nothing was written then."
+        // Each other error means that nothing was written (see `GuardedTransaction::commit`).
         Some(_) => Answer::NotApplied,
     }
 }
@@ -511,7 +513,7 @@ fn end_of_loss(loss: Loss) -> End {
     }
 }
 
-/// As [`end_of_release`], where one answer may be about any of several.
+/// As [`end_of_release`]. With several guards the outcome is unknown, because the error may be about any of them.
 fn end_of_releases(attempts: &[Attempt], released: &Result<(), Error>) -> End {
     if attempts.len() > 1 && released.is_err() {
         return End::Dropped;

@@ -1,4 +1,6 @@
-//! Plain nodes: a watch fires before its reader sees newer data, and a write is what it was said to be.
+//! Operations on single nodes: watches, reads and writes, recorded for the checker.
+//!
+//! Not here: the rules about them (`check::nodes`).
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -16,10 +18,10 @@ use crate::{
     plan::RawStep,
 };
 
-/// The watches of a process, by their numbers.
+/// The watches of a process, with their numbers.
 pub(super) type Watches = Mutex<Vec<(u64, Watcher)>>;
 
-/// A plain node that all change.
+/// A node that all clients read, change and watch.
 pub(super) fn node(number: u32) -> String {
     format!("/raw/n{number}")
 }
@@ -68,7 +70,7 @@ impl Worker {
         }
     }
 
-    /// A write of its own: its number, and the name that the nodes begin with which it creates.
+    /// The number of a new write, and the path prefix of the node that it creates.
     pub(super) fn new_write(&self) -> (u64, String) {
         let write = self.sim.lock().number();
         (write, format!("/raw/w{write}-"))
@@ -87,7 +89,7 @@ impl Worker {
 
     async fn watch(&mut self, number: u32) {
         let path: Arc<str> = node(number).into();
-        // The first one fails where there is no node, the second does not mind.
+        // The first call fails if the node does not exist; the second does not.
         let watched = if self.rng.chance(500) {
             let read = self.client.get_data_and_watch(&path).await;
             read.ok().map(|(node, watcher)| (Some(node.stat), watcher))
@@ -99,7 +101,7 @@ impl Worker {
             let mut world = self.sim.lock();
             let watch = world.number();
             let version = version(stat.as_ref());
-            world.figures.count("watches left");
+            world.figures.count("watches set");
             let (seen, watched) = (path.clone(), path);
             world.record(
                 self.plan.id,
@@ -119,7 +121,7 @@ impl Worker {
         }
     }
 
-    /// Reads a node; whether it could.
+    /// Reads a node. Returns whether the read succeeded.
     async fn read(&mut self, number: u32) -> bool {
         let path: Arc<str> = node(number).into();
         let seen = self.client.exists(&path).await;
@@ -148,23 +150,23 @@ impl Worker {
         });
     }
 
-    /// Sets the data of some contender's node, which must mean nothing to anybody.
+    /// Sets the data of a contender's node. That must have no effect on the lock.
     async fn poke(&mut self) {
         if let Some(path) = self.somebody().await {
             let _ = self.client.set_data(&path, "poked", Version::ANY).await;
         }
     }
 
-    /// Some contender's node.
+    /// A random contender's node.
     pub(super) async fn somebody(&mut self) -> Option<String> {
-        let line = "/locks/l0";
-        let children = self.client.get_children(line).await.ok()?;
+        let lock = "/locks/l0";
+        let children = self.client.get_children(lock).await.ok()?;
         let index = self.rng.next().checked_rem(children.len() as u64)?;
         let child = children.get(usize::try_from(index).ok()?)?;
-        Some(format!("{line}/{child}"))
+        Some(format!("{lock}/{child}"))
     }
 
-    /// When nothing goes wrong any more: what has changed must have been told.
+    /// Reads all nodes once more after the last fault: by then, the watch of each changed node must have fired.
     pub(super) async fn last_look(&mut self) {
         let storm = self.sim.lock().storm_left();
         sleep(storm + Duration::from_secs(3)).await;
@@ -183,12 +185,12 @@ impl Worker {
     }
 }
 
-/// What tells one state of a node from another.
+/// The version of a node's state in the history: its `mzxid`, or -1 if it does not exist.
 fn version(stat: Option<&Stat>) -> i64 {
     stat.map_or(-1, |stat| stat.mzxid.0)
 }
 
-/// What was said of a write that ended so.
+/// The answer that the caller of a write got.
 pub(super) fn answer(error: Option<&Error>) -> Answer {
     match error.map(Error::effect) {
         None => Answer::Applied,

@@ -1,4 +1,6 @@
-//! What goes wrong, when the plan says so.
+//! Carries out the faults of the plan.
+//!
+//! Not here: which faults there are (`plan`), what a fault does to the bytes of a connection (`net`).
 
 use std::time::Duration;
 
@@ -92,7 +94,7 @@ impl World {
             return;
         };
         let now = self.now();
-        self.line(0, || format!("end of {:?}", fault.kind));
+        self.line(0, || format!("END OF FAULT {:?}", fault.kind));
         match fault.kind {
             FaultKind::Restart(_) => {
                 self.all_down = false;
@@ -105,7 +107,7 @@ impl World {
                 let now = self.engine_now();
                 let lost = self.engine.depose(self.kept, now);
                 if lost > 0 {
-                    self.figures.count("leaders deposed with something");
+                    self.figures.count("leaders deposed with lost transactions");
                 }
                 self.line(0, || format!("{lost} transactions are lost"));
                 self.after_engine();
@@ -128,7 +130,7 @@ impl World {
         }
     }
 
-    /// A server fails, and is away for so long.
+    /// A server fails, and stays down for `ms` milliseconds.
     pub(super) fn fail(&mut self, server: u32, ms: u64) {
         self.figures.count("fault: server failed");
         let until = self.now() + ms * 1000;
@@ -156,7 +158,7 @@ impl World {
         });
     }
 
-    /// What befalls a write of a client.
+    /// Returns the fault that hits this write of a client, if one waits for it.
     pub(super) fn strike(&mut self, client: u32, fits: impl Fn(Trigger) -> bool) -> Option<Blow> {
         let at = self.armed.iter().position(|armed| {
             armed.client == client && armed.what != Blow::CutReply && fits(armed.trigger)
@@ -167,11 +169,11 @@ impl World {
             Blow::Vanish(_) => "fault: client vanished",
             _ => "fault: reply lost",
         });
-        self.line(client, || "the next write is struck".to_owned());
+        self.line(client, || "a fault hits this write".to_owned());
         Some(blow)
     }
 
-    /// Whether what a server sends to a client is cut.
+    /// Whether a fault cuts these bytes from a server to a client.
     pub(super) fn strike_reply(&mut self, client: u32) -> bool {
         let at = self
             .armed
@@ -201,7 +203,7 @@ impl World {
         self.after_engine();
     }
 
-    /// A client is about to let go of a lock: if a fault waits for that, the node of the one behind it is deleted before.
+    /// A client is about to release a lock. If a fault waits for that, it deletes the node of the next waiter first.
     pub(crate) fn before_release(&mut self, client: u32, released: Attempt) {
         if !self.clients.get(&client).is_some_and(|own| own.betrayed) {
             return;
@@ -214,11 +216,11 @@ impl World {
                 What::Granted { attempt, node, .. } if *attempt == released => Some(node.clone()),
                 _ => None,
             });
-        let Some((line, number)) = node.as_deref().and_then(place_of) else {
+        let Some((queue, number)) = node.as_deref().and_then(place_of) else {
             return;
         };
         let behind = self.contenders().into_iter().filter(|path| {
-            place_of(path).is_some_and(|(theirs, after)| theirs == line && after > number)
+            place_of(path).is_some_and(|(theirs, after)| theirs == queue && after > number)
         });
         let number = |path: &String| place_of(path).map(|(_, number)| number.to_owned());
         if let Some(next) = behind.min_by_key(number) {
@@ -283,7 +285,7 @@ impl World {
         }
     }
 
-    /// How long a client that has crashed now stays away.
+    /// How long a crashed client stays away: the shortest time in the plan's crashes of this client.
     pub(crate) fn away(&self, client: u32) -> Duration {
         let crashes = self
             .plan
@@ -297,8 +299,8 @@ impl World {
     }
 }
 
-/// The line of a contender's node, and its number there: ten digits.
+/// The queue of a contender's node (the path of its lock), and its number there (ten digits).
 fn place_of(node: &str) -> Option<(&str, &str)> {
-    let (line, name) = node.rsplit_once('/')?;
-    Some((line, name.get(name.len().checked_sub(10)?..)?))
+    let (queue, name) = node.rsplit_once('/')?;
+    Some((queue, name.get(name.len().checked_sub(10)?..)?))
 }

@@ -1,6 +1,6 @@
-//! Connections, as the client sees them: bytes that come late, in pieces, or not at all.
+//! Connections, as the client sees them: bytes come late, in pieces, or never.
 //!
-//! Not here: what a server makes of them (`servers`), when they break (`faults`).
+//! Not here: what a server does with the bytes (`servers`), when a connection breaks (`faults`).
 
 use std::{
     future::poll_fn,
@@ -17,43 +17,46 @@ use super::{Blow, Coming, Sim, World, ops::Ops};
 use crate::{plan::Trigger, rng::Rng};
 
 /// One connection.
-#[allow(clippy::struct_excessive_bools, reason = "each may be so by itself")]
+#[allow(clippy::struct_excessive_bools, reason = "the flags are independent")]
 pub(super) struct Link {
     pub(super) client: u32,
     pub(super) server: u32,
-    /// Whether the client has been told that it is connected (or that it is not).
+    /// Whether the client is connected; `None` until it has been told.
     opened: Option<bool>,
-    /// What the client may read.
+    /// The bytes that the client may read.
     inbox: BytesMut,
     /// How the stream ends for the client, once the inbox is read.
     end: Option<End>,
     waker: Option<Waker>,
-    /// Whether the socket takes nothing for now, and who waits for that to end.
+    /// Whether the socket takes no bytes for now.
     is_full: bool,
+    /// The task that waits until the socket takes bytes again.
     writer: Option<Waker>,
+    /// Whether the client has closed its end.
     client_gone: bool,
-    /// Whether the engine knows it.
+    /// Whether the engine has this connection.
     pub(super) served: bool,
-    /// By how much later what the server sends arrives, once nothing arrives from the client any more.
+    /// Set when the client has vanished: by how much later the server's bytes arrive. The client's later bytes never arrive.
     vanished: Option<u64>,
-    /// Whether nothing of what the server sends arrives any more.
+    /// Whether the bytes that the server sends from now on are lost.
     mute: bool,
-    /// Whether nothing that is under way arrives any more, in either direction.
+    /// Whether all bytes in transit are lost, in both directions.
     broken: bool,
-    /// When the last message of each direction arrives.
+    /// When the last bytes of each direction arrive.
     up_last: u64,
     down_last: u64,
     pub(super) rng: Rng,
-    /// What the client asks for, as its bytes go by.
+    /// Finds the operations in the client's bytes.
     ops: Ops,
-    /// How much the socket takes at a time; `None` for everything.
+    /// Decides how much of a write the socket takes; `None` if it always takes everything.
     short: Option<Rng>,
-    /// Whole messages for the log.
+    /// For the log: the bytes of incomplete messages, and the xid and operation of each request.
     pub(super) up_log: BytesMut,
     pub(super) down_log: BytesMut,
     pub(super) asked: Vec<(i32, i32)>,
 }
 
+/// How the stream ends for the client.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Closed,
@@ -67,7 +70,7 @@ struct Wire {
 }
 
 impl Sim {
-    /// How a client connects to the servers `s0`, `s1` and so on.
+    /// The connector of a client: it connects to the servers `s0`, `s1` and so on.
     pub(crate) fn connector(&self, client: u32) -> Connector {
         let sim = self.clone();
         Connector::new(move |endpoint| {
@@ -139,7 +142,7 @@ impl World {
         id
     }
 
-    /// How long a message takes.
+    /// Draws how long a message takes, in microseconds.
     fn delay(&self, client: u32, rng: &mut Rng) -> u64 {
         let usual = self.plan.delay_ms * 1000;
         let delay = match rng.within(0, 99) {
@@ -152,7 +155,7 @@ impl World {
         delay + slow.map_or(0, |process| process.slow_by)
     }
 
-    /// How much of what the client wants to write its socket takes; `None` for nothing now.
+    /// Draws how many bytes of a write the socket takes; `None` if it takes none for now.
     fn takes(&mut self, id: u64, wanted: usize, cx: &Context<'_>) -> Option<usize> {
         let Some(link) = self.links.get_mut(&id) else {
             return Some(wanted);
@@ -170,13 +173,13 @@ impl World {
         let some = rng.within(1, wanted as u64 - 1);
         let pause = rng.within(0, 20_000);
         link.is_full = true;
-        self.figures.count("writes taken in part");
+        self.figures.count("writes accepted only in part");
         let at = self.now() + pause;
         self.at(at, Coming::Room(id));
         Some(usize::try_from(some).unwrap_or(wanted))
     }
 
-    /// The socket takes something again.
+    /// The socket takes bytes again.
     pub(super) fn has_room(&mut self, id: u64) {
         if let Some(link) = self.links.get_mut(&id) {
             link.is_full = false;
@@ -186,7 +189,7 @@ impl World {
         }
     }
 
-    /// The client has written; whether it could.
+    /// The client writes bytes. Returns whether the connection was alive.
     fn written(&mut self, id: u64, bytes: &[u8]) -> bool {
         let now = self.now();
         let Some(mut link) = self.links.remove(&id) else {
@@ -209,7 +212,7 @@ impl World {
                 let keep = link.rng.within(0, bytes.len() as u64);
                 bytes.truncate(usize::try_from(keep).unwrap_or(0));
             }
-            // In pieces, each of which takes its time.
+            // The bytes travel in pieces, and each piece has its own delay.
             while !bytes.is_empty() {
                 let piece = if link.rng.chance(150) {
                     let length = link.rng.within(1, bytes.len() as u64);
@@ -231,7 +234,7 @@ impl World {
                 }
                 Some(Blow::LoseReply) => {
                     link.mute = true;
-                    // The client may learn of it before the server has the write, or long after.
+                    // The client may learn of the loss before the server has the write, or long after that.
                     let late = if link.rng.chance(500) {
                         0
                     } else {
@@ -256,7 +259,7 @@ impl World {
         alive
     }
 
-    /// The server sends.
+    /// The server sends bytes.
     pub(super) fn send_down(&mut self, id: u64, bytes: &[u8]) {
         let now = self.now();
         let Some(mut link) = self.links.remove(&id) else {
@@ -292,7 +295,7 @@ impl World {
         self.links.insert(id, link);
     }
 
-    /// The server closes: after what it has sent, or with it.
+    /// The server closes the connection: after everything that it has sent has arrived, or at once.
     pub(super) fn end_down(&mut self, id: u64, at_once: bool) {
         let now = self.now();
         if let Some(link) = self.links.get_mut(&id) {
@@ -333,7 +336,7 @@ impl World {
         }
     }
 
-    /// Cuts the present connections of a client; who learns of it when is chance.
+    /// Cuts the open connections that `which` selects. Each end learns of it after a random time.
     pub(super) fn cut_links(&mut self, which: impl Fn(&Link) -> bool) {
         let now = self.now();
         let cut: Vec<u64> = self
@@ -359,7 +362,7 @@ impl World {
         }
     }
 
-    /// The client lets go of its end. What it has written is still on its way.
+    /// The client closes its end. The bytes that it has written still arrive.
     fn client_gone(&mut self, id: u64) {
         if let Some(link) = self.links.get_mut(&id) {
             link.client_gone = true;
@@ -370,7 +373,7 @@ impl World {
         }
     }
 
-    /// Whether bytes that arrive now are still the server's.
+    /// Whether the connection is cut or gone, so that bytes which arrive now are lost.
     pub(super) fn is_broken(&self, id: u64) -> bool {
         self.links.get(&id).is_none_or(|link| link.broken)
     }
@@ -383,7 +386,7 @@ impl Link {
         }
     }
 
-    /// Whether the client has vanished with it: what is under way still arrives.
+    /// Whether the client has vanished on this connection. Bytes in transit still arrive then.
     pub(super) fn vanishing(&self) -> bool {
         self.vanished.is_some()
     }

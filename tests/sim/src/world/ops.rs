@@ -1,18 +1,20 @@
-//! What is in a stream of requests: their operations, as they become known.
+//! Finds the operations in a stream of requests.
+//!
+//! Not here: decoding whole requests for the log (`record`).
 
 use bytes::Buf;
 
-/// The operations of requests in a stream that is written in pieces.
+/// Finds the operations of requests whose bytes come in pieces.
 #[derive(Debug, Default)]
 pub(super) struct Ops {
-    /// The begin of a request whose operation is not known yet.
+    /// The first bytes of a request whose operation is not known yet.
     head: Vec<u8>,
-    /// How much of the last request is still to come.
+    /// How many bytes of the last request are still to come.
     rest: usize,
 }
 
 impl Ops {
-    /// Those that become known with these bytes.
+    /// Takes the next bytes, and returns the operations that become known with them.
     pub(super) fn in_these(&mut self, mut bytes: &[u8]) -> Vec<i32> {
         let mut ops = Vec::new();
         loop {
@@ -34,5 +36,5 @@ impl Ops {
     }
 }
 
-/// Length, number and operation of a request.
+/// How many bytes the length, xid and operation of a request have together.
 const HEAD: usize = 12;

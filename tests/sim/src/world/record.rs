@@ -1,4 +1,6 @@
-//! The history, the log that people read, and the figures.
+//! The history, the log for people, and the figures.
+//!
+//! Not here: the format of the history (`history`).
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -14,17 +16,17 @@ use lockkeeper_proto::{
 use super::{World, net::Link};
 use crate::history::{Event, What};
 
-/// How often what happened.
+/// How often each thing happened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Figures(pub BTreeMap<&'static str, u64>);
 
 impl Figures {
-    /// It happened once more.
+    /// Counts one event.
     pub(crate) fn count(&mut self, what: &'static str) {
         *self.0.entry(what).or_default() += 1;
     }
 
-    /// Adds those of another run.
+    /// Adds the figures of another run.
     pub fn add(&mut self, other: &Self) {
         for (what, count) in &other.0 {
             *self.0.entry(what).or_default() += count;
@@ -33,7 +35,7 @@ impl Figures {
 }
 
 impl World {
-    /// Something happened that the checker wants to know.
+    /// Adds an event to the history.
     pub(crate) fn record(&mut self, client: u32, what: What) {
         match &what {
             What::Asked { attempt, .. } => {
@@ -63,7 +65,7 @@ impl World {
         self.history.push(event);
     }
 
-    /// Something happened that people may want to know.
+    /// Adds a line to the log.
     pub(super) fn line(&mut self, client: u32, text: impl FnOnce() -> String) {
         let seconds = Duration::from_micros(self.now()).as_secs_f64();
         if let Some(lines) = &mut self.lines {
@@ -71,7 +73,7 @@ impl World {
         }
     }
 
-    /// Goes into the digest of the run.
+    /// Adds numbers to the digest of the run.
     pub(super) fn mix(&mut self, numbers: &[u64]) {
         for number in numbers {
             self.digest = (self.digest ^ number)
@@ -104,7 +106,7 @@ impl World {
                 if let Ok(request) = ConnectRequest::decode(&mut reader) {
                     let seen = request.last_zxid_seen.0;
                     told.push(format!(
-                        "hello, session {}, seen {seen}",
+                        "handshake, session {}, seen {seen}",
                         request.session_id
                     ));
                 }
@@ -139,7 +141,7 @@ impl World {
                     *first = (0, 1);
                 }
                 if let Ok(answer) = ConnectResponse::decode(&mut reader) {
-                    told.push(format!("welcome, session {}", answer.session_id));
+                    told.push(format!("handshake done, session {}", answer.session_id));
                 }
                 continue;
             }
@@ -173,7 +175,7 @@ impl World {
         }
     }
 
-    /// The writes that were answered.
+    /// The numbers of the writes that were answered.
     pub(crate) fn answered(&self) -> Vec<u64> {
         let answered = self.history.iter().filter_map(|event| match event.what {
             What::Answered { write, .. } => Some(write),
@@ -182,7 +184,7 @@ impl World {
         answered.collect()
     }
 
-    /// What the run came to.
+    /// Takes the history, the log and the digest.
     pub(crate) fn take_record(&mut self) -> (Vec<Event>, Vec<String>, u64) {
         (
             std::mem::take(&mut self.history),
@@ -196,7 +198,7 @@ fn next(stream: &mut BytesMut) -> Option<Reader> {
     frame::split(stream, usize::MAX >> 1).ok()?.map(Reader::new)
 }
 
-/// A request in a few words.
+/// A request as a short text.
 fn brief(request: &Request) -> String {
     let text = format!("{request:?}");
     shorten(&text)
@@ -206,7 +208,7 @@ fn answer(response: &Response) -> String {
     shorten(&format!("{response:?}"))
 }
 
-/// Without what is the same in all: data and access control lists.
+/// Removes the open access control list and the words `Request` and `Response`, and cuts long texts.
 fn shorten(text: &str) -> String {
     const LONGEST: usize = 220;
     let text = text.replace(

@@ -1,4 +1,6 @@
-//! The engine, as all the servers: bytes in, bytes out, and what it says of sessions and nodes.
+//! The engine in the role of all servers: bytes in, bytes out, and what it reports about sessions and nodes.
+//!
+//! Not here: delays and broken connections (`net`), failures of servers (`faults`).
 
 use std::net::SocketAddr;
 
@@ -61,7 +63,7 @@ impl World {
         }
     }
 
-    /// Does what the engine wants done, and records what it says.
+    /// Carries out the engine's outputs. Records the sessions that ended, and the fenced writes that were applied.
     pub(super) fn after_engine(&mut self) {
         while let Some(output) = self.engine.poll_output() {
             match output {
@@ -86,12 +88,12 @@ impl World {
         self.look_at_registers();
     }
 
-    /// Fenced writes go to this node from now on.
+    /// Adds a node that fenced writes go to.
     pub(crate) fn add_register(&mut self, path: &str) {
         self.registers.insert(path.to_owned(), 0);
     }
 
-    /// Records what fenced writes have reached their nodes.
+    /// Records the fenced writes that have reached their nodes.
     fn look_at_registers(&mut self) {
         let mut seen = Vec::new();
         for (path, changed) in &mut self.registers {
@@ -119,7 +121,7 @@ impl World {
         }
     }
 
-    /// A write reaches a store outside.
+    /// A write reaches an external store.
     pub(super) fn stored(
         &mut self,
         attempt: Attempt,
@@ -131,7 +133,7 @@ impl World {
         let accepted = token >= *highest;
         *highest = token.max(*highest);
         self.figures.count(if accepted {
-            "writes with a token taken"
+            "writes with a token accepted"
         } else {
             "writes with a token refused"
         });
@@ -144,13 +146,13 @@ impl World {
         self.record(client, what);
     }
 
-    /// Whose node it is; `None` when it is not there.
+    /// The session that owns a node; `None` if the node does not exist.
     pub(crate) fn owner_of(&self, node: &str) -> Option<i64> {
         let (stat, _) = self.engine.node(node)?;
         Some(stat.ephemeral_owner.0)
     }
 
-    /// The node below this one that was created with this number.
+    /// The node below `parent` that was created with this zxid.
     pub(crate) fn node_of(&self, parent: &str, czxid: u64) -> Option<String> {
         let paths = self.engine.paths().into_iter();
         let mut below = paths.filter(|path| path.starts_with(parent));
@@ -160,12 +162,12 @@ impl World {
         })
     }
 
-    /// All paths of the servers.
+    /// The paths of all nodes.
     pub(crate) fn paths(&self) -> Vec<String> {
         self.engine.paths()
     }
 
-    /// Nodes that live sessions still have.
+    /// The ephemeral nodes of live sessions, each with its session.
     pub(crate) fn ephemerals(&self) -> Vec<(i64, String)> {
         let sessions = self.engine.report().sessions.into_iter();
         sessions
@@ -176,7 +178,7 @@ impl World {
             .collect()
     }
 
-    /// Contenders' nodes of all locks.
+    /// The sequential nodes of contenders, of all locks.
     pub(super) fn contenders(&self) -> Vec<String> {
         let is_contender = |path: &String| {
             path.starts_with("/locks/")

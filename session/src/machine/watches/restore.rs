@@ -1,0 +1,125 @@
+//! Restoring the watches of a former connection on a new one.
+//!
+//! The machine sends `setWatches` requests before anything else. Until the last of them is answered it keeps events back, so
+//! that no listener acts on one of several changes that happened while there was no connection.
+
+use std::time::Instant;
+
+use lockkeeper_proto::{EventType, OpCode};
+
+use super::batches::Batches;
+use crate::{
+    Cause,
+    machine::{Event, Machine, Notice, Output, ReplyTo, watches::table::Recipient},
+};
+
+/// How many events are kept back for persistent watches. More events are a flood.
+const MOST_FOR_PERSISTENT: usize = 1 << 16;
+
+/// The watches that a new connection restores.
+#[derive(Debug, Default)]
+pub(crate) struct Restore {
+    /// Requests that are not answered yet.
+    requests: usize,
+    /// The events that came meanwhile.
+    events: Vec<Event>,
+    /// How many events may come: a server sends at most one for each one-shot watch and kind.
+    most: usize,
+}
+
+impl Restore {
+    /// Whether a reply tells how far the client has read. While several requests are not answered it does not: the next
+    /// connection would restore its watches from a point that is too late.
+    pub(crate) fn shows_progress(&self) -> bool {
+        self.requests < 2
+    }
+}
+
+impl<T> Machine<T> {
+    /// Sends the requests that restore all watches, before everything that is queued.
+    pub(crate) fn restore_watches(&mut self) {
+        if self.unsupported.includes(OpCode::SET_WATCHES) {
+            self.end_one_shot();
+        }
+        let mut batches = Batches::new(self.session.last_zxid, self.config.max_request);
+        self.watches.restore(&mut batches);
+        let restore = |batch| (batch, ReplyTo::SetWatches { restore: true });
+        let requests: Vec<_> = batches.finish().map(restore).collect();
+        let for_persistent = if self.watches.has_persistent() {
+            MOST_FOR_PERSISTENT
+        } else {
+            0
+        };
+        if let Some(connection) = &mut self.connection {
+            connection.restore = Restore {
+                requests: requests.len(),
+                events: Vec::new(),
+                most: 3 * self.watches.len() + for_persistent,
+            };
+        }
+        self.queue.put_first(requests, self.began);
+    }
+
+    /// A watch has fired. Its listeners are told now, or when all watches are restored.
+    pub(crate) fn event(&mut self, now: Instant, event: Event) {
+        self.metrics.events += 1;
+        let Some(restore) = self
+            .connection
+            .as_mut()
+            .map(|connection| &mut connection.restore)
+        else {
+            return;
+        };
+        if restore.requests == 0 {
+            self.fire(event);
+        } else if restore.events.len() > restore.most {
+            let limit = restore.most;
+            self.give_up(now, Cause::TooManyEvents { limit });
+        } else {
+            restore.events.push(event);
+        }
+    }
+
+    /// One of the requests is answered. After the last one, the listeners are told what was kept back.
+    pub(crate) fn restored(&mut self) {
+        let Some(restore) = self
+            .connection
+            .as_mut()
+            .map(|connection| &mut connection.restore)
+        else {
+            return;
+        };
+        restore.requests = restore.requests.saturating_sub(1);
+        if restore.requests > 0 {
+            return;
+        }
+        let events = std::mem::take(&mut restore.events);
+        for id in self.watches.persistent() {
+            self.outputs
+                .push_back(Output::Notice(id, Notice::Reconnected));
+        }
+        for event in events {
+            self.fire(event);
+        }
+    }
+
+    /// Tells every listener of a watch on this node.
+    fn fire(&mut self, event: Event) {
+        let recipients = self.watches.fire(&event.path, event.event_type);
+        // The last one gets the event itself. Usually there is one.
+        let events = std::iter::repeat_n(event, recipients.len());
+        for (recipient, event) in recipients.into_iter().zip(events) {
+            self.outputs.push_back(match recipient {
+                Recipient::OneShot(id) => Output::Watch(id, Ok(event)),
+                Recipient::Persistent(id) => Output::Notice(id, Notice::Event(event)),
+                Recipient::Parent(id, path) => Output::Notice(
+                    id,
+                    Notice::Event(Event {
+                        event_type: EventType::NODE_CHILDREN_CHANGED,
+                        path: path.to_string(),
+                    }),
+                ),
+            });
+        }
+    }
+}
