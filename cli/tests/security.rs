@@ -142,7 +142,9 @@ fn a_server_that_cannot_be_trusted_is_refused_immediately() {
     let plain = ended(&mut arm.run(&options, "/a", &["true"]));
     assert_eq!(plain.status, 69, "{}", plain.stderr);
     assert!(
-        plain.stderr.contains("the port may expect plain connections"),
+        plain
+            .stderr
+            .contains("the port may expect plain connections"),
         "{}",
         plain.stderr
     );

@@ -74,6 +74,16 @@ mod participants;
 mod queue;
 mod revocation;
 
+/// What contenders decide, as pure state machines. For `tests/model`, which explores them; not for users.
+#[doc(hidden)]
+pub mod decisions {
+    pub use crate::{
+        kinds::{lease_turn, plain_turn},
+        node::life,
+        queue::turn,
+    };
+}
+
 pub use error::{Error, Loss};
 pub use guard::{FencingToken, Guard, LockState, transaction::GuardedTransaction};
 pub use inspect::{QueueEntry, Recipe, inspect};
@@ -89,5 +99,5 @@ pub use kinds::{
 pub use lockkeeper_session::DurationHistogram;
 pub use metrics::LockMetrics;
 pub use participants::Participant;
-pub use queue::{Ticket, rank};
+pub use queue::{rank, ticket::Ticket};
 pub use revocation::{REVOKE, break_lock, revoke};

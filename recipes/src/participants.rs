@@ -32,11 +32,12 @@ pub(crate) async fn participants(
         .collect();
     let read = |path: &String| {
         Request::GetData(GetDataRequest {
-            path: client.server_path(path),
+            path: client.raw().server_path(path),
             watch: false,
         })
     };
-    let replies = client.submit_all(paths.iter().map(read).collect());
+    let requests = paths.iter().map(read).collect();
+    let replies = client.raw().submit_all_with_backpressure(requests).await;
     let mut participants = Vec::with_capacity(replies.len());
     for (path, reply) in paths.into_iter().zip(replies) {
         match reply.await {

@@ -110,13 +110,13 @@ async fn a_hold_is_logged_as_a_span_with_its_grant_and_its_end() {
     );
 
     assert!(yours.try_lock().await.unwrap().is_none());
-    log.only("somebody has it, not waiting");
+    log.only("held by another contender, not waiting");
     yours
         .lock_timeout(Duration::from_millis(1))
         .await
         .unwrap_err();
     assert!(log.only("given up").contains("waited="));
-    log.take("somebody is ahead");
+    log.take("waiting for contenders ahead");
 
     let (waiter, released) = tokio::join!(yours.lock(), async {
         // The holder waits until the other client is in the queue.

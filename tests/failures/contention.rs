@@ -102,7 +102,7 @@ impl Contention {
     pub(crate) async fn start(servers: &Servers, kind: Kind, with_proxies: bool) -> Self {
         let plain = servers.connect_string();
         let first = client(&plain).await;
-        let path = format!("/failures-{:016x}", first.random_u64());
+        let path = format!("/failures-{:016x}", first.raw().random_u64());
         let (lock, log) = (format!("{path}/lock"), format!("{path}/log"));
         for node in [&path, &lock, &log] {
             let mode = CreateMode::Persistent;
@@ -142,7 +142,7 @@ impl Contention {
                 wishes: contention.wishes.clone(),
                 holds_on: sender.clone(),
                 let_go: contention.let_go.subscribe(),
-                random: client.random_u64() | 1,
+                random: client.raw().random_u64() | 1,
             };
             contention.contenders.spawn(contender.run());
             contention.clients.push(client);

@@ -41,7 +41,7 @@ async fn client(servers: &Servers) -> Client {
 fn needs_ensemble_a_client_follows_and_never_reads_backwards() {
     on_ensemble(async |servers: &mut Servers| {
         let (reader, writer) = (client(servers).await, client(servers).await);
-        let node = format!("/following-{:016x}", reader.random_u64());
+        let node = format!("/following-{:016x}", reader.raw().random_u64());
         let quiet = format!("{node}-quiet");
         for node in [&node, &quiet] {
             let mode = CreateMode::Persistent;

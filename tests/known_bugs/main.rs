@@ -11,7 +11,7 @@
 //! |---|---|---|---|
 //! | 1 | CURATOR-604 | the new session took the dying node of its expired session for its own | `former_sessions` |
 //! | 2 | CURATOR-620, -696 | the same for a leader latch | `former_sessions` |
-//! | 3 | CURATOR-498 | a node of a closing session was adopted after a lost reply | `former_sessions`, `recipes/src/node/identity.rs::a_node_with_our_name_in_another_session_is_not_ours` |
+//! | 3 | CURATOR-498 | a node of a closing session was adopted after a lost reply | `former_sessions`, `recipes/src/node/lock_node.rs::a_node_with_our_name_in_another_session_is_not_ours` |
 //! | 4 | CURATOR-652, -653 | the resets and reconnects of two contenders overlapped | `former_sessions` |
 //! | 5 | CURATOR-206, kazoo #2, libkv PR 156 | a holder was not told that its session had expired | `former_sessions`, `contract/loss.rs::the_holder_is_told_before_another_contender_holds_it` |
 //! | 6 | CURATOR-621, -276 | a queued writer overtook a writer that had become a reader | `two_holders`, `recipes/src/queue/rank.rs::a_writer_that_became_a_reader_keeps_its_place` |

@@ -127,7 +127,7 @@ fn needs_ensemble_a_server_leaves_and_joins_again() {
         let theirs = client_of(servers, leaving).await;
         let others = client_of(servers, staying).await;
         let session = theirs.snapshot().session_id;
-        let path = format!("/reconfiguration-{:016x}", theirs.random_u64());
+        let path = format!("/reconfiguration-{:016x}", theirs.raw().random_u64());
         let own = format!("{path}-own");
         theirs
             .create(&own, "", CreateMode::Ephemeral)

@@ -1,7 +1,7 @@
-//! One attempt at a lock and, when it succeeds, the hold: how long each took, and how the hold ended. Both are one span of the
+//! An attempt to get a lock and, when it succeeds, the hold: how long each took, and how the hold ended. Both are one span in the
 //! log (`docs/logging.md`).
 //!
-//! Not here: the lock node (`contender`).
+//! Not here: the lock node (`node`).
 
 use std::sync::{
     Arc, Mutex, OnceLock, PoisonError,
@@ -15,12 +15,12 @@ use crate::{
     metrics::{Recorder, count},
 };
 
-/// An attempt at a lock. Dropped before it is granted, it counts as given up.
+/// An attempt to get a lock. If it is dropped before the grant, it counts as given up.
 #[derive(Debug)]
 pub(crate) struct Attempt {
     recorder: Arc<Recorder>,
     since: Instant,
-    is_granted: bool,
+    is_settled: bool,
     span: tracing::Span,
 }
 
@@ -29,20 +29,20 @@ impl Attempt {
         Self {
             recorder: recorder.clone(),
             since: Instant::now(),
-            is_granted: false,
+            is_settled: false,
             span: tracing::debug_span!("lock", path = &*recorder.path, kind = recorder.kind),
         }
     }
 
-    /// Somebody was ahead when first looked.
+    /// The first look showed a contender ahead.
     pub(crate) fn contended(&self) {
         count(&self.recorder.contended);
-        tracing::debug!(parent: &self.span, "somebody is ahead");
+        tracing::debug!(parent: &self.span, "waiting for contenders ahead");
     }
 
-    /// The lock is ours, with this fencing token.
+    /// The lock is granted, with this fencing token.
     pub(crate) fn granted(mut self, token: u64) -> Hold {
-        self.is_granted = true;
+        self.is_settled = true;
         count(&self.recorder.acquired);
         let now = Instant::now();
         let waited = now - self.since;
@@ -58,21 +58,21 @@ impl Attempt {
         Hold {
             end,
             since: now,
-            watchdog: Mutex::new(None),
+            limit: Mutex::new(None),
         }
     }
 
-    /// It was a try, and somebody has the lock.
+    /// It was a try, and another contender has the lock.
     pub(crate) fn refused(mut self) {
-        self.is_granted = true;
+        self.is_settled = true;
         count(&self.recorder.refused);
-        tracing::debug!(parent: &self.span, "somebody has it, not waiting");
+        tracing::debug!(parent: &self.span, "held by another contender, not waiting");
     }
 }
 
 impl Drop for Attempt {
     fn drop(&mut self) {
-        if !self.is_granted {
+        if !self.is_settled {
             count(&self.recorder.given_up);
             tracing::debug!(parent: &self.span, waited = ?self.since.elapsed(), "given up");
         }
@@ -84,8 +84,8 @@ impl Drop for Attempt {
 pub(crate) struct Hold {
     end: Arc<HoldEnd>,
     since: Instant,
-    /// Dropped with the hold: calls off whoever watches over its length; and when that one ends it.
-    watchdog: Mutex<Option<(oneshot::Sender<()>, Instant)>>,
+    /// When the limit ends the hold. Dropping the sender stops the limit.
+    limit: Mutex<Option<(oneshot::Sender<()>, Instant)>>,
 }
 
 impl Hold {
@@ -97,24 +97,24 @@ impl Hold {
         self.since
     }
 
-    /// The watchdog, if there was one, is replaced by another. Returns what tells the new one that it is called off.
-    pub(crate) fn watched(&self, until: Instant) -> oneshot::Receiver<()> {
+    /// Sets a limit in place of the former one. The receiver ends when the limit is stopped.
+    pub(crate) fn limit_until(&self, until: Instant) -> oneshot::Receiver<()> {
         let (sender, receiver) = oneshot::channel();
-        let mut watchdog = self.watchdog.lock().unwrap_or_else(PoisonError::into_inner);
-        *watchdog = Some((sender, until));
+        let mut limit = self.limit.lock().unwrap_or_else(PoisonError::into_inner);
+        *limit = Some((sender, until));
         receiver
     }
 
-    /// When the watchdog, if there is one, ends the hold.
+    /// When the limit ends the hold; `None` without a limit.
     pub(crate) fn limit(&self) -> Option<Instant> {
-        let watchdog = self.watchdog.lock().unwrap_or_else(PoisonError::into_inner);
-        watchdog.as_ref().map(|(_, until)| *until)
+        let limit = self.limit.lock().unwrap_or_else(PoisonError::into_inner);
+        limit.as_ref().map(|(_, until)| *until)
     }
 
-    /// The watchdog, if there was one, is called off.
-    pub(crate) fn unwatched(&self) {
-        let mut watchdog = self.watchdog.lock().unwrap_or_else(PoisonError::into_inner);
-        *watchdog = None;
+    /// Stops the limit.
+    pub(crate) fn stop_limit(&self) {
+        let mut limit = self.limit.lock().unwrap_or_else(PoisonError::into_inner);
+        *limit = None;
     }
 }
 
@@ -129,29 +129,29 @@ impl Drop for Hold {
     }
 }
 
-/// How a hold ended. Shared with whoever waits for its end and outlives it.
+/// How a hold ended. The futures of [`Guard::lost`](crate::Guard::lost) share it, and outlive the hold.
 #[derive(Debug)]
 pub(crate) struct HoldEnd {
     end: OnceLock<Option<Loss>>,
     recorder: Arc<Recorder>,
-    /// Whether the log says already that the lease has run out.
+    /// Whether the log says already that the lease has ended.
     is_in_doubt: AtomicBool,
     token: u64,
     span: tracing::Span,
 }
 
 impl HoldEnd {
-    /// How the lock was lost, if it is known to be.
+    /// How the lock was lost, if it is known to be lost.
     pub(crate) fn loss(&self) -> Option<Loss> {
         self.end.get().copied().flatten()
     }
 
-    /// The holder lets go.
+    /// The holder releases the lock.
     pub(crate) fn released(&self) {
         let _ = self.end.set(None);
     }
 
-    /// The lock is lost for good. The first word is the last: returns what it was.
+    /// The lock is lost for good. The first call decides how: returns what it said.
     pub(crate) fn lost(&self, loss: Loss) -> Loss {
         if self.end.set(Some(loss)).is_ok() {
             count(&self.recorder.lost);
@@ -161,7 +161,7 @@ impl HoldEnd {
         self.loss().unwrap_or(loss)
     }
 
-    /// The lease has run out, which is not the last word.
+    /// The lease has ended. It may be renewed.
     pub(crate) fn elapsed(&self) {
         if self.end.get().is_none() && !self.is_in_doubt.swap(true, Ordering::Relaxed) {
             let Recorder { path, kind, .. } = &*self.recorder;

@@ -153,7 +153,7 @@ pub(crate) async fn release_with(
         Err(error) => {
             // One lock alone is the one that was lost; of several, each finds out for itself.
             if let [guard] = guards {
-                guard.told(&error);
+                guard.failed(&error);
             }
             Err(error)
         }

@@ -13,7 +13,7 @@ use crate::{
     guard::{FencingToken, Guard, LockState},
     metrics::LockMetrics,
     participants::Participant,
-    queue::LockQueue,
+    queue::lock_queue::LockQueue,
     queue::rank::Kind,
 };
 
@@ -106,7 +106,7 @@ impl Election {
         let (leadership, receiver) = watch::channel(Leadership::Follower);
         let (stop, stopped) = oneshot::channel();
         let standing = run_latch(self.queue.clone().detached(), leadership);
-        self.queue.client().run_in_background(async move {
+        self.queue.client().raw().run_in_background(async move {
             let (stopped, standing) = (std::pin::pin!(stopped), std::pin::pin!(standing));
             select(stopped, standing).await;
         });

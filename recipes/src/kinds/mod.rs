@@ -3,17 +3,19 @@
 //! | file | what |
 //! |---|---|
 //! | `mutex` | the fair mutex |
-//! | `plain` | the plain lock: one node, no queue |
+//! | `plain`, `plain_turn` | the plain lock: one node, no queue |
 //! | `reentrant` | the reentrant mutex, counted for each owner |
 //! | `rw_lock` | the fair read/write lock |
-//! | `semaphore` | the semaphore |
+//! | `semaphore`, `lease_turn` | the semaphore |
 //! | `multi_lock` | several locks at once, all or none |
 //! | `election` | leader election |
 
 pub(crate) mod election;
+pub mod lease_turn;
 pub(crate) mod multi_lock;
 pub(crate) mod mutex;
 pub(crate) mod plain;
+pub mod plain_turn;
 pub(crate) mod reentrant;
 pub(crate) mod rw_lock;
 pub(crate) mod semaphore;

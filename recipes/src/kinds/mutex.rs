@@ -12,7 +12,7 @@ use crate::{
     metrics::LockMetrics,
     participants::Participant,
     queue::rank::Kind,
-    queue::{LockQueue, Ticket},
+    queue::{lock_queue::LockQueue, ticket::Ticket},
 };
 
 /// A lock that one contender holds at a time, in the order in which they came; not reentrant.

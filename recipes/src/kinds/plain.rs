@@ -1,6 +1,6 @@
-//! The plain lock of the articles: one node with a fixed name, and whoever creates it holds the lock.
+//! The plain lock: one node with a fixed name. The client that creates it holds the lock.
 //!
-//! Not here: making that node for certain and deleting nobody else's (`identity`, `contender`).
+//! Not here: what to do next (`plain_turn`), creating and deleting the node for certain (`node`).
 
 use std::{
     sync::{
@@ -15,37 +15,39 @@ use lockkeeper_proto::path::{self, PathError};
 use lockkeeper_session::{Client, Error as SessionError};
 use tokio::time::timeout;
 
+use super::plain_turn::{Next, PlainTurn};
 use crate::{
     error::Error,
-    guard::Guard,
-    guard::hold::Attempt,
+    guard::{Guard, hold::Attempt},
     metrics::{LockMetrics, Recorder},
-    node::LockNode,
-    node::directory::Directory,
-    node::identity::{Naming, NodeIdentity},
-    node::name::{self, Protection},
+    node::{
+        directory::Directory,
+        identity::Naming,
+        lock_node::LockNode,
+        name::{self, Protection},
+    },
     participants::{Participant, participants},
 };
 
-/// A lock without a queue: the ephemeral node `lock` under its path, and whoever creates it has the lock. Not fair, not
-/// reentrant. [`Mutex`](crate::Mutex) is the better one wherever several wait.
+/// A lock without a queue: the client that creates the ephemeral node `lock` under its path holds it. Not fair, not reentrant.
 ///
-/// It excludes everybody who locks by creating that node, whatever client they use. Cheap to clone.
+/// [`Mutex`](crate::Mutex) is better wherever several clients wait. The plain lock excludes every client that locks by
+/// creating that node, whatever library it uses. Cheap to clone.
 ///
 /// # Cost
-/// Uncontended it is the cheapest lock there is: one request, one write for the servers to agree on, and the same for the
-/// release. Contended it is the most expensive one. All `n` waiters watch the node; each release wakes them all, each of them
-/// sends a create, and all but one of these fail, after a round of agreement among the servers each. To serve `n` waiters
-/// takes some `n²/2` creates, and anybody may be overtaken any number of times.
+/// Uncontended it is the cheapest lock: one request, which is one write for the servers, and the same for the release.
+/// Contended it is the most expensive one. All `n` waiters watch the node. Each release wakes all of them, each sends a create,
+/// and all but one fail, after a round of agreement among the servers each. Serving `n` waiters takes about `n²/2` creates, and
+/// a waiter may be overtaken any number of times.
 ///
 /// # Deleting the node by hand
-/// The name is everybody's, and ZooKeeper deletes by name. A delete of ours never reaches the node of a later holder on its own:
-/// it goes out only within the session that created ours, and is not repeated before a look at whose node is there. But when
-/// somebody deletes the node under a holder that does not notice (it notices while [`Guard::lost`] is awaited), and a third one
-/// takes the lock, then the first one's release ends the hold of the third, and its transactions pass.
-/// [`Mutex`](crate::Mutex), whose nodes have names of their own, has no such weakness.
+/// All contenders use the same name, and ZooKeeper deletes by name. A delete of this client never hits the node of a later
+/// holder by itself: it is sent only within the session that created our node, and is not repeated before a look at whose node
+/// is there. But suppose that an operator deletes the node, and the holder does not notice (it notices while [`Guard::lost`] is
+/// polled). Then a second client takes the lock, and the release of the first one ends the hold of the second. Transactions of
+/// the first one succeed, too. [`Mutex`](crate::Mutex) has no such weakness: each of its nodes has a name of its own.
 ///
-/// For the same reason [`revoke`](crate::revoke) should not be used on a node whose holder may not know yet that it has it.
+/// For the same reason, do not [`revoke`](crate::revoke) a node whose holder may not know yet that it has it.
 #[derive(Clone, Debug)]
 pub struct PlainMutex {
     client: Client,
@@ -54,11 +56,11 @@ pub struct PlainMutex {
 }
 
 impl PlainMutex {
-    /// The lock at this path. Nothing is sent; the path is made when it is first needed, as containers, which the
+    /// The lock at this path. Sends nothing. The client makes the path when it first needs it, as containers, which the
     /// server removes when they stay empty.
     ///
     /// # Errors
-    /// [`PathError`] for a path that breaks a rule.
+    /// [`PathError`] for an invalid path.
     pub fn new(client: &Client, path: &str) -> Result<Self, PathError> {
         path::check(path).map_err(|problem| PathError::new(path, problem))?;
         let recorder = Arc::new(Recorder::of(path, "plain mutex", Arc::default()));
@@ -70,8 +72,8 @@ impl PlainMutex {
         })
     }
 
-    /// The same lock, whose node holds `data`, behind 40 bytes that tell one attempt from another: who the holder is, for
-    /// people who look.
+    /// The same lock. Its node has `data`, behind 40 bytes that identify the attempt. People who look at the node see who
+    /// holds the lock.
     #[must_use]
     pub fn with_data(self, data: impl Into<Bytes>) -> Self {
         Self {
@@ -92,44 +94,53 @@ impl PlainMutex {
         self.recorder.snapshot()
     }
 
-    /// Waits until the lock is ours.
+    /// Waits for the lock.
     ///
-    /// Connections that are lost meanwhile cost nothing but time, and so do sessions that expire: there is no place to lose.
+    /// Lost connections and expired sessions cost only time: there is no place in a queue to lose.
     ///
     /// # Errors
-    /// [`Error::Lost`] when the node was had and the session has expired before that could be told; [`Error::Session`]
-    /// when no server is reached or one refuses.
+    /// [`Error::Lost`] when the node was created, and the session expired before the client knew. [`Error::Session`] when no
+    /// server is reached or one refuses.
     ///
     /// # Cancel safety
     /// Dropped at any time, it leaves no node behind.
     pub async fn lock(&self) -> Result<Guard, Error> {
-        self.lock_telling(&AtomicBool::new(false)).await
+        self.lock_reporting(&AtomicBool::new(false)).await
     }
 
-    /// Tells, too, whether somebody had it when first looked.
-    async fn lock_telling(&self, contended: &AtomicBool) -> Result<Guard, Error> {
+    /// As [`lock`](Self::lock). Sets `contended` when another contender had the lock at first.
+    async fn lock_reporting(&self, contended: &AtomicBool) -> Result<Guard, Error> {
         let attempt = Attempt::new(&self.recorder);
+        let (mut turn, mut node) = (PlainTurn::default(), self.node());
         loop {
-            if let Some(lock_node) = self.create().await? {
-                return Guard::new(lock_node, attempt);
+            match turn.next(&node.facts()) {
+                Err(_) => return Err(node.gone()),
+                Ok(Next::Grant) => return Guard::new(node, attempt),
+                Ok(Next::Create) => turn.created(node.create().await?),
+                Ok(Next::Wait) => {
+                    if !contended.swap(true, Ordering::Relaxed) {
+                        attempt.contended();
+                    }
+                    self.wait_for_event().await?;
+                    turn.event();
+                    node = self.node();
+                }
+                Ok(Next::Look) => self.look(&mut node).await?,
             }
-            if !contended.swap(true, Ordering::Relaxed) {
-                attempt.contended();
-            }
-            self.until_something_happens().await?;
         }
     }
 
     /// As [`lock`](Self::lock), for at most `wait`: one deadline for everything.
     ///
     /// # Errors
-    /// As [`lock`](Self::lock), and [`Error::TimedOut`], in which one is ahead, who has it: nobody knows of those who wait.
+    /// As [`lock`](Self::lock), and [`Error::TimedOut`]. There one contender is ahead, the holder: waiters of a plain lock have
+    /// no nodes.
     ///
     /// # Cancel safety
     /// As [`lock`](Self::lock).
     pub async fn lock_timeout(&self, wait: Duration) -> Result<Guard, Error> {
         let contended = AtomicBool::new(false);
-        match timeout(wait, self.lock_telling(&contended)).await {
+        match timeout(wait, self.lock_reporting(&contended)).await {
             Ok(locked) => locked,
             Err(_) => Err(Error::TimedOut {
                 waited: wait,
@@ -138,7 +149,7 @@ impl PlainMutex {
         }
     }
 
-    /// Takes the lock if nobody has it. It looks before it creates anything: a refused try costs one read and writes nothing.
+    /// Takes the lock if no client has it. It reads before it creates anything: a refused try costs one read and no write.
     ///
     /// # Errors
     /// As [`lock`](Self::lock).
@@ -148,16 +159,26 @@ impl PlainMutex {
     pub async fn try_lock(&self) -> Result<Option<Guard>, Error> {
         let attempt = Attempt::new(&self.recorder);
         self.directory.count();
-        let taken = self.client.exists(&self.node_path()).await?.is_some();
-        let lock_node = if taken { None } else { self.create().await? };
-        let Some(lock_node) = lock_node else {
-            attempt.refused();
-            return Ok(None);
-        };
-        Guard::new(lock_node, attempt).map(Some)
+        let is_taken = self.client.exists(&self.node_path()).await?.is_some();
+        let (mut turn, mut node) = (PlainTurn::default(), self.node());
+        if is_taken {
+            turn.created(false);
+        }
+        loop {
+            match turn.next(&node.facts()) {
+                Err(_) => return Err(node.gone()),
+                Ok(Next::Grant) => return Guard::new(node, attempt).map(Some),
+                Ok(Next::Create) => turn.created(node.create().await?),
+                Ok(Next::Wait) => {
+                    attempt.refused();
+                    return Ok(None);
+                }
+                Ok(Next::Look) => self.look(&mut node).await?,
+            }
+        }
     }
 
-    /// Who holds the lock; `None` when nobody does.
+    /// The holder of the lock; `None` when it is free.
     ///
     /// # Errors
     /// [`Error::Session`].
@@ -174,37 +195,27 @@ impl PlainMutex {
         path::join(self.path(), name::PLAIN)
     }
 
-    /// Creates the node; `None` when somebody else has it.
-    async fn create(&self) -> Result<Option<LockNode>, Error> {
-        let identity = NodeIdentity::new(&self.client, self.directory.clone(), Naming::Fixed);
-        let (mut lock_node, list) = LockNode::enter(identity).await;
-        match lock_node.created(list).await {
-            Ok(_) => {}
-            Err(Error::Session(error)) if error.is_node_exists() => return Ok(None),
-            Err(error) => return Err(error),
-        }
-        // What was heard may be long over when the process has slept: any answer of a server tells.
-        while !lock_node.has_valid_lease() {
-            if lock_node.session_loss().is_some() {
-                return Err(lock_node.gone());
-            }
-            self.directory.count();
-            let there = self.client.exists(&self.node_path()).await;
-            let is_ours = |czxid| lock_node.node().is_some_and(|node| node.czxid == czxid);
-            match there {
-                Ok(Some(stat)) if is_ours(stat.czxid) => {}
-                Ok(_) => return Err(lock_node.gone()),
-                Err(error) if error.is_transient() => {}
-                Err(error) => return Err(Error::of_session(error)),
-            }
-        }
-        Ok(Some(lock_node))
+    /// A node that is to be created.
+    fn node(&self) -> LockNode {
+        LockNode::new(&self.client, self.directory.clone(), Naming::Fixed)
     }
 
-    /// Waits until the node that somebody has is gone, or was changed, or nobody can tell any more.
-    async fn until_something_happens(&self) -> Result<(), Error> {
+    /// Reads whether our node is still there. Any answer of a server shows that the session lives.
+    async fn look(&self, node: &mut LockNode) -> Result<(), Error> {
         self.directory.count();
-        // The answer that somebody has the node is what the watch begins from, so nothing is missed.
+        let is_ours = |czxid| node.node().is_some_and(|node| node.tag.czxid == czxid);
+        match self.client.exists(&self.node_path()).await {
+            Ok(Some(stat)) if is_ours(stat.czxid) => Ok(()),
+            Ok(_) => Err(node.gone()),
+            Err(error) if error.is_transient() => Ok(()),
+            Err(error) => Err(Error::of_session(error)),
+        }
+    }
+
+    /// Waits until the node of the other contender was deleted or changed, or its watch has ended.
+    async fn wait_for_event(&self) -> Result<(), Error> {
+        self.directory.count();
+        // The watch begins at the reply that said that the node exists, so nothing is missed.
         for watcher in self.client.watch_nodes(&[&self.node_path()])? {
             match watcher.await {
                 Err(SessionError::SessionExpired { .. }) if !self.client.is_closed() => {}

@@ -13,7 +13,7 @@ use crate::{
     metrics::LockMetrics,
     participants::Participant,
     queue::rank::Kind,
-    queue::{LockQueue, Ticket},
+    queue::{lock_queue::LockQueue, ticket::Ticket},
 };
 
 /// A lock that many readers hold at a time, or one writer, in the order in which they came.
@@ -219,9 +219,16 @@ impl WriteGuard {
     }
 }
 
-impl From<Guard> for WriteGuard {
-    fn from(guard: Guard) -> Self {
-        Self(guard)
+impl Ticket<WriteGuard> {
+    /// Waits until the write lock is granted.
+    ///
+    /// # Errors
+    /// As [`RwLock::write`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves the queue.
+    pub async fn wait(self) -> Result<WriteGuard, Error> {
+        self.granted(|_| {}).await.map(WriteGuard)
     }
 }
 

@@ -1,8 +1,9 @@
-//! The semaphore: so many leases at a time.
+//! The semaphore: a limited number of leases.
 //!
-//! In Curator's layout: a mutex under `locks` orders those who want leases, and the head of that line alone counts the
-//! nodes under `leases`. So nobody who waits for several leases can be overtaken, or blocked by another who holds some of
-//! his own while waiting for more.
+//! It has Curator's layout. The directory `locks` is the queue of a mutex: it orders the contenders. The first waiter of that
+//! queue creates its leases in the directory `leases`, and counts the nodes there.
+//!
+//! Not here: what the first waiter does next (`lease_turn`).
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,18 +16,19 @@ use lockkeeper_proto::{
 use lockkeeper_session::{Client, Error as SessionError, Watcher};
 use tokio::time::timeout;
 
+use super::lease_turn::{LeaseTurn, Next};
 use crate::{
     error::{Error, Loss},
-    guard::Guard,
-    guard::hold::Attempt,
+    guard::{Guard, hold::Attempt},
     metrics::{LockMetrics, Recorder},
-    node::LockNode,
-    node::directory::Directory,
-    node::identity::{Naming, NodeIdentity},
-    node::name,
+    node::{directory::Directory, identity::Naming, lock_node::LockNode, name},
     participants::{Participant, participants},
-    queue::rank::{self, Kind},
-    queue::{LockQueue, Ticket},
+    queue::{
+        lock_queue::LockQueue,
+        rank::{self, Kind},
+        ticket::Ticket,
+        turn::Facts,
+    },
 };
 
 /// A lock that so many holders share, each with one lease or several, in the order in which they came.
@@ -145,11 +147,11 @@ impl Semaphore {
         // Before it waits: nobody would ever give it so many.
         self.allow(count)?;
         let attempt = Attempt::new(&self.recorder);
-        let head = self.queue.enter::<Guard>().await?;
-        if head.position() > 0 {
+        let place = self.queue.enter::<Guard>().await?;
+        if place.position() > 0 {
             attempt.contended();
         }
-        self.lease(head.wait().await?, count, attempt).await
+        self.lease(place.wait().await?, count, attempt).await
     }
 
     /// As [`acquire`](Self::acquire), for at most `wait`: one deadline for everything.
@@ -212,7 +214,7 @@ impl Semaphore {
             attempt.refused();
             return Ok(None);
         }
-        let Some(head) = self.queue.try_lock().await? else {
+        let Some(place) = self.queue.try_lock().await? else {
             attempt.refused();
             return Ok(None);
         };
@@ -221,7 +223,7 @@ impl Semaphore {
             attempt.refused();
             return Ok(None);
         }
-        self.lease(head, count, attempt).await.map(Some)
+        self.lease(place, count, attempt).await.map(Some)
     }
 
     /// Enters the line and returns once the place in it is known.
@@ -309,74 +311,98 @@ impl Semaphore {
         self.queue.participants().await
     }
 
-    /// Takes leases, as the head of the line, and lets go of the head.
+    /// Creates leases, as the first waiter of the queue, and waits until they are within the limit. Then it leaves the queue.
     async fn lease(
         &self,
-        head: Guard,
+        place: Guard,
         count: usize,
         attempt: Attempt,
     ) -> Result<Vec<Guard>, Error> {
         self.allow(count)?;
-        let mut entered = Vec::with_capacity(count);
-        for _ in 0..count {
-            let naming = Naming::Sequential(name::LEASE);
-            let identity = NodeIdentity::new(&self.client, self.leases.clone(), naming);
-            entered.push(LockNode::enter(identity).await);
-        }
-        let mut lock_nodes = Vec::with_capacity(count);
-        let mut listing = None;
-        for (mut lock_node, list) in entered {
-            listing = lock_node.created(list).await?;
-            lock_nodes.push(lock_node);
-        }
-        let is_of_head = |lock_node: &LockNode| {
-            let node = lock_node.node();
-            node.is_none_or(|node| node.session_id == head.session_id())
+        let (mut nodes, first) = self.create_leases(count).await?;
+        let is_of_place = |node: &LockNode| {
+            let node = node.node();
+            node.is_none_or(|node| node.tag.session_id == place.session_id())
         };
-        if !lock_nodes.iter().all(is_of_head) {
-            // The place in the line has gone with the session, and somebody else may be the head by now.
+        if !nodes.iter().all(is_of_place) {
+            // The place in the queue has gone with its session, and another waiter may be the first one by now.
             return Err(Error::Lost(Loss::Expired));
         }
-        // The listing behind the last create shows all of ours. It leaves no watch.
-        let mut listed = match listing {
-            Some(list) => match list.await {
-                Ok(Response::GetChildren(list)) => Some(list.children),
-                Err(error) if !(error.is_transient() || error.is_no_node()) => {
-                    return Err(error.into());
-                }
-                _ => None,
-            },
-            None if lock_nodes.is_empty() => return Ok(Vec::new()),
-            None => None,
-        };
+        let (mut turn, mut leases, mut changed) = (LeaseTurn::default(), Vec::new(), None);
+        if let Some(first) = first {
+            leases = first;
+            turn.listed(false);
+        }
+        let mut limit_changed = None;
         loop {
-            let (children, changed) = match listed.take() {
-                Some(children) => (children, None),
-                None => match self.list_leases().await {
-                    Err(error) if error.is_transient() => continue,
-                    // Somebody deleted the directory: ours are gone with it.
-                    Err(error) if error.is_no_node() => (Vec::new(), None),
-                    listed => listed.map(|(children, changed)| (children, Some(changed)))?,
+            match turn.next(&facts(&nodes)) {
+                Err(loss) => return Err(gone(&mut nodes, &leases).unwrap_or(Error::Lost(loss))),
+                Ok(Next::Grant) => break,
+                Ok(Next::List) => match self.list_leases().await {
+                    Err(error) if error.is_transient() => {}
+                    // An operator deleted the directory. Our leases are gone with it.
+                    Err(error) if error.is_no_node() => {
+                        leases.clear();
+                        turn.listed(false);
+                    }
+                    listed => {
+                        let watcher;
+                        (leases, watcher) = listed?;
+                        changed = Some(watcher);
+                        turn.listed(true);
+                    }
                 },
-            };
-            // Behind the listing: leases only go meanwhile, since the head alone adds to them. So there was room when the
-            // limit was this. The other way round it could have been lowered in between.
-            let (limit, limit_changed) = self.read_limit().await?;
-            if room(&children, &mut lock_nodes, limit)? {
-                if lock_nodes.iter().all(LockNode::has_valid_lease) {
-                    break;
+                Ok(Next::ReadLimit) => {
+                    let limit;
+                    (limit, limit_changed) = self.read_limit().await?;
+                    let own = nodes.iter().map(LockNode::name);
+                    if let Err(loss) = turn.counted(leases.iter().map(String::as_str), own, limit) {
+                        return Err(gone(&mut nodes, &leases).unwrap_or(Error::Lost(loss)));
+                    }
                 }
-            } else if let Some(changed) = changed {
-                wait_for_change(&head, changed, limit_changed).await?;
+                Ok(Next::Wait) => {
+                    if let Some(changed) = changed.take() {
+                        wait_for_change(&place, changed, limit_changed.take()).await?;
+                    }
+                    turn.changed();
+                }
             }
         }
-        drop(head);
+        drop((changed, limit_changed, place));
         let mut attempts = vec![attempt];
-        attempts.resize_with(lock_nodes.len(), || Attempt::new(&self.recorder));
-        let granted = lock_nodes.into_iter().zip(attempts);
+        attempts.resize_with(nodes.len(), || Attempt::new(&self.recorder));
+        let granted = nodes.into_iter().zip(attempts);
         granted
-            .map(|(lock_node, attempt)| Guard::new(lock_node, attempt))
+            .map(|(node, attempt)| Guard::new(node, attempt))
             .collect()
+    }
+
+    /// Creates leases, all of them before it waits for the first reply. Returns them with the listing behind the last create,
+    /// which shows all of them, if there is one. That listing sets no watch.
+    async fn create_leases(
+        &self,
+        count: usize,
+    ) -> Result<(Vec<LockNode>, Option<Vec<String>>), Error> {
+        let mut nodes = Vec::with_capacity(count);
+        for _ in 0..count {
+            let naming = Naming::Sequential(name::LEASE);
+            let mut node = LockNode::new(&self.client, self.leases.clone(), naming);
+            node.begin().await;
+            nodes.push(node);
+        }
+        let mut listing = None;
+        for node in &mut nodes {
+            node.create().await?;
+            listing = node.take_listing();
+        }
+        let Some(listing) = listing else {
+            return Ok((nodes, None));
+        };
+        match listing.await {
+            Ok(Response::GetChildren(list)) => Ok((nodes, Some(list.children))),
+            Err(error) if !(error.is_transient() || error.is_no_node()) => Err(error.into()),
+            _ => Ok((nodes, None)),
+        }
     }
 
     /// More leases than a fixed limit are never to be had.
@@ -420,10 +446,10 @@ impl Semaphore {
     }
 }
 
-/// Waits for a reason to count the leases again. Whatever comes of the watches, even their end, is one: the next look says
-/// what is wrong. So is a lease of the session that has run out: it may turn out that nothing is lost.
+/// Waits for a reason to count the leases again. Any result of the watches is a reason, also their end: the next look shows
+/// what is wrong. The end of the session's lease is one, too: it may be renewed.
 async fn wait_for_change(
-    head: &Guard,
+    place: &Guard,
     leases: Watcher,
     limit: Option<Watcher>,
 ) -> Result<(), Error> {
@@ -433,7 +459,7 @@ async fn wait_for_change(
             None => std::future::pending().await,
         }
     };
-    let (limit, lost) = (std::pin::pin!(limit), std::pin::pin!(head.lost()));
+    let (limit, lost) = (std::pin::pin!(limit), std::pin::pin!(place.lost()));
     match select(leases, select(limit, lost)).await {
         Either::Right((Either::Right((why, _)), _)) if why != Loss::Elapsed => {
             Err(Error::Lost(why))
@@ -442,20 +468,24 @@ async fn wait_for_change(
     }
 }
 
-/// Whether all leases that are there, ours among them, are within the limit. A listing of a later session may still show
-/// ours: they are lost all the same.
-fn room(children: &[String], lock_nodes: &mut [LockNode], limit: usize) -> Result<bool, Error> {
-    for lock_node in lock_nodes {
-        let ours = lock_node.node().map(|node| &node.name);
-        let is_listed = children.iter().any(|child| Some(child) == ours);
-        if !is_listed || lock_node.session_loss().is_some() {
-            return Err(lock_node.gone());
-        }
-    }
-    Ok(rank::within_limit(
-        children.iter().map(String::as_str),
-        limit,
-    ))
+/// What is known of the sessions of all these nodes.
+fn facts(nodes: &[LockNode]) -> Facts {
+    let all = nodes.iter().map(LockNode::facts);
+    let worse = |one: Facts, other: Facts| Facts {
+        session_loss: one.session_loss.or(other.session_loss),
+        is_lease_valid: one.is_lease_valid && other.is_lease_valid,
+        connection: other.connection,
+    };
+    all.reduce(worse).unwrap_or(Facts::NONE)
+}
+
+/// Forgets the first lease that is gone, by this listing or with its session. Returns what the caller is told. The others are
+/// deleted when they are dropped.
+fn gone(nodes: &mut [LockNode], listed: &[String]) -> Option<Error> {
+    let is_gone = |node: &&mut LockNode| {
+        node.session_loss().is_some() || !listed.iter().any(|lease| lease == node.name())
+    };
+    nodes.iter_mut().find(is_gone).map(LockNode::gone)
 }
 
 /// The one lease that was asked for.
@@ -493,7 +523,7 @@ impl SemaphoreTicket {
     /// # Cancel safety
     /// Dropped, it leaves the queue.
     pub async fn wait(self) -> Result<Guard, Error> {
-        let head = self.ticket.wait().await?;
-        one(self.semaphore.lease(head, 1, self.attempt).await?)
+        let place = self.ticket.wait().await?;
+        one(self.semaphore.lease(place, 1, self.attempt).await?)
     }
 }

@@ -33,7 +33,7 @@ impl Directory {
     ) -> Self {
         Self {
             path: path.to_owned(),
-            server_path: client.server_path(path),
+            server_path: client.raw().server_path(path),
             data,
             counters,
         }

@@ -81,7 +81,7 @@ pub(crate) struct Protection(String);
 impl Protection {
     /// A fresh one. Never used for a second attempt, so that a late request of the first cannot touch the second.
     pub(crate) fn random(client: &Client) -> Self {
-        Self::of(client.random_u64(), client.random_u64())
+        Self::of(client.raw().random_u64(), client.raw().random_u64())
     }
 
     fn of(high: u64, low: u64) -> Self {

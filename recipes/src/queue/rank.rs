@@ -1,55 +1,62 @@
-//! The one pure function that decides who holds what.
+//! Who holds what: one pure function of the listing of a lock's directory.
 //!
-//! It looks at a listing of the lock's directory and at nothing else: [`rank`] sorts the contenders by the numbers that
-//! the server gave them, never by text, and tells one of them where it stands.
+//! [`rank`] sorts the contenders by the numbers that the server gave them, never by their text, and tells one of them where it
+//! stands.
 
 use crate::node::name;
 
-/// Numbers from here on are refused: 65,536 before the counter of the directory sticks at 2^31-1, from where on the
-/// server hands out one number several times.
+/// Higher numbers are refused: 65,536 before the counter of the directory stops at 2^31-1. From there on the server would give
+/// the same number several times.
 ///
-/// The directory counts all children that it ever had. Letting it drain, so that the server reaps the empty container,
-/// starts it at 0 again.
+/// The directory counts all children that it ever had. When it is empty, the server removes the container, and the next one
+/// starts at 0.
 pub const SEQUENCE_LIMIT: i32 = i32::MAX - 0xffff;
 
 /// Where a contender stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rank<'a> {
-    /// Nobody is ahead with whom it conflicts.
+    /// No contender ahead conflicts with it.
     First,
-    /// Somebody is ahead.
+    /// At least one contender ahead conflicts with it.
     Waiting {
-        /// How many contenders are ahead with whom it conflicts.
+        /// How many contenders ahead conflict with it.
         ahead: usize,
-        /// The last one of them, for whose end it waits.
+        /// The last one of them. Its deletion is what the contender waits for.
         nearest: &'a str,
-        /// The one ahead of that one.
+        /// The one ahead of `nearest`.
         second: Option<&'a str>,
-        /// Whether the end of `nearest` is all that it takes: no other is ahead, and none can come there.
+        /// Whether the deletion of `nearest` is enough: no other is ahead, and none can come there.
         is_last: bool,
     },
     /// The contender is not in the listing: its node was deleted.
     Gone,
-    /// The numbers say nothing any more: one is negative, above [`SEQUENCE_LIMIT`], or there twice.
+    /// The numbers are useless: one is negative, above [`SEQUENCE_LIMIT`], or given twice.
     Exhausted,
 }
 
-/// As what a contender stands in a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// The role of a contender in a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Kind {
-    /// In the line of a mutex.
+    /// In the queue of a mutex.
     Mutex,
-    /// As a reader in the line of a read/write lock.
+    /// A reader in the queue of a read/write lock.
     Read,
-    /// As a writer in the line of a read/write lock.
+    /// A writer in the queue of a read/write lock.
     Write,
-    /// In the line of a leader latch.
+    /// In the queue of a leader latch.
     Latch,
 }
 
+/// Whether a contender shares the lock with others of its role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Role {
+    Exclusive,
+    Shared,
+}
+
 impl Kind {
-    /// What the log calls it.
+    /// Its name in the log.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Mutex => "mutex",
@@ -58,16 +65,7 @@ impl Kind {
             Self::Latch => "latch",
         }
     }
-}
 
-/// Whether a contender shares with others of its sort.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Role {
-    Exclusive,
-    Shared,
-}
-
-impl Kind {
     /// The marker in the names of our own nodes.
     pub(crate) fn marker(self) -> &'static str {
         match self {
@@ -78,10 +76,10 @@ impl Kind {
         }
     }
 
-    /// All markers in the names of contenders.
+    /// All markers in the names of contenders in the same queue.
     pub(crate) fn markers(self) -> &'static [&'static str] {
         match self {
-            // One line for all of them: a mutex and a read/write lock on one path exclude each other.
+            // One queue for all of them: a mutex and a read/write lock on one path exclude each other.
             Self::Mutex | Self::Read | Self::Write => &[
                 name::LOCK,
                 name::WRITE,
@@ -101,24 +99,20 @@ impl Kind {
         }
     }
 
-    /// What another contender's name tells; `None` for a child that is no contender of this kind.
+    /// The number and the role of another contender, from its name; `None` for a child that is not in this queue.
     pub(crate) fn contender(self, child: &str) -> Option<(i32, Role)> {
         let (marker, number) = name::parse(child, self.markers())?;
-        let shared = matches!(marker, name::READ | name::KAZOO_READ);
-        Some((
-            number,
-            if shared {
-                Role::Shared
-            } else {
-                Role::Exclusive
-            },
-        ))
+        let role = match marker {
+            name::READ | name::KAZOO_READ => Role::Shared,
+            _ => Role::Exclusive,
+        };
+        Some((number, role))
     }
 }
 
-/// Where `mine` stands among `children`. Children that are no contenders of this kind do not count.
+/// Where `mine` stands among `children`. Children that are not in the queue do not count.
 ///
-/// The order is that of the numbers. A reader that was a writer keeps the writer's number and stands just behind it.
+/// The order is that of the numbers. A reader that was a writer keeps the writer's number, and stands just behind it.
 ///
 /// ```
 /// use lockkeeper_recipes::rank::{Kind, Rank, rank};
@@ -153,7 +147,7 @@ pub fn rank<'a>(kind: Kind, children: impl IntoIterator<Item = &'a str>, mine: &
         }
         ahead += 1;
         let candidate = Some((other, child));
-        // By name where numbers are the same, so that the order of the listing makes no difference.
+        // The name decides between equal numbers, so that the order of the listing does not matter.
         if candidate > nearest {
             second = nearest;
             nearest = candidate;
@@ -166,7 +160,8 @@ pub fn rank<'a>(kind: Kind, children: impl IntoIterator<Item = &'a str>, mine: &
         _ if exhausted || own.0 < 0 => Rank::Exhausted,
         None => Rank::First,
         Some((_, nearest)) => {
-            // A writer may become a reader with the same number: somebody new, ahead of whoever waits for the reader too.
+            // A writer may become a reader with the same number. For a contender that waits for the reader too, that is a
+            // new node ahead.
             let is_writer = nearest.contains(name::WRITE);
             let may_turn_reader = is_writer && kind.role() == Role::Exclusive;
             let second = second.map(|(_, name)| name);
@@ -180,17 +175,17 @@ pub fn rank<'a>(kind: Kind, children: impl IntoIterator<Item = &'a str>, mine: &
     }
 }
 
-/// Whether anybody in a directory with these children stands in the way of a newcomer.
+/// Whether a contender that enters now would have to wait.
 pub fn is_contended<'a>(kind: Kind, children: impl IntoIterator<Item = &'a str>) -> bool {
-    let in_the_way = |(_, role)| kind.role() == Role::Exclusive || role == Role::Exclusive;
+    let is_ahead = |(_, role)| kind.role() == Role::Exclusive || role == Role::Exclusive;
     children
         .into_iter()
         .filter_map(|child| kind.contender(child))
-        .any(in_the_way)
+        .any(is_ahead)
 }
 
-/// Whether the leases in a directory with these children are within the limit of their semaphore. Who has created its own
-/// before it looks, and sees it there, has got it then.
+/// Whether the leases in a directory with these children are within the limit of their semaphore. A contender that has
+/// created its own lease before it looks, and sees it among these children, has been granted it.
 ///
 /// ```
 /// use lockkeeper_recipes::rank::within_limit;
@@ -220,7 +215,7 @@ pub(crate) fn in_order(kind: Kind, children: Vec<String>) -> Vec<String> {
     contenders.into_iter().map(|(_, child)| child).collect()
 }
 
-/// For each of these contenders, all of one line and in the order of their numbers: how many are ahead with whom it conflicts.
+/// For each of these contenders of one queue, in the order of their numbers: how many contenders ahead conflict with it.
 pub(crate) fn ahead<'a>(
     kind: Kind,
     ordered: impl IntoIterator<Item = &'a str>,
@@ -424,7 +419,7 @@ mod tests {
                     0 => Rank::First,
                     _ => Rank::Waiting {
                         ahead: index,
-                        nearest: &sorted[index - 1],
+                        nearest: sorted[index - 1].as_str(),
                         second: (index > 1).then(|| &*sorted[index - 2]),
                         is_last: index == 1,
                     },

@@ -1,291 +1,161 @@
-//! Waiting for one's turn.
+//! A contender in a queue: lists the queue, watches the nodes ahead, and waits for its turn.
 //!
-//! A waiter watches the node just ahead of it, the one ahead of that (so that the listing which a deep queue needs is
-//! made while the former still holds), and its own: all three with one request. When the last listing showed the node
-//! just ahead as the only one, its deletion *is* the grant, without another request. Why that is sound: while our node
-//! is there its directory cannot be deleted, so every later node gets a higher number; those ahead can only get fewer.
-//! It needs all of the following, and without one of them the line is listed again:
-//!
-//! - the event is the deletion of just that node;
-//! - our own node is still there: its watch, which was left no later than the other, has not fired. Events of one
-//!   connection come in the order of their transactions, so after the other event it would have;
-//! - the connection is the one that the watches were left on: events that make up for an outage come in any order;
-//! - the lease is running: a process that slept may see an old event after its session has expired.
-//!
-//! Not here: who is ahead of whom (`rank`), the node itself (`contender`).
+//! Not here: what listings and events mean (`turn`), the node itself (`node`).
 
-use std::{
-    future::poll_fn,
-    sync::Arc,
-    task::{Context, Poll},
-};
+use std::sync::Arc;
 
-use futures::future::FutureExt;
-use lockkeeper_proto::{EventType, Response, path};
-use lockkeeper_session::{Client, Error as SessionError, PendingReply, WatchedEvent, Watcher};
+use lockkeeper_proto::{EventType, Response};
+use lockkeeper_session::{Client, Error as SessionError, GroupEvent, PendingReply};
 use tokio::time::Instant;
 
+use super::{
+    rank::Kind,
+    turn::{Next, Out, Turn},
+};
 use crate::{
     error::Error,
-    node::LockNode,
-    node::directory::Directory,
-    node::identity::{Naming, NodeIdentity},
-    queue::rank::{Kind, Rank, rank},
+    node::{directory::Directory, identity::Naming, lock_node::LockNode},
 };
 
-/// A contender in a line.
+/// A contender in a queue. Dropping it leaves the queue.
 #[derive(Debug)]
 pub(crate) struct Waiter {
-    pub(crate) lock_node: LockNode,
-    kind: Kind,
-    /// How many were ahead when last report.
-    ahead: usize,
-    /// Whether the end of the one just ahead is all that it takes.
-    is_last: bool,
-    /// The connection that the last listing was asked for on; the watches were left on it, or on a later one.
-    connection: u64,
-    nearest: Option<Watched>,
-    second: Option<Watched>,
-}
-
-/// Another contender's node, and the watch on it.
-#[derive(Debug)]
-struct Watched {
-    name: String,
-    watcher: Watcher,
-}
-
-/// What woke a waiter.
-enum Woken {
-    Own(Result<WatchedEvent, SessionError>),
-    Nearest(Result<WatchedEvent, SessionError>),
-    Second,
+    pub(crate) node: LockNode,
+    turn: Turn<Arc<str>>,
+    /// When the watch on the node just ahead last fired.
+    nearest_fired: Option<Instant>,
 }
 
 impl Waiter {
-    /// Enters the line, and looks once where we stand.
-    pub(crate) async fn take(
+    /// Enters the queue, and lists it once.
+    pub(crate) async fn enter(
         client: &Client,
         directory: Arc<Directory>,
         kind: Kind,
     ) -> Result<Self, Error> {
-        let connection = client.snapshot().connections;
-        let identity = NodeIdentity::new(client, directory, Naming::Sequential(kind.marker()));
-        let (mut lock_node, list) = LockNode::enter(identity).await;
-        let list = lock_node.created(list).await?;
         let mut waiter = Self {
-            lock_node,
-            kind,
-            ahead: 0,
-            is_last: false,
-            connection,
-            nearest: None,
-            second: None,
+            node: LockNode::new(client, directory, Naming::Sequential(kind.marker())),
+            turn: Turn::new(kind),
+            nearest_fired: None,
         };
-        waiter.list_and_watch(list).await?;
+        waiter.turn.asked(client.snapshot().connections);
+        waiter.node.create().await?;
+        let listing = waiter.node.take_listing();
+        waiter.list(listing).await?;
         Ok(waiter)
     }
 
-    /// How many were ahead when last report.
+    /// How many contenders were ahead in the last listing.
     pub(crate) fn ahead(&self) -> usize {
-        self.ahead
+        self.turn.ahead()
     }
 
-    /// Waits for our turn. `report` is called whenever the number ahead is known anew.
+    /// Waits for its turn. Calls `report` whenever it knows how many contenders are ahead.
     ///
     /// # Cancel safety
-    /// The waiter is kept when the future is dropped.
+    /// The contender keeps its place in the queue when the future is dropped.
     pub(crate) async fn wait_for_turn(
         &mut self,
         mut report: impl FnMut(usize),
     ) -> Result<(), Error> {
-        let mut last_gone: Option<Instant> = None;
         loop {
-            report(self.ahead);
-            if let Some(loss) = self.lock_node.session_loss() {
-                // The node goes with the session, or has gone.
-                self.lock_node.forget();
-                return Err(Error::Lost(loss));
+            while let Some(event) = self.node.try_event() {
+                self.event(event)?;
             }
-            if self.ahead == 0 {
-                if self.lock_node.saw_deletion() {
-                    return Err(self.lock_node.gone());
-                }
-                if self.lock_node.has_valid_lease() {
-                    if let Some(since) = last_gone {
-                        let counters = &self.lock_node.directory().counters;
+            report(self.turn.ahead());
+            match self.turn.next(&self.node.facts()) {
+                // The node goes with its session.
+                Err(loss) => return Err(self.out(Out::Lost(loss))),
+                Ok(Next::Grant) => {
+                    if let Some(since) = self.nearest_fired {
+                        let counters = &self.node.directory().counters;
                         counters.hand_over.record(since.elapsed());
                     }
                     return Ok(());
                 }
-                self.list_and_watch(None).await?;
-                continue;
-            }
-            match self.woken().await {
-                Woken::Own(event) => {
-                    let event = event.map_err(Error::of_session)?;
-                    if event.event_type == EventType::NODE_DELETED {
-                        return Err(self.lock_node.gone());
-                    }
-                    // Its data changed, which means nothing here. But the node ahead may have been told with it. And
-                    // until the watch is left again nobody tells of our node's end, so that comes first: who is still
-                    // ahead in the listing behind it has its end told after ours.
-                    self.watch_own()?;
-                    self.list_and_watch(None).await?;
+                Ok(Next::List) => self.list(None).await?,
+                Ok(Next::Wait) => {
+                    let event = self.node.event().await;
+                    self.event(event)?;
                 }
-                Woken::Nearest(event) => {
-                    let event = event.map_err(Error::of_session)?;
-                    let deleted = event.event_type == EventType::NODE_DELETED;
-                    last_gone = Some(Instant::now());
-                    if deleted && self.is_last && self.is_same_connection() {
-                        self.ahead = 0;
-                    } else {
-                        self.list_and_watch(None).await?;
-                    }
-                }
-                Woken::Second => self.list_and_watch(None).await?,
             }
         }
     }
 
-    /// Lists the line (or takes the listing on its way) and watches whom there is to wait for.
-    async fn list_and_watch(&mut self, mut list: Option<PendingReply>) -> Result<(), Error> {
+    /// Watches our own node, unless it is watched.
+    pub(crate) fn watch_own(&mut self) {
+        if self.turn.watch_own() {
+            self.watch_only_own();
+        }
+    }
+
+    /// A watch has fired, or has ended.
+    fn event(&mut self, event: Result<GroupEvent, SessionError>) -> Result<(), Error> {
+        let event = event.map_err(Error::of_session)?;
+        let is_deleted = event.event_type == EventType::NODE_DELETED;
+        let connection = self.node.client().snapshot().connections;
+        if self.turn.is_nearest(&event.name) {
+            self.nearest_fired = Some(Instant::now());
+        }
+        match self
+            .turn
+            .event(&event.name, is_deleted, self.node.name(), connection)
+        {
+            Ok(true) => self.watch_only_own(),
+            Ok(false) => {}
+            Err(out) => return Err(self.out(out)),
+        }
+        Ok(())
+    }
+
+    /// Lists the queue, or takes the listing that is under way, and watches the nodes ahead.
+    async fn list(&mut self, mut listing: Option<PendingReply>) -> Result<(), Error> {
         let children = loop {
-            let reply = list.take().unwrap_or_else(|| {
-                self.connection = self.lock_node.client().snapshot().connections;
-                let request = self.lock_node.directory().list_request();
-                let [reply] = self.lock_node.client().submit([request]);
-                reply
-            });
+            let reply = match listing.take() {
+                Some(reply) => reply,
+                None => self.ask_for_listing().await,
+            };
             match reply.await {
                 Ok(Response::GetChildren(list)) => break list.children,
-                Err(error) if error.is_no_node() => return Err(self.lock_node.gone()),
-                // Reading again is always safe. The client paces its connections itself.
+                Err(error) if error.is_no_node() => return Err(self.node.gone()),
+                // A repeated read does no harm. The client itself pauses between connections.
                 Err(SessionError::ConnectionLost(_) | SessionError::Malformed { .. }) | Ok(_) => {}
                 Err(error) => return Err(Error::of_session(error)),
             }
         };
-        let mine = self.lock_node.node().map_or("", |node| &node.name);
-        match rank(self.kind, children.iter().map(String::as_str), mine) {
-            Rank::First => {
-                self.ahead = 0;
-                self.nearest = None;
-                self.second = None;
+        let Some(own) = self.node.node().map(|node| node.name.clone()) else {
+            return Err(self.node.gone());
+        };
+        match self.turn.listed(children.iter().map(String::as_str), &own) {
+            Ok(missing) => {
+                let turn = &self.turn;
+                self.node.watch(missing, |name| turn.watches(name, &own));
                 Ok(())
             }
-            Rank::Waiting {
-                ahead,
-                nearest,
-                second,
-                is_last,
-            } => {
-                self.ahead = ahead;
-                self.is_last = is_last;
-                self.watch(nearest, second)
-            }
-            Rank::Gone => Err(self.lock_node.gone()),
-            Rank::Exhausted => {
-                let path = self.lock_node.directory().path.clone();
-                Err(Error::SequenceExhausted { path })
-            }
+            Err(out) => Err(self.out(out)),
         }
     }
 
-    /// Leaves the watch on our own node, unless it is there.
-    pub(crate) fn watch_own(&mut self) -> Result<(), Error> {
-        if self.lock_node.own_watch().is_none() {
-            let path = self.lock_node.path();
-            let mut watchers = self.lock_node.client().watch_nodes(&[&path])?;
-            *self.lock_node.own_watch() = watchers.pop();
-        }
-        Ok(())
+    async fn ask_for_listing(&mut self) -> PendingReply {
+        let client = self.node.client();
+        self.turn.asked(client.snapshot().connections);
+        let request = self.node.directory().list_request();
+        let [reply] = client.raw().submit_with_backpressure([request]).await;
+        reply
     }
 
-    /// Leaves the watches that are missing, with one request.
-    fn watch(&mut self, nearest: &str, second: Option<&str>) -> Result<(), Error> {
-        let second = second.map(str::to_owned);
-        // What was second may be nearest now: its watch is good for that.
-        if self
-            .nearest
-            .as_ref()
-            .is_none_or(|watched| watched.name != nearest)
-        {
-            self.nearest = self.second.take().filter(|watched| watched.name == nearest);
-        }
-        self.second = self
-            .second
-            .take()
-            .filter(|watched| Some(&watched.name) == second.as_ref());
-
-        let leaves_own = self.lock_node.own_watch().is_none();
-        let directory = &self.lock_node.directory().path;
-        let mut paths = Vec::with_capacity(3);
-        if leaves_own {
-            paths.push(self.lock_node.path());
-        }
-        if self.nearest.is_none() {
-            paths.push(path::join(directory, nearest));
-        }
-        if let (Some(second), None) = (&second, &self.second) {
-            paths.push(path::join(directory, second));
-        }
-        if paths.is_empty() {
-            return Ok(());
-        }
-        self.lock_node.directory().count();
-        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
-        let mut watchers = self.lock_node.client().watch_nodes(&paths)?.into_iter();
-        if leaves_own {
-            *self.lock_node.own_watch() = watchers.next();
-        }
-        if self.nearest.is_none() {
-            let name = nearest.to_owned();
-            self.nearest = watchers.next().map(|watcher| Watched { name, watcher });
-        }
-        if let (Some(name), None) = (second, &self.second) {
-            self.second = watchers.next().map(|watcher| Watched { name, watcher });
-        }
-        Ok(())
+    fn watch_only_own(&mut self) {
+        let own = self.node.node().map(|node| node.name.clone());
+        self.node.watch(own.into_iter().collect(), |_| true);
     }
 
-    /// Waits for the first event that concerns us. The watchers of what was told are gone afterwards.
-    ///
-    /// Ours is report at *after* the one of the node ahead: events are told in the order of their transactions, so when
-    /// the node ahead has been told to be gone, an earlier deletion of ours has been told, too.
-    async fn woken(&mut self) -> Woken {
-        poll_fn(|cx| {
-            let nearest = told(&mut self.nearest, |watched| &mut watched.watcher, cx);
-            if let Some(event) = told(self.lock_node.own_watch(), |own| own, cx) {
-                return Poll::Ready(Woken::Own(event));
-            }
-            if let Some(event) = nearest {
-                return Poll::Ready(Woken::Nearest(event));
-            }
-            if told(&mut self.second, |watched| &mut watched.watcher, cx).is_some() {
-                return Poll::Ready(Woken::Second);
-            }
-            Poll::Pending
-        })
-        .await
-    }
-
-    /// Whether the watches that told were left on the present connection; see the top of the file.
-    fn is_same_connection(&self) -> bool {
-        self.lock_node.client().snapshot().connections == self.connection
-    }
-}
-
-/// The event of a watcher, if it has come; the watcher is gone then.
-fn told<T>(
-    slot: &mut Option<T>,
-    watcher: impl FnOnce(&mut T) -> &mut Watcher,
-    cx: &mut Context<'_>,
-) -> Option<Result<WatchedEvent, SessionError>> {
-    match watcher(slot.as_mut()?).poll_unpin(cx) {
-        Poll::Ready(event) => {
-            *slot = None;
-            Some(event)
+    /// There will be no turn.
+    fn out(&mut self, out: Out) -> Error {
+        match out {
+            Out::Lost(_) => self.node.gone(),
+            Out::Exhausted => Error::SequenceExhausted {
+                path: self.node.directory().path.clone(),
+            },
         }
-        Poll::Pending => None,
     }
 }

@@ -11,14 +11,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lockkeeper_proto::Request;
-
 use super::{
-    Client, PendingReply,
+    Client,
     capacity_queue::Waiting,
     shared::{Core, Shared},
 };
-use crate::machine::{RequestOptions, request_bytes};
+use crate::machine::RequestOptions;
 
 /// What happens to a request when there is no connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -117,7 +115,7 @@ impl Client {
     ///
     /// A request that takes longer fails with [`Error::DeadlineExceeded`](crate::Error::DeadlineExceeded).
     ///
-    /// The time starts with the first poll of a method, or with the call of [`submit`](Self::submit). It includes all
+    /// The time starts with the first poll of a method, or with the call of [`Raw::submit`](crate::Raw::submit). It includes all
     /// waiting: for request capacity, for a connection and for the reply. A request that was not sent by its deadline
     /// is never sent. For a request that was sent, it is unknown whether the server applies it. The connection stays
     /// open: the client leaves a server that does not answer at all after
@@ -169,39 +167,6 @@ impl Client {
             policy,
             ..self.clone()
         }
-    }
-
-    /// Waits until there is capacity for another request. It reserves nothing; call [`submit`](Self::submit) next.
-    ///
-    /// # Cancel safety
-    /// Dropping the future gives up the caller's place in the queue.
-    pub async fn wait_for_capacity(&self) {
-        self.when_capacity(0, |_, _, _| ()).await;
-    }
-
-    /// Waits for request capacity, then submits the requests like [`submit`](Self::submit).
-    ///
-    /// All methods of the client work in this way.
-    ///
-    /// [`Builder::max_outstanding`](super::Builder::max_outstanding) and
-    /// [`Builder::max_queued_bytes`](super::Builder::max_queued_bytes) set the capacity.
-    ///
-    /// # Cancel safety
-    /// If the future is dropped before there was capacity, nothing is sent, and the caller loses its place in the
-    /// queue.
-    ///
-    /// # Ordering
-    /// Callers get capacity in the order in which they started to wait. Requests of `submit` go ahead of all waiting
-    /// callers.
-    pub async fn submit_with_backpressure<const N: usize>(
-        &self,
-        requests: [Request; N],
-    ) -> [PendingReply; N] {
-        let bytes = requests.iter().map(request_bytes).sum();
-        let submit = |core: &mut Core, now, options| {
-            requests.map(|request| core.reply(now, request, options))
-        };
-        self.when_capacity(bytes, submit).await
     }
 
     /// Runs `act` on the core when there is capacity for this many bytes of requests.

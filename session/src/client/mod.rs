@@ -23,6 +23,7 @@ mod driver;
 mod net;
 mod operations;
 mod random;
+mod raw;
 mod shared;
 mod watches;
 
@@ -48,8 +49,10 @@ pub use operations::{
     read_transaction::{ReadResult, ReadTransaction},
     transaction::{OpResult, Transaction},
 };
+pub use raw::Raw;
 pub use watches::{
     event_queue::{Missed, WatchNotice},
+    group::{GroupEvent, WatchGroup},
     persistent_watcher::PersistentWatcher,
     watcher::{WatchedEvent, Watcher},
 };
@@ -197,14 +200,6 @@ impl Client {
         self.shared.lock().clock.running()
     }
 
-    /// Draws a random number.
-    ///
-    /// [`Builder::seed`] makes the numbers repeatable; otherwise they differ from process to process.
-    #[must_use]
-    pub fn random_u64(&self) -> u64 {
-        self.shared.random.next()
-    }
-
     /// Whether the client is closing or has ended.
     ///
     /// It closes by [`close`](Self::close), or when its last handle is dropped.
@@ -302,69 +297,6 @@ impl Client {
         Arc::ptr_eq(&one.shared, &other.shared)
     }
 
-    /// Runs a future in the client's own task, until the future or the client ends.
-    ///
-    /// It is for short clean-up work that must continue after its caller is gone. It also works outside a runtime,
-    /// for instance in `Drop`. The future should hold a client made by [`downgrade`](Self::downgrade); otherwise the
-    /// session never ends by itself.
-    pub fn run_in_background(&self, future: impl Future<Output = ()> + Send + 'static) {
-        let mut future: Option<Pin<Box<dyn Future<Output = ()> + Send>>> = Some(Box::pin(future));
-        self.shared.act(|core| {
-            if !core.machine.is_ended() {
-                core.background.extend(future.take());
-            }
-        });
-        // The machine has ended: the future is dropped here, after the lock was released.
-    }
-
-    /// Submits several requests together, immediately and in this order. The replies come in the same order.
-    ///
-    /// This is the layer below the methods:
-    /// - The paths are those of the server, see [`server_path`](Self::server_path).
-    /// - A request must not leave a watch, because the watch's event would reach no watcher.
-    /// - Requests that only the client itself may send (pings, authentication, session control) break the session.
-    ///
-    /// This method does not wait for request capacity, so that it works in a `Drop`. When the capacity is used up, it
-    /// takes from a reserve of the same size. When the reserve is used up too, the request fails with
-    /// [`Error::TooManyRequests`]. If you can wait, call
-    /// [`submit_with_backpressure`](Self::submit_with_backpressure), or
-    /// [`wait_for_capacity`](Self::wait_for_capacity) first.
-    pub fn submit<const N: usize>(&self, requests: [Request; N]) -> [PendingReply; N] {
-        self.shared.act(|core| {
-            let now = core.clock.now();
-            let options = self.policy.options(now);
-            requests.map(|request| core.reply(now, request, options))
-        })
-    }
-
-    /// Like [`submit`](Self::submit), but only within this session.
-    ///
-    /// Once that session has ended, the client never sends the requests: the replies are [`Error::SessionExpired`]
-    /// with [`Effect::NotApplied`](crate::Effect::NotApplied). Use it for requests that do harm in another session,
-    /// for instance to delete an ephemeral node whose name another client may use.
-    pub fn submit_within<const N: usize>(
-        &self,
-        session: SessionId,
-        requests: [Request; N],
-    ) -> [PendingReply; N] {
-        self.shared.act(|core| {
-            let now = core.clock.now();
-            let options = self.policy.options(now);
-            requests.map(|request| core.reply_within(session, now, request, options))
-        })
-    }
-
-    /// Like [`submit`](Self::submit), for a list of requests.
-    #[must_use = "the replies say whether the requests succeeded"]
-    pub fn submit_all(&self, requests: Vec<Request>) -> Vec<PendingReply> {
-        self.shared.act(|core| {
-            let now = core.clock.now();
-            let options = self.policy.options(now);
-            let submit = |request| core.reply(now, request, options);
-            requests.into_iter().map(submit).collect()
-        })
-    }
-
     /// Watches existing nodes with one request. Each watcher gets one event.
     ///
     /// The client sends the request immediately. For very many nodes it sends several requests.
@@ -424,18 +356,6 @@ impl Client {
             .collect())
     }
 
-    /// Converts a path of this client to the server's path: adds the chroot.
-    #[must_use]
-    pub fn server_path(&self, path: &str) -> String {
-        self.shared.server_path(path)
-    }
-
-    /// Converts a server's path to a path of this client: removes the chroot.
-    #[must_use]
-    pub fn client_path(&self, path: String) -> String {
-        self.shared.client_path(path)
-    }
-
     /// The server and the session of a reply, if no other connection was made since then.
     fn peer_if_connected_since(&self, connections: u64) -> Peer {
         let core = self.shared.lock();
@@ -454,7 +374,7 @@ impl Client {
 
     /// Sends one request and waits for its reply. The error names the node.
     async fn ask(&self, node: &str, request: Request) -> Result<Response, Error> {
-        let [reply] = self.submit_with_backpressure([request]).await;
+        let [reply] = self.raw().submit_with_backpressure([request]).await;
         reply.await.map_err(|error| error.on(node))
     }
 }

@@ -20,8 +20,11 @@ use lockkeeper_proto::{Request, Response, SessionId, WatcherType, path};
 use tokio::sync::{oneshot, watch};
 
 use super::{
-    PendingReply, capacity_queue::CapacityQueue, clock::Clock, random::Random,
-    watches::event_queue::EventQueue,
+    PendingReply,
+    capacity_queue::CapacityQueue,
+    clock::Clock,
+    random::Random,
+    watches::{event_queue::EventQueue, group::GroupEvents},
 };
 use crate::{
     Effect, Endpoint, Error, Peer, Snapshot,
@@ -59,6 +62,8 @@ enum Listener {
     Once(EventSender),
     /// Gets every event, and the error that ends the watch.
     Always(Arc<EventQueue>),
+    /// Gets one event, behind those of other watches.
+    Group(Arc<GroupEvents>),
 }
 
 /// A command of the machine to the driver.
@@ -70,8 +75,9 @@ pub(crate) enum LinkCommand {
 
 /// A message to a caller. It is delivered after the lock is released, in the order in which the frames arrived.
 pub(crate) enum Delivery {
-    PendingReply(ReplySender, Result<Response, Error>),
+    Reply(ReplySender, Result<Response, Error>),
     Event(EventSender, Result<Event, Error>),
+    GroupEvent(Arc<GroupEvents>, WatchId, Result<Event, Error>),
     Notice(Arc<EventQueue>, Notice),
     End(Arc<EventQueue>, Error),
     State(Snapshot),
@@ -130,8 +136,9 @@ impl Shared {
         for delivery in deliveries {
             // A send fails only when the caller has dropped the receiver; the result is not needed then.
             match delivery {
-                Delivery::PendingReply(sender, result) => drop(sender.send(result)),
+                Delivery::Reply(sender, result) => drop(sender.send(result)),
                 Delivery::Event(sender, result) => drop(sender.send(result)),
+                Delivery::GroupEvent(group, id, result) => group.push(id, result),
                 Delivery::Notice(queue, notice) => queue.push(notice),
                 Delivery::End(queue, error) => queue.end(error),
                 Delivery::State(snapshot) => drop(self.snapshot.send_replace(snapshot)),
@@ -161,42 +168,33 @@ impl Shared {
 }
 
 impl Core {
-    /// Submits a request, without waiting for request capacity.
-    pub(crate) fn reply(
+    /// Submits a request, also beyond the request capacity.
+    ///
+    /// `within` names the only session in which it may be sent. The machine never sends a request that was queued in an
+    /// earlier session.
+    pub(crate) fn submit(
         &mut self,
+        within: Option<SessionId>,
         now: Instant,
         request: Request,
         options: RequestOptions,
     ) -> PendingReply {
         let (sender, receiver) = oneshot::channel();
         let op = request.op();
-        self.machine.submit_with(now, sender, request, options);
-        PendingReply { op, receiver }
-    }
-
-    /// Like `reply`, but fails the request if the machine has another session. The machine never sends a request that
-    /// was queued in an earlier session.
-    pub(crate) fn reply_within(
-        &mut self,
-        session: SessionId,
-        now: Instant,
-        request: Request,
-        options: RequestOptions,
-    ) -> PendingReply {
-        if self.machine.session_id() == session {
-            return self.reply(now, request, options);
+        match within {
+            Some(session) if session != self.machine.session_id() => {
+                let server = None;
+                let _ = sender.send(Err(Error::SessionExpired {
+                    peer: Peer { server, session },
+                    effect: Effect::NotApplied,
+                }));
+            }
+            _ => drop(self.machine.submit_with(now, sender, request, options)),
         }
-        let (sender, receiver) = oneshot::channel();
-        let server = None;
-        let _ = sender.send(Err(Error::SessionExpired {
-            peer: Peer { server, session },
-            effect: Effect::NotApplied,
-        }));
-        let op = request.op();
         PendingReply { op, receiver }
     }
 
-    /// Like `reply`, for a request that leaves a watch. `None` when the machine refused the request.
+    /// Like `submit`, for a request that leaves a watch. `None` when the machine refused the request.
     pub(crate) fn reply_and_watch(
         &mut self,
         now: Instant,
@@ -213,6 +211,19 @@ impl Core {
     pub(crate) fn watch_nodes(&mut self, paths: Vec<String>) -> Vec<(WatchId, EventReceiver)> {
         let ids = self.machine.watch_nodes(paths);
         ids.into_iter().map(|id| (id, self.listen(id))).collect()
+    }
+
+    /// Watches nodes with one request. The events of all of them go to one queue.
+    pub(crate) fn watch_group(
+        &mut self,
+        paths: Vec<String>,
+        events: &Arc<GroupEvents>,
+    ) -> Vec<WatchId> {
+        let ids = self.machine.watch_nodes(paths);
+        for id in &ids {
+            self.listeners.insert(*id, Listener::Group(events.clone()));
+        }
+        ids
     }
 
     pub(crate) fn close(&mut self) {
@@ -276,11 +287,11 @@ impl Core {
                 Output::Probe(endpoint) => command(LinkCommand::Probe(endpoint)),
                 Output::Disconnect => command(LinkCommand::Disconnect),
                 Output::Completed(sender, result) => {
-                    deliveries.push(Delivery::PendingReply(sender, result));
+                    deliveries.push(Delivery::Reply(sender, result));
                 }
                 Output::Watch(id, result) => {
                     let listener = self.listeners.remove(&id);
-                    deliveries.extend(listener.and_then(|listener| listener.told(result)));
+                    deliveries.extend(listener.and_then(|listener| listener.told(id, result)));
                 }
                 Output::Notice(id, notice) => {
                     if let Some(Listener::Always(queue)) = self.listeners.get(&id) {
@@ -295,9 +306,10 @@ impl Core {
 
 impl Listener {
     /// The delivery of a listener's last message.
-    fn told(self, result: Result<Event, Error>) -> Option<Delivery> {
+    fn told(self, id: WatchId, result: Result<Event, Error>) -> Option<Delivery> {
         match (self, result) {
             (Self::Once(sender), result) => Some(Delivery::Event(sender, result)),
+            (Self::Group(group), result) => Some(Delivery::GroupEvent(group, id, result)),
             (Self::Always(queue), Err(error)) => Some(Delivery::End(queue, error)),
             (Self::Always(_), Ok(_)) => None,
         }

@@ -1,17 +1,17 @@
 //! Every deadline of the machine, in one table.
 //!
-//! [`Timer`] lists the deadlines in the order in which they are handled. [`Machine::deadline`] says when each is due, and
-//! `handle_timer` what happens then. Nothing is stored here: a deadline follows from the state, so it cannot be stale.
+//! `each_timer` says when each is due, and `handle_timer` what happens then. Nothing is stored here: a deadline follows from the
+//! state, so it cannot be stale.
 
 use std::time::Instant;
 
 use crate::{
     Cause,
-    machine::{Machine, Output, State},
+    machine::{Machine, Output, State, link::moving::WritableSearch},
 };
 
-/// Why the machine wants to be woken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why the machine wants to be woken. Timers that are due together are handled in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Timer {
     /// The server did not confirm the end of the session in time.
     Close,
@@ -29,83 +29,95 @@ pub(crate) enum Timer {
     Request,
     /// The ping was not answered in time.
     Pong,
-    /// Another server is to be asked whether it accepts writes.
-    Probe,
     /// A ping is to be sent.
     Ping,
+    /// Another server is to be asked whether it accepts writes.
+    Probe,
     /// The next server is to be tried.
     Retry,
-}
-
-impl Timer {
-    const ALL: [Self; 11] = [
-        Self::Close,
-        Self::SessionEnd,
-        Self::Caller,
-        Self::Queue,
-        Self::Handshake,
-        Self::Silence,
-        Self::Request,
-        Self::Pong,
-        Self::Probe,
-        Self::Ping,
-        Self::Retry,
-    ];
 }
 
 impl<T> Machine<T> {
     /// When [`Input::Tick`](super::Input::Tick) is due; `None` when the machine waits for the world alone.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
-        let mut next = None;
-        for timer in Timer::ALL {
-            if let Some(deadline) = self.deadline(timer)
-                && next.is_none_or(|next| deadline < next)
-            {
-                next = Some(deadline);
-            }
-        }
+        let mut next: Option<Instant> = None;
+        self.each_timer(|_, deadline| {
+            next = Some(next.map_or(deadline, |next| next.min(deadline)));
+        });
         next
     }
 
-    /// Handles every deadline that has come.
+    /// Handles every deadline that has come, each timer at most once.
     pub(crate) fn tick(&mut self, now: Instant) {
-        for timer in Timer::ALL {
-            if self.is_due(timer, now) {
-                self.handle_timer(timer, now);
+        let mut last = None;
+        while let Some(timer) = self.next_due(last, now) {
+            self.handle_timer(timer, now);
+            last = Some(timer);
+        }
+    }
+
+    /// The first timer behind `last` whose deadline has come.
+    fn next_due(&self, last: Option<Timer>, now: Instant) -> Option<Timer> {
+        let mut next = None;
+        self.each_timer(|timer, deadline| {
+            if deadline <= now && Some(timer) > last && next.is_none() {
+                next = Some(timer);
             }
-        }
+        });
+        next
     }
 
-    /// Whether a deadline has come.
-    pub(crate) fn is_due(&self, timer: Timer, now: Instant) -> bool {
-        self.deadline(timer).is_some_and(|deadline| deadline <= now)
-    }
-
-    /// When a timer is due; `None` while it is not set.
-    fn deadline(&self, timer: Timer) -> Option<Instant> {
+    /// The table: visits every timer that is set, in the order in which they are handled.
+    fn each_timer(&self, mut visit: impl FnMut(Timer, Instant)) {
         if self.is_ended() {
-            return None;
+            return;
         }
-        let (timing, open) = (&self.timing, self.established());
-        match timer {
-            Timer::Close => self.closing,
-            Timer::SessionEnd | Timer::Queue if open.is_some() => None,
-            Timer::SessionEnd => self.session.heard.map(|heard| heard + timing.session_end),
-            Timer::Caller => self.deadlines.first().map(|(deadline, _)| *deadline),
-            Timer::Queue => self
-                .queue
-                .oldest()
-                .map(|oldest| oldest.since + timing.queue_wait),
-            Timer::Retry => self.connection.is_none().then_some(self.retry_at),
-            Timer::Handshake => self.connection.as_ref()?.handshake_deadline(),
-            Timer::Silence => Some(open?.last_received + timing.read),
-            Timer::Request => Some(open?.oldest_sent()? + timing.request),
-            Timer::Pong => Some(open?.ping_sent? + timing.read),
-            Timer::Probe => open?.search.as_ref()?.deadline(),
-            Timer::Ping if open?.ping_sent.is_some() => None,
-            Timer::Ping => Some(open?.last_sent + timing.ping),
+        let (timing, established) = (&self.timing, self.established());
+        if let Some(closing) = self.closing {
+            visit(Timer::Close, closing);
         }
+        if established.is_none()
+            && let Some(heard) = self.session.heard
+        {
+            visit(Timer::SessionEnd, heard + timing.session_end);
+        }
+        if let Some((deadline, _)) = self.deadlines.first() {
+            visit(Timer::Caller, *deadline);
+        }
+        let Some(open) = established else {
+            if let Some(deadline) = self.queue_deadline() {
+                visit(Timer::Queue, deadline);
+            }
+            match &self.connection {
+                Some(attempt) => visit(Timer::Handshake, attempt.handshake_deadline()),
+                None => visit(Timer::Retry, self.retry_at),
+            }
+            return;
+        };
+        visit(Timer::Silence, open.last_received + timing.read);
+        if let Some(sent) = open.oldest_sent() {
+            visit(Timer::Request, sent + timing.request);
+        }
+        match open.ping_sent {
+            Some(sent) => visit(Timer::Pong, sent + timing.read),
+            None => visit(Timer::Ping, open.last_sent + timing.ping),
+        }
+        if let Some(deadline) = open.search.as_ref().and_then(WritableSearch::deadline) {
+            visit(Timer::Probe, deadline);
+        }
+    }
+
+    /// When the server will have been silent for too long.
+    pub(crate) fn silence_deadline(&self) -> Option<Instant> {
+        self.established()
+            .map(|open| open.last_received + self.timing.read)
+    }
+
+    /// When the oldest queued request will have waited for a connection for too long.
+    fn queue_deadline(&self) -> Option<Instant> {
+        let oldest = self.queue.oldest().filter(|_| !self.is_connected())?;
+        Some(oldest.since + self.timing.queue_wait)
     }
 
     /// Handles a deadline that has come.
@@ -120,7 +132,10 @@ impl<T> Machine<T> {
             }
             Timer::Caller => self.fail_overdue(now),
             Timer::Queue => {
-                while self.is_due(Timer::Queue, now) {
+                while self
+                    .queue_deadline()
+                    .is_some_and(|deadline| deadline <= now)
+                {
                     self.fail_oldest_queued(now);
                 }
             }

@@ -137,8 +137,8 @@ async fn submit_takes_from_a_reserve_when_capacity_is_used_up() {
     server.faults().stall();
     let tasks = creates(&client, CAPACITY + 2);
     eventually(|| client.metrics().waiting == 2).await;
-    let taken: [_; CAPACITY] = client.submit(std::array::from_fn(|_| sync()));
-    let [refused] = client.submit([sync()]);
+    let taken: [_; CAPACITY] = client.raw().submit(std::array::from_fn(|_| sync()));
+    let [refused] = client.raw().submit([sync()]);
     let error = within(refused).await.unwrap_err();
     let requests = 2 * CAPACITY;
     let Error::TooManyRequests {

@@ -159,7 +159,9 @@ fn waiting_callers_get_an_error_when_the_drivers_runtime_is_dropped() {
     assert_eq!(block_on(client.sync("/")).unwrap_err(), closed);
     assert_eq!(client.snapshot().state, State::Closed);
     assert_eq!(client.lease().valid_until, None);
-    client.run_in_background(async { panic!("no runtime is left to run this") });
+    client
+        .raw()
+        .run_in_background(async { panic!("no runtime is left to run this") });
     assert!(block_on(client.watch_nodes(&["/"]).unwrap().remove(0)).is_err());
     block_on(client.close());
 }
@@ -171,7 +173,7 @@ fn background_work_can_be_started_outside_a_runtime() {
     block_on(apart.client.create("/a", "", mode)).unwrap();
     let weak = apart.client.downgrade();
     let (done, is_done) = mpsc::channel();
-    apart.client.run_in_background(async move {
+    apart.client.raw().run_in_background(async move {
         let deleted = weak.delete("/a", Version::ANY).await;
         done.send(deleted).unwrap();
     });
@@ -210,7 +212,7 @@ async fn background_work_ends_with_the_client() {
     let dropped = Arc::new(AtomicBool::new(false));
     let flag = Flag(dropped.clone());
     let weak = client.downgrade();
-    client.run_in_background(async move {
+    client.raw().run_in_background(async move {
         let _flag = flag;
         // Never ends by itself, and takes the client's lock when it is dropped.
         let _watcher = weak.exists_and_watch("/never").await;

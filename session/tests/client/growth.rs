@@ -191,7 +191,7 @@ fn dropped_futures_and_passed_deadlines_leave_nothing_behind() {
             glance(client.sync("/"));
             glance(client.get_data_and_watch("/"));
             glance(client.create("/", "exists", CreateMode::Persistent));
-            glance(client.wait_for_capacity());
+            glance(client.raw().submit_with_backpressure([]));
         }
         let passed = client.with_deadline(Duration::ZERO);
         let late = passed.sync("/");

@@ -73,7 +73,7 @@ async fn an_attempt_that_hangs_is_replaced_when_the_session_expires() {
     let begin = Instant::now();
     while attempts.load(Ordering::Relaxed) < 3 {
         // The driver is woken all the time, so it does not wait for its timer.
-        client.run_in_background(async {});
+        client.raw().run_in_background(async {});
         tokio::task::yield_now().await;
         assert!(begin.elapsed() < Duration::from_secs(5), "no third attempt");
     }
@@ -177,9 +177,9 @@ fn sync(length: usize) -> Request {
 #[tokio::test]
 async fn requests_made_during_a_long_write_follow_without_delay() {
     let (client, mut pipe, _pipes) = piped(600_000).await;
-    let replies = client.submit_all((0..10).map(|_| sync(100_000)).collect());
+    let replies: [_; 10] = client.raw().submit(std::array::from_fn(|_| sync(100_000)));
     tokio::task::yield_now().await;
-    let late = client.submit_all(vec![sync(1)]);
+    let late = client.raw().submit([sync(1)]);
     assert_eq!(client.outstanding(), 11);
     let begin = Instant::now();
     let mut xids = Vec::new();
@@ -200,7 +200,7 @@ async fn requests_made_during_a_long_write_follow_without_delay() {
 #[tokio::test]
 async fn a_transport_with_a_buffer_of_one_byte_works() {
     let (client, mut pipe, _pipes) = piped(1).await;
-    let replies = client.submit_all(vec![sync(50), sync(0), sync(50)]);
+    let replies = client.raw().submit([sync(50), sync(0), sync(50)]);
     for _ in 0..3 {
         let xid = within(pipe.request()).await;
         within(pipe.refuse(xid)).await;
@@ -216,9 +216,10 @@ async fn a_transport_with_a_buffer_of_one_byte_works() {
 async fn a_connection_lost_while_writing_leaves_nothing_for_the_next_one() {
     for by_the_server in [true, false] {
         let (client, mut pipe, mut pipes) = piped(4096).await;
-        let mut replies = client.submit_all((0..10).map(|_| sync(100_000)).collect());
+        let replies: [_; 10] = client.raw().submit(std::array::from_fn(|_| sync(100_000)));
+        let mut replies = Vec::from(replies);
         tokio::task::yield_now().await;
-        replies.extend(client.submit_all(vec![sync(1)]));
+        replies.extend(client.raw().submit([sync(1)]));
         within(pipe.request()).await;
         if by_the_server {
             drop(pipe);

@@ -29,7 +29,7 @@ async fn two_requests_submitted_together_are_one_write() {
     };
     assert_eq!(counter.written(), handshake);
     for rounds in 1..=20 {
-        let [first, second] = client.submit([sync(), sync()]);
+        let [first, second] = client.raw().submit([sync(), sync()]);
         within(first).await.unwrap();
         within(second).await.unwrap();
         let both = Written {
@@ -48,7 +48,7 @@ async fn two_requests_submitted_together_are_one_write_on_several_threads() {
     let (client, counter) = counted(&server).await;
     for _ in 0..200 {
         let before = counter.written();
-        let [first, second] = client.submit([sync(), sync()]);
+        let [first, second] = client.raw().submit([sync(), sync()]);
         within(first).await.unwrap();
         within(second).await.unwrap();
         let both = Written {

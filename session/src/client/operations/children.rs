@@ -144,7 +144,7 @@ impl Client {
     /// ```
     pub async fn get_ephemerals(&self, prefix: &str) -> Result<Vec<String>, Error> {
         path::check_sequential(prefix).map_err(|problem| path::PathError::new(prefix, problem))?;
-        let chroot = self.server_path(path::ROOT);
+        let chroot = self.shared.server_path(path::ROOT);
         let wanted = if chroot == path::ROOT {
             prefix.to_owned()
         } else {
@@ -157,7 +157,7 @@ impl Client {
         let found = record_of!(reply, GetEphemerals)?.ephemerals;
         Ok(found
             .into_iter()
-            .map(|path| self.client_path(path))
+            .map(|path| self.shared.client_path(path))
             .collect())
     }
 }

@@ -111,11 +111,11 @@ impl Client {
         acl: impl Into<Acls>,
     ) -> Result<Create2Response, Error> {
         check_to_create(path, mode)?;
-        let request = create_request(self.server_path(path), data.into(), mode, acl.into());
+        let request = create_request(self.shared.server_path(path), data.into(), mode, acl.into());
         let created = self.ask(path, request).await?;
         let created = record_of!(created, Create2 | CreateContainer | CreateTtl)?;
         Ok(Create2Response {
-            path: self.client_path(created.path),
+            path: self.shared.client_path(created.path),
             stat: created.stat,
         })
     }
@@ -154,7 +154,7 @@ impl Client {
     ) -> Result<String, Error> {
         check_to_create(path, mode)?;
         let acl = Acls::Borrowed(Acl::OPEN_UNSAFE);
-        let request = match create_request(self.server_path(path), data.into(), mode, acl) {
+        let request = match create_request(self.shared.server_path(path), data.into(), mode, acl) {
             Request::Create2(create) => Request::Create(create),
             other => other,
         };
@@ -162,7 +162,7 @@ impl Client {
             Response::Create(created) => created.path,
             other => record_of!(other, Create2 | CreateContainer | CreateTtl)?.path,
         };
-        Ok(self.client_path(created))
+        Ok(self.shared.client_path(created))
     }
 
     /// Deletes a node that has no children, if its data have this version.

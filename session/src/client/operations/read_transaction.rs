@@ -102,6 +102,7 @@ impl ReadTransaction {
         let before = self.client.snapshot().connections;
         let [reply] = self
             .client
+            .raw()
             .submit_with_backpressure([Request::MultiRead(self.request)])
             .await;
         let results = record_of!(reply.await?, MultiRead)?.results;
@@ -135,6 +136,6 @@ impl ReadTransaction {
             self.bad_path = Some(path::PathError::new(path, problem));
         }
         self.paths.push(path.to_owned());
-        self.client.server_path(path)
+        self.client.shared.server_path(path)
     }
 }

@@ -83,7 +83,7 @@ impl Client {
 }
 
 impl Transaction {
-    /// Limits the transaction to this session, see [`Client::submit_within`]. In another session it is never applied.
+    /// Limits the transaction to this session, see [`crate::Raw::within`]. In another session it is never applied.
     pub fn within(mut self, session: SessionId) -> Self {
         self.within = Some(session);
         self
@@ -109,7 +109,7 @@ impl Transaction {
         acl: impl Into<Acls>,
     ) -> Self {
         self.note(check_to_create(path, mode));
-        let path = self.client.server_path(path);
+        let path = self.client.shared.server_path(path);
         match create_request(path, data.into(), mode, acl.into()) {
             Request::CreateContainer(create) => self.push(MultiOp::CreateContainer(create)),
             Request::CreateTtl(create) => self.push(MultiOp::CreateTtl(create)),
@@ -153,13 +153,11 @@ impl Transaction {
         }
         let asked = self.request.ops.len();
         let requests = [Request::Multi(self.request)];
-        let [reply] = match self.within {
-            Some(session) => {
-                self.client.wait_for_capacity().await;
-                self.client.submit_within(session, requests)
-            }
-            None => self.client.submit_with_backpressure(requests).await,
-        };
+        let mut raw = self.client.raw();
+        if let Some(session) = self.within {
+            raw = raw.within(session);
+        }
+        let [reply] = raw.submit_with_backpressure(requests).await;
         let response = record_of!(reply.await?, Multi)?;
         if response.results.len() != asked {
             return Err(unexpected(OpCode::MULTI));
@@ -179,7 +177,7 @@ impl Transaction {
     fn resolve(&mut self, path: &str) -> String {
         let checked = path::check(path);
         self.note(checked.map_err(|problem| path::PathError::new(path, problem)));
-        self.client.server_path(path)
+        self.client.shared.server_path(path)
     }
 
     /// Keeps the first invalid path for `commit`.
@@ -193,11 +191,11 @@ impl Transaction {
 fn applied(client: &Client, result: MultiResult) -> Result<OpResult, Error> {
     Ok(match result {
         MultiResult::Create(created) => OpResult::Created {
-            path: client.client_path(created.path),
+            path: client.shared.client_path(created.path),
             stat: None,
         },
         MultiResult::Create2(created) => OpResult::Created {
-            path: client.client_path(created.path),
+            path: client.shared.client_path(created.path),
             stat: Some(created.stat),
         },
         MultiResult::Delete => OpResult::Deleted,

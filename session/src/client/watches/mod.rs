@@ -6,9 +6,11 @@
 //! | `watcher` | the future of the event of a one-shot watch |
 //! | `persistent` | persistent watches, and removing watches |
 //! | `persistent_watcher` | the stream of the events of a persistent watch |
+//! | `group` | one-shot watches of several nodes with one queue of events |
 //! | `event_queue` | the events that wait for a slow listener |
 
 pub(super) mod event_queue;
+pub(super) mod group;
 mod one_shot;
 mod persistent;
 pub(super) mod persistent_watcher;

@@ -97,13 +97,11 @@ impl<T> Connection<T> {
         }
     }
 
-    /// When the attempt to connect is given up; `None` once the connection is established.
-    pub(crate) fn handshake_deadline(&self) -> Option<Instant> {
+    /// When the attempt to connect is given up.
+    pub(crate) fn handshake_deadline(&self) -> Instant {
         match self.stage {
-            Stage::Connecting { deadline, .. } | Stage::Handshaking { deadline, .. } => {
-                Some(deadline)
-            }
-            Stage::Established { .. } => None,
+            Stage::Connecting { deadline, .. } | Stage::Handshaking { deadline, .. } => deadline,
+            Stage::Established { since } => since,
         }
     }
 

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     AuthFailure, Cause, Error, Peer,
-    machine::{Event, Input, Machine, State, metrics, timers::Timer},
+    machine::{Event, Input, Machine, State, metrics},
 };
 
 impl<T> Machine<T> {
@@ -44,7 +44,10 @@ impl<T> Machine<T> {
         }
         // A process that slept finds frames that came meanwhile, on a connection whose server may not know yet that the
         // session is over. They prove nothing. Source: `ClientCnxn.SendThread.run`, which looks at the clock first.
-        if self.is_due(Timer::Silence, now) {
+        if self
+            .silence_deadline()
+            .is_some_and(|deadline| deadline <= now)
+        {
             return self.give_up(now, Cause::Silent(self.timing.read));
         }
         self.heard(now);

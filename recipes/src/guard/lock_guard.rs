@@ -1,0 +1,280 @@
+//! The guard of a held lock: its fencing token, its lease, and how to release it.
+//!
+//! Not here: writes that happen only while the lock is held (`transaction`), waiting for its loss (`lost`).
+
+use std::{
+    fmt,
+    future::Future,
+    pin::pin,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures::future::{Either, select};
+use lockkeeper_proto::SessionId;
+use lockkeeper_session::Client;
+
+use super::{
+    FencingToken, LockState,
+    hold::{Attempt, Hold},
+    lost::lost,
+};
+use crate::{
+    error::{Error, Loss},
+    node::{lock_node::LockNode, name},
+    queue::rank,
+};
+
+/// With fewer sequence numbers left than this, a tenth of all, each grant is a warning in the log.
+const SCARCE: u32 = 0x7fff_ffff / 10;
+
+/// A held lock. Dropping the guard releases the lock in the background.
+///
+/// # Safety of the lock
+/// [`is_valid`](Self::is_valid) is local, costs nothing, and turns false *before* any other client can be granted the lock,
+/// as long as the clocks of this machine and of the servers run at the same rate. No lock service can see that a process is
+/// paused between this check and its next step. So give the [`fencing_token`](Self::fencing_token) to the resource that the
+/// lock protects, or write through [`transaction`](Self::transaction).
+#[must_use = "dropping the guard releases the lock"]
+pub struct Guard {
+    /// Dropped before the node: the hold must know that the lock was released before the node is deleted.
+    hold: Hold,
+    node: LockNode,
+    token: FencingToken,
+    session_id: SessionId,
+}
+
+impl Guard {
+    /// The guard of a contender that was granted the lock.
+    pub(crate) fn new(node: LockNode, attempt: Attempt) -> Result<Self, Error> {
+        let Some(tag) = node.node().map(|node| node.tag) else {
+            return Err(Error::Lost(Loss::Deleted));
+        };
+        let token = u64::try_from(tag.czxid.0).unwrap_or(0);
+        let guard = Self {
+            token: FencingToken::new(token),
+            session_id: tag.session_id,
+            hold: attempt.granted(token),
+            node,
+        };
+        let headroom = guard.headroom();
+        if headroom < SCARCE {
+            let path = &guard.node.directory().path;
+            tracing::warn!(
+                path,
+                headroom,
+                "the numbers of the lock's directory are running out"
+            );
+        }
+        Ok(guard)
+    }
+
+    /// The number with which a resource can refuse former holders.
+    #[must_use]
+    pub fn fencing_token(&self) -> FencingToken {
+        self.token
+    }
+
+    /// The path of the lock node.
+    #[must_use]
+    pub fn path(&self) -> String {
+        self.node.path()
+    }
+
+    /// The client whose session holds the lock.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        self.node.client()
+    }
+
+    /// How sure the lock is. Local: asks no server.
+    ///
+    /// The guard learns that another client has deleted the lock node only when a server reports it. It does so after a wait
+    /// for the lock, and while [`lost`](Self::lost) is polled.
+    #[must_use]
+    pub fn state(&self) -> LockState {
+        if let Some(loss) = self.node.session_loss().or_else(|| self.known_loss()) {
+            return LockState::Lost(loss);
+        }
+        let lease = self.client().lease();
+        let is_valid = lease.is_valid && lease.session_id == self.session_id;
+        match lease.valid_until {
+            Some(_) if is_valid && lease.state.is_connected() => LockState::Held,
+            Some(until) if is_valid => LockState::Suspended { until },
+            _ => LockState::Elapsed,
+        }
+    }
+
+    /// Whether no other client can hold the lock now. Local: asks no server.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        matches!(self.state(), LockState::Held | LockState::Suspended { .. })
+    }
+
+    /// The instant until which no other client can get the lock, even if no server is heard of any more; `None` when the lock
+    /// is lost. It moves on while the client is connected.
+    #[must_use]
+    pub fn valid_until(&self) -> Option<Instant> {
+        match self.state() {
+            LockState::Lost(_) => None,
+            _ => self.client().lease().valid_until,
+        }
+    }
+
+    /// Waits until the lock can no longer be relied on, and returns why. [`Loss::Elapsed`] comes before any other client can
+    /// get the lock.
+    ///
+    /// The future does not borrow the guard. It ends with [`Loss::Deleted`] when the guard is released. While the future is
+    /// polled, the client watches the lock node.
+    ///
+    /// # Cancel safety
+    /// The future may be dropped, and the method called again.
+    pub fn lost(&self) -> impl Future<Output = Loss> + Send + 'static {
+        let (client, path) = (self.client().downgrade(), self.path());
+        let (session_id, end) = (self.session_id, self.hold.end().clone());
+        let known = self.known_loss();
+        async move {
+            let loss = match known {
+                Some(loss) => loss,
+                None => lost(&client, &path, session_id).await,
+            };
+            // A lease that has ended may be renewed.
+            if loss == Loss::Elapsed {
+                end.elapsed();
+                loss
+            } else {
+                end.lost(loss)
+            }
+        }
+    }
+
+    /// Gives the lock up if it is still held after `limit`, counted from now: the client deletes the node, the holder is told
+    /// [`Loss::Overdue`], and its transactions under the lock fail. Use it for work that may get stuck. A second call
+    /// replaces the first.
+    ///
+    /// From then on others may get the lock, whatever the holder does. As after any loss, only the fencing token and
+    /// [`transaction`](Self::transaction) stop its late writes.
+    pub fn limit_hold(&self, limit: Duration) {
+        let begin = tokio::time::Instant::now();
+        let far = Duration::from_secs(86400 * 365 * 30);
+        let until = begin.checked_add(limit).unwrap_or(begin + far);
+        self.limit_until(until, limit);
+    }
+
+    fn limit_until(&self, until: tokio::time::Instant, limit: Duration) {
+        let stopped = self.hold.limit_until(until);
+        let Some(deleter) = self.node.deleter() else {
+            return;
+        };
+        let (path, end) = (self.path(), Arc::downgrade(self.hold.end()));
+        self.client().raw().run_in_background(async move {
+            let timer = pin!(tokio::time::sleep_until(until));
+            if let Either::Left(_) = select(stopped, timer).await {
+                return;
+            }
+            let Some(end) = end.upgrade() else { return };
+            if !deleter.begin() {
+                return;
+            }
+            end.lost(Loss::Overdue);
+            tracing::debug!(path, ?limit, "held for too long, deleting the node");
+            deleter.finish().await;
+        });
+    }
+
+    /// How long the lock has been held.
+    #[must_use]
+    pub fn held_for(&self) -> Duration {
+        self.hold.since().elapsed()
+    }
+
+    /// How many more contenders the lock's directory can number. After that they are refused with
+    /// [`Error::SequenceExhausted`]. With less than a tenth of all numbers left, each grant is a warning in the log.
+    #[must_use]
+    pub fn headroom(&self) -> u32 {
+        let used = name::number(self.node.name()).unwrap_or(0);
+        u32::try_from(rank::SEQUENCE_LIMIT.saturating_sub(used)).unwrap_or(0)
+    }
+
+    /// Releases the lock, and waits until the servers have deleted its node.
+    ///
+    /// `Ok` says that the lock was held until now: it covered everything that was done under it. An error says that it did
+    /// not, or that it is unknown.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] when the lock was lost.
+    ///
+    /// # Cancel safety
+    /// The lock is released whether the future is awaited or dropped.
+    pub async fn release(self) -> Result<(), Error> {
+        if let Some(loss) = self.node.session_loss().or_else(|| self.known_loss()) {
+            return Err(Error::Lost(self.hold.end().lost(loss)));
+        }
+        let Self { hold, node, .. } = self;
+        hold.end().released();
+        node.delete().await
+    }
+
+    /// Becomes a reader, with the token of the writer.
+    pub(crate) async fn downgrade(self) -> Result<Self, Error> {
+        let Self {
+            hold,
+            node,
+            token,
+            session_id,
+        } = self;
+        let node = node.downgrade().await?;
+        let reader = Self {
+            hold,
+            node,
+            token,
+            session_id,
+        };
+        // The limit so far would delete the writer's node.
+        if let Some(until) = reader.hold.limit() {
+            reader.limit_until(until, reader.held_for());
+        }
+        Ok(reader)
+    }
+
+    /// Stops the limit of the hold: from now on nothing else deletes the node.
+    pub(crate) fn stop_hold_limit(&self) {
+        self.hold.stop_limit();
+    }
+
+    /// The session that holds the lock.
+    pub(crate) fn session_id(&self) -> SessionId {
+        self.session_id
+    }
+
+    /// A transaction has deleted the lock node: there is nothing left to release.
+    pub(crate) fn released(&mut self) {
+        self.node.forget();
+    }
+
+    /// How the lock was lost, as far as this client has been told.
+    pub(crate) fn known_loss(&self) -> Option<Loss> {
+        let end = self.hold.end();
+        if self.node.saw_deletion() {
+            end.lost(Loss::Deleted);
+        }
+        end.loss()
+    }
+
+    /// Notes that an operation under the lock has failed, perhaps because the lock is lost.
+    pub(crate) fn failed(&self, error: &Error) {
+        if let Error::Lost(loss) = error {
+            self.hold.end().lost(*loss);
+        }
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard")
+            .field("path", &self.path())
+            .field("token", &self.token.get())
+            .field("state", &self.state())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,56 @@
+//! Waiting for the loss of a lock.
+
+use std::pin::pin;
+
+use futures::future::{Either, select};
+use lockkeeper_proto::{EventType, SessionId};
+use lockkeeper_session::{Client, Error as SessionError};
+
+use crate::{error::Loss, node::lock_node::session_loss};
+
+/// Waits for the deletion of a node, the end of its session, or the end of the session's lease.
+pub(super) async fn lost(client: &Client, path: &str, session_id: SessionId) -> Loss {
+    let mut snapshots = client.snapshots();
+    // The connection whose server sets no watch.
+    let (mut watcher, mut unwatched) = (None, None);
+    loop {
+        let connection = Some(snapshots.borrow_and_update().connections);
+        let lease = client.lease();
+        if let Some(loss) = session_loss(client, session_id) {
+            return loss;
+        }
+        let Some(until) = lease.valid_until.filter(|_| lease.is_valid) else {
+            return Loss::Elapsed;
+        };
+        if watcher.is_none() && unwatched != connection {
+            watcher = client
+                .watch_nodes(&[path])
+                .ok()
+                .and_then(|mut watchers| watchers.pop());
+        }
+        let event = async {
+            match watcher.as_mut() {
+                Some(watcher) => watcher.await,
+                None => std::future::pending().await,
+            }
+        };
+        let changed = snapshots.changed();
+        let elapsed = tokio::time::sleep(until.saturating_duration_since(client.now()));
+        let (event, changed, elapsed) = (pin!(event), pin!(changed), pin!(elapsed));
+        let other = select(changed, elapsed);
+        match select(event, other).await {
+            Either::Left((Ok(event), _)) if event.event_type == EventType::NODE_DELETED => {
+                return session_loss(client, session_id).unwrap_or(Loss::Deleted);
+            }
+            // The data changed, or the watch ended with the session: look again.
+            Either::Left((Ok(_) | Err(SessionError::SessionExpired { .. }), _)) => watcher = None,
+            // This server sets no watch. Another one may.
+            Either::Left((Err(_), _)) => {
+                watcher = None;
+                unwatched = connection;
+            }
+            Either::Right((Either::Left((Err(_), _)), _)) => return Loss::Closed,
+            Either::Right(_) => {}
+        }
+    }
+}

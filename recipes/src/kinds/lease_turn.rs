@@ -1,0 +1,95 @@
+//! What the first waiter of a semaphore does next, as a pure state machine.
+//!
+//! Only the first waiter of the queue creates leases and counts them. It holds its place in the queue until it has what it wants.
+//! So nobody who waits for several leases is overtaken, or blocked by another waiter that holds some of its own.
+//!
+//! Not here: creating the leases (`node`), waiting in the queue (`queue`), sending and waiting (`semaphore`).
+
+use crate::{
+    error::Loss,
+    queue::{rank::within_limit, turn::Facts},
+};
+
+/// What the waiter does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// List the leases, with a watch.
+    List,
+    /// Read the limit, with a watch if it can change.
+    ReadLimit,
+    /// Wait for a change of the leases or of the limit, or for the loss of the place in the queue.
+    Wait,
+    /// The leases are ours.
+    Grant,
+}
+
+/// A waiter that has created its leases.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LeaseTurn {
+    /// The leases are to be listed.
+    #[default]
+    Unknown,
+    /// The leases were listed; the limit is to be read. The order matters: leases can only become fewer meanwhile, since only
+    /// the first waiter adds some. So there was room when the limit was this. The other way round, the limit could have been
+    /// lowered in between.
+    Listed {
+        /// Whether the listing set a watch.
+        is_watched: bool,
+    },
+    /// There is room.
+    Room,
+    /// There is no room.
+    Full {
+        /// Whether the listing set a watch.
+        is_watched: bool,
+    },
+}
+
+impl LeaseTurn {
+    /// What to do next.
+    ///
+    /// # Errors
+    /// The session of the leases is over.
+    pub fn next(&self, facts: &Facts) -> Result<Next, Loss> {
+        let may_hold = facts.may_hold()?;
+        Ok(match self {
+            Self::Room if may_hold => Next::Grant,
+            Self::Unknown | Self::Room | Self::Full { is_watched: false } => Next::List,
+            Self::Listed { .. } => Next::ReadLimit,
+            Self::Full { is_watched: true } => Next::Wait,
+        })
+    }
+
+    /// The leases were listed.
+    pub fn listed(&mut self, is_watched: bool) {
+        *self = Self::Listed { is_watched };
+    }
+
+    /// The limit was read, after this listing.
+    ///
+    /// # Errors
+    /// One of our leases is not listed: it was deleted.
+    pub fn counted<'a>(
+        &mut self,
+        leases: impl IntoIterator<Item = &'a str> + Clone,
+        own: impl IntoIterator<Item = &'a str>,
+        limit: usize,
+    ) -> Result<(), Loss> {
+        let is_listed = |lease: &str| leases.clone().into_iter().any(|child| child == lease);
+        if !own.into_iter().all(is_listed) {
+            return Err(Loss::Deleted);
+        }
+        let is_watched = matches!(self, Self::Listed { is_watched: true });
+        *self = if within_limit(leases, limit) {
+            Self::Room
+        } else {
+            Self::Full { is_watched }
+        };
+        Ok(())
+    }
+
+    /// The leases or the limit may have changed.
+    pub fn changed(&mut self) {
+        *self = Self::Unknown;
+    }
+}

@@ -1,0 +1,156 @@
+//! What all kinds of lock share: a queue at a path, and the ways into it. The public kinds are thin types around it.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use lockkeeper_proto::path::{self, PathError};
+use lockkeeper_session::Client;
+use tokio::time::timeout;
+
+use super::{
+    rank::{self, Kind},
+    ticket::Ticket,
+    waiter::Waiter,
+};
+use crate::{
+    error::Error,
+    guard::{Guard, hold::Attempt},
+    metrics::{LockMetrics, Recorder, RequestCounters},
+    node::directory::Directory,
+    participants::{Participant, participants},
+};
+
+/// A queue, and the role of its contenders.
+#[derive(Clone, Debug)]
+pub(crate) struct LockQueue {
+    client: Client,
+    directory: Arc<Directory>,
+    kind: Kind,
+    recorder: Arc<Recorder>,
+}
+
+impl LockQueue {
+    pub(crate) fn new(client: &Client, path: &str, kind: Kind) -> Result<Self, PathError> {
+        path::check(path).map_err(|problem| PathError::new(path, problem))?;
+        let recorder = Arc::new(Recorder::of(path, kind.name(), Arc::default()));
+        let directory = Directory::new(client, path, Bytes::new(), recorder.counters.clone());
+        Ok(Self {
+            client: client.without_deadline(),
+            directory: Arc::new(directory),
+            kind,
+            recorder,
+        })
+    }
+
+    /// The same queue. Our nodes in it have these data.
+    pub(crate) fn with_data(self, data: Bytes) -> Self {
+        Self {
+            directory: Arc::new(self.directory.with_data(data)),
+            ..self
+        }
+    }
+
+    /// The same queue, which does not keep the session open.
+    pub(crate) fn detached(self) -> Self {
+        Self {
+            client: self.client.downgrade(),
+            ..self
+        }
+    }
+
+    pub(crate) fn counters(&self) -> &Arc<RequestCounters> {
+        &self.directory.counters
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        &self.directory.path
+    }
+
+    pub(crate) async fn lock(&self) -> Result<Guard, Error> {
+        self.lock_reporting(|_| {}).await
+    }
+
+    pub(crate) async fn lock_timeout(&self, wait: Duration) -> Result<Guard, Error> {
+        const UNKNOWN: usize = usize::MAX;
+        let ahead = AtomicUsize::new(UNKNOWN);
+        let lock = self.lock_reporting(|now| ahead.store(now, Ordering::Relaxed));
+        if let Ok(result) = timeout(wait, lock).await {
+            return result;
+        }
+        let ahead = Some(ahead.into_inner()).filter(|ahead| *ahead != UNKNOWN);
+        Err(Error::TimedOut {
+            waited: wait,
+            ahead,
+        })
+    }
+
+    pub(crate) async fn try_lock(&self) -> Result<Option<Guard>, Error> {
+        let attempt = Attempt::new(&self.recorder);
+        let children = self.children().await?;
+        if rank::is_contended(self.kind, children.iter().map(String::as_str)) {
+            attempt.refused();
+            return Ok(None);
+        }
+        let mut waiter = self.waiter().await?;
+        if waiter.ahead() > 0 {
+            attempt.refused();
+            return Ok(None);
+        }
+        waiter.wait_for_turn(|_| {}).await?;
+        Guard::new(waiter.node, attempt).map(Some)
+    }
+
+    /// Enters the queue for a caller that may wait later. If it is its turn already, a deletion of its node must be
+    /// reported, too.
+    pub(crate) async fn enqueue<G>(&self) -> Result<Ticket<G>, Error> {
+        let mut ticket = self.enter().await?;
+        ticket.watch_own();
+        Ok(ticket)
+    }
+
+    pub(crate) async fn enter<G>(&self) -> Result<Ticket<G>, Error> {
+        let attempt = Attempt::new(&self.recorder);
+        let waiter = self.waiter().await?;
+        if waiter.ahead() > 0 {
+            attempt.contended();
+        }
+        Ok(Ticket::new(waiter, attempt))
+    }
+
+    pub(crate) fn metrics(&self) -> LockMetrics {
+        self.recorder.snapshot()
+    }
+
+    pub(crate) async fn participants(&self) -> Result<Vec<Participant>, Error> {
+        let names = rank::in_order(self.kind, self.children().await?);
+        participants(&self.client, self.path(), names).await
+    }
+
+    /// The directory's children; none without a directory.
+    async fn children(&self) -> Result<Vec<String>, Error> {
+        self.directory.count_listing();
+        match self.client.get_children(self.path()).await {
+            Err(error) if error.is_no_node() => Ok(Vec::new()),
+            children => Ok(children?),
+        }
+    }
+
+    async fn waiter(&self) -> Result<Waiter, Error> {
+        Waiter::enter(&self.client, self.directory.clone(), self.kind).await
+    }
+
+    async fn lock_reporting(&self, report: impl FnMut(usize)) -> Result<Guard, Error> {
+        let ticket = self.enter::<Guard>().await?;
+        ticket.granted(report).await
+    }
+}

@@ -1,0 +1,253 @@
+//! Whose turn it is, as a pure state machine: what a waiter in a queue does with listings and events.
+//!
+//! A waiter watches the node just ahead of it, the one ahead of that, and its own, all with one request. The second one is
+//! watched so that a deep queue is listed while its last holder still holds. When the last listing showed only one node ahead,
+//! the deletion of that node *is* the grant, without another request. Why that is sound: while our node exists its directory
+//! cannot be deleted, so every later node gets a higher number, and the nodes ahead can only become fewer. It needs all of the
+//! following. Without one of them the queue is listed again.
+//!
+//! - The event is the deletion of that node.
+//! - Our own node still exists: its watch, which the server set no later than the other one, has not fired. Events of one
+//!   connection come in the order of their transactions, so its event would have come first.
+//! - The connection is the one on which the queue was listed, and so the watches were set on it. Events that make up for an
+//!   outage come in any order.
+//! - The lease is valid. A process that slept may see an old event after its session has expired.
+//!
+//! Not here: who is ahead of whom (`rank`), the node itself (`node`), sending and waiting (`waiter`).
+
+use super::rank::{Kind, Rank, rank};
+use crate::error::Loss;
+
+/// What a waiter knows, beside listings and events, when it decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// How the session of our node was lost, if it was.
+    pub session_loss: Option<Loss>,
+    /// Whether the lease of that session is valid now.
+    pub is_lease_valid: bool,
+    /// The number of the present connection.
+    pub connection: u64,
+}
+
+impl Facts {
+    /// Nothing is known yet.
+    pub const NONE: Self = Self {
+        session_loss: None,
+        is_lease_valid: false,
+        connection: 0,
+    };
+
+    /// Whether a contender whose turn has come may take the lock.
+    ///
+    /// `Ok(false)` says that it must ask a server first. What it heard may be long over: the process may have slept, and the
+    /// listing or event may have been there since before.
+    ///
+    /// # Errors
+    /// The session is over.
+    pub fn may_hold(&self) -> Result<bool, Loss> {
+        self.session_loss.map_or(Ok(self.is_lease_valid), Err)
+    }
+}
+
+/// What a waiter does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// List the queue, and call [`Turn::asked`] when the request is sent.
+    List,
+    /// Wait for an event.
+    Wait,
+    /// The lock is ours.
+    Grant,
+}
+
+/// Why a waiter has no turn any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Out {
+    /// The node or its session is lost.
+    Lost(Loss),
+    /// The sequence numbers of the directory are used up.
+    Exhausted,
+}
+
+/// Where a waiter stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Place {
+    /// The queue has to be listed.
+    Unknown,
+    /// Nobody is ahead.
+    First,
+    /// Somebody is ahead.
+    Behind {
+        /// Whether the deletion of the nearest node is the grant.
+        is_last: bool,
+    },
+}
+
+/// A waiter's turn in a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Turn<N> {
+    kind: Kind,
+    place: Place,
+    /// How many contenders were ahead in the last listing.
+    ahead: usize,
+    /// The connection on which the last listing was asked for.
+    connection: u64,
+    /// Whether the watch on our own node is set and has not fired.
+    is_own_watched: bool,
+    /// The node just ahead, while its watch is set and has not fired.
+    nearest: Option<N>,
+    /// The node ahead of that one, likewise.
+    second: Option<N>,
+}
+
+impl<N: Clone + AsRef<str>> Turn<N> {
+    /// A contender of this kind.
+    #[must_use]
+    pub fn new(kind: Kind) -> Self {
+        Self {
+            kind,
+            place: Place::Unknown,
+            ahead: 0,
+            connection: 0,
+            is_own_watched: false,
+            nearest: None,
+            second: None,
+        }
+    }
+
+    /// How many contenders were ahead in the last listing.
+    pub fn ahead(&self) -> usize {
+        self.ahead
+    }
+
+    /// Whether this is the node just ahead.
+    pub fn is_nearest(&self, node: &str) -> bool {
+        self.nearest
+            .as_ref()
+            .is_some_and(|nearest| nearest.as_ref() == node)
+    }
+
+    /// A listing is asked for on this connection.
+    pub fn asked(&mut self, connection: u64) {
+        self.connection = connection;
+    }
+
+    /// What to do next. Every event that has arrived must have been handed over.
+    ///
+    /// # Errors
+    /// The session is over.
+    pub fn next(&self, facts: &Facts) -> Result<Next, Loss> {
+        let may_hold = facts.may_hold()?;
+        Ok(match self.place {
+            Place::First if may_hold => Next::Grant,
+            Place::First | Place::Unknown => Next::List,
+            Place::Behind { .. } => Next::Wait,
+        })
+    }
+
+    /// The queue was listed. Returns the nodes to watch now, all with one request.
+    ///
+    /// # Errors
+    /// Our node is gone, or the numbers are used up.
+    pub fn listed<'a>(
+        &mut self,
+        children: impl IntoIterator<Item = &'a str>,
+        own: &N,
+    ) -> Result<Vec<N>, Out>
+    where
+        N: From<&'a str>,
+    {
+        match rank(self.kind, children, own.as_ref()) {
+            Rank::First => {
+                self.place = Place::First;
+                self.ahead = 0;
+                self.nearest = None;
+                self.second = None;
+                Ok(Vec::new())
+            }
+            Rank::Waiting {
+                ahead,
+                nearest,
+                second,
+                is_last,
+            } => {
+                self.place = Place::Behind { is_last };
+                self.ahead = ahead;
+                Ok(self.watch(own, nearest.into(), second.map(N::from)))
+            }
+            Rank::Gone => Err(Out::Lost(Loss::Deleted)),
+            Rank::Exhausted => Err(Out::Exhausted),
+        }
+    }
+
+    /// Notes that these nodes are to be watched, and returns those that are not watched yet.
+    fn watch(&mut self, own: &N, nearest: N, second: Option<N>) -> Vec<N> {
+        let mut missing = Vec::with_capacity(3);
+        missing.extend(self.watch_own().then(|| own.clone()));
+        for node in [Some(&nearest), second.as_ref()].into_iter().flatten() {
+            if !self.watches_ahead(node.as_ref()) {
+                missing.push(node.clone());
+            }
+        }
+        self.nearest = Some(nearest);
+        self.second = second;
+        missing
+    }
+
+    /// Notes that our own node is to be watched, if it is not. Returns whether its watch must be set now.
+    pub fn watch_own(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_own_watched, true)
+    }
+
+    /// Whether the watch on this node is still of use.
+    pub fn watches(&self, node: &str, own: &str) -> bool {
+        (self.is_own_watched && node == own) || self.watches_ahead(node)
+    }
+
+    fn watches_ahead(&self, node: &str) -> bool {
+        let mut ahead = [&self.nearest, &self.second].into_iter().flatten();
+        ahead.any(|watched| watched.as_ref() == node)
+    }
+
+    /// A watch has fired, on this connection: the node was deleted, or its data were changed. Returns whether our own node
+    /// must be watched again now.
+    ///
+    /// # Errors
+    /// Our own node was deleted.
+    pub fn event(
+        &mut self,
+        node: &str,
+        is_deleted: bool,
+        own: &str,
+        connection: u64,
+    ) -> Result<bool, Out> {
+        if node == own {
+            self.is_own_watched = false;
+            if is_deleted {
+                return Err(Out::Lost(Loss::Deleted));
+            }
+            // A change of the data means nothing here. But until our node is watched again, nobody reports its deletion. So
+            // the watch comes first, and the listing behind it: if a node is still ahead there, its deletion is reported
+            // after that of ours.
+            self.place = Place::Unknown;
+            return Ok(self.watch_own());
+        }
+        if self.is_nearest(node) {
+            self.nearest = None;
+            let is_same = connection == self.connection;
+            self.place = match self.place {
+                Place::Behind { is_last: true } if is_deleted && is_same => Place::First,
+                _ => Place::Unknown,
+            };
+            if self.place == Place::First {
+                self.ahead = 0;
+            }
+        } else if self.watches_ahead(node) {
+            self.second = None;
+            if self.place != Place::First {
+                self.place = Place::Unknown;
+            }
+        }
+        Ok(false)
+    }
+}
