@@ -39,6 +39,19 @@ fn the_demo_can_be_ended_early() {
     assert!(ended.stdout.contains("overlaps  0\n"), "{}", ended.stdout);
 }
 
+/// The paused client used to write after the signal, while it still held the lock. The demo reported its accepted write as a
+/// broken promise.
+#[test]
+fn the_demo_can_be_ended_while_a_client_is_paused() {
+    let mut demo = Running::start(&mut lockkeeper(&["demo", "--seconds", "1"]));
+    while !demo.line().ends_with("is paused") {}
+    demo.signal(Signal::TERM);
+    let ended = demo.end();
+    assert_eq!(ended.status, 143, "{}", ended.stdout);
+    assert!(!ended.stdout.contains("wakes"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("OK: "), "{}", ended.stdout);
+}
+
 #[test]
 fn the_error_names_a_missing_chroot() {
     let arm = Arm::embedded();

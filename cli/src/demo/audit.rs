@@ -1,7 +1,7 @@
-//! The record of the demo, and the checks that the lock kept its promises.
+//! The checks that the lock kept its promises, and the measurements.
 //!
-//! Pure: it takes events and returns findings. It never asks the lock. The times come from the clients, which share one
-//! clock. Not here: printing the findings (`summary`).
+//! Pure: it takes the list of events and returns findings. It never asks the lock. The times come from the clients, which
+//! share one clock. Not here: printing the findings (`summary`).
 
 use std::time::{Duration, Instant};
 
@@ -12,25 +12,18 @@ use super::events::{Event, What, Write};
 pub(super) struct Hold {
     pub(super) client: usize,
     pub(super) token: u64,
-    pub(super) queued: Instant,
+    pub(super) waited: Duration,
     pub(super) granted: Instant,
-    /// When the hold ended: at the release, or at the end of the lease. `None` while the client holds the lock.
+    /// When the hold ended: at the release, or at the end of the lease. `None` if the client did not report it.
     pub(super) ended: Option<Instant>,
     /// When the client was paused, if it was paused during this hold.
-    pub(super) stopped: Option<Instant>,
+    pub(super) paused: Option<Instant>,
 }
 
-impl Hold {
-    pub(super) fn waited(&self) -> Duration {
-        self.granted.saturating_duration_since(self.queued)
-    }
-}
-
-/// The record of everything that the clients reported.
-#[derive(Debug)]
+/// What the events show.
+#[derive(Debug, Default)]
 pub(super) struct Audit {
-    /// When each client last entered the queue.
-    queued: Vec<Option<Instant>>,
+    clients: usize,
     /// All holds, in the order of the grants.
     pub(super) holds: Vec<Hold>,
     /// The number of writes that the server has applied.
@@ -40,99 +33,94 @@ pub(super) struct Audit {
     /// The number of writes that were refused because the lock was lost.
     pub(super) refused: u64,
     /// The result of the paused client's late write.
-    pub(super) late: Option<Write>,
+    late: Option<Write>,
     /// Whether the paused client's guard said that the lock was lost.
-    pub(super) knew: Option<bool>,
+    knew: bool,
     /// The final value of the counter.
     pub(super) count: Option<u64>,
 }
 
-/// How the lock went from the paused client to the next one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Expiry {
-    pub(super) client: usize,
-    /// From the start of the pause to the end of the lease.
-    pub(super) lease: Duration,
-    /// From the start of the pause to the next grant.
-    pub(super) handed_on: Duration,
-}
-
 impl Audit {
-    pub(super) fn new(clients: usize) -> Self {
-        Self {
-            queued: vec![None; clients],
-            holds: Vec::new(),
-            written: 0,
-            in_doubt: 0,
-            refused: 0,
-            late: None,
-            knew: None,
-            count: None,
+    /// Evaluates the events. `count` is the final value of the counter.
+    pub(super) fn new(events: &[Event], clients: usize, count: Option<u64>) -> Self {
+        let mut audit = Self {
+            clients,
+            count,
+            ..Self::default()
+        };
+        for event in events {
+            audit.add(event);
         }
+        audit
     }
 
-    /// Records an event.
-    pub(super) fn note(&mut self, event: &Event) {
-        match &event.what {
-            What::Queued => {
-                if let Some(queued) = self.queued.get_mut(event.client) {
-                    *queued = Some(event.at);
-                }
-            }
-            What::Granted { token } => {
-                let queued = self.queued.get(event.client).copied().flatten();
-                self.holds.push(Hold {
-                    client: event.client,
-                    token: *token,
-                    queued: queued.unwrap_or(event.at),
-                    granted: event.at,
-                    ended: None,
-                    stopped: None,
-                });
-            }
-            What::Released { ended, write } => {
-                if let Some(hold) = self.holding(event.client) {
-                    hold.ended = Some(*ended);
-                }
-                self.wrote(write);
-            }
-            What::Stopped { lease_until } => {
-                if let Some(hold) = self.holding(event.client) {
-                    hold.ended = Some(*lease_until);
-                    hold.stopped = Some(event.at);
-                }
-            }
-            What::Woke { trusts } => self.knew = Some(!trusts),
-            What::Late { write, .. } => {
-                self.late = Some(write.clone());
-                self.wrote(write);
-            }
-            What::Trouble(_) | What::Left => {}
-        }
-    }
-
-    fn wrote(&mut self, write: &Write) {
-        match write {
-            Write::Done => self.written += 1,
-            Write::InDoubt(_) => self.in_doubt += 1,
-            Write::Refused(_) => self.refused += 1,
-            Write::Failed(_) => {}
-        }
-    }
-
-    /// The client's present hold.
-    fn holding(&mut self, client: usize) -> Option<&mut Hold> {
+    fn add(&mut self, event: &Event) {
+        let (client, at) = (event.client, event.at);
         let mut holds = self.holds.iter_mut().rev();
-        holds.find(|hold| hold.client == client && hold.ended.is_none())
+        let present = holds.find(|hold| hold.client == client && hold.ended.is_none());
+        match (&event.what, present) {
+            (&What::Granted { token, waited }, _) => self.holds.push(Hold {
+                client,
+                token,
+                waited,
+                granted: at,
+                ended: None,
+                paused: None,
+            }),
+            (What::Paused { lease_until }, Some(hold)) => {
+                hold.ended = Some(*lease_until);
+                hold.paused = Some(at);
+            }
+            (What::Released { ended, .. }, Some(hold)) => hold.ended = Some(*ended),
+            (What::Woken { valid }, _) => self.knew = !valid,
+            (What::WroteLate { write, .. }, _) => self.late = Some(write.clone()),
+            _ => {}
+        }
+        if let What::Released { write, .. } | What::WroteLate { write, .. } = &event.what {
+            match write {
+                Write::Done => self.written += 1,
+                Write::InDoubt(_) => self.in_doubt += 1,
+                Write::Refused(_) => self.refused += 1,
+                Write::Failed(_) => {}
+            }
+        }
+    }
+
+    /// The promises that were broken. `complete` says that the demo was not ended early, so every promise was tested.
+    pub(super) fn broken(&self, complete: bool) -> Vec<String> {
+        let late_refused = self.knew && matches!(self.late, Some(Write::Refused(_)));
+        let late_accepted = self.late == Some(Write::Done);
+        let mut broken = Vec::new();
+        let mut check = |is_broken: bool, promise: &str| {
+            if is_broken {
+                broken.push(promise.to_owned());
+            }
+        };
+        let no_holds = complete && self.holds.is_empty();
+        check(no_holds, "no client got the lock");
+        let overlaps = match self.overlaps() {
+            1 => "two clients held the lock at once, 1 time".to_owned(),
+            n => format!("two clients held the lock at once, {n} times"),
+        };
+        check(self.overlaps() > 0, &overlaps);
+        let repeated = !self.tokens_grow();
+        check(repeated, "a token was not higher than the one before");
+        let lost = !self.counts_add_up();
+        check(lost, "the counter does not match the number of writes");
+        check(late_accepted, "a write without the lock was accepted");
+        let never = "no client was paused, or no other client got its lock";
+        check(complete && self.late.is_none(), never);
+        let unanswered = self.late.is_some() && !late_refused && !late_accepted;
+        let text = "the late write got no answer, or the guard was still valid";
+        check(complete && unanswered, text);
+        broken
     }
 
     /// How many times a client was granted the lock while another client still held it.
     pub(super) fn overlaps(&self) -> usize {
-        let mut holds: Vec<_> = self.holds.iter().collect();
-        holds.sort_by_key(|hold| hold.granted);
         let mut overlaps = 0;
         let mut held_until = None;
-        for hold in holds {
+        for hold in &self.holds {
             if held_until.is_some_and(|until| hold.granted < until) {
                 overlaps += 1;
             }
@@ -148,54 +136,49 @@ impl Audit {
     }
 
     /// Whether the counter equals the number of writes. Each write in doubt may or may not count.
-    pub(super) fn counts_add_up(&self) -> bool {
+    fn counts_add_up(&self) -> bool {
         let possible = self.written..=self.written + self.in_doubt;
         self.count.is_some_and(|count| possible.contains(&count))
     }
 
-    /// Whether the paused client knew that it had lost the lock, and its late write was refused.
-    pub(super) fn late_write_refused(&self) -> bool {
-        self.knew == Some(true) && matches!(self.late, Some(Write::Refused(_)))
-    }
-
     /// The waits of the clients, shortest first.
     pub(super) fn waits(&self) -> Vec<Duration> {
-        sorted(self.holds.iter().map(Hold::waited))
+        sorted(self.holds.iter().map(|hold| hold.waited))
     }
 
     /// The times from a release to the next grant, shortest first. Counts only grants to clients that waited already.
     pub(super) fn hand_overs(&self) -> Vec<Duration> {
-        sorted(self.holds.windows(2).filter_map(|pair| match pair {
-            [one, next] if one.stopped.is_none() => {
-                let ended = one.ended?;
-                (next.queued < ended).then(|| next.granted.saturating_duration_since(ended))
+        let hand_over = |pair: &[Hold]| match pair {
+            [one, next] if one.paused.is_none() => {
+                let took = next.granted.saturating_duration_since(one.ended?);
+                (next.waited > took).then_some(took)
             }
             _ => None,
-        }))
+        };
+        sorted(self.holds.windows(2).filter_map(hand_over))
     }
 
-    /// How the lock went from the paused client to the next one, if that has happened.
-    pub(super) fn expiry(&self) -> Option<Expiry> {
-        let at = self.holds.iter().position(|hold| hold.stopped.is_some())?;
+    /// The paused client, the rest of its lease, and the time until the next grant, both from the start of the pause.
+    pub(super) fn expiry(&self) -> Option<(usize, Duration, Duration)> {
+        let at = self.holds.iter().position(|hold| hold.paused.is_some())?;
         let (hold, next) = (self.holds.get(at)?, self.holds.get(at + 1)?);
-        let stopped = hold.stopped?;
-        Some(Expiry {
-            client: hold.client,
-            lease: hold.ended?.saturating_duration_since(stopped),
-            handed_on: next.granted.saturating_duration_since(stopped),
-        })
+        let paused = hold.paused?;
+        let lease = hold.ended?.saturating_duration_since(paused);
+        let handed_on = next.granted.saturating_duration_since(paused);
+        Some((hold.client, lease, handed_on))
     }
 
     /// The smallest and the largest number of holds of a client.
     pub(super) fn shares(&self) -> (usize, usize) {
-        let share = |client| {
-            self.holds
-                .iter()
-                .filter(|hold| hold.client == client)
-                .count()
-        };
-        let shares = || (0..self.queued.len()).map(share);
-        (shares().min().unwrap_or(0), shares().max().unwrap_or(0))
+        let mut shares = vec![0; self.clients];
+        for hold in &self.holds {
+            if let Some(share) = shares.get_mut(hold.client) {
+                *share += 1;
+            }
+        }
+        shares.sort_unstable();
+        let (least, most) = (shares.first(), shares.last());
+        (least.copied().unwrap_or(0), most.copied().unwrap_or(0))
     }
 }
 
@@ -208,8 +191,7 @@ fn sorted(durations: impl Iterator<Item = Duration>) -> Vec<Duration> {
 /// The percentile of sorted durations, by nearest rank; zero if there are none.
 pub(super) fn percentile(sorted: &[Duration], percent: usize) -> Duration {
     let rank = (sorted.len() * percent).div_ceil(100);
-    let last = sorted.len().saturating_sub(1);
-    let at = rank.saturating_sub(1).min(last);
+    let at = rank.saturating_sub(1);
     sorted.get(at).copied().unwrap_or_default()
 }
 
@@ -221,87 +203,83 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    /// Clients that queue, are granted the lock and release it at these times.
-    fn audit(holds: &[(usize, u64, [u64; 3])]) -> (Audit, Instant) {
+    /// Clients that wait, are granted the lock and release it at these times.
+    fn audit(holds: &[(usize, u64, [u64; 3])], count: u64) -> Audit {
         let start = Instant::now();
-        let mut audit = Audit::new(4);
-        for (client, token, [queued, granted, ended]) in holds {
-            let mut note = |at, what| {
-                let (at, client) = (start + ms(at), *client);
-                audit.note(&Event { at, client, what });
-            };
-            note(*queued, What::Queued);
-            note(*granted, What::Granted { token: *token });
-            let (ended, write) = (start + ms(*ended), Write::Done);
-            note(*granted, What::Released { ended, write });
+        let mut events = Vec::new();
+        for &(client, token, [since, granted, ended]) in holds {
+            let (waited, write) = (ms(granted - since), Write::Done);
+            let (granted, ended) = (start + ms(granted), start + ms(ended));
+            let mut event = |at, what| events.push(Event { at, client, what });
+            event(granted, What::Granted { token, waited });
+            event(ended, What::Released { ended, write });
         }
-        (audit, start)
+        Audit::new(&events, 4, Some(count))
     }
 
     #[test]
     fn holds_one_after_another_do_not_overlap() {
-        let (mut audit, _) = audit(&[(0, 5, [0, 1, 9]), (1, 6, [2, 9, 20]), (0, 9, [30, 31, 40])]);
-        assert_eq!(audit.overlaps(), 0);
-        assert!(audit.tokens_grow());
-        assert_eq!(audit.waits(), [ms(1), ms(1), ms(7)]);
-        assert_eq!(
-            audit.hand_overs(),
-            [ms(0)],
-            "the third client did not wait for a holder"
-        );
-        assert_eq!(audit.shares(), (0, 2));
-        audit.count = Some(3);
-        assert!(audit.counts_add_up());
-        audit.count = Some(2);
-        assert!(!audit.counts_add_up(), "an increment was lost");
+        let three = [(0, 5, [0, 1, 9]), (1, 6, [2, 9, 20]), (0, 9, [30, 31, 40])];
+        let kept = audit(&three, 3);
+        assert_eq!(kept.broken(false), Vec::<String>::new());
+        assert_eq!(kept.waits(), [ms(1), ms(1), ms(7)]);
+        let why = "the third client did not wait for a holder";
+        assert_eq!(kept.hand_overs(), [ms(0)], "{why}");
+        assert_eq!(kept.shares(), (0, 2));
+        let lost = "the counter does not match the number of writes";
+        assert_eq!(audit(&three, 2).broken(false), [lost]);
+        let never_late = "no client was paused, or no other client got its lock";
+        assert_eq!(kept.broken(true), [never_late]);
     }
 
     #[test]
     fn every_overlap_is_counted() {
-        let (audit, _) = audit(&[(0, 5, [0, 1, 30]), (1, 6, [0, 10, 12]), (2, 7, [0, 20, 25])]);
-        assert_eq!(
-            audit.overlaps(),
-            2,
-            "the third hold overlaps with the first, not with the second"
-        );
+        let three = [(0, 5, [0, 1, 30]), (1, 6, [0, 10, 12]), (2, 7, [0, 20, 25])];
+        let broken = "two clients held the lock at once, 2 times";
+        let why = "the third hold overlaps with the first, not with the second";
+        assert_eq!(audit(&three, 3).broken(false), [broken], "{why}");
     }
 
     #[test]
     fn a_repeated_token_does_not_count_as_growth() {
-        let (audit, _) = audit(&[(0, 5, [0, 1, 2]), (1, 5, [0, 3, 4])]);
-        assert!(!audit.tokens_grow());
+        let audit = audit(&[(0, 5, [0, 1, 2]), (1, 5, [0, 3, 4])], 2);
+        let broken = "a token was not higher than the one before";
+        assert_eq!(audit.broken(false), [broken]);
     }
 
     #[test]
     fn a_paused_client_holds_the_lock_until_its_lease_ends() {
-        let (mut audit, start) = audit(&[]);
-        let mut note = |at, client, what| {
-            let at = start + ms(at);
-            audit.note(&Event { at, client, what });
+        let paused = |next: u64, write: &Write| {
+            let start = Instant::now();
+            let (lease_until, write) = (start + ms(60), write.clone());
+            let granted = |token| What::Granted {
+                token,
+                waited: ms(1),
+            };
+            let events = [
+                (1, 0, granted(1)),
+                (2, 0, What::Paused { lease_until }),
+                (next, 1, granted(2)),
+                (110, 0, What::Woken { valid: false }),
+                (111, 0, What::WroteLate { value: 1, write }),
+            ];
+            let events = events.map(|(after, client, what)| {
+                let at = start + ms(after);
+                Event { at, client, what }
+            });
+            Audit::new(&events, 2, Some(0))
         };
-        note(0, 0, What::Queued);
-        note(1, 0, What::Granted { token: 1 });
-        let lease_until = start + ms(60);
-        note(2, 0, What::Stopped { lease_until });
-        note(3, 1, What::Queued);
-        note(100, 1, What::Granted { token: 2 });
-        note(110, 0, What::Woke { trusts: false });
-        let write = Write::Refused(String::new());
-        note(111, 0, What::Late { value: 1, write });
-        assert_eq!(audit.overlaps(), 0);
-        assert_eq!(audit.hand_overs(), []);
-        let expiry = Expiry {
-            client: 0,
-            lease: ms(58),
-            handed_on: ms(98),
-        };
-        assert_eq!(audit.expiry(), Some(expiry));
-        assert!(audit.late_write_refused());
+        let refused = Write::Refused(String::new());
+        let kept = paused(100, &refused);
+        assert_eq!(kept.broken(true), Vec::<String>::new());
+        assert_eq!(kept.hand_overs(), []);
+        assert_eq!(kept.expiry(), Some((0, ms(58), ms(98))));
 
-        audit.holds[1].granted = start + ms(59);
-        assert_eq!(audit.overlaps(), 1);
-        audit.late = Some(Write::Done);
-        assert!(!audit.late_write_refused());
+        let overlap = "two clients held the lock at once, 1 time";
+        assert_eq!(paused(59, &refused).broken(true), [overlap]);
+        let lost = "the counter does not match the number of writes";
+        let accepted = "a write without the lock was accepted";
+        assert_eq!(paused(100, &Write::Done).broken(true), [lost, accepted]);
     }
 
     #[test]

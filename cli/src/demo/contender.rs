@@ -10,114 +10,122 @@ use std::{
     hash::{BuildHasher as _, RandomState},
     io,
     sync::Arc,
-    thread::{self, JoinHandle},
+    thread,
     time::{Duration, Instant},
 };
 
-use lockkeeper::{Builder, Client, Effect, Guard, LockError, Mutex, Version};
-use tokio::{runtime, sync::mpsc, time::sleep};
+use lockkeeper::{Builder, Client, Effect, Guard, Mutex, Version};
+use tokio::{
+    runtime,
+    sync::{mpsc, watch},
+    time::sleep,
+};
 
 use super::{
     events::{Event, What, Write},
-    orders::Orders,
+    setup::number_in,
 };
 
 /// How long a client holds the lock: the shortest and the longest time, in milliseconds.
-pub(super) const HOLD_MS: (u64, u64) = (60, 220);
+pub(super) const HOLD_MS: (u16, u16) = (60, 220);
 /// How long a client rests after it has released the lock: the shortest and the longest time, in milliseconds.
-const REST_MS: (u64, u64) = (20, 300);
+const REST_MS: (u16, u16) = (20, 300);
 /// How long a client rests after an error.
 const RECOVER: Duration = Duration::from_millis(200);
 /// How many times the late write is sent at most, until a server answers it.
 const ATTEMPTS: u32 = 20;
+/// How often a paused client looks at the phase of the demo.
+const GLANCE: Duration = Duration::from_millis(5);
+
+/// What the clients must do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Contend,
+    /// The next client that gets the lock pauses, and sets the next phase.
+    PauseNext,
+    /// One client is paused; the others contend.
+    Paused,
+    /// The paused client goes on; all contend.
+    Woken,
+    /// All clients end.
+    Finished,
+}
 
 /// A client that contends.
 #[derive(Debug)]
 pub(super) struct Contender {
     /// The client's number, counted from 0.
     pub(super) number: usize,
-    pub(super) builder: Builder,
+    pub(super) settings: Builder,
     /// The lock's path.
     pub(super) lock: String,
     /// The counter's path.
     pub(super) counter: String,
-    /// The longest pause.
-    pub(super) reconnect_timeout: Duration,
-    pub(super) orders: Arc<Orders>,
+    pub(super) phase: Arc<watch::Sender<Phase>>,
     pub(super) events: mpsc::Sender<Event>,
 }
 
 impl Contender {
     /// Starts the client's thread.
-    pub(super) fn start(self) -> io::Result<JoinHandle<()>> {
-        let runtime = runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
+    pub(super) fn start(self) -> io::Result<()> {
+        let mut runtime = runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().build()?;
         thread::Builder::new()
             .name(format!("client {}", self.number + 1))
             .spawn(move || runtime.block_on(self.live()))
+            .map(drop)
     }
 
     async fn live(self) {
-        let mut finished = self.orders.finished();
-        let connected = tokio::select! {
-            biased;
-            _ = finished.wait_for(|finished| *finished) => return,
-            connected = self.builder.clone().connect() => connected,
-        };
-        match connected {
-            Ok(client) => {
+        let connect = self.settings.clone().connect();
+        match self.unless_finished(connect).await {
+            Some(Ok(client)) => {
                 self.contend(&client).await;
                 client.close().await;
             }
-            Err(error) => self.tell(What::Trouble(error.to_string())).await,
+            Some(Err(error)) => self.tell(What::Failed(error.to_string())).await,
+            None => {}
         }
         self.tell(What::Left).await;
     }
 
     async fn contend(&self, client: &Client) {
-        let mut random = Random::new();
-        let mut finished = self.orders.finished();
         let mutex = match Mutex::new(client, &self.lock) {
             Ok(mutex) => mutex.with_data(format!("client {} of a demo", self.number + 1)),
-            Err(error) => return self.tell(What::Trouble(error.to_string())).await,
+            Err(error) => return self.tell(What::Failed(error.to_string())).await,
         };
-        while !*finished.borrow() {
-            self.tell(What::Queued).await;
-            let guard = tokio::select! {
-                biased;
-                _ = finished.wait_for(|finished| *finished) => return,
-                guard = mutex.lock() => guard,
-            };
-            let rest = match guard {
-                Ok(guard) => {
-                    self.hold(guard, random.between(HOLD_MS)).await;
-                    random.between(REST_MS)
+        loop {
+            let since = Instant::now();
+            self.tell(What::Waiting).await;
+            let rest = match self.unless_finished(mutex.lock()).await {
+                Some(Ok(guard)) => {
+                    self.hold(guard, since).await;
+                    random(REST_MS)
                 }
-                Err(error) => {
-                    self.tell(What::Trouble(error.to_string())).await;
+                Some(Err(error)) => {
+                    self.tell(What::Failed(error.to_string())).await;
                     RECOVER
                 }
+                None => return,
             };
-            tokio::select! {
-                biased;
-                _ = finished.wait_for(|finished| *finished) => {}
-                () = sleep(rest) => {}
+            if self.unless_finished(sleep(rest)).await.is_none() {
+                return;
             }
         }
     }
 
-    /// Counts while the lock is held, and releases the lock.
-    async fn hold(&self, guard: Guard, hold: Duration) {
+    /// Counts while the lock is held, and releases the lock. The client has waited for the lock since `since`.
+    async fn hold(&self, guard: Guard, since: Instant) {
         let granted = Instant::now();
         let token = guard.fencing_token().get();
-        self.tell_at(granted, What::Granted { token }).await;
+        let waited = granted - since;
+        self.tell(What::Granted { token, waited }).await;
         let lease_until = guard.valid_until().unwrap_or(granted);
         let next = self.read(guard.client()).await;
-        if self.orders.take_pause() {
+        if self.must_pause() {
             return self.pause(guard, next).await;
         }
-        sleep(hold).await;
+        sleep(random(HOLD_MS)).await;
         let write = match next {
             Ok(next) => self.write(&guard, next).await,
             Err(error) => Write::Failed(error),
@@ -128,24 +136,37 @@ impl Contender {
         } else {
             guard.valid_until().unwrap_or(lease_until).min(now)
         };
-        self.tell_at(now, What::Released { ended, write }).await;
+        self.tell(What::Released { ended, write }).await;
         if let Err(error) = guard.release().await {
-            self.tell(What::Trouble(error.to_string())).await;
+            self.tell(What::Failed(error.to_string())).await;
         }
     }
 
     /// Pauses with the lock held until another client has it, and then writes as if nothing had happened.
+    ///
+    /// The pause blocks the client's whole runtime. Its session sends and receives nothing, like a suspended process or
+    /// one in a long garbage collection.
     async fn pause(&self, guard: Guard, next: Result<u64, String>) {
-        let now = Instant::now();
-        let lease_until = guard.valid_until().unwrap_or(now);
-        self.tell_at(now, What::Stopped { lease_until }).await;
-        self.orders.stand_still(self.reconnect_timeout);
-        let trusts = guard.is_valid();
-        self.tell(What::Woke { trusts }).await;
-        let value = next.unwrap_or(0);
-        let write = self.write_late(&guard, value).await;
-        self.tell(What::Late { value, write }).await;
-        // The release fails because the lock is lost. The demo has shown that already.
+        let lease_until = guard.valid_until().unwrap_or_else(Instant::now);
+        self.tell(What::Paused { lease_until }).await;
+        while *self.phase.borrow() == Phase::Paused {
+            thread::sleep(GLANCE);
+        }
+        if *self.phase.borrow() == Phase::Woken {
+            let valid = guard.is_valid();
+            self.tell(What::Woken { valid }).await;
+            let value = next.unwrap_or(0);
+            let mut write = self.write(&guard, value).await;
+            for _ in 1..ATTEMPTS {
+                if matches!(write, Write::Done | Write::Refused(_)) {
+                    break;
+                }
+                sleep(RECOVER / 4).await;
+                write = self.write(&guard, value).await;
+            }
+            self.tell(What::WroteLate { value, write }).await;
+        }
+        // The release fails if the lock is lost. The demo has shown that already.
         let _ = guard.release().await;
     }
 
@@ -153,82 +174,58 @@ impl Contender {
     async fn read(&self, client: &Client) -> Result<u64, String> {
         let node = client.get_data(&self.counter).await;
         let data = node.map_err(|error| error.to_string())?.data;
-        super::stage::number_in(data.as_deref())
+        number_in(data.as_deref())
             .and_then(|value| value.checked_add(1))
             .ok_or_else(|| "the counter is not a number".to_owned())
     }
 
-    /// Writes the counter. The write is refused if the lock is not held any more.
-    async fn write(&self, guard: &Guard, value: u64) -> Write {
-        match self.try_write(guard, value).await {
-            Ok(()) => Write::Done,
-            Err(LockError::Lost(loss)) => Write::Refused(loss.to_string()),
-            Err(LockError::Session(error)) if error.effect() == Effect::Unknown => {
-                Write::InDoubt(error.to_string())
-            }
-            Err(error) => Write::Failed(error.to_string()),
-        }
-    }
-
-    /// Writes the counter after the pause, and repeats the write until a server answers it.
+    /// Writes the counter, unless the lock's node is gone.
     ///
     /// A guard knows that its session has expired, and its transaction sends nothing then. The demo must show that the
     /// server, too, refuses the write. So this method does not ask the guard: it sends the operations of a guard's
     /// transaction itself, in the client's present session.
-    async fn write_late(&self, guard: &Guard, value: u64) -> Write {
-        let mut write = Write::Failed("never sent".to_owned());
-        for _ in 0..ATTEMPTS {
-            let late = guard
-                .client()
-                .transaction()
-                .check(&guard.path(), Version::ANY)
-                .set_data(&self.counter, value.to_string(), Version::ANY);
-            write = match late.commit().await {
-                Ok(_) => return Write::Done,
-                Err(error) if error.is_no_node() => {
-                    return Write::Refused("lock node gone".to_owned());
-                }
-                Err(error) => Write::InDoubt(error.to_string()),
-            };
-            sleep(RECOVER / 4).await;
+    async fn write(&self, guard: &Guard, value: u64) -> Write {
+        let write = guard
+            .client()
+            .transaction()
+            .check(&guard.path(), Version::ANY)
+            .set_data(&self.counter, value.to_string(), Version::ANY);
+        match write.commit().await {
+            Ok(_) => Write::Done,
+            Err(error) if error.is_no_node() => Write::Refused("lock node gone".to_owned()),
+            Err(error) if error.effect() == Effect::Unknown => Write::InDoubt(error.to_string()),
+            Err(error) => Write::Failed(error.to_string()),
         }
-        write
     }
 
-    async fn try_write(&self, guard: &Guard, value: u64) -> Result<(), LockError> {
-        let transaction = guard.transaction();
-        transaction
-            .set_data(&self.counter, value.to_string(), Version::ANY)
-            .commit()
-            .await
-            .map(|_| ())
+    /// Whether this client is the one that pauses.
+    fn must_pause(&self) -> bool {
+        self.phase.send_if_modified(|phase| {
+            let mine = *phase == Phase::PauseNext;
+            mine.then(|| *phase = Phase::Paused).is_some()
+        })
+    }
+
+    /// The result of the future; `None` if the clients must end.
+    async fn unless_finished<T>(&self, future: impl Future<Output = T>) -> Option<T> {
+        let mut phase = self.phase.subscribe();
+        tokio::select! {
+            biased;
+            _ = phase.wait_for(|phase| *phase == Phase::Finished) => None,
+            value = future => Some(value),
+        }
     }
 
     async fn tell(&self, what: What) {
-        self.tell_at(Instant::now(), what).await;
-    }
-
-    async fn tell_at(&self, at: Instant, what: What) {
-        let client = self.number;
+        let (at, client) = (Instant::now(), self.number);
         // At the end of the demo nobody receives events any more.
         let _ = self.events.send(Event { at, client, what }).await;
     }
 }
 
-/// Pseudo-random numbers, good enough for durations. Source: Marsaglia, "Xorshift RNGs".
-#[derive(Debug)]
-struct Random(u64);
-
-impl Random {
-    /// Starts at a random state, which is never zero.
-    fn new() -> Self {
-        Self(RandomState::new().hash_one(0) | 1)
-    }
-
-    fn between(&mut self, (low, high): (u64, u64)) -> Duration {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        Duration::from_millis(low + self.0 % (high - low + 1))
-    }
+/// A random time between two times in milliseconds.
+fn random((shortest, longest): (u16, u16)) -> Duration {
+    let choices = u64::from(longest - shortest) + 1;
+    let random = RandomState::new().hash_one(0) % choices;
+    Duration::from_millis(u64::from(shortest) + random)
 }

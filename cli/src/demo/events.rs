@@ -1,38 +1,38 @@
-//! The events that the clients of the demo report.
+//! The events of the demo. The output, the audit and the summary know nothing else about the clients.
 //!
-//! Invariant: the events come in the order in which they happened. All clients send them to one bounded queue, and
-//! each client takes its next step only when its event is in the queue. So the end of a hold is in the queue before the
-//! lock is released, and before the grant of the next holder.
+//! Invariant: events come in the order in which they happened. All clients send them to one bounded queue, and each
+//! client takes its next step only when its event is in the queue. So the end of a hold is in the queue before the lock
+//! is released, and before the grant of the next holder.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A step of a client.
 #[derive(Clone, Debug)]
 pub(super) struct Event {
-    /// When it happened.
     pub(super) at: Instant,
     /// The client's number, counted from 0.
     pub(super) client: usize,
-    /// What happened.
     pub(super) what: What,
 }
 
 #[derive(Clone, Debug)]
 pub(super) enum What {
     /// The client starts to wait for the lock.
-    Queued,
+    Waiting,
     /// The client got the lock.
-    Granted { token: u64 },
+    Granted { token: u64, waited: Duration },
     /// The client is about to release the lock. `ended` is in the past if the lock was lost before.
     Released { ended: Instant, write: Write },
     /// The client holds the lock and is paused, like a suspended process.
-    Stopped { lease_until: Instant },
-    /// The paused client goes on with its old guard. `trusts` is true if the guard says that the lock is still held.
-    Woke { trusts: bool },
+    Paused { lease_until: Instant },
+    /// The lease of the paused client has ended.
+    LeaseEnded,
+    /// The paused client goes on with its old guard. `valid` is what the guard says.
+    Woken { valid: bool },
     /// The result of the write that the client made after its pause.
-    Late { value: u64, write: Write },
+    WroteLate { value: u64, write: Write },
     /// An error that the client reports.
-    Trouble(String),
+    Failed(String),
     /// The client has closed its session.
     Left,
 }

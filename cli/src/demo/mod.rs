@@ -1,23 +1,23 @@
 //! `lockkeeper demo`: several clients contend for one lock, and one client is paused while it holds the lock.
 //!
+//! ```text
+//! contenders ──► one list of timed events ──► screen, as they come; audit and summary at the end
+//! ```
+//!
 //! | file | what |
 //! |---|---|
-//! | `stage` | servers, paths, the counter |
+//! | `setup` | servers and nodes |
 //! | `contender` | a client |
 //! | `events` | the events that clients report |
-//! | `orders` | the orders that clients get |
-//! | `director` | which order is given, and when |
+//! | `screen` | a line for each hold |
 //! | `audit` | whether the lock kept its promises |
-//! | `screen`, `line`, `summary` | the output |
+//! | `summary` | the numbers at the end |
 
 mod audit;
 mod contender;
-mod director;
 mod events;
-mod line;
-mod orders;
 mod screen;
-mod stage;
+mod setup;
 mod summary;
 
 use std::{
@@ -27,8 +27,8 @@ use std::{
 };
 
 use tokio::{
-    sync::mpsc,
-    time::{sleep_until, timeout},
+    sync::{mpsc, watch},
+    time::timeout_at,
 };
 
 use crate::{
@@ -37,112 +37,165 @@ use crate::{
     signals::{ENDING, Signals},
 };
 use audit::Audit;
-use contender::Contender;
-use director::{Cue, Director};
-use events::Event;
-use orders::Orders;
+use contender::{Contender, Phase};
+use events::{Event, What};
 use screen::Screen;
-use stage::Stage;
+use setup::Setup;
 
 /// The capacity of the queue of events.
 const EVENTS: usize = 1024;
-/// How long the clients may take to close their sessions after the output has failed.
-const FAREWELL: Duration = Duration::from_secs(5);
+/// How long the demo goes on after the hand-over, and after the late write, so that viewers can follow it.
+const LINGER: Duration = Duration::from_millis(350);
+/// How much longer than four session timeouts the servers may take for the expiry, the hand-over and the late write.
+const SLACK: Duration = Duration::from_secs(20);
+/// How long the clients may take to close their sessions.
+const FAREWELL: Duration = Duration::from_secs(10);
 
 /// Runs the demo, and returns the exit status.
 pub(crate) async fn run(args: &DemoArgs) -> Result<u8, Failure> {
     let mut signals = Signals::catch(&ENDING).map_err(Failure::System)?;
-    let stage = tokio::select! {
+    let setup = tokio::select! {
         biased;
         signal = signals.ending() => return Ok(exit::of_signal(signal.as_raw())),
-        stage = Stage::set(args) => stage?,
+        setup = Setup::new(args) => setup?,
     };
-    let played = play(args, &stage, &mut signals).await;
-    stage.clear().await;
-    played
+    let status = contend(args, &setup, &mut signals).await;
+    setup.clear().await;
+    status
 }
 
-async fn play(args: &DemoArgs, stage: &Stage, signals: &mut Signals) -> Result<u8, Failure> {
-    let clients = usize::from(args.clients);
+async fn contend(args: &DemoArgs, setup: &Setup, signals: &mut Signals) -> Result<u8, Failure> {
     let start = Instant::now();
-    let orders = Arc::new(Orders::new());
-    let mut audit = Audit::new(clients);
-    let mut screen = Screen::new(clients, start, stage.first_zxid);
-    let mut director = Director::new(start, args.seconds, stage.session_timeout());
+    let clients = usize::from(args.clients);
+    let screen = Screen::new(clients, start, setup.first_zxid);
     screen
-        .head(args.seconds, &stage.name(), stage.session_timeout())
+        .head(args.seconds, &setup.place, setup.session_timeout())
         .map_err(Failure::Output)?;
-    let mut events = start_clients(args, stage, &orders, director.reconnect_timeout())
-        .map_err(Failure::System)?;
 
-    let mut output = Ok(());
-    let mut signalled = None;
-    loop {
-        tokio::select! {
-            biased;
-            signal = signals.ending(), if signalled.is_none() => {
-                signalled = Some(signal);
-                director.finish(Instant::now());
-                orders.finish();
-            }
-            event = events.recv() => {
-                let Some(event) = event else { break };
-                audit.note(&event);
-                director.note(&event);
-                output = output.and_then(|()| screen.show(&event, audit.holds.last()));
-            }
-            () = sleep_until(director.next_cue().into()) => match director.act(Instant::now()) {
-                Cue::Pause => orders.pause_next(),
-                Cue::LeaseOver(at) => output = output.and_then(|()| screen.lease_over(at)),
-                Cue::Wake => orders.wake(),
-                Cue::Finish => orders.finish(),
-                Cue::GiveUp => break,
-            },
-        }
-        if output.is_err() {
-            break;
-        }
+    let (sender, receiver) = mpsc::channel(EVENTS);
+    let phase = Arc::new(watch::Sender::new(Phase::Contend));
+    for number in 0..clients {
+        let contender = Contender {
+            number,
+            settings: setup.settings.clone(),
+            lock: setup.lock.clone(),
+            counter: setup.counter.clone(),
+            phase: phase.clone(),
+            events: sender.clone(),
+        };
+        contender.start().map_err(Failure::System)?;
     }
-    if output.is_err() {
-        // Nobody reads the output any more, but the clients must still close their sessions.
-        orders.finish();
-        let drained = async { while events.recv().await.is_some() {} };
-        let _ = timeout(FAREWELL, drained).await;
+    drop(sender);
+
+    let mut log = Log {
+        receiver,
+        events: Vec::new(),
+        screen,
+    };
+    let end = start + Duration::from_secs(args.seconds.into());
+    let limit = end + setup.session_timeout() * 4 + SLACK;
+    let (signal, mut output) = tokio::select! {
+        biased;
+        signal = signals.ending() => (Some(signal), Ok(())),
+        output = pause_one(&mut log, &phase, start, end, limit) => (None, output),
+    };
+    phase.send_replace(Phase::Finished);
+    // The clients must close their sessions even if nobody reads the output any more.
+    let farewell = Instant::now() + FAREWELL;
+    while let Err(error) = log.run_until(farewell).await {
+        output = Err(error);
     }
     output
-        .and_then(|()| screen.free())
+        .and_then(|()| log.screen.finish())
         .map_err(Failure::Output)?;
 
-    audit.count = stage.count().await;
-    let complete = signalled.is_none();
-    let kept =
-        summary::print_summary(&audit, start.elapsed(), complete).map_err(Failure::Output)?;
-    Ok(match signalled {
-        Some(signal) if kept => exit::of_signal(signal.as_raw()),
-        None if kept => exit::OK,
-        _ => exit::BROKEN,
+    let audit = Audit::new(&log.events, clients, setup.count().await);
+    let kept = summary::print_summary(&audit, start.elapsed(), signal.is_none());
+    Ok(match signal {
+        _ if !kept.map_err(Failure::Output)? => exit::BROKEN,
+        Some(signal) => exit::of_signal(signal.as_raw()),
+        None => exit::OK,
     })
 }
 
-/// Starts all clients. The channel of events closes when the last client has ended.
-fn start_clients(
-    args: &DemoArgs,
-    stage: &Stage,
-    orders: &Arc<Orders>,
-    reconnect_timeout: Duration,
-) -> io::Result<mpsc::Receiver<Event>> {
-    let (events, receiver) = mpsc::channel(EVENTS);
-    for number in 0..usize::from(args.clients) {
-        let contender = Contender {
-            number,
-            builder: stage.builder(),
-            lock: stage.lock(),
-            counter: stage.counter(),
-            reconnect_timeout,
-            orders: orders.clone(),
-            events: events.clone(),
-        };
-        contender.start()?;
+/// Pauses a client until another client has its lock, wakes it, and waits for its write.
+///
+/// Returns at `end`, or a little after the late write if that is later. Returns at `limit` in any case.
+async fn pause_one(
+    log: &mut Log,
+    phase: &watch::Sender<Phase>,
+    start: Instant,
+    end: Instant,
+    limit: Instant,
+) -> io::Result<()> {
+    log.run_until(start + (end - start) * 2 / 5).await?;
+    phase.send_replace(Phase::PauseNext);
+    let paused = |event: &Event| match event.what {
+        What::Paused { lease_until } => Some((event.client, lease_until)),
+        _ => None,
+    };
+    let Some((client, lease_until)) = log.find(limit, paused).await? else {
+        return Ok(());
+    };
+    let granted = |event: &Event| {
+        let granted = matches!(event.what, What::Granted { .. });
+        (granted && event.client != client).then_some(event.at)
+    };
+    let mut next = log.find(lease_until, granted).await?;
+    if next.is_none() {
+        let (at, what) = (lease_until, What::LeaseEnded);
+        log.add(Event { at, client, what })?;
+        next = log.find(limit, granted).await?;
     }
-    Ok(receiver)
+    let Some(next) = next else {
+        return Ok(());
+    };
+    log.run_until(next + LINGER).await?;
+    phase.send_replace(Phase::Woken);
+    let late = |event: &Event| matches!(event.what, What::WroteLate { .. }).then_some(event.at);
+    if let Some(late) = log.find(limit, late).await? {
+        log.run_until(end.max(late + LINGER)).await?;
+    }
+    Ok(())
+}
+
+/// All events of the demo, each shown on the screen when it is added.
+#[derive(Debug)]
+struct Log {
+    /// The events of the clients. It closes when the last client has ended.
+    receiver: mpsc::Receiver<Event>,
+    events: Vec<Event>,
+    screen: Screen,
+}
+
+impl Log {
+    /// Receives events until `find` finds something in one; `None` at the deadline, or when all clients have ended.
+    ///
+    /// # Cancel safety
+    /// A dropped future loses no event.
+    async fn find<T>(
+        &mut self,
+        deadline: Instant,
+        find: impl Fn(&Event) -> Option<T>,
+    ) -> io::Result<Option<T>> {
+        while let Ok(Some(event)) = timeout_at(deadline.into(), self.receiver.recv()).await {
+            let found = find(&event);
+            self.add(event)?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Receives events until the deadline, or until all clients have ended.
+    async fn run_until(&mut self, deadline: Instant) -> io::Result<()> {
+        self.find(deadline, |_| None::<()>).await.map(drop)
+    }
+
+    fn add(&mut self, event: Event) -> io::Result<()> {
+        let shown = self.screen.show(&event);
+        self.events.push(event);
+        shown
+    }
 }

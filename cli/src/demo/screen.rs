@@ -1,9 +1,13 @@
 //! The output of the demo: a column for each client, and a line for each hold.
 //!
-//! Invariant: lines are only added, never changed, so the output is the same on a terminal and in a file.
+//! Invariants: lines are only added, never changed, so the output is the same on a terminal and in a file. They come in the
+//! order of their times, and have at most 80 columns. `anstream` removes the colours in files and pipes, and when
+//! `NO_COLOR` is set.
+//!
 //! Not here: the summary at the end (`summary`).
 
 use std::{
+    fmt::{Display, Write as _},
     io::{self, Write as _},
     time::{Duration, Instant},
 };
@@ -11,15 +15,13 @@ use std::{
 use anstyle::{AnsiColor, Style};
 
 use super::{
-    audit::Hold,
     contender::HOLD_MS,
     events::{Event, What, Write},
-    line::{Line, wrap},
 };
 use crate::duration::Human;
 
 const FAINT: Style = Style::new().dimmed();
-const BOLD: Style = Style::new().bold();
+pub(super) const BOLD: Style = Style::new().bold();
 const STORY: Style = AnsiColor::Yellow.on_default();
 pub(super) const GOOD: Style = AnsiColor::Green.on_default().bold();
 pub(super) const BAD: Style = AnsiColor::Red.on_default().bold();
@@ -32,6 +34,8 @@ const COLOURS: [AnsiColor; 5] = [
     AnsiColor::White,
 ];
 
+/// The most columns of a line. Every character that the demo prints is one column wide.
+const WIDTH: usize = 80;
 /// Columns of the time, `1234.567`.
 const TIME: usize = 8;
 /// Columns of a duration, with a space before it.
@@ -47,7 +51,17 @@ enum Lane {
     Elsewhere,
     Waits,
     Holds,
-    Stopped,
+    Paused,
+}
+
+/// The present hold.
+#[derive(Debug)]
+struct Hold {
+    /// The beginning of its line.
+    row: String,
+    token: u64,
+    waited: Duration,
+    granted: Instant,
 }
 
 /// Prints the events.
@@ -55,148 +69,117 @@ enum Lane {
 pub(super) struct Screen {
     start: Instant,
     lanes: Vec<Lane>,
-    /// The lanes at the moment when the present holder got the lock.
-    at_grant: Vec<Lane>,
+    /// Columns of a client, and the gap behind it.
+    lane: (usize, &'static str),
     /// Columns of a token, with a space before it.
     token: usize,
-    /// The paused client, and the start of its pause.
-    stopped: Option<(usize, Instant)>,
-    /// Whether a client holds the lock. The line of a hold is printed at its end, but has the time of its start. So notes
-    /// from in between wait until that line is printed.
-    held: bool,
-    waiting: Vec<Note>,
-}
-
-/// A line of text about an event.
-#[derive(Debug)]
-struct Note {
-    at: Instant,
-    lanes: Vec<Lane>,
-    style: Style,
-    text: String,
+    /// The number of the paused client, counted from 1, and the start of its pause.
+    paused: Option<(usize, Instant)>,
+    /// The line of a hold is printed at its end, but has the time of its start.
+    hold: Option<Hold>,
+    /// Lines about events during the present hold. They are printed behind the line of that hold.
+    behind: Vec<String>,
 }
 
 impl Screen {
     pub(super) fn new(clients: usize, start: Instant, first_token: u64) -> Self {
-        let lanes = vec![Lane::Elsewhere; clients];
         Self {
             start,
-            at_grant: lanes.clone(),
-            lanes,
+            lanes: vec![Lane::Elsewhere; clients],
+            lane: if clients <= WIDE { (2, " ") } else { (1, "") },
             // Two more columns, because tokens grow.
             token: (first_token.to_string().len() + 2).max(7),
-            stopped: None,
-            held: false,
-            waiting: Vec::new(),
+            paused: None,
+            hold: None,
+            behind: Vec::new(),
         }
     }
 
     /// Prints the heading: what the demo does, and what the signs mean.
     pub(super) fn head(&self, seconds: u32, servers: &str, timeout: Duration) -> io::Result<()> {
-        let mut title = Line::new();
-        let clients = self.lanes.len();
-        title.add(
-            BOLD,
-            format_args!("{clients} clients contend for one lock for {seconds} s"),
-        );
-        print(&title)?;
-        let mut place = Line::new();
-        let timeout = Human(timeout);
-        place.plain(format_args!("on {servers}, session timeout {timeout}"));
-        print(&place)?;
-        let mut task = Line::new();
-        task.plain("each holder adds 1 to a counter on the server; one holder will be paused");
-        print(&task)?;
-        print(&Line::new())?;
-        let mut legend = Line::new();
-        let width = self.lane_width();
-        for (lane, text) in [
-            (Lane::Holds, "holds the lock"),
-            (Lane::Waits, "waits for it"),
-            (Lane::Elsewhere, "does something else"),
-            (Lane::Stopped, "is paused"),
-        ] {
-            legend.add(style_of(lane, 0), sign_of(lane, width));
-            legend.plain(format_args!(" {text}   "));
-        }
-        print(&legend)?;
-        print(&Line::new())?;
-        let mut head = Line::new();
-        head.add(BOLD, format_args!("{:>TIME$}  ", "time"));
+        let (clients, timeout) = (self.lanes.len(), Human(timeout));
+        let place = format!("on {servers}, session timeout {timeout}");
+        let place = wrap(&place, WIDTH).join("\n");
+        let signs = [Lane::Holds, Lane::Waits, Lane::Elsewhere, Lane::Paused];
+        let [holds, waits, elsewhere, paused] = signs.map(|lane| self.sign(lane, 0));
+        print(format!(
+            "{BOLD}{clients} clients contend for one lock for {seconds} s{BOLD:#}\n{place}\n\
+             each holder adds 1 to a counter on the server; one holder will be paused\n\n\
+             {holds} holds the lock   {waits} waits for it   \
+             {elsewhere} does something else   {paused} is paused\n"
+        ))?;
+        let (width, gap) = self.lane;
+        let mut head = format!("{BOLD}{:>TIME$}{BOLD:#}  ", "time");
         for client in 0..clients {
-            let number = (client + 1) % if width == 1 { 10 } else { 100 };
-            head.add(
-                client_style(client).bold(),
-                format_args!("{number:<width$}"),
-            );
-            head.plain(self.gap());
+            let style = style_of(client).bold();
+            let last_digit = (client + 1) % 10;
+            let _ = write!(head, "{style}{last_digit:<width$}{style:#}{gap}");
         }
-        let token = self.token;
-        head.add(
-            BOLD,
-            format_args!(
-                " {:>token$}{:>DURATION$}{:>DURATION$}",
-                "token", "waited", "held"
-            ),
-        );
-        print(&head)
+        let (token, width) = ("token", self.token);
+        print(format!(
+            "{head} {BOLD}{token:>width$}{:>DURATION$}{:>DURATION$}{BOLD:#}",
+            "waited", "held"
+        ))
     }
 
-    /// Prints an event. `hold` is the newest hold.
-    pub(super) fn show(&mut self, event: &Event, hold: Option<&Hold>) -> io::Result<()> {
-        let Event { at, client, what } = event;
-        let (at, client, number) = (*at, *client, *client + 1);
-        match what {
-            What::Queued => self.set(client, Lane::Waits),
+    /// Prints an event, or keeps it until the line of the present hold is printed.
+    pub(super) fn show(&mut self, event: &Event) -> io::Result<()> {
+        let (at, client, number) = (event.at, event.client, event.client + 1);
+        match &event.what {
+            What::Waiting => self.set(client, Lane::Waits),
             What::Left => self.set(client, Lane::Elsewhere),
-            What::Granted { .. } => {
+            &What::Granted { token, waited } => {
+                self.finish()?;
                 self.set(client, Lane::Holds);
-                self.free()?;
-                if let Some((stopped, since)) = self.stopped.take() {
+                if let Some((paused, since)) = self.paused.take() {
                     let after = Human(at.saturating_duration_since(since));
-                    let stopped = stopped + 1;
-                    let text = format!(
-                        "session of client {stopped} expired after {after}; next: client {number}"
-                    );
-                    self.note(at, STORY, text)?;
+                    let expired = format!("client {paused}: session expired after {after}");
+                    self.note(at, STORY, format!("{expired}; next: client {number}"))?;
                 }
-                self.at_grant.clone_from(&self.lanes);
-                self.held = true;
+                self.hold = Some(Hold {
+                    row: self.row(at),
+                    token,
+                    waited,
+                    granted: at,
+                });
             }
             What::Released { ended, write } => {
-                if let Some(hold) = hold {
-                    self.hold(hold, *ended)?;
+                if let Some(hold) = self.hold.take() {
+                    self.print_hold(client, &hold, *ended)?;
                 }
+                self.finish()?;
                 self.set(client, Lane::Elsewhere);
-                self.free()?;
                 if let Some(text) = trouble_of(write) {
                     self.note(at, STORY, format!("client {number}: write {text}"))?;
                 }
             }
-            What::Stopped { .. } => {
-                self.stopped = Some((client, at));
-                self.set(client, Lane::Stopped);
-                self.free()?;
-                let token = hold.map_or(0, |hold| hold.token);
+            What::Paused { .. } => {
+                let token = self.hold.take().map_or(0, |hold| hold.token);
+                self.finish()?;
+                self.paused = Some((number, at));
+                self.set(client, Lane::Paused);
                 let text = format!("client {number}, token {token}, is paused");
                 self.note(at, STORY, text)?;
             }
-            What::Woke { trusts } => {
-                let text = format!("client {number} wakes: is_valid() = {trusts}; it writes");
+            What::LeaseEnded => {
+                self.note(at, STORY, format!("lease of client {number} has ended"))?;
+            }
+            What::Woken { valid } => {
+                let text = format!("client {number} wakes: is_valid() = {valid}; it writes");
                 self.note(at, STORY, text)?;
                 self.set(client, Lane::Elsewhere);
             }
-            What::Late { value, write } => {
-                let (style, text) = match write {
-                    Write::Refused(why) => {
+            What::WroteLate { value, write } => {
+                let (style, text) = match (write, trouble_of(write)) {
+                    (Write::Refused(why), _) => {
                         (GOOD, format!("server refuses counter = {value}: {why}"))
                     }
-                    Write::Done => (BAD, format!("server accepts counter = {value}")),
-                    other => (BAD, trouble_of(other).unwrap_or_default()),
+                    (_, Some(text)) => (BAD, text),
+                    (_, None) => (BAD, format!("server accepts counter = {value}")),
                 };
                 self.note(at, style, text)?;
             }
-            What::Trouble(text) => {
+            What::Failed(text) => {
                 self.set(client, Lane::Elsewhere);
                 self.note(at, STORY, format!("client {number}: {text}"))?;
             }
@@ -204,95 +187,63 @@ impl Screen {
         Ok(())
     }
 
-    /// Prints that the lease of the paused client has ended.
-    pub(super) fn lease_over(&mut self, at: Instant) -> io::Result<()> {
-        let Some((client, _)) = self.stopped else {
-            return Ok(());
-        };
-        let number = client + 1;
-        let text = format!("lease of client {number} has ended");
-        self.note(at, STORY, text)
-    }
-
-    /// Prints the notes that have waited for the line of a hold.
-    pub(super) fn free(&mut self) -> io::Result<()> {
-        self.held = false;
-        for note in std::mem::take(&mut self.waiting) {
-            self.print_note(&note)?;
-        }
-        Ok(())
+    /// Ends the present hold, and prints the lines that have waited for it.
+    pub(super) fn finish(&mut self) -> io::Result<()> {
+        self.hold = None;
+        let lines = std::mem::take(&mut self.behind);
+        lines.into_iter().try_for_each(print)
     }
 
     /// Prints the line of a hold that has ended.
-    fn hold(&self, hold: &Hold, ended: Instant) -> io::Result<()> {
+    fn print_hold(&self, client: usize, hold: &Hold, ended: Instant) -> io::Result<()> {
         let length = ended.saturating_duration_since(hold.granted);
-        let mut line = self.row(Some(hold.granted), &self.at_grant);
-        let (token, waited) = (self.token, Human(hold.waited()));
-        line.plain(format_args!("{:>token$}", hold.token));
-        line.add(FAINT, format_args!("{waited:>DURATION$}"));
-        line.plain(format_args!("{:>DURATION$}  ", Human(length)));
-        let room = line.left().min(BAR);
-        line.add(client_style(hold.client), bar(length, room));
-        print(&line)
+        let room = self.room() - self.token - 2 * DURATION - 2;
+        let (bar, style) = (bar(length, room.min(BAR)), style_of(client));
+        let (row, token, width) = (&hold.row, hold.token, self.token);
+        let (waited, length) = (Human(hold.waited), Human(length));
+        print(format!(
+            "{row}{token:>width$}{FAINT}{waited:>DURATION$}{FAINT:#}{length:>DURATION$}  {style}{bar}{style:#}"
+        ))
     }
 
-    /// Prints a note, or keeps it until the line of the present hold is printed.
-    fn note(&mut self, at: Instant, style: Style, text: String) -> io::Result<()> {
-        let lanes = self.lanes.clone();
-        let note = Note {
-            at,
-            lanes,
-            style,
-            text,
-        };
-        if self.held {
-            self.waiting.push(note);
-            return Ok(());
+    /// Prints text on as many lines as it needs, or keeps them until the line of the present hold is printed.
+    fn note(&mut self, at: Instant, style: Style, text: impl Display) -> io::Result<()> {
+        let mut row = self.row(at);
+        for part in wrap(&text.to_string(), self.room()) {
+            self.behind.push(format!("{row}{style}{part}{style:#}"));
+            row = " ".repeat(WIDTH - self.room());
         }
-        self.print_note(&note)
-    }
-
-    /// Prints a note on as many lines as it needs.
-    fn print_note(&self, note: &Note) -> io::Result<()> {
-        let mut row = self.row(Some(note.at), &note.lanes);
-        for part in wrap(&note.text, row.left()) {
-            row.add(note.style, part);
-            print(&row)?;
-            row = self.row(None, &[]);
+        match self.hold {
+            Some(_) => Ok(()),
+            None => self.finish(),
         }
-        Ok(())
     }
 
     /// The beginning of a line: the time, and the activity of each client.
-    fn row(&self, at: Option<Instant>, lanes: &[Lane]) -> Line {
-        let mut row = Line::new();
-        match at {
-            Some(at) => {
-                let time = at.saturating_duration_since(self.start).as_secs_f64();
-                row.add(FAINT, format_args!("{time:>TIME$.3}  "));
-            }
-            None => {
-                row.plain(format_args!("{:TIME$}  ", ""));
-            }
+    fn row(&self, at: Instant) -> String {
+        let time = at.saturating_duration_since(self.start).as_secs_f64();
+        let mut row = format!("{FAINT}{time:>TIME$.3}{FAINT:#}  ");
+        for (client, lane) in self.lanes.iter().enumerate() {
+            row += &self.sign(*lane, client);
+            row += self.lane.1;
         }
-        let width = self.lane_width();
-        for client in 0..self.lanes.len() {
-            match lanes.get(client) {
-                Some(lane) => row.add(style_of(*lane, client), sign_of(*lane, width)),
-                None => row.plain(" ".repeat(width)),
-            };
-            row.plain(self.gap());
-        }
-        row.plain(" ");
-        row
+        row + " "
     }
 
-    fn lane_width(&self) -> usize {
-        if self.lanes.len() <= WIDE { 2 } else { 1 }
+    /// How many columns the beginning of a line leaves.
+    fn room(&self) -> usize {
+        let (width, gap) = self.lane;
+        WIDTH - (TIME + 2 + self.lanes.len() * (width + gap.len()) + 1)
     }
 
-    fn gap(&self) -> &'static str {
-        if self.lanes.len() <= WIDE { " " } else { "" }
+    fn sign(&self, lane: Lane, client: usize) -> String {
+        let (sign, style) = match lane {
+            Lane::Holds => ("█", style_of(client)),
+            Lane::Waits => ("░", FAINT),
+            Lane::Elsewhere => ("·", FAINT),
+            Lane::Paused => ("z", STORY.bold()),
+        };
+        format!("{style}{}{style:#}", sign.repeat(self.lane.0))
     }
 
     fn set(&mut self, client: usize, now: Lane) {
@@ -312,47 +263,38 @@ fn trouble_of(write: &Write) -> Option<String> {
     }
 }
 
-fn client_style(client: usize) -> Style {
-    COLOURS
-        .get(client % COLOURS.len())
-        .map_or(Style::new(), |colour| colour.on_default())
-}
-
-fn style_of(lane: Lane, client: usize) -> Style {
-    match lane {
-        Lane::Holds => client_style(client),
-        Lane::Waits | Lane::Elsewhere => FAINT,
-        Lane::Stopped => STORY.bold(),
-    }
-}
-
-fn sign_of(lane: Lane, width: usize) -> String {
-    let sign = match lane {
-        Lane::Holds => "█",
-        Lane::Waits => "░",
-        Lane::Elsewhere => "·",
-        Lane::Stopped => "z",
-    };
-    sign.repeat(width)
+fn style_of(client: usize) -> Style {
+    let colour = COLOURS.get(client % COLOURS.len());
+    colour.map_or(Style::new(), |colour| colour.on_default())
 }
 
 /// A bar in eighths of a column. A full bar stands for the longest regular hold ([`HOLD_MS`]).
 fn bar(held: Duration, room: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-    let (_, longest) = HOLD_MS;
-    let room = u64::try_from(room).unwrap_or(0) * 8;
-    let held = u64::try_from(held.as_millis()).unwrap_or(u64::MAX);
-    let eighths = (held.saturating_mul(room) / longest).min(room);
-    let (whole, rest) = (eighths / 8, eighths % 8);
-    let whole = "█".repeat(usize::try_from(whole).unwrap_or(0));
-    let rest = usize::try_from(rest)
-        .ok()
-        .and_then(|rest| EIGHTHS.get(rest));
-    whole + rest.unwrap_or(&"")
+    let held = usize::try_from(held.as_millis()).unwrap_or(usize::MAX);
+    let eighths = (held.saturating_mul(room * 8) / usize::from(HOLD_MS.1)).min(room * 8);
+    "█".repeat(eighths / 8) + EIGHTHS.get(eighths % 8).unwrap_or(&"")
+}
+
+/// Breaks a text at spaces into lines of at most `width` columns. Longer words are cut.
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let word: String = word.chars().take(width).collect();
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => *line = word,
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                *line += " ";
+                *line += &word;
+            }
+            _ => lines.push(word),
+        }
+    }
+    lines
 }
 
 /// Prints a line. `anstream` removes the colours where they are not wanted.
-pub(super) fn print(line: &Line) -> io::Result<()> {
+pub(super) fn print(line: impl Display) -> io::Result<()> {
     writeln!(anstream::stdout().lock(), "{line}")
 }
 
@@ -373,10 +315,18 @@ mod tests {
     fn rows_of_any_number_of_clients_leave_room_for_words() {
         for clients in [2, 8, 9, 24] {
             let screen = Screen::new(clients, Instant::now(), u64::MAX);
-            let row = screen.row(Some(Instant::now()), &screen.lanes);
-            assert!(row.left() >= 40, "{clients}: {}", row.left());
+            let row = screen.row(Instant::now());
+            let row = anstream::adapter::strip_str(&row).to_string();
+            assert_eq!(row.chars().count() + screen.room(), WIDTH);
             let used = screen.token + 2 * DURATION + 2;
-            assert!(row.left() >= used, "{clients}: {} of {used}", row.left());
+            assert!(screen.room() >= used.max(40), "{clients}: {used}");
         }
+    }
+
+    #[test]
+    fn text_is_broken_at_spaces() {
+        assert_eq!(wrap("the lock is free", 8), ["the lock", "is free"]);
+        assert_eq!(wrap("incomprehensible", 5), ["incom"]);
+        assert_eq!(wrap("", 5), [""]);
     }
 }

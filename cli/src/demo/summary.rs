@@ -6,9 +6,7 @@ use std::{io, time::Duration};
 
 use super::{
     audit::{Audit, percentile},
-    events::Write,
-    line::Line,
-    screen::{BAD, GOOD, print},
+    screen::{BAD, BOLD, GOOD, print},
 };
 use crate::duration::Human;
 
@@ -16,54 +14,43 @@ use crate::duration::Human;
 ///
 /// `complete` says that the demo was not ended early, so every promise was tested.
 pub(super) fn print_summary(audit: &Audit, took: Duration, complete: bool) -> io::Result<bool> {
-    print(&Line::new())?;
-    numbers(audit, took)?;
-    let broken = broken(audit, complete);
-    print(&Line::new())?;
-    if broken.is_empty() {
-        let mut line = Line::new();
-        line.add(GOOD, "OK");
-        line.plain(": no two clients held the lock at once");
-        if complete {
-            line.plain(", and the late write was refused");
-        }
-        print(&line)?;
+    print("")?;
+    for (name, text) in numbers(audit, took) {
+        print(format!("{BOLD}{name:<10}{BOLD:#}{text}"))?;
     }
+    print("")?;
+    let broken = audit.broken(complete);
     for promise in &broken {
-        let mut line = Line::new();
-        line.add(BAD, "BROKEN").plain(format_args!(": {promise}"));
-        print(&line)?;
+        print(format!("{BAD}BROKEN{BAD:#}: {promise}"))?;
+    }
+    if broken.is_empty() {
+        let mut kept = format!("{GOOD}OK{GOOD:#}: no two clients held the lock at once");
+        if complete {
+            kept += ", and the late write was refused";
+        }
+        print(kept)?;
     }
     Ok(broken.is_empty())
 }
 
-fn numbers(audit: &Audit, took: Duration) -> io::Result<()> {
-    let (least, most) = audit.shares();
-    let holds = audit.holds.len();
-    item(
-        "holds",
-        &format!(
-            "{holds} in {}, {least} to {most} by each client",
-            Human(took)
-        ),
-    )?;
-    item("overlaps", &audit.overlaps().to_string())?;
-    let waits = audit.waits();
-    item("waited", &distribution(&waits))?;
+/// The measurements, each with its name.
+fn numbers(audit: &Audit, took: Duration) -> Vec<(&'static str, String)> {
+    let (fewest, most) = audit.shares();
+    let (holds, took) = (audit.holds.len(), Human(took));
+    let holds = format!("{holds} in {took}, {fewest} to {most} by each client");
+    let mut numbers = vec![
+        ("holds", holds),
+        ("overlaps", audit.overlaps().to_string()),
+        ("waited", distribution(&audit.waits())),
+    ];
     let hand_overs = audit.hand_overs();
     if !hand_overs.is_empty() {
-        item("hand-over", &distribution(&hand_overs))?;
+        numbers.push(("hand-over", distribution(&hand_overs)));
     }
-    if let Some(expiry) = audit.expiry() {
-        item(
-            "expiry",
-            &format!(
-                "client {}: lease ended after {}, next grant after {}",
-                expiry.client + 1,
-                Human(expiry.lease),
-                Human(expiry.handed_on)
-            ),
-        )?;
+    if let Some((client, lease, handed_on)) = audit.expiry() {
+        let (client, lease, next) = (client + 1, Human(lease), Human(handed_on));
+        let text = format!("client {client}: lease ended after {lease}, next grant after {next}");
+        numbers.push(("expiry", text));
     }
     if let (Some(first), Some(last)) = (audit.holds.first(), audit.holds.last()) {
         let growth = if audit.tokens_grow() {
@@ -71,69 +58,22 @@ fn numbers(audit: &Audit, took: Duration) -> io::Result<()> {
         } else {
             "not growing"
         };
-        item(
-            "tokens",
-            &format!("{} to {}, {growth}", first.token, last.token),
-        )?;
+        let text = format!("{} to {}, {growth}", first.token, last.token);
+        numbers.push(("tokens", text));
     }
-    let count = audit
-        .count
-        .map_or_else(|| "unknown".to_owned(), |count| count.to_string());
+    let unknown = || "unknown".to_owned();
+    let count = audit.count.map_or_else(unknown, |count| count.to_string());
     let (written, refused) = (audit.written, audit.refused);
     let doubt = match audit.in_doubt {
         0 => String::new(),
         doubt => format!(" and {doubt} in doubt"),
     };
-    item(
-        "counter",
-        &format!("{count} after {written} writes{doubt}; {refused} refused"),
-    )
-}
-
-fn item(name: &str, text: &str) -> io::Result<()> {
-    let mut line = Line::new();
-    line.add(anstyle::Style::new().bold(), format_args!("{name:<10}"));
-    line.plain(text);
-    print(&line)
+    let text = format!("{count} after {written} writes{doubt}; {refused} refused");
+    numbers.push(("counter", text));
+    numbers
 }
 
 fn distribution(sorted: &[Duration]) -> String {
-    format!(
-        "p50 {:<9}p99 {:<9}longest {}",
-        Human(percentile(sorted, 50)),
-        Human(percentile(sorted, 99)),
-        Human(percentile(sorted, 100))
-    )
-}
-
-/// The promises that were broken.
-fn broken(audit: &Audit, complete: bool) -> Vec<String> {
-    let mut broken = Vec::new();
-    if audit.holds.is_empty() && complete {
-        broken.push("no client got the lock".to_owned());
-    }
-    match audit.overlaps() {
-        0 => {}
-        1 => broken.push("two clients held the lock at once, 1 time".to_owned()),
-        n => broken.push(format!("two clients held the lock at once, {n} times")),
-    }
-    if !audit.tokens_grow() {
-        broken.push("a token was not higher than the one before".to_owned());
-    }
-    if !audit.counts_add_up() {
-        broken.push("the counter does not match the number of writes".to_owned());
-    }
-    match &audit.late {
-        Some(Write::Done) => broken.push("a write without the lock was accepted".to_owned()),
-        _ if !complete => {}
-        None => broken.push("no client was paused, or it did not wake up".to_owned()),
-        Some(_) if audit.expiry().is_none() => {
-            broken.push("no other client got the lock of the paused client".to_owned());
-        }
-        Some(_) if !audit.late_write_refused() => {
-            broken.push("the late write got no answer, or the guard was still valid".to_owned());
-        }
-        Some(_) => {}
-    }
-    broken
+    let [half, most, all] = [50, 99, 100].map(|percent| Human(percentile(sorted, percent)));
+    format!("p50 {half:<9}p99 {most:<9}longest {all}")
 }

@@ -1,0 +1,130 @@
+//! The servers and the nodes of the demo.
+//!
+//! Everything is below `/lockkeeper-demo/RANDOM`. The parents are containers, and the counter is ephemeral, so the
+//! servers clean up even if the demo is killed.
+
+use std::{
+    hash::{BuildHasher as _, RandomState},
+    time::Duration,
+};
+
+use lockkeeper::{Builder, Client, CreateMode, Error, Version};
+use lockkeeper_server::Server;
+use tokio::time::timeout;
+
+use crate::{args::DemoArgs, exit::Failure};
+
+/// The parent of everything.
+const BASE: &str = "/lockkeeper-demo";
+/// The session timeout that the demo asks for. It is short, because nothing happens on the screen until the session of
+/// the paused client expires. A real server grants at least two of its ticks.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(1);
+/// The connect timeout of each client.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The embedded server's tick. It is short, so sessions expire soon after their timeout.
+const TICK: Duration = Duration::from_millis(100);
+/// How long the clean-up may take.
+const CLEAN_UP: Duration = Duration::from_secs(5);
+
+/// The servers and the nodes of one demo, and a client that creates and deletes these nodes.
+#[derive(Debug)]
+pub(super) struct Setup {
+    server: Option<Server>,
+    client: Client,
+    directory: String,
+    /// The servers, as the heading shows them.
+    pub(super) place: String,
+    /// The settings of all clients.
+    pub(super) settings: Builder,
+    /// The path of the lock.
+    pub(super) lock: String,
+    /// The path of the counter.
+    pub(super) counter: String,
+    /// The zxid of the demo's last node. All tokens are higher.
+    pub(super) first_zxid: u64,
+}
+
+impl Setup {
+    /// Starts the embedded server if the command line names no servers, and creates the nodes.
+    pub(super) async fn new(args: &DemoArgs) -> Result<Self, Failure> {
+        let named = args.servers.settings_if_named()?;
+        let (server, chroot, place, settings) = if let Some((servers, settings)) = named {
+            (None, servers.chroot(), servers.to_string(), settings)
+        } else {
+            let server = Server::builder().tick_time(TICK).start().await;
+            let server = server.map_err(Failure::System)?;
+            let address = server.local_addr();
+            let place = format!("an embedded server at {address}");
+            let settings = Builder::new(&address.into());
+            (Some(server), None, place, settings)
+        };
+        let settings = settings
+            .session_timeout(SESSION_TIMEOUT)
+            .server_timeout(CONNECT_TIMEOUT / 4)
+            .connect_timeout(CONNECT_TIMEOUT);
+        let client = settings.clone().connect().await.map_err(Failure::Connect)?;
+        let random = RandomState::new().hash_one(0);
+        let directory = format!("{BASE}/{random:016x}");
+        let counter = format!("{directory}/counter");
+        let created = create_nodes(&client, &directory, &counter).await;
+        let first_zxid = created.map_err(|error| match chroot {
+            Some(chroot) if error.is_no_node() => Failure::NoChroot(chroot.to_owned()),
+            _ => Failure::Connect(error),
+        })?;
+        Ok(Self {
+            server,
+            client,
+            place,
+            settings,
+            lock: format!("{directory}/lock"),
+            counter,
+            directory,
+            first_zxid,
+        })
+    }
+
+    /// The session timeout that the servers have granted.
+    pub(super) fn session_timeout(&self) -> Duration {
+        self.client.snapshot().session_timeout
+    }
+
+    /// The final value of the counter.
+    pub(super) async fn count(&self) -> Option<u64> {
+        self.client.sync(&self.counter).await.ok()?;
+        let node = self.client.get_data(&self.counter).await.ok()?;
+        number_in(node.data.as_deref())
+    }
+
+    /// Deletes the nodes, and stops the embedded server.
+    pub(super) async fn clear(self) {
+        let clear = async {
+            for path in [&self.counter, &self.lock, &self.directory, BASE] {
+                // Errors do not matter. A node that stays is an empty container, which the servers delete later, or it
+                // is the base while another demo uses it.
+                let _ = self.client.delete(path, Version::ANY).await;
+            }
+            self.client.close().await;
+        };
+        let _ = timeout(CLEAN_UP, clear).await;
+        if let Some(server) = self.server {
+            server.shutdown().await;
+        }
+    }
+}
+
+/// Creates the nodes, and returns the zxid of the last one.
+async fn create_nodes(client: &Client, directory: &str, counter: &str) -> Result<u64, Error> {
+    for path in [BASE, directory] {
+        match client.create(path, "", CreateMode::Container).await {
+            Err(error) if !error.is_node_exists() => return Err(error),
+            _ => {}
+        }
+    }
+    let created = client.create(counter, "0", CreateMode::Ephemeral).await?;
+    Ok(u64::try_from(created.stat.czxid.0).unwrap_or(0))
+}
+
+/// The number in a node's data.
+pub(super) fn number_in(data: Option<&[u8]>) -> Option<u64> {
+    std::str::from_utf8(data?).ok()?.parse().ok()
+}
