@@ -38,6 +38,7 @@ mod ensemble_config;
 mod error_code;
 mod event;
 pub mod frame;
+#[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod header;

@@ -1,51 +1,60 @@
-//! Why a lock was not acquired, or is not held any more.
+//! The error of the recipes, and the ways to lose a lock.
+//!
+//! Not here: errors of single requests (`lockkeeper_session::Error`).
 
 use std::{fmt, time::Duration};
 
 use lockkeeper_session as session;
 
-/// Why a lock was not acquired, or a step under it failed.
+/// Why a lock was not acquired, or an operation under it failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// The deadline came first. Nothing is left behind: the node is being deleted.
+    /// The lock was not acquired before the deadline. The client is deleting the node of the attempt.
     TimedOut {
-        /// How long it was tried.
+        /// How long the caller waited.
         waited: Duration,
-        /// How many contenders were ahead when last looked; `None` when nobody has looked yet, or they are not counted: by a
-        /// semaphore, a multi-lock, or for the owner of a reentrant mutex.
+        /// How many contenders were ahead when the queue was last listed. For a plain lock, 1 if another contender
+        /// held it.
+        ///
+        /// `None` when the queue was not listed yet, and for locks that do not count the contenders ahead: a
+        /// semaphore, a multi-lock, and a reentrant mutex.
         ahead: Option<usize>,
     },
-    /// The lock, or the place in the line, is lost.
+    /// The lock, or the place in the queue, is lost.
     Lost(Loss),
-    /// The numbers of the lock's directory are used up, or nearly: see [`SEQUENCE_LIMIT`](crate::rank::SEQUENCE_LIMIT).
+    /// The sequence numbers of the lock's directory are used up, or nearly: see
+    /// [`SEQUENCE_LIMIT`](crate::rank::SEQUENCE_LIMIT).
     ///
-    /// Let the directory drain, so that the server removes it and it starts anew, or use another path.
+    /// Stop using the path until the directory is empty. The server then removes it, and a new one starts at 0. Or use
+    /// another path.
     SequenceExhausted {
         /// The lock's path.
         path: String,
     },
-    /// A limit was set that is not shared: it is the number that the semaphore was made with.
+    /// The limit of this semaphore cannot be set, because it is fixed.
+    ///
+    /// See [`Semaphore::with_shared_limit`](crate::Semaphore::with_shared_limit).
     FixedLimit {
         /// The semaphore's path.
         path: String,
     },
-    /// More leases were asked for than there can be.
+    /// More leases were requested than the limit of the semaphore, or a higher limit than a semaphore can have.
     OverLimit {
-        /// How many were asked for.
+        /// The requested number.
         asked: usize,
-        /// How many there can be.
+        /// The highest possible number.
         limit: usize,
     },
-    /// One path is twice among the locks that are to be taken together: it would wait for itself.
+    /// A multi-lock has two members with the same path. The second one would wait for the first.
     SelfDeadlock {
         /// The path.
         path: String,
     },
-    /// The locks of a [`MultiGuard`](crate::MultiGuard) are not all of one client, or there are none: no transaction can
-    /// check them. Nothing was sent.
+    /// The locks of a [`MultiGuard`](crate::MultiGuard) do not all belong to one session, or there are none. No
+    /// transaction can check them. Nothing was sent.
     SeveralSessions,
-    /// The client could not do it.
+    /// A request of the client failed.
     Session(session::Error),
 }
 
@@ -53,21 +62,22 @@ pub enum Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Loss {
-    /// The lease has run out without a word from a server: another client may hold the lock from now on.
-    /// It may turn out that the session survived.
+    /// The lease has ended and no server has answered: another client may hold the lock from now on.
+    ///
+    /// It may turn out later that the session still exists, and that the lock was never lost.
     Elapsed,
     /// The session has expired.
     Expired,
-    /// Somebody deleted the node.
+    /// Another client deleted the lock node.
     Deleted,
     /// The client was closed.
     Closed,
-    /// It was held for longer than its holder allowed itself: see [`Guard::limit_hold`](crate::Guard::limit_hold).
+    /// The lock was held for longer than the limit of its holder: see [`Guard::limit_hold`](crate::Guard::limit_hold).
     Overdue,
 }
 
 impl Error {
-    /// Names errors of the client that mean the loss of a place in line.
+    /// Converts an error of the client. The end of the session means the loss of the lock or of the place in the queue.
     pub(crate) fn of_session(error: session::Error) -> Self {
         match error {
             session::Error::SessionExpired { .. } => Self::Lost(Loss::Expired),
@@ -97,16 +107,21 @@ impl fmt::Display for Error {
             ),
             Self::FixedLimit { path } => write!(
                 f,
-                "the limit of {path} is fixed; one that can be set is shared through a node"
+                "cannot set the limit of {path}: it is fixed; make the semaphore with a shared limit"
             ),
             Self::OverLimit { asked, limit } => {
-                write!(f, "{asked} leases asked for, the limit is {limit}")
+                write!(f, "{asked} leases requested, but the limit is {limit}")
             }
             Self::SelfDeadlock { path } => {
-                write!(f, "{path} is there twice and would wait for itself")
+                write!(
+                    f,
+                    "two members of the multi-lock have the path {path}: the second would wait for the first"
+                )
             }
             Self::SeveralSessions => {
-                f.write_str("a transaction can check locks of one client only, and at least one")
+                f.write_str(
+                    "one transaction cannot check these locks: they belong to several sessions, or there are none",
+                )
             }
             Self::Session(error) => error.fmt(f),
         }
@@ -129,7 +144,7 @@ impl fmt::Display for Loss {
             Self::Expired => "the session has expired",
             Self::Deleted => "the lock node was deleted",
             Self::Closed => "the client was closed",
-            Self::Overdue => "it was held for too long",
+            Self::Overdue => "it was held for longer than its limit",
         })
     }
 }
@@ -146,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_error_says_what_to_do_or_what_was() {
+    fn every_error_says_what_failed_and_why() {
         let path = || "/l".to_owned();
         for (error, text) in [
             (
@@ -167,7 +182,7 @@ mod tests {
             ),
             (
                 Error::Lost(Loss::Overdue),
-                "lock lost: it was held for too long",
+                "lock lost: it was held for longer than its limit",
             ),
             (
                 Error::SequenceExhausted { path: path() },
@@ -175,19 +190,19 @@ mod tests {
             ),
             (
                 Error::FixedLimit { path: path() },
-                "the limit of /l is fixed; one that can be set is shared through a node",
+                "cannot set the limit of /l: it is fixed; make the semaphore with a shared limit",
             ),
             (
                 Error::OverLimit { asked: 3, limit: 2 },
-                "3 leases asked for, the limit is 2",
+                "3 leases requested, but the limit is 2",
             ),
             (
                 Error::SelfDeadlock { path: path() },
-                "/l is there twice and would wait for itself",
+                "two members of the multi-lock have the path /l: the second would wait for the first",
             ),
             (
                 Error::SeveralSessions,
-                "a transaction can check locks of one client only, and at least one",
+                "one transaction cannot check these locks: they belong to several sessions, or there are none",
             ),
         ] {
             assert_eq!(error.to_string(), text);

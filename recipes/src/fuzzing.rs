@@ -1,7 +1,10 @@
-//! What the fuzz target calls: any bytes as a listing of a lock's directory, a panic only when a promise is broken.
+//! Entry point of the fuzz target `ranks`: takes any bytes as a listing of a lock's directory. Panics only when `rank`
+//! breaks a promise.
 //!
-//! The target itself is in `fuzz/`; `tests/corpus.rs` replays what it found. It knows of a name only what the server
-//! guarantees: no two children have the same one.
+//! The target itself is in `fuzz/`, and `tests/corpus.rs` replays its findings. It assumes nothing about names except
+//! that no two children have the same one, which the server guarantees.
+//!
+//! Not here: the ranking (`queue::rank`).
 
 use std::collections::BTreeSet;
 
@@ -10,21 +13,24 @@ use crate::{
     queue::rank::{Kind, Rank, Role, SEQUENCE_LIMIT, ahead, in_order, is_contended, rank},
 };
 
-/// More children show nothing new, and comparing each with each takes time in proportion to the square.
+/// The most children of a listing. More of them show nothing new, and the time grows with the square of their number.
 const MOST: usize = 40;
 
 const KINDS: [Kind; 4] = [Kind::Mutex, Kind::Read, Kind::Write, Kind::Latch];
 
-/// Ranking: whatever the children are called, at most one holds a lock that is not shared, and then nobody else does;
-/// somebody holds it, unless the numbers are exhausted; whoever waits, waits for one ahead, whose end brings it forward
-/// by one; the order of the listing makes no difference.
+/// Checks the ranking of a listing:
+///
+/// - At most one contender holds the lock exclusively, and then no other contender holds it.
+/// - At least one contender holds the lock, unless the numbers are exhausted.
+/// - A waiter waits for a contender ahead. When that contender is gone, one fewer is ahead.
+/// - The order of the listing makes no difference.
 pub fn ranks(input: &[u8]) {
     let names = names(input);
     let children: Vec<&str> = names.iter().map(String::as_str).collect();
     for child in &children {
         let _ = name::number(child);
     }
-    // A latch's line, and the one of everything else.
+    // The queue of latches, and the queue of all other kinds.
     queue(&children, &[Kind::Latch]);
     queue(&children, &[Kind::Mutex, Kind::Read, Kind::Write]);
     for kind in KINDS {
@@ -33,7 +39,7 @@ pub fn ranks(input: &[u8]) {
     }
 }
 
-/// Everybody of one line, each ranked as what its name says.
+/// Checks the contenders of one queue, each in the role that its name says.
 fn queue(children: &[&str], kinds: &[Kind]) {
     let reversed: Vec<&str> = children.iter().rev().copied().collect();
     let (mut holders, mut exclusive, mut contenders, mut exhausted) = (0, 0, 0, false);
@@ -51,8 +57,8 @@ fn queue(children: &[&str], kinds: &[Kind]) {
                 Rank::First => assert!((0..=SEQUENCE_LIMIT).contains(&number), "{mine}"),
                 Rank::Waiting { .. } => waits(children, mine, *kind, &place),
             }
-            // As what it is, not as what it may be taken for.
-            if kind.role() == role && is_its_own(*kind, kinds) {
+            // Count each contender once: in its own role.
+            if kind.role() == role && is_counted(*kind, kinds) {
                 contenders += 1;
                 exhausted |= place == Rank::Exhausted;
                 if place == Rank::First {
@@ -68,15 +74,17 @@ fn queue(children: &[&str], kinds: &[Kind]) {
     );
     assert!(
         holders > 0 || contenders == 0 || exhausted,
-        "nobody holds it: {children:?}"
+        "no contender holds it: {children:?}"
     );
 }
 
-/// Mutexes and writers are ranked alike: one of them is enough to count.
-fn is_its_own(kind: Kind, kinds: &[Kind]) -> bool {
+/// Whether contenders are counted under this kind. Mutexes and writers have the same ranks: they are counted as
+/// mutexes.
+fn is_counted(kind: Kind, kinds: &[Kind]) -> bool {
     kinds.len() == 1 || kind != Kind::Write
 }
 
+/// Checks the rank of a waiter.
 fn waits(children: &[&str], mine: &str, kind: Kind, place: &Rank<'_>) {
     let Rank::Waiting {
         ahead,
@@ -109,9 +117,10 @@ fn waits(children: &[&str], mine: &str, kind: Kind, place: &Rank<'_>) {
             let second = second.and_then(|second| kind.contender(second));
             assert_eq!(kind.contender(nearest), second);
         }
-        other => unreachable!("{other:?} after the end of the one ahead"),
+        other => unreachable!("{other:?} when the contender ahead is gone"),
     }
-    // A writer may come back as a reader with its number; but it is not us who have done so.
+    // The writer ahead may become a reader, which keeps the number. Our own number is excluded: we did not become a
+    // reader.
     let reader = nearest.replace(name::WRITE, name::READ);
     let turned = kind.contender(&reader);
     let is_ours = turned.map(|(number, _)| number) == own.map(|(number, _)| number);
@@ -121,7 +130,7 @@ fn waits(children: &[&str], mine: &str, kind: Kind, place: &Rank<'_>) {
     }
 }
 
-/// Whoever comes with the next number gets the lock at once if, and only if, it is not contended.
+/// A contender with the next number gets the lock at once if, and only if, the lock is not contended.
 fn newcomer(children: &[&str], kind: Kind) {
     let numbers = children.iter().filter_map(|child| kind.contender(child));
     let next = numbers
@@ -137,7 +146,7 @@ fn newcomer(children: &[&str], kind: Kind) {
     }
 }
 
-/// The order in which participants are shown is that in which they have their turn.
+/// Participants are listed in the order of the queue, with the right number of contenders ahead.
 fn sorted(children: &[&str], kind: Kind) {
     let ordered = in_order(kind, children.iter().map(|&it| it.to_owned()).collect());
     let contenders = children.iter().filter(|it| kind.contender(it).is_some());
@@ -167,7 +176,8 @@ fn rank_in<'a>(kind: Kind, children: &[&'a str], mine: &str) -> Rank<'a> {
     rank(kind, children.iter().copied(), mine)
 }
 
-/// Lines of text are names. Where a line begins with `!`, its next two bytes choose a name that means something.
+/// Reads a name from each line of text. In a line that begins with `!`, the next two bytes choose the marker and the
+/// number of a contender.
 fn names(input: &[u8]) -> BTreeSet<String> {
     let lines = input.split(|byte| *byte == b'\n').take(MOST);
     let name = |line: &[u8]| match line {

@@ -1,6 +1,6 @@
-//! Who holds and who waits at a path, of whichever recipe, as anybody may look it up.
+//! All contenders at a path, of every recipe, for tools and operators.
 //!
-//! Not here: what a recipe's own contenders look at before they are granted anything (`line`, `semaphore`).
+//! Not here: how contenders themselves find out whose turn it is (`queue`, `kinds`).
 
 use lockkeeper_proto::{
     SessionId,
@@ -15,49 +15,50 @@ use crate::{
     queue::rank::{self, Kind},
 };
 
-/// As what somebody contends.
+/// The recipe of a contender, and its role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Recipe {
-    /// For a mutex: ours, Curator's, go-zk's, or kazoo's, whose writers have the same names.
+    /// A mutex of this crate, of Curator, of go-zk or of kazoo. kazoo's writers have the same names as its mutexes.
     Mutex,
-    /// To read, for a read/write lock.
+    /// A read/write lock, as a reader.
     Read,
-    /// To write, for a read/write lock.
+    /// A read/write lock, as a writer.
     Write,
-    /// For the lead.
+    /// A leader election.
     Latch,
-    /// For leases of a semaphore: ours, Curator's or kazoo's.
+    /// A semaphore of this crate, of Curator or of kazoo.
     Semaphore,
-    /// For a plain lock.
+    /// A plain lock.
     Plain,
 }
 
-/// Where a contender stands.
+/// A contender at a path, and its place in the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueueEntry {
-    /// As what it contends.
+    /// Its recipe and role.
     pub recipe: Recipe,
-    /// Whether it holds what it contends for, as far as nodes tell. It may not know yet.
+    /// Whether it holds the lock, as far as the nodes show. The contender itself may not know yet.
     pub holds: bool,
-    /// How many are ahead with whom it conflicts; of those who wait for a semaphore, how many wait before it.
+    /// How many contenders ahead conflict with it. For a waiter of a semaphore: how many waiters are ahead.
     pub ahead: usize,
-    /// Who it is.
+    /// Its node.
     pub participant: Participant,
 }
 
-/// Looks up who contends at this path, of whichever recipe: the lines one after the other, each in the order in which
-/// its contenders have their turn. Empty when the lock is free, and when there is nothing at the path.
+/// Lists all contenders at a path, of every recipe. Each queue is in its order, and one queue comes after the other.
 ///
-/// A look from outside: by the time of the answer it may be over. Contenders that leave while it is taken are left out. Those
-/// who wait for a plain lock cannot be seen: they have no nodes.
+/// The list is empty when the lock is free, and when the path does not exist.
+///
+/// The answer may be out of date when it arrives. A contender that leaves during the call is left out. Waiters of a
+/// plain lock cannot be seen: they have no nodes.
 ///
 /// # Errors
-/// [`Error::Session`]; a path that breaks a rule.
+/// [`Error::Session`] when a request fails, or the path is invalid.
 ///
 /// # Cost
-/// Two round trips; of a semaphore, three.
+/// Two round trips; three for a semaphore.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -78,15 +79,15 @@ pub async fn inspect(client: &Client, path: &str) -> Result<Vec<QueueEntry>, Err
     path::check(path).map_err(|problem| SessionError::from(PathError::new(path, problem)))?;
     let client = client.without_deadline();
     let children = children(&client, path).await?;
-    let mut entries = line(&client, path, Kind::Mutex, &children).await?;
-    entries.extend(line(&client, path, Kind::Latch, &children).await?);
+    let mut entries = queue(&client, path, Kind::Mutex, &children).await?;
+    entries.extend(queue(&client, path, Kind::Latch, &children).await?);
     entries.extend(plain(&client, path, &children).await?);
     entries.extend(semaphore(&client, path, &children).await?);
     Ok(entries)
 }
 
-/// Those who contend in the line of this kind.
-async fn line(
+/// The contenders in the queue of this kind.
+async fn queue(
     client: &Client,
     path: &str,
     kind: Kind,
@@ -95,17 +96,17 @@ async fn line(
     let present = participants(client, path, rank::in_order(kind, children.to_vec())).await?;
     let names = present.iter().map(|it| path::name(&it.path));
     let ahead: Vec<usize> = rank::ahead(kind, names).collect();
-    let standing = |(participant, ahead): (Participant, usize)| QueueEntry {
+    let entry = |(participant, ahead): (Participant, usize)| QueueEntry {
         recipe: Recipe::of(kind, path::name(&participant.path)),
         holds: ahead == 0,
         ahead,
         participant,
     };
-    Ok(present.into_iter().zip(ahead).map(standing).collect())
+    Ok(present.into_iter().zip(ahead).map(entry).collect())
 }
 
 impl Recipe {
-    /// What a contender in the line of this kind is, by its name.
+    /// The recipe of a contender in the queue of this kind, from its name.
     fn of(kind: Kind, contender: &str) -> Self {
         let marker = name::parse(contender, kind.markers()).map(|(marker, _)| marker);
         match marker {
@@ -117,11 +118,11 @@ impl Recipe {
     }
 }
 
-/// Who holds a plain lock.
+/// The holder of a plain lock.
 async fn plain(client: &Client, path: &str, children: &[String]) -> Result<Vec<QueueEntry>, Error> {
     let names = children.iter().filter(|child| *child == name::PLAIN);
     let mut holders = participants(client, path, names.cloned().collect()).await?;
-    // What lasts is no lock, whatever its name.
+    // A node with this name that is not ephemeral is no lock.
     holders.retain(|holder| holder.stat.ephemeral_owner != SessionId::NONE);
     let holds = |mut participant: Participant| {
         participant.data = participant.data.as_ref().map(Protection::unmarked);
@@ -135,7 +136,7 @@ async fn plain(client: &Client, path: &str, children: &[String]) -> Result<Vec<Q
     Ok(holders.into_iter().map(holds).collect())
 }
 
-/// Who holds leases of a semaphore, in Curator's layout or in kazoo's, and who waits for some.
+/// The holders and the waiters of a semaphore, in the layout of Curator or of kazoo.
 async fn semaphore(
     client: &Client,
     path: &str,
@@ -150,35 +151,35 @@ async fn semaphore(
         holders = participants(client, &directory, names).await?;
     }
     if has(name::LOCKS) {
-        let heads = path::join(path, name::LOCKS);
-        let names = self::children(client, &heads).await?;
-        waiting = line(client, &heads, Kind::Mutex, &names).await?;
+        let queue_path = path::join(path, name::LOCKS);
+        let names = self::children(client, &queue_path).await?;
+        waiting = queue(client, &queue_path, Kind::Mutex, &names).await?;
     }
     let kazoo: Vec<_> = (children.iter().filter(|child| name::is_kazoo_lease(child)))
         .cloned()
         .collect();
     if !kazoo.is_empty() {
-        let heads = format!("{path}{}", name::KAZOO_LOCKS);
-        let names = self::children(client, &heads).await?;
+        let queue_path = format!("{path}{}", name::KAZOO_LOCKS);
+        let names = self::children(client, &queue_path).await?;
         holders.append(&mut participants(client, path, kazoo).await?);
-        waiting.append(&mut line(client, &heads, Kind::Mutex, &names).await?);
+        waiting.append(&mut queue(client, &queue_path, Kind::Mutex, &names).await?);
     }
     holders.retain(|holder| holder.stat.ephemeral_owner != SessionId::NONE);
     holders.sort_by_key(|holder| holder.stat.czxid);
-    let standing = |holds: bool, ahead: usize, participant: Participant| QueueEntry {
+    let entry = |holds: bool, ahead: usize, participant: Participant| QueueEntry {
         recipe: Recipe::Semaphore,
         holds,
         ahead,
         participant,
     };
-    let holders = holders.into_iter().map(|holder| standing(true, 0, holder));
+    let holders = holders.into_iter().map(|holder| entry(true, 0, holder));
     let waiting = waiting
         .into_iter()
-        .map(|waiter| standing(false, waiter.ahead, waiter.participant));
+        .map(|waiter| entry(false, waiter.ahead, waiter.participant));
     Ok(holders.chain(waiting).collect())
 }
 
-/// The children of a node; none when it is not there.
+/// The children of a node; none when the node does not exist.
 async fn children(client: &Client, path: &str) -> Result<Vec<String>, Error> {
     match client.get_children(path).await {
         Err(error) if error.is_no_node() => Ok(Vec::new()),

@@ -17,40 +17,42 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Every lock here but one ([`PlainMutex`]) is a line of waiters: each contender creates an ephemeral sequential node under the lock's path, and
-//! [`rank`] says from a listing whose turn it is. Names are Curator's, so that Curator's and go-zk's clients on the same
-//! path exclude us and we them.
-//!
-//! | kind | type |
+//! | lock | type |
 //! |---|---|
-//! | fair mutex, which any task may release | [`Mutex`] |
-//! | plain lock: one node, no line; cheap alone, dear in a crowd | [`PlainMutex`] |
+//! | fair mutex; any task may release it | [`Mutex`] |
+//! | plain lock: one node, no queue; the cheapest lock alone, the most expensive one with many waiters | [`PlainMutex`] |
 //! | reentrant mutex, counted for each named owner | [`ReentrantMutex`] |
 //! | fair read/write lock with downgrade | [`RwLock`] |
 //! | semaphore, with a limit that can be shared and changed | [`Semaphore`] |
 //! | several locks, all or none | [`MultiLock`] |
-//! | leader election: a latch, and a loop | [`Election`] |
+//! | leader election, for one piece of work or in the background | [`Election`] |
 //!
-//! All of them hand out a [`Guard`], or something around one: with a fencing token, a lease, the notice of its loss,
-//! transactions that happen only under the lock, and the request of others to let go ([`Guard::revoked`]).
-//! A mutex and a read/write lock on one path are one line, and exclude each other.
+//! The holder of each lock has a [`Guard`], or a type around one. (A [`Latch`] keeps its guard inside.) The guard
+//! offers:
 //!
-//! Where to look for what:
+//! - the fencing token of the lock, and its lease;
+//! - the notice of its loss ([`Guard::lost`]);
+//! - transactions that happen only while the lock is held ([`Guard::transaction`]);
+//! - the request of another client to release the lock ([`Guard::revoked`]).
+//!
+//! Every lock except [`PlainMutex`] is a queue. Each contender creates an ephemeral sequential node under the lock's
+//! path, and [`rank`] says from a listing whose turn it is. A mutex and a read/write lock on the same path use the
+//! same queue, and exclude each other. The names of the nodes are those of Curator. So these locks and the clients of
+//! Curator and go-zk on the same path exclude each other.
+//!
+//! # Modules
 //!
 //! | module | what |
 //! |---|---|
-//! | `name` | node names: made as Curator makes them, read as everybody makes them |
-//! | [`rank`] | the one pure function that decides who holds what |
-//! | `directory` | the node under which contenders line up, and the requests about it |
-//! | `identity` | what a node of ours is known by, and the requests that make it, find it and end it |
-//! | `contender` | a node of ours in the queue: created once and for certain, deleted for certain |
-//! | `line` | waiting for one's turn |
-//! | `guard`, `guarded` | what a holder has in hand, and writes that happen only under the lock |
-//! | `lock` | what all kinds have in common: the ways into a line |
-//! | `mutex`, `plain`, `reentrant`, `rw_lock`, `semaphore`, `multi_lock`, `election` | the kinds |
-//! | `hold`, `metrics` | how long attempts and holds took, and how they ended |
-//! | `revocation` | asking a holder to let go |
-//! | `participants`, `entries` | looking who is there: in one's own line, and at any path |
+//! | `kinds` | the kinds of lock, each a thin type around the queue or the node |
+//! | `queue` | entering a queue, waiting in it, and whose turn it is ([`rank`]) |
+//! | `node` | lock nodes: their names, and how they are created once and deleted for certain |
+//! | `guard` | the held lock: fencing token, lease, loss, release, transactions |
+//! | `inspect`, `participants` | all contenders at a path, for tools; the nodes of contenders |
+//! | `revocation` | asking a holder to release a lock, and forcing it |
+//! | `metrics` | counters of each lock |
+//! | `error` | the error of all the locks, and the ways to lose a lock |
+//! | `fuzzing`, `decisions` | entry points for the fuzz target and for `tests/model` |
 
 #![cfg_attr(
     not(test),
@@ -63,6 +65,7 @@
 )]
 
 mod error;
+#[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 mod guard;
@@ -74,7 +77,7 @@ mod participants;
 mod queue;
 mod revocation;
 
-/// What contenders decide, as pure state machines. For `tests/model`, which explores them; not for users.
+/// The decisions of contenders, as pure state machines. For `tests/model`, which explores them; not for users.
 #[doc(hidden)]
 pub mod decisions {
     pub use crate::{

@@ -1,7 +1,9 @@
-//! What a lock costs its users, counted as it is used.
+//! Counters of what a lock does and costs.
 //!
-//! Counters are shared by all clones of a lock; a snapshot reads them one by one, so that its numbers may be some operations
+//! All clones of a lock share their counters. A snapshot reads them one by one, so its numbers may be some operations
 //! apart.
+//!
+//! Not here: log lines (`guard::hold`).
 
 use std::{
     sync::{
@@ -13,39 +15,41 @@ use std::{
 
 use lockkeeper_session::DurationHistogram;
 
-/// What a lock's users have done and waited for, in this process, over all clones of the lock.
+/// What a lock has done in this process so far, over all its clones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockMetrics {
-    /// How often it was acquired.
+    /// How often the lock was acquired.
     pub acquired: u64,
-    /// How often somebody was ahead at first.
+    /// How often another contender was ahead when an attempt began.
     pub contended: u64,
-    /// How often a try was refused.
+    /// How often a try found the lock taken.
     pub refused: u64,
-    /// How often an attempt ended without the lock: given up, timed out, or failed.
+    /// How often an attempt ended without the lock: it was dropped, timed out, or failed.
     pub given_up: u64,
-    /// How often a holder lost it before releasing it.
+    /// How often a holder lost the lock before it released it.
     pub lost: u64,
-    /// From the call to the grant.
+    /// The time from the call to the grant.
     pub wait: DurationHistogram,
-    /// From the grant to the release.
+    /// The time from the grant to the release.
     pub hold: DurationHistogram,
-    /// From the word that the one just ahead is gone to the grant: how long the lock was nobody's for want of an answer.
+    /// The time from the event that the contender just ahead is gone to the grant. No contender holds the lock
+    /// meanwhile.
     pub hand_over: DurationHistogram,
-    /// How many requests the client was asked for to acquire and to release: clean-ups among them, transactions and the
-    /// notice of a loss not.
+    /// Requests that acquire and release the lock, clean-ups included. Transactions, and requests that watch for a
+    /// loss, are not counted.
     pub requests: u64,
-    /// How many of them were listings of the line.
+    /// How many of these requests were listings of the queue.
     pub listings: u64,
-    /// How often a node of an abandoned attempt was deleted behind it.
+    /// How often the client deleted the node of an abandoned attempt.
     pub cleaned_up: u64,
 }
 
 /// The counters behind [`LockMetrics`], and the name of the lock in the log.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
-    /// Empty where nobody listened to the log when the lock was made: a name that nobody reads costs an allocation.
+    /// The path of the lock. Empty if the log had no subscriber for warnings when the lock was made: that saves an
+    /// allocation.
     pub(crate) path: String,
     pub(crate) kind: &'static str,
     pub(crate) acquired: AtomicU64,
@@ -58,7 +62,7 @@ pub(crate) struct Recorder {
     pub(crate) counters: Arc<RequestCounters>,
 }
 
-/// The counters of what goes on at the lock's nodes.
+/// The counters of requests about the lock's nodes, and of hand-overs.
 #[derive(Debug, Default)]
 pub(crate) struct RequestCounters {
     pub(crate) requests: AtomicU64,
@@ -99,12 +103,12 @@ impl Recorder {
     }
 }
 
-/// Counts one more.
+/// Adds one to a counter.
 pub(crate) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// The counts behind a [`DurationHistogram`]: the lock is held for a few additions, and never over anything else.
+/// A [`DurationHistogram`] behind a mutex, which is locked for a few additions and never across an await.
 #[derive(Debug, Default)]
 pub(crate) struct Durations(Mutex<DurationHistogram>);
 

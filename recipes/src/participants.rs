@@ -1,4 +1,6 @@
-//! Who holds and who waits, as anybody may look it up.
+//! Reading the nodes of contenders: the path, the data and the session of each.
+//!
+//! Not here: which of them holds the lock (`queue::rank`), all contenders at a path (`inspect`).
 
 use bytes::Bytes;
 use lockkeeper_proto::{Request, Response, SessionId, Stat, path, records::GetDataRequest};
@@ -6,21 +8,22 @@ use lockkeeper_session::Client;
 
 use crate::error::Error;
 
-/// A contender of a line, seen from outside.
+/// A contender, as its node shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Participant {
-    /// Its node.
+    /// The path of its node.
     pub path: String,
-    /// What it says of itself; `None` for null data. Curator's clients leave their address there.
+    /// The data of its node, which may say who the contender is; `None` for null data. Curator's clients write their
+    /// address.
     pub data: Option<Bytes>,
-    /// The session that it belongs to.
+    /// The session that owns the node.
     pub session_id: SessionId,
-    /// The metadata of its node: since when it is there, among others.
+    /// The metadata of its node, for instance when it was created.
     pub stat: Stat,
 }
 
-/// Reads the contenders with these names, all at once. One that has left meanwhile is left out.
+/// Reads the contenders with these names, all at the same time. Leaves out a contender whose node is gone by then.
 pub(crate) async fn participants(
     client: &Client,
     directory: &str,

@@ -1,8 +1,11 @@
-//! Asking a holder to let go, and making it.
+//! Two ways to get a lock from its holder.
 //!
-//! Asking is Curator's way: the word [`REVOKE`] is written into the holder's node, who may be listening
-//! ([`Guard::revoked`]). Making it is to delete the node: the holder is told [`Loss::Deleted`], and its writes under the lock
-//! fail. Whoever does that must know that the holder may not have noticed yet.
+//! - To ask, as Curator does: write [`REVOKE`] into the holder's node. The holder may wait for that
+//!   ([`Guard::revoked`]).
+//! - To force, by deleting the node. The holder's loss is [`Loss::Deleted`], and its transactions under the lock fail.
+//!   The holder may not have noticed yet when another contender gets the lock.
+//!
+//! Not here: the limit that a holder sets for itself (`guard::lock_guard`).
 //!
 //! [`Loss::Deleted`]: crate::Loss::Deleted
 
@@ -11,34 +14,49 @@ use lockkeeper_session::Client;
 
 use crate::{error::Error, guard::Guard};
 
-/// What the data of a node are when its owner is asked to let go. Source: Curator's `Revoker`.
+/// The data of a lock node whose owner is asked to release the lock. Source: Curator's `Revoker`.
 pub const REVOKE: &[u8] = b"__REVOKE__";
 
-/// Asks the owner of a lock node to let go of the lock, or to leave the line. Works on every kind of lock, Curator's too.
+/// Asks the owner of a lock node to release the lock, or to leave the queue.
+///
+/// Works with every kind of lock, also with those of Curator. Take the path of the node from
+/// [`inspect`](crate::inspect), from a [`Participant`](crate::Participant), or from [`Guard::path`]. The owner decides
+/// whether it releases the lock. For a [`PlainMutex`](crate::PlainMutex), see its caution first.
 ///
 /// # Errors
-/// "no node" when the owner has left already.
+/// [`Error::Session`] when the request fails: with "no node" when the owner has left already.
+///
+/// # Cancel safety
+/// Once polled, the data may be written, whether the future is awaited or dropped.
 pub async fn revoke(client: &Client, node: &str) -> Result<(), Error> {
     client.set_data(node, REVOKE, Version::ANY).await?;
     Ok(())
 }
 
-/// Takes a lock away from its holder, or a waiter out of the queue: deletes the node. The owner is told.
+/// Takes the lock from its holder, or removes a waiter from the queue, by deleting the node.
+///
+/// The owner's loss is [`Loss::Deleted`](crate::Loss::Deleted). It may notice that only after another contender got
+/// the lock: only the fencing token and [`transaction`](Guard::transaction) stop its late writes.
 ///
 /// # Errors
-/// "no node" when the owner has left already.
+/// [`Error::Session`] when the request fails: with "no node" when the owner has left already.
+///
+/// # Cancel safety
+/// Once polled, the node may be deleted, whether the future is awaited or dropped.
 pub async fn break_lock(client: &Client, node: &str) -> Result<(), Error> {
     client.delete(node, Version::ANY).await?;
     Ok(())
 }
 
 impl Guard {
-    /// Waits until somebody asks the holder to let go: see [`revoke`]. It is up to the holder to do so.
+    /// Waits until another client asks the holder to release the lock: see [`revoke`]. The holder decides whether it
+    /// does.
     ///
-    /// The future does not borrow the guard. It never ends once the lock is lost; use it beside [`lost`](Self::lost).
+    /// The future does not borrow the guard. It never ends once the lock is lost, so use it together with
+    /// [`lost`](Self::lost).
     ///
     /// # Cancel safety
-    /// It may be dropped and called again.
+    /// The future may be dropped, and the method called again.
     pub fn revoked(&self) -> impl Future<Output = ()> + Send + 'static {
         let (client, path) = (self.client().downgrade(), self.path());
         async move {

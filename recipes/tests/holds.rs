@@ -28,6 +28,15 @@ async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(LONG, future).await.expect("a hang")
 }
 
+async fn until_watched(server: &Server) {
+    soon(async {
+        while server.report().watches == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+}
+
 /// A stuck holder would block all others for as long as its session lives.
 #[tokio::test]
 async fn a_lock_held_for_too_long_is_released_and_its_holder_is_told() {
@@ -145,6 +154,36 @@ async fn the_metrics_count_attempts_holds_and_requests() {
     lease.release().await.unwrap();
     let metrics = semaphore.metrics();
     assert_eq!((metrics.acquired, metrics.refused, metrics.lost), (1, 1, 0));
+}
+
+/// The watch of `lost` ends with the first event, whatever it is.
+#[tokio::test]
+async fn a_holder_is_told_of_the_deletion_of_its_node_after_a_change_of_its_data() {
+    let (server, client) = server_and_client().await;
+    let operator = Client::connect(&server.connect_string()).await.unwrap();
+    let guard = Mutex::new(&client, "/m").unwrap().lock().await.unwrap();
+    let lost = tokio::spawn(guard.lost());
+    for _ in 0..3 {
+        until_watched(&server).await;
+        let changed = operator.set_data(&guard.path(), "", Version::ANY).await;
+        changed.unwrap();
+    }
+    until_watched(&server).await;
+    operator.delete(&guard.path(), Version::ANY).await.unwrap();
+    // Without the watch it would be told when its session ends.
+    assert_eq!(soon(lost).await.unwrap(), Loss::Deleted);
+}
+
+#[tokio::test]
+async fn a_released_lock_is_not_counted_as_lost() {
+    let (server, client) = server_and_client().await;
+    let mutex = Mutex::new(&client, "/m").unwrap();
+    let guard = mutex.lock().await.unwrap();
+    let lost = tokio::spawn(guard.lost());
+    until_watched(&server).await;
+    drop(guard);
+    assert_eq!(soon(lost).await.unwrap(), Loss::Deleted);
+    assert_eq!(mutex.metrics().lost, 0);
 }
 
 #[tokio::test]

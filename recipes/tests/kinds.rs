@@ -246,17 +246,14 @@ async fn a_multi_lock_takes_all_or_none_and_in_one_order() {
     let mut reversed = members(&two);
     reversed.reverse();
     let other = MultiLock::new(reversed).unwrap();
-    for _ in 0..5 {
-        let both = futures::future::join(all.lock(), async {
-            other.lock().await.unwrap().release().await.unwrap();
-        });
-        let release = async {
-            let (held, ()) = both.await;
-            held.unwrap().release().await.unwrap();
-        };
-        // If `all` gets the locks first, `other` waits until `all` is released. The timeout drops both then.
-        drop(tokio::time::timeout(Duration::from_millis(50), release).await);
-    }
+    let takes_turns = async |lock: &MultiLock| {
+        for _ in 0..20 {
+            lock.lock().await.unwrap().release().await.unwrap();
+        }
+    };
+    let both = futures::future::join(takes_turns(&all), takes_turns(&other));
+    let ended = tokio::time::timeout(Duration::from_secs(30), both).await;
+    assert!(ended.is_ok(), "a deadlock");
     let twice = [
         Member::from(&Mutex::new(&one, "/a").unwrap()),
         Member::from(&Mutex::new(&one, "/a").unwrap()),
@@ -515,6 +512,13 @@ async fn a_transaction_under_several_locks_checks_each_of_them() {
     let held = mixed.lock().await.unwrap();
     let several = held.transaction().set_data("/data", "5", Version::ANY);
     assert_eq!(several.commit().await, Err(Error::SeveralSessions));
+    let each = held
+        .guards()
+        .iter()
+        .map(|guard| guard.valid_until().unwrap());
+    let (first, last) = (each.clone().min().unwrap(), each.max().unwrap());
+    assert!(first < last, "the leases of two clients");
+    assert_eq!(held.valid_until(), Some(first));
     held.release().await.unwrap();
     let none = MultiLock::new([]).unwrap().lock().await.unwrap();
     assert_eq!(

@@ -60,6 +60,7 @@ mod builder;
 mod clock;
 pub mod engine;
 mod faults;
+#[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 mod net;

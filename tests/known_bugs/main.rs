@@ -11,7 +11,7 @@
 //! |---|---|---|---|
 //! | 1 | CURATOR-604 | the new session took the dying node of its expired session for its own | `former_sessions` |
 //! | 2 | CURATOR-620, -696 | the same for a leader latch | `former_sessions` |
-//! | 3 | CURATOR-498 | a node of a closing session was adopted after a lost reply | `former_sessions`, `recipes/src/node/lock_node.rs::a_node_with_our_name_in_another_session_is_not_ours` |
+//! | 3 | CURATOR-498 | a node of a closing session was adopted after a lost reply | `former_sessions`, `recipes/src/node/task.rs::a_node_with_our_name_in_another_session_is_not_ours` |
 //! | 4 | CURATOR-652, -653 | the resets and reconnects of two contenders overlapped | `former_sessions` |
 //! | 5 | CURATOR-206, kazoo #2, libkv PR 156 | a holder was not told that its session had expired | `former_sessions`, `contract/loss.rs::the_holder_is_told_before_another_contender_holds_it` |
 //! | 6 | CURATOR-621, -276 | a queued writer overtook a writer that had become a reader | `two_holders`, `recipes/src/queue/rank.rs::a_writer_that_became_a_reader_keeps_its_place` |
@@ -20,7 +20,7 @@
 //! | 9 | Curator and kazoo | contenders of two implementations ignored each other's nodes | `contract/mutex.rs::a_contender_waits_for_nodes_of_other_implementations`; we cannot change that kazoo ignores our nodes by default; this is documented |
 //! | 10 | Curator | two contenders had the same number | `numbers`, `recipes/src/queue/rank.rs::exhausted_numbers_are_refused_and_never_ordered` |
 //! | 11 | kazoo #606, #730 | negative numbers were compared as text | `numbers` |
-//! | 12 | go-zk PR 65, ZOOKEEPER-4372 | a minus sign was taken for a separator | `numbers`, `recipes/src/node/name.rs::contenders_of_every_implementation_are_read` |
+//! | 12 | go-zk PR 65, ZOOKEEPER-4372 | a minus sign was taken for a separator | `numbers`, `recipes/src/node/name.rs::names_of_every_implementation_are_read` |
 //! | 13 | kazoo #213 | tries took leases without the semaphore's mutex | `two_holders` |
 //! | 14 | kezhuw | each clone of a guard released the lock | `two_holders`, `contract/types.rs::types_that_release_on_drop_cannot_be_cloned` |
 //! | 15 | ZooKeeper's `WriteLock` | two contenders of one session adopted one node | `two_holders` |
@@ -34,7 +34,7 @@
 //! | 23 | vitess PR 15757 | the clean-up ran under a deadline that had passed | `orphans` |
 //! | 24 | CURATOR-678 | a release that lost its connection left the node | `orphans`, `contract/outage.rs::a_connection_lost_at_any_request_only_costs_time` |
 //! | 25 | CURATOR-315, -335, -462 | an attempt created a lease, failed, and did not return it | `orphans_of_tries`, `contract/outage.rs::an_attempt_refused_at_any_request_leaves_nothing` |
-//! | 26 | CURATOR-48, -190, -489 | names grew with each retry, or were the same for all clients | `orphans_of_tries`, `recipes/src/node/name.rs::a_protected_name_is_curators_and_no_two_are_alike` |
+//! | 26 | CURATOR-48, -190, -489 | names grew with each retry, or were the same for all clients | `orphans_of_tries`, `recipes/src/node/name.rs::a_protected_name_has_the_format_of_curator_and_is_unique` |
 //! | 27 | CURATOR-3 | a node was created after the close | `orphans_of_tries` |
 //! | 28 | kazoo #732 | a refused try lost its connection in the clean-up and left its node | `orphans_of_tries` |
 //! | 29 | kazoo #429 | the same at a semaphore | `orphans_of_tries` |

@@ -202,7 +202,8 @@ impl Guard {
     /// not, or that it is unknown.
     ///
     /// # Errors
-    /// [`Error::Lost`] when the lock was lost.
+    /// [`Error::Lost`] when the lock was lost. [`Error::Session`] when a server refused the delete, for example because the
+    /// client may not delete the node: then the node goes with the session.
     ///
     /// # Cancel safety
     /// The lock is released whether the future is awaited or dropped.

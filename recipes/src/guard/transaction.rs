@@ -1,6 +1,6 @@
-//! Writes that happen only under a lock, or under several.
+//! Writes that happen only while a lock, or several, are held.
 //!
-//! Not here: what else a holder can do (`guard`).
+//! Not here: the other methods of a guard (`lock_guard`).
 
 use std::slice;
 
@@ -13,11 +13,13 @@ use crate::{
     guard::Guard,
 };
 
-/// Operations that happen all, and only while the lock is held, or not at all.
+/// A transaction under one lock or several: all its operations happen while the locks are held, or none does.
+///
+/// Made by [`Guard::transaction`] and [`MultiGuard::transaction`](crate::MultiGuard::transaction).
 #[derive(Debug)]
 #[must_use = "a transaction does nothing until `commit`"]
 pub struct GuardedTransaction<'a> {
-    /// `None` when no transaction can check all of the locks.
+    /// `None` when no transaction can check all the locks: see [`Error::SeveralSessions`].
     inner: Option<Transaction>,
     /// How many operations come before the user's: one for each lock node.
     checks: usize,
@@ -25,7 +27,7 @@ pub struct GuardedTransaction<'a> {
 }
 
 impl<'a> GuardedTransaction<'a> {
-    /// A transaction that begins with a check of each lock node, and happens in the session that holds them.
+    /// A transaction that begins with a check of each lock node. It is sent only in the session that holds the locks.
     pub(crate) fn under(guards: &'a [Guard]) -> Self {
         let start = |first: &Guard| first.client().transaction().within(first.session_id());
         let inner = holder(guards).map(|first| {
@@ -40,12 +42,12 @@ impl<'a> GuardedTransaction<'a> {
         }
     }
 
-    /// The node must be there and its data have this version.
+    /// Requires that the node exists and that its data have this version.
     pub fn check(self, path: &str, version: Version) -> Self {
         self.and(|inner| inner.check(path, version))
     }
 
-    /// Creates a node that anybody may change.
+    /// Creates a node. Its ACL lets every client read and change it.
     pub fn create(self, path: &str, data: impl Into<Bytes>, mode: CreateMode) -> Self {
         self.and(|inner| inner.create(path, data, mode))
     }
@@ -67,17 +69,25 @@ impl<'a> GuardedTransaction<'a> {
         }
     }
 
-    /// Sends the operations; the results are theirs, in order.
+    /// Sends the transaction. Returns the result of each operation, in the order in which they were added.
     ///
     /// # Errors
-    /// [`Error::Lost`] when a lock was not held any more; nothing was written then.
-    /// [`lockkeeper_session::Error::TransactionRefused`] when an operation failed, counted from 0; nothing was written then.
-    /// [`Error::SeveralSessions`] when the locks of a [`MultiGuard`](crate::MultiGuard) are not all of one client.
+    /// - [`Error::Lost`] when a lock was lost. Nothing was written, unless the loss is [`Loss::Closed`]: the
+    ///   transaction may have been applied before the client was closed.
+    /// - [`Error::Session`] with [`TransactionRefused`](lockkeeper_session::Error::TransactionRefused) when an
+    ///   operation failed. It has the index of the operation, counted from 0. Nothing was written.
+    /// - [`Error::Session`] with another error when the request failed. [`lockkeeper_session::Error::effect`] says
+    ///   whether the transaction may have been applied.
+    /// - [`Error::SeveralSessions`] when the locks of a [`MultiGuard`](crate::MultiGuard) do not all belong to one
+    ///   session, or there are none. Nothing was sent.
+    ///
+    /// # Cancel safety
+    /// Once polled, the transaction may be applied, whether the future is awaited or dropped.
     pub async fn commit(self) -> Result<Vec<OpResult>, Error> {
         let Some(inner) = self.inner else {
             return Err(Error::SeveralSessions);
         };
-        // The node of one that was lost may be somebody else's by now.
+        // After a loss, a node with the same fixed name may belong to another contender.
         if let Some(loss) = self.guards.iter().find_map(Guard::known_loss) {
             return Err(Error::Lost(loss));
         }
@@ -85,7 +95,7 @@ impl<'a> GuardedTransaction<'a> {
             Ok(mut results) => Ok(results.split_off(self.checks.min(results.len()))),
             Err(SessionError::TransactionRefused { index, code, peer }) => {
                 match index.checked_sub(self.checks) {
-                    // It may have been the guard itself that gave it up, for being held too long.
+                    // The limit of the hold may have deleted the node. Then the loss is `Overdue`.
                     None if code == ErrorCode::NO_NODE => {
                         let guard = self.guards.get(index);
                         let known = guard.and_then(Guard::known_loss);
@@ -108,8 +118,8 @@ impl Guard {
         GuardedTransaction::under(slice::from_ref(self))
     }
 
-    /// Writes what `build` adds, and releases the lock, in one transaction: all of it happens while the lock is held, or
-    /// nothing does.
+    /// Writes what `build` adds, and releases the lock, in one transaction. Either all of it happens while the lock is
+    /// held, or nothing does. The results are those of the added operations.
     ///
     /// # Errors
     /// As [`GuardedTransaction::commit`]. The lock is released in the background then.
@@ -124,7 +134,7 @@ impl Guard {
     }
 }
 
-/// The one guard whose client can speak for all of them.
+/// The first guard, if all the guards belong to the same session of the same client.
 fn holder(guards: &[Guard]) -> Option<&Guard> {
     let first = guards.first()?;
     let is_same = |guard: &Guard| {
@@ -133,7 +143,7 @@ fn holder(guards: &[Guard]) -> Option<&Guard> {
     guards.iter().all(is_same).then_some(first)
 }
 
-/// Writes what `build` adds, and releases all of these locks, the last one first, in one transaction.
+/// Writes what `build` adds, and releases all these locks, the last one first, in one transaction.
 pub(crate) async fn release_with(
     guards: &mut [Guard],
     build: impl FnOnce(GuardedTransaction<'_>) -> GuardedTransaction<'_>,
@@ -151,7 +161,7 @@ pub(crate) async fn release_with(
             Ok(results)
         }
         Err(error) => {
-            // One lock alone is the one that was lost; of several, each finds out for itself.
+            // With one lock, the error says that this lock was lost. With several, it does not say which one.
             if let [guard] = guards {
                 guard.failed(&error);
             }

@@ -1,4 +1,6 @@
-//! Leader election, on the same line of waiters as the locks.
+//! Leader election: a queue, as for the locks. Its first contender is the leader.
+//!
+//! Not here: the queue (`queue`), the held leadership (`guard`).
 
 use std::{fmt, time::Duration};
 
@@ -17,28 +19,32 @@ use crate::{
     queue::rank::Kind,
 };
 
-/// How long a candidate that was refused waits before it stands again. A refusal (by an ACL, say) is not cured by haste.
+/// How long a latch waits after an error before it enters the election again. If a server refuses it (because of an
+/// ACL, for instance), an immediate retry would be refused, too.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// An election of one leader among those who stand for it.
+/// An election: one of its contenders at a time is the leader.
 ///
-/// It is compatible with Curator's `LeaderLatch` on the same path. (Curator's `LeaderSelector` is a mutex: use
-/// [`Mutex`](crate::Mutex) with it.)
+/// Use [`lead`](Self::lead) to run some work as the leader, and [`latch`](Self::latch) to take part in the background.
+///
+/// Cheap to clone. Compatible with Curator's `LeaderLatch` on the same path. (Curator's `LeaderSelector` is a mutex:
+/// use [`Mutex`](crate::Mutex) with it.)
 #[derive(Clone, Debug)]
 pub struct Election {
     queue: LockQueue,
 }
 
 impl Election {
-    /// The election at this path. Nothing is sent; the path is made when it is first needed.
+    /// The election at this path. Sends nothing. The client makes the path when it first needs it.
     ///
     /// # Errors
-    /// [`PathError`] for a path that breaks a rule.
+    /// [`PathError`] for an invalid path.
     pub fn new(client: &Client, path: &str) -> Result<Self, PathError> {
         LockQueue::new(client, path, Kind::Latch).map(|queue| Self { queue })
     }
 
-    /// The same election, in which we stand as `id`: what others see of us.
+    /// The same election. The contender's node has `id` as its data, which others see in
+    /// [`participants`](Self::participants).
     #[must_use]
     pub fn with_id(self, id: impl Into<Bytes>) -> Self {
         Self {
@@ -58,14 +64,17 @@ impl Election {
         self.queue.metrics()
     }
 
-    /// Waits until we lead, runs `work` while we do, and resigns when it is done. Work is dropped, where it stands, as soon
-    /// as the leadership cannot be relied on any more: before anybody else can lead.
+    /// Waits until this contender is the leader, runs `work`, and resigns when the work is done.
+    ///
+    /// If the leadership can no longer be relied on, `work` is dropped at its current await. This happens before
+    /// another contender can be the leader.
     ///
     /// # Errors
-    /// As [`Mutex::lock`](crate::Mutex::lock), before we lead. Afterwards the outcome tells.
+    /// Until this contender is the leader, as [`Mutex::lock`](crate::Mutex::lock). After that there is no error: the
+    /// [`LeadOutcome`] says how the leadership ended.
     ///
     /// # Cancel safety
-    /// Dropped at any time, we do not stand, or lead, any more.
+    /// Dropping the future drops the work, and leaves the election.
     pub async fn lead<T>(
         &self,
         work: impl AsyncFnOnce(&Guard) -> T,
@@ -88,7 +97,7 @@ impl Election {
                 let loss = match guard.release().await {
                     Ok(()) => None,
                     Err(Error::Lost(loss)) => Some(loss),
-                    // The server cannot say; the last word that there was is that of the lease.
+                    // No server has said whether the leadership was held until now.
                     Err(_) => Some(Loss::Elapsed),
                 };
                 Ok(LeadOutcome {
@@ -99,16 +108,17 @@ impl Election {
         }
     }
 
-    /// Stands in the background until the latch is dropped, again and again: whoever loses the lead stands anew.
+    /// Takes part in the election in the background until the latch is dropped. After a loss of the leadership, the
+    /// latch enters the election again.
     ///
-    /// It runs in the client's task, and may be called outside a runtime.
+    /// The work runs in the client's own task, so the method may be called outside a runtime.
     pub fn latch(&self) -> Latch {
         let (leadership, receiver) = watch::channel(Leadership::Follower);
         let (stop, stopped) = oneshot::channel();
-        let standing = run_latch(self.queue.clone().detached(), leadership);
+        let work = run_latch(self.queue.clone().detached(), leadership);
         self.queue.client().raw().run_in_background(async move {
-            let (stopped, standing) = (std::pin::pin!(stopped), std::pin::pin!(standing));
-            select(stopped, standing).await;
+            let (stopped, work) = (std::pin::pin!(stopped), std::pin::pin!(work));
+            select(stopped, work).await;
         });
         Latch {
             leadership: receiver,
@@ -117,36 +127,38 @@ impl Election {
         }
     }
 
-    /// Who leads, first, and who else stands, in order. Their data are their ids.
+    /// The contenders in the order of the queue: first the leader, then those that wait. Their data are their ids.
     ///
     /// # Errors
-    /// [`Error::Session`].
+    /// [`Error::Session`] when a request fails.
     pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
         self.queue.participants().await
     }
 }
 
-/// What came of having been the leader.
+/// How a leadership ended: the result of [`Election::lead`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeadOutcome<T> {
-    /// What the work came to; `None` when it was dropped because the lead was lost.
+    /// The output of the work; `None` when the work was dropped because the leadership was lost.
     pub output: Option<T>,
-    /// How the lead was lost; `None` when we led from the beginning of the work to its end.
+    /// How the leadership was lost; `None` when it was held from the beginning of the work to its end.
+    ///
+    /// It is [`Loss::Elapsed`] when the work is done, and it is unknown whether the leadership was held until its end.
     pub loss: Option<Loss>,
 }
 
-/// Whether we lead.
+/// Whether a latch is the leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Leadership {
-    /// Somebody else does, or nobody.
+    /// It is not: another contender is the leader, or none is.
     Follower,
-    /// We do, with this token.
+    /// It is the leader, with this fencing token.
     Leader(FencingToken),
 }
 
-/// Stands for an election in the background. Dropping it resigns.
+/// A contender of an election in the background. Made by [`Election::latch`]. Dropping it resigns.
 #[must_use = "dropping the latch resigns"]
 pub struct Latch {
     leadership: watch::Receiver<Leadership>,
@@ -156,35 +168,36 @@ pub struct Latch {
 }
 
 impl Latch {
-    /// Whether we lead. Local; turns to false before anybody else can lead.
+    /// Whether this latch is the leader. Local: asks no server. It turns false before another contender can be the
+    /// leader.
     #[must_use]
     pub fn is_leader(&self) -> bool {
         self.token().is_some()
     }
 
-    /// The fencing token of our lead; `None` while we do not lead.
+    /// The fencing token of the leadership; `None` while this latch is not the leader. Local: asks no server.
     #[must_use]
     pub fn token(&self) -> Option<FencingToken> {
         match *self.leadership.borrow() {
-            // The lease is looked at, too: the task that follows it may not have run yet.
+            // The task that updates `leadership` may not have run yet, so the lease is checked here, too.
             Leadership::Leader(token) if self.client.lease().is_valid => Some(token),
             _ => None,
         }
     }
 
-    /// Follows whether we lead.
+    /// A receiver of each change of the leadership.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<Leadership> {
         self.leadership.clone()
     }
 
-    /// Waits until we lead.
+    /// Waits until this latch is the leader, and returns the fencing token.
     ///
     /// # Errors
     /// [`Error::Lost`] when the client is closed.
     ///
     /// # Cancel safety
-    /// It may be dropped and called again; we stand meanwhile.
+    /// The future may be dropped, and the method called again. The latch stays in the election meanwhile.
     pub async fn elected(&self) -> Result<FencingToken, Error> {
         let mut changes = self.changes();
         let leads = |now: &Leadership| matches!(now, Leadership::Leader(_));
@@ -203,14 +216,15 @@ impl fmt::Debug for Latch {
     }
 }
 
-/// Stands, leads, and stands again, until the client ends.
+/// Enters the election, leads, and enters it again after each loss, until the client ends.
 async fn run_latch(queue: LockQueue, leadership: watch::Sender<Leadership>) {
     loop {
         let guard = match queue.lock().await {
             Ok(guard) => guard,
             Err(_) if queue.client().is_closed() => return,
             Err(error) => {
-                tracing::debug!(path = queue.path(), %error, "not standing for the election");
+                let path = queue.path();
+                tracing::debug!(path, %error, "could not enter the election, retrying after a pause");
                 tokio::time::sleep(PAUSE).await;
                 continue;
             }
@@ -220,8 +234,8 @@ async fn run_latch(queue: LockQueue, leadership: watch::Sender<Leadership>) {
             leadership.send_replace(Leadership::Leader(guard.fencing_token()));
             let loss = guard.lost().await;
             leadership.send_replace(Leadership::Follower);
-            tracing::info!(path = queue.path(), %loss, "lead lost");
-            // A lease that has run out may turn out not to have been lost.
+            tracing::info!(path = queue.path(), %loss, "leadership lost");
+            // A lease that has ended may be renewed. Then the latch still leads.
             while guard.state() == LockState::Elapsed && snapshots.changed().await.is_ok() {}
             if !guard.is_valid() {
                 break;

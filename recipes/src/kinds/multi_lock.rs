@@ -1,4 +1,6 @@
 //! Several locks at once, all or none.
+//!
+//! Not here: transactions under several locks (`guard::transaction`).
 
 use std::{
     fmt,
@@ -21,18 +23,19 @@ use crate::{
     kinds::semaphore::Semaphore,
 };
 
-/// A lock that can be one of several.
+/// One of the locks of a [`MultiLock`]. Made from a lock with `From`, or with [`read`](Self::read) and
+/// [`write`](Self::write).
 #[derive(Clone)]
 pub struct Member(Arc<dyn Lockable>);
 
-/// What a member can do.
+/// What a multi-lock needs of each of its locks.
 trait Lockable: Send + Sync {
     fn path(&self) -> &str;
     fn lock(&self) -> BoxFuture<'_, Result<Guard, Error>>;
     fn try_lock(&self) -> BoxFuture<'_, Result<Option<Guard>, Error>>;
 }
 
-/// Both mutexes are locked alike.
+/// Both mutexes have the same methods.
 macro_rules! lockable {
     ($($mutex:ty),*) => {$(
         impl Lockable for $mutex {
@@ -108,7 +111,7 @@ impl Lockable for Side {
 }
 
 impl Member {
-    /// As a reader.
+    /// The lock as a reader.
     #[must_use]
     pub fn read(lock: &RwLock) -> Self {
         Self(Arc::new(Side {
@@ -117,7 +120,7 @@ impl Member {
         }))
     }
 
-    /// As a writer.
+    /// The lock as a writer.
     #[must_use]
     pub fn write(lock: &RwLock) -> Self {
         Self(Arc::new(Side {
@@ -139,21 +142,23 @@ impl fmt::Debug for Member {
     }
 }
 
-/// Several locks that are taken all or not at all.
+/// Several locks that are acquired together: all of them, or none.
 ///
-/// They are taken one after the other in the order of their paths, so that two who want the same ones never wait for each
-/// other, and released in reverse. When one cannot be had, those taken already are released and the rest is not tried.
+/// It acquires the locks one after the other, in the order of their paths. So two multi-locks with common locks cannot
+/// deadlock. It releases them in reverse order. When one lock cannot be acquired, it releases those that it
+/// has, and does not try the rest.
 #[derive(Clone, Debug)]
 pub struct MultiLock {
     members: Vec<Member>,
 }
 
 impl MultiLock {
-    /// These locks.
+    /// A multi-lock of these locks. Sends nothing.
     ///
     /// # Errors
-    /// [`Error::SelfDeadlock`] when one path is there twice. It would wait for itself; or, where it can be shared, for
-    /// somebody who came in between and waits for it: a writer between two readers, or another who has one lease of two.
+    /// [`Error::SelfDeadlock`] when two members have the same path. The second one would wait for the first. This is
+    /// so even for locks that can be shared: a writer may enter the queue between two readers, and two clients may
+    /// each hold one of two leases.
     pub fn new(members: impl IntoIterator<Item = Member>) -> Result<Self, Error> {
         let mut members: Vec<_> = members.into_iter().collect();
         members.sort_by(|one, other| one.0.path().cmp(other.0.path()));
@@ -169,13 +174,14 @@ impl MultiLock {
         Ok(Self { members })
     }
 
-    /// Waits until all are ours.
+    /// Waits for all the locks.
     ///
     /// # Errors
-    /// That of the first lock that could not be had. The others are released, or were not tried.
+    /// - The error of the first lock that could not be acquired. The locks before it are released.
+    /// - [`Error::Lost`] when a lock was lost before the last one was acquired. All of them are released.
     ///
     /// # Cancel safety
-    /// Dropped at any time, it leaves no node behind and holds nobody up.
+    /// The future may be dropped at any time. The client then deletes its nodes, so that they block no other contender.
     pub async fn lock(&self) -> Result<MultiGuard, Error> {
         let mut held = MultiGuard {
             guards: Vec::with_capacity(self.members.len()),
@@ -192,7 +198,7 @@ impl MultiLock {
         held.if_valid().await
     }
 
-    /// As [`lock`](Self::lock), for at most `wait`: one deadline for all of them.
+    /// As [`lock`](Self::lock), for at most `wait`: one deadline for all the locks.
     ///
     /// # Errors
     /// As [`lock`](Self::lock), and [`Error::TimedOut`].
@@ -209,7 +215,7 @@ impl MultiLock {
         }
     }
 
-    /// Takes all of them if each can be had at once.
+    /// Takes all the locks if each of them is free; otherwise returns `None`.
     ///
     /// # Errors
     /// As [`lock`](Self::lock).
@@ -233,7 +239,7 @@ impl MultiLock {
     }
 }
 
-/// Several locks, held. Dropping it releases them in the background, the last one first.
+/// The guard of a [`MultiLock`]. Dropping it releases the locks in the background, the last one first.
 #[derive(Debug)]
 #[must_use = "dropping the guard releases the locks"]
 pub struct MultiGuard {
@@ -241,19 +247,19 @@ pub struct MultiGuard {
 }
 
 impl MultiGuard {
-    /// The guards, in the order of their paths.
+    /// The guards of the locks, in the order of their paths.
     #[must_use = "the guards stay in the multi-guard"]
     pub fn guards(&self) -> &[Guard] {
         &self.guards
     }
 
-    /// Whether nobody else can hold any of them now. Local: asks no server.
+    /// Whether no other client can hold any of the locks now. Local: asks no server.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.guards.iter().all(Guard::is_valid)
     }
 
-    /// How sure the least sure of them is.
+    /// The worst state of the locks: see [`Guard::state`]. Local: asks no server.
     #[must_use]
     pub fn state(&self) -> LockState {
         let worst = |state: &LockState| match state {
@@ -269,17 +275,18 @@ impl MultiGuard {
             .unwrap_or(LockState::Held)
     }
 
-    /// Until when nobody else can hold any of them, should no server be heard of any more.
+    /// The earliest instant at which another client can get one of the locks; `None` when one is lost. See
+    /// [`Guard::valid_until`].
     #[must_use]
     pub fn valid_until(&self) -> Option<Instant> {
         let all: Option<Vec<_>> = self.guards.iter().map(Guard::valid_until).collect();
         all?.into_iter().min()
     }
 
-    /// Waits until one of them cannot be relied on any more: see [`Guard::lost`].
+    /// Waits until one of the locks can no longer be relied on, and returns why: see [`Guard::lost`].
     ///
     /// # Cancel safety
-    /// It may be dropped and called again.
+    /// The future may be dropped, and the method called again.
     pub fn lost(&self) -> impl Future<Output = Loss> + Send + 'static {
         let all: Vec<_> = self
             .guards
@@ -295,17 +302,17 @@ impl MultiGuard {
         }
     }
 
-    /// Starts a transaction that happens only if all of them are still held: it begins with a check of each lock node.
-    /// They must be locks of one client.
+    /// Starts a transaction that happens only if all the locks are still held: it begins with a check of each lock
+    /// node. All the locks must belong to one session of one client.
     pub fn transaction(&self) -> GuardedTransaction<'_> {
         GuardedTransaction::under(&self.guards)
     }
 
-    /// Writes what `build` adds, and releases all of them, in one transaction: all of it happens while they are held, or
-    /// nothing does.
+    /// Writes what `build` adds, and releases all the locks, in one transaction. Either all of it happens while the
+    /// locks are held, or nothing does.
     ///
     /// # Errors
-    /// As [`GuardedTransaction::commit`]. They are released in the background then.
+    /// As [`GuardedTransaction::commit`]. The locks are released in the background then.
     ///
     /// # Cancel safety
     /// Once polled, the transaction may be applied; the locks are released in any case.
@@ -316,13 +323,13 @@ impl MultiGuard {
         release_with(&mut self.guards, build).await
     }
 
-    /// Releases all of them, the last one first, and waits until they are free.
+    /// Releases all the locks, the last one first, and waits until the servers have deleted their nodes.
     ///
     /// # Errors
-    /// That of the first one whose release failed; the others are released all the same.
+    /// The error of the first release that fails, as [`Guard::release`]. The other locks are released nevertheless.
     ///
     /// # Cancel safety
-    /// All of them are released whether the future is awaited or dropped.
+    /// All the locks are released whether the future is awaited or dropped.
     pub async fn release(mut self) -> Result<(), Error> {
         let mut outcome = Ok(());
         while let Some(guard) = self.guards.pop() {
@@ -332,7 +339,8 @@ impl MultiGuard {
         outcome
     }
 
-    /// All of them, unless the first ones are of a session that was lost while the last one was taken.
+    /// The guard itself if all the locks are held. The session of the first ones may have ended while the last one was
+    /// acquired.
     async fn if_valid(self) -> Result<Self, Error> {
         let loss = match self.state() {
             LockState::Held | LockState::Suspended { .. } => return Ok(self),
@@ -345,7 +353,7 @@ impl MultiGuard {
 
     async fn release_quietly(self) {
         if let Err(error) = self.release().await {
-            tracing::debug!(%error, "a lock was lost before all of them were had");
+            tracing::debug!(%error, "release of an incomplete multi-lock failed");
         }
     }
 }

@@ -1,4 +1,6 @@
 //! The fair mutex.
+//!
+//! Not here: the queue (`queue`), the held lock (`guard`).
 
 use std::time::Duration;
 
@@ -15,34 +17,38 @@ use crate::{
     queue::{lock_queue::LockQueue, ticket::Ticket},
 };
 
-/// A lock that one contender holds at a time, in the order in which they came; not reentrant.
+/// A fair lock: one contender holds it at a time, in the order in which the contenders arrived. Not reentrant.
 ///
-/// It is compatible with Curator's `InterProcessMutex` and go-zk's `Lock` on the same path, in both directions. kazoo's
-/// `Lock` can share the path only as a subclass with `_NODE_NAME = "-lock-"` and `_EXCLUDE_NAMES = ["-lock-"]`: under its
-/// default names we wait for it, but it sees nobody else, and takes the lock while others hold it.
+/// Cheap to clone. Each call of `lock` is a contender of its own, also among the tasks of one client. Any task may
+/// release the guard.
 ///
-/// Cheap to clone. Each `lock` is a contender of its own, also among tasks of one client, and its guard may be released
-/// by any task.
+/// # Compatibility
+/// Curator's `InterProcessMutex` and go-zk's `Lock` on the same path exclude this mutex, and this mutex excludes them.
+///
+/// kazoo's `Lock` may share the path only as a subclass with `_NODE_NAME = "-lock-"` and
+/// `_EXCLUDE_NAMES = ["-lock-"]`. With its default names it does not see this mutex, and takes the lock while the mutex
+/// is held. (The mutex does wait for kazoo's `Lock`.)
 ///
 /// # Cost
-/// Uncontended, one round trip: the node is created and the line listed in one write. A waiter watches with one request
-/// more, and is granted the lock by the event that its predecessor is gone. Releasing is one delete.
+/// Uncontended, a lock takes one round trip: one write creates the node and lists the queue. A waiter sends one more
+/// request, which sets its watches. It is granted the lock by the event that its predecessor's node was deleted,
+/// without another request. A release is one delete.
 #[derive(Clone, Debug)]
 pub struct Mutex {
     queue: LockQueue,
 }
 
 impl Mutex {
-    /// The mutex at this path. Nothing is sent; the path is made when it is first needed, as containers, which the
-    /// server removes when they stay empty.
+    /// The mutex at this path. Sends nothing. The client makes the path when it first needs it, as containers, which
+    /// the server removes when they stay empty.
     ///
     /// # Errors
-    /// [`PathError`] for a path that breaks a rule.
+    /// [`PathError`] for an invalid path.
     pub fn new(client: &Client, path: &str) -> Result<Self, PathError> {
         LockQueue::new(client, path, Kind::Mutex).map(|queue| Self { queue })
     }
 
-    /// The same mutex, whose nodes hold `data`: who the contender is, for people who look.
+    /// The same mutex. Its nodes have `data`, so that people who look at a node see who the contender is.
     #[must_use]
     pub fn with_data(self, data: impl Into<Bytes>) -> Self {
         Self {
@@ -62,16 +68,18 @@ impl Mutex {
         self.queue.metrics()
     }
 
-    /// Waits until the lock is ours.
+    /// Waits for the lock.
     ///
-    /// Connections that are lost meanwhile cost nothing but time: the place in the line is kept.
+    /// A lost connection costs only time: the waiter keeps its place in the queue as long as its session lives.
     ///
     /// # Errors
-    /// [`Error::Lost`] when the session expires or somebody deletes the node while it waits; [`Error::Session`] when no
-    /// server is reached or one refuses; [`Error::SequenceExhausted`].
+    /// - [`Error::Lost`] when the session of the waiter expires, another client deletes its node, or the client is
+    ///   closed.
+    /// - [`Error::Session`] when no server is reached in time, or a server refuses a request.
+    /// - [`Error::SequenceExhausted`] when the sequence numbers of the path are used up.
     ///
     /// # Cancel safety
-    /// Dropped at any time, it leaves no node behind and holds nobody up.
+    /// The future may be dropped at any time. The client then deletes the node, so that it blocks no other contender.
     pub async fn lock(&self) -> Result<Guard, Error> {
         self.queue.lock().await
     }
@@ -87,9 +95,9 @@ impl Mutex {
         self.queue.lock_timeout(wait).await
     }
 
-    /// Takes the lock if nobody has it or waits for it.
+    /// Takes the lock if no contender holds it or waits for it; otherwise returns `None`.
     ///
-    /// It looks before it creates anything: a refused try costs one read and writes nothing.
+    /// It reads before it creates anything: a try that finds the lock taken costs one read and no write.
     ///
     /// # Errors
     /// As [`lock`](Self::lock).
@@ -100,7 +108,7 @@ impl Mutex {
         self.queue.try_lock().await
     }
 
-    /// Enters the line and returns once the place in it is known.
+    /// Enters the queue, and returns a ticket as soon as the place in the queue is known.
     ///
     /// # Errors
     /// As [`lock`](Self::lock).
@@ -111,10 +119,11 @@ impl Mutex {
         self.queue.enqueue().await
     }
 
-    /// Who holds the lock, first, and who waits for it, in order; Curator's, go-zk's and kazoo's contenders too.
+    /// The contenders in the order of the queue: first the holder, then the waiters. Includes those of Curator, go-zk
+    /// and kazoo.
     ///
     /// # Errors
-    /// [`Error::Session`].
+    /// [`Error::Session`] when a request fails.
     pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
         self.queue.participants().await
     }

@@ -1,6 +1,9 @@
 //! The reentrant mutex, counted for each owner.
 //!
-//! An async task has no identity that a lock could go by: it moves between threads and shares them. So the owner is named.
+//! An async task has no identity that a lock could use: a task moves between threads, and shares them. So the caller
+//! names the owner.
+//!
+//! Not here: the mutex itself (`mutex`).
 
 use std::{
     collections::HashMap,
@@ -20,24 +23,26 @@ use crate::{
     kinds::mutex::Mutex,
 };
 
-/// A [`Mutex`] that an owner who holds it may take again; it is released when the last of the owner's guards is.
+/// A [`Mutex`] that its owner may lock again while it holds it. The owner's last guard releases the lock.
 ///
-/// Owners are told apart by a key that the caller chooses: a request id, a job's name. The clones of a `ReentrantMutex`
-/// share their owners; two made by [`new`](Self::new) do not, and contend with each other as strangers do.
+/// A key that the caller chooses names the owner: a request id, or the name of a job. The clones of a `ReentrantMutex`
+/// share their owners. Two values made by [`new`](Self::new) do not: an owner of one contends with the same key of the
+/// other.
 #[derive(Clone, Debug)]
 pub struct ReentrantMutex {
     mutex: Mutex,
     owners: Arc<StdMutex<HashMap<String, Arc<Owner>>>>,
 }
 
-/// The hold of an owner, if there is one. Whoever takes the lock for the owner has the inner mutex meanwhile.
+/// The hold of an owner, if there is one. A call that acquires the lock for the owner keeps this inner mutex locked
+/// until it is done.
 type Owner = AsyncMutex<Weak<Guard>>;
 
 impl ReentrantMutex {
-    /// The mutex at this path.
+    /// The mutex at this path. Sends nothing.
     ///
     /// # Errors
-    /// [`PathError`] for a path that breaks a rule.
+    /// [`PathError`] for an invalid path.
     pub fn new(client: &Client, path: &str) -> Result<Self, PathError> {
         Ok(Self {
             mutex: Mutex::new(client, path)?,
@@ -45,7 +50,8 @@ impl ReentrantMutex {
         })
     }
 
-    /// The same mutex, with owners of its own, whose nodes hold `data`: who the contender is, for people who look.
+    /// The same mutex, with owners of its own. Its nodes have `data`, so that people who look at a node see who the
+    /// contender is.
     #[must_use]
     pub fn with_data(self, data: impl Into<Bytes>) -> Self {
         Self {
@@ -54,17 +60,18 @@ impl ReentrantMutex {
         }
     }
 
-    /// The mutex that is taken: its path, its participants, its metrics.
+    /// The [`Mutex`] behind it, with its path, participants and metrics.
     #[must_use]
     pub fn mutex(&self) -> &Mutex {
         &self.mutex
     }
 
-    /// Waits until the owner has the lock. If it has it already, nothing is sent.
+    /// Waits until the owner holds the lock. If the owner holds it already, the call sends nothing.
     ///
     /// # Errors
-    /// As [`Mutex::lock`]. [`Error::Lost`] when the owner has guards of a lock that is lost, or whose lease has run out:
-    /// drop them first.
+    /// - As [`Mutex::lock`].
+    /// - [`Error::Lost`] when the owner still has guards of a lock that is lost, or whose lease has ended. Drop these
+    ///   guards first.
     ///
     /// # Cancel safety
     /// As [`Mutex::lock`].
@@ -83,7 +90,7 @@ impl ReentrantMutex {
         Ok(ReentrantGuard(guard))
     }
 
-    /// As [`lock`](Self::lock), for at most `wait`.
+    /// As [`lock`](Self::lock), for at most `wait`: one deadline for everything.
     ///
     /// # Errors
     /// As [`lock`](Self::lock), and [`Error::TimedOut`].
@@ -100,16 +107,21 @@ impl ReentrantMutex {
         }
     }
 
-    /// Takes the lock if the owner has it, or nobody has it or waits for it.
+    /// Takes the lock if the owner holds it, or if no contender holds it or waits for it; otherwise returns `None`.
+    ///
+    /// It also returns `None` in two other cases:
+    ///
+    /// - Another call is acquiring the lock for this owner.
+    /// - The owner still has guards of a lock that is lost, or whose lease has ended.
     ///
     /// # Errors
-    /// As [`lock`](Self::lock).
+    /// As [`Mutex::try_lock`].
     ///
     /// # Cancel safety
     /// As [`lock`](Self::lock).
     pub async fn try_lock(&self, owner: &str) -> Result<Option<ReentrantGuard>, Error> {
         let slot = self.slot(owner);
-        // Somebody is taking it for this owner at this moment: it is not there yet.
+        // Another call is acquiring the lock for this owner, and does not have it yet.
         let Ok(mut hold) = slot.try_lock() else {
             return Ok(None);
         };
@@ -124,7 +136,7 @@ impl ReentrantMutex {
         Ok(Some(ReentrantGuard(guard)))
     }
 
-    /// The owner's slot. Slots of owners who hold nothing and want nothing are forgotten on the way.
+    /// The owner's slot. Also removes the slots of owners that hold nothing and wait for nothing.
     fn slot(&self, owner: &str) -> Arc<Owner> {
         let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
         owners.retain(|_, slot| {
@@ -134,7 +146,7 @@ impl ReentrantMutex {
     }
 }
 
-/// One of the holds of an owner. The lock is released with the last of them.
+/// One of the guards of an owner. Dropping the last one releases the lock in the background.
 #[derive(Clone, Debug)]
 #[must_use = "dropping the last guard of the owner releases the lock"]
 pub struct ReentrantGuard(Arc<Guard>);
@@ -146,10 +158,11 @@ impl ReentrantGuard {
         Arc::strong_count(&self.0)
     }
 
-    /// Gives up this hold. The last one releases the lock and waits until it is free; the others only count down.
+    /// Gives up this guard. For the owner's last guard, it releases the lock and waits until the servers have deleted
+    /// the node.
     ///
     /// # Errors
-    /// As [`Guard::release`], for the last one.
+    /// For the last guard, as [`Guard::release`].
     ///
     /// # Cancel safety
     /// As [`Guard::release`].

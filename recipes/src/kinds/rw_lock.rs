@@ -1,4 +1,6 @@
-//! The fair read/write lock.
+//! The fair read/write lock: two roles in one queue.
+//!
+//! Not here: which contenders conflict (`queue::rank`), the held lock (`guard`).
 
 use std::{ops::Deref, time::Duration};
 
@@ -16,16 +18,18 @@ use crate::{
     queue::{lock_queue::LockQueue, ticket::Ticket},
 };
 
-/// A lock that many readers hold at a time, or one writer, in the order in which they came.
+/// A fair lock that many readers or one writer hold at a time, in the order in which they arrived.
 ///
-/// It is compatible with Curator's `InterProcessReadWriteLock` on the same path; but before Curator 5.5 a writer of Curator's
-/// that becomes a reader loses its place in the line, and a writer that waits, of either side, is let in beside it.
+/// A reader waits for the last writer ahead of it, and for no other contender. A writer waits for all contenders ahead
+/// of it. A writer can become a reader, and no other contender gets the lock in between ([`WriteGuard::downgrade`]). A
+/// reader cannot become a writer: two readers that tried would wait for each other for ever.
 ///
-/// A reader waits for the last writer before it, and for nobody else; a writer for everybody before it. A writer can become
-/// a reader without letting anybody in between ([`WriteGuard::downgrade`]). A reader cannot become a writer: two who tried
-/// would wait for each other for ever.
+/// Cheap to clone. Each call is a contender of its own, also among the tasks of one client.
 ///
-/// Cheap to clone. Each call is a contender of its own, also among tasks of one client.
+/// # Compatibility
+/// It is compatible with Curator's `InterProcessReadWriteLock` on the same path, with one exception. Before Curator
+/// 5.5, a Curator writer that becomes a reader loses its place in the queue. A waiting writer, of Curator or of this
+/// crate, then gets the lock while that reader holds it.
 #[derive(Clone, Debug)]
 pub struct RwLock {
     readers: LockQueue,
@@ -33,17 +37,17 @@ pub struct RwLock {
 }
 
 impl RwLock {
-    /// The lock at this path. Nothing is sent; the path is made when it is first needed.
+    /// The lock at this path. Sends nothing. The client makes the path when it first needs it.
     ///
     /// # Errors
-    /// [`PathError`] for a path that breaks a rule.
+    /// [`PathError`] for an invalid path.
     pub fn new(client: &Client, path: &str) -> Result<Self, PathError> {
         let readers = LockQueue::new(client, path, Kind::Read)?;
         let writers = LockQueue::new(client, path, Kind::Write)?;
         Ok(Self { readers, writers })
     }
 
-    /// The same lock, whose nodes hold `data`: who the contender is, for people who look.
+    /// The same lock. Its nodes have `data`, so that people who look at a node see who the contender is.
     #[must_use]
     pub fn with_data(self, data: impl Into<Bytes>) -> Self {
         let data = data.into();
@@ -71,13 +75,13 @@ impl RwLock {
         self.writers.metrics()
     }
 
-    /// Waits until we may read.
+    /// Waits for the lock as a reader.
     ///
     /// # Errors
     /// As [`Mutex::lock`](crate::Mutex::lock).
     ///
     /// # Cancel safety
-    /// Dropped at any time, it leaves no node behind and holds nobody up.
+    /// As [`Mutex::lock`](crate::Mutex::lock).
     pub async fn read(&self) -> Result<Guard, Error> {
         self.readers.lock().await
     }
@@ -93,7 +97,9 @@ impl RwLock {
         self.readers.lock_timeout(wait).await
     }
 
-    /// Becomes a reader if no writer is there. A refused try costs one read and writes nothing.
+    /// Takes the lock as a reader if no writer holds it or waits for it; otherwise returns `None`.
+    ///
+    /// A try that finds a writer costs one read and no write.
     ///
     /// # Errors
     /// As [`read`](Self::read).
@@ -104,7 +110,7 @@ impl RwLock {
         self.readers.try_lock().await
     }
 
-    /// Enters the line as a reader and returns once the number of writers before is known.
+    /// Enters the queue as a reader, and returns a ticket as soon as the number of writers ahead is known.
     ///
     /// # Errors
     /// As [`read`](Self::read).
@@ -115,13 +121,13 @@ impl RwLock {
         self.readers.enqueue().await
     }
 
-    /// Waits until we may write.
+    /// Waits for the lock as the writer.
     ///
     /// # Errors
     /// As [`Mutex::lock`](crate::Mutex::lock).
     ///
     /// # Cancel safety
-    /// Dropped at any time, it leaves no node behind and holds nobody up.
+    /// As [`Mutex::lock`](crate::Mutex::lock).
     pub async fn write(&self) -> Result<WriteGuard, Error> {
         self.writers.lock().await.map(WriteGuard)
     }
@@ -137,7 +143,9 @@ impl RwLock {
         self.writers.lock_timeout(wait).await.map(WriteGuard)
     }
 
-    /// Becomes the writer if nobody is there. A refused try costs one read and writes nothing.
+    /// Takes the lock as the writer if no contender holds it or waits for it; otherwise returns `None`.
+    ///
+    /// A try that finds another contender costs one read and no write.
     ///
     /// # Errors
     /// As [`write`](Self::write).
@@ -148,7 +156,7 @@ impl RwLock {
         Ok(self.writers.try_lock().await?.map(WriteGuard))
     }
 
-    /// Enters the line as a writer and returns once the place in it is known.
+    /// Enters the queue as a writer, and returns a ticket as soon as the place in the queue is known.
     ///
     /// # Errors
     /// As [`write`](Self::write).
@@ -159,31 +167,33 @@ impl RwLock {
         self.writers.enqueue().await
     }
 
-    /// Who is in the line, readers and writers, in order.
+    /// The contenders, readers and writers, in the order of the queue.
     ///
     /// # Errors
-    /// [`Error::Session`].
+    /// [`Error::Session`] when a request fails.
     pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
         self.writers.participants().await
     }
 }
 
-/// The write lock, held. It can do all that a [`Guard`] can, and become a reader.
+/// The guard of a write lock: a [`Guard`] that can also become a reader. Dropping it releases the lock in the
+/// background.
 #[derive(Debug)]
 #[must_use = "dropping the guard releases the lock"]
 pub struct WriteGuard(Guard);
 
 impl WriteGuard {
-    /// Becomes a reader: readers that wait are let in, writers are not.
+    /// Becomes a reader. Waiting readers that have no other writer ahead get the lock, too. Waiting writers do not.
     ///
-    /// Both happen in one transaction, and the reader stands in the writer's place. The fencing token stays the writer's:
-    /// a later writer's is higher.
+    /// One transaction creates the reader's node and deletes the writer's. The reader has the writer's place in the
+    /// queue. It keeps the writer's fencing token, which is lower than that of any later writer.
     ///
     /// # Errors
-    /// [`Error::Lost`] when the lock was not held any more.
+    /// - [`Error::Lost`] when the lock was lost.
+    /// - [`Error::Session`] when the request fails; the lock is released in the background then.
     ///
     /// # Cancel safety
-    /// Dropped, the lock is released, whichever of the two it was by then.
+    /// Dropping the future releases the lock, whether it is a write lock or already a read lock.
     pub async fn downgrade(self) -> Result<Guard, Error> {
         self.0.downgrade().await
     }
@@ -199,7 +209,7 @@ impl WriteGuard {
         self.0.release().await
     }
 
-    /// Writes and releases in one transaction: see [`Guard::release_with`].
+    /// Writes, and releases the lock, in one transaction: see [`Guard::release_with`].
     ///
     /// # Errors
     /// As [`Guard::release_with`].
@@ -213,7 +223,7 @@ impl WriteGuard {
         self.0.release_with(build).await
     }
 
-    /// The same lock as a plain guard, which cannot become a reader any more.
+    /// The same hold as a plain [`Guard`], which cannot become a reader.
     pub fn into_guard(self) -> Guard {
         self.0
     }

@@ -1,7 +1,7 @@
 //! The semaphore: a limited number of leases.
 //!
-//! It has Curator's layout. The directory `locks` is the queue of a mutex: it orders the contenders. The first waiter of that
-//! queue creates its leases in the directory `leases`, and counts the nodes there.
+//! It has Curator's layout. The directory `locks` is the queue of a mutex: it orders the contenders. The first waiter
+//! of that queue creates its leases in the directory `leases`, and counts the nodes there.
 //!
 //! Not here: what the first waiter does next (`lease_turn`).
 
@@ -31,16 +31,18 @@ use crate::{
     },
 };
 
-/// A lock that so many holders share, each with one lease or several, in the order in which they came.
+/// A fair lock with a limited number of leases. A holder has one lease or several. Leases are granted in the order of
+/// arrival.
 ///
-/// It is compatible with Curator's `InterProcessSemaphoreV2` on the same path. All users of a path must agree on the limit,
-/// or share it through a node ([`with_shared_limit`](Self::with_shared_limit)), which can then be changed while leases
-/// are held: a lower limit takes no lease away, it lets nobody in until enough have come back.
+/// Cheap to clone. Compatible with Curator's `InterProcessSemaphoreV2` on the same path.
 ///
-/// Cheap to clone.
+/// # The limit
+/// All users of a path must agree on the limit, or share it through a node
+/// ([`with_shared_limit`](Self::with_shared_limit)). A shared limit can be changed while leases are held. A lower
+/// limit takes no lease away: it grants no further lease until enough leases were released.
 ///
 /// # Cost
-/// Two round trips when a lease is free: one for the head of the line, one for the lease.
+/// Two round trips when a lease is free: one to become the first waiter of the queue, one for the lease.
 #[derive(Clone, Debug)]
 pub struct Semaphore {
     client: Client,
@@ -54,24 +56,27 @@ pub struct Semaphore {
 #[derive(Clone, Debug)]
 enum Limit {
     Fixed(usize),
-    /// A node whose data are the limit, as Curator's `SharedCount` writes it: four bytes, big-endian.
+    /// The path of a node whose data are the limit, as Curator's `SharedCount` writes it: four bytes, big-endian.
     Shared(String),
 }
 
 impl Semaphore {
-    /// The semaphore at this path, with `limit` leases. Nothing is sent; nodes are made when they are first needed.
+    /// The semaphore at this path, with `limit` leases. Sends nothing. The client makes the nodes when it first needs
+    /// them.
     ///
     /// # Errors
-    /// [`PathError`] for a path that breaks a rule.
+    /// [`PathError`] for an invalid path.
     pub fn new(client: &Client, path: &str, limit: usize) -> Result<Self, PathError> {
         Self::with_limit(client, path, Limit::Fixed(limit))
     }
 
-    /// The semaphore at this path, whose limit is kept in the node `limit_path`: see [`set_limit`](Self::set_limit), which
-    /// somebody has to call first: until then whoever wants a lease is told that there is no such node.
+    /// The semaphore at this path. The node `limit_path` has the limit.
+    ///
+    /// Call [`set_limit`](Self::set_limit) before the first use, in any client: it makes the node. Without the node,
+    /// an attempt to get a lease fails with "no node".
     ///
     /// # Errors
-    /// [`PathError`] for a path that breaks a rule.
+    /// [`PathError`] for an invalid path.
     pub fn with_shared_limit(
         client: &Client,
         path: &str,
@@ -99,7 +104,7 @@ impl Semaphore {
         })
     }
 
-    /// The same semaphore, whose nodes hold `data`: who the contender is, for people who look.
+    /// The same semaphore. Its nodes have `data`, so that people who look at a node see who the contender is.
     #[must_use]
     pub fn with_data(self, data: impl Into<Bytes>) -> Self {
         let data = data.into();
@@ -125,18 +130,20 @@ impl Semaphore {
     /// Waits for one lease.
     ///
     /// # Errors
-    /// As [`Mutex::lock`](crate::Mutex::lock); [`Error::OverLimit`] when a fixed limit is 0.
+    /// - As [`Mutex::lock`](crate::Mutex::lock).
+    /// - [`Error::OverLimit`] when the limit is fixed and 0.
     ///
     /// # Cancel safety
-    /// Dropped at any time, it leaves no node behind and holds nobody up.
+    /// The future may be dropped at any time. The client then deletes its nodes, so that they block no other contender.
     pub async fn acquire(&self) -> Result<Guard, Error> {
         one(self.acquire_many(1).await?)
     }
 
-    /// Waits for several leases, all or none. Of none it is none at once.
+    /// Waits for several leases, and returns all of them together. With a `count` of 0 it returns at once.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire); [`Error::OverLimit`] for more than a fixed limit.
+    /// - As [`acquire`](Self::acquire).
+    /// - [`Error::OverLimit`] when the limit is fixed and `count` is higher.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -144,7 +151,7 @@ impl Semaphore {
         if count == 0 {
             return Ok(Vec::new());
         }
-        // Before it waits: nobody would ever give it so many.
+        // Checked before it waits: with too high a count it would wait for ever.
         self.allow(count)?;
         let attempt = Attempt::new(&self.recorder);
         let place = self.queue.enter::<Guard>().await?;
@@ -186,7 +193,8 @@ impl Semaphore {
         }
     }
 
-    /// Takes a lease if one is free and nobody waits. A refused try writes nothing.
+    /// Takes a lease if one is free and no contender waits; otherwise returns `None`. A try that finds no free lease
+    /// writes nothing.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).
@@ -197,7 +205,8 @@ impl Semaphore {
         self.try_acquire_many(1).await?.map(one).transpose()
     }
 
-    /// Takes several leases if they are free and nobody waits, all or none. A refused try writes nothing.
+    /// Takes several leases if all of them are free and no contender waits; otherwise returns `None`. A try that finds
+    /// too few free leases writes nothing.
     ///
     /// # Errors
     /// As [`acquire_many`](Self::acquire_many).
@@ -218,7 +227,8 @@ impl Semaphore {
             attempt.refused();
             return Ok(None);
         };
-        // Nobody else can take one now, but leases may have been taken since.
+        // We are the first waiter, so no other contender can take a lease now. Some may have been taken since the
+        // first look.
         if self.available().await? < count {
             attempt.refused();
             return Ok(None);
@@ -226,7 +236,7 @@ impl Semaphore {
         self.lease(place, count, attempt).await.map(Some)
     }
 
-    /// Enters the line and returns once the place in it is known.
+    /// Enters the queue, and returns a ticket as soon as the place in the queue is known.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).
@@ -243,10 +253,10 @@ impl Semaphore {
         })
     }
 
-    /// How many leases are free, as this client's server knows it.
+    /// How many leases are free, as far as the server of this client knows.
     ///
     /// # Errors
-    /// [`Error::Session`].
+    /// [`Error::Session`] when a request fails, or the node of a shared limit does not exist.
     pub async fn available(&self) -> Result<usize, Error> {
         let (limit, _) = self.read_limit().await?;
         self.leases.count_listing();
@@ -257,10 +267,16 @@ impl Semaphore {
         Ok(limit.saturating_sub(taken))
     }
 
-    /// Sets a limit that is shared through a node; it holds for everybody at once. Makes the node if it is missing.
+    /// Sets a shared limit, for all clients. Makes the node of the limit if it is missing.
     ///
     /// # Errors
-    /// [`Error::FixedLimit`] where it is not shared; [`Error::OverLimit`] for one above 2^31-1; [`Error::Session`].
+    /// - [`Error::FixedLimit`] when the limit of this semaphore is not shared.
+    /// - [`Error::OverLimit`] for a limit above 2^31-1.
+    /// - [`Error::Session`] when a request fails. The limit may have been set: see
+    ///   [`lockkeeper_session::Error::effect`].
+    ///
+    /// # Cancel safety
+    /// Once polled, the limit may be set, whether the future is awaited or dropped.
     pub async fn set_limit(&self, limit: usize) -> Result<(), Error> {
         let Limit::Shared(path) = &self.limit else {
             let path = self.path.clone();
@@ -281,7 +297,7 @@ impl Semaphore {
                 .client
                 .create(path, data.clone(), CreateMode::Persistent);
             match create.await {
-                // Somebody else has made it meanwhile, with another limit.
+                // Another client has made the node meanwhile, perhaps with another limit.
                 Err(error) if error.is_node_exists() => {}
                 Err(error) => return Err(error.into()),
                 Ok(_) => return Ok(()),
@@ -289,10 +305,10 @@ impl Semaphore {
         }
     }
 
-    /// Who holds leases.
+    /// The holders of leases. A holder of several leases appears once for each.
     ///
     /// # Errors
-    /// [`Error::Session`].
+    /// [`Error::Session`] when a request fails.
     pub async fn holders(&self) -> Result<Vec<Participant>, Error> {
         let children = match self.client.get_children(&self.leases.path).await {
             Err(error) if error.is_no_node() => Vec::new(),
@@ -303,15 +319,16 @@ impl Semaphore {
         participants(&self.client, &self.leases.path, names).await
     }
 
-    /// Who waits, in order; the first one of them may be just about to get its lease.
+    /// The waiters, in the order of the queue. The first one may be about to get its lease.
     ///
     /// # Errors
-    /// [`Error::Session`].
+    /// [`Error::Session`] when a request fails.
     pub async fn waiters(&self) -> Result<Vec<Participant>, Error> {
         self.queue.participants().await
     }
 
-    /// Creates leases, as the first waiter of the queue, and waits until they are within the limit. Then it leaves the queue.
+    /// Creates leases, as the first waiter of the queue, and waits until they are within the limit. Then it leaves the
+    /// queue.
     async fn lease(
         &self,
         place: Guard,
@@ -377,8 +394,8 @@ impl Semaphore {
             .collect()
     }
 
-    /// Creates leases, all of them before it waits for the first reply. Returns them with the listing behind the last create,
-    /// which shows all of them, if there is one. That listing sets no watch.
+    /// Creates leases, all of them before it waits for the first reply. Returns them with the listing behind the last
+    /// create, which shows all of them, if there is one. That listing sets no watch.
     async fn create_leases(
         &self,
         count: usize,
@@ -405,7 +422,7 @@ impl Semaphore {
         }
     }
 
-    /// More leases than a fixed limit are never to be had.
+    /// Refuses more leases than a fixed limit: they would never be granted.
     fn allow(&self, count: usize) -> Result<(), Error> {
         match self.limit {
             Limit::Fixed(limit) if count > limit => Err(Error::OverLimit {
@@ -416,13 +433,13 @@ impl Semaphore {
         }
     }
 
-    /// The leases now, and what tells of their next change.
+    /// The leases now, and a watcher of their next change.
     async fn list_leases(&self) -> Result<(Vec<String>, Watcher), SessionError> {
         self.leases.count_listing();
         self.client.get_children_and_watch(&self.leases.path).await
     }
 
-    /// The limit now, and what tells of its next change.
+    /// The limit now, and a watcher of its next change. A fixed limit has no watcher.
     async fn read_limit(&self) -> Result<(usize, Option<Watcher>), Error> {
         let path = match &self.limit {
             Limit::Fixed(limit) => return Ok((*limit, None)),
@@ -446,8 +463,8 @@ impl Semaphore {
     }
 }
 
-/// Waits for a reason to count the leases again. Any result of the watches is a reason, also their end: the next look shows
-/// what is wrong. The end of the session's lease is one, too: it may be renewed.
+/// Waits for a reason to count the leases again. Any result of a watch is a reason, also its end: the next listing
+/// shows what is wrong. The end of the session's lease is a reason, too: the lease may have been renewed.
 async fn wait_for_change(
     place: &Guard,
     leases: Watcher,
@@ -468,7 +485,7 @@ async fn wait_for_change(
     }
 }
 
-/// What is known of the sessions of all these nodes.
+/// The facts of all these nodes together: the worst of each.
 fn facts(nodes: &[LockNode]) -> Facts {
     let all = nodes.iter().map(LockNode::facts);
     let worse = |one: Facts, other: Facts| Facts {
@@ -479,8 +496,8 @@ fn facts(nodes: &[LockNode]) -> Facts {
     all.reduce(worse).unwrap_or(Facts::NONE)
 }
 
-/// Forgets the first lease that is gone, by this listing or with its session. Returns what the caller is told. The others are
-/// deleted when they are dropped.
+/// Forgets the first lease whose session is over or whose node this listing does not show. Returns the error for the
+/// caller. The other leases are deleted when they are dropped.
 fn gone(nodes: &mut [LockNode], listed: &[String]) -> Option<Error> {
     let is_gone = |node: &&mut LockNode| {
         node.session_loss().is_some() || !listed.iter().any(|lease| lease == node.name())
@@ -488,14 +505,14 @@ fn gone(nodes: &mut [LockNode], listed: &[String]) -> Option<Error> {
     nodes.iter_mut().find(is_gone).map(LockNode::gone)
 }
 
-/// The one lease that was asked for.
+/// The only lease of a request for one.
 fn one(mut leases: Vec<Guard>) -> Result<Guard, Error> {
     leases.pop().ok_or(Error::OverLimit { asked: 1, limit: 0 })
 }
 
-/// A place in the line of a semaphore. Dropping it leaves the queue.
+/// A place in the queue of a semaphore. Dropping it leaves the queue.
 #[derive(Debug)]
-#[must_use = "dropping the ticket leaves the line"]
+#[must_use = "dropping the ticket leaves the queue"]
 pub struct SemaphoreTicket {
     semaphore: Semaphore,
     ticket: Ticket,
@@ -503,13 +520,13 @@ pub struct SemaphoreTicket {
 }
 
 impl SemaphoreTicket {
-    /// How many contenders were ahead when last looked.
+    /// How many contenders were ahead when the queue was last listed; 0 for the first waiter.
     #[must_use]
     pub fn position(&self) -> usize {
         self.ticket.position()
     }
 
-    /// Our node in the queue.
+    /// The path of our node in the queue.
     #[must_use]
     pub fn path(&self) -> String {
         self.ticket.path()
@@ -521,7 +538,7 @@ impl SemaphoreTicket {
     /// As [`Semaphore::acquire`].
     ///
     /// # Cancel safety
-    /// Dropped, it leaves the queue.
+    /// Dropping the future leaves the queue.
     pub async fn wait(self) -> Result<Guard, Error> {
         let place = self.ticket.wait().await?;
         one(self.semaphore.lease(place, 1, self.attempt).await?)

@@ -1,4 +1,8 @@
-//! The node under which contenders line up, and the requests that are about it and its children.
+//! The directory of a lock, whose children are the nodes of its contenders, and the requests about it and its children.
+//!
+//! Each method that makes a request also counts it for [`LockMetrics`](crate::LockMetrics).
+//!
+//! Not here: when the requests are sent (`lock_node`).
 
 use std::sync::Arc;
 
@@ -11,16 +15,16 @@ use lockkeeper_session::Client;
 
 use crate::metrics::{RequestCounters, count};
 
-/// The place where contenders line up.
+/// The directory of a lock.
 #[derive(Debug)]
 pub(crate) struct Directory {
-    /// The path, as the client names it.
+    /// The path, as the caller names it.
     pub(crate) path: String,
-    /// The path, as the server names it.
+    /// The path, as the server names it: with the chroot.
     pub(crate) server_path: String,
-    /// What each node is to hold.
+    /// The data of each new node.
     pub(crate) data: Bytes,
-    /// Counts what is asked for here: each request when it is made.
+    /// The counters of requests about this directory.
     pub(crate) counters: Arc<RequestCounters>,
 }
 
@@ -39,7 +43,7 @@ impl Directory {
         }
     }
 
-    /// The same place, whose nodes hold these data.
+    /// The same directory. New nodes have these data.
     pub(crate) fn with_data(&self, data: Bytes) -> Self {
         Self {
             path: self.path.clone(),
@@ -49,12 +53,12 @@ impl Directory {
         }
     }
 
-    /// Counts a request that is made elsewhere.
+    /// Counts a request that another module makes.
     pub(crate) fn count(&self) {
         count(&self.counters.requests);
     }
 
-    /// Counts a listing that is asked for elsewhere.
+    /// Counts a listing that another module requests.
     pub(crate) fn count_listing(&self) {
         self.count();
         count(&self.counters.listings);
@@ -76,7 +80,8 @@ impl Directory {
         })
     }
 
-    /// One request for each level of the path, the highest first. Those that exist fail, and nobody minds.
+    /// The requests that make the directory: one for each level of the path, the highest first. A request for a level
+    /// that exists fails, which does no harm.
     pub(crate) fn make_requests(&self) -> Vec<Request> {
         let mut levels: Vec<_> = path::levels(&self.server_path).collect();
         levels.reverse();

@@ -239,6 +239,29 @@ impl<N: Clone, T: Clone> NodeLife<N, T> {
         }
     }
 
+    /// The known node that a look is about: the reply to its delete, or to its replacement, was lost. The look must be made
+    /// within the session of this node: in a later one it says nothing.
+    pub fn bound(&self) -> Option<&Node<N, T>> {
+        match &self.goal {
+            Goal::Create => None,
+            Goal::Replace(node) | Goal::Delete(node) => Some(node),
+        }
+    }
+
+    /// Changes the names of the nodes. The model counts states that differ only in names once.
+    #[doc(hidden)]
+    pub fn rename(&mut self, mut change: impl FnMut(&mut N)) {
+        match &mut self.stage {
+            Stage::Check(name) => change(name),
+            Stage::Live(node) | Stage::Delete { node, .. } => change(&mut node.name),
+            Stage::Create { .. } | Stage::Find | Stage::Settled(_) => {}
+        }
+        match &mut self.goal {
+            Goal::Create => {}
+            Goal::Replace(node) | Goal::Delete(node) => change(&mut node.name),
+        }
+    }
+
     /// Whether the node is there, and nobody has begun to delete it.
     pub fn is_live(&self) -> bool {
         matches!(self.stage, Stage::Live(_))

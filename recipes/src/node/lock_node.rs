@@ -1,287 +1,29 @@
-//! A node of ours: sends what its life needs, and cleans up when its owner goes.
+//! A node of ours: its watches, and what happens when its owner goes.
 //!
 //! The owner may be dropped at any await: no node stays behind while the session lives. Clean-up runs in the client's own task,
 //! without the caller's deadline, and outlives the caller.
 //!
-//! Not here: what to send (`life`), whose turn it is (`queue`).
+//! Not here: what to send (`life`), sending it (`task`), whose turn it is (`queue`).
 
-use std::{
-    mem,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicBool, Ordering},
-    },
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicBool, Ordering},
 };
 
-use lockkeeper_proto::{EventType, Request, Response, SessionId, path};
-use lockkeeper_session::{
-    Client, Error as SessionError, GroupEvent, PendingReply, Raw, WatchGroup,
-};
+use lockkeeper_proto::{EventType, SessionId, path};
+use lockkeeper_session::{Client, Error as SessionError, GroupEvent, PendingReply, WatchGroup};
 
 use super::{
     directory::Directory,
-    identity::{Naming, NodeIdentity, OwnNode, Tag, created_node, is_replaced},
-    life::{Answer, Ask, End, Failure, Next, Node, NodeLife},
+    identity::{Naming, NodeIdentity, OwnNode},
+    life::{End, Next, NodeLife},
     name,
+    task::NodeTask,
 };
 use crate::{
     error::{Error, Loss},
-    metrics::count,
     queue::turn::Facts,
 };
-
-/// The replies that a node's life waits for.
-#[derive(Debug, Default)]
-enum Pending {
-    #[default]
-    Nothing,
-    Create(PendingReply),
-    /// The transaction that creates this reader's node.
-    Replace(PendingReply, OwnNode),
-    /// The barrier, and the listing behind it.
-    Barrier(PendingReply, PendingReply, u8),
-    Listing(PendingReply, u8),
-    Check(PendingReply),
-    Delete(PendingReply),
-}
-
-/// A node's life, and the requests that it has under way.
-#[derive(Debug)]
-struct NodeTask {
-    identity: NodeIdentity,
-    life: NodeLife<Arc<str>, Tag>,
-    pending: Pending,
-    /// The listing behind the create.
-    listing: Option<PendingReply>,
-    /// Why the last request failed.
-    error: Option<SessionError>,
-}
-
-impl NodeTask {
-    fn new(identity: NodeIdentity, life: NodeLife<Arc<str>, Tag>) -> Self {
-        Self {
-            identity,
-            life,
-            pending: Pending::Nothing,
-            listing: None,
-            error: None,
-        }
-    }
-
-    /// Goes on until the node is there, or nothing is left of it.
-    ///
-    /// # Cancel safety
-    /// What is known of the node is kept.
-    async fn settle(&mut self) -> Result<(), Error> {
-        loop {
-            match self.life.next() {
-                Next::Rest => return Ok(()),
-                Next::Send(ask) => self.send(ask).await,
-                Next::Await => self.receive().await?,
-            }
-        }
-    }
-
-    /// Sends a request, as soon as there is capacity for it.
-    async fn send(&mut self, ask: Ask<Arc<str>, Tag>) {
-        let identity = &mut self.identity;
-        self.pending = match ask {
-            Ask::Create { renamed, directory } => {
-                if renamed {
-                    identity.renew();
-                }
-                let (create, list) = send_create(identity, directory).await;
-                self.listing = list;
-                create.map_or(Pending::Nothing, Pending::Create)
-            }
-            Ask::Replace(writer) => {
-                let reader = Node {
-                    name: identity.reader_name(&writer.name),
-                    tag: writer.tag,
-                };
-                let request = identity.replace_request(&reader.name, &writer.name);
-                let raw = identity.client.raw().within(writer.tag.session_id);
-                let [reply] = raw.submit_with_backpressure([request]).await;
-                Pending::Replace(reply, reader)
-            }
-            Ask::Find { skip } => {
-                let requests = [
-                    identity.barrier_request(),
-                    identity.directory.list_request(),
-                ];
-                let raw = identity.client.raw();
-                let [barrier, list] = raw.submit_with_backpressure(requests).await;
-                Pending::Barrier(barrier, list, skip)
-            }
-            Ask::Check(name) => {
-                let request = identity.check_request(&name);
-                let [reply] = identity
-                    .client
-                    .raw()
-                    .submit_with_backpressure([request])
-                    .await;
-                Pending::Check(reply)
-            }
-            Ask::Delete(node) => {
-                let (raw, request) = delete(identity, &node);
-                let [reply] = raw.submit_with_backpressure([request]).await;
-                Pending::Delete(reply)
-            }
-        };
-        self.life.sent();
-    }
-
-    /// Sends the delete at once. It takes from the reserve of request capacity, since a `Drop` cannot wait.
-    fn send_delete_now(&mut self) {
-        if let Next::Send(Ask::Delete(node)) = self.life.next() {
-            let (raw, request) = delete(&self.identity, &node);
-            let [reply] = raw.submit([request]);
-            self.pending = Pending::Delete(reply);
-            self.life.sent();
-        }
-    }
-
-    /// Waits for a reply, and hands it to the node's life.
-    async fn receive(&mut self) -> Result<(), Error> {
-        let answer = match &mut self.pending {
-            Pending::Nothing => Answer::Found(Err(Failure::NotApplied)),
-            Pending::Create(reply) => Answer::Created(match reply.await {
-                Ok(Response::Create2(created)) => Ok(created_node(&created)),
-                Ok(_) => Err(Failure::Unknown),
-                Err(error) => Err(self.failed(error)),
-            }),
-            Pending::Replace(reply, reader) => Answer::Created(match reply.await {
-                Ok(response) if is_replaced(&response) => Ok(reader.clone()),
-                Ok(_) => Err(Failure::Unknown),
-                Err(error) => Err(self.failed(error)),
-            }),
-            Pending::Barrier(barrier, ..) => match barrier.await {
-                Err(error) if !error.is_no_node() => Answer::Found(Err(self.failed(error))),
-                _ => {
-                    // The barrier has passed: the listing behind it shows everything.
-                    if let Pending::Barrier(_, list, skip) = mem::take(&mut self.pending) {
-                        self.pending = Pending::Listing(list, skip);
-                    }
-                    return Ok(());
-                }
-            },
-            Pending::Listing(list, skip) => Answer::Found(match list.await {
-                Ok(Response::GetChildren(list)) => {
-                    let mut found = list.children;
-                    found.retain(|name| self.identity.may_be(name));
-                    found.sort();
-                    Ok(found
-                        .get(usize::from(*skip))
-                        .map(|name| name.as_str().into()))
-                }
-                Ok(_) => Err(Failure::Unknown),
-                Err(error) => Err(self.failed(error)),
-            }),
-            Pending::Check(reply) => Answer::Checked(match reply.await {
-                Ok(Response::GetData(read)) => {
-                    Ok(self.identity.seen(read.data.as_ref(), &read.stat))
-                }
-                Ok(_) => Err(Failure::Unknown),
-                Err(error) => Err(self.failed(error)),
-            }),
-            Pending::Delete(reply) => Answer::Deleted(match reply.await {
-                Ok(_) => Ok(()),
-                Err(error) => Err(self.failed(error)),
-            }),
-        };
-        self.pending = Pending::Nothing;
-        self.life
-            .answered(answer)
-            .map_err(|failure| self.report(failure))
-    }
-
-    fn failed(&mut self, error: SessionError) -> Failure {
-        let failure = self.identity.failure(&error);
-        self.error = Some(error);
-        failure
-    }
-
-    /// What the caller is told of a failure.
-    fn report(&mut self, failure: Failure) -> Error {
-        let error = match (failure, self.error.take()) {
-            (Failure::SessionOver { closed: true }, _) | (_, None) => {
-                return Error::Lost(Loss::Closed);
-            }
-            (Failure::SessionOver { closed: false }, _) => return Error::Lost(Loss::Expired),
-            (_, Some(error)) => error,
-        };
-        Error::of_session(on_path(error, &self.identity.directory))
-    }
-
-    /// Goes on without a caller, until nothing is left of the node. `was_known` says that the caller knew of the node.
-    async fn clean_up(mut self, was_known: bool) {
-        let mut is_counted = was_known;
-        loop {
-            match self.life.next() {
-                Next::Rest => return,
-                Next::Send(ask) => {
-                    let (directory, path) =
-                        (&self.identity.directory, &self.identity.directory.path);
-                    if let Ask::Delete(node) = &ask
-                        && !mem::replace(&mut is_counted, true)
-                    {
-                        let name = &*node.name;
-                        tracing::debug!(path, name, "deleting the node of an abandoned attempt");
-                        count(&directory.counters.cleaned_up);
-                    }
-                    self.send(ask).await;
-                }
-                Next::Await => {
-                    if let Err(error) = self.receive().await {
-                        let path = &self.identity.directory.path;
-                        tracing::warn!(path, %error, "node not deleted, it goes with the session");
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Sends the create, and for a queue a listing behind it in the same write: the listing shows the new node. A missing
-/// directory is made in the same write, too: all its levels, the highest first. Levels that exist fail, which does no harm.
-async fn send_create(
-    identity: &NodeIdentity,
-    makes_directory: bool,
-) -> (Option<PendingReply>, Option<PendingReply>) {
-    let (raw, directory) = (identity.client.raw(), &identity.directory);
-    let is_queued = !identity.is_fixed();
-    if makes_directory {
-        let mut requests = directory.make_requests();
-        requests.push(identity.create_request());
-        requests.extend(is_queued.then(|| directory.list_request()));
-        let mut replies = raw.submit_all_with_backpressure(requests).await;
-        let list = if is_queued { replies.pop() } else { None };
-        return (replies.pop(), list);
-    }
-    let create = identity.create_request();
-    if is_queued {
-        let requests = [create, directory.list_request()];
-        let [create, list] = raw.submit_with_backpressure(requests).await;
-        (Some(create), Some(list))
-    } else {
-        let [create] = raw.submit_with_backpressure([create]).await;
-        (Some(create), None)
-    }
-}
-
-/// Deletes go out within the session that created the node. In a later session the node is gone already, and a fixed name
-/// may belong to another contender by then.
-fn delete<'a>(identity: &'a NodeIdentity, node: &OwnNode) -> (Raw<'a>, Request) {
-    let raw = identity.client.raw().within(node.tag.session_id);
-    (raw, identity.directory.delete_request(&node.name))
-}
-
-fn on_path(mut error: SessionError, directory: &Directory) -> SessionError {
-    if let SessionError::Refused { path, .. } = &mut error {
-        directory.path.clone_into(path);
-    }
-    error
-}
 
 /// A node of ours, or one that may be created.
 #[derive(Debug)]
@@ -523,14 +265,7 @@ impl Drop for LockNode {
         if let Some(watches) = &watches {
             watches.retain(|name| name == self.name());
         }
-        let settled = NodeLife::new(self.task.identity.is_fixed());
-        let task = NodeTask {
-            pending: mem::take(&mut self.task.pending),
-            ..NodeTask::new(
-                self.task.identity.detached(),
-                mem::replace(&mut self.task.life, settled),
-            )
-        };
+        let task = self.task.detach();
         self.client().raw().run_in_background(async move {
             task.clean_up(was_known).await;
             drop(watches);
@@ -546,58 +281,5 @@ pub(crate) fn session_loss(client: &Client, session_id: SessionId) -> Option<Los
         None
     } else {
         Some(Loss::Expired)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use bytes::Bytes;
-    use lockkeeper_proto::CreateMode;
-    use lockkeeper_server::Server;
-
-    use super::*;
-
-    /// Curator's lock takes the dying node of its own former session for its own.
-    #[tokio::test]
-    async fn a_node_with_our_name_in_another_session_is_not_ours() {
-        let server = Server::start().await.unwrap();
-        let ours = Client::connect(&server.connect_string()).await.unwrap();
-        let other = Client::connect(&server.connect_string()).await.unwrap();
-        ours.create("/lock", "", CreateMode::Persistent)
-            .await
-            .unwrap();
-        let directory = Arc::new(Directory::new(&ours, "/lock", Bytes::new(), Arc::default()));
-        let identity = NodeIdentity::new(&ours, directory, Naming::Sequential(name::LOCK));
-        let of_other = NodeIdentity {
-            client: other.clone(),
-            ..identity.clone()
-        };
-        // The node of a create whose reply was lost, found behind a barrier.
-        let find = async |identity: &NodeIdentity| {
-            let mut life = NodeLife::new(false);
-            life.sent();
-            life.answered(Answer::Created(Err(Failure::Unknown)))
-                .unwrap();
-            let mut task = NodeTask::new(identity.clone(), life);
-            loop {
-                match task.life.next() {
-                    Next::Send(Ask::Create { .. }) => return None,
-                    Next::Send(ask) => task.send(ask).await,
-                    Next::Await => task.receive().await.unwrap(),
-                    Next::Rest => return task.life.node().cloned(),
-                }
-            }
-        };
-        let Request::Create2(create) = identity.create_request() else {
-            panic!("a queue creates its nodes with create2");
-        };
-        let path = create.path;
-        let mode = CreateMode::EphemeralSequential;
-        let node = other.create(&path, "", mode).await.unwrap();
-        assert_eq!(find(&identity).await, None);
-        let mine = ours.create(&path, "", mode).await.unwrap();
-        let found = find(&identity).await;
-        assert_eq!(found, Some(created_node(&mine)), "behind the other one");
-        assert_eq!(find(&of_other).await, Some(created_node(&node)));
     }
 }

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `life` | what to do next about a node, as a pure state machine |
 //! | `identity` | what identifies a node before its name is known, and the requests about it |
-//! | `lock_node` | sending these requests, and cleaning up when the caller goes |
+//! | `task` | sending these requests, and going on without a caller |
+//! | `lock_node` | a node with its owner: its watches, and what happens when the owner goes |
 //! | `directory` | the directory of a lock, and requests about it |
 //! | `name` | node names: written as Curator does, read as every client writes them |
 
@@ -13,3 +14,4 @@ pub(crate) mod identity;
 pub mod life;
 pub(crate) mod lock_node;
 pub(crate) mod name;
+mod task;

@@ -1,7 +1,9 @@
-//! Node names: made as Curator makes them, read as everybody makes them.
+//! Node names: written as Curator writes them, and read as Curator, go-zk and kazoo write them.
 //!
-//! A contender's name ends with one of its recipe's markers and the ten digits that the server appended. Whatever stands
-//! before the marker is another implementation's business; whatever does not end so is no contender at all.
+//! The name of a contender ends with a marker of its recipe and the ten digits that the server appended. The text
+//! before the marker does not matter: each implementation has its own. A node with another ending is not a contender.
+//!
+//! Not here: which contender is ahead (`queue::rank`).
 
 use std::fmt;
 
@@ -9,12 +11,12 @@ use bytes::Bytes;
 use lockkeeper_proto::path::SEQUENCE_DIGITS;
 use lockkeeper_session::Client;
 
-/// What Curator puts before the identifier of a protected node. Source: `ProtectedUtils.PROTECTED_PREFIX`.
+/// The prefix of protected nodes in Curator. Source: `ProtectedUtils.PROTECTED_PREFIX`.
 const PROTECTED_PREFIX: &str = "_c_";
-/// Bytes of a protection: the prefix, a UUID in its usual form, a dash.
+/// The length of a protection in bytes: the prefix, a UUID in its usual form, a dash.
 const PROTECTION_LEN: usize = PROTECTED_PREFIX.len() + 36 + 1;
 
-/// The marker of the mutexes of Curator and go-zk, and of ours.
+/// The marker of a contender for a mutex of Curator, of go-zk, or of this crate.
 pub(crate) const LOCK: &str = "lock-";
 /// Curator's marker of a reader.
 pub(crate) const READ: &str = "__READ__";
@@ -24,23 +26,23 @@ pub(crate) const WRITE: &str = "__WRIT__";
 pub(crate) const LEASE: &str = "lease-";
 /// Curator's marker of a leader latch.
 pub(crate) const LATCH: &str = "latch-";
-/// The one node of a lock without a line.
+/// The name of the node of a plain lock.
 pub(crate) const PLAIN: &str = "lock";
-/// Where those stand in line who want leases of a semaphore of Curator's or ours, below it.
+/// The queue of a semaphore of Curator or of this crate: a child of the semaphore's path.
 pub(crate) const LOCKS: &str = "locks";
-/// Where the leases are.
+/// The directory of a semaphore's leases: a child of the semaphore's path.
 pub(crate) const LEASES: &str = "leases";
-/// What kazoo appends to the path of a semaphore to have the path of its line.
+/// kazoo appends this suffix to the path of a semaphore. The result is the path of its queue.
 pub(crate) const KAZOO_LOCKS: &str = "-__lock__";
 /// kazoo's marker of a lock, and of a writer.
 pub(crate) const KAZOO_LOCK: &str = "__lock__";
 /// kazoo's marker of a reader.
 pub(crate) const KAZOO_READ: &str = "__rlock__";
 
-/// What a node's name tells: which of the markers it ends with, and the number that the server gave to it. The number is
-/// negative after the directory's counter has overflowed.
+/// Reads a node's name: which of the markers stands before its number, and the number that the server gave to it. The
+/// number is negative after the directory's counter has overflowed. `None` for a name without a marker or number.
 pub(crate) fn parse<'m>(name: &str, markers: &[&'m str]) -> Option<(&'m str, i32)> {
-    // The digits first: where they begin the marker ends, and nothing need be searched for. No marker ends with another.
+    // The digits are counted first, because the marker ends where they begin. No marker is the end of another one.
     let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
     let before = name.get(..name.len() - digits)?;
     let marker_of = |text: &str| {
@@ -49,7 +51,8 @@ pub(crate) fn parse<'m>(name: &str, markers: &[&'m str]) -> Option<(&'m str, i32
             .copied()
             .find(|marker| text.ends_with(marker))
     };
-    // `%010d`: the sign takes one of the ten places, unless the number needs them all.
+    // The server formats the number with `%010d`: a minus sign takes one of the ten places, unless the number has ten
+    // digits.
     let (marker, start, shortest) = if let Some(marker) = marker_of(before) {
         (marker, before, SEQUENCE_DIGITS)
     } else {
@@ -63,23 +66,23 @@ pub(crate) fn parse<'m>(name: &str, markers: &[&'m str]) -> Option<(&'m str, i32
     Some((marker, number))
 }
 
-/// Whether this is how kazoo names a lease of a semaphore: a UUID in hexadecimal digits, and nothing else.
+/// Whether kazoo names a lease of a semaphore like this: a UUID in hexadecimal digits, and nothing else.
 pub(crate) fn is_kazoo_lease(name: &str) -> bool {
     name.len() == 32 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// The number of a node of any kind.
+/// The number of a node of this crate or of Curator, of any kind.
 pub(crate) fn number(name: &str) -> Option<i32> {
     let (_, number) = parse(name, &[LOCK, READ, WRITE, LEASE, LATCH])?;
     Some(number)
 }
 
-/// What tells one attempt's node from all others: a random UUID in Curator's dress.
+/// The part of a name that identifies the node of one attempt: a random UUID in Curator's format.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Protection(String);
 
 impl Protection {
-    /// A fresh one. Never used for a second attempt, so that a late request of the first cannot touch the second.
+    /// A new protection. Each attempt has its own, so that a late request of one cannot touch the node of another.
     pub(crate) fn random(client: &Client) -> Self {
         Self::of(client.raw().random_u64(), client.raw().random_u64())
     }
@@ -111,17 +114,17 @@ impl Protection {
         name.starts_with(&self.0)
     }
 
-    /// Data that begin with the protection, for a node whose name is everybody's.
+    /// Puts this protection in front of data, for a node with a fixed name: there the data identify the attempt.
     pub(crate) fn mark(&self, data: &Bytes) -> Bytes {
         [self.0.as_bytes(), data].concat().into()
     }
 
-    /// Whether data begin with this protection.
+    /// Whether the data begin with this protection.
     pub(crate) fn marks(&self, data: &[u8]) -> bool {
         data.starts_with(self.0.as_bytes())
     }
 
-    /// The data behind a protection, whosever it is; all of them if there is none.
+    /// Removes the protection from the start of data, of any attempt. Data without a protection stay as they are.
     pub(crate) fn unmarked(data: &Bytes) -> Bytes {
         let marked = data.starts_with(PROTECTED_PREFIX.as_bytes())
             && data.get(PROTECTION_LEN - 1) == Some(&b'-');
@@ -129,7 +132,7 @@ impl Protection {
         data.slice(start..)
     }
 
-    /// The name to ask for, to which the server appends its number.
+    /// The name to request. The server appends a number to it.
     pub(crate) fn name(&self, marker: &str) -> String {
         [&self.0, marker].concat()
     }
@@ -148,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn contenders_of_every_implementation_are_read() {
+    fn names_of_every_implementation_are_read() {
         for (name, number) in [
             (
                 "_c_37f2a2a2-6f2c-4c70-9f0e-3f1c7a3e9a11-lock-0000000012",
@@ -192,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_protected_name_is_curators_and_no_two_are_alike() {
+    fn a_protected_name_has_the_format_of_curator_and_is_unique() {
         let name = Protection::of(u64::MAX, 0).name(LOCK);
         assert_eq!(
             name.len(),

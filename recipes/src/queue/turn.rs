@@ -69,6 +69,15 @@ pub enum Out {
     Exhausted,
 }
 
+/// What a listing of the queue means for a waiter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed<N> {
+    /// How many contenders are ahead.
+    pub ahead: usize,
+    /// The nodes to watch now, all with one request.
+    pub missing: Vec<N>,
+}
+
 /// Where a waiter stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Place {
@@ -88,8 +97,6 @@ enum Place {
 pub struct Turn<N> {
     kind: Kind,
     place: Place,
-    /// How many contenders were ahead in the last listing.
-    ahead: usize,
     /// The connection on which the last listing was asked for.
     connection: u64,
     /// Whether the watch on our own node is set and has not fired.
@@ -107,17 +114,11 @@ impl<N: Clone + AsRef<str>> Turn<N> {
         Self {
             kind,
             place: Place::Unknown,
-            ahead: 0,
             connection: 0,
             is_own_watched: false,
             nearest: None,
             second: None,
         }
-    }
-
-    /// How many contenders were ahead in the last listing.
-    pub fn ahead(&self) -> usize {
-        self.ahead
     }
 
     /// Whether this is the node just ahead.
@@ -130,6 +131,18 @@ impl<N: Clone + AsRef<str>> Turn<N> {
     /// A listing is asked for on this connection.
     pub fn asked(&mut self, connection: u64) {
         self.connection = connection;
+    }
+
+    /// Whether the last listing was asked for on this connection.
+    pub fn is_on(&self, connection: u64) -> bool {
+        self.connection == connection
+    }
+
+    /// Changes the names of the nodes ahead. The model counts states that differ only in names once.
+    #[doc(hidden)]
+    pub fn rename(&mut self, mut change: impl FnMut(&mut N)) {
+        let ahead = [&mut self.nearest, &mut self.second];
+        ahead.into_iter().flatten().for_each(&mut change);
     }
 
     /// What to do next. Every event that has arrived must have been handed over.
@@ -145,7 +158,7 @@ impl<N: Clone + AsRef<str>> Turn<N> {
         })
     }
 
-    /// The queue was listed. Returns the nodes to watch now, all with one request.
+    /// The queue was listed.
     ///
     /// # Errors
     /// Our node is gone, or the numbers are used up.
@@ -153,17 +166,19 @@ impl<N: Clone + AsRef<str>> Turn<N> {
         &mut self,
         children: impl IntoIterator<Item = &'a str>,
         own: &N,
-    ) -> Result<Vec<N>, Out>
+    ) -> Result<Listed<N>, Out>
     where
         N: From<&'a str>,
     {
         match rank(self.kind, children, own.as_ref()) {
             Rank::First => {
                 self.place = Place::First;
-                self.ahead = 0;
                 self.nearest = None;
                 self.second = None;
-                Ok(Vec::new())
+                Ok(Listed {
+                    ahead: 0,
+                    missing: Vec::new(),
+                })
             }
             Rank::Waiting {
                 ahead,
@@ -172,8 +187,8 @@ impl<N: Clone + AsRef<str>> Turn<N> {
                 is_last,
             } => {
                 self.place = Place::Behind { is_last };
-                self.ahead = ahead;
-                Ok(self.watch(own, nearest.into(), second.map(N::from)))
+                let missing = self.watch(own, nearest.into(), second.map(N::from));
+                Ok(Listed { ahead, missing })
             }
             Rank::Gone => Err(Out::Lost(Loss::Deleted)),
             Rank::Exhausted => Err(Out::Exhausted),
@@ -234,14 +249,12 @@ impl<N: Clone + AsRef<str>> Turn<N> {
         }
         if self.is_nearest(node) {
             self.nearest = None;
-            let is_same = connection == self.connection;
             self.place = match self.place {
-                Place::Behind { is_last: true } if is_deleted && is_same => Place::First,
+                Place::Behind { is_last: true } if is_deleted && self.is_on(connection) => {
+                    Place::First
+                }
                 _ => Place::Unknown,
             };
-            if self.place == Place::First {
-                self.ahead = 0;
-            }
         } else if self.watches_ahead(node) {
             self.second = None;
             if self.place != Place::First {

@@ -22,6 +22,8 @@ use crate::{
 pub(crate) struct Waiter {
     pub(crate) node: LockNode,
     turn: Turn<Arc<str>>,
+    /// How many contenders were ahead in the last listing; 0 when the lock is granted.
+    ahead: usize,
     /// When the watch on the node just ahead last fired.
     nearest_fired: Option<Instant>,
 }
@@ -36,6 +38,7 @@ impl Waiter {
         let mut waiter = Self {
             node: LockNode::new(client, directory, Naming::Sequential(kind.marker())),
             turn: Turn::new(kind),
+            ahead: 0,
             nearest_fired: None,
         };
         waiter.turn.asked(client.snapshot().connections);
@@ -47,7 +50,7 @@ impl Waiter {
 
     /// How many contenders were ahead in the last listing.
     pub(crate) fn ahead(&self) -> usize {
-        self.turn.ahead()
+        self.ahead
     }
 
     /// Waits for its turn. Calls `report` whenever it knows how many contenders are ahead.
@@ -62,11 +65,12 @@ impl Waiter {
             while let Some(event) = self.node.try_event() {
                 self.event(event)?;
             }
-            report(self.turn.ahead());
             match self.turn.next(&self.node.facts()) {
                 // The node goes with its session.
                 Err(loss) => return Err(self.out(Out::Lost(loss))),
                 Ok(Next::Grant) => {
+                    self.ahead = 0;
+                    report(0);
                     if let Some(since) = self.nearest_fired {
                         let counters = &self.node.directory().counters;
                         counters.hand_over.record(since.elapsed());
@@ -75,6 +79,7 @@ impl Waiter {
                 }
                 Ok(Next::List) => self.list(None).await?,
                 Ok(Next::Wait) => {
+                    report(self.ahead);
                     let event = self.node.event().await;
                     self.event(event)?;
                 }
@@ -127,9 +132,11 @@ impl Waiter {
             return Err(self.node.gone());
         };
         match self.turn.listed(children.iter().map(String::as_str), &own) {
-            Ok(missing) => {
+            Ok(listed) => {
+                self.ahead = listed.ahead;
                 let turn = &self.turn;
-                self.node.watch(missing, |name| turn.watches(name, &own));
+                self.node
+                    .watch(listed.missing, |name| turn.watches(name, &own));
                 Ok(())
             }
             Err(out) => Err(self.out(out)),
@@ -157,5 +164,54 @@ impl Waiter {
                 path: self.node.directory().path.clone(),
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future::Future, pin::pin, time::Duration};
+
+    use bytes::Bytes;
+    use lockkeeper_server::Server;
+
+    use super::*;
+
+    /// Lets the replies to all that was sent arrive, and then ends the connection. Returns when the client has the next one.
+    async fn reconnect(server: &Server, client: &Client) {
+        client.exists("/").await.unwrap();
+        let before = client.snapshot().connections;
+        server.faults().cut_all();
+        while client.snapshot().connections == before || client.exists("/").await.is_err() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    /// Otherwise events that make up for an outage, which come in any order, could be taken for a grant.
+    #[tokio::test]
+    async fn a_listing_belongs_to_the_connection_on_which_it_was_asked_for() {
+        let server = Server::start().await.unwrap();
+        let client = Client::connect(&server.connect_string()).await.unwrap();
+        let directory = Arc::new(Directory::new(
+            &client,
+            "/lock",
+            Bytes::new(),
+            Arc::default(),
+        ));
+        let enter = || Waiter::enter(&client, directory.clone(), Kind::Mutex);
+        let _first = enter().await.unwrap();
+        let mut second = enter().await.unwrap();
+        let listing = second.ask_for_listing().await;
+        reconnect(&server, &client).await;
+        second.list(Some(listing)).await.unwrap();
+        assert!(!second.turn.is_on(client.snapshot().connections));
+
+        // The same for the listing behind the create.
+        let mut third = pin!(enter());
+        let poll =
+            std::future::poll_fn(|cx| std::task::Poll::Ready(third.as_mut().poll(cx).is_pending()));
+        assert!(poll.await);
+        reconnect(&server, &client).await;
+        let third = third.await.unwrap();
+        assert!(!third.turn.is_on(client.snapshot().connections));
     }
 }

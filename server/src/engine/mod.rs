@@ -65,6 +65,7 @@ mod rules;
 pub(crate) mod sasl;
 mod sessions;
 mod set_watches;
+#[cfg(feature = "fuzzing")]
 mod soundness;
 mod tree;
 mod txn;

@@ -86,6 +86,7 @@ impl Sessions {
     }
 
     /// Panics if the invariant is broken.
+    #[cfg(feature = "fuzzing")]
     pub(crate) fn assert_sound(&self) {
         let in_buckets = self.buckets.values();
         assert!(in_buckets.clone().all(|ids| !ids.is_empty()));

@@ -137,7 +137,7 @@ impl Builder {
 
     /// Sets how many requests may be pending before callers wait for request capacity. Default: 65,536.
     ///
-    /// Callers wait in the order of their calls. Only [`Client::submit`] does not wait: it takes from a reserve of
+    /// Callers wait in the order of their calls. Only [`Raw::submit`](crate::Raw::submit) does not wait: it takes from a reserve of
     /// the same size.
     pub fn max_outstanding(mut self, requests: usize) -> Self {
         self.config.max_outstanding = requests.max(1);

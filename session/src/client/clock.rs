@@ -236,6 +236,15 @@ mod tests {
         assert_eq!(later, slept);
     }
 
+    /// Callers compare the end of a lease with `Instant::now()`, which does not see that the computer slept.
+    #[test]
+    fn a_deadline_comes_earlier_by_the_time_slept() {
+        let running = Instant::now();
+        let (now, slept) = (running + HOUR, HOUR);
+        let time = Time { now, slept };
+        assert_eq!(time.running(now + SECOND), running + SECOND);
+    }
+
     #[test]
     fn setting_the_wall_clock_does_not_count_as_sleep() {
         let (mut detector, start, wall) = detector(Some(HOUR));

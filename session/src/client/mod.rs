@@ -389,7 +389,7 @@ impl fmt::Debug for Client {
     }
 }
 
-/// The pending reply to a request of [`Client::submit`].
+/// The pending reply to a request of [`Raw::submit`].
 ///
 /// # Cancel safety
 /// Dropping it gives up the reply, not the request.

@@ -19,7 +19,7 @@
 //!   any of them ── close, refused authentication, expiry with OnExpiry::End ──► ended
 //! ```
 //!
-//! The machine is a session and, while there is one, a [`Connection`]. What belongs to a connection is dropped with it.
+//! The machine is a session and, while there is one, a `Connection`. What belongs to a connection is dropped with it.
 //!
 //! | folder or file | what |
 //! |---|---|

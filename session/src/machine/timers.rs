@@ -148,7 +148,7 @@ impl<T> Machine<T> {
             }
             Timer::Silence => self.give_up(now, Cause::Silent(self.timing.read)),
             Timer::Request => self.give_up(now, Cause::RequestTimeout(self.timing.request)),
-            // No other ping is sent meanwhile, so the session is in danger, whatever else the server sends.
+            // No other ping is sent meanwhile, so the session is in danger, even if the server sends other frames.
             Timer::Pong => self.give_up(now, Cause::RequestTimeout(self.timing.read)),
             Timer::Probe => self.probe_next_server(now),
             Timer::Ping => self.send_ping(now),

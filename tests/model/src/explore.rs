@@ -1,33 +1,23 @@
-//! Every reachable state, breadth first, so that the first thing found wrong has a shortest history.
+//! Every reachable state, breadth first, so that the first violation found has a shortest history.
+//!
+//! A state that was reached is kept as a fingerprint of 128 bits, not in full: 30 bytes instead of 500. Two different states
+//! with one fingerprint would be taken for one. Among 100 million states that happens with a probability below 10^-22.
 
 use std::{
+    collections::VecDeque,
     fmt,
     hash::{Hash, Hasher},
 };
 
-use crate::Violation;
-
-/// What is explored: a state from which it begins, and the steps from each.
-pub(crate) trait World {
-    type State: Copy + Eq + Hash;
-    type Action: Copy;
-
-    fn initial(&self) -> Self::State;
-    /// All that can happen next.
-    fn each_step(&self, state: &Self::State, visit: &mut impl FnMut(Self::Action, Self::State));
-    /// The one state that stands for all that differ only in what cannot matter.
-    fn canonical(&self, state: Self::State) -> Self::State;
-    /// The one that stands for all orders of contenders who are alike.
-    fn sorted(&self, state: Self::State) -> Self::State;
-    /// What is wrong with a state.
-    fn check(&self, state: &Self::State) -> Option<Violation>;
-    /// Whether everybody is done.
-    fn is_over(&self, state: &Self::State) -> bool;
-    /// Whether the step happens by itself sooner or later. The others are faults, or a user's whim.
-    fn is_progress(&self, action: Self::Action) -> bool;
-    /// A step in words, told by the states around it.
-    fn describe(&self, before: &Self::State, action: Self::Action, after: &Self::State) -> String;
-}
+use crate::{
+    Violation,
+    action::{Action, describe},
+    check::check,
+    client,
+    scenario::Scenario,
+    server,
+    state::State,
+};
 
 /// What an exploration found.
 #[derive(Debug)]
@@ -36,18 +26,18 @@ pub struct Outcome {
     pub states: usize,
     /// How many steps lead from one to another.
     pub steps: usize,
-    /// How many steps the longest of all shortest ways has.
+    /// How many steps the longest of all shortest paths has.
     pub depth: usize,
     /// What is wrong, if anything.
     pub found: Option<Found>,
 }
 
-/// Something wrong, and how it comes about.
+/// A violation, and how it comes about.
 #[derive(Debug)]
 pub struct Found {
     /// What is wrong.
     pub violation: Violation,
-    /// A shortest way there, a line for each step, with the live nodes in the order of the line.
+    /// A shortest path there: a line for each step, with the live nodes in the order of the queue.
     pub history: Vec<String>,
 }
 
@@ -60,63 +50,98 @@ impl fmt::Display for Found {
     }
 }
 
-/// Reaches every state of a world, or the first that is wrong.
-///
-/// # Panics
-/// When there are more than `most` states.
-pub(crate) fn explore<W: World>(world: &W, most: usize) -> Outcome {
-    let mut reached = Reached::<W>::new();
-    reached.insert(world.initial(), 0);
-    let (mut at, mut steps) = (0, 0);
-    let mut wrong = None;
-    while at < reached.states.len() && wrong.is_none() {
-        assert!(reached.states.len() <= most, "more than {most} states");
-        let state = reached.states[at];
-        let mut progress = None;
-        let mut visit = |action: W::Action, after: W::State| {
-            steps += 1;
-            let next = reached.insert(world.sorted(world.canonical(after)), at);
-            if world.is_progress(action) && progress.is_none() {
-                progress = Some(next);
+impl Scenario {
+    /// Reaches every state, or the first violation.
+    ///
+    /// # Panics
+    /// When there are more than `most` states.
+    #[must_use]
+    pub fn explore(&self, most: usize) -> Outcome {
+        let mut reached = Reached::new();
+        let mut frontier = VecDeque::from([State::initial(self)]);
+        reached.insert(fingerprint(&frontier[0]), 0);
+        let (mut at, mut steps) = (0, 0);
+        let mut wrong = None;
+        while let Some(state) = frontier.pop_front() {
+            assert!(reached.states.len() <= most, "more than {most} states");
+            if let Some(violation) = check(&state, self) {
+                wrong = Some((at, violation));
+                break;
             }
-        };
-        wrong = world.check(&state).map(|violation| (at, violation));
-        if wrong.is_none() {
-            world.each_step(&state, &mut visit);
-            if progress.is_none() && !world.is_over(&state) {
+            let mut progress = None;
+            self.each_step(&state, &mut |action, after| {
+                steps += 1;
+                let after = after.canonical(self).sorted(self);
+                let (next, is_new) = reached.insert(fingerprint(&after), at);
+                if is_new {
+                    frontier.push_back(after);
+                }
+                if action.is_progress() && progress.is_none() {
+                    progress = Some(next);
+                }
+            });
+            if progress.is_none() && !state.is_over() {
                 wrong = Some((at, Violation::Stuck));
+                break;
             }
+            reached.progress.push(progress.map_or(u32::MAX, index));
+            at += 1;
         }
-        reached.progress.push(progress.map_or(u32::MAX, index));
-        at += 1;
+        if wrong.is_none() {
+            wrong = reached.endless().map(|at| (at, Violation::Livelock));
+        }
+        let found = wrong.map(|(at, violation)| Found {
+            violation,
+            history: self.history(&reached, at),
+        });
+        Outcome {
+            states: reached.states.len(),
+            steps,
+            depth: reached.path(reached.states.len() - 1).len() - 1,
+            found,
+        }
     }
-    if wrong.is_none() {
-        wrong = reached.endless().map(|at| (at, Violation::Livelock));
+
+    /// All that can happen next.
+    fn each_step(&self, state: &State, visit: &mut impl FnMut(Action, State)) {
+        client::each_step(state, self, visit);
+        server::each_step(state, self, visit);
     }
-    let found = wrong.map(|(at, violation)| Found {
-        violation,
-        history: reached.history(world, at),
-    });
-    Outcome {
-        states: reached.states.len(),
-        steps,
-        depth: reached.path(reached.states.len() - 1).len() - 1,
-        found,
+
+    /// The steps on the path to a state. Each contender keeps its letter in it, in whatever order the states were sorted.
+    fn history(&self, reached: &Reached, at: usize) -> Vec<String> {
+        let mut state = State::initial(self);
+        let path = reached.path(at);
+        let steps = path.iter().skip(1).map(|at| {
+            let wanted = reached.states[*at];
+            let (mut words, mut next) = (String::new(), None);
+            self.each_step(&state, &mut |action, after| {
+                let canonical = after.canonical(self);
+                if next.is_none() && fingerprint(&canonical.sorted(self)) == wanted {
+                    words = describe(&state, self, action, &after);
+                    next = Some(canonical);
+                }
+            });
+            state = next.expect("a step that was made before");
+            words
+        });
+        steps.collect()
     }
 }
 
 /// The states reached so far, in the order in which they were.
-struct Reached<W: World> {
-    states: Vec<W::State>,
+struct Reached {
+    /// The fingerprints.
+    states: Vec<u128>,
     /// From which one each was reached first.
     from: Vec<u32>,
-    /// Where each goes when nothing goes wrong any more and all requests are answered from the end of the history.
+    /// Where each goes when no more faults happen and all requests are answered from the end of the history.
     progress: Vec<u32>,
-    /// Where a state with some hash is, or the next one free: twice as large as needed, at least.
+    /// Where a state with some fingerprint is, or the next free place. At least half of it is free.
     table: Vec<u32>,
 }
 
-impl<W: World> Reached<W> {
+impl Reached {
     fn new() -> Self {
         Self {
             states: Vec::new(),
@@ -126,37 +151,36 @@ impl<W: World> Reached<W> {
         }
     }
 
-    /// The state's place. New ones come last.
-    fn insert(&mut self, state: W::State, from: usize) -> usize {
+    /// The index of the state, and whether it is new.
+    fn insert(&mut self, state: u128, from: usize) -> (usize, bool) {
         if self.states.len() * 2 >= self.table.len() {
             self.table = vec![u32::MAX; self.table.len() * 2];
             for at in 0..self.states.len() {
-                let slot = self.slot(&self.states[at]);
+                let slot = self.slot(self.states[at]);
                 self.table[slot] = index(at);
             }
         }
-        let slot = self.slot(&state);
-        if self.table[slot] == u32::MAX {
+        let slot = self.slot(state);
+        let is_new = self.table[slot] == u32::MAX;
+        if is_new {
             self.table[slot] = index(self.states.len());
             self.states.push(state);
             self.from.push(index(from));
         }
-        self.table[slot] as usize
+        (self.table[slot] as usize, is_new)
     }
 
     /// Where the state is in the table, or would be.
-    fn slot(&self, state: &W::State) -> usize {
-        let mut hasher = Mixer(0);
-        state.hash(&mut hasher);
+    fn slot(&self, state: u128) -> usize {
         let mask = self.table.len() - 1;
-        let mut slot = usize::try_from(hasher.finish() >> 20).unwrap_or(0) & mask;
-        while self.table[slot] != u32::MAX && self.states[self.table[slot] as usize] != *state {
+        let mut slot = usize::try_from(state >> 64).unwrap_or(0) & mask;
+        while self.table[slot] != u32::MAX && self.states[self.table[slot] as usize] != state {
             slot = (slot + 1) & mask;
         }
         slot
     }
 
-    /// A state from which the others are never done, although nothing goes wrong any more.
+    /// A state from which not all contenders ever end, although no more faults happen.
     fn endless(&self) -> Option<usize> {
         const UNSEEN: u32 = u32::MAX;
         let mut seen = vec![UNSEEN; self.states.len()];
@@ -176,7 +200,7 @@ impl<W: World> Reached<W> {
         None
     }
 
-    /// The places on the way to a state, from the first on.
+    /// The indices on the path to a state, from the first on.
     fn path(&self, at: usize) -> Vec<usize> {
         let mut path = vec![at];
         let mut at = at;
@@ -187,60 +211,69 @@ impl<W: World> Reached<W> {
         path.reverse();
         path
     }
-
-    /// The steps on the way to a state. Who is who stays the same in it, whatever order the states were sorted into.
-    fn history(&self, world: &W, at: usize) -> Vec<String> {
-        let mut state = world.initial();
-        let path = self.path(at);
-        let steps = path.iter().skip(1).map(|at| {
-            let wanted = &self.states[*at];
-            let (mut words, mut next) = (String::new(), None);
-            let mut visit = |action: W::Action, after: W::State| {
-                let canonical = world.canonical(after);
-                if next.is_none() && world.sorted(canonical) == *wanted {
-                    words = world.describe(&state, action, &after);
-                    next = Some(canonical);
-                }
-            };
-            world.each_step(&state, &mut visit);
-            state = next.expect("a step that was made before");
-            words
-        });
-        steps.collect()
-    }
 }
 
 fn index(at: usize) -> u32 {
     u32::try_from(at).expect("fewer states than fit into memory")
 }
 
-/// A fast hash, not a strong one: nobody chooses our states to annoy us.
-struct Mixer(u64);
-
-impl Mixer {
-    fn mix(&mut self, word: u64) {
-        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
+fn fingerprint(state: &State) -> u128 {
+    let mut hasher = Fingerprint {
+        hashes: [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344],
+        word: 0,
+        bytes: 0,
+    };
+    state.hash(&mut hasher);
+    hasher.add_word();
+    let [one, other] = hasher.hashes;
+    u128::from(mix(one)) << 64 | u128::from(other)
 }
 
-impl Hasher for Mixer {
-    fn finish(&self) -> u64 {
-        self.0 ^ (self.0 >> 32)
-    }
+/// Two hashes of 64 bits, independent of each other. A state is many small fields: eight of them are one word.
+struct Fingerprint {
+    hashes: [u64; 2],
+    word: u64,
+    bytes: u8,
+}
 
-    fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.mix(u64::from_le_bytes(word));
+impl Fingerprint {
+    fn add(&mut self, byte: u8) {
+        self.word = self.word << 8 | u64::from(byte);
+        self.bytes += 1;
+        if self.bytes == 8 {
+            self.add_word();
         }
     }
 
-    fn write_u8(&mut self, byte: u8) {
-        self.mix(u64::from(byte));
+    fn add_word(&mut self) {
+        let [one, other] = &mut self.hashes;
+        *one = (one.rotate_left(5) ^ self.word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        *other = mix(*other ^ self.word);
+        self.word = 0;
+        self.bytes = 0;
+    }
+}
+
+/// The finalizer of `SplitMix64`.
+fn mix(word: u64) -> u64 {
+    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}
+
+impl Hasher for Fingerprint {
+    fn finish(&self) -> u64 {
+        self.hashes[0]
     }
 
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.add(*byte);
+        }
+    }
+
+    /// The number of an enum's variant.
     fn write_isize(&mut self, number: isize) {
-        self.mix(number.unsigned_abs() as u64);
+        self.add(u8::try_from(number).expect("few variants"));
     }
 }

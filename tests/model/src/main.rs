@@ -1,66 +1,67 @@
-//! Explores all scenarios and prints a table, or tells how a shortcut goes wrong.
+//! Explores scenarios, and prints a row of the table in the README for each.
 //!
 //! ```sh
-//! cargo run --release -p lockkeeper-model                  # the table of tests/model/README.md
-//! cargo run --release -p lockkeeper-model -- try           # its rows whose titles have this in them
-//! cargo run --release -p lockkeeper-model -- AlwaysSkip    # a shortest history that refutes it
+//! cargo run --release -p lockkeeper-model                              # all scenarios
+//! cargo run --release -p lockkeeper-model -- --tests                   # the scenarios of the tests
+//! cargo run --release -p lockkeeper-model -- "3 mutexes"               # the rows that contain this text
+//! cargo run --release -p lockkeeper-model -- "3 mutexes" 1 0 0 2 0     # with so many cuts, pauses, ... (the columns)
 //! ```
+//!
+//! The first violation is printed with a shortest history, and ends the program with status 1.
 
 use std::{process::ExitCode, time::Instant};
 
-use lockkeeper_model::{Outcome, Shortcut, runs};
+use lockkeeper_model::{Faults, Scenario, runs};
 
 /// More would not fit into 16 GiB.
-const MOST: usize = 60_000_000;
+const MOST: usize = 200_000_000;
 
 fn main() -> ExitCode {
-    let wanted = std::env::args().nth(1).unwrap_or_default();
-    let Some(shortcut) = Shortcut::ALL
-        .into_iter()
-        .find(|shortcut| format!("{shortcut:?}") == wanted)
-    else {
-        return table(&wanted);
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    let Some(runs) = chosen(&arguments) else {
+        eprintln!("no scenario for {arguments:?}");
+        return ExitCode::from(2);
     };
-    for (scenario, _) in shortcut.undoing() {
-        match scenario.explore(MOST).found {
-            Some(found) => println!("{found}\n"),
-            None => println!("nothing goes wrong"),
+    println!(
+        "| scenario | cuts | pauses | cancels | by hand | again | states | steps | depth | seconds |"
+    );
+    println!("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
+    for (title, scenario) in runs {
+        let start = Instant::now();
+        let outcome = scenario.explore(MOST);
+        let (states, steps, depth) = (outcome.states, outcome.steps, outcome.depth);
+        let seconds = start.elapsed().as_secs_f64();
+        println!("{title} {states} | {steps} | {depth} | {seconds:.1} |");
+        if let Some(found) = outcome.found {
+            println!("\n{found}");
+            return ExitCode::FAILURE;
         }
     }
     ExitCode::SUCCESS
 }
 
-/// The rows whose titles have `wanted` in them.
-fn table(wanted: &str) -> ExitCode {
-    let mut runs = runs::full();
-    runs.retain(|(title, _)| title.contains(wanted));
-    if runs.is_empty() {
-        eprintln!(
-            "no shortcut and no line {wanted}; shortcuts: {:?}",
-            Shortcut::ALL
-        );
-        return ExitCode::FAILURE;
+fn chosen(arguments: &[String]) -> Option<Vec<(String, Scenario)>> {
+    let [wanted, numbers @ ..] = arguments else {
+        return Some(runs::full());
+    };
+    if wanted == "--tests" {
+        return Some(runs::ordinary());
     }
-    println!(
-        "| line | cuts | pauses | cancels | by hand | again | states | steps | depth | seconds |"
-    );
-    println!("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
-    let mut exit = ExitCode::SUCCESS;
-    for (title, scenario) in runs {
-        let start = Instant::now();
-        let outcome = scenario.explore(MOST);
-        let Outcome {
-            states,
-            steps,
-            depth,
-            found,
-        } = outcome;
-        let seconds = start.elapsed().as_secs_f64();
-        println!("{title} {states} | {steps} | {depth} | {seconds:.1} |");
-        if let Some(found) = found {
-            println!("\n{found}\n");
-            exit = ExitCode::FAILURE;
-        }
+    if numbers.is_empty() {
+        let mut all = runs::full();
+        all.retain(|(title, _)| title.contains(wanted));
+        return (!all.is_empty()).then_some(all);
     }
-    exit
+    let numbers: Option<Vec<u8>> = numbers.iter().map(|number| number.parse().ok()).collect();
+    let [cuts, pauses, cancels, by_hand, again] = numbers?[..] else {
+        return None;
+    };
+    let faults = Faults {
+        cuts,
+        pauses,
+        cancels,
+        by_hand,
+        again,
+    };
+    runs::named(wanted, faults).map(|run| vec![run])
 }

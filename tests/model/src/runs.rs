@@ -2,124 +2,113 @@
 
 use lockkeeper_recipes::rank::Kind;
 
-use crate::{Counted, Faults, Line, Recipe, Scenario};
+use crate::scenario::{CONTENDERS, Faults, Role, Scenario};
 
-/// Three mutexes; three writers that may become readers; two of them and a reader; one and two; one of each kind; and those
-/// who only try beside those who wait.
-#[must_use]
-pub fn lines() -> [(&'static str, Line); 8] {
+/// Contenders in a queue; some of them only try.
+fn queue(kinds: [Kind; CONTENDERS], tries: [bool; CONTENDERS]) -> Scenario {
+    Scenario::new(kinds.map(Role::Queue)).with_tries(tries)
+}
+
+fn queues() -> [(&'static str, Scenario); 8] {
     use Kind::{Mutex, Read, Write};
+    let no_try = [false; CONTENDERS];
+    let last = [false, false, true];
+    let last_two = [false, true, true];
     [
-        ("3 mutexes", Line::new([Mutex; 3])),
-        ("3 writers", Line::new([Write; 3]).with_downgrade()),
-        (
-            "2 writers, 1 reader",
-            Line::new([Write, Write, Read]).with_downgrade(),
-        ),
-        (
-            "1 writer, 2 readers",
-            Line::new([Write, Read, Read]).with_downgrade(),
-        ),
-        (
-            "mutex, writer, reader",
-            Line::new([Mutex, Write, Read]).with_downgrade(),
-        ),
-        (
-            "2 mutexes, 1 try",
-            Line::new([Mutex; 3]).with_tries([false, false, true]),
-        ),
-        (
-            "1 mutex, 2 tries",
-            Line::new([Mutex; 3]).with_tries([false, true, true]),
-        ),
+        ("3 mutexes", queue([Mutex; 3], no_try)),
+        ("3 writers", queue([Write; 3], no_try)),
+        ("2 writers, 1 reader", queue([Write, Write, Read], no_try)),
+        ("1 writer, 2 readers", queue([Write, Read, Read], no_try)),
+        ("mutex, writer, reader", queue([Mutex, Write, Read], no_try)),
+        ("2 mutexes, 1 try", queue([Mutex; 3], last)),
+        ("1 mutex, 2 tries", queue([Mutex; 3], last_two)),
         (
             "writer, try to write, try to read",
-            Line::new([Write, Write, Read])
-                .with_tries([false, true, true])
-                .with_downgrade(),
+            queue([Write, Write, Read], last_two),
         ),
     ]
 }
 
-/// Three plain locks, of a client each, of two clients, and those who only try; and semaphores
-/// whose limit is fixed.
-#[must_use]
-pub fn counted() -> [(&'static str, Counted); 5] {
-    let plain = Counted::new(Recipe::Plain);
-    let semaphore = |limit, changes| Counted::new(Recipe::Semaphore { limit, changes });
+fn plain_locks() -> [(&'static str, Scenario); 3] {
+    let plain = Scenario::new([Role::Plain; CONTENDERS]);
+    let of_two = plain.with_shared_client();
+    let last = [false, false, true];
     [
         ("3 plain locks", plain),
-        ("3 plain locks of 2 clients", plain.with_shared_client()),
-        (
-            "2 plain locks of 1 client, 1 try",
-            plain.with_shared_client().with_tries([false, false, true]),
-        ),
-        ("semaphore of 1", semaphore(1, None)),
-        ("semaphore of 2", semaphore(2, None)),
+        ("3 plain locks of 2 clients", of_two),
+        ("2 plain locks of 1 client, 1 try", of_two.with_tries(last)),
     ]
 }
 
-/// A semaphore whose limit is changed while it is used: many more states.
-fn changed() -> (&'static str, Counted) {
-    let recipe = Recipe::Semaphore {
-        limit: 2,
-        changes: Some(1),
-    };
-    ("semaphore of 2, limit changed once", Counted::new(recipe))
+fn semaphores() -> [(&'static str, Scenario); 2] {
+    [
+        ("semaphore of 1", Scenario::semaphore(1, None)),
+        ("semaphore of 2", Scenario::semaphore(2, None)),
+    ]
 }
 
-/// The one thing that the plain lock does not stand, and says so: a node of everybody's name, deleted by hand.
+/// The limit is changed while the semaphore is used.
+fn changed_semaphores() -> [(&'static str, Scenario); 2] {
+    let semaphore = |limit| Scenario::semaphore(limit, Some(1));
+    [
+        ("semaphore of 2, limit changed once", semaphore(2)),
+        ("semaphore of 1, limit changed once", semaphore(1)),
+    ]
+}
+
+/// The scenario with this name, and with these faults.
+#[must_use]
+pub fn named(name: &str, faults: Faults) -> Option<(String, Scenario)> {
+    let all = queues()
+        .into_iter()
+        .chain(plain_locks())
+        .chain(semaphores());
+    let mut all = all.chain(changed_semaphores());
+    let (name, scenario) = all.find(|(title, _)| *title == name)?;
+    Some((title(name, faults), scenario.with_faults(faults)))
+}
+
+/// What the plain lock does not survive, and says so: its node, whose name all contenders use, is deleted by hand.
 #[must_use]
 pub fn plain_by_hand() -> Scenario {
-    let plain = Counted::new(Recipe::Plain);
-    Scenario::Counted(plain.with_faults(faults(0, 0, 0, 1, 0)))
+    Scenario::new([Role::Plain; CONTENDERS]).with_faults(faults(0, 0, 0, 1, 0))
 }
 
-/// What goes wrong in the tests: as much as a minute allows.
+/// The scenarios of the tests: as many faults as a minute allows.
 #[must_use]
 pub fn ordinary() -> Vec<(String, Scenario)> {
-    let mut runs = Vec::new();
-    for (name, scenario) in lines() {
-        let heavy = if name == "3 mutexes" {
-            vec![
-                faults(0, 0, 0, 0, 2),
-                faults(1, 0, 1, 1, 0),
-                faults(0, 1, 1, 0, 0),
-                faults(0, 0, 0, 2, 0),
-            ]
-        } else {
-            Vec::new()
-        };
-        let light = [
-            faults(1, 0, 0, 0, 0),
-            faults(0, 0, 1, 0, 1),
-            faults(0, 0, 0, 1, 0),
-        ];
-        for faults in light.into_iter().chain(heavy) {
-            runs.push((
-                title(name, faults),
-                Scenario::Line(scenario.with_faults(faults)),
-            ));
-        }
-    }
+    let light = [
+        faults(1, 0, 0, 0, 0),
+        faults(0, 0, 1, 0, 1),
+        faults(0, 0, 0, 1, 0),
+    ];
+    let mut runs = with_faults(&queues(), &light);
+    let heavy = [
+        faults(0, 0, 0, 0, 2),
+        faults(1, 0, 1, 1, 0),
+        faults(0, 1, 1, 0, 0),
+        faults(0, 0, 0, 2, 0),
+    ];
+    runs.extend(with_faults(&queues()[..1], &heavy));
     let each = [
         faults(0, 0, 0, 0, 1),
         faults(1, 0, 0, 0, 0),
         faults(0, 1, 0, 0, 0),
         faults(0, 0, 1, 0, 0),
-        faults(0, 0, 0, 1, 0),
     ];
-    runs.extend(in_counted(counted(), &each));
-    runs.extend(in_counted([changed()], &[Faults::default()]));
+    runs.extend(with_faults(&plain_locks(), &each));
+    runs.extend(with_faults(&semaphores(), &each));
+    runs.extend(with_faults(&semaphores(), &[faults(0, 0, 0, 1, 0)]));
+    runs.extend(with_faults(&changed_semaphores(), &[Faults::default()]));
     runs
 }
 
-/// What goes wrong in the long run.
+/// All scenarios.
 #[must_use]
 pub fn full() -> Vec<(String, Scenario)> {
-    let mut runs = Vec::new();
-    for (name, scenario) in lines() {
-        for faults in [
+    let mut runs = with_faults(
+        &queues(),
+        &[
             faults(0, 0, 0, 0, 2),
             faults(1, 0, 1, 1, 0),
             faults(0, 1, 0, 1, 0),
@@ -127,50 +116,39 @@ pub fn full() -> Vec<(String, Scenario)> {
             faults(0, 0, 0, 2, 0),
             faults(2, 0, 1, 0, 0),
             faults(1, 1, 0, 0, 0),
-        ] {
-            runs.push((
-                title(name, faults),
-                Scenario::Line(scenario.with_faults(faults)),
-            ));
-        }
-    }
-    let (name, mutexes) = lines()[0];
-    let each = faults(1, 1, 1, 1, 0);
-    runs.push((title(name, each), Scenario::Line(mutexes.with_faults(each))));
+        ],
+    );
+    runs.extend(with_faults(&queues()[..1], &[faults(1, 1, 1, 1, 0)]));
     let each = [
         faults(0, 0, 0, 0, 2),
         faults(1, 0, 1, 0, 0),
         faults(0, 1, 1, 0, 0),
         faults(2, 0, 0, 0, 0),
         faults(1, 1, 0, 0, 0),
+    ];
+    runs.extend(with_faults(&plain_locks(), &each));
+    runs.extend(with_faults(&semaphores(), &each));
+    let by_hand = [
         faults(1, 0, 0, 1, 0),
         faults(0, 1, 0, 1, 0),
         faults(0, 0, 1, 1, 0),
     ];
-    runs.extend(in_counted(counted(), &each));
-    let each = [
+    runs.extend(with_faults(&semaphores(), &by_hand));
+    let one = [
         faults(0, 0, 0, 0, 1),
         faults(1, 0, 0, 0, 0),
         faults(0, 1, 0, 0, 0),
         faults(0, 0, 1, 0, 0),
     ];
-    runs.extend(in_counted([changed()], &each));
+    runs.extend(with_faults(&changed_semaphores(), &one));
     runs
 }
 
-/// These locks with each of these faults; the plain ones without what they do not stand.
-fn in_counted<const N: usize>(
-    locks: [(&'static str, Counted); N],
-    each: &[Faults],
-) -> Vec<(String, Scenario)> {
+fn with_faults(scenarios: &[(&str, Scenario)], each: &[Faults]) -> Vec<(String, Scenario)> {
     let mut runs = Vec::new();
-    for (name, lock) in locks {
-        for faults in each.iter().copied() {
-            if faults.by_hand == 0 || lock.recipe != Recipe::Plain {
-                let lock = Scenario::Counted(lock.with_faults(faults));
-                runs.push((title(name, faults), lock));
-            }
-        }
+    for (name, scenario) in scenarios {
+        let with = |faults: &Faults| (title(name, *faults), scenario.with_faults(*faults));
+        runs.extend(each.iter().map(with));
     }
     runs
 }
@@ -185,7 +163,7 @@ fn faults(cuts: u8, pauses: u8, cancels: u8, by_hand: u8, again: u8) -> Faults {
     }
 }
 
-fn title(line: &str, faults: Faults) -> String {
+fn title(scenario: &str, faults: Faults) -> String {
     let Faults {
         cuts,
         pauses,
@@ -193,5 +171,5 @@ fn title(line: &str, faults: Faults) -> String {
         by_hand,
         again,
     } = faults;
-    format!("| {line} | {cuts} | {pauses} | {cancels} | {by_hand} | {again} |")
+    format!("| {scenario} | {cuts} | {pauses} | {cancels} | {by_hand} | {again} |")
 }

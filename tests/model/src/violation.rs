@@ -1,30 +1,31 @@
-//! What must not be, in any state.
+//! What must not happen.
 
-/// What must not be.
+/// What must not happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Violation {
-    /// Somebody holds the lock while another, ahead in the line, is there with whom it must not be shared: two holders, or
-    /// one who was skipped.
+    /// Somebody holds the lock while another, ahead in the queue, is there with whom it must not be shared: there are two
+    /// holders, or one was overtaken.
     NotAlone,
-    /// More hold leases than there are, or a lease was granted although there was no room at any time since the look.
+    /// There are more holders than leases. Or a lease was granted although the limit was exceeded at all times since the
+    /// listing.
     TooMany,
-    /// A lease was granted past somebody who came earlier and waits.
+    /// A lease was granted to a contender although another one, who came earlier, waits.
     Overtaken,
-    /// A delete by name has hit the node of somebody else.
+    /// A delete has hit the node of another contender.
     DeletedAnothers,
-    /// The lock was granted to a contender whose node was gone by then.
+    /// The lock was granted to a contender whose node had been deleted, as its session had seen.
     GrantedWithoutNode,
     /// The lock was granted in a session that was over.
     GrantedAfterExpiry,
-    /// A node of a live session whom nobody will delete.
+    /// A node of a live session that nobody will delete.
     Orphan,
-    /// A try that had not seen the line free has created a node, and somebody was in the way.
+    /// A try that had not seen the queue free has created a node, and somebody was in the way.
     WroteInVain,
     /// A try waits.
     TryWaits,
-    /// Nothing can happen any more, and not everybody is done.
+    /// Nothing can happen any more, and not all contenders have ended.
     Stuck,
-    /// Things happen without end, and not everybody gets done.
+    /// Things happen without end, and not all contenders ever end.
     Livelock,
 }

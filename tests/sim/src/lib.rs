@@ -7,14 +7,12 @@
 //! | [`plan`] | the plan of a simulated run, drawn from a seed |
 //! | [`run`] | one simulated run |
 //! | [`shrink`] | reduces a plan that fails |
-//! | [`mutations`] | faults in the product that the simulation must find |
 //! | `world` | time, network, servers and faults |
 //! | `work`, `gate` | the steps of the clients; how a client process is paused and killed |
 
 pub mod check;
 mod gate;
 pub mod history;
-pub mod mutations;
 pub mod plan;
 mod rng;
 mod run;

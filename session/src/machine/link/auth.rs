@@ -1,7 +1,9 @@
-//! The identities of a client: given at the start, or added later. Each connection sends them first, because they belong to
-//! the connection and not to the session.
+//! The identities of a client: given at the start, or added later. Each connection sends them first, because they
+//! belong to the connection and not to the session.
 //!
-//! A server answers identities in the order in which they were sent, but ahead of requests that it has not processed yet.
+//! A server answers identities in the order in which they were sent, but ahead of requests that it has not processed
+//! yet.
+//!
 //! Not here: SASL, which comes before them (`sasl`).
 
 use std::{collections::VecDeque, time::Instant};
@@ -45,8 +47,8 @@ impl<T> Connection<T> {
 impl<T> Machine<T> {
     /// Adds an identity, on this connection and on every later one.
     ///
-    /// The machine keeps it whatever the server answers. It does not keep it if the request is too long or the machine has
-    /// ended.
+    /// The machine keeps the identity at once, without waiting for the server's answer. It does not keep it if the
+    /// request is too long or the machine has ended.
     pub fn add_auth(&mut self, now: Instant, token: T, auth: Auth) {
         let (request, options) = (packet(&auth), RequestOptions::at(now));
         if let Some(error) = self.refusal(now, &request, &options) {

@@ -1,14 +1,14 @@
-//! Servers that close the connection on an operation that they do not know, instead of answering: `ClickHouse` Keeper, and
-//! servers like it.
+//! Servers that close the connection on an operation that they do not know, instead of answering: `ClickHouse` Keeper,
+//! and servers like it.
 //!
-//! A connection that ends while an operation is unanswered proves nothing. So the operation becomes a suspect, if no server
-//! has answered it yet. The next time it is sent alone: the server has answered something on that connection, a ping if
-//! nothing else, and has nothing else to answer. If the server closes the connection again, [`limit`] times, the operation
-//! counts as unknown, as if the server had said so (`unsupported`). The machine repeats no request for this: the next time is
-//! when a caller submits the operation again, or when watches are restored.
+//! A connection that ends while an operation is unanswered proves nothing. So the operation becomes a suspect, if no
+//! server has answered it yet. The next time it is sent alone: the server has answered something on that connection, a
+//! ping if nothing else, and has nothing else to answer. If the server closes the connection again, [`limit`] times,
+//! the operation counts as unknown, as if the server had said so (`unsupported`). The machine repeats no request for
+//! this: the next time is when a caller submits the operation again, or when watches are restored.
 //!
-//! A server may close the connection on every operation, or know fewer than the one before. So after several connections in
-//! a row that ended without any answer, the machine forgets what it knew of operations.
+//! A server may close the connection on every operation, or know fewer than the one before. So after several
+//! connections in a row that ended without any answer, the machine forgets what it knew of operations.
 
 use std::time::Instant;
 
@@ -81,8 +81,8 @@ impl Probation {
         self.answered != Ops::default()
     }
 
-    /// An established connection is lost. Returns the operation that counts as unknown now, and the only operation on which
-    /// the server may have closed it.
+    /// An established connection is lost. Returns the operation that counts as unknown now, and the only operation on
+    /// which the server may have closed it.
     pub(crate) fn lost<T>(
         &mut self,
         connection: &Connection<T>,
@@ -154,8 +154,9 @@ fn is_optional(op: OpCode) -> bool {
 
 /// How often an operation must have been alone when a connection was closed, before it counts as unknown.
 ///
-/// For operations that locks need, the count is high: a network that fails again and again must not end a wait that could
-/// go on. Nobody waits for the reply to `removeWatches`, so it is often under way when a connection happens to end.
+/// For operations that locks need, the count is high: a network that fails again and again must not end a wait that
+/// could go on. Nobody waits for the reply to `removeWatches`, so it is often under way when a connection happens to
+/// end.
 fn limit(op: OpCode) -> u8 {
     match op {
         OpCode::CREATE2
@@ -176,8 +177,8 @@ fn is_write(op: OpCode) -> bool {
 }
 
 impl<T> Machine<T> {
-    /// Whether the next queued request may be sent now. A suspect is sent alone, behind a ping if the server has answered
-    /// nothing yet; this sends that ping.
+    /// Whether the next queued request may be sent now. A suspect is sent alone, behind a ping if the server has
+    /// answered nothing yet; this sends that ping.
     pub(crate) fn may_send_next(&mut self, now: Instant, out: &mut BytesMut) -> bool {
         if !self.probation.has_suspects() {
             return true;
@@ -193,8 +194,10 @@ impl<T> Machine<T> {
         !needs_ping
     }
 
-    /// Whether queued requests must wait: for the answer to an operation that was sent alone, or because the next operation
-    /// is to be sent alone and others are not answered yet.
+    /// Whether queued requests must wait. There are two reasons:
+    ///
+    /// - An operation was sent alone, and is not answered yet.
+    /// - The next operation is to be sent alone, and other requests are not answered yet.
     pub(crate) fn must_wait(&self) -> bool {
         let Some(connection) = &self.connection else {
             return false;
@@ -273,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_every_server_knows_is_never_suspected() {
+    fn operations_that_every_server_knows_are_never_suspects() {
         let mut probation = Probation::default();
         for _ in 0..10 {
             let ops = [
@@ -288,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_answered_is_not_suspected_until_nothing_is_answered_any_more() {
+    fn an_answered_operation_is_a_suspect_only_after_three_connections_without_answers() {
         let op = OpCode::WHO_AM_I;
         let mut probation = Probation::default();
         probation.answered(op);
@@ -296,18 +299,19 @@ mod tests {
             assert_eq!(probation.ended(&[op]), (None, None));
             assert!(!probation.suspects(op));
         }
-        // The third connection without any answer: whatever was known, these servers do not say.
+        // The third connection in a row without any answer: it is not known any more what these servers know.
         assert_eq!(probation.ended(&[op]), (None, Some(op)));
         assert!(probation.suspects(op));
-        // Alone, and with nothing answered: it is not the operation.
+        // The operation was alone, but nothing was answered: the server may close every connection.
         assert_eq!(probation.ended(&[op]), (None, Some(op)));
         probation.answered(OpCode::PING);
         assert_eq!(probation.ended(&[op]), (Some(op), Some(op)));
     }
 
-    /// Two watchers were dropped, each right before a connection was cut: from then on no watch was taken back.
+    /// Once, two watchers were dropped, each right before a connection was cut. From then on the client removed no
+    /// watch from the server.
     #[test]
-    fn what_locks_rely_on_is_unknown_to_a_server_only_when_it_was_alone_very_often() {
+    fn an_operation_that_locks_need_counts_as_unknown_only_after_many_connections() {
         for op in [OpCode::REMOVE_WATCHES, OpCode::CREATE2, OpCode::SET_WATCHES] {
             let mut probation = Probation::default();
             for time in 0..=limit(op) {
@@ -324,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_none_is_unknown_and_each_is_to_be_sent_alone() {
+    fn several_unanswered_operations_become_suspects_and_none_is_unknown() {
         let (one, other) = (OpCode::WHO_AM_I, OpCode::CREATE_TTL);
         let mut probation = Probation::default();
         for _ in 0..5 {

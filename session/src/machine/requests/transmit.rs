@@ -1,7 +1,7 @@
 //! From queued requests to bytes.
 //!
-//! Requests are encoded only when the transport asks. All requests that were submitted meanwhile go out in one write, and a
-//! request that was never asked for was never sent.
+//! Requests are encoded only when the transport asks. All requests that were submitted meanwhile go out in one write,
+//! and a request that was never asked for was never sent.
 
 use std::time::Instant;
 
@@ -23,12 +23,13 @@ use crate::{
     machine::{Machine, link::auth::PendingIdentity, metrics},
 };
 
-/// About how many bytes are encoded at a time. A request that is not encoded can still be given up, and is in memory once.
+/// About how many bytes are encoded at a time. A request that is not encoded yet can still be given up, and is in
+/// memory only once.
 const BURST: usize = 256 * 1024;
 
 impl<T> Machine<T> {
-    /// Appends what is to be sent now, and counts it as sent. With very much to send this is a part of it: call it again when
-    /// these bytes have left.
+    /// Appends what is to be sent now, and counts it as sent. With very much to send this is a part of it: call it
+    /// again when these bytes have left.
     pub fn transmit(&mut self, now: Instant, out: &mut BytesMut) {
         let before = out.len();
         self.flush_control(out);
@@ -130,8 +131,8 @@ impl<T> Machine<T> {
         }
     }
 
-    /// The number of the next request. It is unique in a session, over all its connections: a follower that still waits for a
-    /// write of the former connection would otherwise answer the new request with the result of the old one.
+    /// The number of the next request. It is unique in a session, over all its connections. Otherwise a follower that
+    /// still waits for a write of the former connection would answer the new request with the result of the old one.
     pub(crate) fn take_xid(&mut self) -> Xid {
         let xid = self.next_xid;
         self.next_xid = xid.checked_add(1).unwrap_or(1);

@@ -1,4 +1,4 @@
-//! Identities that are added on the way.
+//! Identities that a caller adds to a running client.
 
 use bytes::Bytes;
 use lockkeeper_proto::{ErrorCode, OpCode, Request, Response, Xid, records::AuthPacket};
@@ -24,7 +24,7 @@ fn packet(scheme: &str) -> Request {
     })
 }
 
-/// Adds an identity under this token, which must be none of the pair's own.
+/// Adds an identity under this token. The pair itself must not use the same token.
 fn add(pair: &mut Pair, token: u32, scheme: &str) -> u32 {
     pair.machine.add_auth(pair.now, token, auth(scheme));
     pair.pump();
@@ -45,12 +45,15 @@ fn an_added_identity_is_sent_at_once_in_order_and_again_on_each_connection() {
     pair.submit(sync("/"));
     assert_eq!(pair.ops(), [OpCode::SYNC, OpCode::AUTH, OpCode::SYNC]);
     answer(&mut pair, Ok(()));
-    assert!(!pair.is_settled(added), "that was the first one's");
+    assert!(
+        !pair.is_settled(added),
+        "the first answer belongs to the first identity"
+    );
     answer(&mut pair, Ok(()));
     assert!(matches!(pair.result(added), Ok(Response::Auth(_))));
     assert!(
         !pair.is_settled(before),
-        "answers to identities overtake others"
+        "answers to identities overtake replies"
     );
     for _ in 0..2 {
         pair.cut();
@@ -77,7 +80,11 @@ fn an_identity_added_without_a_connection_is_kept_for_the_next_one() {
     assert!(pair.result(added).is_ok() && pair.result(again).is_ok());
     pair.cut();
     pair.connect();
-    assert_eq!(pair.ops(), [OpCode::AUTH], "it is one identity");
+    assert_eq!(
+        pair.ops(),
+        [OpCode::AUTH],
+        "both callers added the same identity"
+    );
 }
 
 #[test]
@@ -109,7 +116,7 @@ fn a_refused_identity_ends_the_client_and_says_which_it_was() {
 }
 
 #[test]
-fn an_identity_that_is_never_answered_costs_the_connection_and_no_more() {
+fn an_identity_without_an_answer_costs_only_the_connection() {
     let mut pair = Pair::connected(|config| config.request_timeout = Some(TIMEOUT / 9));
     let added = add(&mut pair, 1001, "digest");
     pair.wait(TIMEOUT / 9);

@@ -1,4 +1,4 @@
-//! Closing, refused authentication: what ends is told to everybody, once.
+//! The end of a client: closing, and refused authentication. Every caller and listener is told once.
 
 use bytes::Bytes;
 use lockkeeper_proto::{
@@ -20,7 +20,7 @@ fn is_disconnect(output: &Output<u32>) -> bool {
 }
 
 #[test]
-fn closing_sends_what_was_asked_for_and_then_says_goodbye() {
+fn closing_sends_the_queued_requests_and_then_close_session() {
     let mut pair = Pair::connected(|_| {});
     let watch = pair.watch(get("/a", true), ErrorCode::OK);
     let before = pair.submit_quietly(sync("/before")).0;
@@ -63,7 +63,7 @@ fn a_client_without_a_connection_is_closed_at_once() {
 }
 
 #[test]
-fn an_attempt_under_way_is_given_up_by_closing() {
+fn closing_gives_up_a_pending_attempt_to_connect() {
     for standing in [true, false] {
         let mut pair = Pair::new(|_| {});
         pair.tick();
@@ -80,7 +80,7 @@ fn an_attempt_under_way_is_given_up_by_closing() {
 }
 
 #[test]
-fn a_server_that_does_not_say_goodbye_is_left_in_the_end() {
+fn closing_does_not_wait_for_ever_for_the_server() {
     for pings in [true, false] {
         let mut pair = Pair::connected(|_| {});
         let token = pair.submit(delete("/a"));
@@ -100,7 +100,7 @@ fn a_server_that_does_not_say_goodbye_is_left_in_the_end() {
 }
 
 #[test]
-fn a_goodbye_that_the_socket_does_not_take_is_not_waited_for() {
+fn closing_does_not_wait_for_ever_for_a_blocked_socket() {
     let mut pair = Pair::connected(|_| {});
     pair.machine.close(pair.now);
     while !pair.machine.is_ended() {
@@ -125,7 +125,7 @@ fn a_connection_lost_while_closing_ends_the_client() {
 }
 
 #[test]
-fn an_abort_settles_everything_without_a_word() {
+fn an_abort_settles_everything_and_sends_nothing() {
     let mut pair = Pair::connected(|_| {});
     let watch = pair.watch(get("/a", true), ErrorCode::OK);
     let sent = pair.submit(delete("/sent"));
@@ -142,9 +142,9 @@ fn an_abort_settles_everything_without_a_word() {
     assert_eq!(pair.machine.lease_deadline(), None);
 }
 
-/// A tick that came late found a session that had not been heard of for long, and brought the machine back to life.
+/// Once, a late tick found a session without a sign of life, expired it, and so started the ended machine again.
 #[test]
-fn what_has_ended_stays_ended_however_late_it_is() {
+fn a_late_tick_does_not_revive_an_ended_machine() {
     let mut pair = Pair::connected(|_| {});
     pair.machine.abort();
     pair.pump();
@@ -162,7 +162,7 @@ fn digest(credentials: &'static str) -> Auth {
 }
 
 #[test]
-fn identities_are_told_on_every_connection_before_anything_else() {
+fn identities_are_sent_first_on_every_connection() {
     let mut pair = Pair::new(|config| config.auth = vec![digest("a:1"), digest("b:2")]);
     let packet = |credentials: &'static str| {
         Request::Auth(AuthPacket {
@@ -209,7 +209,7 @@ fn refused_authentication_ends_the_client() {
 }
 
 #[test]
-fn a_server_that_demands_authentication_ends_the_client() {
+fn a_server_that_requires_authentication_ends_the_client() {
     let mut pair = Pair::connected(|_| {});
     let token = pair.submit(sync("/"));
     let code = ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH;
@@ -222,9 +222,9 @@ fn a_server_that_demands_authentication_ends_the_client() {
     );
 }
 
-/// With `sessionRequireClientSASLAuth` servers say so to pings and restored watches, too.
+/// With `sessionRequireClientSASLAuth`, servers answer pings and restored watches with this error, too.
 #[test]
-fn a_client_that_asks_nothing_hears_of_the_demand_as_well() {
+fn an_idle_client_learns_that_authentication_is_required() {
     let required = || Err(ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH);
     let mut idle = Pair::connected(|_| {});
     idle.wait(THIRD);
@@ -239,9 +239,9 @@ fn a_client_that_asks_nothing_hears_of_the_demand_as_well() {
     assert_eq!(watching.states(), [State::AuthFailed]);
 }
 
-/// The second of three identities is refused: the error names its scheme, not the first one's.
+/// The server refuses the second of three identities. The error names its scheme, not that of the first one.
 #[test]
-fn the_identity_that_was_refused_is_named() {
+fn the_error_names_the_refused_identity() {
     let mut pair = Pair::connected(|config| {
         config.auth = ["ip", "sesame", "digest"]
             .map(|scheme| Auth {
@@ -271,7 +271,7 @@ fn without_a_server_the_client_is_closed() {
     assert_eq!(pair.states(), [State::Closed]);
 }
 
-/// Whoever prints a machine prints neither what steals the session nor what opens its nodes.
+/// The debug output of a machine contains neither the password of the session, nor credentials, nor data.
 #[test]
 fn secrets_are_not_printed() {
     let mut pair = Pair::new(|config| config.auth = vec![digest("user:hunter2")]);

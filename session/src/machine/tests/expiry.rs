@@ -1,4 +1,4 @@
-//! Expiry: what belonged to the session is told once, and a new one is sought.
+//! Expiry: every request and watch of the session gets the error once, and the client requests a new session.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn is_disconnect(output: &Output<u32>) -> bool {
 }
 
 #[test]
-fn a_session_that_the_server_refuses_is_over_and_a_new_one_is_sought_at_once() {
+fn a_refused_session_expires_and_a_new_one_is_requested_at_once() {
     let mut pair = Pair::connected(|_| {});
     let sent = pair.submit(delete("/sent"));
     pair.reply(Xid(1), 55, Ok(Response::Delete(Empty {})));
@@ -44,9 +44,9 @@ fn a_session_that_the_server_refuses_is_over_and_a_new_one_is_sought_at_once() {
     assert_eq!(pair.states(), [State::Connected]);
 }
 
-/// Java's rule and C's: a timeout of 0 or less, or another id.
+/// The rule of the Java client and of the C client: a timeout of 0 or less, or another id, is a refusal.
 #[test]
-fn a_timeout_of_nothing_refuses_the_session_whatever_its_id() {
+fn a_timeout_of_zero_or_less_refuses_the_session() {
     for timeout_ms in [0, -1] {
         let mut pair = Pair::connected(|_| {});
         pair.cut();
@@ -63,9 +63,9 @@ fn a_timeout_of_nothing_refuses_the_session_whatever_its_id() {
     }
 }
 
-/// Some servers give a new session to a client whose old one they do not know.
+/// Some servers give a new session to a client whose old session they do not know.
 #[test]
-fn another_session_than_the_one_asked_for_is_an_expiry() {
+fn a_different_session_in_the_answer_is_an_expiry() {
     let mut pair = Pair::connected(|_| {});
     let watch = pair.watch(get("/a", true), ErrorCode::OK);
     pair.cut();
@@ -98,7 +98,7 @@ fn another_session_than_the_one_asked_for_is_an_expiry() {
 }
 
 #[test]
-fn a_session_of_which_no_server_wants_to_hear_is_over_after_four_thirds_of_its_timeout() {
+fn a_session_that_no_server_resumes_expires_after_four_thirds_of_its_timeout() {
     let mut pair = Pair::connected(|_| {});
     let heard = pair.now;
     pair.wait(SECOND);
@@ -117,7 +117,7 @@ fn a_session_of_which_no_server_wants_to_hear_is_over_after_four_thirds_of_its_t
     assert_eq!(pair.reach().session_id, SessionId::NONE);
 }
 
-/// A server that grants a session for a moment and closes every connection was asked for a new one without a pause.
+/// Once, the client connected without a pause to a server that granted very short sessions and closed every connection.
 #[test]
 fn an_expiry_does_not_cut_a_pause_short() {
     let mut pair = Pair::new(|_| {});
@@ -130,7 +130,7 @@ fn an_expiry_does_not_cut_a_pause_short() {
 }
 
 #[test]
-fn an_attempt_under_way_is_given_up_when_the_session_expires() {
+fn a_pending_attempt_is_given_up_when_the_session_expires() {
     let mut pair = Pair::connected(|config| config.server_timeout = Some(100 * SECOND));
     pair.cut();
     pair.reach();

@@ -1,4 +1,4 @@
-//! How connections begin: what is asked for, and what an answer means.
+//! How connections begin: the request of the handshake, and the meaning of its answer.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::{
 };
 
 #[test]
-fn a_new_session_is_asked_for_with_no_id_a_blank_password_and_the_wanted_timeout() {
+fn a_new_session_is_requested_with_no_id_a_blank_password_and_the_configured_timeout() {
     let mut pair = Pair::new(|_| {});
     assert_eq!(pair.machine.session_id(), SessionId::NONE);
     let wanted = ConnectRequest {
@@ -59,7 +59,7 @@ fn a_session_is_resumed_with_its_id_its_password_and_the_newest_zxid() {
 }
 
 #[test]
-fn the_negotiated_timeout_counts_and_the_wanted_one_is_asked_for_again() {
+fn the_negotiated_timeout_counts_and_the_configured_one_is_requested_again() {
     let mut pair = Pair::new(|_| {});
     assert_eq!(pair.machine.session_timeout(), TIMEOUT);
     pair.reach();
@@ -80,7 +80,7 @@ fn the_negotiated_timeout_counts_and_the_wanted_one_is_asked_for_again() {
     assert_eq!(pair.now - connected, 3 * SECOND / 4, "a ping");
 }
 
-/// A server that refuses the session closes the connection with what it has not read, and the refusal may be lost.
+/// A server that refuses the session closes the connection. If it has unread requests then, its refusal may be lost.
 #[test]
 fn no_request_is_sent_before_the_server_has_answered_the_handshake() {
     let mut pair = Pair::new(|config| {
@@ -110,7 +110,7 @@ fn a_refused_new_session_is_no_expiry() {
 }
 
 #[test]
-fn an_answer_that_makes_no_sense_is_no_session() {
+fn an_answer_with_an_invalid_password_makes_no_session() {
     for password in [None, Some(0), Some(65), Some(100_000)] {
         let mut pair = Pair::new(|_| {});
         pair.reach();
@@ -128,7 +128,7 @@ fn an_answer_that_makes_no_sense_is_no_session() {
 }
 
 #[test]
-fn an_answer_that_cannot_be_read_names_the_field() {
+fn an_unreadable_answer_names_the_field() {
     let mut pair = Pair::new(|_| {});
     pair.reach();
     pair.handle(Input::Frame(Bytes::from_static(&[0; 6])));
@@ -141,7 +141,7 @@ fn an_answer_that_cannot_be_read_names_the_field() {
 }
 
 #[test]
-fn an_answer_may_lack_the_last_byte_or_have_more_of_them() {
+fn an_answer_may_lack_the_read_only_byte_or_have_extra_bytes() {
     let response = ConnectResponse {
         protocol_version: 0,
         timeout_ms: 9000,
@@ -165,7 +165,7 @@ fn an_answer_may_lack_the_last_byte_or_have_more_of_them() {
 }
 
 #[test]
-fn a_server_that_does_not_accept_or_answer_in_time_is_left() {
+fn a_server_that_does_not_accept_or_answer_in_time_is_given_up() {
     let mut pair = Pair::new(|config| config.server_timeout = Some(SECOND));
     pair.tick();
     pair.wait(SECOND);
@@ -189,7 +189,7 @@ fn each_of_several_servers_gets_its_share_of_the_timeout() {
     }
 }
 
-/// It may be behind this client, or not be serving: another one may well have the session.
+/// The server may lag behind this client, or may not be serving. Another server may still have the session.
 #[test]
 fn a_server_that_closes_without_an_answer_does_not_end_the_session() {
     let servers: crate::ConnectString = "zk1,zk2".parse().unwrap();
@@ -207,7 +207,7 @@ fn a_server_that_closes_without_an_answer_does_not_end_the_session() {
 }
 
 #[test]
-fn what_belongs_to_a_connection_that_was_given_up_is_ignored() {
+fn inputs_of_an_abandoned_connection_are_ignored() {
     let mut pair = Pair::connected(|_| {});
     pair.wait(2 * THIRD);
     assert_eq!(pair.last_cause(), Cause::Silent(2 * THIRD));
@@ -235,7 +235,7 @@ fn wrong_certificate() -> Input {
 }
 
 #[test]
-fn certificates_that_are_wrong_everywhere_end_a_client_that_never_was_connected() {
+fn wrong_certificates_on_all_servers_end_a_client_that_was_never_connected() {
     let mut pair = Pair::new(|config| {
         let servers: crate::ConnectString = "zk1,zk2,zk1".parse().unwrap();
         config.endpoints = servers.endpoints().to_vec();
@@ -244,7 +244,7 @@ fn certificates_that_are_wrong_everywhere_end_a_client_that_never_was_connected(
     pair.reach();
     pair.handle(wrong_certificate());
     while !pair.machine.is_ended() {
-        assert!(pair.attempts < 3, "three are two servers at most");
+        assert!(pair.attempts < 3, "the three entries are two servers");
         pair.reach();
         pair.handle(wrong_certificate());
     }
@@ -260,7 +260,7 @@ fn certificates_that_are_wrong_everywhere_end_a_client_that_never_was_connected(
 }
 
 #[test]
-fn a_server_that_may_come_back_keeps_hope_alive() {
+fn one_server_with_a_transient_failure_keeps_the_client_trying() {
     let mut pair = Pair::new(|config| {
         let servers: crate::ConnectString = "zk1,zk2".parse().unwrap();
         config.endpoints = servers.endpoints().to_vec();

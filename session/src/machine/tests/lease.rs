@@ -1,4 +1,4 @@
-//! Until when no server can have expired the session: from when something was *sent* that was answered since.
+//! The lease: until when no server can have expired the session. It counts from when an answered request was *sent*.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{State, machine::Auth};
 
-/// What a third of the timeout leaves of it.
+/// The session timeout of the tests without the default margin of a third.
 const LEASE: Duration = Duration::from_secs(6);
 
 fn lease(pair: &Pair) -> Option<Instant> {
@@ -30,7 +30,7 @@ fn there_is_no_lease_without_a_session() {
 }
 
 #[test]
-fn it_counts_from_the_sending_of_the_handshake_and_not_from_its_answer() {
+fn the_lease_counts_from_the_handshake_and_not_from_its_answer() {
     let mut pair = Pair::new(|_| {});
     pair.reach();
     let sent = pair.now;
@@ -38,7 +38,11 @@ fn it_counts_from_the_sending_of_the_handshake_and_not_from_its_answer() {
     pair.accept(ID, TIMEOUT);
     assert_eq!(lease(&pair), Some(sent + LEASE));
     pair.cut();
-    assert_eq!(lease(&pair), Some(sent + LEASE), "it lives on, suspended");
+    assert_eq!(
+        lease(&pair),
+        Some(sent + LEASE),
+        "the lease goes on without a connection"
+    );
     pair.reach();
     let sent_again = pair.now;
     assert_eq!(lease(&pair), Some(sent + LEASE));
@@ -48,14 +52,18 @@ fn it_counts_from_the_sending_of_the_handshake_and_not_from_its_answer() {
 }
 
 #[test]
-fn a_reply_moves_it_to_when_its_request_was_sent() {
+fn a_reply_extends_the_lease_from_when_its_request_was_sent() {
     let mut pair = Pair::connected(|_| {});
     let connected = pair.now;
     pair.wait(SECOND);
     pair.submit(sync("/"));
     pair.wait(SECOND);
     pair.submit(sync("/"));
-    assert_eq!(lease(&pair), Some(connected + LEASE), "not by sending");
+    assert_eq!(
+        lease(&pair),
+        Some(connected + LEASE),
+        "sending alone does not extend it"
+    );
     pair.wait(Duration::from_millis(500));
     for seconds in [1, 2] {
         let (xid, request) = pair.request().unwrap();
@@ -66,7 +74,7 @@ fn a_reply_moves_it_to_when_its_request_was_sent() {
 }
 
 #[test]
-fn a_request_counts_from_when_it_is_handed_over_and_not_from_when_it_is_made() {
+fn a_queued_request_counts_from_when_it_is_sent() {
     let mut pair = Pair::new(|_| {});
     pair.submit(sync("/"));
     pair.wait(SECOND);
@@ -78,7 +86,7 @@ fn a_request_counts_from_when_it_is_handed_over_and_not_from_when_it_is_made() {
 }
 
 #[test]
-fn an_idle_session_keeps_it_by_its_pings() {
+fn pings_renew_the_lease_of_an_idle_session() {
     let mut pair = Pair::connected(|_| {});
     let connected = pair.now;
     for pings in 1..10 {
@@ -91,7 +99,7 @@ fn an_idle_session_keeps_it_by_its_pings() {
 }
 
 #[test]
-fn an_answer_that_comes_late_does_not_move_it_back() {
+fn a_late_answer_does_not_shorten_the_lease() {
     let mut pair = Pair::connected(|_| {});
     pair.wait(THIRD + SECOND);
     assert_eq!(pair.ops(), [lockkeeper_proto::OpCode::PING]);
@@ -103,9 +111,10 @@ fn an_answer_that_comes_late_does_not_move_it_back() {
     assert_eq!(lease(&pair), Some(sent + LEASE));
 }
 
-/// The server sends them by itself: they do not show that it heard of the client.
+/// The server sends events by itself, so they do not show that it has heard of the client. Answers to identities do not
+/// count, either.
 #[test]
-fn events_and_authentication_do_not_move_it() {
+fn events_and_authentication_do_not_renew_the_lease() {
     let mut pair = Pair::connected(|config| {
         config.auth.push(Auth {
             scheme: "digest".to_owned(),
@@ -117,7 +126,11 @@ fn events_and_authentication_do_not_move_it() {
     pair.reply(Xid::AUTH, 0, Ok(Response::Auth(Empty {})));
     pair.event(EventType::NODE_CREATED, "/a");
     pair.reply(Xid::PING, 1, Ok(Response::Ping(Empty {})));
-    assert_eq!(lease(&pair), before, "nor a ping that was not sent");
+    assert_eq!(
+        lease(&pair),
+        before,
+        "an answer to a ping that was not sent does not, either"
+    );
 }
 
 #[test]
@@ -134,7 +147,7 @@ fn the_margin_is_a_third_unless_it_is_set() {
 }
 
 #[test]
-fn it_ends_with_the_session() {
+fn the_lease_ends_with_the_session() {
     let mut pair = Pair::connected(|_| {});
     pair.cut();
     pair.reach();
@@ -153,7 +166,7 @@ fn it_ends_with_the_session() {
     assert_eq!(lease(&pair), None);
 }
 
-/// A server by the book: it counts the timeout from what it hears, whenever it hears it.
+/// Runs a client against a correct server, which counts the session timeout from each request that it receives.
 fn a_holder_never_outlives_its_session(steps: Vec<(u8, u16)>) {
     let mut pair = Pair::connected(|config| config.lease_margin = Some(Duration::ZERO));
     let mut expires = pair.now + TIMEOUT;
@@ -166,7 +179,7 @@ fn a_holder_never_outlives_its_session(steps: Vec<(u8, u16)>) {
         }
         match what % 4 {
             0 => drop(pair.submit(sync("/"))),
-            // The server hears what was sent.
+            // The server receives what was sent.
             1 => {
                 let requests = pair.requests();
                 if !requests.is_empty() {
@@ -174,7 +187,7 @@ fn a_holder_never_outlives_its_session(steps: Vec<(u8, u16)>) {
                 }
                 heard.extend(requests);
             }
-            // An answer comes in.
+            // The client receives an answer.
             2 if !heard.is_empty() => {
                 let (xid, request) = heard.remove(0);
                 pair.reply(xid, 1, Ok(super::requests::sound_reply(&request)));
@@ -201,15 +214,15 @@ fn a_holder_never_outlives_its_session(steps: Vec<(u8, u16)>) {
             pair.accept(ID, TIMEOUT);
         }
         let now = lease(&pair).unwrap();
-        assert!(now >= before, "it moved back");
-        assert!(now <= expires, "it outlives the session");
+        assert!(now >= before, "the lease moved back");
+        assert!(now <= expires, "the lease outlives the session");
         before = now;
     }
 }
 
 proptest! {
     #[test]
-    fn it_never_moves_back_and_never_outlives_the_session(
+    fn the_lease_never_moves_back_and_never_outlives_the_session(
         steps in prop::collection::vec((any::<u8>(), 0..4000_u16), 0..100)
     ) {
         a_holder_never_outlives_its_session(steps);

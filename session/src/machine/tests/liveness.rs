@@ -77,10 +77,10 @@ fn a_silent_server_is_given_up_after_two_thirds_of_the_timeout() {
     assert!(pair.outputs.iter().any(disconnected));
 }
 
-/// A client that had slept for longer than its session lived found events of before, took them for life, and took the answer
-/// of a follower that had not heard of the expiry for a lease: somebody else had the lock by then.
+/// Once, a client slept for longer than its session lived. It took old events for signs of life. It also renewed its
+/// lease with the reply of a follower that did not know of the expiry yet, when another client already had the lock.
 #[test]
-fn what_a_sleeper_finds_when_it_wakes_proves_nothing() {
+fn frames_that_arrived_during_a_long_sleep_prove_nothing() {
     let mut pair = Pair::connected(|_| {});
     pair.wait(SECOND);
     let token = pair.submit(sync("/"));
@@ -106,9 +106,9 @@ fn every_frame_is_a_sign_of_life() {
     assert_eq!(pair.states(), []);
 }
 
-/// A client whose ping was swallowed sent nothing more, as long as events came in, and lost its session.
+/// Once, a client whose ping was lost sent nothing more as long as events arrived, and so lost its session.
 #[test]
-fn a_server_that_sends_events_and_answers_no_ping_is_left() {
+fn a_server_that_sends_events_and_answers_no_ping_is_given_up() {
     let mut pair = Pair::connected(|_| {});
     while pair.machine.state().is_connected() {
         pair.wait(SECOND);
@@ -120,7 +120,7 @@ fn a_server_that_sends_events_and_answers_no_ping_is_left() {
 }
 
 #[test]
-fn a_request_that_is_not_answered_costs_the_connection_though_pings_are() {
+fn an_unanswered_request_costs_the_connection_although_pings_are_answered() {
     for (setting, limit) in [(None, TIMEOUT), (Some(20 * SECOND), 20 * SECOND)] {
         let mut pair = Pair::connected(|config| config.request_timeout = setting);
         let token = pair.submit(sync("/"));
@@ -142,9 +142,9 @@ fn a_request_that_is_not_answered_costs_the_connection_though_pings_are() {
     }
 }
 
-/// A server that granted 25 days and fell silent was believed for 16 of them.
+/// Once, a client waited 16 days for a silent server that had granted a timeout of 25 days.
 #[test]
-fn a_server_that_grants_a_session_for_very_long_is_not_believed_for_very_long() {
+fn a_very_long_session_timeout_does_not_slow_down_the_timers() {
     let days = Duration::from_millis(i32::MAX.unsigned_abs().into());
     for (asked, silence) in [(TIMEOUT, 40 * SECOND), (300 * SECOND, 200 * SECOND)] {
         let mut pair = Pair::new(|config| config.session_timeout = asked);
@@ -163,22 +163,22 @@ fn a_server_that_grants_a_session_for_very_long_is_not_believed_for_very_long() 
     }
 }
 
-/// What a server might do, for ever.
+/// What a server does on every connection.
 #[derive(Clone, Copy, Debug)]
 enum ServerKind {
-    NotThere,
+    Unreachable,
     SilentInHandshake,
     Closes,
     Refuses,
-    TakesOn,
-    TakesOnAndCloses,
+    Accepts,
+    AcceptsAndCloses,
     Answers,
     OtherSession,
 }
 
-/// Ticks a machine again and again at its next deadline while the server goes on in its kind, and looks how long
-/// that takes: connections and ticks must both stay few.
-fn assert_unhurried(kind: ServerKind, timeout_ms: i32, asked: Duration) {
+/// Ticks a machine 300 times, each time at its next deadline, while the server behaves as this kind. Ticks and
+/// connections must not follow each other too fast.
+fn assert_does_not_spin(kind: ServerKind, timeout_ms: i32, asked: Duration) {
     let mut pair = Pair::new(|config| config.session_timeout = asked);
     let mut id = 0;
     let (mut idle, mut connections) = (0, Vec::new());
@@ -193,7 +193,7 @@ fn assert_unhurried(kind: ServerKind, timeout_ms: i32, asked: Duration) {
         if pair.attempts > attempts {
             connections.push(pair.now);
             match kind {
-                ServerKind::NotThere => {
+                ServerKind::Unreachable => {
                     pair.handle(Input::Disconnected(Cause::Io("refused".into())));
                 }
                 ServerKind::Closes => {
@@ -222,7 +222,7 @@ fn assert_unhurried(kind: ServerKind, timeout_ms: i32, asked: Duration) {
         }
         match kind {
             ServerKind::Answers => pair.serve(),
-            ServerKind::TakesOnAndCloses | ServerKind::OtherSession => pair.cut(),
+            ServerKind::AcceptsAndCloses | ServerKind::OtherSession => pair.cut(),
             _ => drop(pair.requests()),
         }
         pair.outputs.clear();
@@ -242,27 +242,27 @@ fn assert_unhurried(kind: ServerKind, timeout_ms: i32, asked: Duration) {
 }
 
 #[test]
-fn no_server_and_no_timeout_make_it_hurry() {
+fn no_server_and_no_timeout_make_the_machine_spin() {
     for kind in [
-        ServerKind::NotThere,
+        ServerKind::Unreachable,
         ServerKind::SilentInHandshake,
         ServerKind::Closes,
         ServerKind::Refuses,
-        ServerKind::TakesOn,
-        ServerKind::TakesOnAndCloses,
+        ServerKind::Accepts,
+        ServerKind::AcceptsAndCloses,
         ServerKind::Answers,
         ServerKind::OtherSession,
     ] {
         for timeout_ms in [1, 59, 10_000, i32::MAX] {
             for asked in [Duration::ZERO, TIMEOUT, Duration::MAX] {
-                assert_unhurried(kind, timeout_ms, asked);
+                assert_does_not_spin(kind, timeout_ms, asked);
             }
         }
     }
 }
 
 #[test]
-fn settings_without_measure_are_no_danger() {
+fn extreme_settings_do_no_harm() {
     for length in [Duration::ZERO, Duration::from_nanos(1), Duration::MAX] {
         let mut pair = Pair::new(|config| {
             config.session_timeout = length;

@@ -1,26 +1,28 @@
-//! The machine by itself: time and bytes by hand.
+//! Tests of the machine alone: each test moves the time and the bytes itself.
 //!
-//! | file | what is promised |
+//! | file | what it tests |
 //! |---|---|
 //! | `handshake` | how connections begin |
-//! | `liveness` | pings, silence, and that no deadline makes it spin |
-//! | `replies` | whose reply a frame is, in which order things are told, what goes out in one piece |
-//! | `reconnect` | what becomes of requests, which server is next and when |
-//! | `watches` | whom an event concerns, what is taken off the server |
-//! | `identities` | identities that are added on the way |
-//! | `lasting` | persistent watches beside each other and beside one-shot ones, on servers before 3.9 and since |
-//! | `restore` | what a new connection restores of them, and holds back meanwhile |
+//! | `liveness` | pings and silence; that no server makes the machine spin |
+//! | `replies` | matching replies to requests, the order of outputs, requests in one write |
+//! | `reconnect` | requests when a connection is lost; which server is next, and when |
+//! | `watches` | who receives an event; which watches are removed from the server |
+//! | `persistent` | persistent watches beside each other and beside one-shot ones, on all releases of servers |
+//! | `restore` | which watches a new connection restores, and which events it keeps back meanwhile |
+//! | `auth` | identities that a caller adds |
+//! | `sasl` | the SASL exchange, and its failures |
 //! | `expiry` | the end of a session |
-//! | `sasl` | who the client is, before anything else; what becomes of it when that fails |
 //! | `ends` | the end of the client: closing, refused authentication |
 //! | `lease` | until when no server can have expired the session |
-//! | `probation` | servers that close the connection in place of saying so |
-//! | `unsupported` | operations that a server does not know |
-//! | `moving` | moves to another server, and the search for one that takes writes |
-//! | `options` | room, deadlines, callers who do not wait |
-//! | `script` | any story at all: no panic, everything settled once |
+//! | `unsupported` | operations that a server does not know, and says so |
+//! | `probation` | operations on which a server closes the connection |
+//! | `moving` | moves to another server, and the search for one that accepts writes |
+//! | `options` | request capacity, deadlines, requests that fail fast |
+//! | `script` | random inputs: no panic, and every request is settled once |
 //!
-//! `pair` is the scripted server that they share, `requests` what passes between the two.
+//! They share the scripted server in `pair`, and the requests and replies in `requests`.
+//!
+//! Not here: the client with real sockets and tasks (`session/tests`).
 
 mod auth;
 mod ends;

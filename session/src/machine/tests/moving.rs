@@ -1,4 +1,4 @@
-//! From one server to another of the client's own will, and the search for one that takes writes.
+//! Moves to another server on request, and the search for a server that accepts writes.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,7 +26,7 @@ fn servers(config: &mut Config) {
 }
 
 impl Pair {
-    /// A read-only server takes the client on.
+    /// A read-only server accepts the client.
     fn accept_read_only(&mut self, id: SessionId) {
         self.answer_handshake(&ConnectResponse {
             protocol_version: 0,
@@ -37,7 +37,7 @@ impl Pair {
         });
     }
 
-    /// Takes out the server that is to be asked.
+    /// Takes out the server that the machine wants to probe.
     fn asked(&mut self) -> Option<Arc<Endpoint>> {
         let is_it = |output: &Output<u32>| matches!(output, Output::Probe(_));
         let index = self.outputs.iter().position(is_it)?;
@@ -61,7 +61,7 @@ impl Pair {
 }
 
 #[test]
-fn a_move_costs_no_request_and_no_watch() {
+fn a_move_loses_no_request_and_no_watch() {
     let mut pair = Pair::connected(servers);
     let before = pair.machine.endpoint().cloned();
     let watch = pair.watch(get("/a", true), ErrorCode::OK);
@@ -72,7 +72,7 @@ fn a_move_costs_no_request_and_no_watch() {
     assert_eq!(
         pair.ops(),
         [OpCode::SYNC],
-        "what comes later waits for the next server"
+        "later requests wait for the next server"
     );
     let (xid, body) = (lockkeeper_proto::Xid(2), sound_reply(&sync("/sent")));
     pair.reply(xid, 5, Ok(body));
@@ -86,7 +86,7 @@ fn a_move_costs_no_request_and_no_watch() {
     assert_eq!(
         (request.session_id, pair.now),
         (ID, left),
-        "without a pause"
+        "the move has no pause"
     );
     assert_ne!(pair.machine.endpoint().cloned(), before);
     assert_eq!(pair.ops(), [OpCode::SET_WATCHES, OpCode::SYNC]);
@@ -96,12 +96,12 @@ fn a_move_costs_no_request_and_no_watch() {
 }
 
 #[test]
-fn a_move_asked_for_when_nothing_is_under_way_is_made_at_once() {
+fn an_idle_client_moves_at_once() {
     let mut pair = Pair::connected(servers);
     pair.machine.move_to_next_server(pair.now);
     pair.pump();
     assert_eq!(pair.disconnects(), 1);
-    // Without a connection there is nothing to leave.
+    // Without a connection, the call does nothing.
     pair.machine.move_to_next_server(pair.now);
     pair.connect();
     assert_eq!(pair.machine.state(), State::Connected);
@@ -109,7 +109,7 @@ fn a_move_asked_for_when_nothing_is_under_way_is_made_at_once() {
 }
 
 #[test]
-fn a_client_that_is_closed_while_it_moves_says_goodbye() {
+fn closing_during_a_move_ends_the_session() {
     let mut pair = Pair::connected(servers);
     pair.submit(sync("/"));
     pair.machine.move_to_next_server(pair.now);
@@ -121,7 +121,7 @@ fn a_client_that_is_closed_while_it_moves_says_goodbye() {
 }
 
 #[test]
-fn a_server_that_takes_writes_is_looked_for_ever_more_seldom() {
+fn probes_for_a_writable_server_become_rarer() {
     let mut pair = Pair::new(servers);
     pair.reach();
     pair.accept_read_only(SessionId(5));
@@ -150,13 +150,13 @@ fn a_server_that_takes_writes_is_looked_for_ever_more_seldom() {
     assert_eq!(pauses, expected);
     asked.sort();
     asked.dedup();
-    assert_eq!(asked.len(), 2, "each of the others");
+    assert_eq!(asked.len(), 2, "each of the other servers is probed");
     assert_eq!((pair.states(), pair.disconnects()), (vec![], 0));
 }
 
-/// What a read-only server calls a session is known to nobody else, and owns nothing.
+/// No other server knows the session of a read-only server, and it owns no nodes.
 #[test]
-fn the_session_of_a_read_only_server_is_left_behind_without_being_missed() {
+fn the_session_of_a_read_only_server_is_replaced_without_an_expiry() {
     let mut pair = Pair::new(servers);
     pair.reach();
     pair.accept_read_only(SessionId(5));
@@ -165,7 +165,7 @@ fn the_session_of_a_read_only_server_is_left_behind_without_being_missed() {
     let under_way = pair.submit(sync("/"));
     pair.wait(Duration::from_millis(100));
     let found = pair.asked().unwrap();
-    assert_eq!(pair.asked(), None, "one question at a time");
+    assert_eq!(pair.asked(), None, "one probe at a time");
     pair.answer_probe(found.clone(), true);
     assert_eq!(pair.disconnects(), 0, "a request is under way");
     pair.answer_all(|_| Err(ErrorCode::NOT_READ_ONLY));
@@ -184,15 +184,19 @@ fn the_session_of_a_read_only_server_is_left_behind_without_being_missed() {
     assert_eq!((pair.fired(), pair.machine.watch_count()), (vec![], 1));
     assert!(pair.machine.lease_deadline().is_some());
     let _ = watch;
-    // The search is over.
+    // The search has ended.
     pair.wait(SECOND);
     assert_eq!(pair.asked(), None);
     pair.cut();
-    assert_eq!(pair.reach().session_id, ID, "a real one is resumed");
+    assert_eq!(
+        pair.reach().session_id,
+        ID,
+        "a session that all servers know is resumed"
+    );
 }
 
 #[test]
-fn an_answer_that_comes_after_the_connection_is_gone_moves_nobody() {
+fn an_answer_to_a_probe_of_a_lost_connection_is_ignored() {
     let mut pair = Pair::new(servers);
     pair.reach();
     pair.accept_read_only(SessionId(5));
@@ -206,7 +210,7 @@ fn an_answer_that_comes_after_the_connection_is_gone_moves_nobody() {
 }
 
 #[test]
-fn a_client_is_not_connected_before_the_server_knows_who_it_is() {
+fn a_client_is_not_connected_before_the_server_accepts_its_identities() {
     let mut pair = Pair::new(|config| {
         config.auth.push(Auth {
             scheme: "digest".to_owned(),
@@ -221,7 +225,7 @@ fn a_client_is_not_connected_before_the_server_knows_who_it_is() {
     assert_eq!(
         ops,
         [OpCode::AUTH, OpCode::SYNC],
-        "requests do not wait for it"
+        "requests do not wait for the answer"
     );
     let (xid, request) = &requests[0];
     pair.reply(*xid, 0, Ok(sound_reply(request)));
@@ -232,9 +236,9 @@ fn a_client_is_not_connected_before_the_server_knows_who_it_is() {
     assert_eq!(pair.states(), [State::Suspended]);
 }
 
-/// Each attempt to read too long a list cost a connection, and with it whatever else was under way.
+/// Once, each attempt to read a list that was too long cost the connection, and all other requests on it.
 #[test]
-fn a_reply_that_is_too_long_costs_its_request_and_nothing_else() {
+fn a_reply_that_is_too_long_fails_only_its_request() {
     let mut pair = Pair::connected(|_| {});
     let large = pair.submit(get("/large", true));
     let other = pair.submit(delete("/other"));
@@ -254,7 +258,7 @@ fn a_reply_that_is_too_long_costs_its_request_and_nothing_else() {
     assert!(pair.result(other).is_ok());
     assert_eq!(pair.states(), []);
 
-    // Nothing else can be so long.
+    // Only a reply can be that long. Any other message of this length ends the connection.
     pair.handle(Input::Oversized { length, limit });
     assert_eq!(pair.states(), [State::Suspended]);
     let too_long = FrameError::TooLong { length, limit };

@@ -1,4 +1,4 @@
-//! Room, deadlines, and callers who do not wait for a connection.
+//! Request capacity, deadlines, and requests that fail fast.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl Pair {
-    /// Submits with a deadline so far ahead.
+    /// Submits a request with a deadline this long from now.
     fn submit_within(&mut self, deadline: Duration, request: Request) -> (u32, Option<WatchId>) {
         let options = RequestOptions {
             deadline: Some(self.now + deadline),
@@ -23,8 +23,8 @@ impl Pair {
         self.submit_with(request, options)
     }
 
-    /// Submits what does not wait for a connection.
-    fn submit_hastily(&mut self, request: Request) -> u32 {
+    /// Submits a request that does not wait for a connection.
+    fn submit_fail_fast(&mut self, request: Request) -> u32 {
         let options = RequestOptions {
             fail_fast: true,
             ..RequestOptions::at(self.now)
@@ -53,13 +53,13 @@ fn is_late(error: &Error, is_sent: bool) {
     assert!(error.is_transient());
 }
 
-/// A server that answered pings and nothing else held its callers until the connection was given up.
+/// Once, callers waited until the connection was given up when the server answered pings and nothing else.
 #[test]
-fn a_server_that_answers_pings_and_nothing_else_holds_nobody_longer_than_the_deadline() {
+fn a_deadline_ends_the_wait_on_a_server_that_answers_only_pings() {
     let mut pair = Pair::connected(|_| {});
     let (token, _) = pair.submit_within(2 * SECOND, delete("/a"));
     let (second, _) = pair.submit_within(SECOND, delete("/b"));
-    let patient = pair.submit(delete("/c"));
+    let without_deadline = pair.submit(delete("/c"));
     pair.wait(Duration::from_nanos(999_999_999));
     assert!(!pair.is_settled(second));
     pair.wait(Duration::from_nanos(1));
@@ -72,17 +72,17 @@ fn a_server_that_answers_pings_and_nothing_else_holds_nobody_longer_than_the_dea
     assert!(!pair.is_settled(token));
     pair.wait(SECOND);
     is_late(&pair.error(token), true);
-    while !pair.is_settled(patient) {
+    while !pair.is_settled(without_deadline) {
         pair.wait(SECOND);
         pair.pong();
     }
     assert_eq!(pair.now - pair.born, TIMEOUT);
     let why = lost("zk1", Cause::RequestTimeout(TIMEOUT));
-    assert_eq!(pair.error(patient), Error::ConnectionLost(why));
+    assert_eq!(pair.error(without_deadline), Error::ConnectionLost(why));
 }
 
 #[test]
-fn a_late_reply_reaches_nobody_and_costs_nothing() {
+fn a_late_reply_is_ignored() {
     let mut pair = Pair::connected(|_| {});
     let before = pair.submit(sync("/before"));
     let (late, _) = pair.submit_within(SECOND, sync("/late"));
@@ -98,7 +98,7 @@ fn a_late_reply_reaches_nobody_and_costs_nothing() {
 }
 
 #[test]
-fn what_was_not_sent_by_its_deadline_never_is() {
+fn a_request_not_sent_by_its_deadline_is_never_sent() {
     let mut pair = Pair::connected(|config| config.server_timeout = Some(SECOND));
     pair.cut();
     let first = pair.submit(delete("/first"));
@@ -119,9 +119,9 @@ fn what_was_not_sent_by_its_deadline_never_is() {
     assert!(!pair.is_settled(first) && !pair.is_settled(in_time));
 }
 
-/// The next deadline is the next caller's, and no longer one of those who are gone.
+/// The next deadline belongs to a caller that still waits, and not to a request that is settled.
 #[test]
-fn a_deadline_goes_with_its_request() {
+fn a_deadline_is_removed_with_its_request() {
     let mut pair = Pair::connected(|_| {});
     let (answered, _) = pair.submit_within(SECOND, sync("/"));
     pair.serve();
@@ -141,7 +141,7 @@ fn a_deadline_goes_with_its_request() {
 }
 
 #[test]
-fn a_watch_that_comes_too_late_is_taken_back() {
+fn the_watch_of_an_overdue_request_is_removed() {
     for code in [ErrorCode::OK, ErrorCode::NO_NODE] {
         let mut pair = Pair::connected(|_| {});
         let (token, watch) = pair.submit_within(SECOND, get("/a", true));
@@ -155,19 +155,19 @@ fn a_watch_that_comes_too_late_is_taken_back() {
         assert_eq!(pair.machine.watch_count(), 0);
         assert_eq!(pair.machine.outstanding(), 0);
         assert_eq!(pair.fired(), []);
-        // Answered with success, the watch was left: a `removeWatches` has followed.
+        // After a success the server has the watch: a `removeWatches` has followed.
         let removed = if code.is_ok() { 2 } else { 1 };
         assert_eq!(pair.writes, 1 + removed);
     }
 }
 
 #[test]
-fn who_does_not_wait_for_a_connection_is_told_at_once_that_there_is_none() {
+fn a_fail_fast_request_fails_at_once_without_a_connection() {
     let mut pair = Pair::new(|_| {});
-    let early = pair.submit_hastily(sync("/"));
+    let early = pair.submit_fail_fast(sync("/"));
     assert_eq!(pair.error(early), Error::NotConnected(None));
     pair.connect();
-    let sent = pair.submit_hastily(sync("/"));
+    let sent = pair.submit_fail_fast(sync("/"));
     let (unsent, _) = {
         let options = RequestOptions {
             fail_fast: true,
@@ -189,7 +189,7 @@ fn who_does_not_wait_for_a_connection_is_told_at_once_that_there_is_none() {
     );
     assert!(!pair.is_settled(waiting));
     pair.reach();
-    let meanwhile = pair.submit_hastily(sync("/"));
+    let meanwhile = pair.submit_fail_fast(sync("/"));
     assert!(matches!(
         pair.error(meanwhile),
         Error::NotConnected(Some(_))
@@ -199,7 +199,7 @@ fn who_does_not_wait_for_a_connection_is_told_at_once_that_there_is_none() {
 }
 
 #[test]
-fn room_is_counted_in_bytes_too_and_what_is_larger_than_all_of_it_goes_alone() {
+fn capacity_counts_bytes_and_a_request_above_the_whole_capacity_goes_alone() {
     let mut pair = Pair::connected(|config| config.max_queued_bytes = 1000);
     pair.cut();
     let options = RequestOptions::at(pair.now);
@@ -221,10 +221,10 @@ fn room_is_counted_in_bytes_too_and_what_is_larger_than_all_of_it_goes_alone() {
     pair.submit(create("/a", vec![0; 600]));
     assert!(pair.machine.has_capacity(pair.now, 398, &options));
     assert!(!pair.machine.has_capacity(pair.now, 399, &options));
-    // The reserve of those that cannot wait.
+    // It takes from the reserve of callers that cannot wait.
     let taken = pair.submit(create("/a", vec![0; 1000]));
     assert!(!pair.is_settled(taken));
-    // Whoever gets an answer at once need not wait for room.
+    // A request that gets its error at once need not wait for capacity.
     for options in [
         RequestOptions {
             deadline: Some(pair.now),
@@ -240,9 +240,9 @@ fn room_is_counted_in_bytes_too_and_what_is_larger_than_all_of_it_goes_alone() {
     assert!(pair.machine.has_capacity(pair.now, 1 << 20, &options));
 }
 
-/// A request of a gigabyte was encoded to find that it was too long, and its memory kept.
+/// Once, a request of a gigabyte was encoded only to find that it was too long, and its memory was kept.
 #[test]
-fn a_request_that_is_too_long_is_refused_before_it_takes_a_place_in_the_line() {
+fn a_request_that_is_too_long_is_refused_before_it_is_queued() {
     for connected in [true, false] {
         let mut pair = Pair::new(|config| config.max_request = 1000);
         if connected {
@@ -259,7 +259,7 @@ fn a_request_that_is_too_long_is_refused_before_it_takes_a_place_in_the_line() {
 }
 
 #[test]
-fn what_is_very_much_is_sent_in_parts() {
+fn a_long_queue_is_sent_in_parts() {
     let mut pair = Pair::connected(|_| {});
     for _ in 0..40 {
         pair.submit_quietly(create("/a", vec![0; 50_000]));
@@ -279,9 +279,10 @@ fn what_is_very_much_is_sent_in_parts() {
     assert_eq!(pair.machine.metrics().in_flight, 40);
 }
 
-/// Patience is counted from when the caller began to wait, not from when there was room for its request.
+/// The wait for a connection counts from when the caller began to wait, not from when there was capacity for its
+/// request.
 #[test]
-fn time_spent_waiting_for_room_counts() {
+fn time_spent_waiting_for_capacity_counts() {
     let mut pair = Pair::new(|_| {});
     pair.wait(2 * THIRD);
     let options = RequestOptions::at(pair.born);
@@ -294,9 +295,9 @@ fn time_spent_waiting_for_room_counts() {
     assert_eq!(*tried, [not_reached("zk1", Cause::ConnectTimeout(TIMEOUT))]);
 }
 
-/// Two thousand million requests, some months of a busy client.
+/// A busy client sends two thousand million requests in some months.
 #[test]
-fn request_numbers_start_again_before_they_become_those_of_pings_and_events() {
+fn xids_start_again_before_they_become_those_of_pings_and_events() {
     let mut pair = Pair::connected(|_| {});
     pair.machine.next_xid = i32::MAX - 2;
     let first = pair.submit(sync("/first"));
@@ -304,7 +305,7 @@ fn request_numbers_start_again_before_they_become_those_of_pings_and_events() {
     let numbers: Vec<_> = pair.requests().iter().map(|(xid, _)| xid.0).collect();
     let expected = [i32::MAX - 2, i32::MAX - 1, i32::MAX, 1, 2, 3, 4];
     assert_eq!(numbers, expected);
-    // Both ends are on their way at the same time: each reply finds its request.
+    // The highest and the lowest numbers are pending at the same time. Each reply finds its request.
     for (xid, token) in numbers.into_iter().zip([first].into_iter().chain(tokens)) {
         let body = sound_reply(&sync("/"));
         pair.reply(Xid(xid), 1, Ok(body));
@@ -313,5 +314,9 @@ fn request_numbers_start_again_before_they_become_those_of_pings_and_events() {
     pair.cut();
     pair.connect();
     pair.submit(sync("/"));
-    assert_eq!(pair.requests()[0].0, Xid(5), "not again in this session");
+    assert_eq!(
+        pair.requests()[0].0,
+        Xid(5),
+        "the numbers go on in the same session"
+    );
 }

@@ -1,6 +1,6 @@
-//! A machine and a scripted server: bytes pass between them by hand, and time by leaps.
+//! A machine and a scripted server. The test moves the bytes between them, and moves the time forward.
 //!
-//! Invariant, checked on the way: every request is settled at most once, every watch ends at most once.
+//! Invariant, checked after each call: every request is settled at most once, and every watch ends at most once.
 
 use std::{
     collections::HashSet,
@@ -31,7 +31,7 @@ pub(super) const QUARTER: Duration = Duration::from_millis(2250);
 pub(super) const ID: SessionId = SessionId(0x100);
 pub(super) const PASSWORD: &[u8] = b"sixteen bytes ..";
 
-/// What a test's own clock starts at. The machine never asks for the time, so that any instant will do.
+/// The start of a test's clock. The machine reads no clock, so any instant is right.
 #[allow(clippy::disallowed_methods, reason = "where virtual time starts")]
 pub(super) fn birth() -> Instant {
     Instant::now()
@@ -41,11 +41,11 @@ pub(super) struct Pair {
     pub(super) machine: Machine<u32>,
     pub(super) now: Instant,
     pub(super) born: Instant,
-    /// What the machine said and no test has taken yet.
+    /// The outputs of the machine that the test has not taken yet.
     pub(super) outputs: Vec<Output<u32>>,
-    /// How often there was something to transmit.
+    /// How many writes there were.
     pub(super) writes: usize,
-    /// How often it set out to connect.
+    /// How many attempts to connect there were.
     pub(super) attempts: usize,
     wire: BytesMut,
     last_token: u32,
@@ -54,7 +54,7 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// A machine with one server and a session timeout of [`TIMEOUT`], unless `settings` say otherwise.
+    /// A machine with one server and a session timeout of [`TIMEOUT`]. `settings` may change that.
     pub(super) fn new(settings: impl FnOnce(&mut Config)) -> Self {
         let servers = "zk1:2181".parse().unwrap();
         let mut config = Config::new(&servers, 1);
@@ -75,7 +75,7 @@ impl Pair {
         }
     }
 
-    /// As `new`, connected.
+    /// As [`new`](Self::new), and connected.
     pub(super) fn connected(settings: impl FnOnce(&mut Config)) -> Self {
         let mut pair = Self::new(settings);
         pair.connect();
@@ -83,7 +83,7 @@ impl Pair {
         pair
     }
 
-    /// Does what a driver does after each call: outputs, bytes, outputs again.
+    /// Does what the driver task does after each call: takes the outputs, then the bytes, then the outputs again.
     pub(super) fn pump(&mut self) {
         self.drain();
         loop {
@@ -108,7 +108,7 @@ impl Pair {
                 Output::Watch(id, _) => assert!(self.ended.insert(*id), "{id:?} ends twice"),
                 Output::Notice(id, _) => assert!(!self.ended.contains(id), "{id:?} has ended"),
                 Output::Connect(_) => self.attempts += 1,
-                // What was under way on the connection is lost.
+                // The bytes on the connection are lost.
                 Output::Disconnect => self.wire.clear(),
                 Output::Probe(_) | Output::State(_) => {}
             }
@@ -123,7 +123,7 @@ impl Pair {
 
     // Time.
 
-    /// Lets time pass, ticking whenever the machine wants to.
+    /// Lets time pass, and ticks at each deadline of the machine.
     pub(super) fn wait(&mut self, duration: Duration) {
         let until = self.now + duration;
         let mut ticks = 0;
@@ -131,7 +131,7 @@ impl Pair {
             self.now = self.now.max(due);
             self.handle(Input::Tick);
             ticks += 1;
-            assert!(ticks < 100_000, "it spins");
+            assert!(ticks < 100_000, "the machine spins");
         }
         self.now = until;
     }
@@ -145,19 +145,19 @@ impl Pair {
 
     // Connections.
 
-    /// Lets time pass until the machine wants a connection, and lets it come about.
+    /// Lets time pass until the machine wants a connection, and connects the transport. Returns the handshake.
     pub(super) fn reach(&mut self) -> ConnectRequest {
         let attempts = self.attempts;
         let mut ticks = 0;
         while self.attempts == attempts {
             self.tick();
             ticks += 1;
-            assert!(ticks < 100, "it does not connect");
+            assert!(ticks < 100, "the machine does not connect");
         }
         self.stand()
     }
 
-    /// The connection that was asked for stands: the handshake that the server gets.
+    /// The transport is connected. Returns the handshake that the server receives.
     pub(super) fn stand(&mut self) -> ConnectRequest {
         self.wire.clear();
         self.handle(Input::Connected);
@@ -165,7 +165,7 @@ impl Pair {
         ConnectRequest::decode(&mut Reader::new(frame)).unwrap()
     }
 
-    /// The server answers the handshake.
+    /// The server answers the handshake with this session.
     pub(super) fn accept(&mut self, id: SessionId, timeout: Duration) {
         self.answer_handshake(&ConnectResponse {
             protocol_version: 0,
@@ -176,7 +176,7 @@ impl Pair {
         });
     }
 
-    /// The server refuses the session, and closes the connection as real ones do.
+    /// The server answers the handshake with a refusal of the session.
     pub(super) fn refuse_session(&mut self) {
         self.answer_handshake(&ConnectResponse {
             protocol_version: 0,
@@ -191,7 +191,7 @@ impl Pair {
         self.receive(|writer| response.encode(writer));
     }
 
-    /// Connects, with the usual session and its timeout.
+    /// Connects, with the session [`ID`] and its [`TIMEOUT`].
     pub(super) fn connect(&mut self) -> ConnectRequest {
         let request = self.reach();
         self.accept(ID, TIMEOUT);
@@ -213,7 +213,7 @@ impl Pair {
         token
     }
 
-    /// Submits and says nothing to the transport yet.
+    /// Submits a request. The transport does not take it yet.
     pub(super) fn submit_quietly(&mut self, request: Request) -> (u32, Option<WatchId>) {
         self.last_token += 1;
         let token = self.last_token;
@@ -244,10 +244,10 @@ impl Pair {
     pub(super) fn submit_watching(&mut self, request: Request) -> (u32, WatchId) {
         let (token, id) = self.submit_quietly(request);
         self.pump();
-        (token, id.expect("a request that leaves a watch"))
+        (token, id.expect("the request leaves a watch"))
     }
 
-    /// Leaves a watch: the request is answered with success, or with this code.
+    /// Submits a request that leaves a watch. The server answers with this code.
     pub(super) fn watch(&mut self, request: Request, code: ErrorCode) -> WatchId {
         let (token, id) = self.submit_watching(request);
         self.answer_all(|request| match code {
@@ -258,12 +258,12 @@ impl Pair {
         id
     }
 
-    /// The next frame that the server gets.
+    /// The next frame that the server receives.
     pub(super) fn frame(&mut self) -> Option<Bytes> {
         frame::split(&mut self.wire, usize::MAX).unwrap()
     }
 
-    /// The next request that the server gets.
+    /// The next request that the server receives.
     pub(super) fn request(&mut self) -> Option<(Xid, Request)> {
         let mut reader = Reader::new(self.frame()?);
         let RequestHeader { xid, op } = RequestHeader::decode(&mut reader).unwrap();
@@ -272,12 +272,12 @@ impl Pair {
         Some((xid, request))
     }
 
-    /// All requests that the server has got.
+    /// All requests that the server has received since the last call.
     pub(super) fn requests(&mut self) -> Vec<(Xid, Request)> {
         std::iter::from_fn(|| self.request()).collect()
     }
 
-    /// Their operations.
+    /// The operations of all requests that the server has received since the last call.
     pub(super) fn ops(&mut self) -> Vec<OpCode> {
         self.requests().iter().map(|(_, r)| r.op()).collect()
     }
@@ -302,7 +302,7 @@ impl Pair {
         });
     }
 
-    /// Answers everything that the server has got, in order.
+    /// The server answers all requests that it has received, in order.
     pub(super) fn answer_all(
         &mut self,
         mut answer: impl FnMut(&Request) -> Result<Response, ErrorCode>,
@@ -312,7 +312,7 @@ impl Pair {
         }
     }
 
-    /// Answers everything that the server has got with success.
+    /// The server answers all requests that it has received with success.
     pub(super) fn serve(&mut self) {
         self.answer_all(|request| Ok(sound_reply(request)));
     }
@@ -334,9 +334,9 @@ impl Pair {
         });
     }
 
-    // What the machine said.
+    // Outputs of the machine.
 
-    /// Takes out how a request was settled.
+    /// Takes out the result of a request.
     pub(super) fn result(&mut self, token: u32) -> Result<Response, Error> {
         let is_it = |output: &Output<u32>| matches!(output, Output::Completed(t, _) if *t == token);
         match self.outputs.iter().position(is_it) {
@@ -356,7 +356,7 @@ impl Pair {
         self.settled.contains(&token)
     }
 
-    /// Takes out which states were told.
+    /// Takes out the states that the machine reported.
     pub(super) fn states(&mut self) -> Vec<State> {
         self.take(|output| match output {
             Output::State(snapshot) => Ok(snapshot.state),
@@ -364,7 +364,7 @@ impl Pair {
         })
     }
 
-    /// Takes out which watches fired or ended.
+    /// Takes out the one-shot watches that fired, and all watches that ended.
     pub(super) fn fired(&mut self) -> Vec<(WatchId, Result<Event, Error>)> {
         self.take(|output| match output {
             Output::Watch(id, result) => Ok((id, result)),
@@ -372,7 +372,7 @@ impl Pair {
         })
     }
 
-    /// Takes out what lasting watches said.
+    /// Takes out the notices of persistent watches.
     pub(super) fn told(&mut self) -> Vec<(WatchId, Notice)> {
         self.take(|output| match output {
             Output::Notice(id, notice) => Ok((id, notice)),
@@ -391,7 +391,7 @@ impl Pair {
         taken
     }
 
-    /// Why the newest connection, or attempt at one, ended.
+    /// Why the newest connection, or attempt to connect, ended.
     pub(super) fn last_cause(&self) -> Cause {
         let tried = self.machine.failures();
         tried.last().expect("a connection that ended").cause.clone()

@@ -1,7 +1,7 @@
-//! Persistent watches: whom an event concerns, what the server is asked for, what a new connection restores.
+//! Persistent watches: who receives an event, what the machine requests of the server, what a new connection restores.
 //!
-//! Servers before 3.9 keep one kind of watch for a path and connection: the last one that was asked for. What is promised
-//! here holds on them and on later ones.
+//! Servers before 3.9 keep one kind of watch for a path and connection: the last one that was requested. The machine
+//! must behave the same on these servers and on later ones.
 
 use lockkeeper_proto::{
     AddWatchMode, ErrorCode, EventType, OpCode, Request, WatcherType, records::RemoveWatchesRequest,
@@ -40,18 +40,18 @@ fn removal(path: &str, watcher_type: WatcherType) -> Request {
     Request::RemoveWatches(RemoveWatchesRequest { path, watcher_type })
 }
 
-/// What the server gets, without the numbers.
+/// The requests that the server receives, without their numbers.
 fn sent(pair: &mut Pair) -> Vec<Request> {
     pair.requests().into_iter().map(|(_, r)| r).collect()
 }
 
-/// What the server gets when a watch is given up.
+/// Gives up a watch. Returns the requests that the server receives, and answers them.
 fn cancel(pair: &mut Pair, id: WatchId) -> Vec<Request> {
     pair.machine.cancel(id);
     pair.pump();
     let requests = pair.requests();
     for (xid, request) in &requests {
-        // As 3.8 answers the types of 3.9.
+        // 3.8 answers the types of 3.9 like this.
         let reply = match request {
             Request::RemoveWatches(removal) if removal.watcher_type.0 > 3 => {
                 Err(ErrorCode::MARSHALLING_ERROR)
@@ -64,7 +64,7 @@ fn cancel(pair: &mut Pair, id: WatchId) -> Vec<Request> {
 }
 
 #[test]
-fn a_persistent_watch_hears_of_everything_about_its_node_again_and_again() {
+fn a_persistent_watch_reports_every_event_of_its_node() {
     let mut pair = Pair::connected(|_| {});
     let id = pair.watch(add_watch("/a", PERSISTENT), OK);
     let events = [CREATED, CHANGED, CHANGED, CHILDREN, DELETED, EventType(99)];
@@ -79,7 +79,7 @@ fn a_persistent_watch_hears_of_everything_about_its_node_again_and_again() {
 }
 
 #[test]
-fn a_recursive_watch_hears_of_all_that_is_below_and_of_no_list_of_children() {
+fn a_recursive_watch_reports_all_descendants_and_no_child_list() {
     let mut pair = Pair::connected(|_| {});
     let root = pair.watch(add_watch("/", RECURSIVE), OK);
     let id = pair.watch(add_watch("/a", RECURSIVE), OK);
@@ -97,7 +97,7 @@ fn a_recursive_watch_hears_of_all_that_is_below_and_of_no_list_of_children() {
 }
 
 #[test]
-fn all_listeners_of_a_kind_share_one_watch_and_the_last_one_takes_it_away() {
+fn all_listeners_of_a_kind_share_one_watch_and_the_last_one_removes_it() {
     for (mode, other) in [(PERSISTENT, RECURSIVE), (RECURSIVE, PERSISTENT)] {
         let mut pair = Pair::connected(|_| {});
         let listeners = [1, 2, 3].map(|_| pair.watch(add_watch("/a", mode), OK));
@@ -114,7 +114,7 @@ fn all_listeners_of_a_kind_share_one_watch_and_the_last_one_takes_it_away() {
 }
 
 #[test]
-fn a_persistent_watch_given_up_before_it_is_left_is_removed_when_it_is() {
+fn a_persistent_watch_given_up_while_its_request_is_pending_is_removed_later() {
     let mut pair = Pair::connected(|_| {});
     let (_, id) = pair.submit_watching(add_watch("/a", PERSISTENT));
     let (xid, request) = pair.request().unwrap();
@@ -123,10 +123,10 @@ fn a_persistent_watch_given_up_before_it_is_left_is_removed_when_it_is() {
     assert_eq!(sent(&mut pair), [removal("/a", WatcherType::ANY)]);
 }
 
-/// Before 3.9, `getData` with a watch on a node that is watched persistently makes a one-shot watch of that: the persistent
-/// one would end with the next event, and nobody would know.
+/// Before 3.9, `getData` with a watch replaces the persistent watch of the node by a one-shot watch. The persistent
+/// watch would end with the next event, and no listener would learn of that.
 #[test]
-fn reading_with_a_watch_does_not_end_a_persistent_one() {
+fn a_read_with_a_watch_does_not_end_a_persistent_watch() {
     let mut pair = Pair::connected(|_| {});
     let persistent = pair.watch(add_watch("/a", PERSISTENT), OK);
     let reads = [get("/a", true), exists("/a", true), children("/a", true)];
@@ -150,7 +150,7 @@ fn reading_with_a_watch_does_not_end_a_persistent_one() {
 }
 
 #[test]
-fn a_recursive_watch_stands_for_one_shot_watches_on_data_and_not_on_children() {
+fn a_recursive_watch_covers_data_watches_and_not_child_watches() {
     let mut pair = Pair::connected(|_| {});
     pair.watch(add_watch("/a", RECURSIVE), OK);
     pair.submit(get("/a", true));
@@ -160,9 +160,9 @@ fn a_recursive_watch_stands_for_one_shot_watches_on_data_and_not_on_children() {
     assert_eq!(sent(&mut pair), expected);
 }
 
-/// Before 3.9 a recursive watch takes the place of a child watch on the node, and says nothing in its stead.
+/// Before 3.9, a recursive watch replaces a child watch on the node, but does not report what the child watch would.
 #[test]
-fn a_recursive_watch_does_not_end_one_on_children() {
+fn a_recursive_watch_does_not_end_a_child_watch() {
     let mut pair = Pair::connected(|_| {});
     let list = pair.watch(children("/a", true), OK);
     pair.submit(add_watch("/a", RECURSIVE));
@@ -172,9 +172,10 @@ fn a_recursive_watch_does_not_end_one_on_children() {
     assert_eq!(ids(&pair.fired()), [list]);
 }
 
-/// `setWatches` for a data watch does what `getData` does: see above. In one request with the lasting ones it does not.
+/// `setWatches` for a data watch replaces a persistent watch, as `getData` does. If the same request also sets the
+/// persistent watch again, both are there.
 #[test]
-fn watching_a_known_node_does_not_end_a_lasting_watch() {
+fn watching_a_known_node_does_not_end_a_persistent_watch() {
     let mut pair = Pair::connected(|_| {});
     pair.watch(add_watch("/a", PERSISTENT), OK);
     pair.watch(add_watch("/b", RECURSIVE), OK);
@@ -188,17 +189,17 @@ fn watching_a_known_node_does_not_end_a_lasting_watch() {
 }
 
 #[test]
-fn one_shot_watches_that_relied_on_a_persistent_one_are_set_when_it_goes() {
+fn one_shot_watches_covered_by_a_persistent_one_are_set_when_it_is_removed() {
     let mut pair = Pair::connected(|_| {});
     let persistent = pair.watch(add_watch("/a", PERSISTENT), OK);
     let missing = pair.watch(exists("/a", true), ErrorCode::NO_NODE);
-    // In this order, as a server that finds a change in between tells it and sets nothing.
+    // In this order: if a change happens in between, the server reports it when it processes the second request.
     let expected = [
         removal("/a", WatcherType::ANY),
         set_watches(1, &[], &["/a"], &[]),
     ];
     assert_eq!(cancel(&mut pair, persistent), expected);
-    // From here on it is a watch like others.
+    // From now on it is a usual one-shot watch.
     assert_eq!(
         cancel(&mut pair, missing),
         [removal("/a", WatcherType::DATA)]
@@ -206,7 +207,7 @@ fn one_shot_watches_that_relied_on_a_persistent_one_are_set_when_it_goes() {
 }
 
 #[test]
-fn a_read_on_its_way_is_waited_for_before_what_it_relies_on_goes() {
+fn a_persistent_watch_is_not_removed_while_a_pending_read_relies_on_it() {
     let mut pair = Pair::connected(|_| {});
     let persistent = pair.watch(add_watch("/a", PERSISTENT), OK);
     let (_, list) = pair.submit_watching(children("/a", true));
@@ -223,9 +224,9 @@ fn a_read_on_its_way_is_waited_for_before_what_it_relies_on_goes() {
     assert_eq!(ids(&pair.fired()), [list]);
 }
 
-/// The request is refused when it has waited too long on a busy server. A read sent behind it relied on it.
+/// A busy server refuses an `addWatch` that has waited too long. A read that was sent behind it relied on that watch.
 #[test]
-fn a_read_that_relied_on_a_refused_watch_gets_one_of_its_own() {
+fn a_read_that_relied_on_a_refused_watch_gets_a_watch_of_its_own() {
     let mut pair = Pair::connected(|_| {});
     pair.submit(sync("/"));
     pair.answer_all(|request| Ok(sound_reply(request)));
@@ -244,7 +245,7 @@ fn a_read_that_relied_on_a_refused_watch_gets_one_of_its_own() {
 }
 
 #[test]
-fn who_watches_a_node_both_ways_hears_of_children_once_for_each_from_any_server() {
+fn a_listener_of_each_persistent_kind_learns_of_a_child_once() {
     for echoes in [false, true] {
         let mut pair = Pair::connected(|_| {});
         let persistent = pair.watch(add_watch("/a", PERSISTENT), OK);
@@ -255,15 +256,15 @@ fn who_watches_a_node_both_ways_hears_of_children_once_for_each_from_any_server(
             expected.push(told(recursive, event, path));
             if event != CHANGED {
                 expected.push(told(persistent, CHILDREN, "/a"));
-                // 3.9 keeps both watches, and says the same of the other one, next.
+                // 3.9 keeps both watches. Its next event reports the same change for the persistent watch.
                 if echoes {
                     pair.event(CHILDREN, "/a");
                 }
             }
         }
         assert_eq!(pair.told(), expected, "{echoes}");
-        pair.event(CHANGED, "/of/nobody");
-        // Of a child that may not be read, 3.9 tells the persistent one alone.
+        pair.event(CHANGED, "/not/watched");
+        // If the client may not read the child, 3.9 reports it to the persistent watch only.
         pair.event(CHILDREN, "/a");
         pair.event(CHILDREN, "/a");
         assert_eq!(
@@ -274,7 +275,7 @@ fn who_watches_a_node_both_ways_hears_of_children_once_for_each_from_any_server(
 }
 
 #[test]
-fn the_recursive_watch_is_asked_for_last_and_gives_way_to_the_persistent_one() {
+fn the_recursive_watch_is_requested_last_and_then_replaced_by_the_persistent_one() {
     let mut pair = Pair::connected(|_| {});
     let recursive = pair.watch(add_watch("/a", RECURSIVE), OK);
     let (_, persistent) = pair.submit_watching(add_watch("/a", PERSISTENT));
@@ -282,7 +283,7 @@ fn the_recursive_watch_is_asked_for_last_and_gives_way_to_the_persistent_one() {
     assert_eq!(
         request,
         add_watch("/a", RECURSIVE),
-        "or 3.8 forgets that one"
+        "otherwise 3.8 forgets the recursive watch"
     );
     pair.reply(xid, 1, Ok(sound_reply(&request)));
     let expected = [
@@ -290,7 +291,7 @@ fn the_recursive_watch_is_asked_for_last_and_gives_way_to_the_persistent_one() {
         removal("/a", WatcherType::PERSISTENT_RECURSIVE),
     ];
     assert_eq!(cancel(&mut pair, recursive), expected);
-    // What 3.8 says before it has come to these requests.
+    // An event of 3.8 before it has processed these requests.
     pair.event(CREATED, "/a/b");
     assert_eq!(pair.told(), [told(persistent, CHILDREN, "/a")]);
     pair.event(CHANGED, "/a");
@@ -303,10 +304,10 @@ fn the_recursive_watch_is_asked_for_last_and_gives_way_to_the_persistent_one() {
     );
 }
 
-/// A persistent watch was told of a child by the recursive one, just before that gave way; what the server itself said of
-/// the next child was then taken for an echo of the first.
+/// Once, a persistent watch reported a child that came through the recursive watch, just before that was replaced. The
+/// machine took the server's own event of the next child for an echo of the first one.
 #[test]
-fn an_echo_is_the_next_thing_that_a_server_says() {
+fn only_the_next_frame_can_be_an_echo() {
     let mut pair = Pair::connected(|_| {});
     let recursive = pair.watch(add_watch("/a", RECURSIVE), OK);
     let persistent = pair.watch(add_watch("/a", PERSISTENT), OK);
@@ -320,7 +321,7 @@ fn an_echo_is_the_next_thing_that_a_server_says() {
 }
 
 #[test]
-fn the_persistent_watch_goes_and_the_recursive_one_stays() {
+fn the_persistent_watch_is_removed_and_the_recursive_one_stays() {
     let mut pair = Pair::connected(|_| {});
     let persistent = pair.watch(add_watch("/a", PERSISTENT), OK);
     let recursive = pair.watch(add_watch("/a", RECURSIVE), OK);
@@ -335,7 +336,7 @@ fn the_persistent_watch_goes_and_the_recursive_one_stays() {
 }
 
 #[test]
-fn lasting_watches_are_restored_and_say_that_something_may_be_missing() {
+fn restored_persistent_watches_report_that_events_may_be_missing() {
     let mut pair = Pair::connected(|_| {});
     let persistent = pair.watch(add_watch("/p", PERSISTENT), OK);
     let recursive = pair.watch(add_watch("/r", RECURSIVE), OK);
@@ -351,13 +352,17 @@ fn lasting_watches_are_restored_and_say_that_something_may_be_missing() {
         .collect();
     let expected = [
         set_watches2(1, [&["/p"], &[], &[], &["/p"], &["/r"]]),
-        // Behind the recursive one, or 3.8 forgets it.
+        // Behind the recursive watch: otherwise 3.8 forgets the child watch.
         set_watches(1, &[], &[], &["/r"]),
     ];
     assert_eq!(restored, expected);
     pair.event(CHANGED, "/p");
     pair.event(CHILDREN, "/r");
-    assert_eq!((pair.told(), pair.fired()), (vec![], vec![]), "not in part");
+    assert_eq!(
+        (pair.told(), pair.fired()),
+        (vec![], vec![]),
+        "events are kept back until all watches are restored"
+    );
     for (xid, request) in requests {
         pair.reply(xid, 2, Ok(sound_reply(&request)));
     }
@@ -369,11 +374,15 @@ fn lasting_watches_are_restored_and_say_that_something_may_be_missing() {
     assert_eq!(pair.told(), expected);
     assert_eq!(ids(&pair.fired()), [once, list]);
     pair.submit(get("/p", true));
-    assert_eq!(sent(&mut pair), [get("/p", false)], "it is covered again");
+    assert_eq!(
+        sent(&mut pair),
+        [get("/p", false)],
+        "the persistent watch covers the read again"
+    );
 }
 
 #[test]
-fn many_lasting_watches_are_restored_in_pieces_that_a_server_takes() {
+fn many_persistent_watches_are_restored_in_requests_that_a_server_accepts() {
     let mut pair = Pair::connected(|_| {});
     let long = "x".repeat(1000);
     for number in 0..300 {
@@ -397,7 +406,7 @@ fn many_lasting_watches_are_restored_in_pieces_that_a_server_takes() {
 }
 
 #[test]
-fn events_of_lasting_watches_that_are_held_back_have_a_bound() {
+fn events_kept_back_for_persistent_watches_have_a_bound() {
     let mut pair = Pair::connected(|_| {});
     pair.watch(add_watch("/a", PERSISTENT), OK);
     pair.cut();
@@ -408,11 +417,11 @@ fn events_of_lasting_watches_that_are_held_back_have_a_bound() {
         events += 1;
         assert!(events < 70_000);
     }
-    assert!(events > 10_000, "an honest server may send many");
+    assert!(events > 10_000, "a correct server may send many");
 }
 
 #[test]
-fn on_a_server_that_cannot_restore_lasting_watches_they_end_and_others_go_on() {
+fn persistent_watches_end_on_a_server_that_does_not_know_them_and_others_go_on() {
     let mut pair = Pair::connected(|_| {});
     let persistent = pair.watch(add_watch("/a", PERSISTENT), OK);
     let once = pair.watch(get("/a", true), OK);
@@ -438,7 +447,7 @@ fn on_a_server_that_cannot_restore_lasting_watches_they_end_and_others_go_on() {
 }
 
 #[test]
-fn removing_by_kind_ends_every_listener_of_it_and_says_so() {
+fn removing_watches_by_kind_tells_every_listener() {
     let mut pair = Pair::connected(|_| {});
     let persistent = pair.watch(add_watch("/a", PERSISTENT), OK);
     let data = pair.watch(get("/a", true), OK);
@@ -447,7 +456,7 @@ fn removing_by_kind_ends_every_listener_of_it_and_says_so() {
     assert_eq!(pair.machine.remove_watches("/a", WatcherType::DATA), 1);
     assert_eq!(pair.machine.remove_watches("/a", WatcherType::DATA), 0);
     pair.pump();
-    assert_eq!(sent(&mut pair), [], "the persistent one is still needed");
+    assert_eq!(sent(&mut pair), [], "the persistent watch is still needed");
     assert_eq!(pair.machine.remove_watches("/a", WatcherType::ANY), 1);
     assert_eq!(pair.machine.remove_watches("/b", WatcherType(99)), 0);
     pair.pump();
@@ -459,7 +468,7 @@ fn removing_by_kind_ends_every_listener_of_it_and_says_so() {
 }
 
 #[test]
-fn a_watch_of_an_unknown_mode_is_a_request_like_others() {
+fn an_add_watch_with_an_unknown_mode_is_a_plain_request() {
     let mut pair = Pair::connected(|_| {});
     let (token, id) = pair.submit_quietly(add_watch("/a", AddWatchMode(7)));
     assert_eq!(id, None);

@@ -1,4 +1,4 @@
-//! Servers that close the connection on an operation that they do not know.
+//! Servers that close the connection on an operation that they do not know, instead of answering.
 
 use lockkeeper_proto::{
     AddWatchMode, ErrorCode, OpCode, Request, SessionId, Xid,
@@ -7,7 +7,7 @@ use lockkeeper_proto::{
 
 use super::{
     pair::{Pair, TIMEOUT},
-    requests::{add_watch, get, lost, peer, sound_reply, sync},
+    requests::{add_watch, create, get, lost, peer, sound_reply, sync},
 };
 use crate::{Cause, Effect, Error, State, UnsupportedReason, machine::Output};
 
@@ -37,27 +37,27 @@ fn unsupported(op: OpCode, effect: Effect) -> Error {
 }
 
 impl Pair {
-    /// The server answers the ping that it is sent before an operation that goes alone.
+    /// The server answers the ping that the machine sends before a suspect.
     pub(super) fn request_sign_of_life(&mut self) {
         assert_eq!(
             self.ops(),
             [OpCode::PING],
-            "a sign of life is asked for first"
+            "the machine first requests a sign of life"
         );
         self.reply(Xid::PING, 1, Ok(sound_reply(&Request::Ping(Empty {}))));
     }
 
-    /// A closed connection, and the next one.
+    /// The server closes the connection, and the client connects again.
     fn cut_and_connect(&mut self) {
         self.cut();
         self.connect();
     }
 }
 
-/// Keeper throws the client out without a word, so that every caller that asked for the operation learnt of a lost connection,
-/// each time anew.
+/// Keeper closes the connection without an answer. So every caller of the operation cost a connection, and got only
+/// `ConnectionLost`.
 #[test]
-fn what_a_server_closes_the_connection_on_twice_is_unknown_to_it() {
+fn an_operation_on_which_a_server_closes_the_connection_twice_counts_as_unknown() {
     for (request, effect) in [
         (who_am_i(), Effect::NotApplied),
         (create_ttl(), Effect::Unknown),
@@ -66,10 +66,10 @@ fn what_a_server_closes_the_connection_on_twice_is_unknown_to_it() {
         let mut pair = Pair::connected(|_| {});
         let first = pair.submit(request.clone());
         pair.cut_and_connect();
-        // It may have been an accident.
-        let accident = Error::ConnectionLost(lost("zk1", Cause::ClosedOn(op)));
-        assert_eq!(pair.error(first), accident);
-        assert_eq!(pair.requests(), [], "nothing is repeated");
+        // The first time it may be a coincidence.
+        let first_time = Error::ConnectionLost(lost("zk1", Cause::ClosedOn(op)));
+        assert_eq!(pair.error(first), first_time);
+        assert_eq!(pair.requests(), [], "the request is not repeated");
 
         let second = pair.submit(request.clone());
         pair.request_sign_of_life();
@@ -81,15 +81,37 @@ fn what_a_server_closes_the_connection_on_twice_is_unknown_to_it() {
         pair.connect();
         let third = pair.submit(request);
         assert_eq!(pair.error(third), unsupported(op, Effect::NotApplied));
-        assert_eq!(pair.requests(), [], "it costs no third connection");
+        assert_eq!(pair.requests(), [], "the third call costs no connection");
         let known = pair.submit(sync("/"));
         pair.serve();
-        assert!(pair.result(known).is_ok(), "others go on");
+        assert!(pair.result(known).is_ok(), "other operations go on");
     }
 }
 
+/// What locks rely on counts as unknown later than other operations, and its effect is open: the server may have applied it.
 #[test]
-fn what_goes_alone_goes_after_the_others_and_before_the_others() {
+fn a_create_on_which_a_server_closes_the_connection_may_have_been_applied() {
+    let mut pair = Pair::connected(|_| {});
+    let request = create("/a", Vec::new());
+    let op = request.op();
+    assert_eq!(op, OpCode::CREATE2);
+    for time in 0..8 {
+        let token = pair.submit(request.clone());
+        if time > 0 {
+            pair.request_sign_of_life();
+        }
+        pair.cut_and_connect();
+        let not_yet = Error::ConnectionLost(lost("zk1", Cause::ClosedOn(op)));
+        assert_eq!(pair.error(token), not_yet);
+    }
+    let last = pair.submit(request);
+    pair.request_sign_of_life();
+    pair.cut();
+    assert_eq!(pair.error(last), unsupported(op, Effect::Unknown));
+}
+
+#[test]
+fn a_suspect_is_sent_after_the_earlier_replies_and_before_later_requests() {
     let mut pair = Pair::connected(|_| {});
     let tokens = [
         pair.submit(sync("/1")),
@@ -98,7 +120,7 @@ fn what_goes_alone_goes_after_the_others_and_before_the_others() {
     ];
     pair.cut_and_connect();
     for token in tokens {
-        // The server may have come to those before it, though it answers none of them.
+        // The server may have processed the requests ahead of it, although it answered none.
         assert_eq!(pair.error(token).effect(), Effect::Unknown);
     }
     let before = pair.submit(sync("/1"));
@@ -110,21 +132,24 @@ fn what_goes_alone_goes_after_the_others_and_before_the_others() {
     assert_eq!(
         pair.ops(),
         [OpCode::WHO_AM_I],
-        "it was answered just now: no ping"
+        "the server has just answered: no ping is needed"
     );
     pair.cut();
     assert_eq!(
         pair.error(alone),
         unsupported(OpCode::WHO_AM_I, Effect::NotApplied)
     );
-    assert!(!pair.is_settled(behind), "it was not sent");
+    assert!(
+        !pair.is_settled(behind),
+        "the request behind it was not sent"
+    );
     pair.connect();
     pair.serve();
     assert!(pair.result(behind).is_ok());
 }
 
 #[test]
-fn what_is_answered_was_not_what_the_connection_was_closed_for() {
+fn an_answered_operation_is_no_longer_a_suspect() {
     let mut pair = Pair::connected(|_| {});
     let first = pair.submit(who_am_i());
     pair.cut_and_connect();
@@ -134,30 +159,34 @@ fn what_is_answered_was_not_what_the_connection_was_closed_for() {
     let (xid, _) = pair.request().unwrap();
     pair.reply(xid, 1, Err(ErrorCode::NO_AUTH));
     assert_eq!(pair.error(second).code(), Some(ErrorCode::NO_AUTH));
-    // From then on it goes with the others, and accidents are accidents.
+    // From now on it is sent with others, and a closed connection says nothing about it.
     for _ in 0..2 {
         let tokens = [pair.submit(sync("/")), pair.submit(who_am_i())];
         assert_eq!(pair.ops(), [OpCode::SYNC, OpCode::WHO_AM_I]);
         pair.cut_and_connect();
-        let accident = Error::ConnectionLost(lost("zk1", Cause::ClosedByServer));
+        let closed = Error::ConnectionLost(lost("zk1", Cause::ClosedByServer));
         assert_eq!(
             tokens.map(|token| pair.error(token)),
-            [accident.clone(), accident]
+            [closed.clone(), closed]
         );
     }
 }
 
-/// Without a sign of life right before, a server that is going down is as likely.
+/// Without an answer on the connection, the server may as well be shutting down.
 #[test]
-fn a_server_that_closes_every_connection_knows_what_it_knows() {
+fn a_server_that_closes_every_connection_makes_no_operation_unknown() {
     let mut pair = Pair::connected(|_| {});
     for round in 0..4 {
         let token = pair.submit(who_am_i());
-        assert_eq!(pair.ops().len(), 1, "a ping, or the first time the request");
+        assert_eq!(
+            pair.ops().len(),
+            1,
+            "the request the first time, then a ping"
+        );
         pair.cut_and_connect();
         match round {
             0 => assert!(matches!(pair.error(token), Error::ConnectionLost(_))),
-            // Not sent: it waits for a server that answers.
+            // The request is not sent: it waits for a server that answers the ping.
             _ => assert!(!pair.is_settled(token)),
         }
     }
@@ -166,7 +195,7 @@ fn a_server_that_closes_every_connection_knows_what_it_knows() {
 }
 
 #[test]
-fn silence_is_no_answer_to_a_single_operation() {
+fn a_silent_server_makes_no_operation_unknown() {
     let mut pair = Pair::connected(|_| {});
     for _ in 0..4 {
         let token = pair.submit(who_am_i());
@@ -181,9 +210,9 @@ fn silence_is_no_answer_to_a_single_operation() {
     }
 }
 
-/// The watches were restored anew on each connection, and each was closed for it, without an end.
+/// Once, every new connection restored the watches, and the server closed each of them because of that, without an end.
 #[test]
-fn lasting_watches_that_a_server_closes_the_connection_on_are_ended_and_the_others_go_on() {
+fn persistent_watches_on_which_a_server_closes_the_connection_end_and_others_go_on() {
     for was_restored in [false, true] {
         let mut pair = Pair::connected(|_| {});
         let persistent = pair.watch(add_watch("/a", AddWatchMode::PERSISTENT), OK);
@@ -209,22 +238,26 @@ fn lasting_watches_that_a_server_closes_the_connection_on_are_ended_and_the_othe
             assert_eq!(ops, [OpCode::SET_WATCHES2]);
             pair.cut();
             closed += 1;
-            assert!(closed < 20, "it goes on for ever");
+            assert!(closed < 20, "the watches never end");
         }
         assert_eq!(closed, if was_restored { 11 } else { 9 });
         let over = unsupported(OpCode::ADD_WATCH, Effect::NotApplied);
         assert_eq!(pair.fired(), [(persistent, Err(over))]);
         pair.connect();
-        assert_eq!(pair.ops(), [OpCode::SET_WATCHES], "the others are kept");
+        assert_eq!(
+            pair.ops(),
+            [OpCode::SET_WATCHES],
+            "the one-shot watch is kept"
+        );
         assert_eq!(pair.machine.watch_count(), 1);
         assert_eq!(pair.states().last(), Some(&State::Connected));
         let _ = once;
     }
 }
 
-/// Keeper does not know `setWatches` either, with which waiters for a lock watch.
+/// Keeper does not know `setWatches` either. The waiters of a lock watch with that request.
 #[test]
-fn watches_in_a_list_end_where_the_server_closes_the_connection_on_the_list() {
+fn one_shot_watches_end_if_the_server_closes_the_connection_on_set_watches() {
     let mut pair = Pair::connected(|_| {});
     let op = OpCode::SET_WATCHES;
     let over = || Err(unsupported(op, Effect::NotApplied));
@@ -236,7 +269,7 @@ fn watches_in_a_list_end_where_the_server_closes_the_connection_on_the_list() {
         pair.request_sign_of_life();
         assert_eq!(pair.ops(), [op]);
         pair.cut_and_connect();
-        assert_eq!(pair.fired(), [], "it is restored, as far as anybody knows");
+        assert_eq!(pair.fired(), [], "the watch is not known to have ended");
     }
     pair.request_sign_of_life();
     assert_eq!(pair.ops(), [op]);
@@ -247,21 +280,21 @@ fn watches_in_a_list_end_where_the_server_closes_the_connection_on_the_list() {
     pair.pump();
     assert_eq!(pair.fired(), [(second, over())]);
     assert_eq!((pair.requests().len(), pair.machine.watch_count()), (0, 0));
-    // A read leaves its watch, which cannot be restored.
+    // A read leaves a watch that cannot be restored.
     let third = pair.watch(get("/a", true), OK);
     pair.cut_and_connect();
     pair.request_sign_of_life();
     assert_eq!(
         pair.ops(),
         [op],
-        "asked again, when servers may have been upgraded"
+        "the request is sent again: servers may have been upgraded"
     );
     let _ = third;
 }
 
-/// Keeper resumes no session: every connection has a new one, and what was learnt must outlive it.
+/// Keeper resumes no session: every connection has a new one. The machine must keep what it knows of operations.
 #[test]
-fn what_was_learnt_outlives_the_session() {
+fn unknown_operations_outlive_the_session() {
     let mut pair = Pair::connected(|_| {});
     pair.submit(who_am_i());
     pair.cut();

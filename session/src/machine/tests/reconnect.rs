@@ -1,4 +1,4 @@
-//! What becomes of requests when a connection goes, and which server is tried next and when.
+//! What becomes of requests when a connection is lost, which server the client tries next, and when.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,7 +21,7 @@ fn servers(text: &'static str) -> impl Fn(&mut Config) {
     }
 }
 
-/// The servers of the connections asked for since the outputs were last taken.
+/// The servers to which the machine wanted a connection since the outputs were last taken.
 fn asked(pair: &mut Pair) -> Vec<String> {
     std::mem::take(&mut pair.outputs)
         .into_iter()
@@ -33,7 +33,7 @@ fn asked(pair: &mut Pair) -> Vec<String> {
 }
 
 #[test]
-fn what_was_sent_is_unknown_and_what_was_not_is_sent_on_the_next_connection() {
+fn sent_requests_are_unknown_and_queued_ones_are_sent_on_the_next_connection() {
     let mut pair = Pair::connected(|_| {});
     let sent = pair.submit(delete("/sent"));
     let waiting = pair.submit_quietly(delete("/waiting")).0;
@@ -52,9 +52,9 @@ fn what_was_sent_is_unknown_and_what_was_not_is_sent_on_the_next_connection() {
     assert!(!pair.is_settled(waiting) && !pair.is_settled(later));
 }
 
-/// An attempt that still lasted when the error was made was one too many.
+/// Once, an attempt that was still pending came on top of the sixteen.
 #[test]
-fn sixteen_servers_are_named_whether_an_attempt_lasts_or_not() {
+fn an_error_names_at_most_sixteen_servers() {
     let hosts: Vec<String> = (0..40).map(|number| format!("zk{number}")).collect();
     let mut pair = Pair::new(|config| {
         let servers: ConnectString = hosts.join(",").parse().unwrap();
@@ -73,7 +73,7 @@ fn sixteen_servers_are_named_whether_an_attempt_lasts_or_not() {
 }
 
 #[test]
-fn what_waits_for_a_connection_is_given_up_after_the_session_timeout() {
+fn a_request_waits_for_a_connection_for_the_session_timeout() {
     let mut pair = Pair::new(servers("zk1,zk2"));
     let first = pair.submit(sync("/first"));
     pair.wait(SECOND);
@@ -108,9 +108,10 @@ fn what_waits_for_a_connection_is_given_up_after_the_session_timeout() {
     assert_eq!(pair.machine.outstanding(), 0);
 }
 
-/// The only server took connections and said nothing: "no server reached in 10.0 s", and no word of why.
+/// Once, the only server accepted connections and was silent. The error was "no server reached in 10.0 s", without a
+/// reason.
 #[test]
-fn an_attempt_that_still_lasts_is_told_of_too() {
+fn an_error_names_a_pending_attempt_too() {
     for (stands, cause) in [
         (true, Cause::HandshakeTimeout(TIMEOUT)),
         (false, Cause::ConnectTimeout(TIMEOUT)),
@@ -130,7 +131,7 @@ fn an_attempt_that_still_lasts_is_told_of_too() {
 }
 
 #[test]
-fn patience_counts_from_the_request_and_not_from_the_loss() {
+fn the_wait_for_a_connection_counts_from_the_request_and_not_from_the_loss() {
     let mut pair = Pair::connected(|_| {});
     pair.cut();
     pair.wait(SECOND);
@@ -159,7 +160,7 @@ fn a_session_goes_on_with_another_server() {
 }
 
 #[test]
-fn servers_have_their_turn_in_an_order_that_the_seed_decides() {
+fn the_seed_decides_the_order_of_the_servers() {
     let mut orders = BTreeMap::new();
     for seed in 0..100 {
         let mut pair = Pair::new(|config| {
@@ -181,7 +182,7 @@ fn servers_have_their_turn_in_an_order_that_the_seed_decides() {
     assert_eq!(orders.len(), 6, "{orders:?}");
 }
 
-/// How long the pauses are when every attempt fails at once.
+/// The pauses between attempts when every attempt fails at once.
 fn pauses(servers: &'static str, seed: u64) -> Vec<Duration> {
     let mut pair = Pair::new(|config| {
         self::servers(servers)(config);
@@ -224,7 +225,7 @@ fn the_servers_of_one_round_are_tried_without_much_delay() {
     }
 }
 
-/// The whole story of a machine whose servers come and go.
+/// All outputs, with their times, of a machine whose servers come and go.
 fn history(seed: u64) -> Vec<String> {
     let mut pair = Pair::new(|config| {
         servers("a,b,c")(config);

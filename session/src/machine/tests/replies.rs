@@ -1,4 +1,4 @@
-//! Whose reply a frame is, in which order things are told, and what goes out in one piece.
+//! Which request a reply belongs to, the order of the outputs, and requests that go out in one write.
 
 use bytes::Bytes;
 use lockkeeper_proto::{
@@ -27,7 +27,7 @@ fn sync_lost(cause: Cause) -> Error {
 }
 
 #[test]
-fn all_that_was_submitted_goes_out_in_one_piece_and_in_order() {
+fn submitted_requests_go_out_in_one_write_and_in_order() {
     let mut pair = Pair::connected(|_| {});
     let before = pair.writes;
     let wanted: Vec<_> = (0..100).map(|n| sync(&format!("/{n}"))).collect();
@@ -59,9 +59,10 @@ fn replies_belong_to_requests_in_order() {
     assert_eq!(pair.machine.outstanding(), 0);
 }
 
-/// Two other clients match replies by their order of arrival, and gave the data of one node to the reader of another.
+/// Two other clients match replies by their order of arrival only. They gave the data of one node to the reader of
+/// another.
 #[test]
-fn a_reply_out_of_order_ends_the_connection_and_reaches_nobody() {
+fn a_reply_out_of_order_ends_the_connection_and_reaches_no_caller() {
     let mut pair = Pair::connected(|_| {});
     let first = pair.submit(sync("/first"));
     let second = pair.submit(sync("/second"));
@@ -115,7 +116,7 @@ fn pings_and_authentication_are_answered_out_of_turn() {
 }
 
 #[test]
-fn what_follows_an_error_is_not_read_and_an_unknown_code_is_kept() {
+fn bytes_behind_an_error_are_not_read_and_an_unknown_code_is_kept() {
     for code in [ErrorCode::NO_NODE, ErrorCode(-4711), ErrorCode(7)] {
         let mut pair = Pair::connected(|_| {});
         let token = pair.submit(sync("/a"));
@@ -153,7 +154,7 @@ fn bytes_behind_a_reply_are_ignored() {
 }
 
 #[test]
-fn a_reply_that_cannot_be_read_is_named_and_ends_the_connection() {
+fn an_unreadable_reply_is_named_and_ends_the_connection() {
     let mut pair = Pair::connected(|_| {});
     let token = pair.submit(sync("/a"));
     let other = pair.submit(sync("/b"));
@@ -178,7 +179,7 @@ fn a_reply_that_cannot_be_read_is_named_and_ends_the_connection() {
 }
 
 #[test]
-fn a_reply_that_cannot_be_read_leaves_no_watch() {
+fn an_unreadable_reply_leaves_no_watch() {
     let mut pair = Pair::connected(|_| {});
     let (token, _) = pair.submit_watching(get("/a", true));
     let (xid, _) = pair.request().unwrap();
@@ -218,7 +219,7 @@ fn an_event_arrives_before_the_reply_that_shows_the_change() {
 }
 
 #[test]
-fn an_event_of_an_unknown_type_concerns_everybody_on_the_path() {
+fn an_event_of_an_unknown_type_goes_to_every_listener_on_the_path() {
     let mut pair = Pair::connected(|_| {});
     let data = pair.watch(get("/a", true), ErrorCode::OK);
     let child = pair.watch(children("/a", true), ErrorCode::OK);
@@ -268,14 +269,14 @@ fn a_request_too_long_is_refused_and_the_others_are_sent() {
 }
 
 #[test]
-fn so_many_requests_wait_and_no_more() {
+fn requests_above_the_limit_are_refused() {
     for connected in [true, false] {
         let mut pair = Pair::new(|config| config.max_outstanding = 3);
         if connected {
             pair.connect();
         }
         for taken in 0..6 {
-            // Those that can wait for room leave three places to those that cannot.
+            // Callers that can wait leave a reserve of three requests to callers that cannot.
             let options = RequestOptions::at(pair.now);
             assert_eq!(pair.machine.has_capacity(pair.now, 1, &options), taken < 3);
             pair.submit(sync("/"));
@@ -296,7 +297,8 @@ fn so_many_requests_wait_and_no_more() {
     }
 }
 
-/// A follower that still waits for a write of the former connection answers a request of the same number with it.
+/// A follower that still waits for a write of the former connection would answer a request of the same number with its
+/// result.
 #[test]
 fn numbers_of_requests_are_not_used_again_on_the_next_connection() {
     let mut pair = Pair::connected(|_| {});
@@ -323,9 +325,10 @@ fn numbers_of_requests_stay_positive_when_they_wrap() {
     assert_eq!(xids, [i32::MAX - 1, i32::MAX, 1, 2]);
 }
 
-/// Too high a number locks the client out of every server, too low a one costs it events.
+/// With a zxid that is too high, every server refuses the client. With one that is too low, it may connect to a server
+/// that lags behind what it has seen.
 #[test]
-fn the_newest_zxid_is_that_of_replies_alone() {
+fn only_replies_advance_the_newest_zxid() {
     let mut pair = Pair::connected(|_| {});
     let zxid_after = |pair: &mut Pair| {
         pair.cut();

@@ -1,4 +1,4 @@
-//! Requests and replies in short.
+//! Short functions that make requests, replies and errors for the tests.
 
 use bytes::Bytes;
 use lockkeeper_proto::{
@@ -14,7 +14,7 @@ use lockkeeper_proto::{
 use super::pair::ID;
 use crate::{Cause, Effect, Endpoint, Error, Lost, Peer};
 
-/// What a healthy server might answer.
+/// A successful reply of a server.
 pub(super) fn sound_reply(request: &Request) -> Response {
     let stat = Stat::decode(&mut Reader::new(Bytes::from_static(
         &[0; Stat::ENCODED_LEN],
@@ -47,7 +47,7 @@ pub(super) fn peer() -> Peer {
     }
 }
 
-/// The end of the session [`ID`] for what was not sent, as the usual server tells it.
+/// The error of a request that was not sent when the usual server says that the session [`ID`] has expired.
 pub(super) fn expired() -> Error {
     Error::SessionExpired {
         peer: peer(),
@@ -107,7 +107,7 @@ pub(super) fn add_watch(path: &str, mode: AddWatchMode) -> Request {
     Request::AddWatch(AddWatchRequest { path, mode })
 }
 
-/// As [`set_watches`], with persistent and recursive ones.
+/// As [`set_watches`], with persistent and recursive watches.
 pub(super) fn set_watches2(relative: i64, lists: [&[&str]; 5]) -> Request {
     let owned = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect();
     let [data, exist, child, persistent, recursive] = lists;
@@ -121,8 +121,7 @@ pub(super) fn set_watches2(relative: i64, lists: [&[&str]; 5]) -> Request {
     })
 }
 
-/// That the connection to this server was lost for this reason.
-/// A connection of the session [`ID`] that was lost.
+/// The loss of a connection of the session [`ID`] to this server.
 pub(super) fn lost(host: &str, cause: Cause) -> Lost {
     Lost {
         session: ID,
@@ -130,7 +129,7 @@ pub(super) fn lost(host: &str, cause: Cause) -> Lost {
     }
 }
 
-/// An attempt before there was a session.
+/// The failure of an attempt to connect to this server before there was a session.
 pub(super) fn not_reached(host: &str, cause: Cause) -> Lost {
     let endpoint = Endpoint {
         host: host.to_owned(),

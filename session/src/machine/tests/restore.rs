@@ -1,4 +1,4 @@
-//! What a new connection restores of the watches, and what is held back meanwhile.
+//! Which watches a new connection restores, and which events it keeps back meanwhile.
 
 use lockkeeper_proto::{ErrorCode, EventType, OpCode, Request};
 
@@ -18,13 +18,13 @@ fn ids(fired: &[(WatchId, Result<crate::machine::Event, Error>)]) -> Vec<WatchId
     fired.iter().map(|(id, _)| *id).collect()
 }
 
-/// What the server gets, without the numbers.
+/// The requests that the server receives, without their numbers.
 fn sent(pair: &mut Pair) -> Vec<Request> {
     pair.requests().into_iter().map(|(_, r)| r).collect()
 }
 
 #[test]
-fn every_kind_of_watch_is_restored_before_anything_else_is_asked() {
+fn every_kind_of_watch_is_restored_before_any_other_request() {
     let mut pair = Pair::connected(|_| {});
     pair.watch(get("/data", true), OK);
     pair.watch(exists("/there", true), OK);
@@ -47,7 +47,7 @@ fn every_kind_of_watch_is_restored_before_anything_else_is_asked() {
 }
 
 #[test]
-fn where_nothing_is_watched_nothing_is_restored() {
+fn nothing_is_restored_without_watches() {
     let mut pair = Pair::connected(|_| {});
     pair.cut();
     pair.connect();
@@ -55,7 +55,7 @@ fn where_nothing_is_watched_nothing_is_restored() {
 }
 
 #[test]
-fn what_happened_meanwhile_is_told_when_all_of_it_is_known() {
+fn events_are_kept_back_until_all_watches_are_restored() {
     let mut pair = Pair::connected(|_| {});
     let data = pair.watch(get("/a", true), OK);
     let list = pair.watch(children("/a", true), OK);
@@ -66,7 +66,11 @@ fn what_happened_meanwhile_is_told_when_all_of_it_is_known() {
     let (xid, request) = pair.request().unwrap();
     pair.event(CHANGED, "/a");
     pair.event(EventType::NODE_DELETED, "/b");
-    assert_eq!(pair.fired(), [], "nobody may act on one of two changes");
+    assert_eq!(
+        pair.fired(),
+        [],
+        "no listener may act on one of two changes"
+    );
     pair.outputs.clear();
     pair.reply(xid, 2, Ok(sound_reply(&request)));
     pair.serve();
@@ -74,10 +78,14 @@ fn what_happened_meanwhile_is_told_when_all_of_it_is_known() {
     assert!(matches!(told_last, Some(Output::Completed(token, Ok(_))) if token == read));
     assert_eq!(ids(&pair.fired()), [data, gone]);
     pair.event(EventType::NODE_CHILDREN_CHANGED, "/a");
-    assert_eq!(ids(&pair.fired()), [list], "from now on at once");
+    assert_eq!(
+        ids(&pair.fired()),
+        [list],
+        "from now on, events are reported at once"
+    );
 }
 
-/// Watches on so many nodes that they take three requests.
+/// Watches so many nodes that restoring them takes three requests.
 fn many(pair: &mut Pair) -> Vec<WatchId> {
     let long = "x".repeat(1000);
     let path = |n| format!("/{n:03}{long}");
@@ -87,7 +95,7 @@ fn many(pair: &mut Pair) -> Vec<WatchId> {
 }
 
 #[test]
-fn many_watches_are_restored_in_pieces_that_a_server_takes() {
+fn many_watches_are_restored_in_requests_that_a_server_accepts() {
     let mut pair = Pair::connected(|_| {});
     many(&mut pair);
     pair.cut();
@@ -104,8 +112,9 @@ fn many_watches_are_restored_in_pieces_that_a_server_takes() {
     assert_eq!(restored, 300);
 }
 
-/// The reply to the first of several `setWatches` tells how far the server is. A client that took this for what it has
-/// seen itself, and lost the connection before the others were answered, would not hear what it missed of their nodes.
+/// The reply to the first of several `setWatches` has the newest zxid of the server. Suppose that the client took this
+/// zxid for what it has seen itself, and lost the connection before the other replies. The next connection would then
+/// not report the missed changes of their nodes.
 #[test]
 fn a_connection_lost_while_watches_are_restored_costs_no_event() {
     let mut pair = Pair::connected(|_| {});
@@ -128,7 +137,7 @@ fn a_connection_lost_while_watches_are_restored_costs_no_event() {
 }
 
 #[test]
-fn what_was_held_back_on_a_lost_connection_is_told_when_the_next_one_says_it() {
+fn events_kept_back_on_a_lost_connection_are_dropped() {
     let mut pair = Pair::connected(|_| {});
     let data = pair.watch(get("/a", true), OK);
     pair.watch(get("/b", true), OK);
@@ -143,7 +152,7 @@ fn what_was_held_back_on_a_lost_connection_is_told_when_the_next_one_says_it() {
 }
 
 #[test]
-fn when_all_watches_are_restored_the_newest_zxid_counts() {
+fn the_newest_zxid_counts_when_all_watches_are_restored() {
     let mut pair = Pair::connected(|_| {});
     many(&mut pair);
     pair.cut();
@@ -156,9 +165,9 @@ fn when_all_watches_are_restored_the_newest_zxid_counts() {
     assert_eq!(pair.connect().last_zxid_seen.0, 1002);
 }
 
-/// A server with a small `jute.maxbuffer` closes the connection on more, for ever.
+/// A server with a small `jute.maxbuffer` closes the connection on a longer request, each time.
 #[test]
-fn pieces_are_no_longer_than_the_longest_request() {
+fn restore_requests_keep_to_the_request_limit() {
     let mut pair = Pair::connected(|config| config.max_request = 1000);
     let names: Vec<_> = (0..500).map(|n| format!("/{n}")).collect();
     let paths = names.iter().map(String::as_str);
@@ -172,7 +181,7 @@ fn pieces_are_no_longer_than_the_longest_request() {
         pair.connect();
     }
     let mut paths = 0;
-    // Two connections were closed on it: the first piece goes alone.
+    // Two connections were closed on `setWatches`, so it is a suspect: the first request is sent alone.
     pair.request_sign_of_life();
     while let Some((xid, request)) = pair.request() {
         let Request::SetWatches(batch) = &request else {
@@ -186,10 +195,10 @@ fn pieces_are_no_longer_than_the_longest_request() {
     assert_eq!(ids(&pair.fired()), [watches[7]]);
 }
 
-/// The request that left the watch was just short enough, the one that restores it is not: who waits for it is told, and
-/// the others go on.
+/// The request that left the watch was just short enough, and the request that restores it is too long. The listener
+/// gets an error, and the other watches go on.
 #[test]
-fn a_watch_too_long_to_be_restored_ends_and_does_not_hold_the_others_up() {
+fn a_watch_too_long_to_be_restored_ends_and_does_not_block_the_others() {
     let mut pair = Pair::connected(|config| config.max_request = 100);
     let short = pair.watch(get("/a", true), OK);
     let long = pair.watch(get(&format!("/{}", "x".repeat(80)), true), OK);
@@ -209,7 +218,7 @@ fn a_watch_too_long_to_be_restored_ends_and_does_not_hold_the_others_up() {
 }
 
 #[test]
-fn a_server_that_does_not_restore_watches_is_left() {
+fn a_server_that_does_not_restore_watches_is_given_up() {
     let mut pair = Pair::connected(|_| {});
     pair.watch(get("/a", true), OK);
     pair.cut();
@@ -222,7 +231,7 @@ fn a_server_that_does_not_restore_watches_is_left() {
 }
 
 #[test]
-fn events_that_are_held_back_have_a_bound() {
+fn events_kept_back_have_a_bound() {
     let mut pair = Pair::connected(|_| {});
     pair.watch(get("/a", true), OK);
     pair.cut();
@@ -236,7 +245,8 @@ fn events_that_are_held_back_have_a_bound() {
     assert!(matches!(pair.last_cause(), Cause::TooManyEvents { .. }));
 }
 
-/// The bound followed the number of watches, and those that were given up meanwhile made an honest server a flood.
+/// Once, the bound followed the number of watches. It fell when watches were given up meanwhile, and a correct server
+/// then exceeded it.
 #[test]
 fn giving_up_watches_while_they_are_restored_costs_no_connection() {
     let mut pair = Pair::connected(|_| {});

@@ -1,6 +1,7 @@
-//! SASL: who the client is, before anything else; what becomes of it when that fails.
+//! The SASL exchange of a new connection, and its failures.
 //!
-//! The mechanism is a parrot that has to hear `open` and `welcome`. Real ones are tested beside their code.
+//! The mechanism is a [`Parrot`], which expects the tokens `open` and `welcome`. The tests of real mechanisms are
+//! beside their code.
 
 use std::sync::Arc;
 
@@ -25,6 +26,7 @@ use crate::{
     },
 };
 
+/// A mechanism with fixed tokens: it sends `knock`, and answers `open` with `sesame`. It is done after `welcome`.
 #[derive(Debug)]
 struct Parrot;
 
@@ -74,7 +76,7 @@ fn said(token: &'static [u8]) -> Response {
     })
 }
 
-/// The only request that the server has got, which is this token; its number.
+/// The server has received exactly one request: this token. Returns the number of the request.
 fn hears(pair: &mut Pair, wanted: &'static [u8]) -> Xid {
     match &*pair.requests() {
         [(xid, request)] => {
@@ -85,7 +87,7 @@ fn hears(pair: &mut Pair, wanted: &'static [u8]) -> Xid {
     }
 }
 
-/// To the last token, which the server has not answered yet.
+/// Connects, and runs the exchange up to the last token. The server has not answered that one yet.
 fn half_way(pair: &mut Pair) -> Xid {
     pair.reach();
     pair.accept(ID, TIMEOUT);
@@ -94,7 +96,7 @@ fn half_way(pair: &mut Pair) -> Xid {
     hears(pair, b"sesame")
 }
 
-/// The server believes the identity that comes after the exchange.
+/// The server accepts the identity that comes after the exchange.
 fn accept_identity(pair: &mut Pair) {
     let accepted = lockkeeper_proto::Response::Auth(lockkeeper_proto::records::Empty {});
     pair.reply(Xid::AUTH, 0, Ok(accepted));
@@ -108,7 +110,7 @@ fn reason(pair: &Pair) -> AuthFailure {
 }
 
 #[test]
-fn nothing_is_sent_and_nobody_told_before_the_exchange_is_done() {
+fn nothing_is_sent_or_reported_before_the_exchange_is_done() {
     let mut pair = pair();
     let waiting = pair.submit(sync("/"));
     pair.machine.watch_nodes(["/a"]);
@@ -126,7 +128,7 @@ fn nothing_is_sent_and_nobody_told_before_the_exchange_is_done() {
 }
 
 #[test]
-fn the_exchange_is_held_anew_on_every_connection_under_new_numbers() {
+fn every_connection_has_an_exchange_of_its_own_with_new_xids() {
     let mut pair = pair();
     let mut last = Xid(0);
     for round in 1..4 {
@@ -158,10 +160,10 @@ fn a_refused_user_ends_the_client() {
     }
 }
 
-/// Servers that tolerate a failure say null, as those that know no SASL; a client that was told to prove itself does not
-/// go on as nobody.
+/// A server without SASL answers null, and so does a server that ignores a failed exchange. A client that is
+/// configured to authenticate does not go on without it.
 #[test]
-fn a_server_that_lets_everybody_in_is_not_trusted() {
+fn a_server_that_skips_the_exchange_is_not_trusted() {
     let null = || Ok(Response::Sasl(SaslResponse { token: None }));
     let mut first = pair();
     first.reach();
@@ -196,7 +198,7 @@ fn a_server_that_falls_silent_in_the_exchange_is_given_up_and_the_session_kept()
 }
 
 #[test]
-fn an_answer_to_something_else_ends_the_connection() {
+fn an_answer_with_another_xid_ends_the_connection() {
     let mut pair = pair();
     let xid = half_way(&mut pair);
     pair.reply(Xid(xid.0 + 1), 0, Ok(said(b"welcome")));
@@ -204,9 +206,9 @@ fn an_answer_to_something_else_ends_the_connection() {
     assert_eq!(pair.last_cause(), Cause::UnexpectedReply { expected, got });
 }
 
-/// Some servers hand out a new session where the old one is gone; the exchange goes on in it.
+/// Some servers give the client a new session if the old one is gone. The exchange goes on in the new one.
 #[test]
-fn a_new_session_in_place_of_the_old_one_is_proved_as_well() {
+fn a_new_session_in_place_of_the_old_one_is_authenticated_too() {
     let mut pair = pair();
     let xid = half_way(&mut pair);
     pair.reply(xid, 0, Ok(said(b"welcome")));
@@ -226,7 +228,7 @@ fn a_new_session_in_place_of_the_old_one_is_proved_as_well() {
     );
 }
 
-/// What the world may do next; everything else is the machine's.
+/// What the server, the transport or the caller does next.
 #[derive(Clone, Debug)]
 enum World {
     Deadline,
@@ -265,13 +267,14 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Whatever the server says in whatever order, it gets nothing but tokens before it has said what the mechanism wants
-    /// to hear, and nobody is told of a connection.
+    /// The server may send anything in any order. Before it has sent the tokens that the mechanism expects, it
+    /// receives nothing but tokens, and the machine does not report a connection.
     #[test]
-    fn no_order_of_things_goes_around_the_exchange(steps in prop::collection::vec(any_step(), 0..60)) {
+    fn no_sequence_of_inputs_bypasses_the_exchange(steps in prop::collection::vec(any_step(), 0..60)) {
         let mut pair = pair();
         let mut last_token = Xid(0);
-        // On the present connection: the server has got the handshake, and a token; it has said what convinces.
+        // On the present connection: the server has received the handshake; it has received a token; it has sent
+        // `welcome`.
         let (mut greeted, mut asked, mut proved) = (false, false, false);
         for step in steps {
             proved |= asked && matches!(step, World::Reply(b"welcome"));

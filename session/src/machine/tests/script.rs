@@ -1,4 +1,4 @@
-//! Any story at all, as the fuzz target tells it.
+//! Random inputs, made as the fuzz target makes them.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn no_story_breaks_a_promise(script in prop::collection::vec(any::<u8>(), 0..600)) {
+    fn no_script_breaks_a_promise(script in prop::collection::vec(any::<u8>(), 0..600)) {
         fuzzing::machine(&script);
     }
 }

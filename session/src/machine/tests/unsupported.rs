@@ -1,4 +1,4 @@
-//! What becomes of operations that a server does not know.
+//! Operations that a server does not know, and says so.
 
 use lockkeeper_proto::{ErrorCode, OpCode, Request, records::Empty};
 
@@ -21,10 +21,10 @@ fn who_am_i() -> Request {
     Request::WhoAmI(Empty {})
 }
 
-/// A server answers an unknown operation before it has come to what was asked earlier, and closes the connection. Taken for
-/// a reply out of turn, it would be a broken connection and nothing else.
+/// A server answers an unknown operation ahead of earlier requests, and closes the connection. If the machine took
+/// this answer for a reply out of order, the caller would only learn of a lost connection.
 #[test]
-fn an_unknown_operation_is_told_as_such_though_its_answer_overtakes_others() {
+fn an_unknown_operation_is_reported_although_its_answer_overtakes_others() {
     let mut pair = Pair::connected(|_| {});
     let earlier = pair.submit(sync("/"));
     let unknown = pair.submit(who_am_i());
@@ -40,17 +40,17 @@ fn an_unknown_operation_is_told_as_such_though_its_answer_overtakes_others() {
 }
 
 #[test]
-fn an_unknown_operation_is_asked_for_once_and_again_when_servers_may_have_been_upgraded() {
+fn an_unknown_operation_is_refused_until_the_connection_after_the_next() {
     let mut pair = Pair::connected(|_| {});
     let first = pair.submit(who_am_i());
     let (xid, _) = pair.request().unwrap();
     pair.reply(xid, -1, Err(ErrorCode::UNIMPLEMENTED));
     assert_eq!(pair.error(first), who_am_i_unknown());
-    // The server closes the connection for it; the next one is of the same servers.
+    // The server closes the connection. The machine expects the next server to be the same, or of the same release.
     for _ in 0..2 {
         let again = pair.submit(who_am_i());
         assert_eq!(pair.error(again), who_am_i_unknown());
-        assert_eq!(pair.requests(), [], "it costs no second connection");
+        assert_eq!(pair.requests(), [], "the second call costs no connection");
         pair.cut();
         pair.connect();
     }
@@ -60,7 +60,7 @@ fn an_unknown_operation_is_asked_for_once_and_again_when_servers_may_have_been_u
 }
 
 #[test]
-fn other_operations_go_on_where_one_is_who_am_i_unknown() {
+fn other_operations_go_on_when_one_is_unknown() {
     let mut pair = Pair::connected(|_| {});
     pair.submit(who_am_i());
     pair.answer_all(|_| Err(ErrorCode::UNIMPLEMENTED));

@@ -1,4 +1,4 @@
-//! Whom an event concerns, and what is taken off the server.
+//! Which listeners receive an event, and which watches the machine removes from the server.
 
 use lockkeeper_proto::{
     ErrorCode, EventType, OpCode, Request, WatcherType, records::RemoveWatchesRequest,
@@ -22,13 +22,13 @@ fn removal(path: &str, watcher_type: WatcherType) -> Request {
     Request::RemoveWatches(RemoveWatchesRequest { path, watcher_type })
 }
 
-/// What the server gets, without the numbers.
+/// The requests that the server receives, without their numbers.
 fn sent(pair: &mut Pair) -> Vec<Request> {
     pair.requests().into_iter().map(|(_, r)| r).collect()
 }
 
 #[test]
-fn one_event_reaches_all_who_watch_the_node_and_nobody_twice() {
+fn one_event_reaches_every_listener_of_the_node_once() {
     let mut pair = Pair::connected(|_| {});
     let first = pair.watch(get("/a", true), OK);
     let second = pair.watch(exists("/a", true), OK);
@@ -46,7 +46,7 @@ fn one_event_reaches_all_who_watch_the_node_and_nobody_twice() {
 }
 
 #[test]
-fn what_happens_to_a_node_itself_does_not_concern_who_watches_its_children() {
+fn a_child_watch_reports_only_the_deletion_of_the_node_itself() {
     let mut pair = Pair::connected(|_| {});
     let list = pair.watch(children("/a", true), OK);
     pair.event(EventType::NODE_CREATED, "/a");
@@ -88,12 +88,12 @@ fn nodes_watched_without_a_connection_are_watched_on_the_next_one() {
     assert_eq!(
         sent(&mut pair),
         [again],
-        "the request itself is not repeated"
+        "there is one request for both watches"
     );
 }
 
 #[test]
-fn the_last_one_of_its_kind_to_go_takes_the_watch_off_the_server() {
+fn the_last_listener_of_a_kind_removes_the_watch_from_the_server() {
     let mut pair = Pair::connected(|_| {});
     let data = pair.watch(get("/a", true), OK);
     let missing = pair.watch(exists("/a", true), ErrorCode::NO_NODE);
@@ -114,7 +114,7 @@ fn the_last_one_of_its_kind_to_go_takes_the_watch_off_the_server() {
 }
 
 #[test]
-fn a_watch_given_up_before_it_is_left_is_removed_when_it_is() {
+fn a_watch_given_up_while_its_request_is_pending_is_removed_later() {
     let mut pair = Pair::connected(|_| {});
     let (token, id) = pair.submit_watching(get("/a", true));
     pair.machine.cancel(id);

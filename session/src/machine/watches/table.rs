@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_takes_out_exactly_those_whom_it_concerns() {
+    fn an_event_takes_out_exactly_its_listeners() {
         let mut table = WatchTable::default();
         let data = registered(&mut table, "/a", WatchKind::Data);
         let exist = registered(&mut table, "/a", WatchKind::Exist);

@@ -1,18 +1,46 @@
-//! Reads `mutations.txt`: the list of faults in the product that the simulation must find.
+//! Reads `mutations.txt`: faults in the product, and the checks that must find them.
 //!
-//! Not here: building and running the sources with a fault (`bin/mutations`).
+//! Not here: building and running the sources with a fault (`main`).
 
 /// One fault.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mutation {
     /// What the product does wrong with this fault.
     pub name: String,
-    /// The first seed to run: the number behind `from`, or 1.
-    pub first: u64,
-    /// Within how many seeds the simulation must find the fault.
-    pub seeds: u64,
+    /// Each of these must find the fault.
+    pub checks: Vec<Check>,
     /// The replacements that make the fault.
     pub edits: Vec<Edit>,
+}
+
+/// A check that must find a fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// One of these seeds of the simulation breaks a rule.
+    Simulation {
+        /// The first seed.
+        first: u64,
+        /// How many seeds.
+        seeds: u64,
+    },
+    /// The model finds this violation in this scenario.
+    Model {
+        /// The name of the scenario.
+        scenario: String,
+        /// The numbers of cuts, pauses, cancels, changes by hand, new attempts.
+        faults: String,
+        /// The violation.
+        violation: String,
+    },
+    /// A test fails.
+    Test {
+        /// The package.
+        package: String,
+        /// Its test program, or `lib`.
+        target: String,
+        /// The name of the test.
+        name: String,
+    },
 }
 
 /// One replacement in one file.
@@ -57,7 +85,6 @@ fn parse(text: &str) -> Result<Vec<Mutation>, String> {
         if sign == "##" {
             all.push(Mutation {
                 name: rest.to_owned(),
-                first: 1,
                 ..Mutation::default()
             });
             continue;
@@ -66,8 +93,9 @@ fn parse(text: &str) -> Result<Vec<Mutation>, String> {
         let mutation = all.last_mut().ok_or_else(wrong)?;
         match sign {
             "" => {}
-            "from" => mutation.first = rest.parse().map_err(|_| wrong())?,
-            "seeds" => mutation.seeds = rest.parse().map_err(|_| wrong())?,
+            "simulation" | "model" | "test" => {
+                mutation.checks.push(check(sign, rest).ok_or_else(wrong)?);
+            }
             "file" => mutation.edits.push(Edit {
                 file: rest.to_owned(),
                 ..Edit::default()
@@ -88,4 +116,32 @@ fn parse(text: &str) -> Result<Vec<Mutation>, String> {
         }
     }
     Ok(all)
+}
+
+fn check(sign: &str, rest: &str) -> Option<Check> {
+    let words: Vec<_> = rest.split(' ').collect();
+    Some(match (sign, words.as_slice()) {
+        ("simulation", [seeds]) => Check::Simulation {
+            first: 1,
+            seeds: seeds.parse().ok()?,
+        },
+        ("simulation", [seeds, "from", first]) => Check::Simulation {
+            first: first.parse().ok()?,
+            seeds: seeds.parse().ok()?,
+        },
+        ("model", _) => {
+            let mut parts = rest.split(" | ").map(str::to_owned);
+            Check::Model {
+                scenario: parts.next()?,
+                faults: parts.next()?,
+                violation: parts.next()?,
+            }
+        }
+        ("test", [package, target, name]) => Check::Test {
+            package: (*package).to_owned(),
+            target: (*target).to_owned(),
+            name: (*name).to_owned(),
+        },
+        _ => return None,
+    })
 }

@@ -1,0 +1,345 @@
+//! How a contender waits for its turn. What to do next is decided by [`Turn`], [`PlainTurn`] and [`LeaseTurn`]. The code around
+//! them is that of `waiter`, `plain`, `semaphore` and the tries of `lock_queue` in the recipes, await by await.
+//!
+//! Not here: the life of the node (`client`).
+
+use lockkeeper_recipes::{
+    Loss,
+    decisions::{
+        lease_turn::{self, LeaseTurn},
+        plain_turn::{self, PlainTurn},
+        turn::{self, Facts, Out, Turn},
+    },
+    rank::{Kind, Rank, is_contended, rank},
+};
+
+use crate::{
+    client::{done, enter, give_up, gone, leave_queue},
+    history::{NEVER, Time},
+    name::Name,
+    scenario::{Role, Scenario},
+    state::{Contender, Decider, Node, Phase, Read, Reply, State, Watch},
+    violation::Violation,
+};
+
+/// The watch on the own node, and the first of those ahead.
+const OWN: usize = 0;
+const AHEAD: usize = 1;
+
+/// Whether its future does something when it is polled.
+pub(crate) fn may_poll(contender: &Contender) -> bool {
+    match contender.read {
+        Some((_, Reply::Pending)) => contender.is_lost,
+        Some(_) => true,
+        None => {
+            let is_plain_ours = contender.turn == Decider::Plain(PlainTurn::Ours);
+            let has_event = contender.events[0].is_some() || contender.is_change_told;
+            contender.is_lost || has_event || is_plain_ours
+        }
+    }
+}
+
+/// Submits a read.
+pub(crate) fn ask(after: &mut State, scenario: &Scenario, i: usize, read: Read) {
+    let connection = connection(after, scenario, i);
+    let is_mute = !after.sessions[scenario.clients[i]].lives();
+    let contender = &mut after.contenders[i];
+    if let Decider::Queue(turn) = &mut contender.turn {
+        turn.asked(connection);
+    }
+    contender.read = Some((read, Reply::Pending));
+    contender.is_stale = false;
+    contender.is_mute = is_mute;
+}
+
+pub(crate) fn connection(state: &State, scenario: &Scenario, i: usize) -> u64 {
+    u64::from(state.sessions[scenario.clients[i]].connection)
+}
+
+/// Whether its place in the queue of the semaphore is the first one, or gone. Who is first at some point of the history is so
+/// from then on, and the create that follows shows the session everything. So it is the same whether a server lags here, or
+/// the turn comes later.
+pub(crate) fn has_turn(state: &State, scenario: &Scenario, i: usize) -> bool {
+    let session = &state.sessions[scenario.clients[i]];
+    let has_session = session.is_up && session.lives() && session.has_lease;
+    has_session && matches!(rank_of_place(state, i), Rank::First | Rank::Gone)
+}
+
+fn rank_of_place(state: &State, i: usize) -> Rank<'_> {
+    let places = state
+        .nodes()
+        .iter()
+        .filter(|node| node.is_place && node.is_live());
+    let place = state.contenders[i].place.as_ref().expect("its place");
+    let names = places.map(|node| node.name.as_ref());
+    rank(Kind::Mutex, names, place.as_ref())
+}
+
+/// Polls its future.
+pub(crate) fn poll(after: &mut State, scenario: &Scenario, i: usize) {
+    let contender = &after.contenders[i];
+    match (contender.phase, contender.turn) {
+        (Phase::Queueing, _) if rank_of_place(after, i) == Rank::Gone => done(after, i),
+        (Phase::Queueing, _) => enter(after, scenario, i),
+        (Phase::Trying, _) => look_before(after, scenario, i),
+        (_, Decider::Queue(turn)) => queue(after, scenario, i, turn),
+        (_, Decider::Plain(_)) => plain(after, scenario, i),
+        (_, Decider::Lease(turn)) => lease(after, scenario, i, turn),
+        (_, Decider::Nothing) => {}
+    }
+}
+
+/// What it knows of its session.
+fn facts(after: &State, scenario: &Scenario, i: usize) -> Facts {
+    let is_lost = after.contenders[i].is_lost;
+    Facts {
+        session_loss: is_lost.then_some(Loss::Expired),
+        is_lease_valid: after.sessions[scenario.clients[i]].has_lease && !is_lost,
+        connection: connection(after, scenario, i),
+    }
+}
+
+/// The read that a try begins with. It creates nothing when somebody is in the way.
+fn look_before(after: &mut State, scenario: &Scenario, i: usize) {
+    let Some((_, Reply::At(view))) = after.contenders[i].read.take() else {
+        return;
+    };
+    if is_in_the_way(after, scenario, i, view) {
+        done(after, i);
+    } else {
+        after.contenders[i].saw_free = true;
+        enter(after, scenario, i);
+    }
+}
+
+/// Whether somebody, at this point of the history, is in the way of one who comes now.
+pub(crate) fn is_in_the_way(state: &State, scenario: &Scenario, i: usize, view: Time) -> bool {
+    let mut shown = state.shown(view);
+    match scenario.roles[i] {
+        Role::Queue(kind) => is_contended(kind, shown.map(|node| node.name.as_ref())),
+        Role::Plain | Role::Lease => shown.next().is_some(),
+    }
+}
+
+/// A waiter in a queue.
+fn queue(after: &mut State, scenario: &Scenario, i: usize, mut turn: Turn<Name>) {
+    let own = after.contenders[i].node().expect("its node");
+    let connection = connection(after, scenario, i);
+    // The point of the history at which its turn has come.
+    let mut since = 0;
+    let handled = match after.contenders[i].read.take() {
+        Some((_, Reply::Lost)) if !after.contenders[i].is_lost => {
+            return ask(after, scenario, i, Read::Look);
+        }
+        Some((_, Reply::At(view))) => {
+            since = view;
+            let shown = after.shown(view).map(|node| node.name.as_ref());
+            turn.listed(shown, &own).map(|listed| {
+                let contender = &mut after.contenders[i];
+                watch(contender, &turn, own, &listed.missing);
+                let is_refused = scenario.tries[i] && !contender.is_placed && listed.ahead > 0;
+                contender.is_placed = true;
+                is_refused
+            })
+        }
+        _ => Ok(false),
+    };
+    match handled {
+        Ok(false) => {}
+        Ok(true) => return give_up(after, scenario, i),
+        Err(Out::Lost(_)) => return gone(after, i),
+        Err(Out::Exhausted) => unreachable!("the numbers are small"),
+    }
+    while let Some(event) = after.contenders[i].take_event() {
+        if event.is_deleted && turn.is_nearest(event.name.as_ref()) {
+            since = after.died(event.name);
+        }
+        match turn.event(
+            event.name.as_ref(),
+            event.is_deleted,
+            own.as_ref(),
+            connection,
+        ) {
+            Ok(true) => after.contenders[i].watches[OWN] = Watch::Requested(own),
+            Ok(false) => {}
+            Err(_) => return gone(after, i),
+        }
+    }
+    let next = turn.next(&facts(after, scenario, i));
+    after.contenders[i].turn = Decider::Queue(turn);
+    match next {
+        Err(_) => gone(after, i),
+        Ok(turn::Next::Grant) => {
+            if after.died(own) <= since {
+                after.violation = Some(Violation::GrantedWithoutNode);
+            }
+            hold(after, scenario, i);
+        }
+        Ok(turn::Next::List) => ask(after, scenario, i, Read::Look),
+        Ok(turn::Next::Wait) if scenario.tries[i] => after.violation = Some(Violation::TryWaits),
+        Ok(turn::Next::Wait) => {}
+    }
+}
+
+/// Gives up the watches that are of no use any more, and requests those that are missing.
+fn watch(contender: &mut Contender, turn: &Turn<Name>, own: Name, missing: &[Name]) {
+    let is_wanted = |name: Name| turn.watches(name.as_ref(), own.as_ref());
+    for watch in &mut contender.watches {
+        if watch.name().is_some_and(|name| !is_wanted(name)) {
+            *watch = Watch::Empty;
+        }
+    }
+    let events = contender.events;
+    contender.events = [None; 3];
+    let wanted = events
+        .into_iter()
+        .flatten()
+        .filter(|event| is_wanted(event.name));
+    wanted.for_each(|event| contender.tell(event));
+    for name in missing {
+        let at = if *name == own { OWN } else { AHEAD };
+        let mut free = contender.watches.iter_mut().skip(at);
+        let free = free.find(|watch| **watch == Watch::Empty);
+        *free.expect("three nodes are watched") = Watch::Requested(*name);
+    }
+}
+
+/// A contender for the plain lock.
+pub(crate) fn plain(after: &mut State, scenario: &Scenario, i: usize) {
+    let contender = &mut after.contenders[i];
+    let Decider::Plain(mut turn) = contender.turn else {
+        return;
+    };
+    if contender.take_event().is_some() {
+        turn.event();
+    }
+    if let Some((_, Reply::At(view))) = contender.read.take() {
+        let shown = after.node_at(Name::PLAIN, view);
+        let is_ours = |node: &Node| usize::from(node.owner) == i && !node.is_former;
+        if !shown.is_some_and(is_ours) {
+            return gone(after, i);
+        }
+    }
+    match turn.next(&facts(after, scenario, i)) {
+        Err(_) => gone(after, i),
+        Ok(plain_turn::Next::Grant) => hold(after, scenario, i),
+        Ok(plain_turn::Next::Create) => enter(after, scenario, i),
+        Ok(plain_turn::Next::Look) => ask(after, scenario, i, Read::Look),
+        Ok(plain_turn::Next::Wait) => {
+            let is_mute = !after.sessions[scenario.clients[i]].lives();
+            let contender = &mut after.contenders[i];
+            contender.watches[AHEAD] = Watch::Requested(Name::PLAIN);
+            contender.is_stale = false;
+            contender.is_mute = is_mute;
+        }
+    }
+}
+
+/// The first waiter of a semaphore, whose lease exists.
+fn lease(after: &mut State, scenario: &Scenario, i: usize, mut turn: LeaseTurn) {
+    let own = after.contenders[i].node().expect("its lease");
+    let read = after.contenders[i].read.take();
+    let contender = &mut after.contenders[i];
+    match read {
+        _ if contender.is_lost => {}
+        Some((Read::Limit, Reply::Lost)) => return ask(after, scenario, i, Read::Limit),
+        Some((read @ (Read::Look | Read::WatchedLeases), Reply::At(view))) => {
+            let is_watched = read == Read::WatchedLeases;
+            turn.listed(is_watched);
+            contender.leases_at = view;
+            contender.leases_since = if is_watched { view } else { NEVER };
+        }
+        Some((Read::Limit, Reply::At(view))) => {
+            contender.limit_since = view;
+            if count(after, &mut turn, i, own, view).is_err() {
+                return gone(after, i);
+            }
+        }
+        _ => {}
+    }
+    if std::mem::take(&mut after.contenders[i].is_change_told) {
+        let view = after.sessions[scenario.clients[i]].view;
+        let place = after.contenders[i].place;
+        if place.is_some_and(|place| after.place_died(place) <= view) {
+            return give_up(after, scenario, i);
+        }
+        turn.changed();
+        after.contenders[i].leases_since = NEVER;
+        after.contenders[i].limit_since = NEVER;
+    }
+    let mut next = turn.next(&facts(after, scenario, i));
+    if next == Ok(lease_turn::Next::ReadLimit) && scenario.limit_changes.is_none() {
+        if count(after, &mut turn, i, own, 0).is_err() {
+            return gone(after, i);
+        }
+        next = turn.next(&facts(after, scenario, i));
+    }
+    after.contenders[i].turn = Decider::Lease(turn);
+    match next {
+        Err(_) => gone(after, i),
+        Ok(lease_turn::Next::Grant) => {
+            check_grant(after, scenario, i, own);
+            hold(after, scenario, i);
+        }
+        Ok(lease_turn::Next::List) => ask(after, scenario, i, Read::WatchedLeases),
+        Ok(lease_turn::Next::ReadLimit) => ask(after, scenario, i, Read::Limit),
+        Ok(lease_turn::Next::Wait) => {}
+    }
+}
+
+/// Counts the leases as they were listed, with the limit at this point of the history.
+fn count(
+    after: &State,
+    turn: &mut LeaseTurn,
+    i: usize,
+    own: Name,
+    limit_at: Time,
+) -> Result<(), Loss> {
+    let listed = after.shown(after.contenders[i].leases_at);
+    let names = listed.map(|node| node.name.as_ref());
+    let limit = usize::from(after.limit_at(limit_at));
+    turn.counted(names, [own.as_ref()], limit)
+}
+
+/// The lease was listed, there was room at some point since, and nobody who came before still waits.
+fn check_grant(after: &mut State, scenario: &Scenario, i: usize, own: Name) {
+    let contender = after.contenders[i];
+    if after.node_at(own, contender.leases_at).is_none() {
+        after.violation = Some(Violation::GrantedWithoutNode);
+    }
+    // A lease may be in nobody's hands: it is deleted as soon as it is known.
+    let is_in_use = |node: &&Node| {
+        let owner = &after.contenders[usize::from(node.owner)];
+        let is_wanted = owner.place.is_some() || owner.phase == Phase::Holding;
+        !owner.is_abandoned && !node.is_former && is_wanted
+    };
+    let is_within_limit = |view: Time| {
+        let count = after.shown(view).filter(is_in_use).count();
+        count <= usize::from(after.limit_at(view))
+    };
+    if !(contender.leases_at..=after.now).any(is_within_limit) {
+        after.violation = Some(Violation::TooMany);
+    }
+    let places = after
+        .nodes()
+        .iter()
+        .filter(|node| node.is_place && node.is_live());
+    let first = places
+        .filter(|node| !node.is_leaving)
+        .min_by_key(|node| node.name);
+    let is_first = first.is_none_or(|first| Some(first.name) == contender.place);
+    if !is_first && scenario.faults.by_hand == 0 {
+        after.violation = Some(Violation::Overtaken);
+    }
+}
+
+fn hold(after: &mut State, scenario: &Scenario, i: usize) {
+    leave_queue(after, i);
+    let is_over = !after.sessions[scenario.clients[i]].lives();
+    let contender = &mut after.contenders[i];
+    if is_over || contender.is_lost {
+        after.violation = Some(Violation::GrantedAfterExpiry);
+    }
+    contender.end_turn();
+    contender.phase = Phase::Holding;
+}

@@ -1,0 +1,119 @@
+//! Who contends for what, and how much may go wrong.
+
+use lockkeeper_recipes::rank::Kind;
+
+/// How many contenders there are.
+pub const CONTENDERS: usize = 3;
+
+/// What a contender wants, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Role {
+    /// A place in a queue: `Mutex`, `RwLock`.
+    Queue(Kind),
+    /// The plain lock.
+    Plain,
+    /// One lease of a semaphore.
+    Lease,
+}
+
+/// How often each thing may go wrong in one run, over all contenders. Everything else may happen at any time: servers lag,
+/// writes of a lost connection arrive or do not, events wait, a holder releases.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Faults {
+    /// A connection is lost, with all requests and replies on it.
+    pub cuts: u8,
+    /// A client is paused, or cut off, until its lease has ended. Its session may expire from then on.
+    pub pauses: u8,
+    /// A caller drops its attempt, or its release.
+    pub cancels: u8,
+    /// An operator deletes a node by hand, or changes the data of a watched one.
+    pub by_hand: u8,
+    /// A contender that is done starts again.
+    pub again: u8,
+}
+
+/// A scenario to explore.
+#[derive(Clone, Copy, Debug)]
+pub struct Scenario {
+    pub(crate) roles: [Role; CONTENDERS],
+    /// Which of them only try, and do not wait.
+    pub(crate) tries: [bool; CONTENDERS],
+    /// The client of each contender. Tasks of one client share its session.
+    pub(crate) clients: [usize; CONTENDERS],
+    /// The limit of the semaphore, and how often it may be changed; `None` if it is fixed.
+    pub(crate) limit: u8,
+    pub(crate) limit_changes: Option<u8>,
+    pub(crate) faults: Faults,
+}
+
+impl Scenario {
+    /// Three contenders of a client each, without faults.
+    #[must_use]
+    pub fn new(roles: [Role; CONTENDERS]) -> Self {
+        Self {
+            roles,
+            tries: [false; CONTENDERS],
+            clients: std::array::from_fn(|client| client),
+            limit: 1,
+            limit_changes: None,
+            faults: Faults::default(),
+        }
+    }
+
+    /// Three contenders for a lease of a semaphore with this limit, which may be changed so often.
+    #[must_use]
+    pub fn semaphore(limit: u8, limit_changes: Option<u8>) -> Self {
+        Self {
+            limit,
+            limit_changes,
+            ..Self::new([Role::Lease; CONTENDERS])
+        }
+    }
+
+    /// The same scenario with these faults.
+    #[must_use]
+    pub fn with_faults(self, faults: Faults) -> Self {
+        Self { faults, ..self }
+    }
+
+    /// The same scenario, in which these contenders only try.
+    #[must_use]
+    pub fn with_tries(self, tries: [bool; CONTENDERS]) -> Self {
+        Self { tries, ..self }
+    }
+
+    /// The same scenario, in which the first two contenders are tasks of one client.
+    #[must_use]
+    pub fn with_shared_client(self) -> Self {
+        let mut clients = [1; CONTENDERS];
+        clients[..2].fill(0);
+        Self { clients, ..self }
+    }
+
+    pub(crate) fn is_plain(&self) -> bool {
+        self.roles[0] == Role::Plain
+    }
+
+    pub(crate) fn is_semaphore(&self) -> bool {
+        self.roles[0] == Role::Lease
+    }
+
+    /// Whether no two contenders are tasks of one client.
+    pub(crate) fn has_own_clients(&self) -> bool {
+        let mut clients = self.clients.iter().enumerate();
+        clients.all(|(i, client)| i == *client)
+    }
+
+    /// Whether two contenders differ in nothing but their place.
+    pub(crate) fn are_alike(&self, one: usize, other: usize) -> bool {
+        let is_own = self.has_own_clients() || self.clients[one] == self.clients[other];
+        is_own && self.roles[one] == self.roles[other] && self.tries[one] == self.tries[other]
+    }
+
+    /// The contenders of a client.
+    pub(crate) fn tasks(&self, client: usize) -> impl Iterator<Item = usize> + use<> {
+        let clients = self.clients;
+        (0..CONTENDERS).filter(move |task| clients[*task] == client)
+    }
+}

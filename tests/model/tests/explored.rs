@@ -1,0 +1,38 @@
+//! Every state of the smaller scenarios.
+//!
+//! Not here: the larger ones (`cargo run --release -p lockkeeper-model`); whether the model finds faults
+//! (`cargo run -p lockkeeper-mutations`).
+
+use lockkeeper_model::{Violation, runs};
+
+/// Several times what any scenario here has. To reach it is a mistake in the model.
+const MOST: usize = 4_000_000;
+
+#[test]
+fn nothing_that_can_happen_breaks_a_rule() {
+    let runs = runs::ordinary();
+    let half = runs.len().div_ceil(2);
+    std::thread::scope(|scope| {
+        for runs in runs.chunks(half) {
+            scope.spawn(move || {
+                for (title, scenario) in runs {
+                    let outcome = scenario.explore(MOST);
+                    println!("{title} {} states, {} steps", outcome.states, outcome.steps);
+                    if let Some(found) = outcome.found {
+                        panic!("{title}\n{found}");
+                    }
+                }
+            });
+        }
+    });
+}
+
+/// What `PlainMutex` says of itself. Somebody deletes its node, the holder does not notice, and another contender takes the
+/// lock. Then the release of the first one ends the hold of the other.
+#[test]
+fn the_plain_lock_does_not_survive_a_deletion_by_hand() {
+    let found = runs::plain_by_hand().explore(MOST).found;
+    let found = found.expect("a violation");
+    assert_eq!(found.violation, Violation::DeletedAnothers, "{found}");
+    println!("{found}");
+}
