@@ -51,9 +51,9 @@ pub use lockkeeper_recipes::{
 };
 pub use lockkeeper_session::{
     AuthFailure, Builder, Cause, Client, ConnectError, ConnectString, ConnectStringError,
-    Connector, Effect, Endpoint, Error, Lease, Lost, Metrics, Missed, OnExpiry, OpResult, Peer,
-    PendingReply, PersistentWatcher, ReadResult, ReadTransaction, Snapshot, State, TlsFailure,
-    Transaction, Transport, UnsupportedReason, WatchNotice, WatchedEvent, Watcher,
+    Connector, Effect, Endpoint, Error, Lease, LeasePolicy, Lost, Metrics, Missed, OnExpiry,
+    OpResult, Peer, PendingReply, PersistentWatcher, ReadResult, ReadTransaction, Snapshot, State,
+    TlsFailure, Transaction, Transport, UnsupportedReason, WatchNotice, WatchedEvent, Watcher,
     WhenDisconnected, sasl,
 };
 

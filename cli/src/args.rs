@@ -72,7 +72,7 @@ pub(crate) struct RunArgs {
     #[arg(long = "try", conflicts_with = "wait")]
     pub(crate) try_once: bool,
 
-    /// After the lock is lost: how long the command has from TERM to KILL [default: a quarter of the session
+    /// After the lock is lost: how long the command has from TERM to KILL [default: an eighth of the session
     /// timeout, at most 5s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) grace: Option<Duration>,
@@ -167,14 +167,14 @@ The command's environment:
   LOCKKEEPER_PATH   the path of the lock
   LOCKKEEPER_NODE   the node in ZooKeeper that holds it
 
-The lock is lost when no server answers for two thirds of the session timeout,
-when the session expires, or when the lock's node is deleted. Then the command
-gets TERM, and after the grace time KILL.
+The lock is lost when its lease runs out because no server answers, when the
+session expires, or when the lock's node is deleted. Then the command gets TERM,
+and after the grace time KILL.
 
-When no server answers, nobody else can get the lock before the whole session
-timeout is over. The default grace time ends the command before that; a longer
---grace lets it overlap with the next holder. When the node was deleted, the
-next holder can start immediately.
+When no server answers, the command gets TERM so early that the default grace
+time ends with the lease: nobody else can have the lock by then. A longer
+--grace lets the command overlap with the next holder. When the node was
+deleted, the next holder can start immediately.
 
 Signals: lockkeeper passes TERM, HUP, INT, QUIT, USR1, USR2 on to the command.
   - Usually the command leads its own process group. USR1 and USR2 go to the

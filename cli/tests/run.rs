@@ -310,7 +310,9 @@ fn a_silent_server_ends_the_command_before_the_session_expires() {
     let ended = run.end();
     assert_eq!(ended.status, 74, "{}", ended.stderr);
     assert!(
-        ended.stderr.contains("lock lost: the lease has run out"),
+        ended
+            .stderr
+            .contains("lock lost: no server answers, and the lease runs out"),
         "{}",
         ended.stderr
     );

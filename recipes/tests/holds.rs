@@ -14,7 +14,7 @@ use lockkeeper_recipes::{
     Error, LockState, Loss, Mutex, PlainMutex, RwLock, Semaphore, rank::SEQUENCE_LIMIT,
 };
 use lockkeeper_server::{Server, When};
-use lockkeeper_session::{Client, Snapshot, State};
+use lockkeeper_session::{Client, Clock, Snapshot, State};
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -154,6 +154,28 @@ async fn the_metrics_count_attempts_holds_and_requests() {
     lease.release().await.unwrap();
     let metrics = semaphore.metrics();
     assert_eq!((metrics.acquired, metrics.refused, metrics.lost), (1, 1, 0));
+}
+
+/// The timers of the runtime stand still while a computer sleeps.
+#[tokio::test]
+async fn a_holder_whose_computer_has_slept_is_told_of_the_end_of_its_lease() {
+    let server = Server::start().await.unwrap();
+    let ahead = Arc::new(AtomicU32::new(0));
+    let told = ahead.clone();
+    let clock = Clock::new(move || {
+        let slept = Duration::from_secs(told.load(Ordering::Relaxed).into());
+        tokio::time::Instant::now().into_std() + slept
+    });
+    let client = Client::builder(&server.connect_string()).unwrap();
+    let client = client.clock(clock).session_timeout(LONG + LONG / 3);
+    let client = client.connect().await.unwrap();
+    let guard = Mutex::new(&client, "/m").unwrap().lock().await.unwrap();
+    let lost = tokio::spawn(guard.lost());
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    ahead.store(3600, Ordering::Relaxed);
+    // Longer than it may take, and shorter than the lease.
+    let loss = soon(lost).await.unwrap();
+    assert!(matches!(loss, Loss::Elapsed | Loss::Expired), "{loss:?}");
 }
 
 /// The watch of `lost` ends with the first event, whatever it is.

@@ -428,6 +428,13 @@ pub enum Cause {
     HandshakeTimeout(Duration),
     /// The server refused a new session.
     SessionRefused,
+    /// The server grants a session timeout that leaves no time for a lease, by the [`LeasePolicy`](crate::LeasePolicy).
+    ShortSession {
+        /// The session timeout that the server grants.
+        granted: Duration,
+        /// The session timeout must be longer than this.
+        margin: Duration,
+    },
     /// The server's reply to the handshake could not be decoded, or its values are invalid.
     BadHandshake(Option<DecodeError>),
     /// The client received nothing from the server for this time.
@@ -462,7 +469,11 @@ impl Cause {
     /// Whether the same server will fail in the same way until somebody changes a setting or a certificate.
     #[must_use]
     pub fn is_permanent(&self) -> bool {
-        matches!(self, Self::Tls(failure) if failure.is_permanent())
+        match self {
+            Self::Tls(failure) => failure.is_permanent(),
+            Self::ShortSession { .. } => true,
+            _ => false,
+        }
     }
 }
 
@@ -492,6 +503,12 @@ impl fmt::Display for Cause {
                 write!(f, "handshake not answered within {} ms", after.as_millis())
             }
             Self::SessionRefused => f.write_str("the server refused a new session"),
+            Self::ShortSession { granted, margin } => write!(
+                f,
+                "the server grants a session timeout of {} ms, and the lease policy needs more than {} ms",
+                granted.as_millis(),
+                margin.as_millis()
+            ),
             Self::BadHandshake(None) => f.write_str("invalid reply to the handshake"),
             Self::BadHandshake(Some(error)) => {
                 write!(f, "the reply to the handshake cannot be decoded: {error}")

@@ -63,9 +63,9 @@ pub use auth_failure::AuthFailure;
 pub use client::tls;
 #[cfg(feature = "tokio")]
 pub use client::{
-    Builder, Client, Clock, ConnectError, Connector, GroupEvent, Lease, Missed, OpResult,
-    PendingReply, PersistentWatcher, Raw, ReadResult, ReadTransaction, Transaction, Transport,
-    WatchGroup, WatchNotice, WatchedEvent, Watcher, WhenDisconnected,
+    Builder, Client, Clock, ConnectError, Connector, GroupEvent, Lease, LeaseKeeper, Missed,
+    OpResult, PendingReply, PersistentWatcher, Raw, ReadResult, ReadTransaction, Transaction,
+    Transport, WatchGroup, WatchNotice, WatchedEvent, Watcher, WhenDisconnected,
 };
 pub use connect_string::{ConnectString, ConnectStringError, DEFAULT_PORT, Endpoint};
 #[cfg(feature = "sasl-digest-md5")]
@@ -73,6 +73,8 @@ pub use digest_md5::DigestMd5;
 pub use error::{Cause, Effect, Error, Lost};
 pub use histogram::DurationHistogram;
 pub use lockkeeper_proto as proto;
-pub use machine::{Config, Metrics, OnExpiry, Snapshot, State, UnsupportedReason, sasl};
+pub use machine::{
+    Config, LeasePolicy, Metrics, OnExpiry, Snapshot, State, UnsupportedReason, sasl,
+};
 pub use peer::Peer;
 pub use tls_failure::TlsFailure;

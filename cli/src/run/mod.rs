@@ -15,7 +15,7 @@ use std::{ffi::OsString, path::Path, pin::pin, process, time::Duration};
 
 use lockkeeper::{Client, Guard, LockError, LockState, Loss};
 use rustix::process::Signal;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::{
     args::RunArgs,
@@ -95,12 +95,23 @@ fn environment(guard: &Guard, path: &str) -> [(&'static str, String); 3] {
     ]
 }
 
-/// The default grace time.
-///
-/// The lease ends a third of the session timeout before the session can expire. A grace time of a quarter ends the
-/// command before another client can get the lock.
+/// The default grace time: an eighth of the session timeout. A lease that servers renew has always more left than that.
 fn grace_for(client: &Client) -> Duration {
-    (client.snapshot().session_timeout / 4).min(LONGEST_GRACE)
+    (client.snapshot().session_timeout / 8).min(LONGEST_GRACE)
+}
+
+/// Waits until the lease of the lock has less than this left, so that the command can be ended before another client can get
+/// the lock.
+async fn runs_out(guard: &Guard, left: Duration) {
+    while let Some(until) = guard.valid_until() {
+        let left = until.checked_sub(left).map(Instant::from_std);
+        match left {
+            Some(at) if Instant::now() < at => sleep_until(at).await,
+            _ => return,
+        }
+    }
+    // The lock is lost: another future says how.
+    std::future::pending::<()>().await;
 }
 
 /// Waits until the command ends or its lock is lost.
@@ -113,10 +124,12 @@ async fn hold(
 ) -> Result<u8, Failure> {
     let ended = {
         let mut loss = pin!(guard.lost());
+        let mut runs_out = pin!(runs_out(&guard, grace.min(grace_for(guard.client()))));
         loop {
             tokio::select! {
                 biased;
-                why = &mut loss => break Err(why),
+                why = &mut loss => break Err(why.to_string()),
+                () = &mut runs_out => break Err("no server answers, and the lease runs out".to_owned()),
                 status = child.wait() => break Ok(status.map_err(Failure::System)?),
                 signal = signals.next() => child.pass_on(signal),
             }

@@ -46,7 +46,8 @@ pub struct Guard {
 
 impl Guard {
     /// The guard of a contender that was granted the lock.
-    pub(crate) fn new(node: LockNode, attempt: Attempt) -> Result<Self, Error> {
+    pub(crate) fn new(mut node: LockNode, attempt: Attempt) -> Result<Self, Error> {
+        node.keep_lease();
         let Some(tag) = node.node().map(|node| node.tag) else {
             return Err(Error::Lost(Loss::Deleted));
         };
@@ -119,6 +120,29 @@ impl Guard {
             LockState::Lost(_) => None,
             _ => self.client().lease().valid_until,
         }
+    }
+
+    /// Asks the servers whether the lock is held: `Ok` says that it was, at some instant during this call. One round trip of a
+    /// write that changes nothing; two for a [`PlainMutex`](crate::PlainMutex).
+    ///
+    /// Unlike [`is_valid`](Self::is_valid) it needs no clock.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] when the lock is lost. [`Error::Session`] when no server answers: it is not known then.
+    ///
+    /// # Cancel safety
+    /// The future may be dropped, and the method called again.
+    pub async fn confirm(&self) -> Result<(), Error> {
+        if let Some(loss) = self.node.session_loss().or_else(|| self.known_loss()) {
+            return Err(Error::Lost(loss));
+        }
+        let error = match self.node.confirm().await {
+            Ok(true) => return Ok(()),
+            Ok(false) => Error::Lost(self.node.session_loss().unwrap_or(Loss::Deleted)),
+            Err(error) => Error::of_session(error),
+        };
+        self.failed(&error);
+        Err(error)
     }
 
     /// Waits until the lock can no longer be relied on, and returns why. [`Loss::Elapsed`] comes before any other client can

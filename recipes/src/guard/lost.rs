@@ -1,12 +1,15 @@
 //! Waiting for the loss of a lock.
 
-use std::pin::pin;
+use std::{pin::pin, time::Duration};
 
 use futures::future::{Either, select};
 use lockkeeper_proto::{EventType, SessionId};
 use lockkeeper_session::{Client, Error as SessionError};
 
 use crate::{error::Loss, node::lock_node::session_loss};
+
+/// How late a holder hears of the end of its lease, at most, after the computer has slept.
+const LONGEST_SLEEP: Duration = Duration::from_millis(500);
 
 /// Waits for the deletion of a node, the end of its session, or the end of the session's lease.
 pub(super) async fn lost(client: &Client, path: &str, session_id: SessionId) -> Loss {
@@ -35,7 +38,9 @@ pub(super) async fn lost(client: &Client, path: &str, session_id: SessionId) -> 
             }
         };
         let changed = snapshots.changed();
-        let elapsed = tokio::time::sleep(until.saturating_duration_since(client.now()));
+        // The runtime's clock stands still while the computer sleeps; the client's does not.
+        let left = until.saturating_duration_since(client.now());
+        let elapsed = tokio::time::sleep(left.min(LONGEST_SLEEP));
         let (event, changed, elapsed) = (pin!(event), pin!(changed), pin!(elapsed));
         let other = select(changed, elapsed);
         match select(event, other).await {

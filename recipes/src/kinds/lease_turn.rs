@@ -19,6 +19,8 @@ pub enum Next {
     ReadLimit,
     /// Wait for a change of the leases or of the limit, or for the loss of the place in the queue.
     Wait,
+    /// Ask whether our leases are there, and wait until the lease of the session is valid.
+    Renew,
     /// The leases are ours.
     Grant,
 }
@@ -54,7 +56,8 @@ impl LeaseTurn {
         let may_hold = facts.may_hold()?;
         Ok(match self {
             Self::Room if may_hold => Next::Grant,
-            Self::Unknown | Self::Room | Self::Full { is_watched: false } => Next::List,
+            Self::Room => Next::Renew,
+            Self::Unknown | Self::Full { is_watched: false } => Next::List,
             Self::Listed { .. } => Next::ReadLimit,
             Self::Full { is_watched: true } => Next::Wait,
         })

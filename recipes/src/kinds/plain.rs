@@ -125,7 +125,7 @@ impl PlainMutex {
                     turn.event();
                     node = self.node();
                 }
-                Ok(Next::Look) => self.look(&mut node).await?,
+                Ok(Next::Renew) => node.renew_lease().await?,
             }
         }
     }
@@ -173,7 +173,7 @@ impl PlainMutex {
                     attempt.refused();
                     return Ok(None);
                 }
-                Ok(Next::Look) => self.look(&mut node).await?,
+                Ok(Next::Renew) => node.renew_lease().await?,
             }
         }
     }
@@ -198,18 +198,6 @@ impl PlainMutex {
     /// A node that is to be created.
     fn node(&self) -> LockNode {
         LockNode::new(&self.client, self.directory.clone(), Naming::Fixed)
-    }
-
-    /// Reads whether our node is still there. Any answer of a server shows that the session lives.
-    async fn look(&self, node: &mut LockNode) -> Result<(), Error> {
-        self.directory.count();
-        let is_ours = |czxid| node.node().is_some_and(|node| node.tag.czxid == czxid);
-        match self.client.exists(&self.node_path()).await {
-            Ok(Some(stat)) if is_ours(stat.czxid) => Ok(()),
-            Ok(_) => Err(node.gone()),
-            Err(error) if error.is_transient() => Ok(()),
-            Err(error) => Err(Error::of_session(error)),
-        }
     }
 
     /// Waits until the node of the other contender was deleted or changed, or its watch has ended.

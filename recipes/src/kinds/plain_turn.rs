@@ -14,8 +14,8 @@ pub enum Next {
     Create,
     /// Watch the node of the other contender, and wait for an event.
     Wait,
-    /// Read whether our node is still there: its lease has ended since the reply.
-    Look,
+    /// Ask whether our node is there, and wait until the lease is valid.
+    Renew,
     /// The lock is ours.
     Grant,
 }
@@ -43,7 +43,7 @@ impl PlainTurn {
             Self::Taken => Next::Wait,
             Self::Ours if facts.may_hold()? => Next::Grant,
             // What the client heard may be long over: the process may have slept.
-            Self::Ours => Next::Look,
+            Self::Ours => Next::Renew,
         })
     }
 

@@ -355,6 +355,11 @@ impl Semaphore {
             match turn.next(&facts(&nodes)) {
                 Err(loss) => return Err(gone(&mut nodes, &leases).unwrap_or(Error::Lost(loss))),
                 Ok(Next::Grant) => break,
+                Ok(Next::Renew) => {
+                    for node in &mut nodes {
+                        node.renew_lease().await?;
+                    }
+                }
                 Ok(Next::List) => match self.list_leases().await {
                     Err(error) if error.is_transient() => {}
                     // An operator deleted the directory. Our leases are gone with it.

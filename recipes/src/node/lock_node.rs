@@ -10,8 +10,10 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use lockkeeper_proto::{EventType, SessionId, path};
-use lockkeeper_session::{Client, Error as SessionError, GroupEvent, PendingReply, WatchGroup};
+use lockkeeper_proto::{ErrorCode, EventType, SessionId, Version, path};
+use lockkeeper_session::{
+    Client, Error as SessionError, GroupEvent, LeaseKeeper, PendingReply, WatchGroup,
+};
 
 use super::{
     directory::Directory,
@@ -33,6 +35,8 @@ pub(crate) struct LockNode {
     /// The watch on this node and, in a queue, on the nodes ahead. The own watch is kept until the node is gone: to give it up
     /// earlier would cost a request that removes it from the server.
     watches: Option<WatchGroup>,
+    /// Keeps the lease of the session valid, once the lock is held or is granted next.
+    keeper: Option<LeaseKeeper>,
     /// Set when the hold has a limit: whether the delete has begun, here or by the limit. A second delete could hit the node
     /// of another contender if the name is fixed.
     delete_started: OnceLock<Arc<AtomicBool>>,
@@ -46,6 +50,7 @@ impl LockNode {
         Self {
             task: Box::new(NodeTask::new(identity, life)),
             watches: None,
+            keeper: None,
             delete_started: OnceLock::new(),
         }
     }
@@ -156,6 +161,57 @@ impl LockNode {
             is_lease_valid: lease.is_valid && self.node().is_some_and(is_ours),
             connection: self.client().snapshot().connections,
         }
+    }
+
+    /// Keeps the lease of the session valid from now on.
+    pub(crate) fn keep_lease(&mut self) {
+        let client = &self.task.identity.client;
+        self.keeper.get_or_insert_with(|| client.raw().keep_lease());
+    }
+
+    /// The lease has ended, and the turn of this contender has come: asks the servers whether the node is there, and waits
+    /// until the lease is valid or the session is over.
+    pub(crate) async fn renew_lease(&mut self) -> Result<(), Error> {
+        let Some(session_id) = self.node().map(|node| node.tag.session_id) else {
+            return Err(self.gone());
+        };
+        match self.confirm().await {
+            Ok(true) => {}
+            Ok(false) => return Err(self.gone()),
+            Err(error) if error.is_transient() || self.session_loss().is_some() => {}
+            Err(error) => return Err(Error::of_session(error)),
+        }
+        self.keep_lease();
+        if let Some(keeper) = &self.keeper {
+            keeper.renewed(session_id).await;
+        }
+        Ok(())
+    }
+
+    /// Asks the servers whether the node is there. The question is a write: the answer comes from a majority of them.
+    pub(crate) async fn confirm(&self) -> Result<bool, SessionError> {
+        let Some(node) = self.node() else {
+            return Ok(false);
+        };
+        let (client, path) = (self.client(), self.path());
+        self.directory().count();
+        let check = client.transaction().within(node.tag.session_id);
+        match check.check(&path, Version::ANY).commit().await {
+            Ok(_) => {}
+            Err(SessionError::TransactionRefused { code, .. }) if code == ErrorCode::NO_NODE => {
+                return Ok(false);
+            }
+            // It is there, and we may not read it.
+            Err(SessionError::TransactionRefused { code, .. }) if code == ErrorCode::NO_AUTH => {}
+            Err(error) => return Err(error),
+        }
+        if !self.task.identity.is_fixed() {
+            return Ok(true);
+        }
+        // Others use the same name.
+        self.directory().count();
+        let stat = client.exists(&path).await?;
+        Ok(stat.is_some_and(|stat| stat.czxid == node.tag.czxid))
     }
 
     /// How the node was lost with its session, if it was.

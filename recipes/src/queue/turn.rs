@@ -39,8 +39,8 @@ impl Facts {
 
     /// Whether a contender whose turn has come may take the lock.
     ///
-    /// `Ok(false)` says that it must ask a server first. What it heard may be long over: the process may have slept, and the
-    /// listing or event may have been there since before.
+    /// `Ok(false)` says that the lease must be renewed first. What it heard may be long over: the process may have slept, and
+    /// the listing or event may have been there since before.
     ///
     /// # Errors
     /// The session is over.
@@ -56,6 +56,8 @@ pub enum Next {
     List,
     /// Wait for an event.
     Wait,
+    /// Ask whether our node is there, and wait until the lease is valid.
+    Renew,
     /// The lock is ours.
     Grant,
 }
@@ -133,6 +135,16 @@ impl<N: Clone + AsRef<str>> Turn<N> {
         self.connection = connection;
     }
 
+    /// Whether it is this contender's turn, or will be when one other contender leaves. Many readers are next at a time:
+    /// they do not count.
+    pub fn is_next(&self) -> bool {
+        match self.place {
+            Place::Unknown => false,
+            Place::First => true,
+            Place::Behind { is_last } => is_last && self.kind != Kind::Read,
+        }
+    }
+
     /// Whether the last listing was asked for on this connection.
     pub fn is_on(&self, connection: u64) -> bool {
         self.connection == connection
@@ -153,7 +165,8 @@ impl<N: Clone + AsRef<str>> Turn<N> {
         let may_hold = facts.may_hold()?;
         Ok(match self.place {
             Place::First if may_hold => Next::Grant,
-            Place::First | Place::Unknown => Next::List,
+            Place::First => Next::Renew,
+            Place::Unknown => Next::List,
             Place::Behind { .. } => Next::Wait,
         })
     }

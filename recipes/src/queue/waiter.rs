@@ -78,6 +78,7 @@ impl Waiter {
                     return Ok(());
                 }
                 Ok(Next::List) => self.list(None).await?,
+                Ok(Next::Renew) => self.node.renew_lease().await?,
                 Ok(Next::Wait) => {
                     report(self.ahead);
                     let event = self.node.event().await;
@@ -135,6 +136,9 @@ impl Waiter {
             Ok(listed) => {
                 self.ahead = listed.ahead;
                 let turn = &self.turn;
+                if turn.is_next() {
+                    self.node.keep_lease();
+                }
                 self.node
                     .watch(listed.missing, |name| turn.watches(name, &own));
                 Ok(())

@@ -14,7 +14,7 @@ use super::{
     shared::Shared,
 };
 use crate::{
-    ConnectString, Effect, Error, OnExpiry,
+    ConnectString, Effect, Error, LeasePolicy, OnExpiry,
     machine::{Auth, Config, Machine, sasl::Authenticator},
 };
 
@@ -58,11 +58,12 @@ impl Builder {
         self
     }
 
-    /// Sets how long before the earliest possible expiry of the session its lease ends.
+    /// Sets how the client knows until when its session lives. Default: [`LeasePolicy::Proved`].
     ///
-    /// Default: a third of the negotiated session timeout.
-    pub fn lease_margin(mut self, margin: Duration) -> Self {
-        self.config.lease_margin = Some(margin);
+    /// A server that grants a session timeout which leaves no time for the lease is not used:
+    /// [`Cause::ShortSession`](crate::Cause::ShortSession).
+    pub fn lease_policy(mut self, policy: LeasePolicy) -> Self {
+        self.config.lease = policy;
         self
     }
 

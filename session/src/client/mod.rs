@@ -8,6 +8,7 @@
 //! | `capacity` | waiting for request capacity; the deadline and the other options of a request |
 //! | `capacity_queue` | the queue of callers that wait for request capacity |
 //! | `shared` | the machine behind a lock; handles, watchers and the driver share it |
+//! | `lease` | until when the session lives for certain, and who needs to know |
 //! | `driver` | the task between the machine and the socket; the only `spawn` |
 //! | `net/` | byte streams to servers: TCP, TLS, frames, and the probe for a server that accepts writes |
 //! | `clock` | the only place that reads a clock |
@@ -20,6 +21,7 @@ mod capacity;
 mod capacity_queue;
 mod clock;
 mod driver;
+mod lease;
 mod net;
 mod operations;
 mod random;
@@ -36,12 +38,13 @@ use std::{
     time::Instant,
 };
 
-use lockkeeper_proto::{OpCode, Request, Response, SessionId, path};
+use lockkeeper_proto::{OpCode, Request, Response, path};
 use tokio::sync::watch;
 
 pub use builder::Builder;
 pub use capacity::WhenDisconnected;
 pub use clock::Clock;
+pub use lease::{Lease, LeaseKeeper};
 #[cfg(feature = "tls")]
 pub use net::tls;
 pub use net::transport::{Connector, Transport};
@@ -57,7 +60,7 @@ pub use watches::{
     watcher::{WatchedEvent, Watcher},
 };
 
-use crate::{ConnectStringError, Error, Metrics, Peer, Snapshot, State};
+use crate::{ConnectStringError, Error, Metrics, Peer, Snapshot};
 use capacity::RequestPolicy;
 use shared::Shared;
 
@@ -110,26 +113,6 @@ impl Drop for Handle {
     }
 }
 
-/// Until when the session cannot have expired. Returned by [`Client::lease`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lease {
-    /// The session.
-    pub session_id: SessionId,
-    /// The session's state.
-    pub state: State,
-    /// The end of the lease: before this instant no server can have expired the session.
-    ///
-    /// `None` without a session. The instant is on the clock of [`Instant::now`], or on the clock that
-    /// [`Builder::clock`] set, see [`Client::now`].
-    ///
-    /// See [`Machine::lease_deadline`](crate::machine::Machine::lease_deadline) for the assumptions.
-    pub valid_until: Option<Instant>,
-    /// Whether `valid_until` is in the future.
-    ///
-    /// The comparison uses a clock that also counts the time for which the computer slept.
-    pub is_valid: bool,
-}
-
 impl Client {
     /// Connects to a ZooKeeper ensemble with the default settings.
     ///
@@ -171,25 +154,6 @@ impl Client {
     #[must_use]
     pub fn snapshots(&self) -> watch::Receiver<Snapshot> {
         self.shared.snapshot.subscribe()
-    }
-
-    /// Returns the lease of the session: until when no server can have expired it.
-    ///
-    /// It is a local computation and asks no server.
-    #[must_use]
-    pub fn lease(&self) -> Lease {
-        let core = self.shared.lock();
-        let deadline = core.machine.lease_deadline();
-        let (session_id, state) = (core.machine.session_id(), core.machine.state());
-        let clock = core.clock.clone();
-        drop(core);
-        let time = clock.look();
-        Lease {
-            session_id,
-            state,
-            valid_until: deadline.map(|deadline| time.running(deadline)),
-            is_valid: deadline.is_some_and(|deadline| time.now < deadline),
-        }
     }
 
     /// Returns the current time on the clock of [`Lease::valid_until`].

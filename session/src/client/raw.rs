@@ -34,6 +34,10 @@ impl Client {
 }
 
 impl Raw<'_> {
+    pub(crate) fn client(&self) -> &Client {
+        self.client
+    }
+
     /// The same layer, with requests that are sent within this session only.
     ///
     /// Once that session has ended, the client never sends them: the replies are

@@ -17,7 +17,7 @@ use std::{
 
 use futures::{future::BoxFuture, task::AtomicWaker};
 use lockkeeper_proto::{Request, Response, SessionId, WatcherType, path};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Notify, oneshot, watch};
 
 use super::{
     PendingReply,
@@ -42,6 +42,8 @@ pub(crate) struct Shared {
     pub(crate) driver: AtomicWaker,
     /// The newest state of the session. The driver sends it.
     pub(crate) snapshot: watch::Sender<Snapshot>,
+    /// Notifies those who wait for the lease to be valid.
+    pub(crate) lease_renewed: Notify,
     pub(crate) chroot: Option<String>,
     pub(crate) random: Random,
 }
@@ -81,6 +83,7 @@ pub(crate) enum Delivery {
     Notice(Arc<EventQueue>, Notice),
     End(Arc<EventQueue>, Error),
     State(Snapshot),
+    LeaseRenewed,
 }
 
 impl Shared {
@@ -102,6 +105,7 @@ impl Shared {
             core: Mutex::new(core),
             driver: AtomicWaker::new(),
             snapshot,
+            lease_renewed: Notify::new(),
             chroot,
             random,
         }
@@ -142,6 +146,7 @@ impl Shared {
                 Delivery::Notice(queue, notice) => queue.push(notice),
                 Delivery::End(queue, error) => queue.end(error),
                 Delivery::State(snapshot) => drop(self.snapshot.send_replace(snapshot)),
+                Delivery::LeaseRenewed => self.lease_renewed.notify_waiters(),
             }
         }
     }
@@ -299,6 +304,7 @@ impl Core {
                     }
                 }
                 Output::State(snapshot) => deliveries.push(Delivery::State(snapshot)),
+                Output::LeaseRenewed => deliveries.push(Delivery::LeaseRenewed),
             }
         }
     }

@@ -21,7 +21,7 @@ use lockkeeper_proto::{
 
 use super::script::{Script, request};
 use crate::{
-    Config, Effect, Endpoint, Error, OnExpiry, State,
+    Config, Effect, Endpoint, Error, LeasePolicy, OnExpiry, State,
     machine::{Auth, Input, Machine, Output, RequestOptions, WatchId},
 };
 
@@ -291,6 +291,7 @@ impl Story {
                     let told = self.watches.get(&id);
                     assert!(told != Some(&true), "{id:?} is reported after its end");
                 }
+                Output::LeaseRenewed => {}
                 Output::State(snapshot) => {
                     let state = snapshot.state;
                     assert_ne!(self.state, state, "the same state twice");
@@ -453,7 +454,9 @@ fn config(script: &mut Script<'_>) -> Config {
     }
     if choice & 128 != 0 {
         config.request_timeout = Some(Duration::from_millis(100));
-        config.lease_margin = Some(Duration::ZERO);
+        config.lease = LeasePolicy::Assumed {
+            margin: Some(Duration::ZERO),
+        };
     }
     config
 }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use lockkeeper_proto::frame;
 
-use super::link::sasl::Authenticator;
+use super::{lease::LeasePolicy, link::sasl::Authenticator};
 use crate::{ConnectString, Endpoint};
 
 /// What the client does when its session expires.
@@ -26,10 +26,8 @@ pub struct Config {
     pub endpoints: Vec<Endpoint>,
     /// The session timeout to request. The server may grant another one. Default 10 s.
     pub session_timeout: Duration,
-    /// The lease ends this long before the server could expire the session; `None` for a third of the negotiated timeout.
-    ///
-    /// The margin covers what a follower reports late to its leader (half a tick), and clock drift.
-    pub lease_margin: Option<Duration>,
+    /// How the client knows until when its session lives.
+    pub lease: LeasePolicy,
     /// How long one server may take to accept the connection, and again to complete the handshake; `None` for a share of the
     /// session timeout.
     pub server_timeout: Option<Duration>,
@@ -80,7 +78,7 @@ impl Config {
         Self {
             endpoints: servers.endpoints().to_vec(),
             session_timeout: Duration::from_secs(10),
-            lease_margin: None,
+            lease: LeasePolicy::default(),
             server_timeout: None,
             request_timeout: None,
             read_only: false,
@@ -138,12 +136,13 @@ const LONGEST_PING: Duration = Duration::from_secs(10);
 /// The durations that follow from the negotiated session timeout.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timing {
-    /// How long the client sends nothing before it sends a ping: a quarter; at most [`LONGEST_PING`].
+    /// Between two pings, whatever else is sent: a sixth; at most [`LONGEST_PING`]. The lease counts from pings and writes.
     ///
-    /// A server may answer a ping and fail before its leader knows. Then the leader counts from the request before. So two
-    /// requests must be closer together than the margin of the lease, a third, with something left for late pings and slow
-    /// clocks. (Java's client pings after a third.)
+    /// Java's client pings when it has sent nothing for a third.
     pub(crate) ping: Duration,
+    /// Between two writes of a session that keeps its lease proved. With the wait of a third between a touch and its first
+    /// write, a proof is half a timeout old when the next one replaces it. It may then come late by a fifth.
+    pub(crate) proof: Duration,
     /// How long the server may be silent before the client gives up the connection: two thirds, so that a third is left to
     /// find another server. Source: `ClientCnxn.java`, `readTimeout`.
     pub(crate) read: Duration,
@@ -156,7 +155,7 @@ pub(crate) struct Timing {
     /// Source: `ClientCnxn.java` from 3.9.3, 4/3 of the timeout. A client needs it whose servers came back without their
     /// data: they close every connection of a client that has seen more transactions than they have.
     pub(crate) session_end: Duration,
-    /// From the sending of an answered request to the end of the lease.
+    /// From the instant of which the leader has heard to the end of the lease.
     pub(crate) lease: Duration,
 }
 
@@ -165,14 +164,14 @@ impl Timing {
         let timer = negotiated
             .min(config.session_timeout.max(LONGEST_TIMERS))
             .max(SHORTEST_TIMEOUT);
-        let margin = config.lease_margin.unwrap_or(negotiated / 3);
         Self {
-            ping: (timer / 4).min(LONGEST_PING),
+            ping: (timer / 6).min(LONGEST_PING),
+            proof: timer / 8,
             read: timer * 2 / 3,
             request: config.request_timeout.unwrap_or(timer),
             queue_wait: timer,
             session_end: negotiated.max(SHORTEST_TIMEOUT) * 4 / 3,
-            lease: negotiated.saturating_sub(margin),
+            lease: negotiated.saturating_sub(config.lease.margin(negotiated)),
         }
     }
 }

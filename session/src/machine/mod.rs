@@ -27,7 +27,8 @@
 //! | `requests` | requests, from the caller's submit to the reply |
 //! | `watches` | who listens to which node, and what the server has |
 //! | `timers` | every deadline of the machine |
-//! | `session` | what is known of the session, and its lease |
+//! | `session` | what is known of the session |
+//! | `lease`, `proof` | until when the session lives for certain |
 //! | `config` | settings, and the durations that follow from the session timeout |
 //! | `output` | what goes into the machine, and what comes out |
 //! | `metrics`, `rng` | counters; seeded random choices |
@@ -35,9 +36,11 @@
 //! Not here: sockets and tasks (`client`), records (`lockkeeper-proto`).
 
 mod config;
+mod lease;
 mod link;
 mod metrics;
 mod output;
+mod proof;
 mod requests;
 mod rng;
 mod session;
@@ -56,9 +59,13 @@ use std::{
 use lockkeeper_proto::{OpCode, Request, Response, SessionId, records::Empty};
 
 pub use config::{Auth, Config, OnExpiry};
+pub use lease::LeasePolicy;
 pub use link::sasl;
 pub use metrics::Metrics;
 pub use output::{Event, Input, Notice, Output, Snapshot, State};
+/// For `tests/model`, not for users.
+#[doc(hidden)]
+pub use proof::Proof;
 pub use requests::{
     backlog::{RequestOptions, request_bytes},
     unsupported::UnsupportedReason,
@@ -98,6 +105,10 @@ pub struct Machine<T> {
     next_xid: i32,
     watches: WatchTable,
     outputs: VecDeque<Output<T>>,
+    /// How many want the lease to stay valid.
+    lease_keepers: usize,
+    /// Whether somebody waits for the lease to be valid.
+    awaits_lease: bool,
     /// How many connections were established so far.
     connections: u64,
     /// The lost connection that is not replaced yet, and when it was lost.
@@ -132,6 +143,8 @@ impl<T> Machine<T> {
             next_xid: 1,
             watches: WatchTable::default(),
             outputs: VecDeque::new(),
+            lease_keepers: 0,
+            awaits_lease: false,
             connections: 0,
             outage: None,
             began: now,
@@ -213,20 +226,6 @@ impl<T> Machine<T> {
             server: self.established().map(|open| open.endpoint.clone()),
             session: self.session.id,
         }
-    }
-
-    /// The instant until which no server can have expired the session.
-    ///
-    /// The newest answered request was *sent* at some instant. The server received it no earlier, and counts the session
-    /// timeout from there. The margin of [`Config::lease_margin`] is subtracted. `None` without a session, or with one that
-    /// only a read-only server knows.
-    ///
-    /// It holds while the clocks of client and servers run at the same rate.
-    #[must_use]
-    pub fn lease_deadline(&self) -> Option<Instant> {
-        self.session
-            .lease_from()
-            .map(|sent| sent + self.timing.lease)
     }
 
     /// The last failure of each server since one last worked, oldest first; at most the newest sixteen.

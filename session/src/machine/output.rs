@@ -55,6 +55,8 @@ pub enum Output<T> {
     Notice(WatchId, Notice),
     /// The state of the session has changed.
     State(Snapshot),
+    /// The lease is valid: see [`await_lease`](super::Machine::await_lease).
+    LeaseRenewed,
 }
 
 /// A session as the client knows it at one instant.

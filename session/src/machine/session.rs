@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use super::lease::LeasePolicy;
 use bytes::Bytes;
 use lockkeeper_proto::{SessionId, Zxid, connect::PASSWORD_LEN};
 
@@ -17,8 +18,10 @@ pub(crate) struct Session {
     pub(crate) last_zxid: Zxid,
     /// When the client last heard of a server in this session; `None` before the first connection.
     pub(crate) heard: Option<Instant>,
-    /// When the newest request that was answered had been sent. The server counts from there at the earliest.
+    /// When the newest ping or write that was answered had been sent. A server has heard of the session since.
     pub(crate) confirmed: Option<Instant>,
+    /// An instant of which it is proved that the leader counts from it, or from a later one.
+    pub(crate) proved: Option<Instant>,
     /// Whether a read-only server has made it, and alone knows it. No other server can resume it, and it owns no node.
     pub(crate) is_local: bool,
 }
@@ -33,18 +36,28 @@ impl Session {
             last_zxid: Zxid::ZERO,
             heard: None,
             confirmed: None,
+            proved: None,
             is_local: false,
         }
     }
 
-    /// A request that was sent at this instant was answered.
+    /// A server has heard of the session since this instant.
     pub(crate) fn confirm(&mut self, sent: Instant) {
-        self.confirmed = self.confirmed.map(|before| before.max(sent));
+        self.confirmed = self.confirmed.max(Some(sent));
+    }
+
+    /// The leader counts from this instant, or from a later one.
+    pub(crate) fn prove(&mut self, touched: Instant) {
+        self.proved = self.proved.max(Some(touched));
     }
 
     /// From when the lease counts; `None` without a session that all servers know.
-    pub(crate) fn lease_from(&self) -> Option<Instant> {
-        self.confirmed.filter(|_| !self.is_local)
+    pub(crate) fn lease_from(&self, policy: LeasePolicy) -> Option<Instant> {
+        let from = match policy {
+            LeasePolicy::Proved => self.proved,
+            LeasePolicy::Bounded { .. } | LeasePolicy::Assumed { .. } => self.confirmed,
+        };
+        from.filter(|_| !self.is_local)
     }
 }
 

@@ -31,6 +31,8 @@ pub(crate) enum Timer {
     Pong,
     /// A ping is to be sent.
     Ping,
+    /// A write is to be sent that keeps the lease proved.
+    Proof,
     /// Another server is to be asked whether it accepts writes.
     Probe,
     /// The next server is to be tried.
@@ -101,7 +103,10 @@ impl<T> Machine<T> {
         }
         match open.ping_sent {
             Some(sent) => visit(Timer::Pong, sent + timing.read),
-            None => visit(Timer::Ping, open.last_sent + timing.ping),
+            None => visit(Timer::Ping, self.ping_due(open)),
+        }
+        if let Some(deadline) = self.proof_due(open) {
+            visit(Timer::Proof, deadline);
         }
         if let Some(deadline) = open.search.as_ref().and_then(WritableSearch::deadline) {
             visit(Timer::Probe, deadline);
@@ -152,6 +157,7 @@ impl<T> Machine<T> {
             Timer::Pong => self.give_up(now, Cause::RequestTimeout(self.timing.read)),
             Timer::Probe => self.probe_next_server(now),
             Timer::Ping => self.send_ping(now),
+            Timer::Proof => self.send_proof(),
         }
     }
 }

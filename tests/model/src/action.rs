@@ -222,6 +222,7 @@ fn request(contender: &Contender) -> &'static str {
         (Request::Delete(_), _) => "delete",
         _ if contender.watches.iter().any(|watch| watch.is_requested()) => "watches",
         (_, Some((Read::Limit, _))) => "look at the limit",
+        (_, Some((Read::Renew, _))) => "look at its node",
         _ => "listing",
     }
 }
@@ -245,6 +246,7 @@ fn polls(before: &Contender, after: &Contender) -> &'static str {
         (Phase::Done, _) => "learns that its node is gone",
         (Phase::Leaving, _) => "gives up, and deletes its node",
         (_, Some((Read::Limit, Reply::Pending))) => "reads the limit",
+        (_, Some((Read::Renew, Reply::Pending))) => "asks whether its node is there",
         (_, Some((_, Reply::Pending))) => "sends another listing",
         _ if matches!(after.turn, Decider::Plain(_)) => "watches the node of the holder",
         _ => "waits",

@@ -2,8 +2,6 @@
 
 use std::cmp::Reverse;
 
-use lockkeeper_recipes::decisions::lease_turn::LeaseTurn;
-
 use crate::{
     history::{NEVER, Time, Times},
     name::{Marker, Name},
@@ -35,14 +33,13 @@ impl Contender {
         self.is_placed &= scenario.tries[i];
         match self.read {
             Some((Read::Look | Read::WatchedLeases, _)) => {
-                // Room that was found may still be granted, if this read fails.
-                if self.turn != Decider::Lease(LeaseTurn::Room) {
-                    self.leases_at = NEVER;
-                }
+                self.leases_at = NEVER;
                 self.leases_since = NEVER;
                 self.limit_since = NEVER;
             }
             Some((Read::Limit, _)) => self.limit_since = NEVER,
+            // The room that was found is still to be granted.
+            Some((Read::Renew, _)) => {}
             None => self.leases_at = NEVER,
         }
         if self.is_change_told {

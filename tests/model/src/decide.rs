@@ -44,7 +44,9 @@ pub(crate) fn ask(after: &mut State, scenario: &Scenario, i: usize, read: Read) 
     let connection = connection(after, scenario, i);
     let is_mute = !after.sessions[scenario.clients[i]].lives();
     let contender = &mut after.contenders[i];
-    if let Decider::Queue(turn) = &mut contender.turn {
+    if let Decider::Queue(turn) = &mut contender.turn
+        && read == Read::Look
+    {
         turn.asked(connection);
     }
     contender.read = Some((read, Reply::Pending));
@@ -128,8 +130,15 @@ fn queue(after: &mut State, scenario: &Scenario, i: usize, mut turn: Turn<Name>)
     // The point of the history at which its turn has come.
     let mut since = 0;
     let handled = match after.contenders[i].read.take() {
-        Some((_, Reply::Lost)) if !after.contenders[i].is_lost => {
+        Some((Read::Look, Reply::Lost)) if !after.contenders[i].is_lost => {
             return ask(after, scenario, i, Read::Look);
+        }
+        Some((Read::Renew, Reply::At(view))) => {
+            since = view;
+            match after.node_at(own, view) {
+                Some(_) => Ok(false),
+                None => Err(Out::Lost(Loss::Deleted)),
+            }
         }
         Some((_, Reply::At(view))) => {
             since = view;
@@ -176,6 +185,7 @@ fn queue(after: &mut State, scenario: &Scenario, i: usize, mut turn: Turn<Name>)
             hold(after, scenario, i);
         }
         Ok(turn::Next::List) => ask(after, scenario, i, Read::Look),
+        Ok(turn::Next::Renew) => ask(after, scenario, i, Read::Renew),
         Ok(turn::Next::Wait) if scenario.tries[i] => after.violation = Some(Violation::TryWaits),
         Ok(turn::Next::Wait) => {}
     }
@@ -224,7 +234,7 @@ pub(crate) fn plain(after: &mut State, scenario: &Scenario, i: usize) {
         Err(_) => gone(after, i),
         Ok(plain_turn::Next::Grant) => hold(after, scenario, i),
         Ok(plain_turn::Next::Create) => enter(after, scenario, i),
-        Ok(plain_turn::Next::Look) => ask(after, scenario, i, Read::Look),
+        Ok(plain_turn::Next::Renew) => ask(after, scenario, i, Read::Renew),
         Ok(plain_turn::Next::Wait) => {
             let is_mute = !after.sessions[scenario.clients[i]].lives();
             let contender = &mut after.contenders[i];
@@ -239,6 +249,11 @@ pub(crate) fn plain(after: &mut State, scenario: &Scenario, i: usize) {
 fn lease(after: &mut State, scenario: &Scenario, i: usize, mut turn: LeaseTurn) {
     let own = after.contenders[i].node().expect("its lease");
     let read = after.contenders[i].read.take();
+    if let Some((Read::Renew, Reply::At(view))) = read
+        && after.node_at(own, view).is_none()
+    {
+        return gone(after, i);
+    }
     let contender = &mut after.contenders[i];
     match read {
         _ if contender.is_lost => {}
@@ -283,6 +298,7 @@ fn lease(after: &mut State, scenario: &Scenario, i: usize, mut turn: LeaseTurn) 
         }
         Ok(lease_turn::Next::List) => ask(after, scenario, i, Read::WatchedLeases),
         Ok(lease_turn::Next::ReadLimit) => ask(after, scenario, i, Read::Limit),
+        Ok(lease_turn::Next::Renew) => ask(after, scenario, i, Read::Renew),
         Ok(lease_turn::Next::Wait) => {}
     }
 }

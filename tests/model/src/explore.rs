@@ -217,7 +217,7 @@ fn index(at: usize) -> u32 {
     u32::try_from(at).expect("fewer states than fit into memory")
 }
 
-fn fingerprint(state: &State) -> u128 {
+pub(crate) fn fingerprint(state: &impl Hash) -> u128 {
     let mut hasher = Fingerprint {
         hashes: [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344],
         word: 0,

@@ -20,6 +20,7 @@
 //! | `canonical` | which states are the same |
 //! | `action` | the steps, and their words |
 //! | `explore` | all states, breadth first |
+//! | [`lease`] | another world: whether a lease outlives its session |
 //!
 //! Not here: clocks, but for leases that end before the servers end a session (the simulation has clocks); the wire; what a
 //! holder does and hears (`tests/contract`); the code around the machines, which `client` and `decide` repeat in a few lines each.
@@ -31,6 +32,7 @@ mod client;
 mod decide;
 mod explore;
 mod history;
+pub mod lease;
 mod name;
 pub mod runs;
 mod scenario;

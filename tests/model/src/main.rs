@@ -5,19 +5,25 @@
 //! cargo run --release -p lockkeeper-model -- --tests                   # the scenarios of the tests
 //! cargo run --release -p lockkeeper-model -- "3 mutexes"               # the rows that contain this text
 //! cargo run --release -p lockkeeper-model -- "3 mutexes" 1 0 0 2 0     # with so many cuts, pauses, ... (the columns)
+//! cargo run --release -p lockkeeper-model -- lease                     # whether a lease outlives its session
 //! ```
 //!
 //! The first violation is printed with a shortest history, and ends the program with status 1.
 
 use std::{process::ExitCode, time::Instant};
 
-use lockkeeper_model::{Faults, Scenario, runs};
+use lockkeeper_model::{Faults, Scenario, lease, runs};
 
 /// More would not fit into 16 GiB.
 const MOST: usize = 200_000_000;
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
+    if let [wanted, name @ ..] = &arguments[..]
+        && wanted == "lease"
+    {
+        return explore_leases(&name.join(" "));
+    }
     let Some(runs) = chosen(&arguments) else {
         eprintln!("no scenario for {arguments:?}");
         return ExitCode::from(2);
@@ -34,6 +40,29 @@ fn main() -> ExitCode {
         println!("{title} {states} | {steps} | {depth} | {seconds:.1} |");
         if let Some(found) = outcome.found {
             println!("\n{found}");
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// Prints the rows whose names contain this text. The weak rules must be refuted, and the other one must not.
+fn explore_leases(name: &str) -> ExitCode {
+    println!("| rule | states | steps | seconds |");
+    println!("|---|--:|--:|--:|");
+    let mut runs = lease::runs();
+    runs.retain(|(title, ..)| title.contains(name));
+    for (title, rule, limits) in runs {
+        let start = Instant::now();
+        let outcome = rule.explore(limits, MOST);
+        let (states, steps) = (outcome.states, outcome.steps);
+        let seconds = start.elapsed().as_secs_f64();
+        println!("| {title} | {states} | {steps} | {seconds:.1} |");
+        let is_refuted = outcome.found.is_some();
+        if let Some(found) = outcome.found {
+            println!("\n{found}");
+        }
+        if is_refuted != rule.is_weak() {
             return ExitCode::FAILURE;
         }
     }

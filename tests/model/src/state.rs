@@ -161,6 +161,8 @@ impl Request {
 pub(crate) enum Read {
     /// The listing of the queue, or of the leases; or the look at the plain node.
     Look,
+    /// Whether the own node is there, to renew the lease.
+    Renew,
     /// The leases, with a watch.
     WatchedLeases,
     Limit,

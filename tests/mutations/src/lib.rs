@@ -14,7 +14,7 @@ pub struct Mutation {
 }
 
 /// A check that must find a fault.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Check {
     /// One of these seeds of the simulation breaks a rule.
     Simulation {

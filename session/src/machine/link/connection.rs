@@ -11,6 +11,7 @@ use crate::{
     machine::{
         State,
         link::{auth::PendingAuth, moving::WritableSearch, sasl::SaslExchange},
+        proof::Proof,
         requests::in_flight::InFlight,
         watches::restore::Restore,
     },
@@ -30,8 +31,13 @@ pub(crate) struct Connection<T> {
     pub(crate) restore: Restore,
     /// When the ping was sent that is not answered yet.
     pub(crate) ping_sent: Option<Instant>,
-    pub(crate) last_sent: Instant,
+    /// When the last ping was sent, or else the handshake.
+    pub(crate) last_ping: Instant,
     pub(crate) last_received: Instant,
+    /// What the answers on this connection prove of the session; `None` before the handshake, and on a read-only server.
+    pub(crate) proof: Option<Proof>,
+    /// Whether a write of the machine's own is queued or under way, which is to prove something.
+    pub(crate) is_proving: bool,
     /// The state to report as soon as the server has accepted the identities.
     pub(crate) announced_state: Option<State>,
     /// Whether to leave this connection as soon as all requests are answered.
@@ -70,8 +76,10 @@ impl<T> Connection<T> {
             pending_auth: VecDeque::new(),
             restore: Restore::default(),
             ping_sent: None,
-            last_sent: now,
+            last_ping: now,
             last_received: now,
+            proof: None,
+            is_proving: false,
             announced_state: None,
             is_moving: false,
             search: None,

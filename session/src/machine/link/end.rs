@@ -187,6 +187,7 @@ impl<T> Machine<T> {
     ) {
         self.ended = Some(ended.clone());
         self.session.confirmed = None;
+        self.session.proved = None;
         self.closing = None;
         self.set_state(state);
         if let Some(connection) = connection {

@@ -100,6 +100,7 @@ impl<T> Machine<T> {
             return;
         };
         let resumed = self.session.id != SessionId::NONE && !self.session.is_local;
+        let is_new = !resumed || response.session_id != self.session.id;
         if response.timeout_ms <= 0 || response.session_id == SessionId::NONE {
             return if resumed {
                 self.outputs.push_back(Output::Disconnect);
@@ -112,7 +113,7 @@ impl<T> Machine<T> {
         if password.is_empty() || password.len() > LONGEST_PASSWORD {
             return self.give_up(now, Cause::BadHandshake(None));
         }
-        if resumed && response.session_id != self.session.id {
+        if resumed && is_new {
             // Some servers create a new session in place of the one that is gone. The connection goes on with it.
             let connection = self.connection.take();
             self.expire(now, Some(endpoint));
@@ -122,19 +123,24 @@ impl<T> Machine<T> {
             self.connection = connection;
         }
         let timeout = Duration::from_millis(u64::try_from(response.timeout_ms).unwrap_or(0));
-        if !resumed {
+        let margin = self.config.lease.margin(timeout);
+        if margin >= timeout {
+            let granted = timeout;
+            return self.give_up(now, Cause::ShortSession { granted, margin });
+        }
+        if is_new {
             self.session.is_local = response.read_only == Some(true);
         }
         self.session.id = response.session_id;
         self.session.password = Bytes::copy_from_slice(&password);
         self.session.timeout = timeout;
         self.session.heard = Some(now);
-        self.session.confirmed = Some(sent);
         self.timing = Timing::new(&self.config, timeout);
         let state = match response.read_only {
             Some(true) => State::ReadOnly,
             _ => State::Connected,
         };
+        self.begin_lease(now, sent, state, is_new);
         let Some(authenticator) = self.config.sasl.clone() else {
             return self.established_as(now, state);
         };
@@ -154,7 +160,7 @@ impl<T> Machine<T> {
         };
         connection.stage = Stage::Established { since: now };
         connection.last_received = now;
-        connection.last_sent = now;
+        connection.last_ping = now;
         connection.search = WritableSearch::after(now, state);
         connection.announced_state = Some(state);
         let server = connection.endpoint.clone();

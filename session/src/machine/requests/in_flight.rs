@@ -46,6 +46,8 @@ pub(crate) enum ReplyTo<T> {
     SetWatches { restore: bool },
     /// The machine: it removes a watch without listeners.
     RemoveWatches,
+    /// The machine: it keeps the lease proved.
+    Proof,
     /// The machine: it ends the session.
     Close,
 }

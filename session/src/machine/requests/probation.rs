@@ -251,7 +251,7 @@ impl<T> Machine<T> {
                 self.end_persistent(reason, &peer);
             }
             ReplyTo::SetWatches { .. } => self.end_one_shot(),
-            ReplyTo::RemoveWatches | ReplyTo::Close => {}
+            ReplyTo::RemoveWatches | ReplyTo::Proof | ReplyTo::Close => {}
         }
     }
 }

@@ -89,7 +89,7 @@ impl<T> Machine<T> {
                     .as_mut()
                     .and_then(|open| open.ping_sent.take());
                 if let Some(sent) = sent {
-                    self.session.confirm(sent);
+                    self.ping_answered(now, sent);
                 }
             }
             Xid::AUTH => self.auth_answered(&header),
@@ -126,7 +126,7 @@ impl<T> Machine<T> {
             return self.give_up(now, Cause::Frame(FrameError::TooLong { length, limit }));
         };
         self.heard(now);
-        self.session.confirm(request.sent);
+        self.write_answered(now, &request, None);
         self.forget_deadline(&request.options, request.number);
         let op = request.op;
         let (token, watch) = match request.reply_to {
@@ -166,7 +166,7 @@ impl<T> Machine<T> {
         if header.zxid > Zxid::ZERO && shows_progress {
             self.session.last_zxid = self.session.last_zxid.max(header.zxid);
         }
-        self.session.confirm(request.sent);
+        self.write_answered(now, &request, Some(header.err));
         self.forget_deadline(&request.options, request.number);
         self.probation.answered(request.op);
         trace::answered(&request, &header, now);
@@ -205,6 +205,7 @@ impl<T> Machine<T> {
                     self.send_watch_requests(requests);
                 }
             }
+            ReplyTo::Proof => self.proof_answered(),
             ReplyTo::SetWatches { .. } if needs_sasl => {}
             ReplyTo::SetWatches { .. } if !header.err.is_ok() => {
                 return self.give_up(now, Cause::WatchesRefused(header.err));

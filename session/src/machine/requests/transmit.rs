@@ -43,9 +43,6 @@ impl<T> Machine<T> {
         }
         if out.len() > before {
             self.metrics.bytes_sent += metrics::bytes(out.len() - before);
-            if let Some(connection) = &mut self.connection {
-                connection.last_sent = now;
-            }
         }
     }
 
@@ -92,6 +89,7 @@ impl<T> Machine<T> {
         match (written, &mut self.connection) {
             (Ok(length), Some(connection)) if length <= limit => {
                 trace::sent(xid, op, &queued.request);
+                Self::write_sent(connection, now, xid, op);
                 connection.in_flight.push_back(InFlight {
                     xid,
                     op,
@@ -144,6 +142,7 @@ impl<T> Machine<T> {
             return;
         };
         connection.ping_sent = Some(now);
+        connection.last_ping = now;
         let ping = RequestHeader {
             xid: Xid::PING,
             op: OpCode::PING,

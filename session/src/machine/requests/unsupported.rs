@@ -114,6 +114,7 @@ impl<T> Machine<T> {
             return;
         };
         if let Some(request) = position.and_then(|at| connection.in_flight.remove(at)) {
+            self.write_answered(now, &request, None);
             self.forget_deadline(&request.options, request.number);
             self.settle_unknown(now, request.op, request.reply_to);
         }
@@ -140,7 +141,7 @@ impl<T> Machine<T> {
                 }
                 self.give_up(now, Cause::WatchesRefused(ErrorCode::UNIMPLEMENTED));
             }
-            ReplyTo::RemoveWatches => {}
+            ReplyTo::RemoveWatches | ReplyTo::Proof => {}
             ReplyTo::Close => self.end(State::Closed, Cause::ByClient),
         }
     }

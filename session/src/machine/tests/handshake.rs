@@ -67,7 +67,7 @@ fn the_negotiated_timeout_counts_and_the_configured_one_is_requested_again() {
     assert_eq!(pair.machine.session_timeout(), 30 * SECOND);
     let connected = pair.now;
     pair.tick();
-    assert_eq!(pair.now - connected, 30 * SECOND / 4, "a ping");
+    assert_eq!(pair.now - connected, 30 * SECOND / 6, "a ping");
     pair.tick();
     assert_eq!(pair.now - connected, 20 * SECOND, "given up");
     assert_eq!(pair.last_cause(), Cause::Silent(20 * SECOND));
@@ -77,7 +77,7 @@ fn the_negotiated_timeout_counts_and_the_configured_one_is_requested_again() {
     let connected = pair.now;
     assert_eq!(pair.machine.session_timeout(), 3 * SECOND);
     pair.tick();
-    assert_eq!(pair.now - connected, 3 * SECOND / 4, "a ping");
+    assert_eq!(pair.now - connected, 3 * SECOND / 6, "a ping");
 }
 
 /// A server that refuses the session closes the connection. If it has unread requests then, its refusal may be lost.

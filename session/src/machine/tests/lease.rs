@@ -1,4 +1,6 @@
-//! The lease: until when no server can have expired the session. It counts from when an answered request was *sent*.
+//! The lease under the policies that prove nothing: it counts from when an answered ping or write was *sent*.
+//!
+//! Not here: the policy that proves (`proof`).
 
 use std::time::{Duration, Instant};
 
@@ -7,13 +9,17 @@ use lockkeeper_proto::{EventType, Response, Xid, records::Empty};
 use proptest::prelude::*;
 
 use super::{
-    pair::{ID, Pair, QUARTER, SECOND, THIRD, TIMEOUT},
-    requests::sync,
+    pair::{ID, Pair, SECOND, SIXTH, THIRD, TIMEOUT},
+    requests::{delete, get, sync},
 };
-use crate::{State, machine::Auth};
+use crate::{Cause, Config, LeasePolicy, State, machine::Auth};
 
 /// The session timeout of the tests without the default margin of a third.
 const LEASE: Duration = Duration::from_secs(6);
+
+fn assumed(config: &mut Config) {
+    config.lease = LeasePolicy::Assumed { margin: None };
+}
 
 fn lease(pair: &Pair) -> Option<Instant> {
     pair.machine.lease_deadline()
@@ -21,7 +27,7 @@ fn lease(pair: &Pair) -> Option<Instant> {
 
 #[test]
 fn there_is_no_lease_without_a_session() {
-    let mut pair = Pair::new(|_| {});
+    let mut pair = Pair::new(assumed);
     assert_eq!(lease(&pair), None);
     pair.reach();
     assert_eq!(lease(&pair), None);
@@ -31,7 +37,7 @@ fn there_is_no_lease_without_a_session() {
 
 #[test]
 fn the_lease_counts_from_the_handshake_and_not_from_its_answer() {
-    let mut pair = Pair::new(|_| {});
+    let mut pair = Pair::new(assumed);
     pair.reach();
     let sent = pair.now;
     pair.wait(SECOND);
@@ -53,30 +59,30 @@ fn the_lease_counts_from_the_handshake_and_not_from_its_answer() {
 
 #[test]
 fn a_reply_extends_the_lease_from_when_its_request_was_sent() {
-    let mut pair = Pair::connected(|_| {});
+    let mut pair = Pair::connected(assumed);
     let connected = pair.now;
     pair.wait(SECOND);
-    pair.submit(sync("/"));
+    pair.submit(delete("/a"));
     pair.wait(SECOND);
-    pair.submit(sync("/"));
+    pair.submit(delete("/a"));
     assert_eq!(
         lease(&pair),
         Some(connected + LEASE),
         "sending alone does not extend it"
     );
     pair.wait(Duration::from_millis(500));
-    for seconds in [1, 2] {
+    // A ping is between the two.
+    for sent in [SECOND, SIXTH, 2 * SECOND] {
         let (xid, request) = pair.request().unwrap();
         pair.reply(xid, 1, Ok(super::requests::sound_reply(&request)));
-        let sent = connected + seconds * SECOND;
-        assert_eq!(lease(&pair), Some(sent + LEASE));
+        assert_eq!(lease(&pair), Some(connected + sent + LEASE));
     }
 }
 
 #[test]
 fn a_queued_request_counts_from_when_it_is_sent() {
-    let mut pair = Pair::new(|_| {});
-    pair.submit(sync("/"));
+    let mut pair = Pair::new(assumed);
+    pair.submit(delete("/a"));
     pair.wait(SECOND);
     pair.connect();
     let sent = pair.now;
@@ -87,24 +93,24 @@ fn a_queued_request_counts_from_when_it_is_sent() {
 
 #[test]
 fn pings_renew_the_lease_of_an_idle_session() {
-    let mut pair = Pair::connected(|_| {});
+    let mut pair = Pair::connected(assumed);
     let connected = pair.now;
     for pings in 1..10 {
-        pair.wait(QUARTER);
+        pair.wait(SIXTH);
         assert_eq!(pair.ops().len(), 1);
         pair.reply(Xid::PING, 1, Ok(Response::Ping(Empty {})));
-        assert_eq!(lease(&pair), Some(connected + pings * QUARTER + LEASE));
+        assert_eq!(lease(&pair), Some(connected + pings * SIXTH + LEASE));
         assert!(lease(&pair).unwrap() > pair.now + THIRD);
     }
 }
 
 #[test]
 fn a_late_answer_does_not_shorten_the_lease() {
-    let mut pair = Pair::connected(|_| {});
+    let mut pair = Pair::connected(assumed);
     pair.wait(THIRD + SECOND);
     assert_eq!(pair.ops(), [lockkeeper_proto::OpCode::PING]);
     let sent = pair.now;
-    pair.submit(sync("/"));
+    pair.submit(delete("/a"));
     pair.serve();
     assert_eq!(lease(&pair), Some(sent + LEASE));
     pair.reply(Xid::PING, 1, Ok(Response::Ping(Empty {})));
@@ -116,6 +122,7 @@ fn a_late_answer_does_not_shorten_the_lease() {
 #[test]
 fn events_and_authentication_do_not_renew_the_lease() {
     let mut pair = Pair::connected(|config| {
+        assumed(config);
         config.auth.push(Auth {
             scheme: "digest".to_owned(),
             credentials: Bytes::from_static(b"a:b"),
@@ -135,20 +142,70 @@ fn events_and_authentication_do_not_renew_the_lease() {
 
 #[test]
 fn the_margin_is_a_third_unless_it_is_set() {
-    for (margin, left) in [
-        (None, LEASE),
-        (Some(SECOND), 8 * SECOND),
-        (Some(Duration::ZERO), TIMEOUT),
-        (Some(TIMEOUT * 2), Duration::ZERO),
+    for (policy, left) in [
+        (LeasePolicy::Assumed { margin: None }, LEASE),
+        (margin_of(SECOND), 8 * SECOND),
+        (margin_of(Duration::ZERO), TIMEOUT),
     ] {
-        let pair = Pair::connected(|config| config.lease_margin = margin);
+        let pair = Pair::connected(|config| config.lease = policy);
         assert_eq!(lease(&pair), Some(pair.now + left));
     }
 }
 
+fn margin_of(margin: Duration) -> LeasePolicy {
+    let margin = Some(margin);
+    LeasePolicy::Assumed { margin }
+}
+
+/// A server that its leader does not hear notices that after `sync_limit` ticks. The leader last heard of the session half a
+/// tick before.
+#[test]
+fn stated_settings_of_the_servers_give_the_margin() {
+    let (tick, sync_limit) = (SECOND, 5);
+    let bounded = LeasePolicy::Bounded { tick, sync_limit };
+    let pair = Pair::connected(|config| config.lease = bounded);
+    let length = Duration::from_micros(8_437_500 - 6_500_000);
+    assert_eq!(lease(&pair), Some(pair.now + length));
+}
+
+#[test]
+fn a_session_that_is_too_short_for_its_lease_is_an_error() {
+    let (tick, sync_limit) = (2 * SECOND, 5);
+    let endless = LeasePolicy::Bounded {
+        tick: Duration::MAX,
+        sync_limit: u32::MAX,
+    };
+    for policy in [
+        LeasePolicy::Bounded { tick, sync_limit },
+        margin_of(TIMEOUT),
+        endless,
+    ] {
+        let mut pair = Pair::new(|config| config.lease = policy);
+        pair.reach();
+        pair.accept(ID, TIMEOUT);
+        let (granted, margin) = (TIMEOUT, policy.margin(TIMEOUT));
+        assert!(margin >= TIMEOUT);
+        assert_eq!(pair.last_cause(), Cause::ShortSession { granted, margin });
+        assert!(pair.machine.is_ended(), "every server would do the same");
+    }
+}
+
+/// Some servers count pings and writes only.
+#[test]
+fn reads_do_not_renew_the_lease() {
+    let mut pair = Pair::connected(assumed);
+    let before = lease(&pair);
+    pair.wait(SECOND);
+    for request in [get("/a", false), sync("/")] {
+        pair.submit(request);
+        pair.serve();
+    }
+    assert_eq!(lease(&pair), before);
+}
+
 #[test]
 fn the_lease_ends_with_the_session() {
-    let mut pair = Pair::connected(|_| {});
+    let mut pair = Pair::connected(assumed);
     pair.cut();
     pair.reach();
     pair.refuse_session();
@@ -168,7 +225,7 @@ fn the_lease_ends_with_the_session() {
 
 /// Runs a client against a correct server, which counts the session timeout from each request that it receives.
 fn a_holder_never_outlives_its_session(steps: Vec<(u8, u16)>) {
-    let mut pair = Pair::connected(|config| config.lease_margin = Some(Duration::ZERO));
+    let mut pair = Pair::connected(|config| config.lease = margin_of(Duration::ZERO));
     let mut expires = pair.now + TIMEOUT;
     let mut before = lease(&pair).unwrap();
     let mut heard = Vec::new();
@@ -178,7 +235,7 @@ fn a_holder_never_outlives_its_session(steps: Vec<(u8, u16)>) {
             break;
         }
         match what % 4 {
-            0 => drop(pair.submit(sync("/"))),
+            0 => drop(pair.submit(delete("/a"))),
             // The server receives what was sent.
             1 => {
                 let requests = pair.requests();

@@ -35,6 +35,7 @@ mod options;
 mod pair;
 mod persistent;
 mod probation;
+mod proof;
 mod reconnect;
 mod replies;
 mod requests;

@@ -146,7 +146,7 @@ fn the_watch_of_an_overdue_request_is_removed() {
         let mut pair = Pair::connected(|_| {});
         let (token, watch) = pair.submit_within(SECOND, get("/a", true));
         assert!(watch.is_some());
-        pair.wait(2 * SECOND);
+        pair.wait(SECOND);
         is_late(&pair.error(token), true);
         pair.answer_all(|request| match request {
             Request::GetData(_) if !code.is_ok() => Err(code),

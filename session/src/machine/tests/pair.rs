@@ -24,10 +24,11 @@ use crate::{
 };
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
-/// The session timeout of the tests, and what a third and a quarter of it are.
+/// The session timeout of the tests, and what a third and a sixth of it are.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(9);
 pub(super) const THIRD: Duration = Duration::from_secs(3);
-pub(super) const QUARTER: Duration = Duration::from_millis(2250);
+/// How often a client pings.
+pub(super) const SIXTH: Duration = Duration::from_millis(1500);
 pub(super) const ID: SessionId = SessionId(0x100);
 pub(super) const PASSWORD: &[u8] = b"sixteen bytes ..";
 
@@ -110,7 +111,7 @@ impl Pair {
                 Output::Connect(_) => self.attempts += 1,
                 // The bytes on the connection are lost.
                 Output::Disconnect => self.wire.clear(),
-                Output::Probe(_) | Output::State(_) => {}
+                Output::Probe(_) | Output::State(_) | Output::LeaseRenewed => {}
             }
             self.outputs.push(output);
         }

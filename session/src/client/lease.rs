@@ -1,0 +1,108 @@
+//! Until when the session lives for certain, and who needs to know.
+//!
+//! Not here: how that is known (`machine::lease`, `machine::proof`).
+
+use std::{pin::pin, sync::Arc, time::Instant};
+
+use futures::future::select;
+use lockkeeper_proto::SessionId;
+
+use super::{
+    Client, Raw,
+    shared::{Core, Shared},
+};
+use crate::State;
+
+/// Until when the session cannot have ended. Returned by [`Client::lease`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// The session.
+    pub session_id: SessionId,
+    /// The session's state.
+    pub state: State,
+    /// The end of the lease: before this instant no server can have ended the session.
+    ///
+    /// `None` without a session. The instant is on the clock of [`Instant::now`], or on the clock that
+    /// [`Builder::clock`](super::Builder::clock) set, see [`Client::now`].
+    ///
+    /// [`LeasePolicy`](crate::LeasePolicy) has the assumptions.
+    pub valid_until: Option<Instant>,
+    /// Whether `valid_until` is in the future.
+    ///
+    /// The comparison uses a clock that also counts the time for which the computer slept.
+    pub is_valid: bool,
+}
+
+impl Client {
+    /// Returns the lease of the session: until when no server can have ended it.
+    ///
+    /// It is a local computation and asks no server. Under [`LeasePolicy::Proved`](crate::LeasePolicy::Proved) the lease ends
+    /// when the client has written nothing for a while, unless it holds a lock or is the next to get one.
+    #[must_use]
+    pub fn lease(&self) -> Lease {
+        self.shared.lock().lease()
+    }
+}
+
+impl Core {
+    fn lease(&self) -> Lease {
+        let deadline = self.machine.lease_deadline();
+        let time = self.clock.look();
+        Lease {
+            session_id: self.machine.session_id(),
+            state: self.machine.state(),
+            valid_until: deadline.map(|deadline| time.running(deadline)),
+            is_valid: deadline.is_some_and(|deadline| time.now < deadline),
+        }
+    }
+}
+
+impl Raw<'_> {
+    /// Keeps the lease of the session valid for as long as the returned value exists and servers answer.
+    ///
+    /// Under [`LeasePolicy::Proved`](crate::LeasePolicy::Proved) the client writes a transaction that changes nothing whenever
+    /// it has written nothing for an eighth of the session timeout.
+    #[must_use]
+    pub fn keep_lease(self) -> LeaseKeeper {
+        let shared = self.client().shared.clone();
+        // It does not wake the client's task: that is awake before its next ping, and the first write is not more urgent.
+        shared.lock().machine.keep_lease();
+        LeaseKeeper { shared }
+    }
+}
+
+/// Keeps the lease valid while it exists. Made by [`Raw::keep_lease`].
+#[derive(Debug)]
+pub struct LeaseKeeper {
+    shared: Arc<Shared>,
+}
+
+impl LeaseKeeper {
+    /// Waits until the lease of this session is valid, or the session is over.
+    ///
+    /// # Cancel safety
+    /// The future may be dropped, and the method called again.
+    pub async fn renewed(&self, session_id: SessionId) {
+        let mut snapshots = self.shared.snapshot.subscribe();
+        loop {
+            let mut renewed = pin!(self.shared.lease_renewed.notified());
+            renewed.as_mut().enable();
+            let is_over = !snapshots.borrow_and_update().is_session(session_id);
+            let lease = self.shared.act(|core| {
+                core.machine.await_lease();
+                core.lease()
+            });
+            if is_over || lease.is_valid || lease.session_id != session_id {
+                return;
+            }
+            let changed = pin!(snapshots.changed());
+            let _either = select(renewed, changed).await;
+        }
+    }
+}
+
+impl Drop for LeaseKeeper {
+    fn drop(&mut self) {
+        self.shared.lock().machine.stop_keeping_lease();
+    }
+}

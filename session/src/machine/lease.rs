@@ -1,0 +1,210 @@
+//! The lease of the session: until when no server can have ended it, by the policy of the user.
+//!
+//! Not here: what answers prove, and why (`proof`).
+
+use std::time::{Duration, Instant};
+
+use lockkeeper_proto::{
+    ErrorCode, OpCode, Request, Version, Xid,
+    multi::{MultiOp, MultiRequest},
+    records::CheckVersionRequest,
+};
+
+use super::{
+    Machine, Output, State,
+    link::connection::Connection,
+    proof::{Proof, is_transaction, is_write},
+    requests::in_flight::{InFlight, ReplyTo},
+};
+
+/// How the client knows until when its session lives. A lock is granted, and counts as held, only while that is known.
+///
+/// `T` is the negotiated session timeout.
+///
+/// | policy | no two valid holders, if | costs | a lease lasts |
+/// |---|---|---|---|
+/// | `Proved` | clocks run at nearly the same rate | a small write every `T / 8` in a session that holds a lock, or is next, and writes nothing else | `T` / 5 to `T` / 2 after the last contact |
+/// | `Bounded` | the same, and what was stated of the servers is true | nothing | `T` less the margin |
+/// | `Assumed` | the same, and a server that answers clients is heard by its leader | nothing | `T` less the margin |
+///
+/// No policy is needed for fencing tokens and for transactions under a lock: they do not depend on time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LeasePolicy {
+    /// Two writes in a row prove that the leader has heard of the session. Whatever the servers and the links between them do,
+    /// the lease ends before the session.
+    #[default]
+    Proved,
+    /// A server that its leader does not hear goes on answering clients for a time that its settings bound. The lease ends
+    /// earlier by that time. It takes a session timeout of more than `sync_limit + 1.5` ticks.
+    Bounded {
+        /// `tickTime` of the servers.
+        tick: Duration,
+        /// `syncLimit` of the servers, in ticks.
+        sync_limit: u32,
+    },
+    /// A server that answers a client is heard by its leader. That is true while servers crash and pause, but not while a link
+    /// between two of them is cut.
+    Assumed {
+        /// How much earlier than the session the lease ends; `None` for a third of the negotiated session timeout.
+        margin: Option<Duration>,
+    },
+}
+
+impl LeasePolicy {
+    /// How much earlier than the session the lease ends.
+    pub(crate) fn margin(self, timeout: Duration) -> Duration {
+        // How much slower than the servers' the client's clock may run.
+        let drift = timeout / 16;
+        match self {
+            Self::Proved => drift,
+            // Half a tick until the next ping of the leader, and one in which the server notices the silence.
+            Self::Bounded { tick, sync_limit } => tick
+                .saturating_mul(sync_limit)
+                .saturating_add(tick.saturating_mul(3) / 2)
+                .saturating_add(drift),
+            Self::Assumed { margin } => margin.unwrap_or(timeout / 3),
+        }
+    }
+}
+
+impl<T> Machine<T> {
+    /// The instant until which no server can have ended the session: see [`LeasePolicy`]. `None` without a session, or with
+    /// one that only a read-only server knows.
+    #[must_use]
+    pub fn lease_deadline(&self) -> Option<Instant> {
+        let from = self.session.lease_from(self.config.lease)?;
+        Some(from + self.timing.lease)
+    }
+
+    /// Keeps the lease valid until [`stop_keeping_lease`](Self::stop_keeping_lease), which each call must have. Without that a
+    /// lease that has to be proved ends when the client has written nothing for long enough.
+    pub fn keep_lease(&mut self) {
+        self.lease_keepers += 1;
+    }
+
+    /// Undoes one [`keep_lease`](Self::keep_lease).
+    pub fn stop_keeping_lease(&mut self) {
+        self.lease_keepers -= 1;
+    }
+
+    /// Asks for [`Output::LeaseRenewed`] as soon as the lease is valid. Needs a [`keep_lease`](Self::keep_lease).
+    pub fn await_lease(&mut self) {
+        self.awaits_lease = true;
+    }
+
+    /// The handshake, which was sent at `sent`, is answered.
+    pub(crate) fn begin_lease(&mut self, now: Instant, sent: Instant, state: State, is_new: bool) {
+        let timeout = self.session.timeout;
+        let Some(connection) = &mut self.connection else {
+            return;
+        };
+        // A read-only server has no leader.
+        if state == State::ReadOnly {
+            return;
+        }
+        connection.proof = Some(Proof::new(sent, now, timeout, !is_new));
+        self.session.confirm(sent);
+        if is_new {
+            // A session is made by a transaction, and the leader counts from when it handled it.
+            self.session.prove(sent);
+        }
+        self.lease_renewed(now);
+    }
+
+    /// A ping that was sent at this instant is answered: its server has heard of the session.
+    pub(crate) fn ping_answered(&mut self, now: Instant, sent: Instant) {
+        if let Some(proof) = self.connection.as_mut().and_then(|it| it.proof.as_mut()) {
+            proof.touched(sent, now);
+            self.session.confirm(sent);
+            self.lease_renewed(now);
+        }
+    }
+
+    /// A request is answered with this code; `None` if the reply was not read.
+    ///
+    /// A read is not counted: some servers do not count it.
+    pub(crate) fn write_answered(
+        &mut self,
+        now: Instant,
+        request: &InFlight<T>,
+        reply: Option<ErrorCode>,
+    ) {
+        if !is_write(request.op) {
+            return;
+        }
+        if let Some(proof) = self.connection.as_mut().and_then(|it| it.proof.as_mut()) {
+            proof.touched(request.sent, now);
+            self.session.confirm(request.sent);
+            let is_transaction = reply.is_some_and(is_transaction);
+            if let Some(touched) = proof.answered(request.xid, is_transaction) {
+                self.session.prove(touched);
+            }
+            self.lease_renewed(now);
+        }
+    }
+
+    fn lease_renewed(&mut self, now: Instant) {
+        if self.awaits_lease && self.lease_deadline().is_some_and(|deadline| now < deadline) {
+            self.awaits_lease = false;
+            self.outputs.push_back(Output::LeaseRenewed);
+        }
+    }
+
+    /// When the next ping is due.
+    pub(crate) fn ping_due(&self, open: &Connection<T>) -> Instant {
+        if self.awaits_lease && self.config.lease != LeasePolicy::Proved {
+            open.last_ping
+        } else {
+            open.last_ping + self.timing.ping
+        }
+    }
+
+    /// When the next write is due that is to prove something. A client that writes for its users needs none.
+    pub(crate) fn proof_due(&self, open: &Connection<T>) -> Option<Instant> {
+        if self.lease_keepers == 0 || self.config.lease != LeasePolicy::Proved {
+            return None;
+        }
+        let proof = open.proof.as_ref()?;
+        if open.is_proving || open.is_moving {
+            return None;
+        }
+        let interval = self.timing.proof;
+        let regular = proof.regular_write(interval);
+        // The lease is about to run out, or has: a write goes out as soon as it proves something.
+        let lasts = self.timing.lease.saturating_sub(interval);
+        let runs_out = self.session.proved.map(|proved| proved + lasts);
+        let useful = proof.next_write(self.session.proved);
+        let urgent = useful.map(|useful| runs_out.map_or(useful, |runs_out| useful.max(runs_out)));
+        [regular, urgent].into_iter().flatten().min()
+    }
+
+    /// Sends a transaction that changes nothing.
+    pub(crate) fn send_proof(&mut self) {
+        if let Some(connection) = &mut self.connection {
+            connection.is_proving = true;
+            let check = MultiOp::Check(CheckVersionRequest {
+                path: "/".to_owned(),
+                version: Version::ANY,
+            });
+            let request = Request::Multi(MultiRequest { ops: vec![check] });
+            self.enqueue_own(request, ReplyTo::Proof);
+        }
+    }
+
+    /// The write of [`send_proof`](Self::send_proof) is answered.
+    pub(crate) fn proof_answered(&mut self) {
+        if let Some(connection) = &mut self.connection {
+            connection.is_proving = false;
+        }
+    }
+
+    /// Whether an operation is a write: it goes into the proof when it is sent.
+    pub(crate) fn write_sent(connection: &mut Connection<T>, now: Instant, xid: Xid, op: OpCode) {
+        if let Some(proof) = &mut connection.proof
+            && is_write(op)
+        {
+            proof.sent(now, xid);
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! The lease that is proved: two writes in a row show that the leader has heard of the session.
+//!
+//! Not here: that no lease outlives its session whatever fails (`tests/model`).
+
+use std::time::{Duration, Instant};
+
+use lockkeeper_proto::{
+    ErrorCode, OpCode, Request, Response, Xid, connect::ConnectResponse, records::Empty,
+};
+
+use super::{
+    pair::{ID, PASSWORD, Pair, SECOND, THIRD, TIMEOUT},
+    requests::{delete, get, sound_reply, sync},
+};
+use crate::machine::Output;
+
+/// From a touch to the end of the lease that it proves.
+fn length() -> Duration {
+    TIMEOUT * 15 / 16
+}
+
+fn lease(pair: &Pair) -> Option<Instant> {
+    pair.machine.lease_deadline()
+}
+
+/// The client sends a ping, and the server answers it. Returns when it was sent.
+fn ping(pair: &mut Pair) -> Instant {
+    pair.tick();
+    assert_eq!(pair.ops(), [OpCode::PING]);
+    let sent = pair.now;
+    pong(pair);
+    sent
+}
+
+fn pong(pair: &mut Pair) {
+    pair.reply(Xid::PING, 1, Ok(Response::Ping(Empty {})));
+}
+
+/// Sends a write, and returns its number.
+fn write(pair: &mut Pair) -> Xid {
+    pair.submit(delete("/a"));
+    let (xid, _) = pair.request().expect("a write");
+    xid
+}
+
+/// The server answers a write.
+fn answer(pair: &mut Pair, xid: Xid) {
+    pair.reply(xid, 7, Ok(Response::Delete(Empty {})));
+}
+
+/// A connection that is not new, so that nothing is left of what its handshake proves. Returns when the last ping was sent.
+fn old_connection() -> (Pair, Instant) {
+    let mut pair = Pair::connected(|_| {});
+    let mut last = pair.now;
+    for _ in 0..7 {
+        last = ping(&mut pair);
+    }
+    assert!(lease(&pair).unwrap() < pair.now);
+    (pair, last)
+}
+
+#[test]
+fn a_new_session_is_proved_by_its_handshake() {
+    let mut pair = Pair::new(|_| {});
+    pair.reach();
+    let sent = pair.now;
+    pair.wait(SECOND);
+    pair.accept(ID, TIMEOUT);
+    assert_eq!(lease(&pair), Some(sent + length()));
+}
+
+#[test]
+fn a_resumed_session_is_proved_by_one_write() {
+    let (mut pair, _) = old_connection();
+    let before = lease(&pair);
+    pair.cut();
+    pair.reach();
+    let sent = pair.now;
+    pair.wait(SECOND);
+    pair.accept(ID, TIMEOUT);
+    assert_eq!(lease(&pair), before, "its server may be cut off");
+    let xid = write(&mut pair);
+    answer(&mut pair, xid);
+    assert_eq!(lease(&pair), Some(sent + length()));
+}
+
+#[test]
+fn two_writes_in_a_row_prove_a_touch() {
+    let (mut pair, touched) = old_connection();
+    pair.wait(SECOND);
+    assert_eq!(pair.now, touched + SECOND);
+    ping_until(&mut pair, touched + THIRD);
+    let before = lease(&pair);
+    let first = write(&mut pair);
+    answer(&mut pair, first);
+    assert_eq!(lease(&pair), before, "one write proves nothing");
+    let second = write(&mut pair);
+    answer(&mut pair, second);
+    assert_eq!(lease(&pair), Some(touched + length()));
+}
+
+/// Lets time pass. The server answers pings.
+fn ping_until(pair: &mut Pair, until: Instant) {
+    while let Some(due) = pair.machine.next_deadline()
+        && due <= until
+    {
+        ping(pair);
+    }
+    pair.now = until;
+}
+
+/// What is sent and answered does not prove a touch newer than `touched`.
+#[track_caller]
+fn assert_proves_less_than(pair: &Pair, touched: Instant) {
+    assert!(lease(pair).unwrap() < touched + length());
+}
+
+#[test]
+fn a_first_write_that_is_too_early_proves_nothing() {
+    let (mut pair, touched) = old_connection();
+    ping_until(&mut pair, touched + Duration::from_millis(2999));
+    for _ in 0..2 {
+        let xid = write(&mut pair);
+        answer(&mut pair, xid);
+    }
+    assert_proves_less_than(&pair, touched);
+}
+
+#[test]
+fn a_second_write_before_the_answer_to_the_first_proves_nothing() {
+    let (mut pair, touched) = old_connection();
+    ping_until(&mut pair, touched + THIRD);
+    let (first, second) = (write(&mut pair), write(&mut pair));
+    answer(&mut pair, first);
+    answer(&mut pair, second);
+    assert_proves_less_than(&pair, touched);
+    // The next one is behind the answer.
+    let third = write(&mut pair);
+    answer(&mut pair, third);
+    assert_eq!(lease(&pair), Some(touched + length()));
+}
+
+#[test]
+fn reads_prove_nothing() {
+    let (mut pair, touched) = old_connection();
+    ping_until(&mut pair, touched + THIRD);
+    for request in [get("/a", false), sync("/"), get("/a", false), sync("/")] {
+        pair.submit(request);
+        pair.serve();
+    }
+    assert_proves_less_than(&pair, touched);
+}
+
+#[test]
+fn a_refused_write_proves_something_only_if_it_is_a_transaction() {
+    for (code, proves) in [
+        (ErrorCode::NO_NODE, true),
+        (ErrorCode::BAD_VERSION, true),
+        (ErrorCode::THROTTLED_OP, false),
+        (ErrorCode::NOT_READ_ONLY, false),
+        (ErrorCode::NO_AUTH, false),
+    ] {
+        let (mut pair, touched) = old_connection();
+        ping_until(&mut pair, touched + THIRD);
+        for _ in 0..2 {
+            let xid = write(&mut pair);
+            pair.reply(xid, 7, Err(code));
+        }
+        let proved = lease(&pair).unwrap() >= touched + length();
+        assert_eq!(proved, proves, "{code}");
+    }
+}
+
+/// Otherwise a holder could keep a lease by the answers of a server that has no leader.
+#[test]
+fn a_read_only_server_proves_nothing() {
+    let mut pair = Pair::connected(|config| config.read_only = true);
+    let before = lease(&pair);
+    pair.cut();
+    pair.reach();
+    pair.answer_handshake(&ConnectResponse {
+        protocol_version: 0,
+        timeout_ms: 9000,
+        session_id: ID,
+        password: Some(PASSWORD.into()),
+        read_only: Some(true),
+    });
+    for _ in 0..3 {
+        let xid = write(&mut pair);
+        answer(&mut pair, xid);
+    }
+    assert_eq!(lease(&pair), before);
+}
+
+/// Answers everything, a moment later, until this time.
+fn serve_until(pair: &mut Pair, until: Instant, moment: Duration) -> Vec<OpCode> {
+    let mut ops = Vec::new();
+    while pair.now < until {
+        pair.wait(moment);
+        for (xid, request) in pair.requests() {
+            ops.push(request.op());
+            let reply = match &request {
+                Request::Multi(_) => Ok(multi_reply()),
+                request => Ok(sound_reply(request)),
+            };
+            pair.reply(xid, 7, reply);
+        }
+    }
+    ops
+}
+
+fn multi_reply() -> Response {
+    Response::Multi(lockkeeper_proto::multi::MultiResponse {
+        results: vec![lockkeeper_proto::multi::MultiResult::Check],
+    })
+}
+
+fn writes(ops: &[OpCode]) -> usize {
+    ops.iter().filter(|op| **op == OpCode::MULTI).count()
+}
+
+#[test]
+fn a_lease_that_is_kept_never_ends_while_servers_answer() {
+    let mut pair = Pair::connected(|_| {});
+    pair.machine.keep_lease();
+    let moment = TIMEOUT / 50;
+    let mut ops = Vec::new();
+    for _ in 0..1000 {
+        let until = pair.now + TIMEOUT / 10;
+        ops.extend(serve_until(&mut pair, until, moment));
+        assert!(lease(&pair).unwrap() > pair.now + TIMEOUT / 6);
+    }
+    // Nine in each timeout: one every eighth, and the time until the answer.
+    assert!((600..=800).contains(&writes(&ops)), "{}", writes(&ops));
+    pair.machine.stop_keeping_lease();
+    let until = pair.now + 10 * TIMEOUT;
+    let ops = serve_until(&mut pair, until, moment);
+    assert_eq!(writes(&ops), 0);
+    assert!(lease(&pair).unwrap() < pair.now);
+}
+
+#[test]
+fn a_client_that_writes_needs_no_writes_of_its_own() {
+    let mut pair = Pair::connected(|_| {});
+    pair.machine.keep_lease();
+    for _ in 0..1000 {
+        pair.submit(delete("/a"));
+        let until = pair.now + TIMEOUT / 20;
+        assert_eq!(writes(&serve_until(&mut pair, until, TIMEOUT / 100)), 0);
+        assert!(lease(&pair).unwrap() > pair.now + TIMEOUT / 6);
+    }
+}
+
+/// The first lock of a session that was quiet for long.
+#[test]
+fn a_lease_that_has_ended_is_renewed_at_once() {
+    let (mut pair, _) = old_connection();
+    let renewed = |pair: &Pair| {
+        let is_renewed = |output: &Output<u32>| matches!(output, Output::LeaseRenewed);
+        pair.outputs.iter().filter(|it| is_renewed(it)).count()
+    };
+    let create = write(&mut pair);
+    answer(&mut pair, create);
+    pair.machine.keep_lease();
+    pair.machine.await_lease();
+    assert_eq!(renewed(&pair), 0);
+    pair.tick();
+    let [(xid, Request::Multi(_))] = pair.requests()[..] else {
+        panic!("one write");
+    };
+    pair.reply(xid, 7, Ok(multi_reply()));
+    assert_eq!(renewed(&pair), 1);
+    assert!(lease(&pair).unwrap() > pair.now + TIMEOUT / 6);
+}
+
+/// Without a pause, a server that refuses writes would be asked in a loop.
+#[test]
+fn refused_writes_are_not_repeated_in_a_loop() {
+    let (mut pair, _) = old_connection();
+    pair.machine.keep_lease();
+    pair.machine.await_lease();
+    let (start, mut sent) = (pair.now, 0);
+    while pair.now < start + 10 * TIMEOUT {
+        pair.tick();
+        for (xid, request) in pair.requests() {
+            match request {
+                Request::Multi(_) => {
+                    sent += 1;
+                    pair.reply(xid, 1, Err(ErrorCode::THROTTLED_OP));
+                }
+                request => pair.reply(xid, 1, Ok(sound_reply(&request))),
+            }
+        }
+    }
+    assert!(sent <= 10 * 20, "{sent}");
+}
