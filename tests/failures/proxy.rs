@@ -1,6 +1,9 @@
-//! A proxy between one client and the servers. A test can cut its connections: silently, or with a reset.
+//! A proxy between one client and the servers, or one server and another. A test can cut its connections: silently, in one
+//! direction or both, or with a reset.
 //!
 //! Not here: the content of the bytes.
+
+#![allow(dead_code, reason = "two test binaries use different parts of it")]
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -17,6 +20,17 @@ enum Mode {
     Pass,
     /// Existing connections, and those made while this lasts, stay open but never again carry a byte in either direction.
     Swallow,
+    /// The same, in one direction only. New connections carry nothing.
+    SwallowOne(Direction),
+}
+
+/// Which bytes are lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// Those to the server.
+    ToServer,
+    /// Those from the server.
+    FromServer,
 }
 
 /// One client's connections to all servers.
@@ -69,9 +83,27 @@ impl Proxy {
         self.mode.send_replace(Mode::Swallow);
     }
 
+    /// From now on no byte arrives in this direction, and neither side notices.
+    pub(crate) fn swallow_one(&self, direction: Direction) {
+        self.mode.send_replace(Mode::SwallowOne(direction));
+    }
+
+    /// The proxy's own port for each server.
+    pub(crate) fn ports(&self) -> &[u16] {
+        &self.ports
+    }
+
     /// New connections work again. The swallowed bytes and their connections are lost.
     pub(crate) fn pass(&self) {
         self.mode.send_replace(Mode::Pass);
+    }
+
+    /// New connections work again, and those whose bytes were swallowed are reset: both sides notice.
+    pub(crate) fn mend(&self) {
+        if *self.mode.borrow() != Mode::Pass {
+            self.pass();
+            self.reset();
+        }
     }
 
     /// Resets all connections. New connections work.
@@ -95,11 +127,16 @@ async fn wire(
         };
         let _ = (client.set_nodelay(true), upstream.set_nodelay(true));
         let (mut up, mut down) = (vec![0; 1 << 16], vec![0; 1 << 16]);
-        loop {
+        let passes = loop {
             // Read only as much as can be passed on at once. Bytes that are on the way when the test cuts are lost.
             tokio::select! {
                 biased;
-                _ = modes.changed() => break,
+                _ = modes.changed() => match *modes.borrow_and_update() {
+                    Mode::Pass => {}
+                    Mode::Swallow => break None,
+                    Mode::SwallowOne(Direction::ToServer) => break Some(Direction::FromServer),
+                    Mode::SwallowOne(Direction::FromServer) => break Some(Direction::ToServer),
+                },
                 _ = resets.changed() => {
                     let _ = (client.set_zero_linger(), upstream.set_zero_linger());
                     return;
@@ -113,17 +150,19 @@ async fn wire(
                     _ => return,
                 },
             }
-        }
-        swallow(&mut client, Some(&mut upstream), &mut resets).await;
+        };
+        swallow(&mut client, Some(&mut upstream), passes, &mut resets).await;
     } else {
-        swallow(&mut client, None, &mut resets).await;
+        swallow(&mut client, None, None, &mut resets).await;
     }
 }
 
-/// Keeps a connection open and reads everything that comes, until the client closes it.
+/// Keeps a connection open and reads everything that comes, until the client closes it. In the direction `passes`, it passes the
+/// bytes on.
 async fn swallow(
     client: &mut TcpStream,
     mut upstream: Option<&mut TcpStream>,
+    passes: Option<Direction>,
     resets: &mut watch::Receiver<u64>,
 ) {
     let (mut up, mut down) = (vec![0; 1 << 16], vec![0; 1 << 16]);
@@ -135,8 +174,17 @@ async fn swallow(
             }
         };
         tokio::select! {
-            read = client.read(&mut up) => if matches!(read, Ok(0) | Err(_)) { return },
-            count = from_server => if count == 0 { upstream = None },
+            read = client.read(&mut up) => match read {
+                Ok(count @ 1..) => if passes == Some(Direction::ToServer) && let Some(upstream) = &mut upstream {
+                    let _ = upstream.write_all(&up[..count]).await;
+                },
+                _ => return,
+            },
+            count = from_server => if count == 0 {
+                upstream = None;
+            } else if passes == Some(Direction::FromServer) {
+                let _ = client.write_all(&down[..count]).await;
+            },
             _ = resets.changed() => return,
         }
     }

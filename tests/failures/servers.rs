@@ -26,7 +26,7 @@ use crate::support::real_server::{RealServer, free_ports};
 pub(crate) const COUNT: usize = 3;
 
 /// The servers' unit of time. Elections and timeouts are multiples of it.
-const TICK_MS: u32 = 200;
+pub(crate) const TICK_MS: u32 = 200;
 
 /// Ticks that a follower and a new leader have to agree on their state before they vote again: three seconds.
 const INIT_TICKS: u32 = 15;
@@ -64,6 +64,8 @@ pub(crate) enum Members {
     Fixed,
     /// All three at first, later those that a `reconfig` names. Only the user with this digest may reconfigure.
     Dynamic { super_digest: String },
+    /// Always the same three. Each reaches the others through ports of a test: `[from][to]`, for followers and for votes.
+    Relayed([[[u16; 2]; COUNT]; COUNT]),
 }
 
 /// The ensemble.
@@ -101,12 +103,16 @@ pub(crate) fn ensemble(members: Members) -> MutexGuard<'static, Option<Servers>>
 
 impl Servers {
     fn new(members: Members) -> Self {
-        let ports = free_ports(3 * COUNT);
+        Self::at(&free_ports(3 * COUNT), members)
+    }
+
+    /// An ensemble with three ports for each server: for clients, for followers, for votes.
+    pub(crate) fn at(ports: &[u16], members: Members) -> Self {
         let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ensembles");
         let run = format!("{:016x}", RandomState::new().hash_one(0));
         let each = ports.chunks(3).enumerate().map(|(number, ports)| {
             let (port, peer, election) = (ports[0], ports[1], ports[2]);
-            let mut line = format!("server.{number}=127.0.0.1:{peer}:{election}");
+            let mut line = line(number, [peer, election]);
             if let Members::Dynamic { .. } = members {
                 write!(line, ":participant;127.0.0.1:{port}").expect("a string");
             }
@@ -138,10 +144,14 @@ impl Servers {
              maxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\n",
             dir.join("data").display()
         );
-        let lines: Vec<_> = self.each.iter().map(|each| each.line.as_str()).collect();
+        let line_of = |(other, each): (usize, &Server)| match &self.members {
+            Members::Relayed(ports) if other != number => line(other, ports[number][other]),
+            _ => each.line.clone(),
+        };
+        let lines: Vec<_> = self.each.iter().enumerate().map(line_of).collect();
         let lines = lines.join("\n");
         match self.members {
-            Members::Fixed => {
+            Members::Fixed | Members::Relayed(_) => {
                 write!(config, "clientPort={port}\nclientPortAddress=127.0.0.1\n")
                     .expect("a string");
                 config.push_str(&lines);
@@ -305,6 +315,11 @@ impl Servers {
         }
         kept
     }
+}
+
+/// A server's line in configurations, with its ports for followers and for votes.
+fn line(number: usize, [peer, election]: [u16; 2]) -> String {
+    format!("server.{number}=127.0.0.1:{peer}:{election}")
 }
 
 impl Server {

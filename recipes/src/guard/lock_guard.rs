@@ -6,7 +6,7 @@ use std::{
     fmt,
     future::Future,
     pin::pin,
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
@@ -156,12 +156,15 @@ impl Guard {
     pub fn lost(&self) -> impl Future<Output = Loss> + Send + 'static {
         let (client, path) = (self.client().downgrade(), self.path());
         let (session_id, end) = (self.session_id, self.hold.end().clone());
-        let known = self.known_loss();
+        let (known, known_gone) = (self.known_loss(), self.node.known_gone());
         async move {
             let loss = match known {
                 Some(loss) => loss,
                 None => lost(&client, &path, session_id).await,
             };
+            if loss == Loss::Deleted {
+                known_gone.store(true, Ordering::Release);
+            }
             // A lease that has ended may be renewed.
             if loss == Loss::Elapsed {
                 end.elapsed();
@@ -281,7 +284,7 @@ impl Guard {
     pub(crate) fn known_loss(&self) -> Option<Loss> {
         let end = self.hold.end();
         if self.node.saw_deletion() {
-            end.lost(Loss::Deleted);
+            self.failed(&Error::Lost(Loss::Deleted));
         }
         end.loss()
     }
@@ -290,7 +293,15 @@ impl Guard {
     pub(crate) fn failed(&self, error: &Error) {
         if let Error::Lost(loss) = error {
             self.hold.end().lost(*loss);
+            if *loss == Loss::Deleted {
+                self.node.known_gone().store(true, Ordering::Release);
+            }
         }
+    }
+
+    /// The reply to a transaction that releases the lock was lost.
+    pub(crate) fn may_be_released(&mut self) {
+        self.node.may_be_deleted();
     }
 }
 

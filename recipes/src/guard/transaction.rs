@@ -6,7 +6,7 @@ use std::slice;
 
 use bytes::Bytes;
 use lockkeeper_proto::{CreateMode, ErrorCode, Version};
-use lockkeeper_session::{Client, Error as SessionError, OpResult, Transaction};
+use lockkeeper_session::{Client, Effect, Error as SessionError, OpResult, Transaction};
 
 use crate::{
     error::{Error, Loss},
@@ -99,7 +99,11 @@ impl<'a> GuardedTransaction<'a> {
                     None if code == ErrorCode::NO_NODE => {
                         let guard = self.guards.get(index);
                         let known = guard.and_then(Guard::known_loss);
-                        Err(Error::Lost(known.unwrap_or(Loss::Deleted)))
+                        let error = Error::Lost(known.unwrap_or(Loss::Deleted));
+                        if let Some(guard) = guard {
+                            guard.failed(&error);
+                        }
+                        Err(error)
                     }
                     of_users => {
                         let index = of_users.unwrap_or(0);
@@ -161,6 +165,9 @@ pub(crate) async fn release_with(
             Ok(results)
         }
         Err(error) => {
+            if matches!(&error, Error::Session(error) if error.effect() == Effect::Unknown) {
+                guards.iter_mut().for_each(Guard::may_be_released);
+            }
             // With one lock, the error says that this lock was lost. With several, it does not say which one.
             if let [guard] = guards {
                 guard.failed(&error);

@@ -83,9 +83,10 @@ impl Election {
         let outcome = {
             let work = std::pin::pin!(work(&guard));
             let lost = std::pin::pin!(guard.lost());
-            match select(work, lost).await {
-                Either::Left((output, _)) => Ok(output),
-                Either::Right((why, _)) => Err(why),
+            // The loss first: no work is done when it is known.
+            match select(lost, work).await {
+                Either::Left((why, _)) => Err(why),
+                Either::Right((output, _)) => Ok(output),
             }
         };
         match outcome {

@@ -299,10 +299,29 @@ impl Semaphore {
             match create.await {
                 // Another client has made the node meanwhile, perhaps with another limit.
                 Err(error) if error.is_node_exists() => {}
+                Err(error) if error.is_no_node() => self.make_parent_of(path).await?,
                 Err(error) => return Err(error.into()),
                 Ok(_) => return Ok(()),
             }
         }
+    }
+
+    /// Makes the nodes above this one, as containers.
+    async fn make_parent_of(&self, node: &str) -> Result<(), Error> {
+        let parent = path::parent(node).unwrap_or(path::ROOT);
+        let counters = self.queue.counters().clone();
+        let parent = Directory::new(&self.client, parent, Bytes::new(), counters);
+        let raw = self.client.raw();
+        for made in raw
+            .submit_all_with_backpressure(parent.make_requests())
+            .await
+        {
+            match made.await {
+                Err(error) if !error.is_node_exists() => return Err(error.into()),
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// The holders of leases. A holder of several leases appears once for each.

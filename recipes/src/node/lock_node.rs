@@ -18,7 +18,7 @@ use lockkeeper_session::{
 use super::{
     directory::Directory,
     identity::{Naming, NodeIdentity, OwnNode},
-    life::{End, Next, NodeLife},
+    life::{Answer, End, Failure, Next, NodeLife},
     name,
     task::NodeTask,
 };
@@ -226,6 +226,23 @@ impl LockNode {
         Error::Lost(loss)
     }
 
+    /// Another client has deleted the node. The name of a plain lock may belong to the next holder: it is not deleted again.
+    pub(crate) fn known_gone(&self) -> Arc<AtomicBool> {
+        let started = self.delete_started.get_or_init(Arc::default);
+        started.clone()
+    }
+
+    /// The reply to a transaction that deletes the node was lost: it may have been applied.
+    pub(crate) fn may_be_deleted(&mut self) {
+        self.task.life.release();
+        self.task.life.sent();
+        // A delete with an unknown result is no error: the life looks for the node, or repeats the delete.
+        let _ = self
+            .task
+            .life
+            .answered(Answer::Deleted(Err(Failure::Unknown)));
+    }
+
     /// There is nothing to clean up: the node is gone, or another one deletes it.
     pub(crate) fn forget(&mut self) {
         self.task.life.settle(End::Gone);
@@ -264,6 +281,8 @@ impl LockNode {
         let session_id = self.node().map(|node| node.tag.session_id);
         let (client, directory) = (self.client().clone(), self.directory().clone());
         self.task.identity = NodeIdentity::new(&client, directory, Naming::Sequential(name::READ));
+        // Whoever waits for the deletion of the writer's node is not told of the reader's.
+        self.delete_started = OnceLock::new();
         self.task.life.replace();
         self.task.settle().await?;
         if self.task.life.is_live() {

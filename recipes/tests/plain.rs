@@ -1,0 +1,81 @@
+//! The plain lock after its node is gone: no late delete hits the node of the next holder, which has the same name.
+//!
+//! Not here: the general promises of the plain lock (`tests/contract/plain.rs`).
+
+use std::time::Duration;
+
+use lockkeeper_proto::{OpCode, Version};
+use lockkeeper_recipes::{Error, LockState, Loss, PlainMutex};
+use lockkeeper_server::{Server, When};
+use lockkeeper_session::Client;
+
+const LONG: Duration = Duration::from_secs(30);
+const NODE: &str = "/p/lock";
+
+async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(LONG, future).await.expect("a hang")
+}
+
+async fn clients() -> (Server, Client, Client) {
+    let server = Server::start().await.unwrap();
+    let one = Client::connect(&server.connect_string()).await.unwrap();
+    let other = Client::connect(&server.connect_string()).await.unwrap();
+    (server, one, other)
+}
+
+fn lock(client: &Client) -> PlainMutex {
+    PlainMutex::new(client, "/p").unwrap()
+}
+
+/// An operator deletes the node, the holder is told, and the next contender takes the lock.
+#[tokio::test]
+async fn a_holder_that_knows_of_its_loss_deletes_nothing() {
+    let (_server, one, other) = clients().await;
+    for told_by in 0..3 {
+        let former = lock(&one).lock().await.unwrap();
+        if told_by == 0 {
+            let lost = tokio::spawn(former.lost());
+            one.exists("/").await.unwrap();
+            other.delete(NODE, Version::ANY).await.unwrap();
+            assert_eq!(soon(lost).await.unwrap(), Loss::Deleted);
+        } else {
+            other.delete(NODE, Version::ANY).await.unwrap();
+            let told = match told_by {
+                1 => former.confirm().await,
+                _ => former.transaction().commit().await.map(drop),
+            };
+            assert_eq!(told.unwrap_err(), Error::Lost(Loss::Deleted));
+        }
+        let next = soon(lock(&other).lock()).await.unwrap();
+        drop(former);
+        one.sync("/").await.unwrap();
+        assert_eq!(next.confirm().await, Ok(()), "{told_by}");
+        next.release().await.unwrap();
+    }
+}
+
+/// The reply to a transaction that writes and releases is lost, and another contender takes the lock during the outage.
+#[tokio::test]
+async fn a_release_with_a_lost_reply_deletes_nothing_more() {
+    let (server, one, other) = clients().await;
+    let former = lock(&one).lock().await.unwrap();
+    let session = one.snapshot().session_id;
+    server
+        .faults()
+        .lose_reply(When::op(OpCode::MULTI).of_session(session));
+    server.faults().refuse_handshakes(true);
+    let releasing = tokio::spawn(former.release_with(|writes| writes));
+    let next = soon(lock(&other).lock()).await.unwrap();
+    server.faults().refuse_handshakes(false);
+    assert!(soon(releasing).await.unwrap().is_err(), "it is not known");
+    soon(async {
+        while one.sync("/").await.is_err() || one.outstanding() > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(next.confirm().await, Ok(()));
+    assert_eq!(next.state(), LockState::Held);
+    next.release().await.unwrap();
+}
