@@ -68,7 +68,8 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) wait: Option<Duration>,
 
-    /// Do not wait; if the lock is taken, the attempt costs the servers one read
+    /// Do not wait; if the lock is taken, the attempt costs the servers one read. A server must answer within a
+    /// second
     #[arg(long = "try", conflicts_with = "wait")]
     pub(crate) try_once: bool,
 

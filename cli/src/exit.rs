@@ -69,6 +69,8 @@ pub(crate) enum Failure {
         waited: Duration,
         ahead: Option<usize>,
     },
+    /// No server has answered in time.
+    NoAnswer { path: String, waited: Duration },
     /// The lock cannot be acquired.
     Lock { path: String, error: LockError },
     /// The command did not start.
@@ -92,7 +94,9 @@ impl Failure {
             | Self::Refused(Error::BadPath(_) | Error::TooLarge { .. }) => USAGE,
             Self::Refused(Error::Unsupported { .. }) | Self::NoNode(_) => REFUSED,
             Self::Refused(error) if error.code().is_some() => REFUSED,
-            Self::Refused(_) | Self::Connect(_) | Self::NoChroot(_) => UNAVAILABLE,
+            Self::Refused(_) | Self::Connect(_) | Self::NoChroot(_) | Self::NoAnswer { .. } => {
+                UNAVAILABLE
+            }
             Self::Taken { .. } | Self::TimedOut { .. } => NOT_ACQUIRED,
             Self::Lock { error, .. } => match error {
                 LockError::TimedOut { .. } | LockError::Lost(_) => NOT_ACQUIRED,
@@ -128,6 +132,9 @@ impl fmt::Display for Failure {
                 "the chroot {chroot} does not exist; create it, or leave it out of --connect"
             ),
             Self::Taken { path } => write!(f, "{path}: the lock is taken"),
+            Self::NoAnswer { path, waited } => {
+                write!(f, "{path}: no server has answered in {}", Human(*waited))
+            }
             Self::TimedOut {
                 path,
                 waited,

@@ -14,7 +14,7 @@ use std::{
 use lockkeeper::{SessionId, proto::OpCode};
 use lockkeeper_server::Server;
 use rustix::process::Signal;
-use support::{Arm, Running, ended, is_alive, pid_of, wait_for};
+use support::{Arm, Running, ended, is_alive, lockkeeper, pid_of, wait_for};
 
 on_both_arms!(
     run_exits_with_the_status_of_the_command,
@@ -286,6 +286,20 @@ fn an_expired_session_ends_the_command() {
     // The server decides whether the client hears first of the deleted node or of the expired session.
     assert!(ended.stderr.contains("lock lost"), "{}", ended.stderr);
     assert!(!is_alive(pid));
+}
+
+/// A script that tries a lock must not hang for a whole session timeout.
+#[test]
+fn a_try_without_an_answering_server_ends_soon() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    for wait in [&["--try"][..], &["--wait", "0"]] {
+        let start = Instant::now();
+        let mut run = lockkeeper(&["run", "--connect", &address, "--session-timeout", "60s"]);
+        let ended = ended(run.args(wait).args(["/lock", "--", "true"]));
+        assert_eq!(ended.status, 69, "{}", ended.stderr);
+        assert!(start.elapsed() < Duration::from_secs(20), "{wait:?}");
+    }
 }
 
 /// When the server does not answer any more, the command ends before the session can expire on the server.

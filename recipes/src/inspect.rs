@@ -11,7 +11,7 @@ use lockkeeper_session::{Client, Error as SessionError};
 use crate::{
     error::Error,
     node::name::{self, Protection},
-    participants::{Participant, participants},
+    participants::{Participant, participants, remove_pending_lease},
     queue::rank::{self, Kind},
 };
 
@@ -154,6 +154,9 @@ async fn semaphore(
         let queue_path = path::join(path, name::LOCKS);
         let names = self::children(client, &queue_path).await?;
         waiting = queue(client, &queue_path, Kind::Mutex, &names).await?;
+        if let Some(first) = waiting.first() {
+            remove_pending_lease(&mut holders, &first.participant);
+        }
     }
     let kazoo: Vec<_> = (children.iter().filter(|child| name::is_kazoo_lease(child)))
         .cloned()

@@ -56,3 +56,18 @@ pub(crate) async fn participants(
     }
     Ok(participants)
 }
+
+/// Takes the lease out that the first waiter of a semaphore's queue has created, and does not hold yet: its newest one.
+pub(crate) fn remove_pending_lease(leases: &mut Vec<Participant>, first_waiter: &Participant) {
+    let is_pending = |lease: &Participant| {
+        let is_newer = lease.stat.czxid > first_waiter.stat.czxid;
+        is_newer && lease.session_id == first_waiter.session_id && lease.data == first_waiter.data
+    };
+    let pending = leases
+        .iter()
+        .enumerate()
+        .filter(|(_, lease)| is_pending(lease));
+    if let Some((at, _)) = pending.max_by_key(|(_, lease)| lease.stat.czxid) {
+        leases.remove(at);
+    }
+}

@@ -105,6 +105,38 @@ async fn a_semaphore_lists_its_leases_and_then_its_waiters() {
     assert_eq!(seen(&client).await, expected);
 }
 
+/// The first waiter creates its lease before there is room for it.
+#[tokio::test]
+async fn a_waiter_of_a_semaphore_is_no_holder() {
+    let (server, client, other) = clients().await;
+    let named = |client, name: &str| {
+        let semaphore = Semaphore::new(client, PATH, 1).unwrap();
+        semaphore.with_data(name.to_owned())
+    };
+    let _held = named(&client, "a").acquire().await.unwrap();
+    let semaphore = named(&other, "b");
+    let waiting = semaphore.clone();
+    let waiting = tokio::spawn(async move { waiting.acquire().await.map(drop) });
+    let leases = format!("{PATH}/leases/");
+    let count = || {
+        server
+            .paths()
+            .iter()
+            .filter(|path| path.starts_with(&leases))
+            .count()
+    };
+    while count() < 2 {
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    }
+    let expected = [
+        contender(Recipe::Semaphore, 0, "a"),
+        (Recipe::Semaphore, false, 0, "b".to_owned()),
+    ];
+    assert_eq!(seen(&client).await, expected);
+    assert_eq!(semaphore.holders().await.unwrap().len(), 1);
+    waiting.abort();
+}
+
 #[tokio::test]
 async fn a_plain_lock_and_a_leader_are_listed_too() {
     let (_server, client, _) = clients().await;

@@ -21,6 +21,9 @@ use crate::{
 /// After this time a user at a terminal is told that the command waits for the lock.
 const SILENCE: Duration = Duration::from_secs(1);
 
+/// How long servers may take to answer an attempt that does not wait.
+const TRY: Duration = Duration::from_secs(1);
+
 /// How long to wait for the lock.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Wait {
@@ -51,7 +54,8 @@ impl Wait {
             Self::Until { deadline, .. } => {
                 Some(deadline.saturating_duration_since(Instant::now()))
             }
-            Self::Try | Self::Forever => None,
+            Self::Try => Some(TRY),
+            Self::Forever => None,
         }
     }
 }
@@ -84,7 +88,15 @@ pub(super) async fn acquire(lock: &Lock, wait: Wait) -> Result<Guard, Failure> {
     let path = lock.path();
     loop {
         let acquired = match wait {
-            Wait::Try => lock.try_lock().await,
+            Wait::Try => match timeout(TRY, lock.try_lock()).await {
+                Ok(tried) => tried,
+                Err(_) => {
+                    return Err(Failure::NoAnswer {
+                        path: path.to_owned(),
+                        waited: TRY,
+                    });
+                }
+            },
             Wait::Forever => wait_for(path, lock.lock()).await.map(Some),
             Wait::Until { .. } => {
                 let left = wait.left().unwrap_or_default();

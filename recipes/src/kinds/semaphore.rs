@@ -22,7 +22,7 @@ use crate::{
     guard::{Guard, hold::Attempt},
     metrics::{LockMetrics, Recorder},
     node::{directory::Directory, identity::Naming, lock_node::LockNode, name},
-    participants::{Participant, participants},
+    participants::{Participant, participants, remove_pending_lease},
     queue::{
         lock_queue::LockQueue,
         rank::{self, Kind},
@@ -335,7 +335,11 @@ impl Semaphore {
         };
         let leases = rank::leases(children.iter().map(String::as_str));
         let names = leases.map(str::to_owned).collect();
-        participants(&self.client, &self.leases.path, names).await
+        let mut holders = participants(&self.client, &self.leases.path, names).await?;
+        if let Some(first) = self.waiters().await?.first() {
+            remove_pending_lease(&mut holders, first);
+        }
+        Ok(holders)
     }
 
     /// The waiters, in the order of the queue. The first one may be about to get its lease.
