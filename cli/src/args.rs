@@ -41,6 +41,8 @@ pub(crate) enum Command {
     Queue(Box<QueueArgs>),
     Serve(ServeArgs),
     Demo(DemoArgs),
+    #[command(hide = true)]
+    Watchdog(WatchdogArgs),
     #[command(flatten)]
     Node(NodeCommand),
 }
@@ -85,6 +87,17 @@ pub(crate) struct RunArgs {
     /// The command to run, and its arguments
     #[arg(value_name = "COMMAND", last = true, required = true)]
     pub(crate) command: Vec<OsString>,
+}
+
+/// What `run` starts beside its command
+#[derive(Args, Debug)]
+pub(crate) struct WatchdogArgs {
+    /// The process to end with `run`
+    pub(crate) pid: i32,
+
+    /// End its whole process group
+    #[arg(long)]
+    pub(crate) group: bool,
 }
 
 /// Run the embedded ZooKeeper server

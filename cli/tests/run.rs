@@ -7,7 +7,7 @@ mod support;
 use std::{
     fs,
     io::Write as _,
-    process::Stdio,
+    process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
@@ -286,6 +286,30 @@ fn an_expired_session_ends_the_command() {
     // The server decides whether the client hears first of the deleted node or of the expired session.
     assert!(ended.stderr.contains("lock lost"), "{}", ended.stderr);
     assert!(!is_alive(pid));
+}
+
+/// Otherwise the command would go on without the lock.
+#[test]
+fn a_killed_run_takes_its_command_with_it() {
+    for signal in ["KILL", "ALRM", "XCPU"] {
+        let arm = Arm::embedded();
+        let script = "echo $$; trap '' TERM HUP; sleep 1000 & wait; sleep 1000";
+        let mut run = arm.run(&[], &arm.path(), &["sh", "-c", script]);
+        let mut run = run.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        let mut stdout = std::io::BufReader::new(run.stdout.take().unwrap());
+        std::io::BufRead::read_line(&mut stdout, &mut line).unwrap();
+        let pid = pid_of(line.trim());
+        let kill = Command::new("kill")
+            .args(["-s", signal, &run.id().to_string()])
+            .status();
+        assert!(kill.unwrap().success());
+        run.wait().unwrap();
+        wait_for("the end of the command", || !is_alive(pid));
+        // Nothing of its group holds the pipe open.
+        let mut rest = String::new();
+        std::io::Read::read_to_string(&mut stdout, &mut rest).unwrap();
+    }
 }
 
 /// A script that tries a lock must not hang for a whole session timeout.

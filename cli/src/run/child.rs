@@ -25,6 +25,7 @@ use tokio::{
     time::{Instant, sleep, sleep_until},
 };
 
+use super::watchdog::Watchdog;
 use crate::{
     exit::{self, Failure},
     signals::Signals,
@@ -61,6 +62,8 @@ pub(super) struct Child {
     pid: Pid,
     place: Place,
     program: OsString,
+    /// Ends the command if this process is killed.
+    _watchdog: Watchdog,
 }
 
 impl Child {
@@ -92,11 +95,13 @@ impl Child {
             .and_then(|id| i32::try_from(id).ok())
             .and_then(Pid::from_raw)
             .ok_or_else(|| failed(io::Error::other("it has no process id")))?;
+        let watchdog = Watchdog::start(pid, place).map_err(Failure::System)?;
         Ok(Self {
             process,
             pid,
             place,
             program: program.to_owned(),
+            _watchdog: watchdog,
         })
     }
 

@@ -10,6 +10,7 @@
 mod acquire;
 mod child;
 mod lock;
+pub(crate) mod watchdog;
 
 use std::{ffi::OsString, path::Path, pin::pin, process, time::Duration};
 

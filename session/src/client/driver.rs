@@ -6,7 +6,7 @@
 //! 3. writes all bytes that are ready to be sent, in one piece.
 //!
 //! The work of one turn is limited, so a flood on one client does not starve the other tasks of the thread. When the
-//! runtime drops the task, every pending request and every watcher gets an error.
+//! runtime drops the task, the session is closed without waiting, and every pending request and every watcher gets an error.
 //!
 //! Not here: decisions about the session (`machine`), opening connections (`net`).
 
@@ -232,6 +232,24 @@ impl Driver {
         false
     }
 
+    /// The runtime ends: sends what waits and the end of the session, as far as the socket takes it at once. Otherwise the
+    /// servers would keep the locks of the program until its session expires.
+    fn say_goodbye(&mut self) {
+        if !matches!(self.link, Link::Up(_)) {
+            return;
+        }
+        let now = self.clock.now();
+        let mut core = self.shared.lock();
+        core.machine.close(now);
+        let mut before = usize::MAX;
+        while self.out.len() != before {
+            before = self.out.len();
+            core.machine.transmit(now, &mut self.out);
+        }
+        drop(core);
+        self.write(&mut Context::from_waker(Waker::noop()));
+    }
+
     /// Polls the futures of [`Client::run_in_background`](super::Client::run_in_background) and the probes.
     fn run_background(&mut self, cx: &mut Context<'_>) {
         while let Poll::Ready(Some(())) = Pin::new(&mut self.background).poll_next(cx) {}
@@ -274,6 +292,7 @@ impl Future for Driver {
 /// The runtime has dropped the task, or the machine has ended: every caller that still waits gets an error.
 impl Drop for Driver {
     fn drop(&mut self) {
+        self.say_goodbye();
         let background = self.shared.act(|core| {
             core.machine.abort();
             mem::take(&mut core.background)

@@ -77,6 +77,11 @@ use shared::Shared;
 /// connection wait for one, at most for the session timeout. They fail immediately if
 /// [`when_disconnected`](Self::when_disconnected) says so.
 ///
+/// # The end of the runtime
+/// When the runtime ends, the client sends what waits and closes its session, without waiting: as far as the socket takes it. So
+/// the locks of a program that returns or panics are free at once. After a `SIGKILL`, or `std::process::exit`, the servers keep
+/// them for the session timeout.
+///
 /// # Limits
 /// A method waits for request capacity while too many requests are pending, see [`Builder::max_outstanding`] and
 /// [`Builder::max_queued_bytes`]. Callers get capacity in the order of their calls.
