@@ -3,8 +3,10 @@
 use std::{
     io::{self, Write as _},
     net::SocketAddr,
+    time::{SystemTime, UNIX_EPOCH},
 };
 
+use lockkeeper::Zxid;
 use lockkeeper_server::Server;
 use tokio::net::lookup_host;
 
@@ -27,6 +29,7 @@ pub(crate) async fn run(args: &ServeArgs) -> Result<u8, Failure> {
     let mut builder = Server::builder()
         .listen(address)
         .tick_time(args.tick_time)
+        .first_zxid(first_zxid())
         .max_session_timeout(args.max_session_timeout);
     if let Some(path) = &args.auth_file {
         let users = security::users(path);
@@ -49,6 +52,13 @@ pub(crate) async fn run(args: &ServeArgs) -> Result<u8, Failure> {
     signals.ending().await;
     server.shutdown().await;
     Ok(exit::OK)
+}
+
+/// A number above all that a former life of this server has used: the microseconds since 1970, and 4096 numbers for each.
+fn first_zxid() -> Zxid {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let micros = now.map_or(0, |now| now.as_micros());
+    Zxid(i64::try_from(micros << 12).unwrap_or(0))
 }
 
 /// The first address that `host:port` resolves to.

@@ -4,7 +4,9 @@
 
 mod support;
 
-use lockkeeper::Client;
+use std::time::Duration;
+
+use lockkeeper::{Client, CreateMode, Mutex};
 use rustix::process::Signal;
 use support::{Running, ended, is_ignored, lockkeeper};
 use tokio::runtime::Runtime;
@@ -27,6 +29,56 @@ fn serve_says_when_it_is_ready_and_ends_on_a_signal() {
         let ended = serve.end();
         assert_eq!((ended.status, ended.stderr.as_str()), (0, ""));
     }
+}
+
+/// Otherwise the tokens of a former life would be higher than those of the present one, and clients that have seen them would be
+/// refused again and again.
+#[test]
+fn tokens_grow_across_a_restart_and_a_former_session_ends_at_once() {
+    let start = |address: &str| {
+        let mut serve = Running::start(&mut lockkeeper(&["serve", "--listen", address]));
+        let line = serve.line();
+        (
+            serve,
+            line.strip_prefix("listening on ").unwrap().to_owned(),
+        )
+    };
+    let (serve, address) = start("127.0.0.1:0");
+    let runtime = Runtime::new().unwrap();
+    let (client, token) = runtime.block_on(async {
+        let client = Client::connect(&address).await.unwrap();
+        for _ in 0..100 {
+            client
+                .create("/n-", "", CreateMode::PersistentSequential)
+                .await
+                .unwrap();
+        }
+        let guard = Mutex::new(&client, "/m").unwrap().lock().await.unwrap();
+        let token = guard.fencing_token();
+        std::mem::forget(guard);
+        (client, token)
+    });
+    let former = client.snapshot().session_id;
+    serve.signal(Signal::TERM);
+    serve.end();
+    let (serve, _) = start(&address);
+    runtime.block_on(async {
+        let learned = async {
+            while client.snapshot().session_id == former || !client.snapshot().state.is_connected()
+            {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        // Sooner than its session timeout of ten seconds.
+        tokio::time::timeout(Duration::from_secs(5), learned)
+            .await
+            .expect("the session is over");
+        let guard = Mutex::new(&client, "/m").unwrap().lock().await.unwrap();
+        assert!(guard.fencing_token() > token);
+        guard.release().await.unwrap();
+    });
+    serve.signal(Signal::TERM);
+    serve.end();
 }
 
 #[test]

@@ -1,11 +1,7 @@
 //! What each kind of lock promises in addition to the common contract: sharing, counting, re-entry, leadership.
 
 use std::{
-    pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -17,7 +13,6 @@ use lockkeeper_recipes::{
 };
 use lockkeeper_server::{Server, When};
 use lockkeeper_session::{Client, Error as SessionError, Peer};
-use tokio::sync::Notify;
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -530,78 +525,6 @@ async fn a_transaction_under_several_locks_checks_each_of_them() {
         none.transaction().commit().await,
         Err(Error::SeveralSessions)
     );
-}
-
-/// The work may not go on when it is known that another contender may lead. Both are ready at the same poll here.
-#[tokio::test]
-async fn a_leader_that_has_lost_the_lead_does_no_more_work() {
-    let server = server().await;
-    let leader = client(&server).await;
-    let (go_on, is_late) = (Notify::new(), AtomicBool::new(false));
-    let election = Election::new(&leader, "/e").unwrap();
-    let mut leading = pin!(election.lead(async |_| {
-        go_on.notified().await;
-        is_late.store(true, Ordering::Relaxed);
-        std::future::pending::<()>().await;
-    }));
-    let has_work = async {
-        while below(&server, "/e") == 0 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    };
-    tokio::select! {
-        _ = &mut leading => panic!("it leads"),
-        () = has_work => {}
-    }
-    let session = leader.snapshot().session_id;
-    server.faults().expire(session);
-    until("the client knows", || {
-        leader.snapshot().session_id != session
-    })
-    .await;
-    go_on.notify_one();
-    let outcome = soon(leading).await.unwrap();
-    assert_eq!(outcome.loss, Some(Loss::Expired));
-    assert!(!is_late.load(Ordering::Relaxed), "work after the loss");
-}
-
-#[tokio::test]
-async fn the_first_limit_makes_the_nodes_above_it() {
-    let server = server().await;
-    let client = client(&server).await;
-    let semaphore = Semaphore::with_shared_limit(&client, "/a/s", "/b/c/limit").unwrap();
-    semaphore.set_limit(2).await.unwrap();
-    assert_eq!(semaphore.available().await.unwrap(), 2);
-}
-
-/// A clean-up used to be refused when there was no capacity for its request, and then forgotten.
-#[tokio::test]
-async fn nodes_are_deleted_although_there_is_no_capacity_for_requests() {
-    let server = server().await;
-    let builder = Client::builder(&server.connect_string()).unwrap();
-    let client = builder.max_outstanding(4).connect().await.unwrap();
-    for is_released in [false, true] {
-        let mut guards = Vec::new();
-        for number in 0..40 {
-            let mutex = Mutex::new(&client, &format!("/m/{number}")).unwrap();
-            guards.push(soon(mutex.lock()).await.unwrap());
-        }
-        if is_released {
-            let released = guards.into_iter().map(lockkeeper_recipes::Guard::release);
-            for released in futures::future::join_all(released).await {
-                released.unwrap();
-            }
-        } else {
-            drop(guards);
-        }
-        let locks = || {
-            (0..40)
-                .map(|number| below(&server, &format!("/m/{number}")))
-                .sum::<usize>()
-        };
-        until("no node is left", || locks() == 0).await;
-    }
 }
 
 /// In an earlier version one of two clients that set the first limit at the same time got a "node exists" error.

@@ -6,6 +6,8 @@ use std::{
     time::Duration,
 };
 
+use lockkeeper_proto::Zxid;
+
 use crate::{Server, engine::Config};
 
 /// The settings of a server. [`Server::builder`] makes one.
@@ -47,6 +49,15 @@ impl Builder {
     /// one tick later.
     pub fn tick_time(mut self, tick: Duration) -> Self {
         self.config.tick_time = tick;
+        self
+    }
+
+    /// The server numbers its transactions from here on. Default: 0.
+    ///
+    /// A server that takes the place of a former one needs higher numbers: fencing tokens must not go backwards, and clients
+    /// that have seen a higher number are refused.
+    pub fn first_zxid(mut self, zxid: Zxid) -> Self {
+        self.config.first_zxid = zxid;
         self
     }
 

@@ -44,7 +44,7 @@ pub enum LockState {
         /// The end of the lease.
         until: Instant,
     },
-    /// The lease has ended without a word from a server: stop. It may turn out later that the lock was never lost.
+    /// The lease has ended, and no server has renewed it: stop. It may turn out later that the lock was never lost.
     Elapsed,
     /// The lock is lost for good.
     Lost(Loss),

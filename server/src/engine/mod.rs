@@ -31,7 +31,7 @@ use std::{
 };
 
 use bytes::BytesMut;
-use lockkeeper_proto::{SessionId, frame};
+use lockkeeper_proto::{SessionId, Zxid, frame};
 
 use self::{
     connection::{Connection, Phase},
@@ -95,6 +95,8 @@ pub struct Config {
     pub frame_limit: usize,
     /// The seed of session passwords and of the order of children.
     pub seed: u64,
+    /// The transactions are numbered from here on.
+    pub first_zxid: Zxid,
     /// The users who may log in, and the mechanism.
     pub(crate) sasl: Option<Arc<dyn sasl::Mechanism>>,
     /// `sessionRequireClientSASLAuth`: the server does not answer a client that has not logged in.
@@ -111,6 +113,7 @@ impl Default for Config {
             container_check_interval: Duration::from_secs(60),
             frame_limit: frame::SERVER_LIMIT,
             seed: 0,
+            first_zxid: Zxid::ZERO,
             sasl: None,
             sasl_required: false,
         }
@@ -193,8 +196,10 @@ impl Engine {
     #[must_use]
     pub fn new(config: Config, now: Now) -> Self {
         let seed = Seeded(config.seed);
+        let mut live = View::new(seed);
+        live.zxid = config.first_zxid;
         Self {
-            live: View::new(seed),
+            live,
             frozen: BTreeMap::new(),
             followers: None,
             relay: None,
