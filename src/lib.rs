@@ -20,6 +20,16 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! A function that takes a lock has one error type:
+//!
+//! ```
+//! use lockkeeper::{Client, Guard, LockError, Mutex};
+//!
+//! async fn take(client: &Client) -> Result<Guard, LockError> {
+//!     Mutex::new(client, "/locks/orders")?.lock().await
+//! }
+//! ```
+//!
 //! This crate only gathers what the layers below it offer:
 //!
 //! | layer | crate | what |
@@ -39,6 +49,7 @@
 //! | `digest` | ids of the `digest` scheme for ACLs: `digest::id`, `digest::acl` |
 
 pub use lockkeeper_proto as proto;
+pub use lockkeeper_proto::path::PathError;
 pub use lockkeeper_proto::{
     Acl, Acls, AddWatchMode, CreateMode, EnsembleConfig, EnsembleConfigError, EnsembleServer,
     ErrorCode, EventType, Perms, SessionId, Stat, Version, WatcherType, Zxid,
@@ -50,7 +61,7 @@ pub use lockkeeper_recipes::{
     RwLock, Semaphore, SemaphoreTicket, Ticket, WriteGuard, break_lock, inspect, rank, revoke,
 };
 pub use lockkeeper_session::{
-    AuthFailure, Builder, Cause, Client, ConnectError, ConnectString, ConnectStringError,
+    AuthFailure, Builder, Cause, Client, Clock, ConnectError, ConnectString, ConnectStringError,
     Connector, Effect, Endpoint, Error, Lease, LeasePolicy, Lost, Metrics, Missed, OnExpiry,
     OpResult, Peer, PendingReply, PersistentWatcher, ReadResult, ReadTransaction, Snapshot, State,
     TlsFailure, Transaction, Transport, UnsupportedReason, WatchNotice, WatchedEvent, Watcher,

@@ -4,7 +4,8 @@
 
 use std::{fmt, time::Duration};
 
-use lockkeeper_session as session;
+use lockkeeper_proto::path::PathError;
+use lockkeeper_session::{self as session, Effect};
 
 /// Why a lock was not acquired, or an operation under it failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,6 +86,55 @@ impl Error {
             error => Self::Session(error),
         }
     }
+
+    /// Whether the same call may succeed soon: no server was reached, or a connection was lost.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Session(error) if error.is_transient())
+    }
+
+    /// Whether a deadline of the caller has come.
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        matches!(
+            self,
+            Self::TimedOut { .. } | Self::Session(session::Error::DeadlineExceeded { .. })
+        )
+    }
+
+    /// Whether the lock, or the place in the queue, is lost.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        matches!(self, Self::Lost(_))
+    }
+
+    /// Whether what was to be written under the lock may have been written.
+    #[must_use]
+    pub fn effect(&self) -> Effect {
+        match self {
+            Self::Session(error) => error.effect(),
+            Self::Lost(Loss::Closed) => Effect::Unknown,
+            _ => Effect::NotApplied,
+        }
+    }
+
+    /// The path that the error is about, if it names one.
+    #[must_use]
+    pub fn path(&self) -> Option<&str> {
+        match self {
+            Self::SequenceExhausted { path }
+            | Self::FixedLimit { path }
+            | Self::SelfDeadlock { path } => Some(path),
+            Self::Session(session::Error::Refused { path, .. }) if !path.is_empty() => Some(path),
+            _ => None,
+        }
+    }
+}
+
+impl From<PathError> for Error {
+    fn from(error: PathError) -> Self {
+        Self::Session(error.into())
+    }
 }
 
 impl From<session::Error> for Error {
@@ -159,6 +209,27 @@ mod tests {
     use std::error::Error as _;
 
     use super::*;
+
+    #[test]
+    fn an_error_says_what_a_caller_can_do() {
+        let timed_out = Error::TimedOut {
+            waited: Duration::ZERO,
+            ahead: None,
+        };
+        assert!(timed_out.is_timeout() && !timed_out.is_lost() && !timed_out.is_transient());
+        assert_eq!(timed_out.effect(), Effect::NotApplied);
+        let closed = Error::Lost(Loss::Closed);
+        assert!(closed.is_lost() && !closed.is_timeout());
+        assert_eq!(closed.effect(), Effect::Unknown);
+        let lost = session::Error::NotConnected(None);
+        assert!(Error::Session(lost).is_transient());
+        let path = "/s".to_owned();
+        assert_eq!(Error::FixedLimit { path }.path(), Some("/s"));
+        assert_eq!(closed.path(), None);
+        let problem = lockkeeper_proto::path::check("a").unwrap_err();
+        let bad = Error::from(PathError::new("a", problem));
+        assert!(matches!(bad, Error::Session(session::Error::BadPath(_))));
+    }
 
     #[test]
     fn every_error_says_what_failed_and_why() {
