@@ -79,14 +79,14 @@ impl EventQueue {
             Notice::Event(_) => waiting.gap().dropped += 1,
             Notice::Reconnected => waiting.gap().reconnected = true,
         }
-        waiting.wake();
+        wake(waiting);
     }
 
     pub(crate) fn end(&self, error: Error) {
         let mut waiting = self.lock();
         waiting.end = Some(error);
         waiting.has_ended = true;
-        waiting.wake();
+        wake(waiting);
     }
 
     pub(crate) fn has_ended(&self) -> bool {
@@ -131,19 +131,45 @@ impl Waiting {
             _ => unreachable!("it was just put there"),
         }
     }
+}
 
-    fn wake(&mut self) {
-        if let Some(waker) = self.waker.take() {
-            waker.wake();
-        }
+/// Wakes the listener, not under the lock: it may run at once, and take it.
+fn wake(mut waiting: MutexGuard<'_, Waiting>) {
+    let waker = waiting.waker.take();
+    drop(waiting);
+    if let Some(waker) = waker {
+        waker.wake();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use lockkeeper_proto::EventType;
 
     use super::*;
+
+    /// A listener that looks at the queue when it is woken.
+    struct Looks(Arc<EventQueue>);
+
+    impl std::task::Wake for Looks {
+        fn wake(self: Arc<Self>) {
+            assert!(self.0.waiting.try_lock().is_ok(), "woken under the lock");
+        }
+    }
+
+    #[test]
+    fn a_listener_is_not_woken_under_the_lock() {
+        let queue = Arc::new(EventQueue::new(1));
+        let waker = Waker::from(Arc::new(Looks(queue.clone())));
+        let cx = Context::from_waker(&waker);
+        assert!(queue.poll(&cx, |path| path).is_pending());
+        queue.push(event(1));
+        assert!(queue.poll(&cx, |path| path).is_ready());
+        assert!(queue.poll(&cx, |path| path).is_pending());
+        queue.end(Error::Closed(crate::Effect::NotApplied));
+    }
 
     fn event(number: u32) -> Notice {
         Notice::Event(Event {
