@@ -13,7 +13,7 @@ mod json;
 mod table;
 
 use clap::Args;
-use futures::FutureExt as _;
+use futures::{FutureExt as _, Stream, StreamExt as _};
 use lockkeeper::{AddWatchMode, Client, QueueEntry, inspect};
 
 use crate::{client::ClientArgs, exit::Failure, paths::LockPath, text};
@@ -77,13 +77,12 @@ async fn show(args: &QueueArgs, client: &Client) -> Result<(), Failure> {
         return Ok(());
     };
     loop {
-        match watcher.next().await {
+        // One listing is enough for all events that have arrived meanwhile.
+        match newest(watcher).await {
             Some(Err(error)) => return Err(Failure::Refused(error)),
             None => return Ok(()),
             Some(Ok(_)) => {}
         }
-        // One listing is enough for all events that have arrived meanwhile.
-        while let Some(Some(Ok(_))) = watcher.next().now_or_never() {}
         let now = look(client, path).await?;
         if now == seen {
             continue;
@@ -97,6 +96,19 @@ async fn show(args: &QueueArgs, client: &Client) -> Result<(), Failure> {
     }
 }
 
+/// Waits for an event, and takes all that have arrived. Returns the last one, or the end.
+async fn newest<T, E>(
+    events: &mut (impl Stream<Item = Result<T, E>> + Unpin),
+) -> Option<Result<T, E>> {
+    let mut newest = events.next().await;
+    while let Some(Ok(_)) = newest
+        && let Some(more) = events.next().now_or_never()
+    {
+        newest = more;
+    }
+    newest
+}
+
 async fn look(client: &Client, path: &str) -> Result<Vec<QueueEntry>, Failure> {
     let entries = inspect(client, path).await;
     entries.map_err(|error| Failure::Lock {
@@ -108,4 +120,23 @@ async fn look(client: &Client, path: &str) -> Result<Vec<QueueEntry>, Failure> {
 async fn exists(client: &Client, path: &str) -> Result<bool, Failure> {
     let stat = client.exists(path).await.map_err(Failure::Refused)?;
     Ok(stat.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::stream;
+
+    use super::*;
+
+    /// The end of the watch was taken for one of many events, and the command ended with success.
+    #[test]
+    fn the_end_behind_many_events_is_not_lost() {
+        let mut events = stream::iter([Ok(1), Ok(2), Err("the end")]).chain(stream::pending());
+        assert_eq!(
+            newest(&mut events).now_or_never(),
+            Some(Some(Err("the end")))
+        );
+        let mut events = stream::iter([Ok::<_, ()>(1), Ok(2)]).chain(stream::pending());
+        assert_eq!(newest(&mut events).now_or_never(), Some(Some(Ok(2))));
+    }
 }
