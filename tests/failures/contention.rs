@@ -38,7 +38,7 @@ use crate::{
 /// How many clients contend.
 pub(crate) const CLIENTS: u32 = 12;
 
-/// The clients' session timeout. The lease is two thirds of it.
+/// The session timeout of the clients.
 pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// How long an attempt may take when nothing is broken. Each contender waits for eleven others, and each of these holds
