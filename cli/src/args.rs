@@ -198,9 +198,8 @@ Signals: lockkeeper passes TERM, HUP, INT, QUIT, USR1, USR2 on to the command.
     lockkeeper, and signals go to the command alone. INT and QUIT are not
     passed on: the terminal itself sends them, so Ctrl-C arrives once.
 
-If lockkeeper itself gets KILL, the command goes on, and the lock becomes free
-when the session timeout is over. To end the command in that case, on Linux:
-  lockkeeper run /locks/backup -- setpriv --pdeathsig KILL ./backup.sh
+If lockkeeper itself is killed, its watchdog process kills the command. The lock
+becomes free when the session expires.
 
 Example:
   lockkeeper run --wait 5m /locks/backup -- ./backup.sh";
