@@ -2,7 +2,7 @@
 //!
 //! Run it with `cargo run --example fence_node [HOSTS]`. Without HOSTS it uses an embedded server.
 
-use lockkeeper::{Client, CreateMode, LockError, Loss, Mutex, Version};
+use lockkeeper::{Client, CreateMode, LockError, Mutex, Version, error::Loss};
 use lockkeeper_server::Server;
 
 #[tokio::main]

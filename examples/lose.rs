@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use lockkeeper::{Client, LockState, Mutex};
+use lockkeeper::{Client, Mutex, locks::LockState};
 use lockkeeper_server::Server;
 use tokio::time::sleep;
 

@@ -2,7 +2,7 @@
 //!
 //! Run it with `cargo run --example watch [HOSTS]`. Without HOSTS it uses an embedded server.
 
-use lockkeeper::{Client, CreateMode, EventType, Version};
+use lockkeeper::{Client, CreateMode, Version, watch::EventType};
 use lockkeeper_server::Server;
 
 #[tokio::main]

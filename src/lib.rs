@@ -48,32 +48,93 @@
 //! | `sasl-digest-md5` | a user and a password for servers that demand SASL: `DigestMd5`, `Builder::sasl` |
 //! | `digest` | ids of the `digest` scheme for ACLs: `digest::id`, `digest::acl` |
 
+/// The protocol: every record, operation and error code. For programs that read or write its messages themselves.
 pub use lockkeeper_proto as proto;
-pub use lockkeeper_proto::path::PathError;
-pub use lockkeeper_proto::{
-    Acl, Acls, AddWatchMode, CreateMode, EnsembleConfig, EnsembleConfigError, EnsembleServer,
-    ErrorCode, EventType, Perms, SessionId, Stat, Version, WatcherType, Zxid,
-};
-pub use lockkeeper_recipes::{
-    DurationHistogram, Election, Error as LockError, FencingToken, Guard, GuardedTransaction,
-    Latch, LeadOutcome, Leadership, LockMetrics, LockState, Loss, Member, MultiGuard, MultiLock,
-    Mutex, Participant, PlainMutex, QueueEntry, REVOKE, Recipe, ReentrantGuard, ReentrantMutex,
-    RwLock, Semaphore, SemaphoreTicket, Ticket, WriteGuard, break_lock, inspect, rank, revoke,
-};
-pub use lockkeeper_session::{
-    AuthFailure, Builder, Cause, Client, Clock, ConnectError, ConnectString, ConnectStringError,
-    Connector, Effect, Endpoint, Error, Lease, LeasePolicy, Lost, Metrics, Missed, OnExpiry,
-    OpResult, Peer, PendingReply, PersistentWatcher, ReadResult, ReadTransaction, Snapshot, State,
-    TlsFailure, Transaction, Transport, UnsupportedReason, WatchNotice, WatchedEvent, Watcher,
-    WhenDisconnected, sasl,
-};
+#[doc(inline)]
+pub use lockkeeper_proto::{CreateMode, Version, path::PathError};
+#[doc(inline)]
+pub use lockkeeper_recipes::{Election, FencingToken, Guard, LockError, Mutex, RwLock, Semaphore};
+#[doc(inline)]
+pub use lockkeeper_session::{Client, Error};
 
-#[cfg(feature = "sasl-digest-md5")]
-pub use lockkeeper_session::DigestMd5;
-#[cfg(feature = "digest")]
-pub use lockkeeper_session::digest;
-#[cfg(feature = "tls")]
-pub use lockkeeper_session::tls;
+/// The client: its settings, its session, and operations on several nodes at once.
+pub mod client {
+    #[doc(no_inline)]
+    pub use crate::Client;
+    #[doc(inline)]
+    pub use lockkeeper_proto::{EnsembleConfig, EnsembleServer, SessionId, Zxid};
+    #[cfg(feature = "sasl-digest-md5")]
+    #[doc(inline)]
+    pub use lockkeeper_session::DigestMd5;
+    #[cfg(feature = "digest")]
+    #[doc(inline)]
+    pub use lockkeeper_session::digest;
+    #[cfg(feature = "tls")]
+    #[doc(inline)]
+    pub use lockkeeper_session::tls;
+    #[doc(inline)]
+    pub use lockkeeper_session::{
+        Builder, Clock, ConnectString, Connector, DurationHistogram, Endpoint, Lease, LeasePolicy,
+        Metrics, OnExpiry, OpResult, Peer, ReadResult, ReadTransaction, Snapshot, State,
+        Transaction, Transport, WhenDisconnected, sasl,
+    };
+}
+
+/// The locks, what their holders have in hand, and tools that look at a lock from outside.
+pub mod locks {
+    #[doc(no_inline)]
+    pub use crate::{FencingToken, Guard, Mutex, RwLock, Semaphore};
+    #[doc(inline)]
+    pub use lockkeeper_recipes::{
+        GuardedTransaction, LockMetrics, LockState, Member, MultiGuard, MultiLock, Participant,
+        PlainMutex, QueueEntry, REVOKE, Recipe, ReentrantGuard, ReentrantMutex, SemaphoreTicket,
+        Ticket, WriteGuard, break_lock, inspect, rank, revoke,
+    };
+}
+
+/// Leader election: for one piece of work, or in the background for as long as the client lives.
+pub mod election {
+    #[doc(no_inline)]
+    pub use crate::Election;
+    #[doc(inline)]
+    pub use lockkeeper_recipes::{Latch, LeadOutcome, Leadership};
+}
+
+/// Watches: being told of the next change of a node, or of every change.
+pub mod watch {
+    #[doc(inline)]
+    pub use lockkeeper_proto::{AddWatchMode, EventType, WatcherType};
+    #[doc(inline)]
+    pub use lockkeeper_session::{Missed, PersistentWatcher, WatchNotice, WatchedEvent, Watcher};
+}
+
+/// What a node has besides its data: its statistics, and who may do what with it.
+pub mod node {
+    #[doc(no_inline)]
+    pub use crate::{CreateMode, Version};
+    #[doc(inline)]
+    pub use lockkeeper_proto::{Acl, Acls, Id, Perms, Stat};
+}
+
+/// All errors, and what they consist of.
+pub mod error {
+    #[doc(no_inline)]
+    pub use crate::{Error, LockError, PathError};
+    #[doc(inline)]
+    pub use lockkeeper_proto::{EnsembleConfigError, ErrorCode};
+    #[doc(inline)]
+    pub use lockkeeper_recipes::Loss;
+    #[doc(inline)]
+    pub use lockkeeper_session::{
+        AuthFailure, Cause, ConnectStringError, Effect, Lost, TlsFailure, UnsupportedReason,
+    };
+}
+
+/// The layer below the methods of a client, for programs that write a recipe of their own. See [`Client::raw`].
+pub mod raw {
+    #[doc(inline)]
+    pub use lockkeeper_session::{GroupEvent, LeaseKeeper, PendingReply, Raw, WatchGroup};
+}
 
 /// The examples of the README run with the documentation tests.
 #[cfg(doctest)]

@@ -18,7 +18,7 @@ use std::{
 };
 
 use bytes::BytesMut;
-use lockkeeper::{Client, CreateMode, Mutex, Version, rank};
+use lockkeeper::{Client, CreateMode, Mutex, Version, locks::rank};
 use lockkeeper_bench::{Failure, loopback, messages};
 
 /// The numbers of rounds of the two runs.

@@ -12,7 +12,10 @@ use std::{
 
 use bytes::{Buf, BytesMut};
 use lockkeeper::{
-    Connector, ErrorCode, EventType, SessionId, Stat, Transport, Version, Zxid,
+    Version,
+    client::{Connector, SessionId, Transport, Zxid},
+    error::ErrorCode,
+    node::Stat,
     proto::{
         CreateMode, KeeperState, OpCode, WatcherEvent, Xid,
         connect::{ConnectResponse, PASSWORD_LEN},
@@ -22,6 +25,7 @@ use lockkeeper::{
         path,
         records::CreateRequest,
     },
+    watch::EventType,
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 

@@ -2,7 +2,10 @@
 
 use bytes::{Bytes, BytesMut};
 use lockkeeper::{
-    Acl, Acls, CreateMode, ErrorCode, Zxid,
+    CreateMode,
+    client::Zxid,
+    error::ErrorCode,
+    node::{Acl, Acls},
     proto::{
         OpCode, Request, Response, Xid, frame,
         header::{ReplyHeader, RequestHeader},

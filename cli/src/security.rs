@@ -10,7 +10,7 @@ use std::{
 };
 
 use clap::Args;
-use lockkeeper::{
+use lockkeeper::client::{
     Builder, Connector, DigestMd5,
     tls::{TlsConfig, TlsConfigError},
 };

@@ -6,7 +6,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use lockkeeper::Zxid;
+use lockkeeper::client::Zxid;
 use lockkeeper_server::Server;
 use tokio::net::lookup_host;
 

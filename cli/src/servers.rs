@@ -8,7 +8,10 @@ use std::{
 };
 
 use clap::Args;
-use lockkeeper::{Builder, ConnectString, ConnectStringError};
+use lockkeeper::{
+    client::{Builder, ConnectString},
+    error::ConnectStringError,
+};
 
 use crate::security::{BadSecurity, SecurityArgs};
 

@@ -150,7 +150,7 @@ fn ls_long_and_stat_show_the_metadata(arm: &Arm) {
     arm.create_with_acl(
         &below("mine"),
         CreateMode::Ephemeral,
-        lockkeeper::Acl::OPEN_UNSAFE.to_vec(),
+        lockkeeper::node::Acl::OPEN_UNSAFE.to_vec(),
     );
     let long = said(arm, "ls", &["--long", &top]);
     let rows: Vec<Vec<&str>> = long

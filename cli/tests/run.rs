@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lockkeeper::{SessionId, proto::OpCode};
+use lockkeeper::{client::SessionId, proto::OpCode};
 use lockkeeper_server::Server;
 use rustix::process::Signal;
 use support::{Arm, Running, ended, is_alive, lockkeeper, pid_of, wait_for};

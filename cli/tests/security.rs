@@ -11,7 +11,10 @@ mod support;
 
 use std::{fs, path::PathBuf, sync::Arc, time::Instant};
 
-use lockkeeper::{Acl, CreateMode, Perms};
+use lockkeeper::{
+    CreateMode,
+    node::{Acl, Perms},
+};
 use lockkeeper_server::Server;
 use support::{Arm, CONNECT_TIMEOUT, Ended, Running, ended, lockkeeper};
 use tokio::runtime::Runtime;

@@ -10,7 +10,7 @@ use lockkeeper_session::{self as session, Effect};
 /// Why a lock was not acquired, or an operation under it failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Error {
+pub enum LockError {
     /// The lock was not acquired before the deadline. The client is deleting the node of the attempt.
     TimedOut {
         /// How long the caller waited.
@@ -77,7 +77,7 @@ pub enum Loss {
     Overdue,
 }
 
-impl Error {
+impl LockError {
     /// Converts an error of the client. The end of the session means the loss of the lock or of the place in the queue.
     pub(crate) fn of_session(error: session::Error) -> Self {
         match error {
@@ -131,19 +131,19 @@ impl Error {
     }
 }
 
-impl From<PathError> for Error {
+impl From<PathError> for LockError {
     fn from(error: PathError) -> Self {
         Self::Session(error.into())
     }
 }
 
-impl From<session::Error> for Error {
+impl From<session::Error> for LockError {
     fn from(error: session::Error) -> Self {
         Self::of_session(error)
     }
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for LockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TimedOut { waited, ahead } => {
@@ -178,7 +178,7 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {
+impl std::error::Error for LockError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Session(error) => error.source(),
@@ -186,6 +186,8 @@ impl std::error::Error for Error {
         }
     }
 }
+
+impl std::error::Error for Loss {}
 
 impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -201,7 +203,7 @@ impl fmt::Display for Loss {
 
 const _: () = {
     const fn shareable<T: std::error::Error + Send + Sync + 'static>() {}
-    shareable::<Error>();
+    shareable::<LockError>();
 };
 
 #[cfg(test)]
@@ -212,23 +214,26 @@ mod tests {
 
     #[test]
     fn an_error_says_what_a_caller_can_do() {
-        let timed_out = Error::TimedOut {
+        let timed_out = LockError::TimedOut {
             waited: Duration::ZERO,
             ahead: None,
         };
         assert!(timed_out.is_timeout() && !timed_out.is_lost() && !timed_out.is_transient());
         assert_eq!(timed_out.effect(), Effect::NotApplied);
-        let closed = Error::Lost(Loss::Closed);
+        let closed = LockError::Lost(Loss::Closed);
         assert!(closed.is_lost() && !closed.is_timeout());
         assert_eq!(closed.effect(), Effect::Unknown);
         let lost = session::Error::NotConnected(None);
-        assert!(Error::Session(lost).is_transient());
+        assert!(LockError::Session(lost).is_transient());
         let path = "/s".to_owned();
-        assert_eq!(Error::FixedLimit { path }.path(), Some("/s"));
+        assert_eq!(LockError::FixedLimit { path }.path(), Some("/s"));
         assert_eq!(closed.path(), None);
         let problem = lockkeeper_proto::path::check("a").unwrap_err();
-        let bad = Error::from(PathError::new("a", problem));
-        assert!(matches!(bad, Error::Session(session::Error::BadPath(_))));
+        let bad = LockError::from(PathError::new("a", problem));
+        assert!(matches!(
+            bad,
+            LockError::Session(session::Error::BadPath(_))
+        ));
     }
 
     #[test]
@@ -236,43 +241,43 @@ mod tests {
         let path = || "/l".to_owned();
         for (error, text) in [
             (
-                Error::Lost(Loss::Elapsed),
+                LockError::Lost(Loss::Elapsed),
                 "lock lost: the lease has run out",
             ),
             (
-                Error::Lost(Loss::Expired),
+                LockError::Lost(Loss::Expired),
                 "lock lost: the session has expired",
             ),
             (
-                Error::Lost(Loss::Deleted),
+                LockError::Lost(Loss::Deleted),
                 "lock lost: the lock node was deleted",
             ),
             (
-                Error::Lost(Loss::Closed),
+                LockError::Lost(Loss::Closed),
                 "lock lost: the client was closed",
             ),
             (
-                Error::Lost(Loss::Overdue),
+                LockError::Lost(Loss::Overdue),
                 "lock lost: it was held for longer than its limit",
             ),
             (
-                Error::SequenceExhausted { path: path() },
+                LockError::SequenceExhausted { path: path() },
                 "the sequence numbers of /l are used up: let it drain until the server removes it, or use another path",
             ),
             (
-                Error::FixedLimit { path: path() },
+                LockError::FixedLimit { path: path() },
                 "cannot set the limit of /l: it is fixed; make the semaphore with a shared limit",
             ),
             (
-                Error::OverLimit { asked: 3, limit: 2 },
+                LockError::OverLimit { asked: 3, limit: 2 },
                 "3 leases requested, but the limit is 2",
             ),
             (
-                Error::SelfDeadlock { path: path() },
+                LockError::SelfDeadlock { path: path() },
                 "two members of the multi-lock have the path /l: the second would wait for the first",
             ),
             (
-                Error::SeveralSessions,
+                LockError::SeveralSessions,
                 "one transaction cannot check these locks: they belong to several sessions, or there are none",
             ),
         ] {

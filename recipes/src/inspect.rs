@@ -9,7 +9,7 @@ use lockkeeper_proto::{
 use lockkeeper_session::{Client, Error as SessionError};
 
 use crate::{
-    error::Error,
+    error::LockError,
     node::name::{self, Protection},
     participants::{Participant, participants, remove_pending_lease},
     queue::rank::{self, Kind},
@@ -55,7 +55,7 @@ pub struct QueueEntry {
 /// plain lock cannot be seen: they have no nodes.
 ///
 /// # Errors
-/// [`Error::Session`] when a request fails, or the path is invalid.
+/// [`LockError::Session`] when a request fails, or the path is invalid.
 ///
 /// # Cost
 /// Two round trips; three for a semaphore.
@@ -75,7 +75,7 @@ pub struct QueueEntry {
 /// # guard.release().await?;
 /// # Ok(()) }
 /// ```
-pub async fn inspect(client: &Client, path: &str) -> Result<Vec<QueueEntry>, Error> {
+pub async fn inspect(client: &Client, path: &str) -> Result<Vec<QueueEntry>, LockError> {
     path::check(path).map_err(|problem| SessionError::from(PathError::new(path, problem)))?;
     let client = client.without_deadline();
     let children = children(&client, path).await?;
@@ -92,7 +92,7 @@ async fn queue(
     path: &str,
     kind: Kind,
     children: &[String],
-) -> Result<Vec<QueueEntry>, Error> {
+) -> Result<Vec<QueueEntry>, LockError> {
     let present = participants(client, path, rank::in_order(kind, children.to_vec())).await?;
     let names = present.iter().map(|it| path::name(&it.path));
     let ahead: Vec<usize> = rank::ahead(kind, names).collect();
@@ -119,7 +119,11 @@ impl Recipe {
 }
 
 /// The holder of a plain lock.
-async fn plain(client: &Client, path: &str, children: &[String]) -> Result<Vec<QueueEntry>, Error> {
+async fn plain(
+    client: &Client,
+    path: &str,
+    children: &[String],
+) -> Result<Vec<QueueEntry>, LockError> {
     let names = children.iter().filter(|child| *child == name::PLAIN);
     let mut holders = participants(client, path, names.cloned().collect()).await?;
     // A node with this name that is not ephemeral is no lock.
@@ -141,7 +145,7 @@ async fn semaphore(
     client: &Client,
     path: &str,
     children: &[String],
-) -> Result<Vec<QueueEntry>, Error> {
+) -> Result<Vec<QueueEntry>, LockError> {
     let has = |name: &str| children.iter().any(|child| child == name);
     let (mut holders, mut waiting) = (Vec::new(), Vec::new());
     if has(name::LEASES) {
@@ -183,7 +187,7 @@ async fn semaphore(
 }
 
 /// The children of a node; none when the node does not exist.
-async fn children(client: &Client, path: &str) -> Result<Vec<String>, Error> {
+async fn children(client: &Client, path: &str) -> Result<Vec<String>, LockError> {
     match client.get_children(path).await {
         Err(error) if error.is_no_node() => Ok(Vec::new()),
         children => Ok(children?),

@@ -87,7 +87,7 @@ pub mod decisions {
     };
 }
 
-pub use error::{Error, Loss};
+pub use error::{LockError, Loss};
 pub use guard::{FencingToken, Guard, LockState, transaction::GuardedTransaction};
 pub use inspect::{QueueEntry, Recipe, inspect};
 pub use kinds::{

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use lockkeeper_proto::{Request, Response, SessionId, Stat, path, records::GetDataRequest};
 use lockkeeper_session::Client;
 
-use crate::error::Error;
+use crate::error::LockError;
 
 /// A contender, as its node shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub(crate) async fn participants(
     client: &Client,
     directory: &str,
     names: Vec<String>,
-) -> Result<Vec<Participant>, Error> {
+) -> Result<Vec<Participant>, LockError> {
     let paths: Vec<_> = names
         .iter()
         .map(|name| path::join(directory, name))

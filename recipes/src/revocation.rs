@@ -12,7 +12,7 @@
 use lockkeeper_proto::Version;
 use lockkeeper_session::Client;
 
-use crate::{error::Error, guard::Guard};
+use crate::{error::LockError, guard::Guard};
 
 /// The data of a lock node whose owner is asked to release the lock. Source: Curator's `Revoker`.
 pub const REVOKE: &[u8] = b"__REVOKE__";
@@ -24,11 +24,11 @@ pub const REVOKE: &[u8] = b"__REVOKE__";
 /// whether it releases the lock. For a [`PlainMutex`](crate::PlainMutex), see its caution first.
 ///
 /// # Errors
-/// [`Error::Session`] when the request fails: with "no node" when the owner has left already.
+/// [`LockError::Session`] when the request fails: with "no node" when the owner has left already.
 ///
 /// # Cancel safety
 /// Once polled, the data may be written, whether the future is awaited or dropped.
-pub async fn revoke(client: &Client, node: &str) -> Result<(), Error> {
+pub async fn revoke(client: &Client, node: &str) -> Result<(), LockError> {
     client.set_data(node, REVOKE, Version::ANY).await?;
     Ok(())
 }
@@ -39,11 +39,11 @@ pub async fn revoke(client: &Client, node: &str) -> Result<(), Error> {
 /// the lock: only the fencing token and [`transaction`](Guard::transaction) stop its late writes.
 ///
 /// # Errors
-/// [`Error::Session`] when the request fails: with "no node" when the owner has left already.
+/// [`LockError::Session`] when the request fails: with "no node" when the owner has left already.
 ///
 /// # Cancel safety
 /// Once polled, the node may be deleted, whether the future is awaited or dropped.
-pub async fn break_lock(client: &Client, node: &str) -> Result<(), Error> {
+pub async fn break_lock(client: &Client, node: &str) -> Result<(), LockError> {
     client.delete(node, Version::ANY).await?;
     Ok(())
 }

@@ -8,7 +8,7 @@ use std::{
 use futures::future::FutureExt;
 use lockkeeper_proto::{CreateMode, ErrorCode, OpCode, Version};
 use lockkeeper_recipes::{
-    Election, Error, Leadership, Loss, Member, MultiLock, Mutex, PlainMutex, ReentrantMutex,
+    Election, Leadership, LockError, Loss, Member, MultiLock, Mutex, PlainMutex, ReentrantMutex,
     RwLock, Semaphore, revoke,
 };
 use lockkeeper_server::{Server, When};
@@ -120,7 +120,7 @@ async fn a_semaphore_grants_at_most_its_limit_and_in_order() {
         .acquire_timeout(Duration::from_millis(50))
         .await
         .unwrap_err();
-    assert!(matches!(error, Error::TimedOut { .. }), "{error:?}");
+    assert!(matches!(error, LockError::TimedOut { .. }), "{error:?}");
     until("the attempt has left the queue", || {
         below(&server, "/sem/locks") == 0
     })
@@ -153,7 +153,7 @@ async fn a_semaphore_grants_at_most_its_limit_and_in_order() {
     .await;
     let requests = server.counters().all_requests();
     let error = semaphore(&one).acquire_many(4).await.unwrap_err();
-    assert_eq!(error, Error::OverLimit { asked: 4, limit: 3 });
+    assert_eq!(error, LockError::OverLimit { asked: 4, limit: 3 });
     let sent = server.counters().all_requests() - requests;
     assert_eq!(sent, 0, "an attempt over the limit sends nothing");
 }
@@ -236,7 +236,7 @@ async fn a_multi_lock_takes_all_or_none_and_in_one_order() {
         .lock_timeout(Duration::from_millis(100))
         .await
         .unwrap_err();
-    assert!(matches!(error, Error::TimedOut { .. }));
+    assert!(matches!(error, LockError::TimedOut { .. }));
     until("the first two locks are free", || {
         below(&server, "/a") + below(&server, "/b") == 0
     })
@@ -260,7 +260,7 @@ async fn a_multi_lock_takes_all_or_none_and_in_one_order() {
     ];
     assert_eq!(
         MultiLock::new(twice).unwrap_err(),
-        Error::SelfDeadlock {
+        LockError::SelfDeadlock {
             path: "/a".to_owned()
         }
     );
@@ -291,7 +291,7 @@ async fn a_multi_lock_try_fails_when_one_member_was_lost_meanwhile() {
     .await;
     server.faults().resume_session(slow);
     let error = soon(trying).await.unwrap().unwrap_err();
-    assert_eq!(error, Error::Lost(Loss::Expired));
+    assert_eq!(error, LockError::Lost(Loss::Expired));
     until("the second lock is free", || below(&server, "/b") == 0).await;
 }
 
@@ -332,7 +332,7 @@ async fn a_ticket_whose_node_was_deleted_before_the_wait_grants_nothing() {
     // The event of the deletion arrives before this reply, which shows that the node is gone.
     assert_eq!(client.exists(&ticket.path()).await.unwrap(), None);
     let waited = soon(ticket.wait()).await;
-    assert_eq!(waited.unwrap_err(), Error::Lost(Loss::Deleted));
+    assert_eq!(waited.unwrap_err(), LockError::Lost(Loss::Deleted));
     overtaking.release().await.unwrap();
 }
 
@@ -426,13 +426,13 @@ async fn several_leases_are_granted_together_or_not_at_all() {
     assert!(semaphore(&two).try_acquire_many(2).await.unwrap().is_none());
     let wait = Duration::from_millis(50);
     let late = semaphore(&two).acquire_many_timeout(2, wait).await;
-    let timed_out = Error::TimedOut {
+    let timed_out = LockError::TimedOut {
         waited: wait,
         ahead: None,
     };
     assert_eq!(late.unwrap_err(), timed_out);
     let (asked, limit) = (4, 3);
-    let never = Error::OverLimit { asked, limit };
+    let never = LockError::OverLimit { asked, limit };
     let refused = semaphore(&two).try_acquire_many(4).await.unwrap_err();
     assert_eq!(refused, never);
     assert!(semaphore(&two).acquire_many(0).await.unwrap().is_empty());
@@ -440,7 +440,7 @@ async fn several_leases_are_granted_together_or_not_at_all() {
     assert!(none.unwrap().is_empty());
     let path = semaphore(&two).path().to_owned();
     let fixed = semaphore(&two).set_limit(4).await.unwrap_err();
-    assert_eq!(fixed, Error::FixedLimit { path });
+    assert_eq!(fixed, LockError::FixedLimit { path });
     drop(two_of_three);
     let all = semaphore(&two).acquire_many_timeout(3, LONG).await.unwrap();
     assert_eq!(all.len(), 3);
@@ -479,7 +479,7 @@ async fn a_transaction_under_several_locks_checks_each_of_them() {
         session: one.snapshot().session_id,
     };
     let refused = SessionError::TransactionRefused { index, code, peer };
-    assert_eq!(bad.commit().await, Err(Error::Session(refused)));
+    assert_eq!(bad.commit().await, Err(LockError::Session(refused)));
     let good = held.transaction().set_data("/data", "1", Version::ANY);
     assert_eq!(good.commit().await.unwrap().len(), 1);
     let results = held
@@ -497,9 +497,9 @@ async fn a_transaction_under_several_locks_checks_each_of_them() {
         let node = held.guards()[lost].path();
         two.delete(&node, Version::ANY).await.unwrap();
         let late = held.transaction().set_data("/data", "3", Version::ANY);
-        assert_eq!(late.commit().await, Err(Error::Lost(Loss::Deleted)));
+        assert_eq!(late.commit().await, Err(LockError::Lost(Loss::Deleted)));
         let late = held.release_with(|writes| writes.set_data("/data", "4", Version::ANY));
-        assert_eq!(late.await, Err(Error::Lost(Loss::Deleted)));
+        assert_eq!(late.await, Err(LockError::Lost(Loss::Deleted)));
         assert_eq!(one.get_data("/data").await.unwrap().data.unwrap(), "2");
         until("the other locks are released", || {
             below(&server, "/a") + below(&server, "/b") + below(&server, "/c") == 0
@@ -511,7 +511,7 @@ async fn a_transaction_under_several_locks_checks_each_of_them() {
     let mixed = MultiLock::new(members().into_iter().chain([Member::from(&other)])).unwrap();
     let held = mixed.lock().await.unwrap();
     let several = held.transaction().set_data("/data", "5", Version::ANY);
-    assert_eq!(several.commit().await, Err(Error::SeveralSessions));
+    assert_eq!(several.commit().await, Err(LockError::SeveralSessions));
     let each = held
         .guards()
         .iter()
@@ -523,7 +523,7 @@ async fn a_transaction_under_several_locks_checks_each_of_them() {
     let none = MultiLock::new([]).unwrap().lock().await.unwrap();
     assert_eq!(
         none.transaction().commit().await,
-        Err(Error::SeveralSessions)
+        Err(LockError::SeveralSessions)
     );
 }
 

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use lockkeeper_proto::{OpCode, Version};
-use lockkeeper_recipes::{Error, LockState, Loss, PlainMutex};
+use lockkeeper_recipes::{LockError, LockState, Loss, PlainMutex};
 use lockkeeper_server::{Server, When};
 use lockkeeper_session::Client;
 
@@ -44,7 +44,7 @@ async fn a_holder_that_knows_of_its_loss_deletes_nothing() {
                 1 => former.confirm().await,
                 _ => former.transaction().commit().await.map(drop),
             };
-            assert_eq!(told.unwrap_err(), Error::Lost(Loss::Deleted));
+            assert_eq!(told.unwrap_err(), LockError::Lost(Loss::Deleted));
         }
         let next = soon(lock(&other).lock()).await.unwrap();
         drop(former);

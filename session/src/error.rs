@@ -2,13 +2,15 @@
 //!
 //! Not here: why authentication failed (`auth_failure`), why encryption failed (`tls_failure`).
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, io, sync::Arc, time::Duration};
 
 use lockkeeper_proto::{
     ErrorCode, OpCode, SessionId, Xid, frame::FrameError, jute::DecodeError, path::PathError,
 };
 
-use crate::{AuthFailure, Endpoint, Peer, TlsFailure, UnsupportedReason, peer::Bracketed};
+use crate::{
+    AuthFailure, ConnectStringError, Endpoint, Peer, TlsFailure, UnsupportedReason, peer::Bracketed,
+};
 
 /// Whether a failed request may have changed anything on the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -92,6 +94,8 @@ pub enum Error {
     Closed(Effect),
     /// The path is invalid. The request was not sent.
     BadPath(PathError),
+    /// The list of servers is invalid. There is no client.
+    BadConnectString(ConnectStringError),
     /// The request is longer than servers accept. It was not sent.
     TooLarge {
         /// The length of the request in bytes.
@@ -215,6 +219,7 @@ impl Error {
             | Self::WatchRemoved
             | Self::Closed(_)
             | Self::BadPath(_)
+            | Self::BadConnectString(_)
             | Self::TooLarge { .. }
             | Self::TooManyRequests { .. } => None,
         }
@@ -259,6 +264,12 @@ impl Error {
 impl From<PathError> for Error {
     fn from(error: PathError) -> Self {
         Self::BadPath(error)
+    }
+}
+
+impl From<ConnectStringError> for Error {
+    fn from(error: ConnectStringError) -> Self {
+        Self::BadConnectString(error)
     }
 }
 
@@ -319,6 +330,7 @@ impl fmt::Display for Error {
             }
             Self::Closed(_) => write!(f, "client closed{effect}"),
             Self::BadPath(error) => error.fmt(f),
+            Self::BadConnectString(error) => error.fmt(f),
             Self::TooLarge { length, limit } => {
                 write!(
                     f,
@@ -410,7 +422,12 @@ impl fmt::Display for Lost {
 pub enum Cause {
     /// The operating system's reason: connection refused, connection reset, host unreachable, a name that does not
     /// resolve, ..
-    Io(Arc<str>),
+    Io {
+        /// The kind of the I/O error.
+        kind: io::ErrorKind,
+        /// The text of the I/O error.
+        text: Arc<str>,
+    },
     /// The server closed the connection.
     ClosedByServer,
     /// The server closed or reset the connection while it had to answer this operation, which it may not support.
@@ -477,13 +494,24 @@ impl Cause {
     }
 }
 
-/// A connector may put a cause into its [`io::Error`](std::io::Error). The client then reports this cause unchanged.
+/// A connector may put a cause into its [`io::Error`]. The client then reports this cause unchanged.
 impl std::error::Error for Cause {}
+
+impl From<&io::Error> for Cause {
+    /// The cause that the stream has put into the error, or its kind and text.
+    fn from(error: &io::Error) -> Self {
+        let told = error.get_ref().and_then(|inner| inner.downcast_ref());
+        told.cloned().unwrap_or_else(|| Self::Io {
+            kind: error.kind(),
+            text: error.to_string().into(),
+        })
+    }
+}
 
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Io(text) => f.write_str(text),
+            Self::Io { text, .. } => f.write_str(text),
             Self::ClosedByServer => f.write_str("closed by the server"),
             Self::ClosedOn(op) => {
                 let name = op.name().unwrap_or("request");

@@ -63,9 +63,9 @@ pub use auth_failure::AuthFailure;
 pub use client::tls;
 #[cfg(feature = "tokio")]
 pub use client::{
-    Builder, Client, Clock, ConnectError, Connector, GroupEvent, Lease, LeaseKeeper, Missed,
-    OpResult, PendingReply, PersistentWatcher, Raw, ReadResult, ReadTransaction, Transaction,
-    Transport, WatchGroup, WatchNotice, WatchedEvent, Watcher, WhenDisconnected,
+    Builder, Client, Clock, Connector, GroupEvent, Lease, LeaseKeeper, Missed, OpResult,
+    PendingReply, PersistentWatcher, Raw, ReadResult, ReadTransaction, Transaction, Transport,
+    WatchGroup, WatchNotice, WatchedEvent, Watcher, WhenDisconnected,
 };
 pub use connect_string::{ConnectString, ConnectStringError, DEFAULT_PORT, Endpoint};
 #[cfg(feature = "sasl-digest-md5")]

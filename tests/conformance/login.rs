@@ -5,9 +5,11 @@
 
 use bytes::{Bytes, BytesMut};
 use lockkeeper::{
-    DigestMd5,
+    client::{
+        DigestMd5,
+        sasl::{Authenticator, Step},
+    },
     proto::{Request, Zxid, records::SaslRequest},
-    sasl::{Authenticator, Step},
 };
 
 use super::{

@@ -4,7 +4,7 @@
 
 use std::{pin::pin, time::Duration};
 
-use lockkeeper::{Client, LockError, Loss, Semaphore, proto::OpCode};
+use lockkeeper::{Client, LockError, Semaphore, error::Loss, proto::OpCode};
 use lockkeeper_server::{Server, When};
 
 use crate::{

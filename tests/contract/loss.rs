@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use lockkeeper::{Client, LockError, Loss, Version};
+use lockkeeper::{Client, LockError, Version, error::Loss};
 
 use crate::{
     kinds::{Held, Kind},

@@ -36,7 +36,7 @@ mod support;
 mod types;
 
 use kinds::{Both, Latching, Leading, Leasing, Reading, Reentering, Writing};
-use lockkeeper::{Mutex, PlainMutex};
+use lockkeeper::{Mutex, locks::PlainMutex};
 
 /// Makes two tests of each rule for one kind. The optional `(..)` holds the arguments of `tokio::test`.
 macro_rules! both_arms {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper::{Client, CreateMode, LockError, LockState, Loss, Mutex, Version};
+use lockkeeper::{Client, CreateMode, LockError, Mutex, Version, error::Loss, locks::LockState};
 
 use crate::{
     kinds::Kind,
@@ -37,7 +37,7 @@ on_both_arms! {
         assert_eq!(error, LockError::TimedOut { waited: wait, ahead: Some(4) });
         let nodes: Vec<_> = mutex.participants().await.unwrap().into_iter().map(|p| p.path).collect();
         assert_eq!(nodes[0], holder.path());
-        assert_eq!(nodes[1..4], tickets.iter().map(lockkeeper::Ticket::path).collect::<Vec<_>>());
+        assert_eq!(nodes[1..4], tickets.iter().map(lockkeeper::locks::Ticket::path).collect::<Vec<_>>());
         holder.release().await.unwrap();
         for ticket in tickets {
             soon(ticket.wait()).await.unwrap().release().await.unwrap();

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use lockkeeper::{Client, ErrorCode, LockError, proto::OpCode};
+use lockkeeper::{Client, LockError, error::ErrorCode, proto::OpCode};
 use lockkeeper_server::{Server, When};
 use tokio::task::JoinHandle;
 

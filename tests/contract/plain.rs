@@ -8,7 +8,9 @@ use std::{
 };
 
 use lockkeeper::{
-    Client, CreateMode, LockError, Loss, PlainMutex, Version,
+    Client, CreateMode, LockError, Version,
+    error::Loss,
+    locks::PlainMutex,
     proto::{OpCode, path},
 };
 use lockkeeper_server::When;

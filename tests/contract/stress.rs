@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use lockkeeper::{Client, Mutex, PlainMutex};
+use lockkeeper::{Client, Mutex, locks::PlainMutex};
 use lockkeeper_server::Server;
 
 use crate::{

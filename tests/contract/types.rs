@@ -6,7 +6,9 @@
 use std::{future::Future, marker::PhantomData};
 
 use lockkeeper::{
-    Guard, Latch, LockError, MultiGuard, ReentrantGuard, SemaphoreTicket, Ticket, WriteGuard,
+    Guard, LockError,
+    election::Latch,
+    locks::{MultiGuard, ReentrantGuard, SemaphoreTicket, Ticket, WriteGuard},
 };
 
 /// Tells by method resolution whether a type is `Clone`: the inherent method needs `Clone` and goes before the trait's.

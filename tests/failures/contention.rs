@@ -17,7 +17,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lockkeeper::{Client, CreateMode, Effect, Guard, LockError, Loss, Mutex, RwLock, WriteGuard};
+use lockkeeper::{
+    Client, CreateMode, Guard, LockError, Mutex, RwLock,
+    error::{Effect, Loss},
+    locks::WriteGuard,
+};
 use lockkeeper_sim::{
     check::{Bounds, check},
     history::{Answer, Attempt, End, Mode, What},

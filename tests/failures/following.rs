@@ -13,7 +13,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lockkeeper::{Client, CreateMode, EventType, Version, Watcher};
+use lockkeeper::{
+    Client, CreateMode, Version,
+    watch::{EventType, Watcher},
+};
 use lockkeeper_sim::{
     check::{Bounds, check},
     history::{Event, What},

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lockkeeper::{Guard, Loss};
+use lockkeeper::{Guard, error::Loss};
 use lockkeeper_sim::history::{Answer, Attempt, End, Event, Mode, What};
 
 /// Records the history.

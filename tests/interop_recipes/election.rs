@@ -1,6 +1,6 @@
 //! Curator's `LeaderLatch` and our `Election`; its `LeaderSelector` and our `Mutex`.
 
-use lockkeeper::{Election, Guard, Participant};
+use lockkeeper::{Election, Guard, locks::Participant};
 use tokio::sync::Mutex;
 
 use crate::{

@@ -1,6 +1,9 @@
 //! The mutexes of kazoo and go-zk against ours; revocation between Curator and us.
 
-use lockkeeper::{Mutex, REVOKE, revoke};
+use lockkeeper::{
+    Mutex,
+    locks::{REVOKE, revoke},
+};
 
 use crate::{
     actors::Curator,

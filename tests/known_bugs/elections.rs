@@ -2,7 +2,12 @@
 
 use std::pin::pin;
 
-use lockkeeper::{Client, Election, ErrorCode, Latch, LockError, Loss, Semaphore, proto::OpCode};
+use lockkeeper::{
+    Client, Election, LockError, Semaphore,
+    election::Latch,
+    error::{ErrorCode, Loss},
+    proto::OpCode,
+};
 use lockkeeper_server::{Server, When};
 
 use crate::rig::{

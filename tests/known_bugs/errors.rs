@@ -6,7 +6,9 @@ use std::{
 };
 
 use lockkeeper::{
-    Client, CreateMode, ErrorCode, LockError, Loss, Member, MultiLock, Mutex, RwLock, Version,
+    Client, CreateMode, LockError, Mutex, RwLock, Version,
+    error::{ErrorCode, Loss},
+    locks::{Member, MultiLock},
     proto::OpCode,
 };
 use lockkeeper_server::When;

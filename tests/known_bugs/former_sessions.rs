@@ -5,7 +5,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lockkeeper::{Election, LockError, LockState, Loss, ReentrantMutex, Semaphore, proto::OpCode};
+use lockkeeper::{
+    Election, LockError, Semaphore,
+    error::Loss,
+    locks::{LockState, ReentrantMutex},
+    proto::OpCode,
+};
 use lockkeeper_server::When;
 
 use crate::rig::{

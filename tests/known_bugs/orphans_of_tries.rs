@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, pin::pin, time::Duration};
 
-use lockkeeper::{Client, ErrorCode, Semaphore, proto::OpCode};
+use lockkeeper::{Client, Semaphore, error::ErrorCode, proto::OpCode};
 use lockkeeper_server::{Server, When};
 
 use crate::rig::{

@@ -2,7 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use lockkeeper::{Client, Loss, Mutex, break_lock, revoke};
+use lockkeeper::{
+    Client, Mutex,
+    error::Loss,
+    locks::{break_lock, revoke},
+};
 
 use crate::{
     counting::counting_client,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper::{Client, CreateMode, Mutex, SessionId, Version};
+use lockkeeper::{Client, CreateMode, Mutex, Version, client::SessionId};
 use lockkeeper_server::Server;
 
 pub(crate) use crate::support::waiting::{driven, idle, poll_once, soon, until};

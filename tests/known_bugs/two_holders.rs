@@ -3,8 +3,9 @@
 use std::{pin::pin, time::Duration};
 
 use lockkeeper::{
-    CreateMode, Guard, LockError, LockState, Loss, Member, MultiLock, Mutex, ReentrantMutex,
-    RwLock, Semaphore, Version, revoke,
+    CreateMode, Guard, LockError, Mutex, RwLock, Semaphore, Version,
+    error::Loss,
+    locks::{LockState, Member, MultiLock, ReentrantMutex, revoke},
 };
 
 use crate::rig::{
@@ -82,7 +83,7 @@ async fn row_08_a_waiter_whose_own_node_is_deleted_too_is_not_granted_the_lock()
     assert_eq!(error, LockError::Lost(Loss::Deleted));
 }
 
-/// The same for a waiter that was asked to leave before ([`revoke`](lockkeeper::revoke)). An earlier version of this
+/// The same for a waiter that was asked to leave before ([`revoke`](lockkeeper::locks::revoke)). An earlier version of this
 /// library failed here:
 ///
 /// - The request changes the waiter's node. The watch on that node reports it and is spent.

@@ -4,7 +4,9 @@
 use std::pin::pin;
 
 use lockkeeper::{
-    CreateMode, LockError, Loss, Member, MultiLock, Mutex, ReentrantMutex, RwLock, Semaphore,
+    CreateMode, LockError, Mutex, RwLock, Semaphore,
+    error::Loss,
+    locks::{Member, MultiLock, ReentrantMutex},
 };
 
 use crate::{

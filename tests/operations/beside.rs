@@ -11,7 +11,7 @@ use crate::{
     },
     support::{Ensemble, on_both_arms},
 };
-use lockkeeper::WatcherType;
+use lockkeeper::watch::WatcherType;
 
 on_both_arms! {
     async fn a_read_with_a_watch_does_not_silence_a_persistent_one(ensemble: &Ensemble) {

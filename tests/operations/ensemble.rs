@@ -2,7 +2,7 @@
 //!
 //! Not here: reconfiguration of a real ensemble (`tests/reconfiguration`).
 
-use lockkeeper::{Client, ErrorCode};
+use lockkeeper::{Client, error::ErrorCode};
 
 use crate::{
     rig::two_and_a_node,

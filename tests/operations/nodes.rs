@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper::{Acl, CreateMode, Error, ErrorCode, Version, proto::OpCode};
+use lockkeeper::{CreateMode, Error, Version, error::ErrorCode, node::Acl, proto::OpCode};
 
 use crate::{
     rig::{create, two_and_a_node},

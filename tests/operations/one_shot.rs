@@ -2,7 +2,7 @@
 //!
 //! Not here: after a lost connection (`reconnect`).
 
-use lockkeeper::{Error, Version, WatcherType};
+use lockkeeper::{Error, Version, watch::WatcherType};
 
 use crate::{
     rig::{CHANGED, CHILDREN, CREATED, DELETED, create, delete, fired, set, two_and_a_node},

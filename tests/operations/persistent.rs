@@ -3,7 +3,10 @@
 //! Not here: after a lost connection (`reconnect`), beside other kinds of watch (`beside`).
 
 use futures::StreamExt;
-use lockkeeper::{CreateMode, Error, EventType, Version, WatchNotice, WatcherType};
+use lockkeeper::{
+    CreateMode, Error, Version,
+    watch::{EventType, WatchNotice, WatcherType},
+};
 
 use crate::{
     rig::{
@@ -158,8 +161,8 @@ on_both_arms! {
 
     async fn a_watch_of_an_unknown_mode_is_refused_by_the_server(ensemble: &Ensemble) {
         let (client, _, path) = two_and_a_node(ensemble, "mode").await;
-        let refused = client.add_watch(&path, lockkeeper::AddWatchMode(7)).await.unwrap_err();
-        assert_eq!(refused.code(), Some(lockkeeper::ErrorCode::MARSHALLING_ERROR));
+        let refused = client.add_watch(&path, lockkeeper::watch::AddWatchMode(7)).await.unwrap_err();
+        assert_eq!(refused.code(), Some(lockkeeper::error::ErrorCode::MARSHALLING_ERROR));
         assert_eq!(client.watch_count(), 0);
         client.create(&format!("{path}/x"), "", CreateMode::Persistent).await.unwrap();
     }

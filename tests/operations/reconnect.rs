@@ -2,7 +2,7 @@
 //!
 //! Not here: expired sessions (`one_shot`).
 
-use lockkeeper::{Acl, Client, CreateMode, Version};
+use lockkeeper::{Client, CreateMode, Version, node::Acl};
 
 use crate::{
     rig::{

@@ -3,8 +3,8 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use lockkeeper::{
-    AddWatchMode, Client, CreateMode, EventType, Missed, PersistentWatcher, Version, WatchNotice,
-    Watcher,
+    Client, CreateMode, Version,
+    watch::{AddWatchMode, EventType, Missed, PersistentWatcher, WatchNotice, Watcher},
 };
 use tokio::{
     net::{TcpListener, TcpStream},

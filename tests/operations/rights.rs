@@ -1,6 +1,10 @@
 //! Access control lists, and the identities of a client.
 
-use lockkeeper::{Acl, AuthFailure, CreateMode, Error, ErrorCode, Perms, Version};
+use lockkeeper::{
+    CreateMode, Error, Version,
+    error::{AuthFailure, ErrorCode},
+    node::{Acl, Perms},
+};
 
 use crate::{
     rig::two_and_a_node,

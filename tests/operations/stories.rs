@@ -14,7 +14,9 @@ use std::{
 };
 
 use lockkeeper::{
-    Client, EventType, PersistentWatcher, WatchNotice, Watcher, WatcherType, proto::path,
+    Client,
+    proto::path,
+    watch::{EventType, PersistentWatcher, WatchNotice, Watcher, WatcherType},
 };
 
 use crate::{

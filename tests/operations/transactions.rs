@@ -1,7 +1,11 @@
 //! Several operations in one transaction, and several reads in one request.
 
 use lockkeeper::{
-    Acl, CreateMode, Error, ErrorCode, OpResult, Peer, ReadResult, Version, proto::OpCode,
+    CreateMode, Error, Version,
+    client::{OpResult, Peer, ReadResult},
+    error::ErrorCode,
+    node::Acl,
+    proto::OpCode,
 };
 
 use crate::{

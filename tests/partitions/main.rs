@@ -21,7 +21,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lockkeeper::{Client, Guard, LeasePolicy};
+use lockkeeper::{Client, Guard, client::LeasePolicy};
 use tokio::{sync::oneshot, time::sleep};
 
 use proxy::{Direction, Proxy};

@@ -11,8 +11,12 @@ mod support;
 use std::time::Duration;
 
 use lockkeeper::{
-    Client, CreateMode, EnsembleConfig, Error, ErrorCode, EventType, LockState, Mutex, Version,
-    Watcher, digest, proto::records::GetDataResponse,
+    Client, CreateMode, Error, Mutex, Version,
+    client::{EnsembleConfig, digest},
+    error::ErrorCode,
+    locks::LockState,
+    proto::records::GetDataResponse,
+    watch::{EventType, Watcher},
 };
 
 use servers::{COUNT, Members, Servers, ensemble};

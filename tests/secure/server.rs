@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use lockkeeper::{Builder, Client};
+use lockkeeper::{Client, client::Builder};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,

@@ -13,7 +13,8 @@ use std::{
 
 use bytes::BytesMut;
 use lockkeeper::{
-    Client, Connector,
+    Client,
+    client::Connector,
     proto::{
         OpCode, Xid, frame,
         header::RequestHeader,

@@ -5,8 +5,8 @@
 use std::pin::pin;
 
 use lockkeeper::{
-    Client, CreateMode, Election, Member, MultiLock, Mutex, PlainMutex, ReentrantMutex, RwLock,
-    Semaphore,
+    Client, CreateMode, Election, Mutex, RwLock, Semaphore,
+    locks::{Member, MultiLock, PlainMutex, ReentrantMutex},
 };
 
 use crate::{

@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lockkeeper::{Builder, Client, Effect, Guard, Mutex, Version};
+use lockkeeper::{Client, Guard, Mutex, Version, client::Builder, error::Effect};
 use tokio::{
     runtime,
     sync::{mpsc, watch},

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use lockkeeper::{Builder, Client, CreateMode, Error, Version};
+use lockkeeper::{Client, CreateMode, Error, Version, client::Builder};
 use lockkeeper_server::Server;
 use tokio::time::timeout;
 

@@ -1,7 +1,7 @@
 //! `lockkeeper ls`, `get` and `stat`: show one node, or its children.
 
 use futures::{StreamExt as _, stream};
-use lockkeeper::{Client, SessionId, Stat, proto::path};
+use lockkeeper::{Client, client::SessionId, node::Stat, proto::path};
 
 use super::{
     args::{GetArgs, LsArgs, StatArgs},

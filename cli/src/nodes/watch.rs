@@ -2,7 +2,10 @@
 
 use std::num::NonZero;
 
-use lockkeeper::{AddWatchMode, Client, EventType, WatchNotice};
+use lockkeeper::{
+    Client,
+    watch::{AddWatchMode, EventType, WatchNotice},
+};
 
 use super::args::WatchArgs;
 use crate::{exit::Failure, text};

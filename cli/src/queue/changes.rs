@@ -4,7 +4,7 @@
 
 use std::{collections::HashMap, fmt::Write as _};
 
-use lockkeeper::QueueEntry;
+use lockkeeper::locks::QueueEntry;
 
 use super::table::{age, role, who};
 use crate::text;

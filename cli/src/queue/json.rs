@@ -2,7 +2,7 @@
 //!
 //! Invariant: later versions may add keys, but remove none.
 
-use lockkeeper::QueueEntry;
+use lockkeeper::locks::QueueEntry;
 use serde_json::{Value, json};
 
 use super::table::role;

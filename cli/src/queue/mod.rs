@@ -6,7 +6,7 @@
 //! | `json` | the output for programs |
 //! | `changes` | the changes between two listings |
 //!
-//! Not here: reading the lock's nodes (`lockkeeper::inspect`).
+//! Not here: reading the lock's nodes (`lockkeeper::locks::inspect`).
 
 mod changes;
 mod json;
@@ -14,7 +14,11 @@ mod table;
 
 use clap::Args;
 use futures::{FutureExt as _, Stream, StreamExt as _};
-use lockkeeper::{AddWatchMode, Client, QueueEntry, inspect};
+use lockkeeper::{
+    Client,
+    locks::{QueueEntry, inspect},
+    watch::AddWatchMode,
+};
 
 use crate::{client::ClientArgs, exit::Failure, paths::LockPath, text};
 

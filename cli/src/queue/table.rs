@@ -1,6 +1,6 @@
 //! The table that `lockkeeper queue` prints for people.
 
-use lockkeeper::{QueueEntry, Recipe};
+use lockkeeper::locks::{QueueEntry, Recipe};
 
 use crate::{duration::Long, text};
 

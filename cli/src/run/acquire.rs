@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use lockkeeper::{Builder, Client, Guard, LockError, Loss};
+use lockkeeper::{Client, Guard, LockError, client::Builder, error::Loss};
 use tokio::time::{Instant, timeout};
 
 use super::lock::Lock;

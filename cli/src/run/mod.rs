@@ -14,7 +14,7 @@ pub(crate) mod watchdog;
 
 use std::{ffi::OsString, path::Path, pin::pin, process, time::Duration};
 
-use lockkeeper::{Client, Guard, LockError, LockState, Loss};
+use lockkeeper::{Client, Guard, LockError, error::Loss, locks::LockState};
 use rustix::process::Signal;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 

@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use lockkeeper::{Acl, Client, CreateMode, Guard};
+use lockkeeper::{Client, CreateMode, Guard, node::Acl};
 use lockkeeper_server::Server;
 use rustix::process::{Pid, Signal};
 use tokio::runtime::Runtime;

@@ -20,7 +20,7 @@ use super::{
     lost::lost,
 };
 use crate::{
-    error::{Error, Loss},
+    error::{LockError, Loss},
     node::{lock_node::LockNode, name},
     queue::rank,
 };
@@ -46,10 +46,10 @@ pub struct Guard {
 
 impl Guard {
     /// The guard of a contender that was granted the lock.
-    pub(crate) fn new(mut node: LockNode, attempt: Attempt) -> Result<Self, Error> {
+    pub(crate) fn new(mut node: LockNode, attempt: Attempt) -> Result<Self, LockError> {
         node.keep_lease();
         let Some(tag) = node.node().map(|node| node.tag) else {
-            return Err(Error::Lost(Loss::Deleted));
+            return Err(LockError::Lost(Loss::Deleted));
         };
         let token = u64::try_from(tag.czxid.0).unwrap_or(0);
         let guard = Self {
@@ -128,18 +128,18 @@ impl Guard {
     /// Unlike [`is_valid`](Self::is_valid) it needs no clock.
     ///
     /// # Errors
-    /// [`Error::Lost`] when the lock is lost. [`Error::Session`] when no server answers: it is not known then.
+    /// [`LockError::Lost`] when the lock is lost. [`LockError::Session`] when no server answers: it is not known then.
     ///
     /// # Cancel safety
     /// The future may be dropped, and the method called again.
-    pub async fn confirm(&self) -> Result<(), Error> {
+    pub async fn confirm(&self) -> Result<(), LockError> {
         if let Some(loss) = self.node.session_loss().or_else(|| self.known_loss()) {
-            return Err(Error::Lost(loss));
+            return Err(LockError::Lost(loss));
         }
         let error = match self.node.confirm().await {
             Ok(true) => return Ok(()),
-            Ok(false) => Error::Lost(self.node.session_loss().unwrap_or(Loss::Deleted)),
-            Err(error) => Error::of_session(error),
+            Ok(false) => LockError::Lost(self.node.session_loss().unwrap_or(Loss::Deleted)),
+            Err(error) => LockError::of_session(error),
         };
         self.failed(&error);
         Err(error)
@@ -216,7 +216,7 @@ impl Guard {
     }
 
     /// How many more contenders the lock's directory can number. After that they are refused with
-    /// [`Error::SequenceExhausted`]. With less than a tenth of all numbers left, each grant is a warning in the log.
+    /// [`LockError::SequenceExhausted`]. With less than a tenth of all numbers left, each grant is a warning in the log.
     #[must_use]
     pub fn headroom(&self) -> u32 {
         let used = name::number(self.node.name()).unwrap_or(0);
@@ -229,14 +229,14 @@ impl Guard {
     /// not, or that it is unknown.
     ///
     /// # Errors
-    /// [`Error::Lost`] when the lock was lost. [`Error::Session`] when a server refused the delete, for example because the
+    /// [`LockError::Lost`] when the lock was lost. [`LockError::Session`] when a server refused the delete, for example because the
     /// client may not delete the node: then the node goes with the session.
     ///
     /// # Cancel safety
     /// The lock is released whether the future is awaited or dropped.
-    pub async fn release(self) -> Result<(), Error> {
+    pub async fn release(self) -> Result<(), LockError> {
         if let Some(loss) = self.node.session_loss().or_else(|| self.known_loss()) {
-            return Err(Error::Lost(self.hold.end().lost(loss)));
+            return Err(LockError::Lost(self.hold.end().lost(loss)));
         }
         let Self { hold, node, .. } = self;
         hold.end().released();
@@ -244,7 +244,7 @@ impl Guard {
     }
 
     /// Becomes a reader, with the token of the writer.
-    pub(crate) async fn downgrade(self) -> Result<Self, Error> {
+    pub(crate) async fn downgrade(self) -> Result<Self, LockError> {
         let Self {
             hold,
             node,
@@ -284,14 +284,14 @@ impl Guard {
     pub(crate) fn known_loss(&self) -> Option<Loss> {
         let end = self.hold.end();
         if self.node.saw_deletion() {
-            self.failed(&Error::Lost(Loss::Deleted));
+            self.failed(&LockError::Lost(Loss::Deleted));
         }
         end.loss()
     }
 
     /// Notes that an operation under the lock has failed, perhaps because the lock is lost.
-    pub(crate) fn failed(&self, error: &Error) {
-        if let Error::Lost(loss) = error {
+    pub(crate) fn failed(&self, error: &LockError) {
+        if let LockError::Lost(loss) = error {
             self.hold.end().lost(*loss);
             if *loss == Loss::Deleted {
                 self.node.known_gone().store(true, Ordering::Release);

@@ -9,7 +9,7 @@ use lockkeeper_proto::{CreateMode, ErrorCode, Version};
 use lockkeeper_session::{Client, Effect, Error as SessionError, OpResult, Transaction};
 
 use crate::{
-    error::{Error, Loss},
+    error::{LockError, Loss},
     guard::Guard,
 };
 
@@ -19,7 +19,7 @@ use crate::{
 #[derive(Debug)]
 #[must_use = "a transaction does nothing until `commit`"]
 pub struct GuardedTransaction<'a> {
-    /// `None` when no transaction can check all the locks: see [`Error::SeveralSessions`].
+    /// `None` when no transaction can check all the locks: see [`LockError::SeveralSessions`].
     inner: Option<Transaction>,
     /// How many operations come before the user's: one for each lock node.
     checks: usize,
@@ -72,24 +72,24 @@ impl<'a> GuardedTransaction<'a> {
     /// Sends the transaction. Returns the result of each operation, in the order in which they were added.
     ///
     /// # Errors
-    /// - [`Error::Lost`] when a lock was lost. Nothing was written, unless the loss is [`Loss::Closed`]: the
+    /// - [`LockError::Lost`] when a lock was lost. Nothing was written, unless the loss is [`Loss::Closed`]: the
     ///   transaction may have been applied before the client was closed.
-    /// - [`Error::Session`] with [`TransactionRefused`](lockkeeper_session::Error::TransactionRefused) when an
+    /// - [`LockError::Session`] with [`TransactionRefused`](lockkeeper_session::Error::TransactionRefused) when an
     ///   operation failed. It has the index of the operation, counted from 0. Nothing was written.
-    /// - [`Error::Session`] with another error when the request failed. [`lockkeeper_session::Error::effect`] says
+    /// - [`LockError::Session`] with another error when the request failed. [`lockkeeper_session::Error::effect`] says
     ///   whether the transaction may have been applied.
-    /// - [`Error::SeveralSessions`] when the locks of a [`MultiGuard`](crate::MultiGuard) do not all belong to one
+    /// - [`LockError::SeveralSessions`] when the locks of a [`MultiGuard`](crate::MultiGuard) do not all belong to one
     ///   session, or there are none. Nothing was sent.
     ///
     /// # Cancel safety
     /// Once polled, the transaction may be applied, whether the future is awaited or dropped.
-    pub async fn commit(self) -> Result<Vec<OpResult>, Error> {
+    pub async fn commit(self) -> Result<Vec<OpResult>, LockError> {
         let Some(inner) = self.inner else {
-            return Err(Error::SeveralSessions);
+            return Err(LockError::SeveralSessions);
         };
         // After a loss, a node with the same fixed name may belong to another contender.
         if let Some(loss) = self.guards.iter().find_map(Guard::known_loss) {
-            return Err(Error::Lost(loss));
+            return Err(LockError::Lost(loss));
         }
         match inner.commit().await {
             Ok(mut results) => Ok(results.split_off(self.checks.min(results.len()))),
@@ -99,7 +99,7 @@ impl<'a> GuardedTransaction<'a> {
                     None if code == ErrorCode::NO_NODE => {
                         let guard = self.guards.get(index);
                         let known = guard.and_then(Guard::known_loss);
-                        let error = Error::Lost(known.unwrap_or(Loss::Deleted));
+                        let error = LockError::Lost(known.unwrap_or(Loss::Deleted));
                         if let Some(guard) = guard {
                             guard.failed(&error);
                         }
@@ -111,7 +111,7 @@ impl<'a> GuardedTransaction<'a> {
                     }
                 }
             }
-            Err(error) => Err(Error::of_session(error)),
+            Err(error) => Err(LockError::of_session(error)),
         }
     }
 }
@@ -133,7 +133,7 @@ impl Guard {
     pub async fn release_with(
         mut self,
         build: impl FnOnce(GuardedTransaction<'_>) -> GuardedTransaction<'_>,
-    ) -> Result<Vec<OpResult>, Error> {
+    ) -> Result<Vec<OpResult>, LockError> {
         release_with(slice::from_mut(&mut self), build).await
     }
 }
@@ -151,7 +151,7 @@ fn holder(guards: &[Guard]) -> Option<&Guard> {
 pub(crate) async fn release_with(
     guards: &mut [Guard],
     build: impl FnOnce(GuardedTransaction<'_>) -> GuardedTransaction<'_>,
-) -> Result<Vec<OpResult>, Error> {
+) -> Result<Vec<OpResult>, LockError> {
     let mut transaction = build(GuardedTransaction::under(guards));
     for guard in guards.iter().rev() {
         transaction = transaction.delete(&guard.path(), Version::ANY);
@@ -165,7 +165,7 @@ pub(crate) async fn release_with(
             Ok(results)
         }
         Err(error) => {
-            if matches!(&error, Error::Session(error) if error.effect() == Effect::Unknown) {
+            if matches!(&error, LockError::Session(error) if error.effect() == Effect::Unknown) {
                 guards.iter_mut().for_each(Guard::may_be_released);
             }
             // With one lock, the error says that this lock was lost. With several, it does not say which one.

@@ -11,7 +11,7 @@ use lockkeeper_session::Client;
 use tokio::sync::{oneshot, watch};
 
 use crate::{
-    error::{Error, Loss},
+    error::{LockError, Loss},
     guard::{FencingToken, Guard, LockState},
     metrics::LockMetrics,
     participants::Participant,
@@ -78,7 +78,7 @@ impl Election {
     pub async fn lead<T>(
         &self,
         work: impl AsyncFnOnce(&Guard) -> T,
-    ) -> Result<LeadOutcome<T>, Error> {
+    ) -> Result<LeadOutcome<T>, LockError> {
         let guard = self.queue.lock().await?;
         let outcome = {
             let work = std::pin::pin!(work(&guard));
@@ -97,7 +97,7 @@ impl Election {
             Ok(output) => {
                 let loss = match guard.release().await {
                     Ok(()) => None,
-                    Err(Error::Lost(loss)) => Some(loss),
+                    Err(LockError::Lost(loss)) => Some(loss),
                     // No server has said whether the leadership was held until now.
                     Err(_) => Some(Loss::Elapsed),
                 };
@@ -131,8 +131,8 @@ impl Election {
     /// The contenders in the order of the queue: first the leader, then those that wait. Their data are their ids.
     ///
     /// # Errors
-    /// [`Error::Session`] when a request fails.
-    pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
+    /// [`LockError::Session`] when a request fails.
+    pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
         self.queue.participants().await
     }
 }
@@ -195,16 +195,16 @@ impl Latch {
     /// Waits until this latch is the leader, and returns the fencing token.
     ///
     /// # Errors
-    /// [`Error::Lost`] when the client is closed.
+    /// [`LockError::Lost`] when the client is closed.
     ///
     /// # Cancel safety
     /// The future may be dropped, and the method called again. The latch stays in the election meanwhile.
-    pub async fn elected(&self) -> Result<FencingToken, Error> {
+    pub async fn elected(&self) -> Result<FencingToken, LockError> {
         let mut changes = self.changes();
         let leads = |now: &Leadership| matches!(now, Leadership::Leader(_));
         match changes.wait_for(leads).await.as_deref() {
             Ok(Leadership::Leader(token)) => Ok(*token),
-            _ => Err(Error::Lost(Loss::Closed)),
+            _ => Err(LockError::Lost(Loss::Closed)),
         }
     }
 }

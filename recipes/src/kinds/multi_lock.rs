@@ -14,7 +14,7 @@ use lockkeeper_session::OpResult;
 use tokio::time::timeout;
 
 use crate::{
-    error::{Error, Loss},
+    error::{LockError, Loss},
     guard::transaction::{GuardedTransaction, release_with},
     guard::{Guard, LockState},
     kinds::mutex::Mutex,
@@ -31,8 +31,8 @@ pub struct Member(Arc<dyn Lockable>);
 /// What a multi-lock needs of each of its locks.
 trait Lockable: Send + Sync {
     fn path(&self) -> &str;
-    fn lock(&self) -> BoxFuture<'_, Result<Guard, Error>>;
-    fn try_lock(&self) -> BoxFuture<'_, Result<Option<Guard>, Error>>;
+    fn lock(&self) -> BoxFuture<'_, Result<Guard, LockError>>;
+    fn try_lock(&self) -> BoxFuture<'_, Result<Option<Guard>, LockError>>;
 }
 
 /// Both mutexes have the same methods.
@@ -43,11 +43,11 @@ macro_rules! lockable {
                 self.path()
             }
 
-            fn lock(&self) -> BoxFuture<'_, Result<Guard, Error>> {
+            fn lock(&self) -> BoxFuture<'_, Result<Guard, LockError>> {
                 self.lock().boxed()
             }
 
-            fn try_lock(&self) -> BoxFuture<'_, Result<Option<Guard>, Error>> {
+            fn try_lock(&self) -> BoxFuture<'_, Result<Option<Guard>, LockError>> {
                 self.try_lock().boxed()
             }
         }
@@ -67,11 +67,11 @@ impl Lockable for Semaphore {
         self.path()
     }
 
-    fn lock(&self) -> BoxFuture<'_, Result<Guard, Error>> {
+    fn lock(&self) -> BoxFuture<'_, Result<Guard, LockError>> {
         self.acquire().boxed()
     }
 
-    fn try_lock(&self) -> BoxFuture<'_, Result<Option<Guard>, Error>> {
+    fn try_lock(&self) -> BoxFuture<'_, Result<Option<Guard>, LockError>> {
         self.try_acquire().boxed()
     }
 }
@@ -87,7 +87,7 @@ impl Lockable for Side {
         self.lock.path()
     }
 
-    fn lock(&self) -> BoxFuture<'_, Result<Guard, Error>> {
+    fn lock(&self) -> BoxFuture<'_, Result<Guard, LockError>> {
         if self.writes {
             self.lock
                 .write()
@@ -98,7 +98,7 @@ impl Lockable for Side {
         }
     }
 
-    fn try_lock(&self) -> BoxFuture<'_, Result<Option<Guard>, Error>> {
+    fn try_lock(&self) -> BoxFuture<'_, Result<Option<Guard>, LockError>> {
         if self.writes {
             let tried = self.lock.try_write();
             tried
@@ -156,17 +156,17 @@ impl MultiLock {
     /// A multi-lock of these locks. Sends nothing.
     ///
     /// # Errors
-    /// [`Error::SelfDeadlock`] when two members have the same path. The second one would wait for the first. This is
+    /// [`LockError::SelfDeadlock`] when two members have the same path. The second one would wait for the first. This is
     /// so even for locks that can be shared: a writer may enter the queue between two readers, and two clients may
     /// each hold one of two leases.
-    pub fn new(members: impl IntoIterator<Item = Member>) -> Result<Self, Error> {
+    pub fn new(members: impl IntoIterator<Item = Member>) -> Result<Self, LockError> {
         let mut members: Vec<_> = members.into_iter().collect();
         members.sort_by(|one, other| one.0.path().cmp(other.0.path()));
         for pair in members.windows(2) {
             if let [one, other] = pair
                 && one.0.path() == other.0.path()
             {
-                return Err(Error::SelfDeadlock {
+                return Err(LockError::SelfDeadlock {
                     path: one.0.path().to_owned(),
                 });
             }
@@ -178,11 +178,11 @@ impl MultiLock {
     ///
     /// # Errors
     /// - The error of the first lock that could not be acquired. The locks before it are released.
-    /// - [`Error::Lost`] when a lock was lost before the last one was acquired. All of them are released.
+    /// - [`LockError::Lost`] when a lock was lost before the last one was acquired. All of them are released.
     ///
     /// # Cancel safety
     /// The future may be dropped at any time. The client then deletes its nodes, so that they block no other contender.
-    pub async fn lock(&self) -> Result<MultiGuard, Error> {
+    pub async fn lock(&self) -> Result<MultiGuard, LockError> {
         let mut held = MultiGuard {
             guards: Vec::with_capacity(self.members.len()),
         };
@@ -201,14 +201,14 @@ impl MultiLock {
     /// As [`lock`](Self::lock), for at most `wait`: one deadline for all the locks.
     ///
     /// # Errors
-    /// As [`lock`](Self::lock), and [`Error::TimedOut`].
+    /// As [`lock`](Self::lock), and [`LockError::TimedOut`].
     ///
     /// # Cancel safety
     /// As [`lock`](Self::lock).
-    pub async fn lock_timeout(&self, wait: Duration) -> Result<MultiGuard, Error> {
+    pub async fn lock_timeout(&self, wait: Duration) -> Result<MultiGuard, LockError> {
         match timeout(wait, self.lock()).await {
             Ok(locked) => locked,
-            Err(_) => Err(Error::TimedOut {
+            Err(_) => Err(LockError::TimedOut {
                 waited: wait,
                 ahead: None,
             }),
@@ -222,7 +222,7 @@ impl MultiLock {
     ///
     /// # Cancel safety
     /// As [`lock`](Self::lock).
-    pub async fn try_lock(&self) -> Result<Option<MultiGuard>, Error> {
+    pub async fn try_lock(&self) -> Result<Option<MultiGuard>, LockError> {
         let mut held = MultiGuard {
             guards: Vec::with_capacity(self.members.len()),
         };
@@ -319,7 +319,7 @@ impl MultiGuard {
     pub async fn release_with(
         mut self,
         build: impl FnOnce(GuardedTransaction<'_>) -> GuardedTransaction<'_>,
-    ) -> Result<Vec<OpResult>, Error> {
+    ) -> Result<Vec<OpResult>, LockError> {
         release_with(&mut self.guards, build).await
     }
 
@@ -330,7 +330,7 @@ impl MultiGuard {
     ///
     /// # Cancel safety
     /// All the locks are released whether the future is awaited or dropped.
-    pub async fn release(mut self) -> Result<(), Error> {
+    pub async fn release(mut self) -> Result<(), LockError> {
         let mut outcome = Ok(());
         while let Some(guard) = self.guards.pop() {
             let released = guard.release().await;
@@ -341,14 +341,14 @@ impl MultiGuard {
 
     /// The guard itself if all the locks are held. The session of the first ones may have ended while the last one was
     /// acquired.
-    async fn if_valid(self) -> Result<Self, Error> {
+    async fn if_valid(self) -> Result<Self, LockError> {
         let loss = match self.state() {
             LockState::Held | LockState::Suspended { .. } => return Ok(self),
             LockState::Elapsed => Loss::Elapsed,
             LockState::Lost(loss) => loss,
         };
         self.release_quietly().await;
-        Err(Error::Lost(loss))
+        Err(LockError::Lost(loss))
     }
 
     async fn release_quietly(self) {

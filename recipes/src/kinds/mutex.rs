@@ -9,7 +9,7 @@ use lockkeeper_proto::path::PathError;
 use lockkeeper_session::Client;
 
 use crate::{
-    error::Error,
+    error::LockError,
     guard::Guard,
     metrics::LockMetrics,
     participants::Participant,
@@ -73,25 +73,25 @@ impl Mutex {
     /// A lost connection costs only time: the waiter keeps its place in the queue as long as its session lives.
     ///
     /// # Errors
-    /// - [`Error::Lost`] when the session of the waiter expires, another client deletes its node, or the client is
+    /// - [`LockError::Lost`] when the session of the waiter expires, another client deletes its node, or the client is
     ///   closed.
-    /// - [`Error::Session`] when no server is reached in time, or a server refuses a request.
-    /// - [`Error::SequenceExhausted`] when the sequence numbers of the path are used up.
+    /// - [`LockError::Session`] when no server is reached in time, or a server refuses a request.
+    /// - [`LockError::SequenceExhausted`] when the sequence numbers of the path are used up.
     ///
     /// # Cancel safety
     /// The future may be dropped at any time. The client then deletes the node, so that it blocks no other contender.
-    pub async fn lock(&self) -> Result<Guard, Error> {
+    pub async fn lock(&self) -> Result<Guard, LockError> {
         self.queue.lock().await
     }
 
     /// As [`lock`](Self::lock), for at most `wait`: one deadline for everything, from the first request to the grant.
     ///
     /// # Errors
-    /// As [`lock`](Self::lock), and [`Error::TimedOut`].
+    /// As [`lock`](Self::lock), and [`LockError::TimedOut`].
     ///
     /// # Cancel safety
     /// As [`lock`](Self::lock).
-    pub async fn lock_timeout(&self, wait: Duration) -> Result<Guard, Error> {
+    pub async fn lock_timeout(&self, wait: Duration) -> Result<Guard, LockError> {
         self.queue.lock_timeout(wait).await
     }
 
@@ -104,7 +104,7 @@ impl Mutex {
     ///
     /// # Cancel safety
     /// As [`lock`](Self::lock).
-    pub async fn try_lock(&self) -> Result<Option<Guard>, Error> {
+    pub async fn try_lock(&self) -> Result<Option<Guard>, LockError> {
         self.queue.try_lock().await
     }
 
@@ -115,7 +115,7 @@ impl Mutex {
     ///
     /// # Cancel safety
     /// As [`lock`](Self::lock).
-    pub async fn enqueue(&self) -> Result<Ticket, Error> {
+    pub async fn enqueue(&self) -> Result<Ticket, LockError> {
         self.queue.enqueue().await
     }
 
@@ -123,8 +123,8 @@ impl Mutex {
     /// and kazoo.
     ///
     /// # Errors
-    /// [`Error::Session`] when a request fails.
-    pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
+    /// [`LockError::Session`] when a request fails.
+    pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
         self.queue.participants().await
     }
 }

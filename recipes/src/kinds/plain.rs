@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use super::plain_turn::{Next, PlainTurn};
 use crate::{
-    error::Error,
+    error::LockError,
     guard::{Guard, hold::Attempt},
     metrics::{LockMetrics, Recorder},
     node::{
@@ -99,17 +99,17 @@ impl PlainMutex {
     /// Lost connections and expired sessions cost only time: there is no place in a queue to lose.
     ///
     /// # Errors
-    /// [`Error::Lost`] when the node was created, and the session expired before the client knew. [`Error::Session`] when no
+    /// [`LockError::Lost`] when the node was created, and the session expired before the client knew. [`LockError::Session`] when no
     /// server is reached or one refuses.
     ///
     /// # Cancel safety
     /// Dropped at any time, it leaves no node behind.
-    pub async fn lock(&self) -> Result<Guard, Error> {
+    pub async fn lock(&self) -> Result<Guard, LockError> {
         self.lock_reporting(&AtomicBool::new(false)).await
     }
 
     /// As [`lock`](Self::lock). Sets `contended` when another contender had the lock at first.
-    async fn lock_reporting(&self, contended: &AtomicBool) -> Result<Guard, Error> {
+    async fn lock_reporting(&self, contended: &AtomicBool) -> Result<Guard, LockError> {
         let attempt = Attempt::new(&self.recorder);
         let (mut turn, mut node) = (PlainTurn::default(), self.node());
         loop {
@@ -133,16 +133,16 @@ impl PlainMutex {
     /// As [`lock`](Self::lock), for at most `wait`: one deadline for everything.
     ///
     /// # Errors
-    /// As [`lock`](Self::lock), and [`Error::TimedOut`]. There one contender is ahead, the holder: waiters of a plain lock have
+    /// As [`lock`](Self::lock), and [`LockError::TimedOut`]. There one contender is ahead, the holder: waiters of a plain lock have
     /// no nodes.
     ///
     /// # Cancel safety
     /// As [`lock`](Self::lock).
-    pub async fn lock_timeout(&self, wait: Duration) -> Result<Guard, Error> {
+    pub async fn lock_timeout(&self, wait: Duration) -> Result<Guard, LockError> {
         let contended = AtomicBool::new(false);
         match timeout(wait, self.lock_reporting(&contended)).await {
             Ok(locked) => locked,
-            Err(_) => Err(Error::TimedOut {
+            Err(_) => Err(LockError::TimedOut {
                 waited: wait,
                 ahead: contended.into_inner().then_some(1),
             }),
@@ -156,7 +156,7 @@ impl PlainMutex {
     ///
     /// # Cancel safety
     /// As [`lock`](Self::lock).
-    pub async fn try_lock(&self) -> Result<Option<Guard>, Error> {
+    pub async fn try_lock(&self) -> Result<Option<Guard>, LockError> {
         let attempt = Attempt::new(&self.recorder);
         self.directory.count();
         let is_taken = self.client.exists(&self.node_path()).await?.is_some();
@@ -181,8 +181,8 @@ impl PlainMutex {
     /// The holder of the lock; `None` when it is free.
     ///
     /// # Errors
-    /// [`Error::Session`].
-    pub async fn holder(&self) -> Result<Option<Participant>, Error> {
+    /// [`LockError::Session`].
+    pub async fn holder(&self) -> Result<Option<Participant>, LockError> {
         let names = vec![name::PLAIN.to_owned()];
         let mut holder = participants(&self.client, self.path(), names).await?.pop();
         if let Some(data) = holder.as_mut().and_then(|holder| holder.data.as_mut()) {
@@ -201,13 +201,13 @@ impl PlainMutex {
     }
 
     /// Waits until the node of the other contender was deleted or changed, or its watch has ended.
-    async fn wait_for_event(&self) -> Result<(), Error> {
+    async fn wait_for_event(&self) -> Result<(), LockError> {
         self.directory.count();
         // The watch begins at the reply that said that the node exists, so nothing is missed.
         for watcher in self.client.watch_nodes(&[&self.node_path()])? {
             match watcher.await {
                 Err(SessionError::SessionExpired { .. }) if !self.client.is_closed() => {}
-                event => drop(event.map_err(Error::of_session)?),
+                event => drop(event.map_err(LockError::of_session)?),
             }
         }
         Ok(())

@@ -18,7 +18,7 @@ use lockkeeper_session::Client;
 use tokio::{sync::Mutex as AsyncMutex, time::timeout};
 
 use crate::{
-    error::{Error, Loss},
+    error::{LockError, Loss},
     guard::{Guard, LockState},
     kinds::mutex::Mutex,
 };
@@ -70,19 +70,19 @@ impl ReentrantMutex {
     ///
     /// # Errors
     /// - As [`Mutex::lock`].
-    /// - [`Error::Lost`] when the owner still has guards of a lock that is lost, or whose lease has ended. Drop these
+    /// - [`LockError::Lost`] when the owner still has guards of a lock that is lost, or whose lease has ended. Drop these
     ///   guards first.
     ///
     /// # Cancel safety
     /// As [`Mutex::lock`].
-    pub async fn lock(&self, owner: &str) -> Result<ReentrantGuard, Error> {
+    pub async fn lock(&self, owner: &str) -> Result<ReentrantGuard, LockError> {
         let slot = self.slot(owner);
         let mut hold = slot.lock().await;
         if let Some(guard) = hold.upgrade() {
             return match guard.state() {
                 LockState::Held | LockState::Suspended { .. } => Ok(ReentrantGuard(guard)),
-                LockState::Elapsed => Err(Error::Lost(Loss::Elapsed)),
-                LockState::Lost(loss) => Err(Error::Lost(loss)),
+                LockState::Elapsed => Err(LockError::Lost(Loss::Elapsed)),
+                LockState::Lost(loss) => Err(LockError::Lost(loss)),
             };
         }
         let guard = Arc::new(self.mutex.lock().await?);
@@ -93,14 +93,18 @@ impl ReentrantMutex {
     /// As [`lock`](Self::lock), for at most `wait`: one deadline for everything.
     ///
     /// # Errors
-    /// As [`lock`](Self::lock), and [`Error::TimedOut`].
+    /// As [`lock`](Self::lock), and [`LockError::TimedOut`].
     ///
     /// # Cancel safety
     /// As [`lock`](Self::lock).
-    pub async fn lock_timeout(&self, owner: &str, wait: Duration) -> Result<ReentrantGuard, Error> {
+    pub async fn lock_timeout(
+        &self,
+        owner: &str,
+        wait: Duration,
+    ) -> Result<ReentrantGuard, LockError> {
         match timeout(wait, self.lock(owner)).await {
             Ok(locked) => locked,
-            Err(_) => Err(Error::TimedOut {
+            Err(_) => Err(LockError::TimedOut {
                 waited: wait,
                 ahead: None,
             }),
@@ -119,7 +123,7 @@ impl ReentrantMutex {
     ///
     /// # Cancel safety
     /// As [`lock`](Self::lock).
-    pub async fn try_lock(&self, owner: &str) -> Result<Option<ReentrantGuard>, Error> {
+    pub async fn try_lock(&self, owner: &str) -> Result<Option<ReentrantGuard>, LockError> {
         let slot = self.slot(owner);
         // Another call is acquiring the lock for this owner, and does not have it yet.
         let Ok(mut hold) = slot.try_lock() else {
@@ -166,7 +170,7 @@ impl ReentrantGuard {
     ///
     /// # Cancel safety
     /// As [`Guard::release`].
-    pub async fn release(self) -> Result<(), Error> {
+    pub async fn release(self) -> Result<(), LockError> {
         match Arc::into_inner(self.0) {
             Some(guard) => guard.release().await,
             None => Ok(()),

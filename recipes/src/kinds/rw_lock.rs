@@ -9,7 +9,7 @@ use lockkeeper_proto::path::PathError;
 use lockkeeper_session::{Client, OpResult};
 
 use crate::{
-    error::Error,
+    error::LockError,
     guard::Guard,
     guard::transaction::GuardedTransaction,
     metrics::LockMetrics,
@@ -82,18 +82,18 @@ impl RwLock {
     ///
     /// # Cancel safety
     /// As [`Mutex::lock`](crate::Mutex::lock).
-    pub async fn read(&self) -> Result<Guard, Error> {
+    pub async fn read(&self) -> Result<Guard, LockError> {
         self.readers.lock().await
     }
 
     /// As [`read`](Self::read), for at most `wait`: one deadline for everything.
     ///
     /// # Errors
-    /// As [`read`](Self::read), and [`Error::TimedOut`].
+    /// As [`read`](Self::read), and [`LockError::TimedOut`].
     ///
     /// # Cancel safety
     /// As [`read`](Self::read).
-    pub async fn read_timeout(&self, wait: Duration) -> Result<Guard, Error> {
+    pub async fn read_timeout(&self, wait: Duration) -> Result<Guard, LockError> {
         self.readers.lock_timeout(wait).await
     }
 
@@ -106,7 +106,7 @@ impl RwLock {
     ///
     /// # Cancel safety
     /// As [`read`](Self::read).
-    pub async fn try_read(&self) -> Result<Option<Guard>, Error> {
+    pub async fn try_read(&self) -> Result<Option<Guard>, LockError> {
         self.readers.try_lock().await
     }
 
@@ -117,7 +117,7 @@ impl RwLock {
     ///
     /// # Cancel safety
     /// As [`read`](Self::read).
-    pub async fn enqueue_read(&self) -> Result<Ticket, Error> {
+    pub async fn enqueue_read(&self) -> Result<Ticket, LockError> {
         self.readers.enqueue().await
     }
 
@@ -128,18 +128,18 @@ impl RwLock {
     ///
     /// # Cancel safety
     /// As [`Mutex::lock`](crate::Mutex::lock).
-    pub async fn write(&self) -> Result<WriteGuard, Error> {
+    pub async fn write(&self) -> Result<WriteGuard, LockError> {
         self.writers.lock().await.map(WriteGuard)
     }
 
     /// As [`write`](Self::write), for at most `wait`: one deadline for everything.
     ///
     /// # Errors
-    /// As [`write`](Self::write), and [`Error::TimedOut`].
+    /// As [`write`](Self::write), and [`LockError::TimedOut`].
     ///
     /// # Cancel safety
     /// As [`write`](Self::write).
-    pub async fn write_timeout(&self, wait: Duration) -> Result<WriteGuard, Error> {
+    pub async fn write_timeout(&self, wait: Duration) -> Result<WriteGuard, LockError> {
         self.writers.lock_timeout(wait).await.map(WriteGuard)
     }
 
@@ -152,7 +152,7 @@ impl RwLock {
     ///
     /// # Cancel safety
     /// As [`write`](Self::write).
-    pub async fn try_write(&self) -> Result<Option<WriteGuard>, Error> {
+    pub async fn try_write(&self) -> Result<Option<WriteGuard>, LockError> {
         Ok(self.writers.try_lock().await?.map(WriteGuard))
     }
 
@@ -163,15 +163,15 @@ impl RwLock {
     ///
     /// # Cancel safety
     /// As [`write`](Self::write).
-    pub async fn enqueue_write(&self) -> Result<Ticket<WriteGuard>, Error> {
+    pub async fn enqueue_write(&self) -> Result<Ticket<WriteGuard>, LockError> {
         self.writers.enqueue().await
     }
 
     /// The contenders, readers and writers, in the order of the queue.
     ///
     /// # Errors
-    /// [`Error::Session`] when a request fails.
-    pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
+    /// [`LockError::Session`] when a request fails.
+    pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
         self.writers.participants().await
     }
 }
@@ -189,12 +189,12 @@ impl WriteGuard {
     /// queue. It keeps the writer's fencing token, which is lower than that of any later writer.
     ///
     /// # Errors
-    /// - [`Error::Lost`] when the lock was lost.
-    /// - [`Error::Session`] when the request fails; the lock is released in the background then.
+    /// - [`LockError::Lost`] when the lock was lost.
+    /// - [`LockError::Session`] when the request fails; the lock is released in the background then.
     ///
     /// # Cancel safety
     /// Dropping the future releases the lock, whether it is a write lock or already a read lock.
-    pub async fn downgrade(self) -> Result<Guard, Error> {
+    pub async fn downgrade(self) -> Result<Guard, LockError> {
         self.0.downgrade().await
     }
 
@@ -205,7 +205,7 @@ impl WriteGuard {
     ///
     /// # Cancel safety
     /// As [`Guard::release`].
-    pub async fn release(self) -> Result<(), Error> {
+    pub async fn release(self) -> Result<(), LockError> {
         self.0.release().await
     }
 
@@ -219,7 +219,7 @@ impl WriteGuard {
     pub async fn release_with(
         self,
         build: impl FnOnce(GuardedTransaction<'_>) -> GuardedTransaction<'_>,
-    ) -> Result<Vec<OpResult>, Error> {
+    ) -> Result<Vec<OpResult>, LockError> {
         self.0.release_with(build).await
     }
 
@@ -237,7 +237,7 @@ impl Ticket<WriteGuard> {
     ///
     /// # Cancel safety
     /// Dropping the future leaves the queue.
-    pub async fn wait(self) -> Result<WriteGuard, Error> {
+    pub async fn wait(self) -> Result<WriteGuard, LockError> {
         self.granted(|_| {}).await.map(WriteGuard)
     }
 }

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 use super::lease_turn::{LeaseTurn, Next};
 use crate::{
-    error::{Error, Loss},
+    error::{LockError, Loss},
     guard::{Guard, hold::Attempt},
     metrics::{LockMetrics, Recorder},
     node::{directory::Directory, identity::Naming, lock_node::LockNode, name},
@@ -131,11 +131,11 @@ impl Semaphore {
     ///
     /// # Errors
     /// - As [`Mutex::lock`](crate::Mutex::lock).
-    /// - [`Error::OverLimit`] when the limit is fixed and 0.
+    /// - [`LockError::OverLimit`] when the limit is fixed and 0.
     ///
     /// # Cancel safety
     /// The future may be dropped at any time. The client then deletes its nodes, so that they block no other contender.
-    pub async fn acquire(&self) -> Result<Guard, Error> {
+    pub async fn acquire(&self) -> Result<Guard, LockError> {
         one(self.acquire_many(1).await?)
     }
 
@@ -143,11 +143,11 @@ impl Semaphore {
     ///
     /// # Errors
     /// - As [`acquire`](Self::acquire).
-    /// - [`Error::OverLimit`] when the limit is fixed and `count` is higher.
+    /// - [`LockError::OverLimit`] when the limit is fixed and `count` is higher.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
-    pub async fn acquire_many(&self, count: usize) -> Result<Vec<Guard>, Error> {
+    pub async fn acquire_many(&self, count: usize) -> Result<Vec<Guard>, LockError> {
         if count == 0 {
             return Ok(Vec::new());
         }
@@ -164,18 +164,18 @@ impl Semaphore {
     /// As [`acquire`](Self::acquire), for at most `wait`: one deadline for everything.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire), and [`Error::TimedOut`].
+    /// As [`acquire`](Self::acquire), and [`LockError::TimedOut`].
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
-    pub async fn acquire_timeout(&self, wait: Duration) -> Result<Guard, Error> {
+    pub async fn acquire_timeout(&self, wait: Duration) -> Result<Guard, LockError> {
         one(self.acquire_many_timeout(1, wait).await?)
     }
 
     /// As [`acquire_many`](Self::acquire_many), for at most `wait`: one deadline for everything.
     ///
     /// # Errors
-    /// As [`acquire_many`](Self::acquire_many), and [`Error::TimedOut`].
+    /// As [`acquire_many`](Self::acquire_many), and [`LockError::TimedOut`].
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -183,10 +183,10 @@ impl Semaphore {
         &self,
         count: usize,
         wait: Duration,
-    ) -> Result<Vec<Guard>, Error> {
+    ) -> Result<Vec<Guard>, LockError> {
         match timeout(wait, self.acquire_many(count)).await {
             Ok(acquired) => acquired,
-            Err(_) => Err(Error::TimedOut {
+            Err(_) => Err(LockError::TimedOut {
                 waited: wait,
                 ahead: None,
             }),
@@ -201,7 +201,7 @@ impl Semaphore {
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
-    pub async fn try_acquire(&self) -> Result<Option<Guard>, Error> {
+    pub async fn try_acquire(&self) -> Result<Option<Guard>, LockError> {
         self.try_acquire_many(1).await?.map(one).transpose()
     }
 
@@ -213,7 +213,7 @@ impl Semaphore {
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
-    pub async fn try_acquire_many(&self, count: usize) -> Result<Option<Vec<Guard>>, Error> {
+    pub async fn try_acquire_many(&self, count: usize) -> Result<Option<Vec<Guard>>, LockError> {
         if count == 0 {
             return Ok(Some(Vec::new()));
         }
@@ -243,7 +243,7 @@ impl Semaphore {
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
-    pub async fn enqueue(&self) -> Result<SemaphoreTicket, Error> {
+    pub async fn enqueue(&self) -> Result<SemaphoreTicket, LockError> {
         let attempt = Attempt::new(&self.recorder);
         let ticket = self.queue.enqueue().await?;
         Ok(SemaphoreTicket {
@@ -256,8 +256,8 @@ impl Semaphore {
     /// How many leases are free, as far as the server of this client knows.
     ///
     /// # Errors
-    /// [`Error::Session`] when a request fails, or the node of a shared limit does not exist.
-    pub async fn available(&self) -> Result<usize, Error> {
+    /// [`LockError::Session`] when a request fails, or the node of a shared limit does not exist.
+    pub async fn available(&self) -> Result<usize, LockError> {
         let (limit, _) = self.read_limit().await?;
         self.leases.count_listing();
         let taken = match self.client.get_children(&self.leases.path).await {
@@ -270,19 +270,19 @@ impl Semaphore {
     /// Sets a shared limit, for all clients. Makes the node of the limit if it is missing.
     ///
     /// # Errors
-    /// - [`Error::FixedLimit`] when the limit of this semaphore is not shared.
-    /// - [`Error::OverLimit`] for a limit above 2^31-1.
-    /// - [`Error::Session`] when a request fails. The limit may have been set: see
+    /// - [`LockError::FixedLimit`] when the limit of this semaphore is not shared.
+    /// - [`LockError::OverLimit`] for a limit above 2^31-1.
+    /// - [`LockError::Session`] when a request fails. The limit may have been set: see
     ///   [`lockkeeper_session::Error::effect`].
     ///
     /// # Cancel safety
     /// Once polled, the limit may be set, whether the future is awaited or dropped.
-    pub async fn set_limit(&self, limit: usize) -> Result<(), Error> {
+    pub async fn set_limit(&self, limit: usize) -> Result<(), LockError> {
         let Limit::Shared(path) = &self.limit else {
             let path = self.path.clone();
-            return Err(Error::FixedLimit { path });
+            return Err(LockError::FixedLimit { path });
         };
-        let count = i32::try_from(limit).map_err(|_| Error::OverLimit {
+        let count = i32::try_from(limit).map_err(|_| LockError::OverLimit {
             asked: limit,
             limit: i32::MAX.unsigned_abs() as usize,
         })?;
@@ -307,7 +307,7 @@ impl Semaphore {
     }
 
     /// Makes the nodes above this one, as containers.
-    async fn make_parent_of(&self, node: &str) -> Result<(), Error> {
+    async fn make_parent_of(&self, node: &str) -> Result<(), LockError> {
         let parent = path::parent(node).unwrap_or(path::ROOT);
         let counters = self.queue.counters().clone();
         let parent = Directory::new(&self.client, parent, Bytes::new(), counters);
@@ -327,8 +327,8 @@ impl Semaphore {
     /// The holders of leases. A holder of several leases appears once for each.
     ///
     /// # Errors
-    /// [`Error::Session`] when a request fails.
-    pub async fn holders(&self) -> Result<Vec<Participant>, Error> {
+    /// [`LockError::Session`] when a request fails.
+    pub async fn holders(&self) -> Result<Vec<Participant>, LockError> {
         let children = match self.client.get_children(&self.leases.path).await {
             Err(error) if error.is_no_node() => Vec::new(),
             children => children?,
@@ -345,8 +345,8 @@ impl Semaphore {
     /// The waiters, in the order of the queue. The first one may be about to get its lease.
     ///
     /// # Errors
-    /// [`Error::Session`] when a request fails.
-    pub async fn waiters(&self) -> Result<Vec<Participant>, Error> {
+    /// [`LockError::Session`] when a request fails.
+    pub async fn waiters(&self) -> Result<Vec<Participant>, LockError> {
         self.queue.participants().await
     }
 
@@ -357,7 +357,7 @@ impl Semaphore {
         place: Guard,
         count: usize,
         attempt: Attempt,
-    ) -> Result<Vec<Guard>, Error> {
+    ) -> Result<Vec<Guard>, LockError> {
         self.allow(count)?;
         let (mut nodes, first) = self.create_leases(count).await?;
         let is_of_place = |node: &LockNode| {
@@ -366,7 +366,7 @@ impl Semaphore {
         };
         if !nodes.iter().all(is_of_place) {
             // The place in the queue has gone with its session, and another waiter may be the first one by now.
-            return Err(Error::Lost(Loss::Expired));
+            return Err(LockError::Lost(Loss::Expired));
         }
         let (mut turn, mut leases, mut changed) = (LeaseTurn::default(), Vec::new(), None);
         if let Some(first) = first {
@@ -376,7 +376,7 @@ impl Semaphore {
         let mut limit_changed = None;
         loop {
             match turn.next(&facts(&nodes)) {
-                Err(loss) => return Err(gone(&mut nodes, &leases).unwrap_or(Error::Lost(loss))),
+                Err(loss) => return Err(gone(&mut nodes, &leases).unwrap_or(LockError::Lost(loss))),
                 Ok(Next::Grant) => break,
                 Ok(Next::Renew) => {
                     for node in &mut nodes {
@@ -402,7 +402,7 @@ impl Semaphore {
                     (limit, limit_changed) = self.read_limit().await?;
                     let own = nodes.iter().map(LockNode::name);
                     if let Err(loss) = turn.counted(leases.iter().map(String::as_str), own, limit) {
-                        return Err(gone(&mut nodes, &leases).unwrap_or(Error::Lost(loss)));
+                        return Err(gone(&mut nodes, &leases).unwrap_or(LockError::Lost(loss)));
                     }
                 }
                 Ok(Next::Wait) => {
@@ -427,7 +427,7 @@ impl Semaphore {
     async fn create_leases(
         &self,
         count: usize,
-    ) -> Result<(Vec<LockNode>, Option<Vec<String>>), Error> {
+    ) -> Result<(Vec<LockNode>, Option<Vec<String>>), LockError> {
         let mut nodes = Vec::with_capacity(count);
         for _ in 0..count {
             let naming = Naming::Sequential(name::LEASE);
@@ -451,9 +451,9 @@ impl Semaphore {
     }
 
     /// Refuses more leases than a fixed limit: they would never be granted.
-    fn allow(&self, count: usize) -> Result<(), Error> {
+    fn allow(&self, count: usize) -> Result<(), LockError> {
         match self.limit {
-            Limit::Fixed(limit) if count > limit => Err(Error::OverLimit {
+            Limit::Fixed(limit) if count > limit => Err(LockError::OverLimit {
                 asked: count,
                 limit,
             }),
@@ -468,7 +468,7 @@ impl Semaphore {
     }
 
     /// The limit now, and a watcher of its next change. A fixed limit has no watcher.
-    async fn read_limit(&self) -> Result<(usize, Option<Watcher>), Error> {
+    async fn read_limit(&self) -> Result<(usize, Option<Watcher>), LockError> {
         let path = match &self.limit {
             Limit::Fixed(limit) => return Ok((*limit, None)),
             Limit::Shared(path) => path,
@@ -497,7 +497,7 @@ async fn wait_for_change(
     place: &Guard,
     leases: Watcher,
     limit: Option<Watcher>,
-) -> Result<(), Error> {
+) -> Result<(), LockError> {
     let limit = async {
         match limit {
             Some(limit) => drop(limit.await),
@@ -507,7 +507,7 @@ async fn wait_for_change(
     let (limit, lost) = (std::pin::pin!(limit), std::pin::pin!(place.lost()));
     match select(leases, select(limit, lost)).await {
         Either::Right((Either::Right((why, _)), _)) if why != Loss::Elapsed => {
-            Err(Error::Lost(why))
+            Err(LockError::Lost(why))
         }
         _ => Ok(()),
     }
@@ -526,7 +526,7 @@ fn facts(nodes: &[LockNode]) -> Facts {
 
 /// Forgets the first lease whose session is over or whose node this listing does not show. Returns the error for the
 /// caller. The other leases are deleted when they are dropped.
-fn gone(nodes: &mut [LockNode], listed: &[String]) -> Option<Error> {
+fn gone(nodes: &mut [LockNode], listed: &[String]) -> Option<LockError> {
     let is_gone = |node: &&mut LockNode| {
         node.session_loss().is_some() || !listed.iter().any(|lease| lease == node.name())
     };
@@ -534,8 +534,10 @@ fn gone(nodes: &mut [LockNode], listed: &[String]) -> Option<Error> {
 }
 
 /// The only lease of a request for one.
-fn one(mut leases: Vec<Guard>) -> Result<Guard, Error> {
-    leases.pop().ok_or(Error::OverLimit { asked: 1, limit: 0 })
+fn one(mut leases: Vec<Guard>) -> Result<Guard, LockError> {
+    leases
+        .pop()
+        .ok_or(LockError::OverLimit { asked: 1, limit: 0 })
 }
 
 /// A place in the queue of a semaphore. Dropping it leaves the queue.
@@ -567,7 +569,7 @@ impl SemaphoreTicket {
     ///
     /// # Cancel safety
     /// Dropping the future leaves the queue.
-    pub async fn wait(self) -> Result<Guard, Error> {
+    pub async fn wait(self) -> Result<Guard, LockError> {
         let place = self.ticket.wait().await?;
         one(self.semaphore.lease(place, 1, self.attempt).await?)
     }

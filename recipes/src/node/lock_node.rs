@@ -23,7 +23,7 @@ use super::{
     task::NodeTask,
 };
 use crate::{
-    error::{Error, Loss},
+    error::{LockError, Loss},
     queue::turn::Facts,
 };
 
@@ -65,12 +65,12 @@ impl LockNode {
     ///
     /// # Cancel safety
     /// Dropping the future keeps what is known. Dropping the node cleans up.
-    pub(crate) async fn create(&mut self) -> Result<bool, Error> {
+    pub(crate) async fn create(&mut self) -> Result<bool, LockError> {
         self.task.settle().await?;
         match self.task.life.end() {
             None => Ok(true),
             Some(End::Taken) => Ok(false),
-            Some(_) => Err(Error::Lost(Loss::Deleted)),
+            Some(_) => Err(LockError::Lost(Loss::Deleted)),
         }
     }
 
@@ -171,7 +171,7 @@ impl LockNode {
 
     /// The lease has ended, and the turn of this contender has come: asks the servers whether the node is there, and waits
     /// until the lease is valid or the session is over.
-    pub(crate) async fn renew_lease(&mut self) -> Result<(), Error> {
+    pub(crate) async fn renew_lease(&mut self) -> Result<(), LockError> {
         let Some(session_id) = self.node().map(|node| node.tag.session_id) else {
             return Err(self.gone());
         };
@@ -179,7 +179,7 @@ impl LockNode {
             Ok(true) => {}
             Ok(false) => return Err(self.gone()),
             Err(error) if error.is_transient() || self.session_loss().is_some() => {}
-            Err(error) => return Err(Error::of_session(error)),
+            Err(error) => return Err(LockError::of_session(error)),
         }
         self.keep_lease();
         if let Some(keeper) = &self.keeper {
@@ -220,10 +220,10 @@ impl LockNode {
     }
 
     /// The node is gone: there is nothing to clean up. Returns what the caller is told.
-    pub(crate) fn gone(&mut self) -> Error {
+    pub(crate) fn gone(&mut self) -> LockError {
         let loss = self.session_loss().unwrap_or(Loss::Deleted);
         self.forget();
-        Error::Lost(loss)
+        LockError::Lost(loss)
     }
 
     /// Another client has deleted the node. The name of a plain lock may belong to the next holder: it is not deleted again.
@@ -254,10 +254,10 @@ impl LockNode {
     ///
     /// # Cancel safety
     /// The delete goes on when the future is dropped.
-    pub(crate) async fn delete(mut self) -> Result<(), Error> {
+    pub(crate) async fn delete(mut self) -> Result<(), LockError> {
         if !self.begin_delete() {
             self.forget();
-            return Err(Error::Lost(Loss::Deleted));
+            return Err(LockError::Lost(Loss::Deleted));
         }
         let session_id = self.node().map(|node| node.tag.session_id);
         self.task.life.release();
@@ -265,9 +265,9 @@ impl LockNode {
         let loss = |session_id| session_loss(self.client(), session_id);
         match self.task.life.end() {
             Some(End::Deleted) => Ok(()),
-            Some(End::SessionOver { closed: true }) => Err(Error::Lost(Loss::Closed)),
-            Some(End::SessionOver { closed: false }) => Err(Error::Lost(Loss::Expired)),
-            _ => Err(Error::Lost(
+            Some(End::SessionOver { closed: true }) => Err(LockError::Lost(Loss::Closed)),
+            Some(End::SessionOver { closed: false }) => Err(LockError::Lost(Loss::Expired)),
+            _ => Err(LockError::Lost(
                 session_id.and_then(loss).unwrap_or(Loss::Deleted),
             )),
         }
@@ -277,7 +277,7 @@ impl LockNode {
     ///
     /// # Cancel safety
     /// Dropped at any time, neither node stays behind.
-    pub(crate) async fn downgrade(mut self) -> Result<Self, Error> {
+    pub(crate) async fn downgrade(mut self) -> Result<Self, LockError> {
         let session_id = self.node().map(|node| node.tag.session_id);
         let (client, directory) = (self.client().clone(), self.directory().clone());
         self.task.identity = NodeIdentity::new(&client, directory, Naming::Sequential(name::READ));
@@ -289,7 +289,7 @@ impl LockNode {
             return Ok(self);
         }
         let loss = session_id.and_then(|session_id| session_loss(&client, session_id));
-        Err(Error::Lost(loss.unwrap_or(Loss::Deleted)))
+        Err(LockError::Lost(loss.unwrap_or(Loss::Deleted)))
     }
 
     /// Deletes the node in the client's task, on behalf of the limit of a hold. Nothing is sent if the delete has begun.

@@ -13,7 +13,7 @@ use super::{
     life::{Answer, Ask, Failure, Next, Node, NodeLife},
 };
 use crate::{
-    error::{Error, Loss},
+    error::{LockError, Loss},
     metrics::count,
 };
 
@@ -59,7 +59,7 @@ impl NodeTask {
     ///
     /// # Cancel safety
     /// What is known of the node is kept.
-    pub(super) async fn settle(&mut self) -> Result<(), Error> {
+    pub(super) async fn settle(&mut self) -> Result<(), LockError> {
         loop {
             match self.life.next() {
                 Next::Rest => return Ok(()),
@@ -126,7 +126,7 @@ impl NodeTask {
     }
 
     /// Waits for a reply, and hands it to the node's life.
-    async fn receive(&mut self) -> Result<(), Error> {
+    async fn receive(&mut self) -> Result<(), LockError> {
         let answer = match &mut self.pending {
             Pending::Nothing => Answer::Found(Err(Failure::NotApplied)),
             Pending::Create(reply) => {
@@ -193,15 +193,15 @@ impl NodeTask {
     }
 
     /// What the caller is told of a failure.
-    fn report(&mut self, failure: Failure) -> Error {
+    fn report(&mut self, failure: Failure) -> LockError {
         let error = match (failure, self.error.take()) {
             (Failure::SessionOver { closed: true }, _) | (_, None) => {
-                return Error::Lost(Loss::Closed);
+                return LockError::Lost(Loss::Closed);
             }
-            (Failure::SessionOver { closed: false }, _) => return Error::Lost(Loss::Expired),
+            (Failure::SessionOver { closed: false }, _) => return LockError::Lost(Loss::Expired),
             (_, Some(error)) => error,
         };
-        Error::of_session(on_path(error, &self.identity.directory))
+        LockError::of_session(on_path(error, &self.identity.directory))
     }
 
     /// Takes over what there is to do. It does not keep the client open.

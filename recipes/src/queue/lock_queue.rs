@@ -19,7 +19,7 @@ use super::{
     waiter::Waiter,
 };
 use crate::{
-    error::Error,
+    error::LockError,
     guard::{Guard, hold::Attempt},
     metrics::{LockMetrics, Recorder, RequestCounters},
     node::directory::Directory,
@@ -76,11 +76,11 @@ impl LockQueue {
         &self.directory.path
     }
 
-    pub(crate) async fn lock(&self) -> Result<Guard, Error> {
+    pub(crate) async fn lock(&self) -> Result<Guard, LockError> {
         self.lock_reporting(|_| {}).await
     }
 
-    pub(crate) async fn lock_timeout(&self, wait: Duration) -> Result<Guard, Error> {
+    pub(crate) async fn lock_timeout(&self, wait: Duration) -> Result<Guard, LockError> {
         const UNKNOWN: usize = usize::MAX;
         let ahead = AtomicUsize::new(UNKNOWN);
         let lock = self.lock_reporting(|now| ahead.store(now, Ordering::Relaxed));
@@ -88,13 +88,13 @@ impl LockQueue {
             return result;
         }
         let ahead = Some(ahead.into_inner()).filter(|ahead| *ahead != UNKNOWN);
-        Err(Error::TimedOut {
+        Err(LockError::TimedOut {
             waited: wait,
             ahead,
         })
     }
 
-    pub(crate) async fn try_lock(&self) -> Result<Option<Guard>, Error> {
+    pub(crate) async fn try_lock(&self) -> Result<Option<Guard>, LockError> {
         let attempt = Attempt::new(&self.recorder);
         let children = self.children().await?;
         if rank::is_contended(self.kind, children.iter().map(String::as_str)) {
@@ -112,13 +112,13 @@ impl LockQueue {
 
     /// Enters the queue for a caller that may wait later. If it is its turn already, a deletion of its node must be
     /// reported, too.
-    pub(crate) async fn enqueue<G>(&self) -> Result<Ticket<G>, Error> {
+    pub(crate) async fn enqueue<G>(&self) -> Result<Ticket<G>, LockError> {
         let mut ticket = self.enter().await?;
         ticket.watch_own();
         Ok(ticket)
     }
 
-    pub(crate) async fn enter<G>(&self) -> Result<Ticket<G>, Error> {
+    pub(crate) async fn enter<G>(&self) -> Result<Ticket<G>, LockError> {
         let attempt = Attempt::new(&self.recorder);
         let waiter = self.waiter().await?;
         if waiter.ahead() > 0 {
@@ -131,13 +131,13 @@ impl LockQueue {
         self.recorder.snapshot()
     }
 
-    pub(crate) async fn participants(&self) -> Result<Vec<Participant>, Error> {
+    pub(crate) async fn participants(&self) -> Result<Vec<Participant>, LockError> {
         let names = rank::in_order(self.kind, self.children().await?);
         participants(&self.client, self.path(), names).await
     }
 
     /// The directory's children; none without a directory.
-    async fn children(&self) -> Result<Vec<String>, Error> {
+    async fn children(&self) -> Result<Vec<String>, LockError> {
         self.directory.count_listing();
         match self.client.get_children(self.path()).await {
             Err(error) if error.is_no_node() => Ok(Vec::new()),
@@ -145,11 +145,11 @@ impl LockQueue {
         }
     }
 
-    async fn waiter(&self) -> Result<Waiter, Error> {
+    async fn waiter(&self) -> Result<Waiter, LockError> {
         Waiter::enter(&self.client, self.directory.clone(), self.kind).await
     }
 
-    async fn lock_reporting(&self, report: impl FnMut(usize)) -> Result<Guard, Error> {
+    async fn lock_reporting(&self, report: impl FnMut(usize)) -> Result<Guard, LockError> {
         let ticket = self.enter::<Guard>().await?;
         ticket.granted(report).await
     }

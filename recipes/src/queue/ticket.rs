@@ -4,7 +4,7 @@ use std::{fmt, marker::PhantomData};
 
 use super::waiter::Waiter;
 use crate::{
-    error::Error,
+    error::LockError,
     guard::{Guard, hold::Attempt},
 };
 
@@ -43,7 +43,7 @@ impl<G> Ticket<G> {
     }
 
     /// Waits for the turn. Calls `report` whenever it knows how many contenders are ahead.
-    pub(crate) async fn granted(mut self, report: impl FnMut(usize)) -> Result<Guard, Error> {
+    pub(crate) async fn granted(mut self, report: impl FnMut(usize)) -> Result<Guard, LockError> {
         self.waiter.wait_for_turn(report).await?;
         Guard::new(self.waiter.node, self.attempt)
     }
@@ -57,7 +57,7 @@ impl Ticket<Guard> {
     ///
     /// # Cancel safety
     /// Dropping the future leaves the queue.
-    pub async fn wait(self) -> Result<Guard, Error> {
+    pub async fn wait(self) -> Result<Guard, LockError> {
         self.granted(|_| {}).await
     }
 }

@@ -13,7 +13,7 @@ use super::{
     turn::{Next, Out, Turn},
 };
 use crate::{
-    error::Error,
+    error::LockError,
     node::{directory::Directory, identity::Naming, lock_node::LockNode},
 };
 
@@ -34,7 +34,7 @@ impl Waiter {
         client: &Client,
         directory: Arc<Directory>,
         kind: Kind,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, LockError> {
         let mut waiter = Self {
             node: LockNode::new(client, directory, Naming::Sequential(kind.marker())),
             turn: Turn::new(kind),
@@ -60,7 +60,7 @@ impl Waiter {
     pub(crate) async fn wait_for_turn(
         &mut self,
         mut report: impl FnMut(usize),
-    ) -> Result<(), Error> {
+    ) -> Result<(), LockError> {
         loop {
             while let Some(event) = self.node.try_event() {
                 self.event(event)?;
@@ -96,8 +96,8 @@ impl Waiter {
     }
 
     /// A watch has fired, or has ended.
-    fn event(&mut self, event: Result<GroupEvent, SessionError>) -> Result<(), Error> {
-        let event = event.map_err(Error::of_session)?;
+    fn event(&mut self, event: Result<GroupEvent, SessionError>) -> Result<(), LockError> {
+        let event = event.map_err(LockError::of_session)?;
         let is_deleted = event.event_type == EventType::NODE_DELETED;
         let connection = self.node.client().snapshot().connections;
         if self.turn.is_nearest(&event.name) {
@@ -115,7 +115,7 @@ impl Waiter {
     }
 
     /// Lists the queue, or takes the listing that is under way, and watches the nodes ahead.
-    async fn list(&mut self, mut listing: Option<PendingReply>) -> Result<(), Error> {
+    async fn list(&mut self, mut listing: Option<PendingReply>) -> Result<(), LockError> {
         let children = loop {
             let reply = match listing.take() {
                 Some(reply) => reply,
@@ -126,7 +126,7 @@ impl Waiter {
                 Err(error) if error.is_no_node() => return Err(self.node.gone()),
                 // A repeated read does no harm. The client itself pauses between connections.
                 Err(SessionError::ConnectionLost(_) | SessionError::Malformed { .. }) | Ok(_) => {}
-                Err(error) => return Err(Error::of_session(error)),
+                Err(error) => return Err(LockError::of_session(error)),
             }
         };
         let Some(own) = self.node.node().map(|node| node.name.clone()) else {
@@ -161,10 +161,10 @@ impl Waiter {
     }
 
     /// There will be no turn.
-    fn out(&mut self, out: Out) -> Error {
+    fn out(&mut self, out: Out) -> LockError {
         match out {
             Out::Lost(_) => self.node.gone(),
-            Out::Exhausted => Error::SequenceExhausted {
+            Out::Exhausted => LockError::SequenceExhausted {
                 path: self.node.directory().path.clone(),
             },
         }

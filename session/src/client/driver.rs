@@ -27,7 +27,7 @@ use tokio_util::{codec::FramedRead, io::poll_write_buf};
 use super::{
     clock::Clock,
     net::probe::probe,
-    net::transport::{Connector, FrameDecoder, Transport, io_cause},
+    net::transport::{Connector, FrameDecoder, Transport},
     shared::{Delivery, LinkCommand, Shared},
 };
 use crate::{Cause, machine::Input};
@@ -109,7 +109,7 @@ impl Driver {
                     self.replace_link(Link::Up(frames));
                     self.inputs.push(Input::Connected);
                 }
-                Poll::Ready(Err(error)) => self.down(io_cause(&error)),
+                Poll::Ready(Err(error)) => self.down((&error).into()),
             },
             Link::Up(frames) => {
                 let end = loop {
@@ -206,12 +206,12 @@ impl Driver {
                 Poll::Pending => return,
                 Poll::Ready(Ok(written)) if written > 0 => {}
                 Poll::Ready(Ok(_)) => return self.down(Cause::ClosedByServer),
-                Poll::Ready(Err(error)) => return self.down(io_cause(&error)),
+                Poll::Ready(Err(error)) => return self.down((&error).into()),
             }
         }
         // A TLS stream may buffer what was written.
         if let Poll::Ready(Err(error)) = Pin::new(stream).poll_flush(cx) {
-            self.down(io_cause(&error));
+            self.down((&error).into());
         }
     }
 

@@ -124,9 +124,9 @@ impl Client {
     /// `servers` lists the servers as `host:port,host:port/chroot`. [`builder`](Self::builder) sets anything else.
     ///
     /// # Errors
-    /// See [`Builder::connect`]. [`ConnectError::Servers`] when the list of servers cannot be parsed.
-    pub async fn connect(servers: &str) -> Result<Self, ConnectError> {
-        Ok(Self::builder(servers)?.connect().await?)
+    /// See [`Builder::connect`]. [`Error::BadConnectString`] when the list of servers cannot be parsed.
+    pub async fn connect(servers: &str) -> Result<Self, Error> {
+        Self::builder(servers)?.connect().await
     }
 
     /// Starts the settings of a client for these servers: `host:port,host:port/chroot`.
@@ -383,45 +383,5 @@ impl Future for PendingReply {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let answer = ready!(Pin::new(&mut self.receiver).poll(cx));
         Poll::Ready(answer.unwrap_or_else(|_| Err(shared::driver_gone())))
-    }
-}
-
-/// Why [`Client::connect`] failed.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum ConnectError {
-    /// The list of servers cannot be parsed.
-    Servers(ConnectStringError),
-    /// No server accepted the client.
-    Session(Error),
-}
-
-impl From<ConnectStringError> for ConnectError {
-    fn from(error: ConnectStringError) -> Self {
-        Self::Servers(error)
-    }
-}
-
-impl From<Error> for ConnectError {
-    fn from(error: Error) -> Self {
-        Self::Session(error)
-    }
-}
-
-impl fmt::Display for ConnectError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Servers(error) => error.fmt(f),
-            Self::Session(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for ConnectError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Servers(error) => error.source(),
-            Self::Session(error) => error.source(),
-        }
     }
 }

@@ -3,6 +3,7 @@
 use lockkeeper_proto::jute::DecodeErrorKind;
 
 use super::*;
+use crate::ConnectString;
 
 const SESSION: SessionId = SessionId(0x2a);
 
@@ -99,6 +100,10 @@ fn all() -> Vec<(bool, Error, &'static str)> {
             "bad path \"a\": it must start with /",
         ),
         (
+            "zk1:0".parse::<ConnectString>().unwrap_err().into(),
+            "bad server list \"zk1:0\": port \"0\" is not a number from 1 to 65535",
+        ),
+        (
             Error::TooLarge {
                 length: 2,
                 limit: 1,
@@ -162,6 +167,7 @@ fn all() -> Vec<(bool, Error, &'static str)> {
         Error::WatchRemoved
         | Error::Closed(_)
         | Error::BadPath(_)
+        | Error::BadConnectString(_)
         | Error::TooLarge { .. }
         | Error::TooManyRequests { .. } => false,
     };
@@ -170,7 +176,7 @@ fn all() -> Vec<(bool, Error, &'static str)> {
         .iter()
         .map(|(_, error, _)| std::mem::discriminant(error))
         .collect();
-    assert_eq!(kinds.len(), 16, "one of each");
+    assert_eq!(kinds.len(), 17, "one of each");
     told.into()
 }
 

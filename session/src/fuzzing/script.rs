@@ -59,7 +59,7 @@ impl Script<'_> {
     pub(super) fn cause(&mut self) -> Cause {
         match self.byte() % 3 {
             0 => Cause::ClosedByServer,
-            1 => Cause::Io("reset".into()),
+            1 => Cause::from(&std::io::ErrorKind::ConnectionReset.into()),
             _ => Cause::Frame(frame::FrameError::Negative(-1)),
         }
     }

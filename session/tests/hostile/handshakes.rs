@@ -223,10 +223,11 @@ async fn a_port_without_a_listener_is_reported() {
     let text = error.to_string();
     assert!(text.contains("no server reached in 0.8 s"), "{text}");
     assert!(text.contains(&address.to_string()), "{text}");
-    let Cause::Io(reason) = unreachable_because(error) else {
+    let Cause::Io { kind, text } = unreachable_because(error) else {
         panic!("{text}");
     };
-    assert!(reason.contains("refused"), "{reason}");
+    assert_eq!(kind, std::io::ErrorKind::ConnectionRefused);
+    assert!(text.contains("refused"), "{text}");
 }
 
 #[tokio::test]

@@ -96,6 +96,6 @@ async fn the_error_for_an_unresolved_name_has_the_resolvers_reason() {
     let Error::Unreachable { tried, .. } = &error else {
         panic!("{error:?}");
     };
-    assert!(matches!(tried[0].cause, Cause::Io(_)), "{error}");
+    assert!(matches!(tried[0].cause, Cause::Io { .. }), "{error}");
     assert!(error.to_string().contains("no..name:2181: "), "{error}");
 }

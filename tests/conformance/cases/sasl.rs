@@ -53,7 +53,7 @@ macro_rules! with_users {
 async fn run(scripts: &[(&str, &str)], servers: String, server: Option<lockkeeper_server::Server>) {
     let (user, password) = LOGIN.split_once(' ').expect("a password");
     let client = lockkeeper::Client::builder(&servers).expect("a server");
-    let client = client.sasl(lockkeeper::DigestMd5::new(user, password));
+    let client = client.sasl(lockkeeper::client::DigestMd5::new(user, password));
     let client = client.connect().await.expect("a session");
     let ensemble = Ensemble::of(servers, server, client).await;
     for (name, script) in scripts {

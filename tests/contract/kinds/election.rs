@@ -3,7 +3,9 @@
 use std::{future::Future, pin::Pin, time::Duration};
 
 use lockkeeper::{
-    Client, Election, FencingToken, Guard, Latch, LeadOutcome, Leadership, LockError, Loss,
+    Client, Election, FencingToken, Guard, LockError,
+    election::{Latch, LeadOutcome, Leadership},
+    error::Loss,
 };
 use tokio::{sync::oneshot, time::timeout};
 

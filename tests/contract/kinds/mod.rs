@@ -13,8 +13,11 @@ use std::{
 };
 
 use lockkeeper::{
-    Client, FencingToken, Guard, LockError, Loss, Member, MultiGuard, MultiLock, Mutex, PlainMutex,
-    ReentrantGuard, ReentrantMutex, RwLock, Semaphore, WriteGuard,
+    Client, FencingToken, Guard, LockError, Mutex, RwLock, Semaphore,
+    error::Loss,
+    locks::{
+        Member, MultiGuard, MultiLock, PlainMutex, ReentrantGuard, ReentrantMutex, WriteGuard,
+    },
 };
 
 pub(crate) use election::{Latching, Leading};

@@ -1,6 +1,10 @@
 //! A real server that serves only clients that have authenticated with SASL.
 
-use lockkeeper::{Acl, CreateMode, DigestMd5, Error, Perms, State, digest};
+use lockkeeper::{
+    CreateMode, Error,
+    client::{DigestMd5, State, digest},
+    node::{Acl, Perms},
+};
 
 use crate::server::{CONNECT_TIMEOUT, Demands, Server, refusal};
 

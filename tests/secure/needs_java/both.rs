@@ -1,6 +1,10 @@
 //! A lock on a real server with TLS and SASL, through a restart of that server.
 
-use lockkeeper::{Client, Connector, DigestMd5, LockState, Mutex, tls::TlsConfig};
+use lockkeeper::{
+    Client, Mutex,
+    client::{Connector, DigestMd5, tls::TlsConfig},
+    locks::LockState,
+};
 
 use crate::{
     certificates::Authority,

@@ -1,6 +1,10 @@
 //! A real server with a secure port that requires a certificate of every client.
 
-use lockkeeper::{Client, Connector, CreateMode, proto::records::ClientInfo, tls::TlsConfig};
+use lockkeeper::{
+    Client, CreateMode,
+    client::{Connector, tls::TlsConfig},
+    proto::records::ClientInfo,
+};
 
 use crate::{
     certificates::{Authority, Identity},

@@ -162,17 +162,8 @@ impl From<FrameError> for ReadError {
 impl From<ReadError> for Cause {
     fn from(error: ReadError) -> Self {
         match error {
-            ReadError::Io(error) => io_cause(&error),
+            ReadError::Io(error) => (&error).into(),
             ReadError::Frame(error) => Self::Frame(error),
         }
     }
-}
-
-/// Converts an I/O error to a cause. If the stream has put a cause into the error, it returns that cause.
-pub(crate) fn io_cause(error: &io::Error) -> Cause {
-    let told = error.get_ref().and_then(|inner| inner.downcast_ref());
-    if let Some(cause) = told {
-        return Cause::clone(cause);
-    }
-    Cause::Io(error.to_string().into())
 }

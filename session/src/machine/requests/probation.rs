@@ -88,7 +88,7 @@ impl Probation {
         connection: &Connection<T>,
         cause: &Cause,
     ) -> (Option<OpCode>, Option<OpCode>) {
-        if matches!(cause, Cause::ClosedByServer | Cause::Io(_)) {
+        if matches!(cause, Cause::ClosedByServer | Cause::Io { .. }) {
             let in_flight = connection.in_flight.iter();
             let unanswered: Vec<_> = in_flight.map(|request| request.op).collect();
             self.ended(&unanswered)

@@ -193,7 +193,8 @@ fn assert_does_not_spin(kind: ServerKind, timeout_ms: i32, asked: Duration) {
             connections.push(pair.now);
             match kind {
                 ServerKind::Unreachable => {
-                    pair.handle(Input::Disconnected(Cause::Io("refused".into())));
+                    let refused = std::io::ErrorKind::ConnectionRefused.into();
+                    pair.handle(Input::Disconnected(Cause::from(&refused)));
                 }
                 ServerKind::Closes => {
                     pair.stand();

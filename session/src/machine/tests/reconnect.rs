@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    io,
     time::Duration,
 };
 
@@ -82,9 +83,7 @@ fn a_request_waits_for_a_connection_for_the_session_timeout() {
     while pair.now - pair.born < 8 * SECOND {
         pair.tick();
         if let Some(host) = asked(&mut pair).pop() {
-            pair.handle(Input::Disconnected(Cause::Io(
-                format!("{host} is down").into(),
-            )));
+            pair.handle(Input::Disconnected(down(&host)));
             refused.insert(host);
         }
     }
@@ -99,7 +98,7 @@ fn a_request_waits_for_a_connection_for_the_session_timeout() {
     };
     assert_eq!(waited, TIMEOUT);
     for host in ["zk1", "zk2"] {
-        let why = not_reached(host, Cause::Io(format!("{host} is down").into()));
+        let why = not_reached(host, down(host));
         assert!(tried.contains(&why), "{tried:?}");
     }
     assert!(!pair.is_settled(second));
@@ -254,4 +253,8 @@ fn one_seed_gives_one_history() {
     assert!(history(7).len() > 60);
     assert_eq!(history(7), history(7));
     assert_ne!(history(7), history(8));
+}
+
+fn down(host: &str) -> Cause {
+    Cause::from(&io::Error::other(format!("{host} is down")))
 }

@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 use futures::future::{BoxFuture, Either, FutureExt, select};
 use lockkeeper_proto::{CreateMode, Version};
 use lockkeeper_recipes::{
-    Error, Guard, GuardedTransaction, Loss, Member, MultiGuard, MultiLock, PlainMutex,
+    Guard, GuardedTransaction, LockError, Loss, Member, MultiGuard, MultiLock, PlainMutex,
     ReentrantGuard, WriteGuard,
 };
 use tokio::time::{sleep, timeout};
@@ -40,7 +40,7 @@ impl Held {
         }
     }
 
-    async fn release(self) -> Result<(), Error> {
+    async fn release(self) -> Result<(), LockError> {
         match self {
             Self::One(guard) => guard.release().await,
             Self::Writer(guard) => guard.release().await,
@@ -58,7 +58,7 @@ impl Held {
 }
 
 /// The result of an attempt; `None` if `try_lock` found the lock taken.
-type Entered = Result<Option<Held>, Error>;
+type Entered = Result<Option<Held>, LockError>;
 
 impl Worker {
     pub(super) async fn lock_step(&mut self, step: LockStep) {
@@ -482,24 +482,24 @@ fn lock_name(guard: &Guard) -> String {
     path.split('/').nth(2).unwrap_or_default().to_owned()
 }
 
-fn some<G>(entered: Result<G, Error>, held: impl FnOnce(G) -> Held) -> Entered {
+fn some<G>(entered: Result<G, LockError>, held: impl FnOnce(G) -> Held) -> Entered {
     entered.map(held).map(Some)
 }
 
 /// The answer that the caller of a write under the lock got.
-fn under_lock(error: Option<&Error>) -> Answer {
+fn under_lock(error: Option<&LockError>) -> Answer {
     match error {
         None => Answer::Applied,
-        Some(Error::Session(error)) => answer(Some(error)),
+        Some(LockError::Session(error)) => answer(Some(error)),
         // Each other error means that nothing was written (see `GuardedTransaction::commit`).
         Some(_) => Answer::NotApplied,
     }
 }
 
-fn end_of(error: &Error) -> End {
+fn end_of(error: &LockError) -> End {
     match error {
-        Error::TimedOut { .. } => End::TimedOut,
-        Error::Lost(loss) => end_of_loss(*loss),
+        LockError::TimedOut { .. } => End::TimedOut,
+        LockError::Lost(loss) => end_of_loss(*loss),
         error => End::Failed(error.to_string()),
     }
 }
@@ -514,13 +514,13 @@ fn end_of_loss(loss: Loss) -> End {
 }
 
 /// As [`end_of_release`]. With several guards the outcome is unknown, because the error may be about any of them.
-fn end_of_releases(attempts: &[Attempt], released: &Result<(), Error>) -> End {
+fn end_of_releases(attempts: &[Attempt], released: &Result<(), LockError>) -> End {
     if attempts.len() > 1 && released.is_err() {
         return End::Dropped;
     }
     end_of_release(released)
 }
 
-fn end_of_release(released: &Result<(), Error>) -> End {
+fn end_of_release(released: &Result<(), LockError>) -> End {
     released.as_ref().err().map_or(End::Released, end_of)
 }
