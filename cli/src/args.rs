@@ -42,6 +42,8 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     Demo(DemoArgs),
     #[command(hide = true)]
+    Gate(GateArgs),
+    #[command(hide = true)]
     Watchdog(WatchdogArgs),
     #[command(flatten)]
     Node(NodeCommand),
@@ -86,6 +88,17 @@ pub(crate) struct RunArgs {
 
     /// The command to run, and its arguments
     #[arg(value_name = "COMMAND", last = true, required = true)]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// What becomes the command of `run`
+#[derive(Args, Debug)]
+pub(crate) struct GateArgs {
+    /// The process id of `run`
+    pub(crate) parent: i32,
+
+    /// The command, and its arguments
+    #[arg(last = true, required = true)]
     pub(crate) command: Vec<OsString>,
 }
 

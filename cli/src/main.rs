@@ -77,6 +77,7 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::Run(args) => {
             runtime(&mut Builder::new_current_thread())?.block_on(run::run(*args))
         }
+        Command::Gate(args) => run::gate::pass(&args),
         Command::Watchdog(args) => Ok(run::watchdog::watch(&args)),
         Command::Queue(args) => {
             runtime(&mut Builder::new_current_thread())?.block_on(queue::run(*args))

@@ -8,12 +8,7 @@
 //! Not here: when to end the command (`run`).
 
 use std::{
-    ffi::{OsStr, OsString},
-    fmt,
-    fs::File,
-    io,
-    os::unix::process::ExitStatusExt as _,
-    process::ExitStatus,
+    ffi::OsString, fmt, fs::File, io, os::unix::process::ExitStatusExt as _, process::ExitStatus,
     time::Duration,
 };
 
@@ -21,11 +16,11 @@ use rustix::process::{
     Pid, Signal, getpgrp, kill_process, kill_process_group, test_kill_process_group,
 };
 use tokio::{
-    process::{self, Command},
+    process,
     time::{Instant, sleep, sleep_until},
 };
 
-use super::watchdog::Watchdog;
+use super::{gate, watchdog::Watchdog};
 use crate::{
     exit::{self, Failure},
     signals::Signals,
@@ -73,34 +68,35 @@ impl Child {
         environment: &[(&str, String)],
         place: Place,
     ) -> Result<Self, Failure> {
-        let (program, arguments) = match command {
-            [program, arguments @ ..] => (program.as_os_str(), arguments),
-            [] => (OsStr::new(""), command),
-        };
-        let failed = |error| Failure::Command {
-            program: program.to_owned(),
-            error,
-        };
-        let mut command = Command::new(program);
-        command.args(arguments).kill_on_drop(true);
+        Self::try_start(command, environment, place).map_err(Failure::System)
+    }
+
+    fn try_start(
+        command: &[OsString],
+        environment: &[(&str, String)],
+        place: Place,
+    ) -> io::Result<Self> {
+        let mut start = gate::closed(command)?;
+        start.kill_on_drop(true);
         for (name, value) in environment {
-            command.env(name, value);
+            start.env(name, value);
         }
         if place == Place::OwnGroup {
-            command.process_group(0);
+            start.process_group(0);
         }
-        let process = command.spawn().map_err(failed)?;
+        let process = start.spawn()?;
         let pid = process
             .id()
             .and_then(|id| i32::try_from(id).ok())
             .and_then(Pid::from_raw)
-            .ok_or_else(|| failed(io::Error::other("it has no process id")))?;
-        let watchdog = Watchdog::start(pid, place).map_err(Failure::System)?;
+            .ok_or_else(|| io::Error::other("the command has no process id"))?;
+        let watchdog = Watchdog::start(pid, place)?;
+        gate::open(pid)?;
         Ok(Self {
             process,
             pid,
             place,
-            program: program.to_owned(),
+            program: command.first().cloned().unwrap_or_default(),
             _watchdog: watchdog,
         })
     }

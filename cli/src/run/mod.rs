@@ -9,6 +9,7 @@
 
 mod acquire;
 mod child;
+pub(crate) mod gate;
 mod lock;
 pub(crate) mod watchdog;
 

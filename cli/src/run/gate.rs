@@ -1,0 +1,43 @@
+//! The start of the command. Its process stops before it becomes the command, until the watchdog runs. So there is no moment at
+//! which `run` can be killed and leave the command behind.
+//!
+//! Not here: ending the command when `run` is gone (`watchdog`).
+
+use std::{env, ffi::OsString, io, os::unix::process::CommandExt as _, process};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getpid, getppid, kill_process, waitid};
+use tokio::process::Command;
+
+use crate::{args::GateArgs, exit::Failure};
+
+/// The process that becomes the command when [`open`] lets it.
+pub(super) fn closed(command: &[OsString]) -> io::Result<Command> {
+    let mut gate = Command::new(env::current_exe()?);
+    gate.arg("gate").arg(getpid().to_string()).arg("--");
+    gate.args(command);
+    Ok(gate)
+}
+
+/// Lets the process become the command, as soon as it has stopped.
+///
+/// It may have ended instead. Then it has a status, as a command has.
+pub(super) fn open(pid: Pid) -> io::Result<()> {
+    let what = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    waitid(WaitId::Pid(pid), what)?;
+    Ok(kill_process(pid, Signal::CONT)?)
+}
+
+/// The process itself: stops, and becomes the command. Returns only the reason why it did not.
+pub(crate) fn pass(args: &GateArgs) -> Result<u8, Failure> {
+    kill_process(getpid(), Signal::STOP).map_err(|error| Failure::System(error.into()))?;
+    // The system also wakes a stopped process whose parent is gone.
+    if getppid().map(Pid::as_raw_pid) != Some(args.parent) {
+        return Ok(crate::exit::SYSTEM);
+    }
+    let (program, arguments) = match args.command.as_slice() {
+        [program, arguments @ ..] => (program.clone(), arguments),
+        [] => (OsString::new(), &[][..]),
+    };
+    let error = process::Command::new(&program).args(arguments).exec();
+    Err(Failure::Command { program, error })
+}
