@@ -133,7 +133,7 @@ pub mod error {
 /// The layer below the methods of a client, for programs that write a recipe of their own. See [`Client::raw`].
 pub mod raw {
     #[doc(inline)]
-    pub use lockkeeper_session::{GroupEvent, LeaseKeeper, PendingReply, Raw, WatchGroup};
+    pub use lockkeeper_session::{GroupEvent, LeaseKeeper, PendingReply, Raw, Sleep, WatchGroup};
 }
 
 /// The examples of the README run with the documentation tests.

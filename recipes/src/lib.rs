@@ -50,6 +50,7 @@
 //! | `guard` | the held lock: fencing token, lease, loss, release, transactions |
 //! | `inspect`, `participants` | all contenders at a path, for tools; the nodes of contenders |
 //! | `revocation` | asking a holder to release a lock, and forcing it |
+//! | `timeout` | waiting no longer than the caller wants |
 //! | `metrics` | counters of each lock |
 //! | `error` | the error of all the locks, and the ways to lose a lock |
 //! | `fuzzing`, `decisions` | entry points for the fuzz target and for `tests/model` |
@@ -76,6 +77,7 @@ mod node;
 mod participants;
 mod queue;
 mod revocation;
+mod timeout;
 
 /// The decisions of contenders, as pure state machines. For `tests/model`, which explores them; not for users.
 #[doc(hidden)]

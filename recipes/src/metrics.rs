@@ -10,10 +10,10 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use lockkeeper_session::DurationHistogram;
+use lockkeeper_session::{Client, Clock, DurationHistogram};
 
 /// What a lock has done in this process so far, over all its clones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,6 +52,7 @@ pub(crate) struct Recorder {
     /// allocation.
     pub(crate) path: String,
     pub(crate) kind: &'static str,
+    pub(crate) clock: Clock,
     pub(crate) acquired: AtomicU64,
     pub(crate) contended: AtomicU64,
     pub(crate) refused: AtomicU64,
@@ -72,7 +73,12 @@ pub(crate) struct RequestCounters {
 }
 
 impl Recorder {
-    pub(crate) fn of(path: &str, kind: &'static str, counters: Arc<RequestCounters>) -> Self {
+    pub(crate) fn of(
+        client: &Client,
+        path: &str,
+        kind: &'static str,
+        counters: Arc<RequestCounters>,
+    ) -> Self {
         Self {
             path: if tracing::enabled!(tracing::Level::WARN) {
                 path.to_owned()
@@ -80,9 +86,15 @@ impl Recorder {
                 String::new()
             },
             kind,
+            clock: client.raw().clock(),
             counters,
             ..Self::default()
         }
+    }
+
+    /// The time since `since`.
+    pub(crate) fn elapsed(&self, since: Instant) -> Duration {
+        self.clock.running().saturating_duration_since(since)
     }
 
     pub(crate) fn snapshot(&self) -> LockMetrics {

@@ -64,8 +64,8 @@ pub use client::tls;
 #[cfg(feature = "tokio")]
 pub use client::{
     Builder, Client, Clock, Connector, GroupEvent, Lease, LeaseKeeper, Missed, OpResult,
-    PendingReply, PersistentWatcher, Raw, ReadResult, ReadTransaction, Transaction, Transport,
-    WatchGroup, WatchNotice, WatchedEvent, Watcher, WhenDisconnected,
+    PendingReply, PersistentWatcher, Raw, ReadResult, ReadTransaction, Sleep, Transaction,
+    Transport, WatchGroup, WatchNotice, WatchedEvent, Watcher, WhenDisconnected,
 };
 pub use connect_string::{ConnectString, ConnectStringError, DEFAULT_PORT, Endpoint};
 #[cfg(feature = "sasl-digest-md5")]

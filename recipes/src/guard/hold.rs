@@ -3,12 +3,15 @@
 //!
 //! Not here: the lock node (`node`).
 
-use std::sync::{
-    Arc, Mutex, OnceLock, PoisonError,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
-use tokio::{sync::oneshot, time::Instant};
+use tokio::sync::oneshot;
 
 use crate::{
     error::Loss,
@@ -28,7 +31,7 @@ impl Attempt {
     pub(crate) fn new(recorder: &Arc<Recorder>) -> Self {
         Self {
             recorder: recorder.clone(),
-            since: Instant::now(),
+            since: recorder.clock.running(),
             is_settled: false,
             span: tracing::debug_span!("lock", path = &*recorder.path, kind = recorder.kind),
         }
@@ -44,8 +47,8 @@ impl Attempt {
     pub(crate) fn granted(mut self, token: u64) -> Hold {
         self.is_settled = true;
         count(&self.recorder.acquired);
-        let now = Instant::now();
-        let waited = now - self.since;
+        let now = self.recorder.clock.running();
+        let waited = now.saturating_duration_since(self.since);
         self.recorder.wait.record(waited);
         tracing::debug!(parent: &self.span, token, ?waited, "granted");
         let end = Arc::new(HoldEnd {
@@ -74,7 +77,8 @@ impl Drop for Attempt {
     fn drop(&mut self) {
         if !self.is_settled {
             count(&self.recorder.given_up);
-            tracing::debug!(parent: &self.span, waited = ?self.since.elapsed(), "given up");
+            let waited = self.recorder.elapsed(self.since);
+            tracing::debug!(parent: &self.span, ?waited, "given up");
         }
     }
 }
@@ -84,8 +88,8 @@ impl Drop for Attempt {
 pub(crate) struct Hold {
     end: Arc<HoldEnd>,
     since: Instant,
-    /// When the limit ends the hold. Dropping the sender stops the limit.
-    limit: Mutex<Option<(oneshot::Sender<()>, Instant)>>,
+    /// The limit of the hold, and since when it counts. Dropping the sender stops it.
+    limit: Mutex<Option<(oneshot::Sender<()>, Instant, Duration)>>,
 }
 
 impl Hold {
@@ -93,22 +97,22 @@ impl Hold {
         &self.end
     }
 
-    pub(crate) fn since(&self) -> Instant {
-        self.since
+    pub(crate) fn held_for(&self) -> Duration {
+        self.end.recorder.elapsed(self.since)
     }
 
     /// Sets a limit in place of the former one. The receiver ends when the limit is stopped.
-    pub(crate) fn limit_until(&self, until: Instant) -> oneshot::Receiver<()> {
+    pub(crate) fn limit_from(&self, begin: Instant, length: Duration) -> oneshot::Receiver<()> {
         let (sender, receiver) = oneshot::channel();
         let mut limit = self.limit.lock().unwrap_or_else(PoisonError::into_inner);
-        *limit = Some((sender, until));
+        *limit = Some((sender, begin, length));
         receiver
     }
 
-    /// When the limit ends the hold; `None` without a limit.
-    pub(crate) fn limit(&self) -> Option<Instant> {
+    /// Since when the limit counts, and its length; `None` without a limit.
+    pub(crate) fn limit(&self) -> Option<(Instant, Duration)> {
         let limit = self.limit.lock().unwrap_or_else(PoisonError::into_inner);
-        limit.as_ref().map(|(_, until)| *until)
+        limit.as_ref().map(|(_, begin, length)| (*begin, *length))
     }
 
     /// Stops the limit.
@@ -120,7 +124,7 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        let held = self.since.elapsed();
+        let held = self.held_for();
         self.end.released();
         self.end.recorder.hold.record(held);
         if self.end.loss().is_none() {

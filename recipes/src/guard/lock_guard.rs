@@ -5,7 +5,6 @@
 use std::{
     fmt,
     future::Future,
-    pin::pin,
     sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
@@ -182,20 +181,18 @@ impl Guard {
     /// From then on others may get the lock, whatever the holder does. As after any loss, only the fencing token and
     /// [`transaction`](Self::transaction) stop its late writes.
     pub fn limit_hold(&self, limit: Duration) {
-        let begin = tokio::time::Instant::now();
-        let far = Duration::from_secs(86400 * 365 * 30);
-        let until = begin.checked_add(limit).unwrap_or(begin + far);
-        self.limit_until(until, limit);
+        self.limit_from(self.client().now(), limit);
     }
 
-    fn limit_until(&self, until: tokio::time::Instant, limit: Duration) {
-        let stopped = self.hold.limit_until(until);
+    fn limit_from(&self, begin: Instant, limit: Duration) {
+        let stopped = self.hold.limit_from(begin, limit);
         let Some(deleter) = self.node.deleter() else {
             return;
         };
         let (path, end) = (self.path(), Arc::downgrade(self.hold.end()));
+        let left = limit.saturating_sub(self.client().now().saturating_duration_since(begin));
+        let timer = self.client().raw().sleep(left);
         self.client().raw().run_in_background(async move {
-            let timer = pin!(tokio::time::sleep_until(until));
             if let Either::Left(_) = select(stopped, timer).await {
                 return;
             }
@@ -212,7 +209,7 @@ impl Guard {
     /// How long the lock has been held.
     #[must_use]
     pub fn held_for(&self) -> Duration {
-        self.hold.since().elapsed()
+        self.hold.held_for()
     }
 
     /// How many more contenders the lock's directory can number. After that they are refused with
@@ -259,8 +256,8 @@ impl Guard {
             session_id,
         };
         // The limit so far would delete the writer's node.
-        if let Some(until) = reader.hold.limit() {
-            reader.limit_until(until, reader.held_for());
+        if let Some((begin, limit)) = reader.hold.limit() {
+            reader.limit_from(begin, limit);
         }
         Ok(reader)
     }

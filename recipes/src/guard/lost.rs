@@ -38,9 +38,9 @@ pub(super) async fn lost(client: &Client, path: &str, session_id: SessionId) -> 
             }
         };
         let changed = snapshots.changed();
-        // The runtime's clock stands still while the computer sleeps; the client's does not.
+        // Timers stand still while the computer sleeps; the client's clock does not.
         let left = until.saturating_duration_since(client.now());
-        let elapsed = tokio::time::sleep(left.min(LONGEST_SLEEP));
+        let elapsed = client.raw().sleep(left.min(LONGEST_SLEEP));
         let (event, changed, elapsed) = (pin!(event), pin!(changed), pin!(elapsed));
         let other = select(changed, elapsed);
         match select(event, other).await {

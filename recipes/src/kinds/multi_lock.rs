@@ -10,8 +10,7 @@ use std::{
 };
 
 use futures::future::{BoxFuture, FutureExt, select_all};
-use lockkeeper_session::OpResult;
-use tokio::time::timeout;
+use lockkeeper_session::{Client, OpResult};
 
 use crate::{
     error::{LockError, Loss},
@@ -21,6 +20,7 @@ use crate::{
     kinds::plain::PlainMutex,
     kinds::rw_lock::{RwLock, WriteGuard},
     kinds::semaphore::Semaphore,
+    timeout::timeout,
 };
 
 /// One of the locks of a [`MultiLock`]. Made from a lock with `From`, or with [`read`](Self::read) and
@@ -30,6 +30,7 @@ pub struct Member(Arc<dyn Lockable>);
 
 /// What a multi-lock needs of each of its locks.
 trait Lockable: Send + Sync {
+    fn client(&self) -> &Client;
     fn path(&self) -> &str;
     fn lock(&self) -> BoxFuture<'_, Result<Guard, LockError>>;
     fn try_lock(&self) -> BoxFuture<'_, Result<Option<Guard>, LockError>>;
@@ -39,6 +40,10 @@ trait Lockable: Send + Sync {
 macro_rules! lockable {
     ($($mutex:ty),*) => {$(
         impl Lockable for $mutex {
+            fn client(&self) -> &Client {
+                self.client()
+            }
+
             fn path(&self) -> &str {
                 self.path()
             }
@@ -63,6 +68,10 @@ macro_rules! lockable {
 lockable!(Mutex, PlainMutex);
 
 impl Lockable for Semaphore {
+    fn client(&self) -> &Client {
+        self.client()
+    }
+
     fn path(&self) -> &str {
         self.path()
     }
@@ -83,6 +92,10 @@ struct Side {
 }
 
 impl Lockable for Side {
+    fn client(&self) -> &Client {
+        self.lock.client()
+    }
+
     fn path(&self) -> &str {
         self.lock.path()
     }
@@ -206,13 +219,10 @@ impl MultiLock {
     /// # Cancel safety
     /// As [`lock`](Self::lock).
     pub async fn lock_timeout(&self, wait: Duration) -> Result<MultiGuard, LockError> {
-        match timeout(wait, self.lock()).await {
-            Ok(locked) => locked,
-            Err(_) => Err(LockError::TimedOut {
-                waited: wait,
-                ahead: None,
-            }),
-        }
+        let Some(first) = self.members.first() else {
+            return self.lock().await;
+        };
+        timeout(first.0.client(), wait, self.lock(), || None).await
     }
 
     /// Takes all the locks if each of them is free; otherwise returns `None`.

@@ -56,6 +56,10 @@ impl Mutex {
         }
     }
 
+    pub(crate) fn client(&self) -> &Client {
+        self.queue.client()
+    }
+
     /// The path of the mutex.
     #[must_use]
     pub fn path(&self) -> &str {

@@ -13,7 +13,6 @@ use std::{
 use bytes::Bytes;
 use lockkeeper_proto::path::{self, PathError};
 use lockkeeper_session::{Client, Error as SessionError};
-use tokio::time::timeout;
 
 use super::plain_turn::{Next, PlainTurn};
 use crate::{
@@ -27,6 +26,7 @@ use crate::{
         name::{self, Protection},
     },
     participants::{Participant, participants},
+    timeout::timeout,
 };
 
 /// A lock without a queue: the client that creates the ephemeral node `lock` under its path holds it. Not fair, not reentrant.
@@ -63,7 +63,7 @@ impl PlainMutex {
     /// [`PathError`] for an invalid path.
     pub fn new(client: &Client, path: &str) -> Result<Self, PathError> {
         path::check(path).map_err(|problem| PathError::new(path, problem))?;
-        let recorder = Arc::new(Recorder::of(path, "plain mutex", Arc::default()));
+        let recorder = Arc::new(Recorder::of(client, path, "plain mutex", Arc::default()));
         let directory = Directory::new(client, path, Bytes::new(), recorder.counters.clone());
         Ok(Self {
             client: client.without_deadline(),
@@ -80,6 +80,10 @@ impl PlainMutex {
             directory: Arc::new(self.directory.with_data(data.into())),
             ..self
         }
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
     }
 
     /// The path of the lock: the parent of its node.
@@ -140,13 +144,8 @@ impl PlainMutex {
     /// As [`lock`](Self::lock).
     pub async fn lock_timeout(&self, wait: Duration) -> Result<Guard, LockError> {
         let contended = AtomicBool::new(false);
-        match timeout(wait, self.lock_reporting(&contended)).await {
-            Ok(locked) => locked,
-            Err(_) => Err(LockError::TimedOut {
-                waited: wait,
-                ahead: contended.into_inner().then_some(1),
-            }),
-        }
+        let ahead = || contended.load(Ordering::Relaxed).then_some(1);
+        timeout(&self.client, wait, self.lock_reporting(&contended), ahead).await
     }
 
     /// Takes the lock if no client has it. It reads before it creates anything: a refused try costs one read and no write.

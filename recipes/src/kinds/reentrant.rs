@@ -15,12 +15,13 @@ use std::{
 use bytes::Bytes;
 use lockkeeper_proto::path::PathError;
 use lockkeeper_session::Client;
-use tokio::{sync::Mutex as AsyncMutex, time::timeout};
+use tokio::sync::Mutex as AsyncMutex;
 
 use crate::{
     error::{LockError, Loss},
     guard::{Guard, LockState},
     kinds::mutex::Mutex,
+    timeout::timeout,
 };
 
 /// A [`Mutex`] that its owner may lock again while it holds it. The owner's last guard releases the lock.
@@ -102,13 +103,7 @@ impl ReentrantMutex {
         owner: &str,
         wait: Duration,
     ) -> Result<ReentrantGuard, LockError> {
-        match timeout(wait, self.lock(owner)).await {
-            Ok(locked) => locked,
-            Err(_) => Err(LockError::TimedOut {
-                waited: wait,
-                ahead: None,
-            }),
-        }
+        timeout(self.mutex.client(), wait, self.lock(owner), || None).await
     }
 
     /// Takes the lock if the owner holds it, or if no contender holds it or waits for it; otherwise returns `None`.

@@ -57,6 +57,10 @@ impl RwLock {
         }
     }
 
+    pub(crate) fn client(&self) -> &Client {
+        self.readers.client()
+    }
+
     /// The path of the lock.
     #[must_use]
     pub fn path(&self) -> &str {

@@ -14,7 +14,6 @@ use lockkeeper_proto::{
     path::{self, PathError},
 };
 use lockkeeper_session::{Client, Error as SessionError, Watcher};
-use tokio::time::timeout;
 
 use super::lease_turn::{LeaseTurn, Next};
 use crate::{
@@ -29,6 +28,7 @@ use crate::{
         ticket::Ticket,
         turn::Facts,
     },
+    timeout::timeout,
 };
 
 /// A fair lock with a limited number of leases. A holder has one lease or several. Leases are granted in the order of
@@ -92,7 +92,7 @@ impl Semaphore {
         let counters = queue.counters().clone();
         let leases = path::join(path, name::LEASES);
         let leases = Directory::new(client, &leases, Bytes::new(), counters.clone());
-        let recorder = Recorder::of(path, "semaphore", counters);
+        let recorder = Recorder::of(client, path, "semaphore", counters);
         let (client, path) = (client.without_deadline(), path.to_owned());
         Ok(Self {
             client,
@@ -113,6 +113,10 @@ impl Semaphore {
             queue: self.queue.with_data(data),
             ..self
         }
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
     }
 
     /// The path of the semaphore.
@@ -184,13 +188,7 @@ impl Semaphore {
         count: usize,
         wait: Duration,
     ) -> Result<Vec<Guard>, LockError> {
-        match timeout(wait, self.acquire_many(count)).await {
-            Ok(acquired) => acquired,
-            Err(_) => Err(LockError::TimedOut {
-                waited: wait,
-                ahead: None,
-            }),
-        }
+        timeout(&self.client, wait, self.acquire_many(count), || None).await
     }
 
     /// Takes a lease if one is free and no contender waits; otherwise returns `None`. A try that finds no free lease

@@ -11,7 +11,6 @@ use std::{
 use bytes::Bytes;
 use lockkeeper_proto::path::{self, PathError};
 use lockkeeper_session::Client;
-use tokio::time::timeout;
 
 use super::{
     rank::{self, Kind},
@@ -24,6 +23,7 @@ use crate::{
     metrics::{LockMetrics, Recorder, RequestCounters},
     node::directory::Directory,
     participants::{Participant, participants},
+    timeout::timeout,
 };
 
 /// A queue, and the role of its contenders.
@@ -38,7 +38,7 @@ pub(crate) struct LockQueue {
 impl LockQueue {
     pub(crate) fn new(client: &Client, path: &str, kind: Kind) -> Result<Self, PathError> {
         path::check(path).map_err(|problem| PathError::new(path, problem))?;
-        let recorder = Arc::new(Recorder::of(path, kind.name(), Arc::default()));
+        let recorder = Arc::new(Recorder::of(client, path, kind.name(), Arc::default()));
         let directory = Directory::new(client, path, Bytes::new(), recorder.counters.clone());
         Ok(Self {
             client: client.without_deadline(),
@@ -84,14 +84,8 @@ impl LockQueue {
         const UNKNOWN: usize = usize::MAX;
         let ahead = AtomicUsize::new(UNKNOWN);
         let lock = self.lock_reporting(|now| ahead.store(now, Ordering::Relaxed));
-        if let Ok(result) = timeout(wait, lock).await {
-            return result;
-        }
-        let ahead = Some(ahead.into_inner()).filter(|ahead| *ahead != UNKNOWN);
-        Err(LockError::TimedOut {
-            waited: wait,
-            ahead,
-        })
+        let ahead = || Some(ahead.load(Ordering::Relaxed)).filter(|ahead| *ahead != UNKNOWN);
+        timeout(&self.client, wait, lock, ahead).await
     }
 
     pub(crate) async fn try_lock(&self) -> Result<Option<Guard>, LockError> {

@@ -2,11 +2,10 @@
 //!
 //! Not here: what listings and events mean (`turn`), the node itself (`node`).
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use lockkeeper_proto::{EventType, Response};
 use lockkeeper_session::{Client, Error as SessionError, GroupEvent, PendingReply};
-use tokio::time::Instant;
 
 use super::{
     rank::Kind,
@@ -73,7 +72,10 @@ impl Waiter {
                     report(0);
                     if let Some(since) = self.nearest_fired {
                         let counters = &self.node.directory().counters;
-                        counters.hand_over.record(since.elapsed());
+                        let now = self.node.client().now();
+                        counters
+                            .hand_over
+                            .record(now.saturating_duration_since(since));
                     }
                     return Ok(());
                 }
@@ -101,7 +103,7 @@ impl Waiter {
         let is_deleted = event.event_type == EventType::NODE_DELETED;
         let connection = self.node.client().snapshot().connections;
         if self.turn.is_nearest(&event.name) {
-            self.nearest_fired = Some(Instant::now());
+            self.nearest_fired = Some(self.node.client().now());
         }
         match self
             .turn

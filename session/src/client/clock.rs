@@ -16,8 +16,9 @@ use std::{
 
 /// The clock of a client: the system's, or one of a simulation.
 ///
-/// Leases, timeouts and back-off of a client use this clock. It decides how long a timer runs; tokio decides when the
-/// timer fires.
+/// Leases, timeouts, back-off and the limits of waits for a lock use this clock. It decides how long a timer runs; tokio
+/// decides when the timer fires. In a test with tokio's paused time, give the client tokio's clock:
+/// `Clock::new(|| tokio::time::Instant::now().into_std())`.
 #[derive(Clone)]
 pub struct Clock(Source);
 
@@ -49,7 +50,8 @@ impl Clock {
     }
 
     /// The current time without the time slept, like [`Instant::now`]: the clock that callers compare with.
-    pub(crate) fn running(&self) -> Instant {
+    #[must_use]
+    pub fn running(&self) -> Instant {
         match &self.0 {
             Source::System => read_instant(),
             Source::Given(now) => now(),

@@ -160,12 +160,8 @@ impl Driver {
             core.drain(&mut self.deliveries, &mut |command| commands.push(command));
         }
         let woken = core.woken(now);
-        let deadlines = [
-            core.machine.next_deadline(),
-            core.capacity_queue.next_deadline(),
-        ];
         let turn = Turn {
-            deadline: deadlines.into_iter().flatten().min(),
+            deadline: core.next_deadline(),
             has_ended: core.machine.is_ended(),
             has_unsent: core.machine.has_unsent(),
         };

@@ -12,6 +12,7 @@
 //! | `driver` | the task between the machine and the socket; the only `spawn` |
 //! | `net/` | byte streams to servers: TCP, TLS, frames, and the probe for a server that accepts writes |
 //! | `clock` | the only place that reads a clock |
+//! | `timers` | timers that fire in the client's task |
 //! | `random` | the only place that draws random numbers |
 //!
 //! Not here: decisions about the session (`machine`), errors (`error`), the list of servers (`connect_string`).
@@ -27,6 +28,7 @@ mod operations;
 mod random;
 mod raw;
 mod shared;
+mod timers;
 mod watches;
 
 use std::{
@@ -53,6 +55,7 @@ pub use operations::{
     transaction::{OpResult, Transaction},
 };
 pub use raw::Raw;
+pub use timers::Sleep;
 pub use watches::{
     event_queue::{Missed, WatchNotice},
     group::{GroupEvent, WatchGroup},
@@ -77,7 +80,11 @@ use shared::Shared;
 /// connection wait for one, at most for the session timeout. They fail immediately if
 /// [`when_disconnected`](Self::when_disconnected) says so.
 ///
-/// # The end of the runtime
+/// # The runtime
+/// [`Client::connect`] and [`Builder::connect`] start the client's task on the present tokio runtime, and panic without one.
+/// All other futures, those of locks included, may be polled anywhere: on another executor, or by a thread that has no
+/// runtime. Their timers run in the client's task.
+///
 /// When the runtime ends, the client sends what waits and closes its session, without waiting: as far as the socket takes it. So
 /// the locks of a program that returns or panics are free at once. After a `SIGKILL`, or `std::process::exit`, the servers keep
 /// them for the session timeout.
@@ -125,6 +132,9 @@ impl Client {
     ///
     /// # Errors
     /// See [`Builder::connect`]. [`Error::BadConnectString`] when the list of servers cannot be parsed.
+    ///
+    /// # Panics
+    /// As [`Builder::connect`].
     pub async fn connect(servers: &str) -> Result<Self, Error> {
         Self::builder(servers)?.connect().await
     }

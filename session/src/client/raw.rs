@@ -2,11 +2,16 @@
 //!
 //! Not here: capacity (`capacity`), the machine behind its lock (`shared`).
 
-use std::{future::Future, pin::Pin, time::Instant};
+use std::{
+    future::Future,
+    pin::{Pin, pin},
+    time::{Duration, Instant},
+};
 
+use futures::future::{Either, select};
 use lockkeeper_proto::{Request, SessionId};
 
-use super::{Client, PendingReply, shared::Core, watches::group::WatchGroup};
+use super::{Client, Clock, PendingReply, shared::Core, timers::Sleep, watches::group::WatchGroup};
 use crate::machine::{RequestOptions, request_bytes};
 
 /// The layer below the methods of a [`Client`]. Made by [`Client::raw`].
@@ -122,6 +127,28 @@ impl Raw<'_> {
             }
         });
         // The machine has ended: the future is dropped here, after the lock was released.
+    }
+
+    /// Waits in the client's own task, by the client's clock. So the future needs no runtime where it is polled.
+    ///
+    /// It ends at once when the client has ended.
+    pub fn sleep(self, duration: Duration) -> Sleep {
+        Sleep::new(&self.client.shared, duration)
+    }
+
+    /// Waits for the future, but no longer than `limit`: then the result is `None`. See [`sleep`](Self::sleep).
+    pub async fn timeout<F: Future>(self, limit: Duration, future: F) -> Option<F::Output> {
+        let future = pin!(future);
+        match select(future, self.sleep(limit)).await {
+            Either::Left((output, _)) => Some(output),
+            Either::Right(((), _)) => None,
+        }
+    }
+
+    /// The client's clock.
+    #[must_use]
+    pub fn clock(self) -> Clock {
+        self.client.shared.lock().clock.clone()
     }
 
     /// Draws a random number.

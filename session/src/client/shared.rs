@@ -24,6 +24,7 @@ use super::{
     capacity_queue::CapacityQueue,
     clock::Clock,
     random::Random,
+    timers::Timers,
     watches::{event_queue::EventQueue, group::GroupEvents},
 };
 use crate::{
@@ -56,6 +57,7 @@ pub(crate) struct Core {
     pub(crate) background: Vec<BoxFuture<'static, ()>>,
     /// Callers that wait for request capacity.
     pub(crate) capacity_queue: CapacityQueue,
+    pub(crate) timers: Timers,
 }
 
 /// The receiver of a watch's events.
@@ -99,6 +101,7 @@ impl Shared {
             listeners: HashMap::new(),
             background: Vec::new(),
             capacity_queue: CapacityQueue::default(),
+            timers: Timers::default(),
         };
         let snapshot = watch::Sender::new(core.machine.snapshot());
         Self {
@@ -275,9 +278,24 @@ impl Core {
         self.machine.cancel(id);
     }
 
-    /// The callers that should check again whether there is request capacity for them.
+    /// The callers that should check again whether there is request capacity for them, and those whose time has come.
     pub(crate) fn woken(&mut self, now: Instant) -> Vec<Waker> {
-        self.capacity_queue.woken(now, &self.machine)
+        let mut woken = self.capacity_queue.woken(now, &self.machine);
+        if !self.timers.is_empty() {
+            let all = self.machine.is_ended();
+            self.timers.fire(|due| all || due <= now, &mut woken);
+        }
+        woken
+    }
+
+    /// When the client's task has to run next if nothing else happens.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        let deadlines = [
+            self.machine.next_deadline(),
+            self.capacity_queue.next_deadline(),
+            self.timers.next(),
+        ];
+        deadlines.into_iter().flatten().min()
     }
 
     /// Takes all outputs of the machine.

@@ -1,16 +1,20 @@
 //! The client takes the time from the clock, and its random numbers from the seed, that the builder is given.
 
 use std::{
+    future::{pending, ready},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
+use futures::future::{FutureExt, join, join_all};
 use lockkeeper_server::Server;
 use lockkeeper_session::{Client, Clock};
 use tokio::time::Instant;
+
+use super::servers::within;
 
 #[tokio::test]
 async fn a_lease_runs_out_on_the_clock_given_to_the_client() {
@@ -50,4 +54,31 @@ async fn a_seed_repeats_the_random_numbers_of_a_client() {
     for (index, one) in drawn.iter().enumerate() {
         assert!(drawn[index + 1..].iter().all(|other| other != one));
     }
+}
+
+#[tokio::test]
+async fn timers_fire_in_their_order_and_all_end_with_the_client() {
+    let server = Server::start().await.unwrap();
+    let client = Client::connect(&server.connect_string()).await.unwrap();
+    let fired = Mutex::new(Vec::new());
+    let late_first = (1..100u64).rev().map(|ms| {
+        let timer = client.raw().sleep(Duration::from_millis(ms));
+        timer.map(|()| fired.lock().unwrap().push(Instant::now()))
+    });
+    let start = Instant::now();
+    within(join_all(late_first)).await;
+    let fired = fired.into_inner().unwrap();
+    assert_eq!(fired.len(), 99);
+    for (ms, fired) in (1..100).zip(fired) {
+        assert!(fired - start >= Duration::from_millis(ms), "{ms} ms");
+    }
+
+    let an_hour = Duration::from_secs(3600);
+    assert_eq!(client.raw().timeout(an_hour, ready(7)).await, Some(7));
+    let short = Duration::from_millis(1);
+    assert_eq!(client.raw().timeout(short, pending::<()>()).await, None);
+    let timer = client.raw().sleep(Duration::MAX);
+    let closed = client.clone().close();
+    within(join(timer, closed)).await;
+    within(client.raw().sleep(an_hour)).await;
 }

@@ -9,7 +9,7 @@
 //! | `capacity` | the wait for request capacity, and deadlines |
 //! | `old_servers` | older servers: their operations work, missing ones are reported |
 //! | `seen` | log lines and metrics |
-//! | `clocks` | the clock and the seed that the builder is given |
+//! | `clocks` | the clock and the seed that the builder is given, and timers |
 //! | `transports` | transports that connect slowly or write slowly |
 //!
 //! `counting` is a transport that counts. `servers` holds the embedded server and helpers of the tests.

@@ -17,7 +17,7 @@ use crate::{
     gate::at_most,
     history::{Answer, Attempt, End, Mode, What},
     plan::{Cancel, Entry, Leave, LockStep, Target},
-    world::true_time,
+    world::{shown_time, true_time},
 };
 
 /// The guard or guards of a held lock, of any kind.
@@ -290,7 +290,9 @@ impl Worker {
     /// Sets the hold limit. Returns when the hold reaches it.
     fn limit(&self, step: LockStep, attempts: &[Attempt], guards: &[&Guard]) -> Option<Duration> {
         let limit = Duration::from_millis(step.limit_ms?);
-        let until = Duration::from_micros(self.sim.lock().now()).saturating_add(limit);
+        // The limit counts on the client's clock.
+        let now = shown_time(&self.plan, Duration::from_micros(self.sim.lock().now()));
+        let until = true_time(&self.plan, now.saturating_add(limit));
         for (attempt, guard) in attempts.iter().zip(guards) {
             guard.limit_hold(limit);
             let attempt = *attempt;
