@@ -30,13 +30,21 @@
 //! }
 //! ```
 //!
-//! This crate only gathers what the layers below it offer:
+//! What a first program needs is here at the root. The rest lies in modules by subject:
 //!
-//! | layer | crate | what |
-//! |---|---|---|
-//! | locks | `lockkeeper-recipes` | [`Mutex`], [`RwLock`], [`Semaphore`], [`PlainMutex`], [`ReentrantMutex`], [`MultiLock`], [`Election`]; and what a holder has in hand, [`Guard`] |
-//! | session | `lockkeeper-session` | [`Client`]: one session over whichever server takes it |
-//! | protocol | `lockkeeper-proto` | [`proto`]: every record, operation and error code |
+//! | module | what |
+//! |---|---|
+//! | [`locks`] | the other locks: [`PlainMutex`](locks::PlainMutex), [`ReentrantMutex`](locks::ReentrantMutex), [`MultiLock`](locks::MultiLock); what a holder has in hand; looking at a lock from outside |
+//! | [`election`] | leader election |
+//! | [`client`] | settings, the session, transactions |
+//! | [`watch`] | watches |
+//! | [`node`] | access control, statistics |
+//! | [`error`] | all errors, and what they consist of |
+//! | [`raw`] | the layer below, for recipes of your own |
+//! | [`proto`] | every record, operation and error code of the protocol |
+//!
+//! The futures of locks and requests may be polled on any executor. Only the client's own task needs tokio: see
+//! [`Client`].
 //!
 //! Code that uses it is tested without Java and without containers on the embedded server, `lockkeeper-server`.
 //!

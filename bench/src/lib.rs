@@ -14,6 +14,12 @@
 //! | `loopback` | a cheap server in memory, for counting the client's instructions (feature `client`) |
 //! | `messages` | messages for measuring the codec (feature `client`) |
 
+#![allow(
+    clippy::exhaustive_enums,
+    clippy::exhaustive_structs,
+    reason = "not published"
+)]
+
 pub mod args;
 pub mod exclusion;
 pub mod histogram;

@@ -45,6 +45,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+#![allow(
+    clippy::exhaustive_enums,
+    clippy::exhaustive_structs,
+    reason = "users make and match each value: the format does not grow"
+)]
 #![no_std]
 #![cfg_attr(
     not(test),

@@ -16,6 +16,11 @@
 //! Wire enumerations ([`ErrorCode`], [`OpCode`], [`EventType`], ..) are newtypes with named constants. A value without
 //! a name is kept, and prints as a number.
 
+#![allow(
+    clippy::exhaustive_enums,
+    clippy::exhaustive_structs,
+    reason = "users make and match each message: the protocol says what it consists of"
+)]
 #![no_std]
 #![cfg_attr(
     not(test),

@@ -58,7 +58,7 @@ impl Guard {
     /// # Cancel safety
     /// The future may be dropped, and the method called again.
     pub fn revoked(&self) -> impl Future<Output = ()> + Send + 'static {
-        let (client, path) = (self.client().downgrade(), self.path());
+        let (client, path) = (self.client().raw().downgrade(), self.path());
         async move {
             loop {
                 match client.get_data_and_watch(&path).await {

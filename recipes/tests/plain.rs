@@ -69,7 +69,7 @@ async fn a_release_with_a_lost_reply_deletes_nothing_more() {
     server.faults().refuse_handshakes(false);
     assert!(soon(releasing).await.unwrap().is_err(), "it is not known");
     soon(async {
-        while one.sync("/").await.is_err() || one.outstanding() > 0 {
+        while one.sync("/").await.is_err() || one.metrics().outstanding() > 0 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     })

@@ -58,6 +58,11 @@
 
 mod builder;
 mod clock;
+#[allow(
+    clippy::exhaustive_enums,
+    clippy::exhaustive_structs,
+    reason = "callers must handle every output, and make the inputs"
+)]
 pub mod engine;
 mod faults;
 #[cfg(feature = "fuzzing")]

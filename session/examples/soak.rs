@@ -209,7 +209,7 @@ async fn round(
     }
     let (_, changes) = client.get_data_and_watch(&path).await?;
     let (_, dropped) = client.get_children_and_watch("/").await?;
-    let armed = client.watch_nodes(&[&path])?;
+    let armed = client.raw().watch_nodes(&[&path])?;
     let mut lasting = client
         .add_watch(&path, AddWatchMode::PERSISTENT_RECURSIVE)
         .await?;
@@ -232,7 +232,9 @@ async fn round(
 
 /// Waits until the client has no request under way and no watch, across reconnects.
 async fn settle(client: &Client) {
-    while client.sync("/").await.is_err() || client.outstanding() + client.watch_count() > 0 {
+    while client.sync("/").await.is_err()
+        || client.metrics().outstanding() + client.metrics().watches > 0
+    {
         sleep(Duration::from_millis(5)).await;
     }
     // The requests that remove the last watches from the server were sent before this one, so they are answered before

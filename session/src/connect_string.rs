@@ -11,6 +11,10 @@ pub const DEFAULT_PORT: u16 = 2181;
 
 /// One server: a name or address, and a port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[allow(
+    clippy::exhaustive_structs,
+    reason = "users make it from its two parts"
+)]
 pub struct Endpoint {
     /// A host name, an IPv4 address, or an IPv6 address without brackets.
     pub host: String,

@@ -14,6 +14,10 @@ use crate::{
 
 /// Whether a failed request may have changed anything on the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(
+    clippy::exhaustive_enums,
+    reason = "there is nothing between applied and not applied but not to know"
+)]
 pub enum Effect {
     /// The server refused the request or never got it: nothing has changed.
     NotApplied,
@@ -397,6 +401,7 @@ impl std::error::Error for Error {
 
 /// A connection that ended, or an attempt to connect that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Lost {
     /// The server.
     pub endpoint: Arc<Endpoint>,

@@ -12,6 +12,10 @@ use crate::{Endpoint, Lost};
 ///
 /// It has the size of two words, and making one allocates nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[allow(
+    clippy::exhaustive_structs,
+    reason = "users make it, for tests of their handling of errors"
+)]
 pub struct Peer {
     /// The server. `None` without a connection, or when the server is no longer known.
     pub server: Option<Arc<Endpoint>>,

@@ -37,7 +37,7 @@ pub(crate) async fn the_holder_is_told_before_another_contender_holds_it<K: Kind
         if K::HAS_QUEUE {
             nodes::<K>(&other, &path).await.len() > before
         } else {
-            other.watch_count() > 0
+            other.metrics().watches > 0
         }
     })
     .await;

@@ -56,7 +56,11 @@ pub(crate) async fn until_quiet(ensemble: &Ensemble, client: &Client) {
             let report = server.report();
             report.sessions.get(&session).map_or(0, |own| own.watches)
         });
-        (client.outstanding(), client.watch_count(), on_server) == (0, 0, 0)
+        (
+            client.metrics().outstanding(),
+            client.metrics().watches,
+            on_server,
+        ) == (0, 0, 0)
     })
     .await;
 }

@@ -192,7 +192,7 @@ async fn nothing_is_left_after_many_random_acquisitions() {
         task.await.unwrap();
     }
     until("no node, no watch and no request is left", async || {
-        let idle = |client: &Client| client.outstanding() + client.watch_count() == 0;
+        let idle = |client: &Client| client.metrics().outstanding() + client.metrics().watches == 0;
         clients.iter().all(idle) && stress.left() == (0, Vec::new())
     })
     .await;

@@ -63,7 +63,7 @@ async fn row_61_thousands_of_acquisitions_leave_no_watch() {
         task.await.unwrap();
     }
     until("no watch is left", async || server.report().watches == 0).await;
-    assert!(clients.iter().all(|client| client.watch_count() == 0));
+    assert!(clients.iter().all(|client| client.metrics().watches == 0));
     assert!(queue(&server).is_empty());
 }
 
@@ -86,7 +86,7 @@ async fn row_62_ten_thousand_cancelled_waits_leave_no_node_and_no_watch() {
     })
     .await;
     until("no watch is left", async || server.report().watches == 0).await;
-    assert_eq!(waiter.watch_count(), 0);
+    assert_eq!(waiter.metrics().watches, 0);
 }
 
 /// CURATOR-180, kazoo #563: the server may reap an empty container between any two requests of an attempt. Those

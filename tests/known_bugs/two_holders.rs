@@ -76,7 +76,7 @@ async fn row_08_a_waiter_whose_own_node_is_deleted_too_is_not_granted_the_lock()
     delete(&holder, &node).await;
     guard.release().await.unwrap();
     until("both deletions are reported", async || {
-        waiter.watch_count() == 0
+        waiter.metrics().watches == 0
     })
     .await;
     let error = soon(waiting).await.unwrap_err();
@@ -103,7 +103,7 @@ async fn row_08_a_revoked_waiter_still_learns_in_time_that_its_node_is_deleted()
     assert!(driven(&waiter, waiting.as_mut()).await.is_none());
     revoke(&holder, &node).await.unwrap();
     until("the revocation is reported", async || {
-        waiter.watch_count() == 1
+        waiter.metrics().watches == 1
     })
     .await;
     // The waiter lists the queue again. Both nodes are deleted before it has looked at the reply.
@@ -112,7 +112,7 @@ async fn row_08_a_revoked_waiter_still_learns_in_time_that_its_node_is_deleted()
     delete(&holder, &node).await;
     guard.release().await.unwrap();
     until("the deletions are reported", async || {
-        waiter.watch_count() == 0
+        waiter.metrics().watches == 0
     })
     .await;
     let error = soon(waiting).await.unwrap_err();
@@ -192,10 +192,10 @@ async fn row_16_a_waiter_that_slept_past_its_lease_is_not_granted_the_lock() {
     let guard = mutex(&holder).lock().await.unwrap();
     let mut waiting = pin!(mutex(&waiter).enqueue().await.unwrap().wait());
     assert!(driven(&waiter, waiting.as_mut()).await.is_none());
-    let watches = waiter.watch_count();
+    let watches = waiter.metrics().watches;
     guard.release().await.unwrap();
     until("the event has arrived", async || {
-        waiter.watch_count() < watches
+        waiter.metrics().watches < watches
     })
     .await;
     server.faults().stall_session(session(&waiter));

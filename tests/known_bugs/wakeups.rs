@@ -206,10 +206,10 @@ async fn row_46_and_47_a_waiter_that_is_not_polled_blocks_nobody_and_misses_no_e
     let guard = mutex.lock().await.unwrap();
     let ticket = mutex.enqueue().await.unwrap();
     idle(&client).await;
-    let (node, watches) = (ticket.path(), client.watch_count());
+    let (node, watches) = (ticket.path(), client.metrics().watches);
     guard.release().await.unwrap();
     until("the event has arrived", async || {
-        client.watch_count() < watches
+        client.metrics().watches < watches
     })
     .await;
     // The session serves other callers meanwhile.

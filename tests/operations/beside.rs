@@ -117,7 +117,7 @@ on_both_arms! {
             // No watch is left, on the server or in the client.
             client.sync("/").await.unwrap();
             assert!(!client.check_watches(&path, WatcherType::ANY).await.unwrap(), "{mode}");
-            assert_eq!(client.watch_count(), 0);
+            assert_eq!(client.metrics().watches, 0);
         }
     }
 
@@ -126,7 +126,7 @@ on_both_arms! {
             let (client, other, path) = two_and_a_node(ensemble, "known-beside").await;
             let mut lasting = client.add_watch(&path, mode).await.unwrap();
             for _ in 0..2 {
-                let known = client.watch_nodes(&[&path]).unwrap().remove(0);
+                let known = client.raw().watch_nodes(&[&path]).unwrap().remove(0);
                 client.sync("/").await.unwrap();
                 set(&other, &path).await;
                 assert_eq!(fired(known).await, (CHANGED, path.clone()));

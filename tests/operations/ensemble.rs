@@ -23,9 +23,9 @@ on_both_arms! {
             let config = client.get_config().await.unwrap();
             assert_eq!(config.data.unwrap_or_default().len(), 0);
             let (again, watcher) = client.get_config_and_watch().await.unwrap();
-            assert_eq!((again.stat, client.watch_count()), (config.stat, 1));
+            assert_eq!((again.stat, client.metrics().watches), (config.stat, 1));
             drop(watcher);
-            assert_eq!(client.watch_count(), 0);
+            assert_eq!(client.metrics().watches, 0);
         }
     }
 

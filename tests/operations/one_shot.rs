@@ -25,7 +25,7 @@ on_both_arms! {
         delete(&other, &path).await;
         assert_eq!(fired(watcher).await, (DELETED, path.clone()));
         assert!(client.get_data_and_watch(&path).await.unwrap_err().is_no_node());
-        assert_eq!(client.watch_count(), 0, "a refused read leaves no watch");
+        assert_eq!(client.metrics().watches, 0, "a refused read leaves no watch");
     }
 
     async fn a_watch_on_existence_hears_of_creation_too(ensemble: &Ensemble) {
@@ -88,13 +88,13 @@ on_both_arms! {
             create(&client, path).await;
         }
         set(&other, &a).await;
-        let mut watchers = client.watch_nodes(&[&a, &b, &c]).unwrap();
+        let mut watchers = client.raw().watch_nodes(&[&a, &b, &c]).unwrap();
         assert_eq!(fired(watchers.remove(2)).await, (DELETED, c), "the node never existed");
         assert_eq!(fired(watchers.remove(0)).await, (CHANGED, a), "the change is newer than the client's last zxid");
         delete(&other, &b).await;
         assert_eq!(fired(watchers.remove(0)).await, (DELETED, b));
-        assert!(matches!(client.watch_nodes(&[&root, "x"]), Err(Error::BadPath(_))));
-        assert_eq!(client.watch_count(), 0);
+        assert!(matches!(client.raw().watch_nodes(&[&root, "x"]), Err(Error::BadPath(_))));
+        assert_eq!(client.metrics().watches, 0);
     }
 
     async fn dropping_the_last_watcher_removes_the_watch_from_the_server(ensemble: &Ensemble) {
@@ -111,7 +111,7 @@ on_both_arms! {
         assert!(!client.check_watches(&path, WatcherType::CHILDREN).await.unwrap());
         drop(second);
         assert!(!client.check_watches(&path, WatcherType::ANY).await.unwrap());
-        assert_eq!(client.watch_count(), 0);
+        assert_eq!(client.metrics().watches, 0);
     }
 
     async fn a_dropped_future_leaves_no_watch(ensemble: &Ensemble) {
@@ -126,7 +126,7 @@ on_both_arms! {
         // request.
         client.sync("/").await.unwrap();
         assert!(!client.check_watches(&path, WatcherType::ANY).await.unwrap());
-        assert_eq!(client.watch_count(), 0);
+        assert_eq!(client.metrics().watches, 0);
     }
 
     async fn watches_are_removed_by_kind_and_their_listeners_are_told(ensemble: &Ensemble) {
@@ -164,6 +164,6 @@ on_both_arms! {
             }
         }
         assert_eq!(soon(lasting.next()).await, None);
-        assert_eq!(client.watch_count(), 0);
+        assert_eq!(client.metrics().watches, 0);
     }
 }

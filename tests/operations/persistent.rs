@@ -96,7 +96,7 @@ on_both_arms! {
             for _ in 0..3 {
                 listeners.push(client.add_watch(&path, mode).await.unwrap());
             }
-            assert_eq!(client.watch_count(), 3);
+            assert_eq!(client.metrics().watches, 3);
             while !listeners.is_empty() {
                 set(&other, &path).await;
                 for listener in &mut listeners {
@@ -163,7 +163,7 @@ on_both_arms! {
         let (client, _, path) = two_and_a_node(ensemble, "mode").await;
         let refused = client.add_watch(&path, lockkeeper::watch::AddWatchMode(7)).await.unwrap_err();
         assert_eq!(refused.code(), Some(lockkeeper::error::ErrorCode::MARSHALLING_ERROR));
-        assert_eq!(client.watch_count(), 0);
+        assert_eq!(client.metrics().watches, 0);
         client.create(&format!("{path}/x"), "", CreateMode::Persistent).await.unwrap();
     }
 }

@@ -177,7 +177,7 @@ impl Story {
             let left = self.client.check_watches(node, WatcherType::ANY).await;
             assert!(!left.unwrap(), "a watch is left: {self}");
         }
-        assert_eq!(self.client.watch_count(), 0, "{self}");
+        assert_eq!(self.client.metrics().watches, 0, "{self}");
         self.client.close().await;
         self.other.close().await;
     }
@@ -251,7 +251,7 @@ impl Story {
             ),
             2 if there => (
                 Kind::Data,
-                once(client.watch_nodes(&[&path]).unwrap().remove(0)),
+                once(client.raw().watch_nodes(&[&path]).unwrap().remove(0)),
             ),
             3 if there => {
                 let list = client.get_children_and_watch(&path).await;

@@ -33,7 +33,7 @@ pub(crate) async fn idle(client: &Client) {
     let mut quiet = 0;
     while quiet < LOOKS {
         tokio::time::sleep(Duration::from_millis(1)).await;
-        quiet = if client.outstanding() == 0 {
+        quiet = if client.metrics().outstanding() == 0 {
             quiet + 1
         } else {
             0

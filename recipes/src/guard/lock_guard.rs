@@ -153,7 +153,7 @@ impl Guard {
     /// # Cancel safety
     /// The future may be dropped, and the method called again.
     pub fn lost(&self) -> impl Future<Output = Loss> + Send + 'static {
-        let (client, path) = (self.client().downgrade(), self.path());
+        let (client, path) = (self.client().raw().downgrade(), self.path());
         let (session_id, end) = (self.session_id, self.hold.end().clone());
         let (known, known_gone) = (self.known_loss(), self.node.known_gone());
         async move {

@@ -6,7 +6,7 @@ use std::slice;
 
 use bytes::Bytes;
 use lockkeeper_proto::{CreateMode, ErrorCode, Version};
-use lockkeeper_session::{Client, Effect, Error as SessionError, OpResult, Transaction};
+use lockkeeper_session::{Effect, Error as SessionError, OpResult, Transaction};
 
 use crate::{
     error::{LockError, Loss},
@@ -142,7 +142,7 @@ impl Guard {
 fn holder(guards: &[Guard]) -> Option<&Guard> {
     let first = guards.first()?;
     let is_same = |guard: &Guard| {
-        Client::is_same(guard.client(), first.client()) && guard.session_id() == first.session_id()
+        guard.client().raw().is_same(first.client()) && guard.session_id() == first.session_id()
     };
     guards.iter().all(is_same).then_some(first)
 }

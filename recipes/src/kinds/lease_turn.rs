@@ -5,6 +5,12 @@
 //!
 //! Not here: creating the leases (`node`), waiting in the queue (`queue`), sending and waiting (`semaphore`).
 
+#![allow(
+    clippy::exhaustive_enums,
+    clippy::exhaustive_structs,
+    reason = "`tests/model` makes and matches all of it"
+)]
+
 use crate::{
     error::Loss,
     queue::{rank::within_limit, turn::Facts},

@@ -203,7 +203,7 @@ impl PlainMutex {
     async fn wait_for_event(&self) -> Result<(), LockError> {
         self.directory.count();
         // The watch begins at the reply that said that the node exists, so nothing is missed.
-        for watcher in self.client.watch_nodes(&[&self.node_path()])? {
+        for watcher in self.client.raw().watch_nodes(&[&self.node_path()])? {
             match watcher.await {
                 Err(SessionError::SessionExpired { .. }) if !self.client.is_closed() => {}
                 event => drop(event.map_err(LockError::of_session)?),

@@ -5,6 +5,12 @@
 //!
 //! Not here: the node itself (`node`), sending and waiting (`plain`).
 
+#![allow(
+    clippy::exhaustive_enums,
+    clippy::exhaustive_structs,
+    reason = "`tests/model` makes and matches all of it"
+)]
+
 use crate::{error::Loss, queue::turn::Facts};
 
 /// What a contender does next.

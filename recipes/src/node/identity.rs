@@ -62,7 +62,7 @@ impl NodeIdentity {
     /// The same identity, which does not keep the session open.
     pub(crate) fn detached(&self) -> Self {
         Self {
-            client: self.client.downgrade(),
+            client: self.client.raw().downgrade(),
             ..self.clone()
         }
     }

@@ -20,6 +20,12 @@
 //!
 //! Not here: the requests themselves (`identity`), sending them (`node`), whose turn it is (`queue`).
 
+#![allow(
+    clippy::exhaustive_enums,
+    clippy::exhaustive_structs,
+    reason = "`tests/model` makes and matches all of it"
+)]
+
 /// How often a directory that vanishes between two requests is made again. The servers may remove an empty container at any
 /// time.
 const DIRECTORY_ATTEMPTS: u8 = 8;

@@ -59,7 +59,7 @@ impl LockQueue {
     /// The same queue, which does not keep the session open.
     pub(crate) fn detached(self) -> Self {
         Self {
-            client: self.client.downgrade(),
+            client: self.client.raw().downgrade(),
             ..self
         }
     }

@@ -14,6 +14,7 @@ pub const SEQUENCE_LIMIT: i32 = i32::MAX - 0xffff;
 
 /// Where a contender stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::exhaustive_enums, reason = "users match all of it")]
 pub enum Rank<'a> {
     /// No contender ahead conflicts with it.
     First,

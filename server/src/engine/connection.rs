@@ -70,6 +70,7 @@ struct Held {
 
 /// Counts of what a client has sent on a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Traffic {
     /// Reads from the socket that returned bytes.
     pub reads: u64,

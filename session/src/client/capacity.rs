@@ -20,6 +20,7 @@ use crate::machine::RequestOptions;
 
 /// What happens to a request when there is no connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum WhenDisconnected {
     /// The request waits for a connection, at most for the session timeout.
     #[default]

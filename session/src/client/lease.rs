@@ -15,6 +15,7 @@ use crate::State;
 
 /// Until when the session cannot have ended. Returned by [`Client::lease`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Lease {
     /// The session.
     pub session_id: SessionId,

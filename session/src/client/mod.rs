@@ -111,7 +111,7 @@ use shared::Shared;
 pub struct Client {
     shared: Arc<Shared>,
     /// `None` in clones that do not keep the session open.
-    handle: Option<Arc<Handle>>,
+    _handle: Option<Arc<Handle>>,
     /// How this handle makes its requests.
     policy: RequestPolicy,
 }
@@ -151,7 +151,7 @@ impl Client {
         let handle = Some(Arc::new(Handle(shared.clone())));
         Self {
             shared,
-            handle,
+            _handle: handle,
             policy,
         }
     }
@@ -194,18 +194,6 @@ impl Client {
         let (machine, waiting) = (core.machine.metrics(), core.capacity_queue.len());
         drop(core);
         Metrics { waiting, ..machine }
-    }
-
-    /// Returns the number of pending requests: those that wait to be sent and those that wait for a reply.
-    #[must_use]
-    pub fn outstanding(&self) -> usize {
-        self.shared.lock().machine.outstanding()
-    }
-
-    /// Returns the number of active watchers: one-shot watchers whose event has not come, and persistent watchers.
-    #[must_use]
-    pub fn watch_count(&self) -> usize {
-        self.shared.lock().machine.watch_count()
     }
 
     /// Closes the session. All clones of the client end with it.
@@ -252,87 +240,6 @@ impl Client {
             let now = core.clock.now();
             core.machine.move_to_next_server(now);
         });
-    }
-
-    /// Returns a clone that does not keep the session open. Use it for work that must not outlive the other handles.
-    #[must_use]
-    pub fn downgrade(&self) -> Self {
-        Self {
-            shared: self.shared.clone(),
-            handle: None,
-            policy: self.policy,
-        }
-    }
-
-    /// Whether this clone keeps the session open; see [`downgrade`](Self::downgrade).
-    #[must_use]
-    pub fn keeps_session(&self) -> bool {
-        self.handle.is_some()
-    }
-
-    /// Whether both handles are clones of one client and so always share a session.
-    #[must_use]
-    pub fn is_same(one: &Self, other: &Self) -> bool {
-        Arc::ptr_eq(&one.shared, &other.shared)
-    }
-
-    /// Watches existing nodes with one request. Each watcher gets one event.
-    ///
-    /// The client sends the request immediately. For very many nodes it sends several requests.
-    ///
-    /// The guarantee holds for each node by itself. Let the *mark* be the newest zxid that a reply of this session
-    /// contained when this method was called. The watcher's event is the first of these that is true when the server
-    /// handles the request, or becomes true later:
-    ///
-    /// - "node deleted": the node does not exist. It may have been deleted just before, or may never have existed.
-    /// - "node data changed": the data were set, or the node was created, in a transaction newer than the mark, and
-    ///   the watcher was not yet told.
-    /// - "node data changed" or "node deleted": the next change of the data, or the deletion of the node.
-    ///
-    /// So the watcher misses no change of a node that the caller read in this session before the call: every later
-    /// change is newer than the mark. If you know the node from elsewhere, or from a reply that came after the call,
-    /// a change before the mark is not reported: read the node then. The watcher may report a change between the mark
-    /// and the request that the caller has already seen.
-    ///
-    /// The request is the one with which clients restore their watches (`setWatches`). The client does not wait for
-    /// its reply, and needs none: the server handles all later requests after it. Without a connection, the client
-    /// sets the watches on the next connection, with the same guarantee. The watches outlive reconnects and end with
-    /// the session.
-    ///
-    /// # Errors
-    /// [`Error::BadPath`] for the first invalid path; nothing is watched then. If the client has ended, the watchers
-    /// return that error.
-    ///
-    /// # Cancel safety
-    /// The method does not wait. Dropping a watcher ends its watch.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = lockkeeper_server::Server::start().await?;
-    /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
-    /// use lockkeeper_proto::{CreateMode, EventType, Version};
-    ///
-    /// for path in ["/a", "/b"] {
-    ///     client.create(path, "", CreateMode::Persistent).await?;
-    /// }
-    /// let watchers = client.watch_nodes(&["/a", "/b"])?;
-    /// client.delete("/b", Version::ANY).await?;
-    /// let [a, b] = <[_; 2]>::try_from(watchers).unwrap();
-    /// assert_eq!(b.await?.event_type, EventType::NODE_DELETED);
-    /// drop(a); // removes the watch on /a from the server
-    /// # Ok(()) }
-    /// ```
-    pub fn watch_nodes(&self, paths: &[&str]) -> Result<Vec<Watcher>, Error> {
-        let server_paths = paths
-            .iter()
-            .map(|path| self.resolve(path))
-            .collect::<Result<Vec<_>, _>>()?;
-        let watches = self.shared.act(|core| core.watch_nodes(server_paths));
-        Ok(watches
-            .into_iter()
-            .map(|(id, events)| Watcher::new(self.shared.clone(), id, events))
-            .collect())
     }
 
     /// The server and the session of a reply, if no other connection was made since then.

@@ -5,14 +5,20 @@
 use std::{
     future::Future,
     pin::{Pin, pin},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use futures::future::{Either, select};
 use lockkeeper_proto::{Request, SessionId};
 
-use super::{Client, Clock, PendingReply, shared::Core, timers::Sleep, watches::group::WatchGroup};
-use crate::machine::{RequestOptions, request_bytes};
+use super::{
+    Client, Clock, PendingReply, Watcher, shared::Core, timers::Sleep, watches::group::WatchGroup,
+};
+use crate::{
+    Error,
+    machine::{RequestOptions, request_bytes},
+};
 
 /// The layer below the methods of a [`Client`]. Made by [`Client::raw`].
 ///
@@ -46,7 +52,7 @@ impl Raw<'_> {
     /// The same layer, with requests that are sent within this session only.
     ///
     /// Once that session has ended, the client never sends them: the replies are
-    /// [`Error::SessionExpired`](crate::Error::SessionExpired) with
+    /// [`Error::SessionExpired`](Error::SessionExpired) with
     /// [`Effect::NotApplied`](crate::Effect::NotApplied). Use it for requests that do harm in another session, for instance
     /// to delete an ephemeral node whose name another client may use.
     #[must_use]
@@ -61,7 +67,7 @@ impl Raw<'_> {
     ///
     /// It does not wait for request capacity, so that it works in a `Drop`. When the capacity is used up, it takes from a
     /// reserve of the same size. When the reserve is used up too, the request fails with
-    /// [`Error::TooManyRequests`](crate::Error::TooManyRequests). If you can wait, call
+    /// [`Error::TooManyRequests`](Error::TooManyRequests). If you can wait, call
     /// [`submit_with_backpressure`](Self::submit_with_backpressure).
     pub fn submit<const N: usize>(self, requests: [Request; N]) -> [PendingReply; N] {
         self.client.shared.act(|core| {
@@ -108,6 +114,85 @@ impl Raw<'_> {
         self.client.when_capacity(bytes, submit).await
     }
 
+    /// Returns a clone of the client that does not keep the session open. Use it for work that must not outlive the other
+    /// handles.
+    #[must_use]
+    pub fn downgrade(self) -> Client {
+        Client {
+            shared: self.client.shared.clone(),
+            _handle: None,
+            policy: self.client.policy,
+        }
+    }
+
+    /// Whether both handles are clones of one client and so always share a session.
+    #[must_use]
+    pub fn is_same(self, other: &Client) -> bool {
+        Arc::ptr_eq(&self.client.shared, &other.shared)
+    }
+
+    /// Watches existing nodes with one request. Each watcher gets one event.
+    ///
+    /// The client sends the request immediately. For very many nodes it sends several requests.
+    ///
+    /// The guarantee holds for each node by itself. Let the *mark* be the newest zxid that a reply of this session
+    /// contained when this method was called. The watcher's event is the first of these that is true when the server
+    /// handles the request, or becomes true later:
+    ///
+    /// - "node deleted": the node does not exist. It may have been deleted just before, or may never have existed.
+    /// - "node data changed": the data were set, or the node was created, in a transaction newer than the mark, and
+    ///   the watcher was not yet told.
+    /// - "node data changed" or "node deleted": the next change of the data, or the deletion of the node.
+    ///
+    /// So the watcher misses no change of a node that the caller read in this session before the call: every later
+    /// change is newer than the mark. If you know the node from elsewhere, or from a reply that came after the call,
+    /// a change before the mark is not reported: read the node then. The watcher may report a change between the mark
+    /// and the request that the caller has already seen.
+    ///
+    /// The request is the one with which clients restore their watches (`setWatches`). The client does not wait for
+    /// its reply, and needs none: the server handles all later requests after it. Without a connection, the client
+    /// sets the watches on the next connection, with the same guarantee. The watches outlive reconnects and end with
+    /// the session.
+    ///
+    /// # Errors
+    /// [`Error::BadPath`] for the first invalid path; nothing is watched then. If the client has ended, the watchers
+    /// return that error.
+    ///
+    /// # Cancel safety
+    /// The method does not wait. Dropping a watcher ends its watch.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = lockkeeper_server::Server::start().await?;
+    /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
+    /// use lockkeeper_proto::{CreateMode, EventType, Version};
+    ///
+    /// for path in ["/a", "/b"] {
+    ///     client.create(path, "", CreateMode::Persistent).await?;
+    /// }
+    /// let watchers = client.raw().watch_nodes(&["/a", "/b"])?;
+    /// client.delete("/b", Version::ANY).await?;
+    /// let [a, b] = <[_; 2]>::try_from(watchers).unwrap();
+    /// assert_eq!(b.await?.event_type, EventType::NODE_DELETED);
+    /// drop(a); // removes the watch on /a from the server
+    /// # Ok(()) }
+    /// ```
+    pub fn watch_nodes(self, paths: &[&str]) -> Result<Vec<Watcher>, Error> {
+        let server_paths = paths
+            .iter()
+            .map(|path| self.client.resolve(path))
+            .collect::<Result<Vec<_>, _>>()?;
+        let watches = self
+            .client
+            .shared
+            .act(|core| core.watch_nodes(server_paths));
+        Ok(watches
+            .into_iter()
+            .map(|(id, events)| Watcher::new(self.client.shared.clone(), id, events))
+            .collect())
+    }
+
     /// An empty group of watches, whose events come in the order in which the server sent them.
     #[must_use]
     pub fn watch_group(self) -> WatchGroup {
@@ -117,7 +202,7 @@ impl Raw<'_> {
     /// Runs a future in the client's own task, until the future or the client ends.
     ///
     /// It is for short clean-up work that must continue after its caller is gone. It also works outside a runtime, for
-    /// instance in `Drop`. The future should hold a client made by [`Client::downgrade`]; otherwise the session never ends
+    /// instance in `Drop`. The future should hold a client made by [`downgrade`](Self::downgrade); otherwise the session never ends
     /// by itself.
     pub fn run_in_background(self, future: impl Future<Output = ()> + Send + 'static) {
         let mut future: Option<Pin<Box<dyn Future<Output = ()> + Send>>> = Some(Box::pin(future));

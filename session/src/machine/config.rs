@@ -10,6 +10,7 @@ use crate::{ConnectString, Endpoint};
 
 /// What the client does when its session expires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum OnExpiry {
     /// It goes on with a new session. Requests, watches and locks of the old one end with an error.
     #[default]
@@ -55,6 +56,10 @@ pub struct Config {
 
 /// One identity: scheme and credentials.
 #[derive(Clone, PartialEq, Eq)]
+#[allow(
+    clippy::exhaustive_structs,
+    reason = "users make it from its two parts"
+)]
 pub struct Auth {
     /// The scheme, as in an ACL.
     pub scheme: String,

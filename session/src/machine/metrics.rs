@@ -53,6 +53,12 @@ impl Metrics {
         self.connections.saturating_sub(1)
     }
 
+    /// Pending requests: those that wait to be sent, and those that wait for a reply.
+    #[must_use]
+    pub fn outstanding(&self) -> usize {
+        self.in_flight + self.queued
+    }
+
     /// Counts a request by its result.
     pub(crate) fn settled(&mut self, error: Option<&Error>) {
         let counter = match error {

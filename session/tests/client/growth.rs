@@ -112,12 +112,12 @@ fn left_behind(apart: &Apart, round: &impl AsyncFn(&Client, usize)) -> Allocatio
         within(client.sync("/")).await.unwrap();
     };
     runtime.block_on(rounds(0..FIRST));
-    let (outstanding, watches) = (client.outstanding(), client.watch_count());
+    let (outstanding, watches) = (client.metrics().outstanding(), client.metrics().watches);
     let left = allocation_counter::measure(|| {
         runtime.block_on(rounds(FIRST..FIRST + ROUNDS));
     });
     assert_eq!(
-        (client.outstanding(), client.watch_count()),
+        (client.metrics().outstanding(), client.metrics().watches),
         (outstanding, watches)
     );
     assert_eq!(client.metrics().waiting, 0);
@@ -170,7 +170,7 @@ fn watches_leave_nothing_behind() {
         let mut persistent = within(client.add_watch(&path, mode)).await.unwrap();
         let also = within(client.add_watch(&path, mode)).await.unwrap();
         drop(also);
-        let armed = client.watch_nodes(&[&path]).unwrap();
+        let armed = client.raw().watch_nodes(&[&path]).unwrap();
         apart.reconnect(client, number).await;
         within(client.delete(&path, Version::ANY)).await.unwrap();
         within(fires).await.unwrap();
@@ -202,7 +202,7 @@ fn dropped_futures_and_passed_deadlines_leave_nothing_behind() {
         let soon = client.with_deadline(Duration::from_micros(1));
         let _ = within(soon.get_data_and_watch("/")).await;
         apart.reconnect(client, number).await;
-        while client.watch_count() > 0 || client.outstanding() > 0 {
+        while client.metrics().watches > 0 || client.metrics().outstanding() > 0 {
             tokio::task::yield_now().await;
         }
     });
@@ -222,7 +222,7 @@ fn expired_sessions_leave_nothing_behind() {
         let (_, fires) = within(client.get_data_and_watch(&path)).await.unwrap();
         let mode = AddWatchMode::PERSISTENT_RECURSIVE;
         let mut persistent = within(client.add_watch(&path, mode)).await.unwrap();
-        let armed = client.watch_nodes(&[&path]).unwrap();
+        let armed = client.raw().watch_nodes(&[&path]).unwrap();
         // Only in a few rounds: a client whose connections are closed at once, again and again, waits longer each time.
         if number.is_multiple_of(20) {
             apart.expire(session);

@@ -223,7 +223,7 @@ async fn an_unknown_operation_is_reported_and_sent_only_once() {
         answered(async || container().await).await,
         OpCode::CREATE_CONTAINER,
     );
-    assert_eq!((old.asked(), client.watch_count()), (3, 0));
+    assert_eq!((old.asked(), client.metrics().watches), (3, 0));
 }
 
 #[tokio::test]

@@ -243,7 +243,7 @@ async fn bytes_and_requests_under_way_are_counted() {
         tokio::task::yield_now().await;
     }
     assert_eq!(client.metrics().queued, 0);
-    within(client.downgrade().close()).await;
+    within(client.raw().downgrade().close()).await;
     for waiting in waiting {
         assert!(within(waiting).await.unwrap().is_err());
     }

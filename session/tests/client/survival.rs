@@ -26,12 +26,12 @@ async fn the_session_its_nodes_and_its_watches_survive_a_cut_connection() {
     let (there, deleted) = holder.exists_and_watch("/there").await.unwrap();
     let (missing, created) = holder.exists_and_watch("/missing").await.unwrap();
     assert!(there.is_some() && missing.is_none());
-    let armed = holder.watch_nodes(&["/mine"]).unwrap().remove(0);
+    let armed = holder.raw().watch_nodes(&["/mine"]).unwrap().remove(0);
 
     assert!(server.faults().cut(session));
     let back = follow(&holder, |now| now.connections == 2).await;
     assert_eq!((back.state, back.session_id), (State::Connected, session));
-    assert_eq!(holder.watch_count(), 5);
+    assert_eq!(holder.metrics().watches, 5);
     other.set_data("/data", "new", ANY).await.unwrap();
     other.delete("/there", ANY).await.unwrap();
     other.delete("/mine", ANY).await.unwrap();
@@ -49,7 +49,7 @@ async fn the_session_its_nodes_and_its_watches_survive_a_cut_connection() {
         let event = within(watcher).await.unwrap();
         assert_eq!((event.event_type, &*event.path), (event_type, path));
     }
-    assert_eq!(holder.watch_count(), 0);
+    assert_eq!(holder.metrics().watches, 0);
 }
 
 #[tokio::test]
@@ -77,7 +77,7 @@ async fn events_of_an_outage_are_delivered_after_it() {
         let mode = CreateMode::Persistent;
         other.create(path, "", mode).await.unwrap();
     }
-    let armed = watching.watch_nodes(&["/gone", "/list"]).unwrap();
+    let armed = watching.raw().watch_nodes(&["/gone", "/list"]).unwrap();
     server.faults().refuse_handshakes(false);
 
     for (watcher, event_type) in [
@@ -91,7 +91,7 @@ async fn events_of_an_outage_are_delivered_after_it() {
     let [gone, alive]: [_; 2] = armed.try_into().unwrap();
     let told = within(gone).await.unwrap().event_type;
     assert_eq!(told, EventType::NODE_DELETED);
-    assert_eq!(watching.watch_count(), 2);
+    assert_eq!(watching.metrics().watches, 2);
     other.delete("/list/child", ANY).await.unwrap();
     other.delete("/list", ANY).await.unwrap();
     for watcher in [quiet, alive] {
@@ -209,7 +209,7 @@ async fn events_carry_the_paths_that_the_client_uses() {
     let (_, missing) = client.exists_and_watch("/a").await.unwrap();
     server.faults().cut(client.snapshot().session_id);
     follow(&client, |now| now.connections == 2).await;
-    let armed = client.watch_nodes(&["/a"]).unwrap().remove(0);
+    let armed = client.raw().watch_nodes(&["/a"]).unwrap().remove(0);
     // There is no such node, so the watcher reports a deletion.
     assert_eq!(within(armed).await.unwrap().path, "/a");
     let mode = CreateMode::Persistent;
@@ -226,7 +226,7 @@ async fn the_last_dropped_watcher_removes_the_watch_from_the_server() {
     let (_, second) = client.get_children_and_watch("/").await.unwrap();
     drop(first);
     within(client.sync("/")).await.unwrap();
-    assert_eq!((server.report().watches, client.watch_count()), (1, 1));
+    assert_eq!((server.report().watches, client.metrics().watches), (1, 1));
     drop(second);
     eventually(|| server.report().watches == 0).await;
     assert_eq!(server.counters().requests_of(OpCode::REMOVE_WATCHES), 1);
@@ -243,5 +243,5 @@ async fn the_last_dropped_watcher_removes_the_watch_from_the_server() {
     server.faults().delay_none();
     within(client.sync("/")).await.unwrap();
     eventually(|| server.report().watches == 0).await;
-    assert_eq!(client.watch_count(), 0);
+    assert_eq!(client.metrics().watches, 0);
 }

@@ -180,7 +180,7 @@ async fn requests_made_during_a_long_write_follow_without_delay() {
     let replies: [_; 10] = client.raw().submit(std::array::from_fn(|_| sync(100_000)));
     tokio::task::yield_now().await;
     let late = client.raw().submit([sync(1)]);
-    assert_eq!(client.outstanding(), 11);
+    assert_eq!(client.metrics().outstanding(), 11);
     let begin = Instant::now();
     let mut xids = Vec::new();
     for _ in 0..11 {
@@ -227,7 +227,7 @@ async fn a_connection_lost_while_writing_leaves_nothing_for_the_next_one() {
             pipe.send(|writer| writer.put_slice(b"nonsense")).await;
         }
         follow(&client, |now| now.state == State::Suspended).await;
-        let left = client.outstanding();
+        let left = client.metrics().outstanding();
         assert!((2..=8).contains(&left), "{left}");
         let mut next = pipes.next().await;
         within(next.handshake()).await;

@@ -45,7 +45,7 @@ async fn an_event_without_a_watch_is_ignored() {
         let client = server.client(TIMEOUT).await.unwrap();
         let (_, _watcher) = within(client.get_data_and_watch("/a")).await.unwrap();
         assert_well(&client).await;
-        assert_eq!((client.watch_count(), server.connections()), (1, 1));
+        assert_eq!((client.metrics().watches, server.connections()), (1, 1));
     }
 }
 

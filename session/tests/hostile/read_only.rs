@@ -144,7 +144,7 @@ async fn a_client_of_a_read_only_server_moves_to_one_that_accepts_writes() {
     assert_eq!(moved.server.unwrap().to_string(), there.address);
     assert_eq!((moved.session_id, moved.connections), (SessionId(2), 2));
     assert_eq!(client.metrics().expired_sessions, 0);
-    assert_eq!(client.watch_count(), 1);
+    assert_eq!(client.metrics().watches, 1);
     assert!(client.lease().is_valid);
     drop(watcher);
     within(client.get_data("/a")).await.unwrap();

@@ -93,7 +93,7 @@ async fn a_reply_that_is_too_long_fails_only_its_own_request() {
     let error = within(client.get_data_and_watch("/large")).await.err();
     too_large(&error.unwrap());
     assert_well(&client).await;
-    assert_eq!((server.connections(), client.watch_count()), (1, 0));
+    assert_eq!((server.connections(), client.metrics().watches), (1, 0));
 }
 
 #[tokio::test]
@@ -141,7 +141,10 @@ async fn a_flood_of_events_without_a_watch_leaves_nothing_behind() {
     .await;
     let client = server.client(TIMEOUT).await.unwrap();
     assert_well(&client).await;
-    assert_eq!((client.watch_count(), client.outstanding()), (0, 0));
+    assert_eq!(
+        (client.metrics().watches, client.metrics().outstanding()),
+        (0, 0)
+    );
     assert_eq!(server.connections(), 1);
 }
 
@@ -178,5 +181,5 @@ async fn a_flood_of_events_while_watches_are_restored_ends_the_connection() {
         .await
         .unwrap();
     assert_well(&client).await;
-    assert_eq!(client.watch_count(), 1);
+    assert_eq!(client.metrics().watches, 1);
 }

@@ -210,7 +210,10 @@ async fn after(client: &Client, server: &Server) -> usize {
     };
     within(well).await;
     assert_well(client).await;
-    assert_eq!((client.outstanding(), client.watch_count()), (0, 0));
+    assert_eq!(
+        (client.metrics().outstanding(), client.metrics().watches),
+        (0, 0)
+    );
     server.connections()
 }
 

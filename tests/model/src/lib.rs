@@ -25,6 +25,12 @@
 //! Not here: clocks, but for leases that end before the servers end a session (the simulation has clocks); the wire; what a
 //! holder does and hears (`tests/contract`); the code around the machines, which `client` and `decide` repeat in a few lines each.
 
+#![allow(
+    clippy::exhaustive_enums,
+    clippy::exhaustive_structs,
+    reason = "not published"
+)]
+
 mod action;
 mod canonical;
 mod check;

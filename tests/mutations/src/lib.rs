@@ -2,6 +2,12 @@
 //!
 //! Not here: building and running the sources with a fault (`main`).
 
+#![allow(
+    clippy::exhaustive_enums,
+    clippy::exhaustive_structs,
+    reason = "not published"
+)]
+
 /// One fault.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mutation {

@@ -10,6 +10,12 @@
 //! | `world` | time, network, servers and faults |
 //! | `work`, `gate` | the steps of the clients; how a client process is paused and killed |
 
+#![allow(
+    clippy::exhaustive_enums,
+    clippy::exhaustive_structs,
+    reason = "not published"
+)]
+
 pub mod check;
 mod gate;
 pub mod history;

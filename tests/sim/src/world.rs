@@ -381,7 +381,7 @@ impl World {
     /// Registers the `Client` of a process: faults find its session there.
     pub(crate) fn introduce(&mut self, client: u32, handle: &Client) {
         let process = self.clients.entry(client).or_default();
-        process.handle = Some(handle.downgrade());
+        process.handle = Some(handle.raw().downgrade());
     }
 
     /// A number that is unique in this run.

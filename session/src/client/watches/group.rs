@@ -95,7 +95,7 @@ impl WatchGroup {
         }
     }
 
-    /// Watches existing nodes of a directory with one request, as [`Client::watch_nodes`](crate::Client::watch_nodes) does.
+    /// Watches existing nodes of a directory with one request, as [`Raw::watch_nodes`](crate::Raw::watch_nodes) does.
     /// `directory` is the path with which the server names it.
     pub fn watch(&self, directory: &str, names: Vec<Arc<str>>) {
         self.shared.act(|core| {

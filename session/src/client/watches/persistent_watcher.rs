@@ -36,7 +36,7 @@ use crate::{Error, machine::WatchId};
 /// An event is in the queue before the client returns the reply to any request that shows the change. The stream
 /// normally returns each change once. It may return a change twice if the change happens at the moment when this
 /// client
-/// - calls [`watch_nodes`](crate::client::Client::watch_nodes) for the node, or
+/// - calls [`Raw::watch_nodes`](crate::Raw::watch_nodes) for the node, or
 /// - drops a persistent watch on the node while one-shot watches on it remain.
 ///
 /// In both cases the server may repeat an event because it cannot know that the client already has it.

@@ -46,6 +46,7 @@ pub trait Exchange: Send {
 
 /// How an exchange goes on.
 #[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Step {
     /// Send this token to the server.
     Send(Bytes),

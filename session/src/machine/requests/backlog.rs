@@ -11,6 +11,7 @@ use crate::machine::ReplyTo;
 
 /// How long a request may wait, and for what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RequestOptions {
     /// When the caller began to wait; not before the machine was made.
     pub since: Instant,
