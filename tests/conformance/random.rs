@@ -7,6 +7,8 @@
 
 use std::fmt::Write;
 
+use lockkeeper_sim::Rng;
+
 use super::{
     runner, script,
     support::{self, Arm},
@@ -26,7 +28,7 @@ async fn both_servers_answer_random_requests_alike() {
         for seed in SEEDS {
             // The test runner shows this line when the test fails.
             println!("seed {seed}");
-            let drawn = Draw(seed).script();
+            let drawn = Draw(Rng::from_seed(seed)).script();
             let expected = runner::happened(&embedded, &drawn).await;
             let happened = runner::happened(real, &drawn).await;
             script::compare(&expected.join("\n"), &happened);
@@ -36,23 +38,9 @@ async fn both_servers_answer_random_requests_alike() {
     .await;
 }
 
-/// Random choices: `SplitMix64`.
-struct Draw(u64);
+struct Draw(Rng);
 
 impl Draw {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
-        let count = u64::try_from(choices.len()).expect("few");
-        choices[usize::try_from(self.next() % count).expect("few")]
-    }
-
     /// `a` and `b` do everything and leave one-time watches; `c` and `d` only listen, with persistent watches.
     fn script(&mut self) -> String {
         let mut script = String::from(
@@ -63,8 +51,8 @@ impl Draw {
              d> addWatch $/b/c kind=recursive\n",
         );
         for _ in 0..LENGTH {
-            let who = self.one_of(&['a', 'b']);
-            let _ = match self.next() % 40 {
+            let who = self.0.one_of(&['a', 'b']);
+            let _ = match self.0.draw() % 40 {
                 0..5 => writeln!(script, "{who}& {}", self.request()),
                 5 => writeln!(
                     script,
@@ -79,43 +67,45 @@ impl Draw {
     }
 
     fn list(&mut self, one: impl Fn(&mut Self) -> String) -> String {
-        let count = self.next() % 5;
+        let count = self.0.draw() % 5;
         let mut lines = vec![String::new()];
         lines.extend((0..count).map(|_| one(self)));
         lines.join("\n+ ")
     }
 
     fn request(&mut self) -> String {
-        match self.next() % 16 {
+        match self.0.draw() % 16 {
             0..7 => self.write(),
             7 => {
                 let acl = self.acl();
                 format!("setACL {} {acl}{}", self.path(), self.version())
             }
             8 => {
-                let op = self.one_of(&["getACL", "getAllChildrenNumber", "sync"]);
+                let op = self.0.one_of(&["getACL", "getAllChildrenNumber", "sync"]);
                 format!("{op} {}", self.path())
             }
-            9 => format!("getEphemerals {}", self.one_of(&["/", "$/a", "null"])),
+            9 => format!("getEphemerals {}", self.0.one_of(&["/", "$/a", "null"])),
             10 => {
-                let kind = self.one_of(&["data", "children", "any"]);
+                let kind = self.0.one_of(&["data", "children", "any"]);
                 format!("removeWatches {} kind={kind}", self.path())
             }
             11 => {
-                let zxid = self.one_of(&["0", "z0"]);
+                let zxid = self.0.one_of(&["0", "z0"]);
                 let (data, exist, child) = (self.path(), self.path(), self.path());
                 format!("setWatches zxid={zxid} data={data} exist={exist} child={child}")
             }
             _ => {
-                let op = self.one_of(&["exists", "getData", "getChildren", "getChildren2"]);
-                let watch = self.one_of(&["", " watch"]);
+                let op = self
+                    .0
+                    .one_of(&["exists", "getData", "getChildren", "getChildren2"]);
+                let watch = self.0.one_of(&["", " watch"]);
                 format!("{op} {}{watch}", self.path())
             }
         }
     }
 
     fn write(&mut self) -> String {
-        match self.next() % 8 {
+        match self.0.draw() % 8 {
             0..4 => {
                 let mode = [
                     "",
@@ -123,8 +113,8 @@ impl Draw {
                     " mode=sequential",
                     " mode=ephemeral-sequential",
                 ];
-                let op = self.one_of(&["create", "create2"]);
-                let (mode, acl) = (self.one_of(&mode), self.acl());
+                let op = self.0.one_of(&["create", "create2"]);
+                let (mode, acl) = (self.0.one_of(&mode), self.acl());
                 // A sequential create of `$` would make a sibling of the root, outside of the case.
                 let path = match self.path() {
                     "$" => "$/",
@@ -139,13 +129,13 @@ impl Draw {
     }
 
     fn plain_read(&mut self) -> String {
-        let op = self.one_of(&["getData", "getChildren"]);
+        let op = self.0.one_of(&["getData", "getChildren"]);
         format!("{op} {}", self.path())
     }
 
     /// One of few paths, so that requests meet on the same nodes. Some are not valid paths.
     fn path(&mut self) -> &'static str {
-        self.one_of(&[
+        self.0.one_of(&[
             "$/",
             "$/a",
             "$/a",
@@ -173,17 +163,19 @@ impl Draw {
             "acl=none",
             "acl=auth::wcd,world:anyone:r",
         ];
-        match self.next() % 8 {
-            0 => self.one_of(&choices),
+        match self.0.draw() % 8 {
+            0 => self.0.one_of(&choices),
             _ => "acl=world:anyone:rwcda",
         }
     }
 
     fn data(&mut self) -> &'static str {
-        self.one_of(&["", " data=x", " data=null", " data=longer"])
+        self.0
+            .one_of(&["", " data=x", " data=null", " data=longer"])
     }
 
     fn version(&mut self) -> &'static str {
-        self.one_of(&["", "", "", " version=0", " version=1", " version=2"])
+        self.0
+            .one_of(&["", "", "", " version=0", " version=1", " version=2"])
     }
 }

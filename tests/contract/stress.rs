@@ -17,6 +17,7 @@ use std::{
 
 use lockkeeper::{Client, Mutex, locks::PlainMutex};
 use lockkeeper_server::Server;
+use lockkeeper_sim::Rng;
 
 use crate::{
     kinds::{Both, Held, Kind, Latching, Leading, Leasing, Reading, Reentering, Tries, Writing},
@@ -27,20 +28,6 @@ use crate::{
 const ACQUISITIONS: usize = 10_000;
 const CLIENTS: usize = 6;
 const TASKS_OF_A_CLIENT: usize = 3;
-
-/// The generator `SplitMix64`.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^= mixed >> 31;
-        usize::try_from(mixed % u64::try_from(bound).unwrap()).unwrap()
-    }
-}
 
 /// A lock's path, and a count of its holders that does not depend on any server.
 struct Room {
@@ -56,7 +43,7 @@ impl Room {
     }
 
     /// Counts a holder in and out again, and then releases the lock. An exclusive holder counts as `size`.
-    async fn pass<H: Held>(&self, held: H, exclusive: bool, random: &mut Random) {
+    async fn pass<H: Held>(&self, held: H, exclusive: bool, random: &mut Rng) {
         let space = if exclusive { self.size } else { 1 };
         let before = self.taken.fetch_add(space, Ordering::SeqCst);
         assert!(
@@ -82,7 +69,7 @@ struct Stress {
 
 impl Stress {
     /// One random use of a lock, in a way that all kinds have.
-    async fn once<K: Kind>(&self, room: usize, client: &Client, random: &mut Random) {
+    async fn once<K: Kind>(&self, room: usize, client: &Client, random: &mut Rng) {
         let room = &self.rooms[room];
         let lock = K::at(client, room.path);
         let held = match random.below(4) {
@@ -102,7 +89,7 @@ impl Stress {
         }
     }
 
-    async fn tried<K: Tries>(&self, room: usize, client: &Client, random: &mut Random) {
+    async fn tried<K: Tries>(&self, room: usize, client: &Client, random: &mut Rng) {
         let room = &self.rooms[room];
         let held = K::at(client, room.path).try_lock().await;
         // If the connection is cut during the try, the try returns that error.
@@ -112,7 +99,7 @@ impl Stress {
         }
     }
 
-    async fn contend(&self, client: Client, mut random: Random) {
+    async fn contend(&self, client: Client, mut random: Rng) {
         let random = &mut random;
         while self.acquired.load(Ordering::Relaxed) < self.wanted {
             match random.below(18) {
@@ -178,9 +165,9 @@ async fn nothing_is_left_after_many_random_acquisitions() {
     for number in 0..CLIENTS {
         let client = Client::connect(&servers).await.unwrap();
         for task in 0..TASKS_OF_A_CLIENT {
-            let mut random = Random(seed);
+            let mut random = Rng::from_seed(seed);
             let start = random.below(usize::MAX) ^ (number * TASKS_OF_A_CLIENT + task);
-            let random = Random(u64::try_from(start).unwrap());
+            let random = Rng::from_seed(u64::try_from(start).unwrap());
             let (stress, client) = (stress.clone(), client.clone());
             tasks.push(tokio::spawn(async move {
                 stress.contend(client, random).await;

@@ -18,6 +18,7 @@ use lockkeeper::{
     proto::path,
     watch::{EventType, PersistentWatcher, WatchNotice, Watcher, WatcherType},
 };
+use lockkeeper_sim::Rng;
 
 use crate::{
     rig::{CHANGED, CHILDREN, CREATED, DELETED, PERSISTENT, RECURSIVE, Relay, create, delete, set},
@@ -38,24 +39,6 @@ on_both_arms! {
             Story::begin(ensemble, seed).await.tell().await;
             ensemble.part_done();
         }
-    }
-}
-
-/// Random numbers from a seed (splitmix64).
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut number = self.0;
-        number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let limit = u64::try_from(limit).unwrap();
-        usize::try_from((number ^ (number >> 31)) % limit).unwrap()
-    }
-
-    fn one_of<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
-        &choices[self.below(choices.len())]
     }
 }
 
@@ -129,7 +112,7 @@ impl Listener {
 
 struct Story {
     seed: u64,
-    dice: Dice,
+    dice: Rng,
     client: Client,
     other: Client,
     relay: Relay,
@@ -149,7 +132,7 @@ impl Story {
         let nodes = ["", "/a", "/a/b", "/a/b/c", "/d"].map(|below| format!("{root}{below}"));
         Self {
             seed,
-            dice: Dice(seed),
+            dice: Rng::from_seed(seed),
             client: client.await.unwrap(),
             other: ensemble.client().await,
             relay,
@@ -183,7 +166,7 @@ impl Story {
     }
 
     async fn change(&mut self) {
-        let node = self.dice.one_of(&self.nodes).clone();
+        let node = self.dice.one_of(&self.nodes);
         let has_children = self
             .there
             .iter()
@@ -236,7 +219,7 @@ impl Story {
     }
 
     async fn listen(&mut self) {
-        let path = self.dice.one_of(&self.nodes).clone();
+        let path = self.dice.one_of(&self.nodes);
         let there = self.there.contains(&path);
         let client = &self.client;
         let once = |watcher| Ear::Once(Box::pin(watcher));
@@ -286,7 +269,7 @@ impl Story {
     fn drop_one(&mut self) {
         let numbers: Vec<_> = self.listeners.keys().copied().collect();
         if !numbers.is_empty() {
-            let number = *self.dice.one_of(&numbers);
+            let number = self.dice.one_of(&numbers);
             self.listeners.remove(&number);
             self.log.push(format!("{number} is dropped"));
         }

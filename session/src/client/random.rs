@@ -7,8 +7,8 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// The increment of [`SplitMix64`](crate::machine) at each step; any odd number would work.
-const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+use crate::machine::rng::{Rng, STEP};
+
 /// Makes these numbers differ from those that the machine draws from the same seed.
 const APART: u64 = 0x6c6f_636b_6b65_6570;
 
@@ -32,10 +32,7 @@ impl Random {
         let Some(state) = &self.0 else {
             return random_u64();
         };
-        let mut z = state.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        Rng::new(state.fetch_add(STEP, Ordering::Relaxed)).next()
     }
 }
 

@@ -42,7 +42,7 @@ mod metrics;
 mod output;
 mod proof;
 mod requests;
-mod rng;
+pub(crate) mod rng;
 mod session;
 #[cfg(test)]
 mod tests;

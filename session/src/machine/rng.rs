@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// The increment of `SplitMix64` at each draw.
+pub(crate) const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// `SplitMix64`: small, and good enough to spread clients.
 ///
 /// Source: Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", 2014.
@@ -13,8 +16,8 @@ impl Rng {
         Self(seed)
     }
 
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(STEP);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

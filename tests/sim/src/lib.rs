@@ -8,6 +8,7 @@
 //! | [`run`] | one simulated run |
 //! | [`shrink`] | reduces a plan that fails |
 //! | `world` | time, network, servers and faults |
+//! | [`Rng`] | random choices; other tests use it, too |
 //! | `work`, `gate` | the steps of the clients; how a client process is paused and killed |
 
 #![allow(
@@ -26,6 +27,7 @@ mod shrink;
 mod work;
 mod world;
 
+pub use rng::Rng;
 pub use run::{Outcome, run};
 pub use shrink::shrink;
 pub use world::Figures;

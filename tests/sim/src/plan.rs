@@ -544,7 +544,7 @@ fn fault(rng: &mut Rng, clients: u32, servers: u32) -> FaultKind {
         (1, FaultKind::Restart(long)),
         (6, FaultKind::Lag(server, long)),
         (2, FaultKind::Expire(client)),
-        (2, FaultKind::Delete(rng.next())),
+        (2, FaultKind::Delete(rng.draw())),
         (3, FaultKind::Pause(client, long)),
         (1, FaultKind::Crash(client, short)),
     ];

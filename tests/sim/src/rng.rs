@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 ///
 /// Source: Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", 2014.
 #[derive(Clone, Debug)]
-pub(crate) struct Rng(u64);
+pub struct Rng(u64);
 
 impl Rng {
     /// Makes the generator of a seed for one purpose.
@@ -19,7 +19,14 @@ impl Rng {
         Self(hasher.finish())
     }
 
-    pub(crate) fn next(&mut self) -> u64 {
+    /// Makes the generator whose state is the seed itself.
+    #[must_use]
+    pub const fn from_seed(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// Draws a number.
+    pub const fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -27,9 +34,27 @@ impl Rng {
         z ^ (z >> 31)
     }
 
+    /// A number below `bound`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `bound` is zero.
+    pub fn below(&mut self, bound: usize) -> usize {
+        usize::try_from(self.draw() % bound as u64).expect("below a usize")
+    }
+
+    /// Picks one of these, all with the same probability.
+    ///
+    /// # Panics
+    ///
+    /// Panics if there are none.
+    pub fn one_of<T: Clone>(&mut self, choices: &[T]) -> T {
+        choices[self.below(choices.len())].clone()
+    }
+
     /// A number from `low` to `high`, both included.
     pub(crate) fn within(&mut self, low: u64, high: u64) -> u64 {
-        low + self.next() % (high - low + 1)
+        low + self.draw() % (high - low + 1)
     }
 
     /// As [`within`](Self::within), for `u32`.
@@ -39,19 +64,19 @@ impl Rng {
 
     /// True with a probability of `per_mille` in a thousand.
     pub(crate) fn chance(&mut self, per_mille: u64) -> bool {
-        self.next() % 1000 < per_mille
+        self.draw() % 1000 < per_mille
     }
 
     /// Picks one of these, all with the same probability; `None` if there are none.
     pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> Option<T> {
-        let index = self.next().checked_rem(from.len() as u64)?;
+        let index = self.draw().checked_rem(from.len() as u64)?;
         from.get(usize::try_from(index).ok()?).copied()
     }
 
     /// Picks one of several kinds by weight. `weight` is that of `first`.
     pub(crate) fn weighted<T: Copy>(&mut self, first: T, rest: &[(u64, T)], weight: u64) -> T {
         let total = weight + rest.iter().map(|(weight, _)| weight).sum::<u64>();
-        let mut at = self.next() % total;
+        let mut at = self.draw() % total;
         for (weight, kind) in rest {
             if at < *weight {
                 return *kind;

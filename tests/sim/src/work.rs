@@ -149,7 +149,7 @@ impl Career {
                 let real = Instant::now().saturating_duration_since(origin);
                 origin.into_std() + shown_time(&plan, real)
             });
-            let seed = Rng::of(self.run.seed, ("client", self.plan.id, self.lives, attempt)).next();
+            let seed = Rng::of(self.run.seed, ("client", self.plan.id, self.lives, attempt)).draw();
             let builder = Client::builder(&servers).ok()?;
             let connecting = builder
                 .session_timeout(Duration::from_millis(self.plan.timeout_ms))

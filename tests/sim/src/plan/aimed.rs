@@ -98,7 +98,7 @@ fn deletes_nodes_under_holders(rng: &mut Rng, plan: &mut Plan) {
     for _ in 0..rng.within(3, 8) {
         plan.faults.push(Fault {
             at_ms: rng.within(0, 1500),
-            kind: FaultKind::Delete(rng.next()),
+            kind: FaultKind::Delete(rng.draw()),
         });
     }
     plan.faults.sort_by_key(|fault| fault.at_ms);

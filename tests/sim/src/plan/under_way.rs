@@ -106,7 +106,7 @@ fn uses_latches(rng: &mut Rng, plan: &mut Plan) {
             (2, FaultKind::Pause(who, long_ms)),
             (2, FaultKind::Silence(who, long_ms)),
             (1, FaultKind::Expire(who)),
-            (1, FaultKind::Delete(rng.next())),
+            (1, FaultKind::Delete(rng.draw())),
         ];
         let kind = rng.weighted(FaultKind::Cut(who), &kinds, 1);
         let at_ms = rng.within(0, 6 * timeout_ms);

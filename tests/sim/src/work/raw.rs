@@ -161,7 +161,7 @@ impl Worker {
     pub(super) async fn somebody(&mut self) -> Option<String> {
         let lock = "/locks/l0";
         let children = self.client.get_children(lock).await.ok()?;
-        let index = self.rng.next().checked_rem(children.len() as u64)?;
+        let index = self.rng.draw().checked_rem(children.len() as u64)?;
         let child = children.get(usize::try_from(index).ok()?)?;
         Some(format!("{lock}/{child}"))
     }
