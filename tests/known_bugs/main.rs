@@ -86,7 +86,7 @@
 //!
 //! Not here: the general promises of every kind of lock (`contract`).
 
-#[path = "../support/counting.rs"]
+#[path = "../../session/tests/client/counting.rs"]
 mod counting;
 mod elections;
 mod errors;

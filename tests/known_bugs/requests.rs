@@ -9,7 +9,7 @@ use lockkeeper::{
 };
 
 use crate::{
-    counting::counting_client,
+    counting::Tally,
     rig::{PATH, client, cut_off, let_in, mutex, server, soon, until},
 };
 
@@ -43,7 +43,11 @@ async fn row_71_every_hold_can_be_revoked() {
 #[tokio::test]
 async fn row_72_no_xid_is_used_twice_in_a_session() {
     let server = server().await;
-    let (client, tally) = counting_client(&server.connect_string()).await;
+    let tally = Tally::default();
+    let client = Client::builder(&server.connect_string())
+        .unwrap()
+        .connector(tally.connector());
+    let client = client.connect().await.unwrap();
     let mutex = Mutex::new(&client, PATH).unwrap();
     for connections in 2..6 {
         let guard = mutex.lock().await.unwrap();

@@ -6,7 +6,7 @@
 //! change.
 
 mod costs;
-#[path = "../support/counting.rs"]
+#[path = "../../session/tests/client/counting.rs"]
 mod counting;
 mod operations;
 #[path = "../support/mod.rs"]
@@ -17,7 +17,7 @@ use std::time::Duration;
 use lockkeeper::{Client, CreateMode, Mutex, proto::OpCode};
 use lockkeeper_server::Server;
 
-use counting::{Tally, counting_client};
+use counting::Tally;
 
 const ACQUIRE: &[OpCode] = &[OpCode::CREATE2, OpCode::GET_CHILDREN];
 
@@ -34,7 +34,11 @@ async fn server_with_lock() -> (Server, &'static str) {
 }
 
 async fn client(server: &Server) -> (Client, Tally) {
-    counting_client(&server.connect_string()).await
+    let tally = Tally::default();
+    let client = Client::builder(&server.connect_string())
+        .unwrap()
+        .connector(tally.connector());
+    (client.connect().await.unwrap(), tally)
 }
 
 /// Waits until the server has received `count` requests of a kind in total.

@@ -1,17 +1,19 @@
 //! Requests made together share one write.
 
-use lockkeeper_proto::{Request, records::SyncRequest};
+use lockkeeper_proto::{OpCode, Request, records::SyncRequest};
 use lockkeeper_session::Client;
 
 use super::{
-    counting::{Counter, Written},
+    counting::Tally,
     servers::{builder, server, within},
 };
 
-async fn counted(server: &lockkeeper_server::Server) -> (Client, Counter) {
-    let counter = Counter::default();
-    let builder = builder(server).connector(counter.connector());
-    (within(builder.connect()).await.unwrap(), counter)
+async fn counted(server: &lockkeeper_server::Server) -> (Client, Tally) {
+    let tally = Tally::default();
+    let builder = builder(server).connector(tally.connector());
+    let client = within(builder.connect()).await.unwrap();
+    assert!(tally.writes().is_empty(), "the handshake is one write");
+    (client, tally)
 }
 
 fn sync() -> Request {
@@ -22,21 +24,12 @@ fn sync() -> Request {
 #[tokio::test]
 async fn two_requests_submitted_together_are_one_write() {
     let server = server().await;
-    let (client, counter) = counted(&server).await;
-    let handshake = Written {
-        writes: 1,
-        frames: 1,
-    };
-    assert_eq!(counter.written(), handshake);
+    let (client, tally) = counted(&server).await;
     for rounds in 1..=20 {
         let [first, second] = client.raw().submit([sync(), sync()]);
         within(first).await.unwrap();
         within(second).await.unwrap();
-        let both = Written {
-            writes: rounds,
-            frames: 2 * rounds,
-        };
-        assert_eq!(counter.since(handshake), both);
+        assert_eq!(tally.writes(), vec![[OpCode::SYNC; 2]; rounds]);
     }
 }
 
@@ -45,25 +38,20 @@ async fn two_requests_submitted_together_are_one_write() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_requests_submitted_together_are_one_write_on_several_threads() {
     let server = server().await;
-    let (client, counter) = counted(&server).await;
+    let (client, tally) = counted(&server).await;
     for _ in 0..200 {
-        let before = counter.written();
+        tally.clear();
         let [first, second] = client.raw().submit([sync(), sync()]);
         within(first).await.unwrap();
         within(second).await.unwrap();
-        let both = Written {
-            writes: 1,
-            frames: 2,
-        };
-        assert_eq!(counter.since(before), both);
+        assert_eq!(tally.writes(), [[OpCode::SYNC; 2]]);
     }
 }
 
 #[tokio::test]
 async fn methods_polled_together_share_a_write() {
     let server = server().await;
-    let (client, counter) = counted(&server).await;
-    let before = counter.written();
+    let (client, tally) = counted(&server).await;
     let (first, second, third) = within(async {
         tokio::join!(
             client.get_children("/"),
@@ -73,18 +61,14 @@ async fn methods_polled_together_share_a_write() {
     })
     .await;
     assert!(first.is_ok() && second.is_ok() && third.is_ok());
-    let all = Written {
-        writes: 1,
-        frames: 3,
-    };
-    assert_eq!(counter.since(before), all);
+    let all = [OpCode::GET_CHILDREN, OpCode::EXISTS, OpCode::SYNC];
+    assert_eq!(tally.writes(), [all]);
 }
 
 #[tokio::test]
 async fn a_hundred_concurrent_reads_take_few_writes() {
     let server = server().await;
-    let (client, counter) = counted(&server).await;
-    let before = counter.written();
+    let (client, tally) = counted(&server).await;
     let mut reads = tokio::task::JoinSet::new();
     for _ in 0..100 {
         let client = client.clone();
@@ -93,20 +77,19 @@ async fn a_hundred_concurrent_reads_take_few_writes() {
     for read in within(reads.join_all()).await {
         read.unwrap();
     }
-    let written = counter.since(before);
-    assert_eq!(written.frames, 100);
-    assert!(written.writes <= 4, "{} writes", written.writes);
+    let writes = tally.writes();
+    assert_eq!(writes.concat(), [OpCode::GET_DATA; 100]);
+    assert!(writes.len() <= 4, "{} writes", writes.len());
 }
 
 /// A request is sent at the first poll of its future, and not before.
 #[tokio::test]
 async fn a_future_that_is_not_polled_sends_nothing() {
     let server = server().await;
-    let (client, counter) = counted(&server).await;
-    let before = counter.written();
+    let (client, tally) = counted(&server).await;
     let never = client.get_data("/");
     within(client.sync("/")).await.unwrap();
     drop(never);
     within(client.sync("/")).await.unwrap();
-    assert_eq!(counter.since(before).frames, 2);
+    assert_eq!(tally.writes().concat(), [OpCode::SYNC; 2]);
 }
