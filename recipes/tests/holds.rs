@@ -1,5 +1,7 @@
 //! Holds: their time limit, how they end, and what the metrics count.
 
+mod support;
+
 use std::{
     future::{Future as _, poll_fn},
     sync::{
@@ -16,7 +18,7 @@ use lockkeeper_recipes::{
 use lockkeeper_server::{Server, When};
 use lockkeeper_session::{Client, Clock, Snapshot, State};
 
-const LONG: Duration = Duration::from_secs(30);
+use support::waiting::{LONG, soon, until};
 
 async fn server_and_client() -> (Server, Client) {
     let server = Server::start().await.unwrap();
@@ -24,17 +26,8 @@ async fn server_and_client() -> (Server, Client) {
     (server, client)
 }
 
-async fn soon<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(LONG, future).await.expect("a hang")
-}
-
 async fn until_watched(server: &Server) {
-    soon(async {
-        while server.report().watches == 0 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    })
-    .await;
+    until("a watch is set", async || server.report().watches > 0).await;
 }
 
 /// A stuck holder would block all others for as long as its session lives.

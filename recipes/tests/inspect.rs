@@ -1,20 +1,16 @@
 //! `inspect`: holders and waiters as another client sees them, for every recipe and every implementation.
 
+mod support;
+
 use lockkeeper_proto::CreateMode;
 use lockkeeper_recipes::{
     Election, Mutex, PlainMutex, QueueEntry, Recipe, RwLock, Semaphore, inspect,
 };
-use lockkeeper_server::Server;
 use lockkeeper_session::Client;
 
-const PATH: &str = "/locks/orders";
+use support::{below, server_and_two, waiting::until};
 
-async fn clients() -> (Server, Client, Client) {
-    let server = Server::start().await.unwrap();
-    let one = Client::connect(&server.connect_string()).await.unwrap();
-    let other = Client::connect(&server.connect_string()).await.unwrap();
-    (server, one, other)
-}
+const PATH: &str = "/locks/orders";
 
 /// What `inspect` reports of each contender: its recipe, whether it holds, how many are ahead, and its data.
 async fn seen(client: &Client) -> Vec<(Recipe, bool, usize, String)> {
@@ -35,7 +31,7 @@ fn contender(recipe: Recipe, ahead: usize, data: &str) -> (Recipe, bool, usize, 
 
 #[tokio::test]
 async fn a_missing_path_and_a_free_lock_have_no_contenders() {
-    let (_server, client, _) = clients().await;
+    let (_server, client, _) = server_and_two().await;
     assert_eq!(inspect(&client, PATH).await.unwrap(), []);
     let guard = Mutex::new(&client, PATH).unwrap().lock().await.unwrap();
     guard.release().await.unwrap();
@@ -46,7 +42,7 @@ async fn a_missing_path_and_a_free_lock_have_no_contenders() {
 
 #[tokio::test]
 async fn a_queue_is_listed_in_order_with_sessions_and_nodes() {
-    let (_server, one, other) = clients().await;
+    let (_server, one, other) = server_and_two().await;
     let first = Mutex::new(&one, PATH).unwrap().with_data("first");
     let guard = first.lock().await.unwrap();
     let second = Mutex::new(&other, PATH).unwrap().with_data("second");
@@ -66,7 +62,7 @@ async fn a_queue_is_listed_in_order_with_sessions_and_nodes() {
 
 #[tokio::test]
 async fn readers_hold_together_and_writers_wait_for_all_of_them() {
-    let (_server, client, _) = clients().await;
+    let (_server, client, _) = server_and_two().await;
     let named = |name: &str| {
         RwLock::new(&client, PATH)
             .unwrap()
@@ -87,7 +83,7 @@ async fn readers_hold_together_and_writers_wait_for_all_of_them() {
 
 #[tokio::test]
 async fn a_semaphore_lists_its_leases_and_then_its_waiters() {
-    let (_server, client, _) = clients().await;
+    let (_server, client, _) = server_and_two().await;
     let named = |name: &str| {
         let semaphore = Semaphore::new(&client, PATH, 2).unwrap();
         semaphore.with_data(name.to_owned())
@@ -108,7 +104,7 @@ async fn a_semaphore_lists_its_leases_and_then_its_waiters() {
 /// The first waiter creates its lease before there is room for it.
 #[tokio::test]
 async fn a_waiter_of_a_semaphore_is_no_holder() {
-    let (server, client, other) = clients().await;
+    let (server, client, other) = server_and_two().await;
     let named = |client, name: &str| {
         let semaphore = Semaphore::new(client, PATH, 1).unwrap();
         semaphore.with_data(name.to_owned())
@@ -117,17 +113,8 @@ async fn a_waiter_of_a_semaphore_is_no_holder() {
     let semaphore = named(&other, "b");
     let waiting = semaphore.clone();
     let waiting = tokio::spawn(async move { waiting.acquire().await.map(drop) });
-    let leases = format!("{PATH}/leases/");
-    let count = || {
-        server
-            .paths()
-            .iter()
-            .filter(|path| path.starts_with(&leases))
-            .count()
-    };
-    while count() < 2 {
-        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-    }
+    let leases = format!("{PATH}/leases");
+    until("both have a lease", async || below(&server, &leases) == 2).await;
     let expected = [
         contender(Recipe::Semaphore, 0, "a"),
         (Recipe::Semaphore, false, 0, "b".to_owned()),
@@ -139,7 +126,7 @@ async fn a_waiter_of_a_semaphore_is_no_holder() {
 
 #[tokio::test]
 async fn a_plain_lock_and_a_leader_are_listed_too() {
-    let (_server, client, _) = clients().await;
+    let (_server, client, _) = server_and_two().await;
     let plain = PlainMutex::new(&client, PATH).unwrap().with_data("plain");
     let _guard = plain.lock().await.unwrap();
     let election = Election::new(&client, PATH).unwrap().with_id("leader");
@@ -154,7 +141,7 @@ async fn a_plain_lock_and_a_leader_are_listed_too() {
 
 #[tokio::test]
 async fn contenders_of_other_implementations_are_listed_and_foreign_nodes_are_not() {
-    let (_server, client, _) = clients().await;
+    let (_server, client, _) = server_and_two().await;
     let hex = "0f9e8d7c6b5a49388271605f4e3d2c1b";
     let nodes = [
         (String::new(), CreateMode::Persistent),

@@ -1,9 +1,8 @@
 //! What each kind of lock promises in addition to the common contract: sharing, counting, re-entry, leadership.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+mod support;
+
+use std::{sync::Arc, time::Duration};
 
 use futures::future::FutureExt;
 use lockkeeper_proto::{CreateMode, ErrorCode, OpCode, Version};
@@ -11,41 +10,13 @@ use lockkeeper_recipes::{
     Election, Leadership, LockError, Loss, Member, MultiLock, Mutex, PlainMutex, ReentrantMutex,
     RwLock, Semaphore, revoke,
 };
-use lockkeeper_server::{Server, When};
+use lockkeeper_server::When;
 use lockkeeper_session::{Client, Error as SessionError, Peer};
 
-const LONG: Duration = Duration::from_secs(30);
-
-async fn server() -> Server {
-    let builder = Server::builder().tick_time(Duration::from_millis(50));
-    builder.start().await.unwrap()
-}
-
-async fn client(server: &Server) -> Client {
-    Client::connect(&server.connect_string()).await.unwrap()
-}
-
-async fn soon<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(LONG, future).await.expect("a hang")
-}
-
-async fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + LONG;
-    while !condition() {
-        assert!(Instant::now() < deadline, "never: {what}");
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-}
-
-/// The number of nodes below `path`, as the server has them.
-fn below(server: &Server, path: &str) -> usize {
-    let prefix = format!("{path}/");
-    let paths = server.paths();
-    paths
-        .iter()
-        .filter(|path| path.starts_with(&prefix))
-        .count()
-}
+use support::{
+    below, client, server,
+    waiting::{LONG, soon, until},
+};
 
 #[tokio::test]
 async fn readers_share_and_a_writer_waits_for_all_of_them() {
@@ -99,7 +70,7 @@ async fn a_downgrade_whose_reply_is_lost_happens_once() {
         // If the future is dropped midway, both nodes are deleted.
         let writer = lock.write().await.unwrap();
         assert!(writer.downgrade().now_or_never().is_none());
-        until("nothing is left", || below(&server, "/rw") == 0).await;
+        until("nothing is left", async || below(&server, "/rw") == 0).await;
     }
 }
 
@@ -121,7 +92,7 @@ async fn a_semaphore_grants_at_most_its_limit_and_in_order() {
         .await
         .unwrap_err();
     assert!(matches!(error, LockError::TimedOut { .. }), "{error:?}");
-    until("the attempt has left the queue", || {
+    until("the attempt has left the queue", async || {
         below(&server, "/sem/locks") == 0
     })
     .await;
@@ -129,12 +100,12 @@ async fn a_semaphore_grants_at_most_its_limit_and_in_order() {
     // lease would be enough for it.
     let (pair, single) = (semaphore(&one), semaphore(&two));
     let pair = tokio::spawn(async move { pair.acquire_many(2).await });
-    until("the pair is at the head", || {
+    until("the pair is at the head", async || {
         below(&server, "/sem/locks") == 1
     })
     .await;
     let single = tokio::spawn(async move { single.acquire().await });
-    until("the single is behind it", || {
+    until("the single is behind it", async || {
         below(&server, "/sem/locks") == 2
     })
     .await;
@@ -147,7 +118,7 @@ async fn a_semaphore_grants_at_most_its_limit_and_in_order() {
     assert!(single.fencing_token() > pair[1].fencing_token());
     assert_eq!(semaphore(&one).holders().await.unwrap().len(), 3);
     drop((pair, single));
-    until("nothing is left", || {
+    until("nothing is left", async || {
         below(&server, "/sem/leases") + below(&server, "/sem/locks") == 0
     })
     .await;
@@ -191,7 +162,7 @@ async fn many_tasks_of_one_owner_share_its_hold() {
     assert_eq!(below(&server, "/re"), 1);
     assert_eq!(guards[0].holds(), 10);
     drop(guards);
-    until("the lock is released", || below(&server, "/re") == 0).await;
+    until("the lock is released", async || below(&server, "/re") == 0).await;
 }
 
 #[tokio::test]
@@ -237,7 +208,7 @@ async fn a_multi_lock_takes_all_or_none_and_in_one_order() {
         .await
         .unwrap_err();
     assert!(matches!(error, LockError::TimedOut { .. }));
-    until("the first two locks are free", || {
+    until("the first two locks are free", async || {
         below(&server, "/a") + below(&server, "/b") == 0
     })
     .await;
@@ -252,7 +223,7 @@ async fn a_multi_lock_takes_all_or_none_and_in_one_order() {
         }
     };
     let both = futures::future::join(takes_turns(&all), takes_turns(&other));
-    let ended = tokio::time::timeout(Duration::from_secs(30), both).await;
+    let ended = tokio::time::timeout(LONG, both).await;
     assert!(ended.is_ok(), "a deadlock");
     let twice = [
         Member::from(&Mutex::new(&one, "/a").unwrap()),
@@ -280,11 +251,11 @@ async fn a_multi_lock_try_fails_when_one_member_was_lost_meanwhile() {
     let (former, slow) = (one.snapshot().session_id, two.snapshot().session_id);
     server.faults().stall_session(slow);
     let trying = tokio::spawn(async move { both.try_lock().await });
-    until("the first lock is held", || below(&server, "/a") == 1).await;
+    until("the first lock is held", async || below(&server, "/a") == 1).await;
     // The reply to this later request comes after the reply to the create of `/a`.
     one.sync("/").await.unwrap();
     server.faults().expire(former);
-    until("there is a new session", || {
+    until("there is a new session", async || {
         let now = one.snapshot();
         now.state.is_connected() && now.session_id != former
     })
@@ -292,7 +263,10 @@ async fn a_multi_lock_try_fails_when_one_member_was_lost_meanwhile() {
     server.faults().resume_session(slow);
     let error = soon(trying).await.unwrap().unwrap_err();
     assert_eq!(error, LockError::Lost(Loss::Expired));
-    until("the second lock is free", || below(&server, "/b") == 0).await;
+    until("the second lock is free", async || {
+        below(&server, "/b") == 0
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -501,7 +475,7 @@ async fn a_transaction_under_several_locks_checks_each_of_them() {
         let late = held.release_with(|writes| writes.set_data("/data", "4", Version::ANY));
         assert_eq!(late.await, Err(LockError::Lost(Loss::Deleted)));
         assert_eq!(one.get_data("/data").await.unwrap().data.unwrap(), "2");
-        until("the other locks are released", || {
+        until("the other locks are released", async || {
             below(&server, "/a") + below(&server, "/b") + below(&server, "/c") == 0
         })
         .await;

@@ -2,49 +2,22 @@
 //!
 //! Not here: the plain lock after its node is gone (`plain`), programs that end (`runtime_ends`).
 
+mod support;
+
 use std::{
     pin::pin,
     sync::atomic::{AtomicBool, Ordering},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use lockkeeper_recipes::{Election, Loss, Mutex, Semaphore};
-use lockkeeper_server::Server;
 use lockkeeper_session::Client;
 use tokio::sync::Notify;
 
-const LONG: Duration = Duration::from_secs(30);
-
-async fn server() -> Server {
-    let builder = Server::builder().tick_time(Duration::from_millis(50));
-    builder.start().await.unwrap()
-}
-
-async fn client(server: &Server) -> Client {
-    Client::connect(&server.connect_string()).await.unwrap()
-}
-
-async fn soon<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(LONG, future).await.expect("a hang")
-}
-
-async fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + LONG;
-    while !condition() {
-        assert!(Instant::now() < deadline, "never: {what}");
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-}
-
-/// The number of nodes below `path`, as the server has them.
-fn below(server: &Server, path: &str) -> usize {
-    let prefix = format!("{path}/");
-    let paths = server.paths();
-    paths
-        .iter()
-        .filter(|path| path.starts_with(&prefix))
-        .count()
-}
+use support::{
+    below, client, server,
+    waiting::{soon, until},
+};
 
 /// The work may not go on when it is known that another contender may lead. Both are ready at the same poll here.
 #[tokio::test]
@@ -70,7 +43,7 @@ async fn a_leader_that_has_lost_the_lead_does_no_more_work() {
     }
     let session = leader.snapshot().session_id;
     server.faults().expire(session);
-    until("the client knows", || {
+    until("the client knows", async || {
         leader.snapshot().session_id != session
     })
     .await;
@@ -114,6 +87,6 @@ async fn nodes_are_deleted_although_there_is_no_capacity_for_requests() {
                 .map(|number| below(&server, &format!("/m/{number}")))
                 .sum::<usize>()
         };
-        until("no node is left", || locks() == 0).await;
+        until("no node is left", async || locks() == 0).await;
     }
 }

@@ -2,26 +2,18 @@
 //!
 //! Not here: the general promises of the plain lock (`tests/contract/plain.rs`).
 
+mod support;
+
 use std::time::Duration;
 
 use lockkeeper_proto::{OpCode, Version};
 use lockkeeper_recipes::{LockError, LockState, Loss, PlainMutex};
-use lockkeeper_server::{Server, When};
+use lockkeeper_server::When;
 use lockkeeper_session::Client;
 
-const LONG: Duration = Duration::from_secs(30);
+use support::{server_and_two, waiting::soon};
+
 const NODE: &str = "/p/lock";
-
-async fn soon<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(LONG, future).await.expect("a hang")
-}
-
-async fn clients() -> (Server, Client, Client) {
-    let server = Server::start().await.unwrap();
-    let one = Client::connect(&server.connect_string()).await.unwrap();
-    let other = Client::connect(&server.connect_string()).await.unwrap();
-    (server, one, other)
-}
 
 fn lock(client: &Client) -> PlainMutex {
     PlainMutex::new(client, "/p").unwrap()
@@ -30,7 +22,7 @@ fn lock(client: &Client) -> PlainMutex {
 /// An operator deletes the node, the holder is told, and the next contender takes the lock.
 #[tokio::test]
 async fn a_holder_that_knows_of_its_loss_deletes_nothing() {
-    let (_server, one, other) = clients().await;
+    let (_server, one, other) = server_and_two().await;
     for told_by in 0..3 {
         let former = lock(&one).lock().await.unwrap();
         if told_by == 0 {
@@ -57,7 +49,7 @@ async fn a_holder_that_knows_of_its_loss_deletes_nothing() {
 /// The reply to a transaction that writes and releases is lost, and another contender takes the lock during the outage.
 #[tokio::test]
 async fn a_release_with_a_lost_reply_deletes_nothing_more() {
-    let (server, one, other) = clients().await;
+    let (server, one, other) = server_and_two().await;
     let former = lock(&one).lock().await.unwrap();
     let session = one.snapshot().session_id;
     server

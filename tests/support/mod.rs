@@ -16,6 +16,7 @@
 pub(crate) mod exclusion;
 pub(crate) mod programs;
 pub(crate) mod real_server;
+#[path = "../../session/tests/support/waiting.rs"]
 pub(crate) mod waiting;
 
 use std::{

@@ -12,12 +12,11 @@ mod operations;
 #[path = "../support/mod.rs"]
 mod support;
 
-use std::time::Duration;
-
 use lockkeeper::{Client, CreateMode, Mutex, proto::OpCode};
 use lockkeeper_server::Server;
 
 use counting::Tally;
+use support::waiting::until;
 
 const ACQUIRE: &[OpCode] = &[OpCode::CREATE2, OpCode::GET_CHILDREN];
 
@@ -43,18 +42,10 @@ async fn client(server: &Server) -> (Client, Tally) {
 
 /// Waits until the server has received `count` requests of a kind in total.
 async fn heard(server: &Server, op: OpCode, count: u64) {
-    until(|| server.counters().requests_of(op) >= count).await;
-}
-
-/// Waits for a condition, for about ten seconds.
-async fn until(mut condition: impl FnMut() -> bool) {
-    for _ in 0..10_000 {
-        if condition() {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    panic!("timed out");
+    until("the requests have come", async || {
+        server.counters().requests_of(op) >= count
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -135,7 +126,10 @@ async fn no_hand_over_in_a_deep_queue_waits_for_a_request() {
     for (index, (waiting, tally)) in waiters.into_iter().enumerate() {
         // A waiter with more than one contender ahead has listed again. Now it needs only the event.
         let looked = 1 + usize::from(index > 0);
-        until(|| listings(&tallies[index]) >= looked).await;
+        until("the next waiter looks", async || {
+            listings(&tallies[index]) >= looked
+        })
+        .await;
         let before = tally.writes().concat().len();
         guard.release().await.unwrap();
         guard = waiting.await.unwrap().unwrap();

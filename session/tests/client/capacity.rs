@@ -11,14 +11,17 @@ use lockkeeper_server::Server;
 use lockkeeper_session::{Client, Effect, Error, State, WhenDisconnected};
 use tokio::task::JoinHandle;
 
-use super::servers::{builder, eventually, follow, server, within};
+use super::{
+    servers::{builder, follow, server},
+    waiting::{soon, until},
+};
 
 /// The request capacity in these tests.
 const CAPACITY: usize = 4;
 
 async fn narrow(server: &Server) -> Client {
     let builder = builder(server).max_outstanding(CAPACITY);
-    within(builder.connect()).await.unwrap()
+    soon(builder.connect()).await.unwrap()
 }
 
 /// Spawns `count` creates, each in its own task, in the order of their data.
@@ -45,13 +48,16 @@ async fn callers_wait_for_capacity_and_are_served_in_order() {
     let client = narrow(&server).await;
     server.faults().stall();
     let tasks = creates(&client, 100);
-    eventually(|| client.metrics().waiting == 100 - CAPACITY).await;
+    until("callers wait", async || {
+        client.metrics().waiting == 100 - CAPACITY
+    })
+    .await;
     assert_eq!(client.metrics().outstanding(), CAPACITY);
     server.faults().resume();
     for (number, task) in tasks.into_iter().enumerate() {
-        let path = within(task).await.unwrap().unwrap();
+        let path = soon(task).await.unwrap().unwrap();
         assert_eq!(path, format!("/n-{number:010}"));
-        let node = within(client.get_data(&path)).await.unwrap();
+        let node = soon(client.get_data(&path)).await.unwrap();
         assert_eq!(node.data.unwrap(), number.to_string());
     }
     let metrics = client.metrics();
@@ -65,14 +71,17 @@ async fn free_capacity_goes_to_the_first_waiting_caller() {
     let client = narrow(&server).await;
     server.faults().stall();
     let tasks = creates(&client, CAPACITY);
-    eventually(|| client.metrics().outstanding() == CAPACITY).await;
+    until("the capacity is used up", async || {
+        client.metrics().outstanding() == CAPACITY
+    })
+    .await;
     // This future is polled once, and nothing polls it when it is woken.
     let mut unpolled = Box::pin(client.sync("/unpolled"));
     let mut cx = Context::from_waker(Waker::noop());
     assert!(unpolled.as_mut().poll(&mut cx).is_pending());
     server.faults().resume();
     for task in tasks {
-        within(task).await.unwrap().unwrap();
+        soon(task).await.unwrap().unwrap();
     }
     assert_eq!(
         (client.metrics().outstanding(), client.metrics().waiting),
@@ -82,9 +91,9 @@ async fn free_capacity_goes_to_the_first_waiting_caller() {
         let client = client.clone();
         async move { client.sync("/late").await }
     });
-    eventually(|| client.metrics().waiting == 2).await;
-    within(unpolled).await.unwrap();
-    within(late).await.unwrap().unwrap();
+    until("callers wait", async || client.metrics().waiting == 2).await;
+    soon(unpolled).await.unwrap();
+    soon(late).await.unwrap().unwrap();
 }
 
 #[tokio::test]
@@ -93,17 +102,17 @@ async fn a_caller_that_stops_waiting_sends_nothing_and_frees_its_place() {
     let client = narrow(&server).await;
     server.faults().stall();
     let mut tasks = creates(&client, CAPACITY + 6);
-    eventually(|| client.metrics().waiting == 6).await;
+    until("callers wait", async || client.metrics().waiting == 6).await;
     // The last waiting caller, one in the middle, and the first.
     for given_up in [CAPACITY + 5, CAPACITY + 2, CAPACITY] {
         let task = tasks.remove(given_up);
         task.abort();
-        assert!(within(task).await.unwrap_err().is_cancelled());
+        assert!(soon(task).await.unwrap_err().is_cancelled());
     }
     assert_eq!(client.metrics().waiting, 3);
     server.faults().resume();
     for task in tasks {
-        within(task).await.unwrap().unwrap();
+        soon(task).await.unwrap().unwrap();
     }
     assert_eq!(server.counters().requests_of(OpCode::CREATE2), 7);
 }
@@ -114,10 +123,10 @@ async fn a_deadline_also_ends_the_wait_for_capacity() {
     let client = narrow(&server).await;
     server.faults().stall();
     let tasks = creates(&client, CAPACITY + 1);
-    eventually(|| client.metrics().waiting == 1).await;
+    until("callers wait", async || client.metrics().waiting == 1).await;
     let deadline = Duration::from_millis(30);
     let hasty = client.with_deadline(deadline);
-    let late = within(hasty.sync("/")).await.unwrap_err();
+    let late = soon(hasty.sync("/")).await.unwrap_err();
     assert_eq!(late.effect(), Effect::NotApplied);
     let Error::DeadlineExceeded { waited, op, .. } = late else {
         panic!("{late:?}");
@@ -126,10 +135,10 @@ async fn a_deadline_also_ends_the_wait_for_capacity() {
     assert_eq!(client.metrics().waiting, 1);
     server.faults().resume();
     for task in tasks {
-        within(task).await.unwrap().unwrap();
+        soon(task).await.unwrap().unwrap();
     }
     assert_eq!(server.counters().requests_of(OpCode::SYNC), 0);
-    within(hasty.sync("/")).await.unwrap();
+    soon(hasty.sync("/")).await.unwrap();
 }
 
 /// A lock is released in `Drop`, which cannot wait.
@@ -139,10 +148,10 @@ async fn submit_takes_from_a_reserve_when_capacity_is_used_up() {
     let client = narrow(&server).await;
     server.faults().stall();
     let tasks = creates(&client, CAPACITY + 2);
-    eventually(|| client.metrics().waiting == 2).await;
+    until("callers wait", async || client.metrics().waiting == 2).await;
     let taken: [_; CAPACITY] = client.raw().submit(std::array::from_fn(|_| sync()));
     let [refused] = client.raw().submit([sync()]);
-    let error = within(refused).await.unwrap_err();
+    let error = soon(refused).await.unwrap_err();
     let requests = 2 * CAPACITY;
     let Error::TooManyRequests {
         requests: found, ..
@@ -153,10 +162,10 @@ async fn submit_takes_from_a_reserve_when_capacity_is_used_up() {
     assert_eq!((found, error.effect()), (requests, Effect::NotApplied));
     server.faults().resume();
     for reply in taken {
-        within(reply).await.unwrap();
+        soon(reply).await.unwrap();
     }
     for task in tasks {
-        within(task).await.unwrap().unwrap();
+        soon(task).await.unwrap().unwrap();
     }
 }
 
@@ -165,14 +174,14 @@ async fn closing_the_client_ends_all_waits_for_capacity() {
     let server = server().await;
     let builder = builder(&server).max_outstanding(CAPACITY);
     let builder = builder.session_timeout(Duration::from_millis(600));
-    let client = within(builder.connect()).await.unwrap();
+    let client = soon(builder.connect()).await.unwrap();
     server.faults().stall();
     let tasks = creates(&client, CAPACITY + 50);
-    eventually(|| client.metrics().waiting == 50).await;
-    within(client.close()).await;
+    until("callers wait", async || client.metrics().waiting == 50).await;
+    soon(client.close()).await;
     let mut closed = 0;
     for task in tasks {
-        let error = within(task).await.unwrap().unwrap_err();
+        let error = soon(task).await.unwrap().unwrap_err();
         closed += usize::from(error == Error::Closed(Effect::NotApplied));
     }
     assert_eq!(closed, 50);
@@ -183,7 +192,7 @@ async fn queued_bytes_are_bounded_too() {
     const LONG: usize = 100_000;
     let server = server().await;
     let builder = builder(&server).max_queued_bytes(3 * LONG);
-    let client = within(builder.connect()).await.unwrap();
+    let client = soon(builder.connect()).await.unwrap();
     server.faults().refuse_handshakes(true);
     server.faults().cut_all();
     follow(&client, |now| now.state == State::Suspended).await;
@@ -195,12 +204,12 @@ async fn queued_bytes_are_bounded_too() {
         })
     };
     let tasks: Vec<_> = (0..30).map(create).collect();
-    eventually(|| client.metrics().waiting == 28).await;
+    until("callers wait", async || client.metrics().waiting == 28).await;
     let queued = client.metrics().queued_bytes;
     assert!((2 * LONG..3 * LONG).contains(&queued), "{queued}");
     server.faults().refuse_handshakes(false);
     for task in tasks {
-        within(task).await.unwrap().unwrap();
+        soon(task).await.unwrap().unwrap();
     }
     assert_eq!(server.paths().len(), 30);
 }
@@ -209,31 +218,34 @@ async fn queued_bytes_are_bounded_too() {
 async fn a_request_that_does_not_wait_for_a_connection_fails_without_one() {
     let server = server().await;
     let builder = builder(&server).max_outstanding(1);
-    let client = within(builder.connect()).await.unwrap();
+    let client = soon(builder.connect()).await.unwrap();
     let hasty = client.when_disconnected(WhenDisconnected::Fail);
-    within(hasty.sync("/")).await.unwrap();
+    soon(hasty.sync("/")).await.unwrap();
     server.faults().stall();
     let sent = tokio::spawn({
         let client = client.clone();
         async move { client.sync("/").await }
     });
-    eventually(|| client.metrics().in_flight == 1).await;
+    until("a request is under way", async || {
+        client.metrics().in_flight == 1
+    })
+    .await;
     // One request waits for capacity when the connection is lost, and another is made afterwards.
     let waiting = tokio::spawn({
         let hasty = hasty.clone();
         async move { hasty.sync("/").await }
     });
-    eventually(|| client.metrics().waiting == 1).await;
+    until("callers wait", async || client.metrics().waiting == 1).await;
     server.faults().refuse_handshakes(true);
     server.faults().cut_all();
     assert_eq!(
-        within(sent).await.unwrap().unwrap_err().effect(),
+        soon(sent).await.unwrap().unwrap_err().effect(),
         Effect::Unknown
     );
     let server_address = server.local_addr().to_string();
     for error in [
-        within(waiting).await.unwrap().unwrap_err(),
-        within(hasty.sync("/")).await.unwrap_err(),
+        soon(waiting).await.unwrap().unwrap_err(),
+        soon(hasty.sync("/")).await.unwrap_err(),
     ] {
         assert!(matches!(error, Error::NotConnected(Some(_))), "{error:?}");
         assert!(error.to_string().contains(&server_address), "{error}");
@@ -242,32 +254,38 @@ async fn a_request_that_does_not_wait_for_a_connection_fails_without_one() {
     // Each handle of a session has its own settings.
     let patient = tokio::spawn(async move { hasty.without_deadline().sync("/").await });
     server.faults().clear();
-    within(patient).await.unwrap().unwrap();
+    soon(patient).await.unwrap().unwrap();
 }
 
 #[tokio::test]
 async fn the_deadline_of_the_builder_applies_to_every_handle() {
     let server = server().await;
     let builder = builder(&server).deadline(Duration::from_millis(50));
-    let client = within(builder.connect()).await.unwrap();
+    let client = soon(builder.connect()).await.unwrap();
     server.faults().stall();
     for handle in [client.clone(), client.raw().downgrade()] {
-        let error = within(handle.get_data_and_watch("/")).await.unwrap_err();
+        let error = soon(handle.get_data_and_watch("/")).await.unwrap_err();
         assert!(matches!(error, Error::DeadlineExceeded { .. }), "{error:?}");
         let transaction = handle
             .transaction()
             .delete("/a", lockkeeper_proto::Version::ANY);
-        let error = within(transaction.commit()).await.unwrap_err();
+        let error = soon(transaction.commit()).await.unwrap_err();
         assert_eq!(error.effect(), Effect::Unknown);
     }
     server.faults().resume();
-    eventually(|| client.metrics().outstanding() == 0).await;
-    within(client.sync("/")).await.unwrap();
+    until("every request has ended", async || {
+        client.metrics().outstanding() == 0
+    })
+    .await;
+    soon(client.sync("/")).await.unwrap();
     assert_eq!(client.snapshot().connections, 1);
     // The client removes the watches whose requests were answered after the deadline.
-    eventually(|| server.report().watches == 0).await;
+    until("the server has no watch", async || {
+        server.report().watches == 0
+    })
+    .await;
     // A deadline that no clock can reach counts as no deadline.
-    within(client.with_deadline(Duration::MAX).sync("/"))
+    soon(client.with_deadline(Duration::MAX).sync("/"))
         .await
         .unwrap();
 }

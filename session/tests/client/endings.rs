@@ -15,7 +15,10 @@ use lockkeeper_server::{Server, When};
 use lockkeeper_session::{Client, Effect, Error, State};
 use tokio::runtime::Runtime;
 
-use super::servers::{client, eventually, follow, server, within};
+use super::{
+    servers::{client, follow, server},
+    waiting::{soon, until},
+};
 
 #[tokio::test]
 async fn the_session_ends_with_the_last_handle() {
@@ -28,19 +31,19 @@ async fn the_session_ends_with_the_last_handle() {
     let (second, weak) = (first.clone(), first.raw().downgrade());
     let (_, watcher) = weak.exists_and_watch("/other").await.unwrap();
     drop(first);
-    within(second.sync("/")).await.unwrap();
+    soon(second.sync("/")).await.unwrap();
     assert_eq!(server.report().sessions.len(), 1);
     let mut snapshots = second.snapshots();
     drop(second);
-    let last = within(snapshots.wait_for(|now| now.state == State::Closed)).await;
+    let last = soon(snapshots.wait_for(|now| now.state == State::Closed)).await;
     assert!(last.is_ok());
     assert!(server.report().sessions.is_empty() && server.paths().is_empty());
     let counters = server.counters();
     assert_eq!(counters.requests_of(OpCode::CLOSE_SESSION), 1);
     assert_eq!(counters.expired, 0);
-    assert!(within(watcher).await.is_err());
+    assert!(soon(watcher).await.is_err());
     let closed = Error::Closed(Effect::NotApplied);
-    assert_eq!(within(weak.sync("/")).await.unwrap_err(), closed);
+    assert_eq!(soon(weak.sync("/")).await.unwrap_err(), closed);
     assert!(weak.is_closed());
 }
 
@@ -58,13 +61,13 @@ async fn closing_waits_for_pending_requests_and_for_the_server() {
     server
         .faults()
         .delay_reply(When::create(), Duration::from_millis(50));
-    within(first.close()).await;
+    soon(first.close()).await;
     assert!(server.report().sessions.is_empty());
     assert_eq!(server.paths(), [""; 0]);
-    assert!(within(created).await.unwrap().is_ok());
+    assert!(soon(created).await.unwrap().is_ok());
     let closed = Error::Closed(Effect::NotApplied);
-    assert_eq!(within(other.sync("/")).await.unwrap_err(), closed);
-    within(other.clone().close()).await;
+    assert_eq!(soon(other.sync("/")).await.unwrap_err(), closed);
+    soon(other.clone().close()).await;
     drop(other);
 }
 
@@ -80,9 +83,9 @@ async fn closing_without_a_connection_does_not_wait() {
         async move { client.sync("/").await }
     });
     tokio::task::yield_now().await;
-    within(client.close()).await;
+    soon(client.close()).await;
     let closed = Error::Closed(Effect::NotApplied);
-    assert_eq!(within(waiting).await.unwrap().unwrap_err(), closed);
+    assert_eq!(soon(waiting).await.unwrap().unwrap_err(), closed);
 }
 
 #[tokio::test]
@@ -90,10 +93,10 @@ async fn closing_on_a_silent_server_ends_within_the_session_timeout() {
     let server = server().await;
     let builder = super::servers::builder(&server);
     let builder = builder.session_timeout(Duration::from_millis(600));
-    let client = within(builder.connect()).await.unwrap();
+    let client = soon(builder.connect()).await.unwrap();
     server.faults().stall();
     let begin = tokio::time::Instant::now();
-    within(client.close()).await;
+    soon(client.close()).await;
     assert!(begin.elapsed() < Duration::from_secs(2));
 }
 
@@ -119,15 +122,16 @@ impl Apart {
         }
     }
 
-    fn until(&self, condition: impl FnMut() -> bool) {
-        self.servers.block_on(eventually(condition));
+    fn until(&self, mut condition: impl FnMut() -> bool) {
+        self.servers
+            .block_on(until("the condition holds", async || condition()));
     }
 }
 
 fn block_on<F: Future>(future: F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = { runtime }.enable_time().build().unwrap();
-    runtime.block_on(within(future))
+    runtime.block_on(soon(future))
 }
 
 #[test]
@@ -192,7 +196,9 @@ fn background_work_can_be_started_outside_a_runtime() {
         drivers: _drivers,
     } = apart;
     drop(client);
-    servers.block_on(eventually(|| server.report().sessions.is_empty()));
+    servers.block_on(until("the session ends", async || {
+        server.report().sessions.is_empty()
+    }));
 }
 
 /// Sets a flag when it is dropped.
@@ -217,10 +223,16 @@ async fn background_work_ends_with_the_client() {
         let _watcher = weak.exists_and_watch("/never").await;
         std::future::pending::<()>().await;
     });
-    eventually(|| server.report().watches == 1).await;
+    until("the server has the watch", async || {
+        server.report().watches == 1
+    })
+    .await;
     assert!(!dropped.load(Ordering::Relaxed));
-    within(client.close()).await;
-    eventually(|| dropped.load(Ordering::Relaxed)).await;
+    soon(client.close()).await;
+    until("the transport is dropped", async || {
+        dropped.load(Ordering::Relaxed)
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -230,5 +242,8 @@ async fn a_cancelled_connect_leaves_no_connection() {
     let connecting = super::servers::builder(&server).connect();
     let given_up = tokio::time::timeout(Duration::from_millis(5), connecting).await;
     assert!(given_up.is_err());
-    eventually(|| server.report().connections == 0).await;
+    until("the connection ends", async || {
+        server.report().connections == 0
+    })
+    .await;
 }

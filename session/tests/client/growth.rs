@@ -20,7 +20,10 @@ use lockkeeper_server::{Faults, Server};
 use lockkeeper_session::{Client, Error};
 use tokio::runtime::Runtime;
 
-use super::servers::{client, follow, server, within};
+use super::{
+    servers::{client, follow, server},
+    waiting::soon,
+};
 
 /// Rounds before the measurement. Buffers and tables have reached their size after these.
 const FIRST: usize = 30;
@@ -109,7 +112,7 @@ fn left_behind(apart: &Apart, round: &impl AsyncFn(&Client, usize)) -> Allocatio
         for number in range {
             round(&client, number).await;
         }
-        within(client.sync("/")).await.unwrap();
+        soon(client.sync("/")).await.unwrap();
     };
     runtime.block_on(rounds(0..FIRST));
     let (outstanding, watches) = (client.metrics().outstanding(), client.metrics().watches);
@@ -159,24 +162,24 @@ fn watches_leave_nothing_behind() {
     let apart = Apart::new();
     let left = left_behind(&apart, &async |client, number| {
         let path = format!("/node-{number}");
-        within(client.create(&path, "", CreateMode::Persistent))
+        soon(client.create(&path, "", CreateMode::Persistent))
             .await
             .unwrap();
         // One watch fires, one is dropped, one is dropped before its reply, and two are persistent.
-        let (_, fires) = within(client.get_data_and_watch(&path)).await.unwrap();
-        let (_, dropped) = within(client.get_children_and_watch(&path)).await.unwrap();
+        let (_, fires) = soon(client.get_data_and_watch(&path)).await.unwrap();
+        let (_, dropped) = soon(client.get_children_and_watch(&path)).await.unwrap();
         glance(client.exists_and_watch("/never"));
         let mode = AddWatchMode::PERSISTENT_RECURSIVE;
-        let mut persistent = within(client.add_watch(&path, mode)).await.unwrap();
-        let also = within(client.add_watch(&path, mode)).await.unwrap();
+        let mut persistent = soon(client.add_watch(&path, mode)).await.unwrap();
+        let also = soon(client.add_watch(&path, mode)).await.unwrap();
         drop(also);
         let armed = client.raw().watch_nodes(&[&path]).unwrap();
         apart.reconnect(client, number).await;
-        within(client.delete(&path, Version::ANY)).await.unwrap();
-        within(fires).await.unwrap();
-        assert!(within(persistent.next()).await.is_some());
+        soon(client.delete(&path, Version::ANY)).await.unwrap();
+        soon(fires).await.unwrap();
+        assert!(soon(persistent.next()).await.is_some());
         for armed in armed {
-            within(armed).await.unwrap();
+            soon(armed).await.unwrap();
         }
         drop(dropped);
     });
@@ -196,11 +199,11 @@ fn dropped_futures_and_passed_deadlines_leave_nothing_behind() {
         let passed = client.with_deadline(Duration::ZERO);
         let late = passed.sync("/");
         assert!(matches!(
-            within(late).await,
+            soon(late).await,
             Err(Error::DeadlineExceeded { .. })
         ));
-        let soon = client.with_deadline(Duration::from_micros(1));
-        let _ = within(soon.get_data_and_watch("/")).await;
+        let hasty = client.with_deadline(Duration::from_micros(1));
+        let _ = soon(hasty.get_data_and_watch("/")).await;
         apart.reconnect(client, number).await;
         while client.metrics().watches > 0 || client.metrics().outstanding() > 0 {
             tokio::task::yield_now().await;
@@ -216,12 +219,12 @@ fn expired_sessions_leave_nothing_behind() {
     let left = left_behind(&apart, &async |client, number| {
         let session = client.snapshot().session_id;
         let path = format!("/node-{session}-{number}");
-        within(client.create(&path, "", CreateMode::Ephemeral))
+        soon(client.create(&path, "", CreateMode::Ephemeral))
             .await
             .unwrap();
-        let (_, fires) = within(client.get_data_and_watch(&path)).await.unwrap();
+        let (_, fires) = soon(client.get_data_and_watch(&path)).await.unwrap();
         let mode = AddWatchMode::PERSISTENT_RECURSIVE;
-        let mut persistent = within(client.add_watch(&path, mode)).await.unwrap();
+        let mut persistent = soon(client.add_watch(&path, mode)).await.unwrap();
         let armed = client.raw().watch_nodes(&[&path]).unwrap();
         // Only in a few rounds: a client whose connections are closed at once, again and again, waits longer each time.
         if number.is_multiple_of(20) {
@@ -232,11 +235,11 @@ fn expired_sessions_leave_nothing_behind() {
             })
             .await;
             // The watchers get the error of the expiry, or the event of the deletion that came with it.
-            let _ = within(fires).await;
-            while let Some(Ok(_)) = within(persistent.next()).await {}
+            let _ = soon(fires).await;
+            while let Some(Ok(_)) = soon(persistent.next()).await {}
         } else {
-            within(client.delete(&path, Version::ANY)).await.unwrap();
-            within(fires).await.unwrap();
+            soon(client.delete(&path, Version::ANY)).await.unwrap();
+            soon(fires).await.unwrap();
         }
         drop(armed);
     });

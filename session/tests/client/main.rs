@@ -12,7 +12,7 @@
 //! | `clocks` | the clock and the seed that the builder is given, and timers |
 //! | `transports` | transports that connect slowly or write slowly |
 //!
-//! `counting` is a transport that counts. `servers` holds the embedded server and helpers of the tests.
+//! `counting` is a transport that counts. `servers` holds the embedded server and helpers of the tests, `waiting` waits.
 
 mod capacity;
 mod clocks;
@@ -24,4 +24,6 @@ mod seen;
 mod servers;
 mod survival;
 mod transports;
+#[path = "../support/waiting.rs"]
+mod waiting;
 mod writes;

@@ -26,7 +26,7 @@ use tokio::{
     net::{TcpListener, TcpStream, tcp::OwnedWriteHalf},
 };
 
-use super::servers::{server, within};
+use super::{servers::server, waiting::soon};
 
 /// An old server, and how many operations it got that it does not know.
 struct Old {
@@ -70,7 +70,7 @@ impl Old {
     }
 
     async fn client(&self) -> Client {
-        within(Client::connect(&self.servers)).await.unwrap()
+        soon(Client::connect(&self.servers)).await.unwrap()
     }
 
     fn asked(&self) -> usize {
@@ -163,24 +163,22 @@ async fn the_operations_of_a_3_4_server_work() {
     let old = Old::of("3.4.0").await;
     let client = old.client().await;
     let path = client.create_without_stat("/a", "1", CreateMode::Persistent);
-    assert_eq!(within(path).await.unwrap(), "/a");
-    let (node, changed) = within(client.get_data_and_watch("/a")).await.unwrap();
-    let stat = within(client.set_data("/a", "2", node.stat.version)).await;
+    assert_eq!(soon(path).await.unwrap(), "/a");
+    let (node, changed) = soon(client.get_data_and_watch("/a")).await.unwrap();
+    let stat = soon(client.set_data("/a", "2", node.stat.version)).await;
     assert_eq!(stat.unwrap().version, Version(1));
     assert_eq!(
-        within(changed).await.unwrap().event_type,
+        soon(changed).await.unwrap().event_type,
         EventType::NODE_DATA_CHANGED
     );
     let multi = client
         .transaction()
         .set_data("/a", "3", Version(1))
         .commit();
-    assert_eq!(within(multi).await.unwrap().len(), 1);
-    within(client.add_auth("digest", "ann:secret"))
-        .await
-        .unwrap();
+    assert_eq!(soon(multi).await.unwrap().len(), 1);
+    soon(client.add_auth("digest", "ann:secret")).await.unwrap();
     assert_eq!(
-        within(client.get_children_with_stat("/"))
+        soon(client.get_children_with_stat("/"))
             .await
             .unwrap()
             .children
@@ -193,7 +191,7 @@ async fn the_operations_of_a_3_4_server_work() {
 /// Repeats a request until the connection that an unknown operation has ended is replaced.
 async fn answered<T>(ask: impl AsyncFn() -> Result<T, Error>) -> Result<T, Error> {
     loop {
-        match within(ask()).await {
+        match soon(ask()).await {
             Err(Error::ConnectionLost(_)) => {}
             answer => return answer,
         }
@@ -207,7 +205,7 @@ async fn an_unknown_operation_is_reported_and_sent_only_once() {
     let session = client.snapshot().session_id;
     for _ in 0..3 {
         let add = client.add_watch("/", AddWatchMode::PERSISTENT);
-        unsupported(within(add).await, OpCode::ADD_WATCH);
+        unsupported(soon(add).await, OpCode::ADD_WATCH);
     }
     assert_eq!(old.asked(), 1);
     // The unknown operation ended the connection, but not the session.
@@ -215,7 +213,7 @@ async fn an_unknown_operation_is_reported_and_sent_only_once() {
     assert_eq!(made.unwrap().stat.ephemeral_owner, session);
     assert_eq!(client.snapshot().connections, 2);
     for _ in 0..3 {
-        unsupported(within(client.who_am_i()).await, OpCode::WHO_AM_I);
+        unsupported(soon(client.who_am_i()).await, OpCode::WHO_AM_I);
     }
     assert_eq!(old.asked(), 2);
     let container = || client.create("/c", "", CreateMode::Container);
@@ -231,12 +229,12 @@ async fn an_upgraded_server_gets_the_operation_again() {
     let old = Old::of("3.4.0").await;
     let client = old.client().await;
     unsupported(
-        within(client.create("/a", "", CreateMode::Persistent)).await,
+        soon(client.create("/a", "", CreateMode::Persistent)).await,
         OpCode::CREATE2,
     );
     old.upgrade("3.7.0");
     // The client tries the operation again after at most two connections.
-    within(async {
+    soon(async {
         while client
             .create("/a", "", CreateMode::Persistent)
             .await
@@ -247,26 +245,26 @@ async fn an_upgraded_server_gets_the_operation_again() {
         }
     })
     .await;
-    assert!(within(client.who_am_i()).await.is_ok());
+    assert!(soon(client.who_am_i()).await.is_ok());
 }
 
 #[tokio::test]
 async fn moving_to_an_older_server_ends_persistent_watches_and_keeps_the_others() {
     let old = Old::of("3.7.0").await;
     let client = old.client().await;
-    let mut persistent = within(client.add_watch("/", AddWatchMode::PERSISTENT_RECURSIVE))
+    let mut persistent = soon(client.add_watch("/", AddWatchMode::PERSISTENT_RECURSIVE))
         .await
         .unwrap();
-    let (_, once) = within(client.get_children_and_watch("/")).await.unwrap();
+    let (_, once) = soon(client.get_children_and_watch("/")).await.unwrap();
     old.upgrade("3.5.3");
     old.server.faults().cut_all();
     let op = OpCode::ADD_WATCH;
-    unsupported(within(persistent.next()).await.unwrap(), op);
+    unsupported(soon(persistent.next()).await.unwrap(), op);
     assert_eq!(
-        within(persistent.next()).await,
+        soon(persistent.next()).await,
         None::<Result<WatchNotice, Error>>
     );
-    within(async {
+    soon(async {
         while client
             .create_without_stat("/a", "", CreateMode::Persistent)
             .await
@@ -275,7 +273,7 @@ async fn moving_to_an_older_server_ends_persistent_watches_and_keeps_the_others(
     })
     .await;
     assert_eq!(
-        within(once).await.unwrap().event_type,
+        soon(once).await.unwrap().event_type,
         EventType::NODE_CHILDREN_CHANGED
     );
 }
@@ -287,14 +285,14 @@ async fn an_operation_that_closes_the_connection_is_reported_as_unsupported_afte
     let old = Old::new("3.5.0", false).await;
     let client = old.client().await;
     let session = client.snapshot().session_id;
-    let first = within(client.who_am_i()).await.unwrap_err();
+    let first = soon(client.who_am_i()).await.unwrap_err();
     let Error::ConnectionLost(lost) = &first else {
         panic!("{first:?}");
     };
     assert_eq!(lost.cause, Cause::ClosedOn(OpCode::WHO_AM_I));
     assert!(first.to_string().contains("whoAmI"), "{first}");
     for _ in 0..3 {
-        let error = within(client.who_am_i()).await.unwrap_err();
+        let error = soon(client.who_am_i()).await.unwrap_err();
         let text = error.to_string();
         let Error::Unsupported {
             op, reason, peer, ..
@@ -315,13 +313,13 @@ async fn an_operation_that_closes_the_connection_is_reported_as_unsupported_afte
     }
     assert_eq!(old.asked(), 2);
     // Other requests succeed: the client no longer sends the unknown operation.
-    let made = within(client.create("/a", "", CreateMode::Ephemeral)).await;
+    let made = soon(client.create("/a", "", CreateMode::Ephemeral)).await;
     assert_eq!(made.unwrap().stat.ephemeral_owner, session);
     // The first two requests are sent, so their effect is unknown. The third one is not sent, so it has no effect.
     let passing = CreateMode::PersistentWithTtl(Duration::from_secs(1));
     let ask = || client.create("/c", "", passing);
-    let sent = [within(ask()).await, within(ask()).await];
-    let third = within(ask()).await;
+    let sent = [soon(ask()).await, soon(ask()).await];
+    let third = soon(ask()).await;
     for (result, effect) in
         sent.into_iter()
             .chain([third])
@@ -330,7 +328,7 @@ async fn an_operation_that_closes_the_connection_is_reported_as_unsupported_afte
         assert_eq!(result.unwrap_err().effect(), effect);
     }
     assert_eq!(old.asked(), 4);
-    assert_eq!(within(client.exists("/c")).await.unwrap(), None);
+    assert_eq!(soon(client.exists("/c")).await.unwrap(), None);
 }
 
 /// In an earlier version the client restored its watches on each connection, and the server closed each connection for
@@ -339,14 +337,14 @@ async fn an_operation_that_closes_the_connection_is_reported_as_unsupported_afte
 async fn persistent_watches_end_on_a_server_that_closes_the_connection_on_them() {
     let old = Old::new("3.7.0", false).await;
     let client = old.client().await;
-    let mut persistent = within(client.add_watch("/", AddWatchMode::PERSISTENT))
+    let mut persistent = soon(client.add_watch("/", AddWatchMode::PERSISTENT))
         .await
         .unwrap();
-    let (_, once) = within(client.get_children_and_watch("/")).await.unwrap();
+    let (_, once) = soon(client.get_children_and_watch("/")).await.unwrap();
     old.upgrade("3.5.3");
     old.server.faults().cut_all();
     let end = loop {
-        match within(persistent.next()).await {
+        match soon(persistent.next()).await {
             Some(Ok(_)) => {}
             end => break end,
         }
@@ -373,7 +371,7 @@ async fn persistent_watches_end_on_a_server_that_closes_the_connection_on_them()
     .await
     .unwrap();
     assert_eq!(
-        within(once).await.unwrap().event_type,
+        soon(once).await.unwrap().event_type,
         EventType::NODE_CHILDREN_CHANGED
     );
 }

@@ -19,7 +19,10 @@ use tracing::{
     subscriber::DefaultGuard,
 };
 
-use super::servers::{builder, client, follow, server, within};
+use super::{
+    servers::{builder, client, follow, server},
+    waiting::soon,
+};
 
 /// Keeps the log lines of this crate: level and text.
 #[derive(Clone)]
@@ -121,7 +124,7 @@ async fn a_reconnect_is_one_log_line_for_any_number_of_attempts() {
     let (log, _guard) = log();
     let server = server().await;
     let builder = builder(&server).session_timeout(Duration::from_secs(30));
-    let client = within(builder.connect()).await.unwrap();
+    let client = soon(builder.connect()).await.unwrap();
     let session = client.snapshot().session_id;
     let [(Level::INFO, line)] = &log.loud()[..] else {
         panic!("the log has not exactly one line");
@@ -201,9 +204,9 @@ async fn every_request_is_counted_by_its_result() {
     client.create("/long", long, mode).await.unwrap_err();
     server.faults().lose_reply(When::create());
     client.create("/lost", "", mode).await.unwrap_err();
-    let (_, _watcher) = within(client.get_data_and_watch("/lost")).await.unwrap();
+    let (_, _watcher) = soon(client.get_data_and_watch("/lost")).await.unwrap();
     client.set_data("/lost", "new", Version::ANY).await.unwrap();
-    let (_, _watcher) = within(client.get_data_and_watch("/lost")).await.unwrap();
+    let (_, _watcher) = soon(client.get_data_and_watch("/lost")).await.unwrap();
 
     let metrics = client.metrics();
     assert_eq!(metrics.succeeded, 8);
@@ -222,7 +225,7 @@ async fn every_request_is_counted_by_its_result() {
 async fn bytes_and_requests_under_way_are_counted() {
     let server = server().await;
     let builder = builder(&server).session_timeout(Duration::from_millis(600));
-    let client = within(builder.connect()).await.unwrap();
+    let client = soon(builder.connect()).await.unwrap();
     let before = client.metrics();
     // Each direction: frame length, header, path.
     client.sync("/").await.unwrap();
@@ -243,9 +246,9 @@ async fn bytes_and_requests_under_way_are_counted() {
         tokio::task::yield_now().await;
     }
     assert_eq!(client.metrics().queued, 0);
-    within(client.raw().downgrade().close()).await;
+    soon(client.raw().downgrade().close()).await;
     for waiting in waiting {
-        assert!(within(waiting).await.unwrap().is_err());
+        assert!(soon(waiting).await.unwrap().is_err());
     }
     let metrics = client.metrics();
     assert_eq!((metrics.in_flight, metrics.unknown), (0, 3));

@@ -6,7 +6,10 @@ use lockkeeper_proto::{Acl, Acls, CreateMode, EventType, OpCode, Version};
 use lockkeeper_server::When;
 use lockkeeper_session::{Cause, Client, Effect, Error, Peer, State};
 
-use super::servers::{builder, client, eventually, follow, server, within};
+use super::{
+    servers::{builder, client, follow, server},
+    waiting::{soon, until},
+};
 
 const ANY: Version = Version::ANY;
 
@@ -46,7 +49,7 @@ async fn the_session_its_nodes_and_its_watches_survive_a_cut_connection() {
         (created, EventType::NODE_CREATED, "/missing"),
         (armed, EventType::NODE_DELETED, "/mine"),
     ] {
-        let event = within(watcher).await.unwrap();
+        let event = soon(watcher).await.unwrap();
         assert_eq!((event.event_type, &*event.path), (event_type, path));
     }
     assert_eq!(holder.metrics().watches, 0);
@@ -86,16 +89,16 @@ async fn events_of_an_outage_are_delivered_after_it() {
         (list, EventType::NODE_CHILDREN_CHANGED),
         (created, EventType::NODE_CREATED),
     ] {
-        assert_eq!(within(watcher).await.unwrap().event_type, event_type);
+        assert_eq!(soon(watcher).await.unwrap().event_type, event_type);
     }
     let [gone, alive]: [_; 2] = armed.try_into().unwrap();
-    let told = within(gone).await.unwrap().event_type;
+    let told = soon(gone).await.unwrap().event_type;
     assert_eq!(told, EventType::NODE_DELETED);
     assert_eq!(watching.metrics().watches, 2);
     other.delete("/list/child", ANY).await.unwrap();
     other.delete("/list", ANY).await.unwrap();
     for watcher in [quiet, alive] {
-        let told = within(watcher).await.unwrap().event_type;
+        let told = soon(watcher).await.unwrap().event_type;
         assert_eq!(told, EventType::NODE_DELETED);
     }
 }
@@ -115,7 +118,7 @@ async fn a_lost_reply_has_an_unknown_effect_and_the_next_request_is_sent_later()
     // it.
     assert_eq!(why.cause, Cause::ClosedOn(OpCode::CREATE2));
     assert_eq!(why.endpoint.port, server.local_addr().port());
-    let again = within(client.create("/a", "", CreateMode::Persistent)).await;
+    let again = soon(client.create("/a", "", CreateMode::Persistent)).await;
     assert!(again.unwrap_err().is_node_exists());
     assert_eq!(client.snapshot().connections, 2);
 }
@@ -142,7 +145,7 @@ async fn an_expired_session_is_reported_and_replaced() {
     };
     // The expiry deletes the node. Its event may arrive before the connection ends. Otherwise the client learns of the
     // expiry when it has reconnected.
-    match within(watcher).await {
+    match soon(watcher).await {
         Ok(event) => assert_eq!(event.event_type, EventType::NODE_DELETED),
         Err(error) => assert_eq!(error, over),
     }
@@ -152,9 +155,9 @@ async fn an_expired_session_is_reported_and_replaced() {
     .await;
     assert!(after.is_session(after.session_id) && !after.is_session(before));
     assert_eq!(client.lease().session_id, after.session_id);
-    assert_eq!(within(client.exists("/mine")).await.unwrap(), None);
+    assert_eq!(soon(client.exists("/mine")).await.unwrap(), None);
     let mode = CreateMode::Ephemeral;
-    let again = within(client.create("/mine", "", mode)).await.unwrap();
+    let again = soon(client.create("/mine", "", mode)).await.unwrap();
     assert_eq!(again.stat.ephemeral_owner, after.session_id);
 }
 
@@ -163,7 +166,7 @@ async fn an_expired_session_is_reported_and_replaced() {
 async fn credentials_are_sent_again_on_the_next_connection() {
     let server = server().await;
     let builder = builder(&server).auth("digest", "user:password");
-    let owner = within(builder.connect()).await.unwrap();
+    let owner = soon(builder.connect()).await.unwrap();
     let acl = Acls::Borrowed(Acl::CREATOR_ALL);
     let mode = CreateMode::Persistent;
     owner.create_with_acl("/own", "x", mode, acl).await.unwrap();
@@ -172,7 +175,7 @@ async fn credentials_are_sent_again_on_the_next_connection() {
     assert_eq!(refused.code(), Some(lockkeeper_proto::ErrorCode::NO_AUTH));
     server.faults().cut(owner.snapshot().session_id);
     follow(&owner, |now| now.connections == 2).await;
-    within(owner.get_data("/own")).await.unwrap();
+    soon(owner.get_data("/own")).await.unwrap();
     let auths = server.counters().requests_of(OpCode::AUTH);
     assert_eq!(auths, 2);
 }
@@ -191,7 +194,7 @@ async fn a_restarted_server_is_found_again() {
     });
     tokio::task::yield_now().await;
     server.faults().open_port().await.unwrap();
-    let there = within(waiting).await.unwrap().unwrap();
+    let there = soon(waiting).await.unwrap().unwrap();
     assert!(there.is_some());
     assert_eq!(client.snapshot().session_id, session);
 }
@@ -204,18 +207,18 @@ async fn events_carry_the_paths_that_the_client_uses() {
         .await
         .unwrap();
     let servers = format!("{}/app", server.connect_string());
-    let client = within(Client::connect(&servers)).await.unwrap();
+    let client = soon(Client::connect(&servers)).await.unwrap();
     let (_, own_root) = client.get_children_and_watch("/").await.unwrap();
     let (_, missing) = client.exists_and_watch("/a").await.unwrap();
     server.faults().cut(client.snapshot().session_id);
     follow(&client, |now| now.connections == 2).await;
     let armed = client.raw().watch_nodes(&["/a"]).unwrap().remove(0);
     // There is no such node, so the watcher reports a deletion.
-    assert_eq!(within(armed).await.unwrap().path, "/a");
+    assert_eq!(soon(armed).await.unwrap().path, "/a");
     let mode = CreateMode::Persistent;
     root.create("/app/a", "", mode).await.unwrap();
-    assert_eq!(within(own_root).await.unwrap().path, "/");
-    assert_eq!(within(missing).await.unwrap().path, "/a");
+    assert_eq!(soon(own_root).await.unwrap().path, "/");
+    assert_eq!(soon(missing).await.unwrap().path, "/a");
 }
 
 #[tokio::test]
@@ -225,10 +228,13 @@ async fn the_last_dropped_watcher_removes_the_watch_from_the_server() {
     let (_, first) = client.get_children_and_watch("/").await.unwrap();
     let (_, second) = client.get_children_and_watch("/").await.unwrap();
     drop(first);
-    within(client.sync("/")).await.unwrap();
+    soon(client.sync("/")).await.unwrap();
     assert_eq!((server.report().watches, client.metrics().watches), (1, 1));
     drop(second);
-    eventually(|| server.report().watches == 0).await;
+    until("the server has no watch", async || {
+        server.report().watches == 0
+    })
+    .await;
     assert_eq!(server.counters().requests_of(OpCode::REMOVE_WATCHES), 1);
 
     // The future is dropped while its request is under way. It leaves no watch behind either.
@@ -241,7 +247,10 @@ async fn the_last_dropped_watcher_removes_the_watch_from_the_server() {
         assert!(dropped.await.is_err());
     }
     server.faults().delay_none();
-    within(client.sync("/")).await.unwrap();
-    eventually(|| server.report().watches == 0).await;
+    soon(client.sync("/")).await.unwrap();
+    until("the server has no watch", async || {
+        server.report().watches == 0
+    })
+    .await;
     assert_eq!(client.metrics().watches, 0);
 }

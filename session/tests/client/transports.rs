@@ -25,7 +25,10 @@ use tokio::{
     time::Instant,
 };
 
-use super::servers::{follow, server, within};
+use super::{
+    servers::{follow, server},
+    waiting::soon,
+};
 
 /// The transport keeps written data in a buffer until it is flushed, as encryption does.
 #[tokio::test]
@@ -39,11 +42,9 @@ async fn a_stream_that_buffers_writes_is_flushed() {
         })
     });
     let builder = Client::builder(&server.connect_string()).unwrap();
-    let client = within(builder.connector(connector).connect())
-        .await
-        .unwrap();
-    within(client.sync("/")).await.unwrap();
-    within(client.close()).await;
+    let client = soon(builder.connector(connector).connect()).await.unwrap();
+    soon(client.sync("/")).await.unwrap();
+    soon(client.close()).await;
 }
 
 #[tokio::test]
@@ -67,7 +68,7 @@ async fn an_attempt_that_hangs_is_replaced_when_the_session_expires() {
         .connector(connector)
         .session_timeout(Duration::from_millis(1200))
         .server_timeout(Duration::from_secs(15));
-    let client = within(builder.connect()).await.unwrap();
+    let client = soon(builder.connect()).await.unwrap();
     let before = client.snapshot().session_id;
     assert!(server.faults().cut(before));
     let begin = Instant::now();
@@ -139,7 +140,7 @@ struct Pipes(UnboundedReceiver<DuplexStream>);
 impl Pipes {
     async fn next(&mut self) -> Pipe {
         Pipe {
-            stream: within(self.0.recv()).await.unwrap(),
+            stream: soon(self.0.recv()).await.unwrap(),
             read: BytesMut::with_capacity(2 << 20),
         }
     }
@@ -163,7 +164,7 @@ async fn piped(capacity: usize) -> (Client, Pipe, Pipes) {
         pipe.handshake().await;
         pipe
     };
-    let (client, pipe) = within(async { tokio::join!(connecting, greeting) }).await;
+    let (client, pipe) = soon(async { tokio::join!(connecting, greeting) }).await;
     (client.unwrap(), pipe, pipes)
 }
 
@@ -184,14 +185,14 @@ async fn requests_made_during_a_long_write_follow_without_delay() {
     let begin = Instant::now();
     let mut xids = Vec::new();
     for _ in 0..11 {
-        xids.push(within(pipe.request()).await);
+        xids.push(soon(pipe.request()).await);
     }
     assert!(begin.elapsed() < Duration::from_secs(5));
     for xid in xids {
         pipe.refuse(xid).await;
     }
     for reply in replies.into_iter().chain(late) {
-        assert!(within(reply).await.unwrap_err().is_no_node());
+        assert!(soon(reply).await.unwrap_err().is_no_node());
     }
     assert_eq!(client.snapshot().state, State::Connected);
 }
@@ -202,11 +203,11 @@ async fn a_transport_with_a_buffer_of_one_byte_works() {
     let (client, mut pipe, _pipes) = piped(1).await;
     let replies = client.raw().submit([sync(50), sync(0), sync(50)]);
     for _ in 0..3 {
-        let xid = within(pipe.request()).await;
-        within(pipe.refuse(xid)).await;
+        let xid = soon(pipe.request()).await;
+        soon(pipe.refuse(xid)).await;
     }
     for reply in replies {
-        assert!(within(reply).await.unwrap_err().is_no_node());
+        assert!(soon(reply).await.unwrap_err().is_no_node());
     }
 }
 
@@ -220,7 +221,7 @@ async fn a_connection_lost_while_writing_leaves_nothing_for_the_next_one() {
         let mut replies = Vec::from(replies);
         tokio::task::yield_now().await;
         replies.extend(client.raw().submit([sync(1)]));
-        within(pipe.request()).await;
+        soon(pipe.request()).await;
         if by_the_server {
             drop(pipe);
         } else {
@@ -230,18 +231,18 @@ async fn a_connection_lost_while_writing_leaves_nothing_for_the_next_one() {
         let left = client.metrics().outstanding();
         assert!((2..=8).contains(&left), "{left}");
         let mut next = pipes.next().await;
-        within(next.handshake()).await;
+        soon(next.handshake()).await;
         for _ in 0..left {
-            let xid = within(next.request()).await;
+            let xid = soon(next.request()).await;
             next.refuse(xid).await;
         }
         let later = replies.split_off(11 - left);
         for reply in replies {
-            let error = within(reply).await.unwrap_err();
+            let error = soon(reply).await.unwrap_err();
             assert_eq!(error.effect(), Effect::Unknown);
         }
         for reply in later {
-            assert!(within(reply).await.unwrap_err().is_no_node());
+            assert!(soon(reply).await.unwrap_err().is_no_node());
         }
     }
 }

@@ -5,13 +5,14 @@ use lockkeeper_session::Client;
 
 use super::{
     counting::Tally,
-    servers::{builder, server, within},
+    servers::{builder, server},
+    waiting::soon,
 };
 
 async fn counted(server: &lockkeeper_server::Server) -> (Client, Tally) {
     let tally = Tally::default();
     let builder = builder(server).connector(tally.connector());
-    let client = within(builder.connect()).await.unwrap();
+    let client = soon(builder.connect()).await.unwrap();
     assert!(tally.writes().is_empty(), "the handshake is one write");
     (client, tally)
 }
@@ -27,8 +28,8 @@ async fn two_requests_submitted_together_are_one_write() {
     let (client, tally) = counted(&server).await;
     for rounds in 1..=20 {
         let [first, second] = client.raw().submit([sync(), sync()]);
-        within(first).await.unwrap();
-        within(second).await.unwrap();
+        soon(first).await.unwrap();
+        soon(second).await.unwrap();
         assert_eq!(tally.writes(), vec![[OpCode::SYNC; 2]; rounds]);
     }
 }
@@ -42,8 +43,8 @@ async fn two_requests_submitted_together_are_one_write_on_several_threads() {
     for _ in 0..200 {
         tally.clear();
         let [first, second] = client.raw().submit([sync(), sync()]);
-        within(first).await.unwrap();
-        within(second).await.unwrap();
+        soon(first).await.unwrap();
+        soon(second).await.unwrap();
         assert_eq!(tally.writes(), [[OpCode::SYNC; 2]]);
     }
 }
@@ -52,7 +53,7 @@ async fn two_requests_submitted_together_are_one_write_on_several_threads() {
 async fn methods_polled_together_share_a_write() {
     let server = server().await;
     let (client, tally) = counted(&server).await;
-    let (first, second, third) = within(async {
+    let (first, second, third) = soon(async {
         tokio::join!(
             client.get_children("/"),
             client.exists("/zookeeper"),
@@ -74,7 +75,7 @@ async fn a_hundred_concurrent_reads_take_few_writes() {
         let client = client.clone();
         reads.spawn(async move { client.get_data("/").await.map(drop) });
     }
-    for read in within(reads.join_all()).await {
+    for read in soon(reads.join_all()).await {
         read.unwrap();
     }
     let writes = tally.writes();
@@ -88,8 +89,8 @@ async fn a_future_that_is_not_polled_sends_nothing() {
     let server = server().await;
     let (client, tally) = counted(&server).await;
     let never = client.get_data("/");
-    within(client.sync("/")).await.unwrap();
+    soon(client.sync("/")).await.unwrap();
     drop(never);
-    within(client.sync("/")).await.unwrap();
+    soon(client.sync("/")).await.unwrap();
     assert_eq!(tally.writes().concat(), [OpCode::SYNC; 2]);
 }

@@ -5,7 +5,10 @@ use std::time::Duration;
 use lockkeeper_proto::{ErrorCode, Xid, jute::Encode};
 use lockkeeper_session::Cause;
 
-use super::server::{Server, assert_well, event, header, lost, message, sound, within};
+use super::{
+    server::{Server, assert_well, event, header, lost, message, sound},
+    waiting::soon,
+};
 
 const TIMEOUT: Duration = Duration::from_secs(4);
 
@@ -29,8 +32,8 @@ async fn an_event_of_an_unknown_type_or_state_is_delivered_and_the_connection_st
     for (event_type, state) in [(99, 3), (3, 99), (-1, -112)] {
         let server = sending(event(event_type, state, "/a")).await;
         let client = server.client(TIMEOUT).await.unwrap();
-        let (_, watcher) = within(client.get_data_and_watch("/a")).await.unwrap();
-        let event = within(watcher).await.unwrap();
+        let (_, watcher) = soon(client.get_data_and_watch("/a")).await.unwrap();
+        let event = soon(watcher).await.unwrap();
         assert_eq!(event.event_type.0, event_type);
         assert_eq!(event.path, "/a");
         assert_well(&client).await;
@@ -43,7 +46,7 @@ async fn an_event_without_a_watch_is_ignored() {
     for path in ["/b", "", "no path", "/a/"] {
         let server = sending(event(1, 3, path)).await;
         let client = server.client(TIMEOUT).await.unwrap();
-        let (_, _watcher) = within(client.get_data_and_watch("/a")).await.unwrap();
+        let (_, _watcher) = soon(client.get_data_and_watch("/a")).await.unwrap();
         assert_well(&client).await;
         assert_eq!((client.metrics().watches, server.connections()), (1, 1));
     }
@@ -73,11 +76,11 @@ async fn an_unreadable_event_ends_the_connection_and_keeps_the_watches() {
     })
     .await;
     let client = server.client(TIMEOUT).await.unwrap();
-    let (_, watcher) = within(client.get_data_and_watch("/a")).await.unwrap();
-    let Cause::Decode(error) = lost(within(client.sync("/")).await.unwrap_err()) else {
+    let (_, watcher) = soon(client.get_data_and_watch("/a")).await.unwrap();
+    let Cause::Decode(error) = lost(soon(client.sync("/")).await.unwrap_err()) else {
         panic!("the event was decoded");
     };
     assert_eq!(error.field, "WatcherEvent.path");
-    assert_eq!(within(watcher).await.unwrap().event_type.0, 3);
+    assert_eq!(soon(watcher).await.unwrap().event_type.0, 3);
     assert_well(&client).await;
 }

@@ -12,8 +12,9 @@ use lockkeeper_proto::{
 use lockkeeper_session::{Cause, Client, Effect, Error, OnExpiry, State};
 use tokio::time::Instant;
 
-use super::server::{
-    ID, Peer, Server, assert_well, length, message, sound, unreachable_because, within,
+use super::{
+    server::{ID, Peer, Server, assert_well, length, message, sound, unreachable_because},
+    waiting::soon,
 };
 
 const TIMEOUT: Duration = Duration::from_secs(4);
@@ -158,8 +159,8 @@ async fn a_client_whose_session_is_refused_gets_a_new_one() {
     })
     .await;
     let client = server.client(TIMEOUT).await.unwrap();
-    let (_, watcher) = within(client.get_data_and_watch("/a")).await.unwrap();
-    let (asked, event) = tokio::join!(within(client.sync("/")), within(watcher));
+    let (_, watcher) = soon(client.get_data_and_watch("/a")).await.unwrap();
+    let (asked, event) = tokio::join!(soon(client.sync("/")), soon(watcher));
     assert_eq!(asked.unwrap_err().effect(), Effect::Unknown);
     let over = Error::SessionExpired {
         peer: server.peer(),
@@ -188,16 +189,16 @@ async fn a_client_that_ends_with_its_session_can_be_closed() {
     let builder = Client::builder(&server.connect_string()).unwrap();
     let client = builder.on_expiry(OnExpiry::End).connect().await.unwrap();
     let mut snapshots = client.snapshots();
-    assert!(within(client.get_data("/a")).await.is_err());
+    assert!(soon(client.get_data("/a")).await.is_err());
     let expired = |now: &lockkeeper_session::Snapshot| now.state == State::Closed;
-    within(snapshots.wait_for(expired)).await.unwrap();
+    soon(snapshots.wait_for(expired)).await.unwrap();
     let over = Error::SessionExpired {
         peer: server.peer(),
         effect: Effect::NotApplied,
     };
-    assert_eq!(within(client.get_data("/a")).await.unwrap_err(), over);
+    assert_eq!(soon(client.get_data("/a")).await.unwrap_err(), over);
     assert_eq!(server.connections(), 2);
-    within(client.close()).await;
+    soon(client.close()).await;
 }
 
 #[tokio::test]
@@ -218,7 +219,7 @@ async fn a_port_without_a_listener_is_reported() {
         listener.local_addr().unwrap()
     };
     let builder = Client::builder(&address.to_string()).unwrap();
-    let error = within(builder.session_timeout(SHORT).connect()).await;
+    let error = soon(builder.session_timeout(SHORT).connect()).await;
     let error = error.unwrap_err();
     let text = error.to_string();
     assert!(text.contains("no server reached in 0.8 s"), "{text}");
@@ -236,7 +237,7 @@ async fn the_error_names_each_server_with_its_cause() {
     let closing = Server::bad(usize::MAX, Peer::close).await;
     let servers = format!("{},{}", silent.address, closing.address);
     let builder = Client::builder(&servers).unwrap();
-    let error = within(builder.session_timeout(SHORT).connect()).await;
+    let error = soon(builder.session_timeout(SHORT).connect()).await;
     let Err(Error::Unreachable { tried, waited, .. }) = error else {
         panic!("{error:?}");
     };
@@ -258,7 +259,7 @@ async fn one_good_server_among_bad_ones_is_found() {
     let servers = format!("{},{},{}", closing.address, web.address, good.address);
     for seed in 0..6 {
         let builder = Client::builder(&servers).unwrap().seed(seed);
-        let client = within(builder.connect()).await.unwrap();
+        let client = soon(builder.connect()).await.unwrap();
         assert_well(&client).await;
         let server = client.snapshot().server.unwrap();
         assert_eq!(server.port, good.address.port());

@@ -29,3 +29,5 @@ mod server;
 mod silence;
 mod size;
 mod slowly;
+#[path = "../support/waiting.rs"]
+mod waiting;

@@ -6,7 +6,10 @@ use std::time::Duration;
 use lockkeeper_session::{Cause, Client, Error};
 use tokio::time::Instant;
 
-use super::server::{Peer, Server, assert_well, within};
+use super::{
+    server::{Peer, Server, assert_well},
+    waiting::soon,
+};
 
 /// The addresses of `count` servers that are down. Loopback has an address for each of them.
 fn dead(count: usize) -> Vec<String> {
@@ -28,7 +31,7 @@ async fn one_good_server_among_a_thousand_is_found_in_time() {
     for seed in 0..3 {
         let builder = Client::builder(&servers.join(",")).unwrap().seed(seed);
         let begin = Instant::now();
-        let client = within(builder.connect()).await.unwrap();
+        let client = soon(builder.connect()).await.unwrap();
         // The silent server costs at most a quarter of the session timeout. The rest of the time is for a busy machine.
         let took = begin.elapsed();
         assert!(took < Duration::from_secs(15), "{took:?}");
@@ -43,7 +46,7 @@ async fn the_error_for_a_thousand_dead_servers_names_some_and_counts_the_others(
     servers.push("no..name:2181".to_owned());
     let builder = Client::builder(&servers.join(",")).unwrap();
     let begin = Instant::now();
-    let error = within(builder.connect_timeout(patience).connect())
+    let error = soon(builder.connect_timeout(patience).connect())
         .await
         .unwrap_err();
     assert!(begin.elapsed() < patience + Duration::from_secs(2));
@@ -71,7 +74,7 @@ async fn a_silent_first_server_costs_only_its_share_of_the_time() {
         let timeout = Duration::from_secs(3);
         let builder = Client::builder(&servers).unwrap().seed(seed);
         let begin = Instant::now();
-        let client = within(builder.session_timeout(timeout).connect())
+        let client = soon(builder.session_timeout(timeout).connect())
             .await
             .unwrap();
         let took = begin.elapsed();
@@ -86,7 +89,7 @@ async fn a_silent_first_server_costs_only_its_share_of_the_time() {
 #[tokio::test]
 async fn the_error_for_an_unresolved_name_has_the_resolvers_reason() {
     let builder = Client::builder("no..name:2181").unwrap();
-    let error = within(
+    let error = soon(
         builder
             .connect_timeout(Duration::from_millis(300))
             .connect(),

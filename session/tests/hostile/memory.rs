@@ -6,7 +6,10 @@ use std::{future::Future, time::Duration};
 use allocation_counter::AllocationInfo;
 use lockkeeper_proto::{Xid, jute::Encode};
 
-use super::server::{Server, assert_well, header, lost, message, raw_reply, within};
+use super::{
+    server::{Server, assert_well, header, lost, message, raw_reply},
+    waiting::soon,
+};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 const SHORT: Duration = Duration::from_millis(1500);
@@ -35,7 +38,7 @@ fn an_announced_frame_that_does_not_come_takes_no_memory() {
         })
         .await;
         let client = server.client(SHORT).await.unwrap();
-        let _ = lost(within(client.get_data("/a")).await.unwrap_err());
+        let _ = lost(soon(client.get_data("/a")).await.unwrap_err());
         assert_well(&client).await;
     });
     println!("{} bytes for an announced frame", taken.bytes_max);
@@ -60,7 +63,7 @@ fn the_densest_reply_takes_memory_in_proportion_to_its_length() {
         })
         .await;
         let client = server.client(TIMEOUT).await.unwrap();
-        let names = within(client.get_children("/a")).await.unwrap();
+        let names = soon(client.get_children("/a")).await.unwrap();
         assert_eq!(names.len(), NAMES);
     });
     let frame = 4 * NAMES as u64;

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use lockkeeper_session::{Cause, State};
 
-use super::server::{
-    Peer, Server, assert_patient, assert_well, lost, sound, unreachable_because, within,
+use super::{
+    server::{Peer, Server, assert_patient, assert_well, lost, sound, unreachable_because},
+    waiting::soon,
 };
 
 const TIMEOUT: Duration = Duration::from_secs(4);
@@ -51,7 +52,7 @@ async fn a_connection_closed_after_every_request_causes_no_loop() {
     let client = server.client(TIMEOUT).await.unwrap();
     let mut snapshots = client.snapshots();
     for _ in 0..3 {
-        let error = within(client.get_data("/a")).await.unwrap_err();
+        let error = soon(client.get_data("/a")).await.unwrap_err();
         assert_eq!(lost(error), Cause::ClosedByServer);
     }
     assert_eq!(server.connections(), 3);
@@ -70,7 +71,7 @@ async fn a_connection_closed_in_the_middle_of_a_frame_is_replaced() {
     })
     .await;
     let client = server.client(TIMEOUT).await.unwrap();
-    let error = within(client.get_data("/a")).await.unwrap_err();
+    let error = soon(client.get_data("/a")).await.unwrap_err();
     assert_eq!(lost(error), Cause::ClosedByServer);
     assert_well(&client).await;
 }
@@ -88,12 +89,12 @@ async fn a_lost_connection_is_visible_in_the_state() {
     let mut snapshots = client.snapshots();
     assert_eq!(snapshots.borrow_and_update().state, State::Connected);
     let (lost, asked) = tokio::join!(
-        within(snapshots.wait_for(|now| now.state == State::Suspended)),
+        soon(snapshots.wait_for(|now| now.state == State::Suspended)),
         client.get_data("/a"),
     );
     assert_eq!(lost.unwrap().server, None);
     assert!(asked.is_err());
-    let back = within(snapshots.wait_for(|now| now.state == State::Connected)).await;
+    let back = soon(snapshots.wait_for(|now| now.state == State::Connected)).await;
     let back = back.unwrap().clone();
     assert_eq!((back.session_id.0, back.connections), (0x5ea, 2));
 }

@@ -22,7 +22,10 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-use super::server::{message, reply, sound, within};
+use super::{
+    server::{message, reply, sound},
+    waiting::soon,
+};
 
 /// A server that answers the word `isro`, and whose answer can be changed.
 struct Member {
@@ -115,10 +118,10 @@ async fn a_client_of_a_read_only_server_moves_to_one_that_accepts_writes() {
     let other = Member::start(false).await;
     let servers = format!("{},{}", read_only.address, other.address);
     let builder = Client::builder(&servers).unwrap().read_only(true);
-    let client = within(builder.connect()).await.unwrap();
+    let client = soon(builder.connect()).await.unwrap();
     assert_eq!(client.snapshot().state, State::ReadOnly);
     assert!(!client.lease().is_valid, "a read-only session has no lease");
-    let (_, watcher) = within(client.get_data_and_watch("/a")).await.unwrap();
+    let (_, watcher) = soon(client.get_data_and_watch("/a")).await.unwrap();
     let here = client.snapshot().server.unwrap().to_string();
     let (here, there) = if here == read_only.address {
         (&read_only, &other)
@@ -126,7 +129,7 @@ async fn a_client_of_a_read_only_server_moves_to_one_that_accepts_writes() {
         (&other, &read_only)
     };
     let mut snapshots = client.snapshots();
-    within(async {
+    soon(async {
         while there.asked.load(Ordering::Relaxed) < 2 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -140,12 +143,12 @@ async fn a_client_of_a_read_only_server_moves_to_one_that_accepts_writes() {
     assert_eq!(client.snapshot().connections, 1);
     there.takes_writes.store(true, Ordering::Relaxed);
     let moved = |now: &lockkeeper_session::Snapshot| now.state == State::Connected;
-    let moved = within(snapshots.wait_for(moved)).await.unwrap().clone();
+    let moved = soon(snapshots.wait_for(moved)).await.unwrap().clone();
     assert_eq!(moved.server.unwrap().to_string(), there.address);
     assert_eq!((moved.session_id, moved.connections), (SessionId(2), 2));
     assert_eq!(client.metrics().expired_sessions, 0);
     assert_eq!(client.metrics().watches, 1);
     assert!(client.lease().is_valid);
     drop(watcher);
-    within(client.get_data("/a")).await.unwrap();
+    soon(client.get_data("/a")).await.unwrap();
 }

@@ -10,8 +10,11 @@ use lockkeeper_proto::{
 };
 use lockkeeper_session::{Cause, Client, Effect, Error};
 
-use super::server::{
-    ID, Server, assert_patient, assert_well, header, lost, message, raw_reply, reply, sound, within,
+use super::{
+    server::{
+        ID, Server, assert_patient, assert_well, header, lost, message, raw_reply, reply, sound,
+    },
+    waiting::soon,
 };
 
 const TIMEOUT: Duration = Duration::from_secs(4);
@@ -42,7 +45,7 @@ async fn learnt<T: std::fmt::Debug>(
 ) -> Error {
     let server = answering(1, answer.clone()).await;
     let client = server.client(TIMEOUT).await.unwrap();
-    let error = within(ask(&client)).await.unwrap_err();
+    let error = soon(ask(&client)).await.unwrap_err();
     assert_eq!(error.effect(), Effect::Unknown);
     assert_well(&client).await;
     assert_eq!(server.connections(), 2);
@@ -183,7 +186,7 @@ async fn replies_out_of_order_are_not_delivered() {
     .await;
     let client = server.client(TIMEOUT).await.unwrap();
     let both = async { tokio::join!(client.get_data("/a"), client.get_data("/b")) };
-    let (first, second) = within(both).await;
+    let (first, second) = soon(both).await;
     let cause = Cause::UnexpectedReply {
         expected: Some(Xid(1)),
         got: Xid(2),
@@ -206,7 +209,7 @@ async fn an_unknown_error_code_is_returned_and_the_connection_stays() {
     .await;
     let client = server.client(TIMEOUT).await.unwrap();
     for _ in 0..3 {
-        let error = within(client.get_data("/a")).await.unwrap_err();
+        let error = soon(client.get_data("/a")).await.unwrap_err();
         let refused = Error::Refused {
             op: OpCode::GET_DATA,
             path: "/a".to_owned(),

@@ -28,8 +28,8 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-/// The longest time that a test waits for anything.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
+use super::waiting::soon;
+
 /// The session that the server grants.
 pub(crate) const ID: SessionId = SessionId(0x5ea);
 
@@ -126,7 +126,7 @@ impl Server {
     /// Connects a client with this session timeout.
     pub(crate) async fn client(&self, session_timeout: Duration) -> Result<Client, Error> {
         let builder = Client::builder(&self.connect_string()).unwrap();
-        within(builder.session_timeout(session_timeout).connect()).await
+        soon(builder.session_timeout(session_timeout).connect()).await
     }
 }
 
@@ -318,11 +318,6 @@ pub(crate) fn sound(request: &Request) -> Response {
 
 // Checks of the tests.
 
-/// The result of the future. A hang is a failure.
-pub(crate) async fn within<F: Future>(future: F) -> F::Output {
-    timeout(PROBE_TIMEOUT, future).await.expect("a hang")
-}
-
 /// The cause of the lost connection that failed this request.
 pub(crate) fn lost(error: Error) -> Cause {
     match error {
@@ -344,7 +339,7 @@ pub(crate) fn unreachable_because(error: Error) -> Cause {
 
 /// Checks that the client works: it has the session [`ID`], and its requests are answered.
 pub(crate) async fn assert_well(client: &Client) {
-    let data = within(client.get_data("/well")).await.unwrap().data;
+    let data = soon(client.get_data("/well")).await.unwrap().data;
     assert_eq!(data.as_deref(), Some(&b"sound"[..]));
     assert_eq!(client.snapshot().session_id, ID);
 }

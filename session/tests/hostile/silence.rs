@@ -6,9 +6,12 @@ use lockkeeper_proto::{EventType, Xid};
 use lockkeeper_session::{Cause, Effect};
 use tokio::time::Instant;
 
-use super::server::{
-    Server, accepted, assert_patient, assert_well, event, lost, reply, sound, unreachable_because,
-    within,
+use super::{
+    server::{
+        Server, accepted, assert_patient, assert_well, event, lost, reply, sound,
+        unreachable_because,
+    },
+    waiting::soon,
 };
 
 /// A session timeout that tests wait out. The client pings after 500 ms, and 1 s of silence ends the connection.
@@ -31,7 +34,7 @@ async fn silence_in_the_handshake_times_out() {
     let server = Server::bad(1, |mut peer| async move { peer.ignore().await }).await;
     let builder = lockkeeper_session::Client::builder(&server.connect_string()).unwrap();
     let builder = builder.server_timeout(SHORT);
-    let client = within(builder.connect()).await.unwrap();
+    let client = soon(builder.connect()).await.unwrap();
     assert_well(&client).await;
     assert_eq!(server.connections(), 2);
 }
@@ -45,7 +48,7 @@ async fn silence_after_the_handshake_ends_the_connection() {
     .await;
     let client = server.client(SHORT).await.unwrap();
     let begin = Instant::now();
-    let error = within(client.get_data("/a")).await.unwrap_err();
+    let error = soon(client.get_data("/a")).await.unwrap_err();
     assert!(begin.elapsed() < 2 * SHORT);
     assert_eq!(error.effect(), Effect::Unknown);
     assert_eq!(lost(error), Cause::Silent(SHORT * 2 / 3));
@@ -74,7 +77,7 @@ async fn an_unanswered_request_times_out_although_pings_are_answered() {
     .await;
     let client = server.client(SHORT).await.unwrap();
     let begin = Instant::now();
-    let error = within(client.get_data("/a")).await.unwrap_err();
+    let error = soon(client.get_data("/a")).await.unwrap_err();
     assert!(begin.elapsed() < 2 * SHORT);
     assert_eq!(lost(error), Cause::RequestTimeout(SHORT));
     assert_well(&client).await;
@@ -91,10 +94,10 @@ async fn a_healthy_server_that_sends_one_byte_at_a_time_works() {
     })
     .await;
     let client = server.client(Duration::from_secs(9)).await.unwrap();
-    within(client.sync("/a")).await.unwrap();
+    soon(client.sync("/a")).await.unwrap();
     let (listed, deleted) = tokio::join!(
-        within(client.get_children("/a")),
-        within(client.delete("/a", lockkeeper_proto::Version::ANY)),
+        soon(client.get_children("/a")),
+        soon(client.delete("/a", lockkeeper_proto::Version::ANY)),
     );
     assert_eq!(listed.unwrap(), ["child"]);
     deleted.unwrap();
@@ -111,7 +114,7 @@ async fn a_frame_that_never_ends_counts_as_silence() {
     })
     .await;
     let client = server.client(SHORT).await.unwrap();
-    let error = within(client.get_data("/a")).await.unwrap_err();
+    let error = soon(client.get_data("/a")).await.unwrap_err();
     assert_eq!(lost(error), Cause::Silent(SHORT * 2 / 3));
     assert_well(&client).await;
     assert_eq!(server.connections(), 2);
@@ -127,7 +130,7 @@ async fn a_handshake_that_never_ends_is_given_up() {
     .await;
     let builder = lockkeeper_session::Client::builder(&server.connect_string()).unwrap();
     let builder = builder.server_timeout(SHORT);
-    let client = within(builder.connect()).await.unwrap();
+    let client = soon(builder.connect()).await.unwrap();
     assert_well(&client).await;
     assert_eq!(server.connections(), 2);
 }
@@ -147,7 +150,7 @@ async fn events_do_not_count_as_the_answer_to_a_ping() {
     let client = server.client(SHORT).await.unwrap();
     let mut snapshots = client.snapshots();
     let begin = Instant::now();
-    within(snapshots.wait_for(|now| now.connections == 2))
+    soon(snapshots.wait_for(|now| now.connections == 2))
         .await
         .unwrap();
     assert!(begin.elapsed() < 2 * SHORT);
@@ -188,7 +191,7 @@ async fn a_connection_that_is_never_accepted_times_out() {
     assert!(full < 100, "{full} connections");
     let begin = Instant::now();
     let builder = lockkeeper_session::Client::builder(&address.to_string()).unwrap();
-    let error = within(builder.session_timeout(SHORT).connect()).await;
+    let error = soon(builder.session_timeout(SHORT).connect()).await;
     let cause = unreachable_because(error.unwrap_err());
     assert!(matches!(cause, Cause::ConnectTimeout(_)), "{cause:?}");
     assert!(begin.elapsed() < 2 * SHORT);
@@ -207,7 +210,7 @@ async fn silence_after_half_a_reply_ends_the_connection() {
     .await;
     let client = server.client(SHORT).await.unwrap();
     let begin = Instant::now();
-    let error = within(client.get_data("/a")).await.unwrap_err();
+    let error = soon(client.get_data("/a")).await.unwrap_err();
     assert!(begin.elapsed() < 2 * SHORT);
     assert_eq!(error.effect(), Effect::Unknown);
     assert!(matches!(lost(error), Cause::Silent(_)));
@@ -227,10 +230,10 @@ async fn requests_behind_an_answered_one_time_out_although_pings_are_answered() 
     })
     .await;
     let client = server.client(SHORT).await.unwrap();
-    within(client.get_data("/a")).await.unwrap();
+    soon(client.get_data("/a")).await.unwrap();
     let begin = Instant::now();
     let waiting = (0..5).map(|_| client.get_data("/a"));
-    for answered in within(futures::future::join_all(waiting)).await {
+    for answered in soon(futures::future::join_all(waiting)).await {
         assert_eq!(answered.unwrap_err().effect(), Effect::Unknown);
     }
     assert!(begin.elapsed() < 2 * SHORT);

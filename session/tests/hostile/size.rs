@@ -8,7 +8,10 @@ use std::{
 use lockkeeper_proto::{Request, Response, frame::FrameError, records::GetDataResponse};
 use lockkeeper_session::{Cause, Client, Error};
 
-use super::server::{Server, assert_well, event, lost, sound, within};
+use super::{
+    server::{Server, assert_well, event, lost, sound},
+    waiting::soon,
+};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -29,7 +32,7 @@ async fn a_frame_above_the_limit_is_not_read() {
     let client = server.client(TIMEOUT).await.unwrap();
     let (error, other) = {
         let (first, second) = (client.get_data("/a"), client.get_data("/b"));
-        within(async { tokio::join!(first, second) }).await
+        soon(async { tokio::join!(first, second) }).await
     };
     let (error, other) = (error.unwrap_err(), other.unwrap_err());
     // The request whose reply is too long gets that error and is not repeated. The connection ends, so the other
@@ -40,7 +43,7 @@ async fn a_frame_above_the_limit_is_not_read() {
     let too_long = FrameError::TooLong { length, limit };
     assert_eq!(lost(other), Cause::Frame(too_long));
     assert_well(&client).await;
-    within(async {
+    soon(async {
         while TAKEN.load(Ordering::Relaxed) == usize::MAX {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -81,16 +84,16 @@ async fn a_reply_that_is_too_long_fails_only_its_own_request() {
     })
     .await;
     let builder = Client::builder(&server.connect_string()).unwrap();
-    let client = within(builder.frame_limit(1_000_000).connect())
+    let client = soon(builder.frame_limit(1_000_000).connect())
         .await
         .unwrap();
     for _ in 0..5 {
         let (large, other) = (client.get_data("/large"), client.get_data("/small"));
-        let (large, other) = within(async { tokio::join!(large, other) }).await;
+        let (large, other) = soon(async { tokio::join!(large, other) }).await;
         assert_eq!(too_large(&large.unwrap_err()).1, 1_000_000);
         assert_eq!(other.unwrap().data.unwrap(), &b"sound"[..]);
     }
-    let error = within(client.get_data_and_watch("/large")).await.err();
+    let error = soon(client.get_data_and_watch("/large")).await.err();
     too_large(&error.unwrap());
     assert_well(&client).await;
     assert_eq!((server.connections(), client.metrics().watches), (1, 0));
@@ -117,8 +120,8 @@ async fn the_builder_sets_the_frame_limit() {
         let server = large(length).await;
         let builder = Client::builder(&server.connect_string()).unwrap();
         let builder = builder.frame_limit(frame(100_000));
-        let client = within(builder.connect()).await.unwrap();
-        match within(client.get_data("/a")).await {
+        let client = soon(builder.connect()).await.unwrap();
+        match soon(client.get_data("/a")).await {
             Ok(node) => assert_eq!((node.data.unwrap().len(), fits), (length, true)),
             Err(error) => {
                 let sizes = (frame(100_001), frame(100_000));
@@ -173,11 +176,11 @@ async fn a_flood_of_events_while_watches_are_restored_ends_the_connection() {
     })
     .await;
     let client = server.client(TIMEOUT).await.unwrap();
-    let (_, _watcher) = within(client.get_data_and_watch("/a")).await.unwrap();
-    let error = within(client.sync("/")).await.unwrap_err();
+    let (_, _watcher) = soon(client.get_data_and_watch("/a")).await.unwrap();
+    let error = soon(client.sync("/")).await.unwrap_err();
     assert_eq!(lost(error), Cause::ClosedByServer);
     let mut snapshots = client.snapshots();
-    within(snapshots.wait_for(|now| now.connections == 3))
+    soon(snapshots.wait_for(|now| now.connections == 3))
         .await
         .unwrap();
     assert_well(&client).await;

@@ -10,8 +10,9 @@ use lockkeeper_proto::{
 };
 use lockkeeper_session::{Client, Error};
 
-use super::server::{
-    ID, Server, accepted, assert_well, message, raw_reply, sound, unreachable_because, within,
+use super::{
+    server::{ID, Server, accepted, assert_well, message, raw_reply, sound, unreachable_because},
+    waiting::soon,
 };
 
 const TIMEOUT: Duration = Duration::from_secs(6);
@@ -191,7 +192,7 @@ async fn a_bad_reply_has_the_same_result_at_once_and_byte_by_byte() {
             .await;
             let client = server.client(TIMEOUT).await.unwrap();
             assert_well(&client).await;
-            let error = within(client.sync("/a")).await.unwrap_err();
+            let error = soon(client.sync("/a")).await.unwrap_err();
             (told(&error), after(&client, &server).await)
         };
         let (at_once, slowly) = tokio::join!(learnt(Pace::AtOnce), learnt(Pace::ByteByByte));
@@ -208,7 +209,7 @@ async fn after(client: &Client, server: &Server) -> usize {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    within(well).await;
+    soon(well).await;
     assert_well(client).await;
     assert_eq!(
         (client.metrics().outstanding(), client.metrics().watches),
@@ -243,8 +244,8 @@ async fn random_bytes_instead_of_a_server_cause_no_hang_and_no_loop() {
         })
         .await;
         if let Ok(client) = server.client(SHORT).await {
-            let _ = within(client.get_data("/a")).await;
-            within(client.close()).await;
+            let _ = soon(client.get_data("/a")).await;
+            soon(client.close()).await;
         }
         assert!(server.connections() <= 12, "{}", server.connections());
     });

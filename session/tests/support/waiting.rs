@@ -1,20 +1,25 @@
 //! Waiting for conditions, and for a client to become idle, without fixed times.
+//!
+//! The tests of `recipes` and of the facade use this file, too.
+
+#![allow(dead_code, reason = "each test binary uses only a part of this")]
 
 use std::{
     future::{Future, poll_fn},
     pin::Pin,
     task::{Context, Poll, Waker},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use lockkeeper::Client;
+use lockkeeper_session::Client;
+use tokio::time::{Instant, sleep, timeout};
 
 /// The limit of each wait: long enough for any step on a busy machine.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 
 /// The output of a future that must end within [`LONG`]; otherwise the test fails.
 pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(LONG, future).await.expect("a hang")
+    timeout(LONG, future).await.expect("a hang")
 }
 
 /// Waits for a condition, at most [`LONG`].
@@ -22,7 +27,7 @@ pub(crate) async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) 
     let deadline = Instant::now() + LONG;
     while !condition().await {
         assert!(Instant::now() < deadline, "timed out: {what}");
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        sleep(Duration::from_millis(1)).await;
     }
 }
 
@@ -32,7 +37,7 @@ pub(crate) async fn idle(client: &Client) {
     const LOOKS: u32 = 10;
     let mut quiet = 0;
     while quiet < LOOKS {
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        sleep(Duration::from_millis(1)).await;
         quiet = if client.metrics().outstanding() == 0 {
             quiet + 1
         } else {
