@@ -108,7 +108,7 @@ async fn soak() -> Result<(), Box<dyn Error>> {
     }
     let watches = watches_on(&servers)?;
     let last = memory()?;
-    let all = sum(&clients);
+    let all = sum(clients.iter().map(Client::metrics));
     println!(
         "{rounds} rounds in {} s, {} restarts: {first} KiB after the warm-up, {last} KiB in the end; {watches} watches left on the server; \
          half of the round trips below {:?}, 99 % below {:?}",
@@ -147,7 +147,7 @@ async fn watch(clients: &[Client], length: Duration) -> Result<u64, Box<dyn Erro
         if begin.elapsed() >= warm_up {
             first.get_or_insert(memory);
         }
-        let all = sum(clients);
+        let all = sum(clients.iter().map(Client::metrics));
         println!(
             "{:4} s: {memory} KiB, {} requests answered, {} of unknown outcome, {} not sent, {} reconnects, {} expiries, {} events",
             begin.elapsed().as_secs(),
@@ -242,11 +242,10 @@ async fn settle(client: &Client) {
     while client.sync("/").await.is_err() {}
 }
 
-/// The counters of all clients together. The round trips are those of the last client only.
-fn sum(clients: &[Client]) -> Metrics {
+/// The counters of all clients together.
+fn sum(clients: impl Iterator<Item = Metrics>) -> Metrics {
     let mut all = Metrics::default();
-    for client in clients {
-        let one = client.metrics();
+    for one in clients {
         all.succeeded += one.succeeded;
         all.refused += one.refused;
         all.unknown += one.unknown;
@@ -255,7 +254,7 @@ fn sum(clients: &[Client]) -> Metrics {
         all.expired_sessions += one.expired_sessions;
         // Counts reconnects: all connections of a client except the first.
         all.connections += one.reconnects();
-        all.round_trips = one.round_trips;
+        all.round_trips.merge(&one.round_trips);
     }
     all.connections += 1;
     all
@@ -282,4 +281,22 @@ fn watches_on(server: &str) -> Result<u64, Box<dyn Error>> {
         .ok_or("the server does not answer `mntr`")?
         .trim()
         .parse()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sum_has_the_round_trips_of_every_client() {
+        let mut one = Metrics::default();
+        one.round_trips.record(Duration::from_millis(1));
+        let mut other = Metrics::default();
+        other.round_trips.record(Duration::from_secs(1));
+        other.round_trips.record(Duration::from_secs(1));
+        let round_trips = sum([one, other].into_iter()).round_trips;
+        assert_eq!(round_trips.count(), 3);
+        assert_eq!(round_trips.total(), Duration::from_millis(2001));
+        assert!(round_trips.quantile(0.1) < Duration::from_millis(3));
+    }
 }
