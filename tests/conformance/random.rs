@@ -1,9 +1,11 @@
 //! Generated scripts: each seed gives many requests on few nodes, and both arms must answer them alike.
 //!
 //! The embedded server's answers are the script for the real server. The generator leaves out three things:
-//! - everything that depends on time (the reaper, expiry);
-//! - everything that has no defined order (the deletes of several ephemeral nodes of one session);
-//! - everything that differs between versions (see `cases::watches`).
+//! - everything that depends on time (expiry, and the reaper: a container never gets a child);
+//! - everything that has no defined order (the deletes of several ephemeral nodes of one session, the identities of a
+//!   connection that has several);
+//! - everything that differs between versions (see `cases::watches`). So a listener has one watch mode for each path, and
+//!   no request asks whether a node exists that the client may not read.
 
 use std::fmt::Write;
 
@@ -18,7 +20,7 @@ use super::{
 const SEEDS: std::ops::Range<u64> = 0..40;
 
 /// Requests in each script.
-const LENGTH: usize = 80;
+const LENGTH: usize = 200;
 
 #[tokio::test]
 #[ignore = "needs a real ZooKeeper: tests/run.sh"]
@@ -41,7 +43,8 @@ async fn both_servers_answer_random_requests_alike() {
 struct Draw(Rng);
 
 impl Draw {
-    /// `a` and `b` do everything and leave one-time watches; `c` and `d` only listen, with persistent watches.
+    /// `a` and `b` do everything and leave one-time watches. `c`, `d` and `e` only listen, with persistent watches. Each
+    /// session of `f` has at most one node, and then ends.
     fn script(&mut self) -> String {
         let mut script = String::from(
             "a> auth digest user:pass
@@ -52,14 +55,37 @@ impl Draw {
         );
         for _ in 0..LENGTH {
             let who = self.0.one_of(&['a', 'b']);
-            let _ = match self.0.draw() % 40 {
+            let _ = match self.0.draw() % 44 {
                 0..5 => writeln!(script, "{who}& {}", self.request()),
                 5 => writeln!(
                     script,
                     "{who}> sync $\n{who}! drop\n{who}> connect resume={who}"
                 ),
-                6..12 => writeln!(script, "{who}> multi{}", self.list(Self::write)),
+                6..12 => writeln!(script, "{who}> multi{}", self.list(Self::operation)),
                 12 => writeln!(script, "{who}> multiRead{}", self.list(Self::plain_read)),
+                13 => {
+                    let (who, kind) = self.0.one_of(&[('c', "recursive"), ('e', "persistent")]);
+                    let op = self.0.one_of(&["addWatch", "addWatch", "removeWatches"]);
+                    let kind = if op == "addWatch" { kind } else { "any" };
+                    writeln!(script, "{who}> {op} {} kind={kind}", self.watched_path())
+                }
+                14 => {
+                    // The server may answer an `auth` before earlier requests, so none is pending. Each connection has one
+                    // identity at most.
+                    let secret = if who == 'a' {
+                        "user:pass"
+                    } else {
+                        "other:word"
+                    };
+                    writeln!(
+                        script,
+                        "{who}> sync $\n{who}> auth digest {secret}\n{who}> whoAmI"
+                    )
+                }
+                15 => {
+                    let path = self.path();
+                    writeln!(script, "f> create {path} mode=ephemeral\nf> closeSession")
+                }
                 _ => writeln!(script, "{who}> {}", self.request()),
             };
         }
@@ -74,7 +100,7 @@ impl Draw {
     }
 
     fn request(&mut self) -> String {
-        match self.0.draw() % 16 {
+        match self.0.draw() % 18 {
             0..7 => self.write(),
             7 => {
                 let acl = self.acl();
@@ -84,13 +110,18 @@ impl Draw {
                 let op = self.0.one_of(&["getACL", "getAllChildrenNumber", "sync"]);
                 format!("{op} {}", self.path())
             }
+            16 => self.secret_request(),
+            17 => {
+                let kind = self.0.one_of(&["0", "9"]);
+                format!("checkWatches {} kind={kind}", self.watched_path())
+            }
             9 => format!("getEphemerals {}", self.0.one_of(&["/", "$/a", "null"])),
             10 => {
-                let kind = self.0.one_of(&["data", "children", "any"]);
-                format!("removeWatches {} kind={kind}", self.path())
+                let kind = self.0.one_of(&["data", "children", "any", "9"]);
+                format!("removeWatches {} kind={kind}", self.watched_path())
             }
             11 => {
-                let zxid = self.0.one_of(&["0", "z0"]);
+                let zxid = self.0.one_of(&["0", "z0", "9223372036854775807"]);
                 let (data, exist, child) = (self.path(), self.path(), self.path());
                 format!("setWatches zxid={zxid} data={data} exist={exist} child={child}")
             }
@@ -104,14 +135,43 @@ impl Draw {
         }
     }
 
+    /// A request for a node that not everyone may read.
+    fn secret_request(&mut self) -> String {
+        let acl = [
+            "acl=world:anyone:a,digest:user:smGaoVKd/cQkjm7b88GyorAUz20=:r",
+            "acl=world:anyone:ra",
+        ];
+        let acl = self.0.one_of(&acl);
+        match self.0.draw() % 5 {
+            0 => format!("create $/secret {acl}"),
+            1 => format!("setACL $/secret {acl}{}", self.version()),
+            2 => "getACL $/secret".to_owned(),
+            _ => format!("{} watch", self.plain_read_of("$/secret")),
+        }
+    }
+
+    /// An operation of a transaction.
+    fn operation(&mut self) -> String {
+        match self.0.draw() % 6 {
+            0 => format!("check {}{}", self.path(), self.version()),
+            _ => self.write(),
+        }
+    }
+
     fn write(&mut self) -> String {
-        match self.0.draw() % 8 {
+        match self.0.draw() % 9 {
             0..4 => {
                 let mode = [
                     "",
+                    "",
+                    " mode=ephemeral",
                     " mode=ephemeral",
                     " mode=sequential",
+                    " mode=sequential",
                     " mode=ephemeral-sequential",
+                    " mode=ephemeral-sequential",
+                    " mode=ttl",
+                    " mode=9",
                 ];
                 let op = self.0.one_of(&["create", "create2"]);
                 let (mode, acl) = (self.0.one_of(&mode), self.acl());
@@ -122,15 +182,47 @@ impl Draw {
                 };
                 format!("{op} {path} {acl}{mode}{}", self.data())
             }
-            4 => format!("createTTL {} ttl=3600000{}", self.path(), self.data()),
+            4 => {
+                let options = [
+                    "ttl=3600000",
+                    "ttl=3600000",
+                    "ttl=3600000 mode=ttl-sequential",
+                    "ttl=3600000 mode=9",
+                    "ttl=0",
+                    "ttl=1099511627776",
+                ];
+                let options = self.0.one_of(&options);
+                // As for other sequential creates.
+                let path = match self.path() {
+                    "$" => "$/",
+                    other => other,
+                };
+                format!("createTTL {path} {options}{}", self.data())
+            }
+            8 => {
+                let path = self.0.one_of(&["$/a/d", "$/b/c/e/f", "$/no/x"]);
+                format!("createContainer {path} {}{}", self.acl(), self.data())
+            }
             5 => format!("setData {}{}{}", self.path(), self.data(), self.version()),
             _ => format!("delete {}{}", self.path(), self.version()),
         }
     }
 
     fn plain_read(&mut self) -> String {
-        let op = self.0.one_of(&["getData", "getChildren"]);
-        format!("{op} {}", self.path())
+        let path = self.path();
+        self.plain_read_of(path) + self.0.one_of(&["", " watch"])
+    }
+
+    fn plain_read_of(&mut self, path: &str) -> String {
+        format!("{} {path}", self.0.one_of(&["getData", "getChildren"]))
+    }
+
+    /// A path with a slash. 3.8 fails on others when it looks for watches above them.
+    fn watched_path(&mut self) -> &'static str {
+        match self.path() {
+            "no" => "$/a",
+            other => other,
+        }
     }
 
     /// One of few paths, so that requests meet on the same nodes. Some are not valid paths.
@@ -151,6 +243,11 @@ impl Draw {
             "$/n-",
             "$",
             "$/a/..",
+            "$/b/",
+            "$/a//c",
+            "$/a\u{1}",
+            "//x",
+            "no",
         ])
     }
 
@@ -162,8 +259,15 @@ impl Draw {
             "acl=world:anyone:rda",
             "acl=none",
             "acl=auth::wcd,world:anyone:r",
+            "acl=world:anyone:r,ip:127.0.0.0/8:rwcda",
+            "acl=world:anyone:r,digest:user:smGaoVKd/cQkjm7b88GyorAUz20=:rwcda,world:anyone:r",
+            "acl=null",
+            "acl=foo:bar:rwcda",
+            "acl=world:someone:rwcda",
+            "acl=world:anyone:r,digest:a:b:c:rwcda",
+            "acl=world:anyone:r,ip:10.0.0:rwcda",
         ];
-        match self.0.draw() % 8 {
+        match self.0.draw() % 6 {
             0 => self.0.one_of(&choices),
             _ => "acl=world:anyone:rwcda",
         }

@@ -237,7 +237,10 @@ impl Engine {
                 txn.roll_back();
                 Ok(Response::Multi(response))
             }
-            MultiOutcome::Malformed => Err(ErrorCode::MARSHALLING_ERROR),
+            MultiOutcome::Malformed => {
+                txn.roll_back();
+                Err(ErrorCode::MARSHALLING_ERROR)
+            }
         }
     }
 
