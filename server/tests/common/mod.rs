@@ -193,11 +193,7 @@ impl Peer {
     }
 
     pub(crate) async fn join_for(server: &Server, timeout_ms: i32) -> Self {
-        Self::join_at(server.local_addr(), timeout_ms).await
-    }
-
-    pub(crate) async fn join_at(address: SocketAddr, timeout_ms: i32) -> Self {
-        let raw = Raw::connect(address).await;
+        let raw = Raw::connect(server.local_addr()).await;
         Self::start(raw, &new_session(timeout_ms))
             .await
             .expect("a new session is refused")
@@ -205,11 +201,7 @@ impl Peer {
 
     /// Moves the session to another connection, with the last zxid that this client has seen.
     pub(crate) async fn resume(self, server: &Server) -> Option<Self> {
-        self.resume_at(server.local_addr()).await
-    }
-
-    pub(crate) async fn resume_at(self, address: SocketAddr) -> Option<Self> {
-        let raw = Raw::connect(address).await;
+        let raw = Raw::connect(server.local_addr()).await;
         let request = self.resume_request();
         Self::start(raw, &request).await
     }

@@ -317,6 +317,8 @@ conformance! {
         a< ok
         a> auth ip 10.255.255.1
         a< ok
+        a> auth ip null
+        a< ok
         a> whoAmI
         a< ok [digest: digest: digest:a digest:nocolon ip:$ip]
     "#;
@@ -337,6 +339,9 @@ conformance! {
         e> auth digest null
         e< authentication failed
         e< closed
+        f> auth sasl me
+        f< authentication failed
+        f< closed
     "#;
 
     requests_after_a_failed_authentication_are_not_done: r#"

@@ -81,6 +81,9 @@ conformance! {
         h> raw 99
         h< unimplemented
         h< closed
+        i> raw -1
+        i< unimplemented
+        i< closed
     "#;
 
     a_body_that_is_too_short_is_refused: r#"
@@ -202,13 +205,19 @@ conformance! {
         a< ok
     "#;
 
-    a_handshake_too_short_ends_the_connection: r#"
+    a_malformed_handshake_ends_the_connection: r#"
         a! bytes "\x00\x00\x00\x04\x00\x00\x00\x00"
         a?
         a< closed
         b! bytes "\x00\x00\x00\x00"
         b?
         b< closed
+        c! bytes "\xff\xff\xff\xff"
+        c?
+        c< closed
+        d! bytes "\x00\x00\x00\x1b\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
+        d?
+        d< closed
     "#;
 
     a_short_authentication_body_ends_the_connection: r#"

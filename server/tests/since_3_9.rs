@@ -1,0 +1,193 @@
+//! What servers answer only since 3.9, as observed on 3.9.3.
+//!
+//! Not here: what servers of all releases answer alike (`tests/conformance`).
+
+mod common;
+
+use bytes::Bytes;
+use common::{Peer, create, create_with, exists, get_children, get_data, set_data};
+use lockkeeper_proto::{
+    Acl, AddWatchMode, CreateMode, ErrorCode, EventType, Perms, Request, Response, WatcherType,
+    Zxid,
+    multi::{MultiOp, MultiRequest, MultiResult},
+    records::{
+        AddWatchRequest, AuthPacket, CheckWatchesRequest, CreateRequest, CreateTtlRequest,
+        RemoveWatchesRequest,
+    },
+};
+use lockkeeper_server::Server;
+
+/// The events that the peer has got so far.
+async fn told(peer: &mut Peer) -> Vec<(EventType, String)> {
+    peer.call(&exists("/", false)).await.unwrap();
+    let events = peer.events.drain(..);
+    events.map(|event| (event.event_type, event.path)).collect()
+}
+
+async fn world() -> (Server, Peer, Peer) {
+    let server = Server::start().await.unwrap();
+    let (watcher, mut writer) = (Peer::join(&server).await, Peer::join(&server).await);
+    for path in ["/p", "/p/n"] {
+        writer.create(path, CreateMode::Persistent).await.unwrap();
+    }
+    (server, watcher, writer)
+}
+
+/// Sets a watch of each kind on `/p/n`.
+async fn watch_in_all_modes(watcher: &mut Peer) {
+    let add = |mode| {
+        let path = "/p/n".to_owned();
+        Request::AddWatch(AddWatchRequest { path, mode })
+    };
+    for request in [
+        get_data("/p/n", true),
+        get_children("/p/n", true),
+        add(AddWatchMode::PERSISTENT),
+        add(AddWatchMode::PERSISTENT_RECURSIVE),
+    ] {
+        watcher.call(&request).await.unwrap();
+    }
+}
+
+/// From 3.9 on, modes are independent. A connection gets one event for a change, even if several of its watches match.
+#[tokio::test]
+async fn watch_modes_on_one_path_are_independent() {
+    let (server, mut watcher, mut writer) = world().await;
+    watch_in_all_modes(&mut watcher).await;
+    assert_eq!(server.report().watches, 4);
+    let changed = (EventType::NODE_DATA_CHANGED, "/p/n".to_owned());
+    for _ in 0..2 {
+        writer.call(&set_data("/p/n", b"")).await.unwrap();
+        assert_eq!(told(&mut watcher).await, std::slice::from_ref(&changed));
+    }
+    let create_child = create("/p/n/c", b"", CreateMode::Persistent);
+    writer.call(&create_child).await.unwrap();
+    assert_eq!(
+        told(&mut watcher).await,
+        [
+            (EventType::NODE_CREATED, "/p/n/c".to_owned()),
+            (EventType::NODE_CHILDREN_CHANGED, "/p/n".to_owned()),
+        ]
+    );
+    assert_eq!(
+        server.report().watches,
+        2,
+        "the one-shot watches have fired"
+    );
+    let mut remove = async |kind| {
+        let path = "/p/n".to_owned();
+        let check = Request::CheckWatches(CheckWatchesRequest {
+            path: path.clone(),
+            watcher_type: kind,
+        });
+        let checked = watcher.call(&check).await.map(|_| ());
+        let remove = Request::RemoveWatches(RemoveWatchesRequest {
+            path,
+            watcher_type: kind,
+        });
+        let removed = watcher.call(&remove).await.map(|_| ());
+        assert_eq!(checked, removed);
+        removed
+    };
+    let none = Err(ErrorCode::NO_WATCHER);
+    assert_eq!(remove(WatcherType::DATA).await, none);
+    assert_eq!(remove(WatcherType::CHILDREN).await, none);
+    assert_eq!(remove(WatcherType::PERSISTENT).await, Ok(()));
+    assert_eq!(remove(WatcherType::PERSISTENT).await, none);
+    assert_eq!(remove(WatcherType::ANY).await, Ok(()));
+    assert_eq!(remove(WatcherType::PERSISTENT_RECURSIVE).await, none);
+    assert_eq!(
+        remove(WatcherType(6)).await,
+        Err(ErrorCode::MARSHALLING_ERROR)
+    );
+    assert_eq!(server.report().watches, 0);
+    // Watches of every mode end with their connection.
+    watch_in_all_modes(&mut watcher).await;
+    watch_in_all_modes(&mut watcher).await;
+    assert_eq!(server.report().watches, 4);
+    assert!(server.faults().cut(watcher.session));
+    watcher.raw.assert_closed().await;
+    assert_eq!(server.report().watches, 0);
+}
+
+/// From 3.9.2 on, a connection that may not read a node gets no event for it. Its one-shot watch is removed all the
+/// same.
+#[tokio::test]
+async fn events_go_only_to_clients_that_may_read_the_node() {
+    let (server, mut watcher, mut writer) = world().await;
+    let secret = vec![Acl::new(
+        Perms::ALL,
+        "digest",
+        "u:Jq7wMyA/w2Vd5WIDAKdu4OIIFEQ=",
+    )];
+    let create_secret = create_with("/p/s", b"", CreateMode::Persistent, secret);
+    let auth = Request::Auth(AuthPacket {
+        auth_type: 0,
+        scheme: "digest".to_owned(),
+        auth: Some(Bytes::from_static(b"u:p")),
+    });
+    let mut insider = Peer::join(&server).await;
+    insider.call(&auth).await.unwrap();
+    for peer in [&mut watcher, &mut insider] {
+        peer.call(&exists("/p/s", true)).await.unwrap_err();
+        peer.call(&get_children("/p", true)).await.unwrap();
+    }
+    writer.call(&create_secret).await.unwrap();
+    let children = (EventType::NODE_CHILDREN_CHANGED, "/p".to_owned());
+    let created = (EventType::NODE_CREATED, "/p/s".to_owned());
+    assert_eq!(told(&mut watcher).await, std::slice::from_ref(&children));
+    assert_eq!(told(&mut insider).await, [created, children]);
+    assert_eq!(server.report().watches, 0);
+    // `exists` sets no watch either, if the client may not read the node.
+    let refused = watcher.call(&exists("/p/s", true)).await;
+    assert_eq!(refused, Err(ErrorCode::NO_AUTH));
+    assert_eq!(server.report().watches, 0);
+}
+
+/// Servers before 3.7.2 and 3.8.2 answer a `create2` in a transaction without its metadata.
+#[tokio::test]
+async fn creates_in_a_multi_answer_with_the_metadata_or_without() {
+    let record = |path: &str, flags| CreateRequest {
+        path: path.to_owned(),
+        data: None,
+        acl: Some(Acl::OPEN_UNSAFE.into()),
+        flags,
+    };
+    let with_ttl = |path: &str, flags, ttl_ms| {
+        MultiOp::CreateTtl(CreateTtlRequest {
+            path: path.to_owned(),
+            data: None,
+            acl: Some(Acl::OPEN_UNSAFE.into()),
+            flags,
+            ttl_ms,
+        })
+    };
+    let server = Server::start().await.unwrap();
+    let mut peer = Peer::join(&server).await;
+    let ops = vec![
+        // Flag 4 makes a container with any create. Operation 19 makes a container with any flag.
+        MultiOp::Create(record("/a", 4)),
+        MultiOp::CreateContainer(record("/b", 0)),
+        MultiOp::Create2(record("/c", 0)),
+        with_ttl("/d", 5, 1000),
+        // Without a TTL flag this makes a plain node.
+        with_ttl("/e", 0, -1),
+    ];
+    let answer = peer.call(&Request::Multi(MultiRequest { ops })).await;
+    let Ok(Response::Multi(response)) = answer else {
+        panic!("{answer:?}");
+    };
+    let has_stat = |result: &MultiResult| matches!(result, MultiResult::Create2(_));
+    let with_stat: Vec<_> = response.results.iter().map(has_stat).collect();
+    assert_eq!(with_stat, [true, true, true, true, false]);
+    // A create whose flags need a TTL makes the list unreadable. The request takes a transaction and changes nothing.
+    let before = server.report().zxid;
+    for flags in [5, 6] {
+        let ops = [record("/y", 0), record("/x", flags)].map(MultiOp::Create);
+        let ops = ops.to_vec();
+        let refused = peer.call(&Request::Multi(MultiRequest { ops })).await;
+        assert_eq!(refused, Err(ErrorCode::MARSHALLING_ERROR));
+    }
+    assert_eq!(server.report().zxid, Zxid(before.0 + 2));
+    assert_eq!(server.report().nodes, 5);
+}
