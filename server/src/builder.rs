@@ -54,8 +54,8 @@ impl Builder {
 
     /// The server numbers its transactions from here on. Default: 0.
     ///
-    /// A server that takes the place of a former one needs higher numbers: fencing tokens must not go backwards, and clients
-    /// that have seen a higher number are refused.
+    /// A server that takes the place of a former one needs higher numbers. Otherwise fencing tokens go backwards, and the
+    /// server refuses clients that have seen a higher number.
     pub fn first_zxid(mut self, zxid: Zxid) -> Self {
         self.config.first_zxid = zxid;
         self

@@ -1,11 +1,12 @@
-//! Two holders, when servers are cut off from each other: three real servers, each of which reaches the others through proxies.
+//! Can two clients hold one lock while servers are cut off from each other? It depends on the lease policy.
 //!
-//! A holder is connected to one server, and a contender to another. A link between two servers goes silent, in one direction or
-//! both. The leader hears no more of the holder's session, and ends it; the holder's server goes on answering. Whether the
-//! holder still takes its lock for valid when the contender is granted it depends on the lease policy.
+//! There are three real servers. Each reaches the others through proxies. A holder is connected to one server, and a contender
+//! to another. A link between two servers goes silent, in one direction or both. The leader no longer hears of the holder's
+//! session, and ends it. The holder's server goes on answering. Then the contender gets the lock, and the test looks whether
+//! the holder still takes its own lock for valid.
 //!
-//! With `LOCKKEEPER_TEST_ROUNDS=N`, each cut is tried N times with each session timeout; otherwise once, with one of them. Each try
-//! prints for how long both were valid.
+//! With `LOCKKEEPER_TEST_ROUNDS=N`, the test tries each cut N times with each session timeout. Otherwise it tries each cut once,
+//! with one session timeout. Each try prints for how long both clients took the lock for valid.
 //!
 //! Not here: servers and clients that fail (`failures`), every possible order of messages (`tests/model`).
 

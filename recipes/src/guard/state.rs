@@ -9,8 +9,8 @@ use crate::error::Loss;
 ///
 /// It is the `czxid` of the lock node: the number of the transaction that created it.
 ///
-/// A resource that remembers the highest token it has seen, and refuses lower ones, is safe from a former holder that was
-/// paused and does not know yet that it has lost the lock. The order breaks only when the ensemble is rebuilt from nothing, or
+/// A former holder may have been paused, and not know yet that it has lost the lock. A resource is safe from it if it
+/// remembers the highest token it has seen, and refuses lower ones. The order breaks only when the ensemble is rebuilt from nothing, or
 /// restored from an older backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FencingToken(u64);

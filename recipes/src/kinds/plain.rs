@@ -42,8 +42,8 @@ use crate::{
 ///
 /// # Deleting the node by hand
 /// All contenders use the same name, and ZooKeeper deletes by name. A delete of this client never hits the node of a later
-/// holder by itself: it is sent only within the session that created our node, and is not repeated before a look at whose node
-/// is there. But suppose that an operator deletes the node, and the holder does not notice (it notices while [`Guard::lost`] is
+/// holder by itself. The client sends it only within the session that created our node, and looks whose node is there before
+/// it repeats the delete. But suppose that an operator deletes the node, and the holder does not notice (it notices while [`Guard::lost`] is
 /// polled). Then a second client takes the lock, and the release of the first one ends the hold of the second. Transactions of
 /// the first one succeed, too. [`Mutex`](crate::Mutex) has no such weakness: each of its nodes has a name of its own.
 ///

@@ -169,8 +169,8 @@ impl LockNode {
         self.keeper.get_or_insert_with(|| client.raw().keep_lease());
     }
 
-    /// The lease has ended, and the turn of this contender has come: asks the servers whether the node is there, and waits
-    /// until the lease is valid or the session is over.
+    /// For a contender whose turn has come while its lease is not valid. Asks the servers whether the node is there. Then
+    /// waits until the lease is valid or the session is over.
     pub(crate) async fn renew_lease(&mut self) -> Result<(), LockError> {
         let Some(session_id) = self.node().map(|node| node.tag.session_id) else {
             return Err(self.gone());

@@ -279,8 +279,8 @@ mod tests {
         assert_eq!(rank_of(&children, &node(2)), expected);
     }
 
-    /// Two with one number, which no server gives before its counter sticks, are waited for in one order, however they are
-    /// listed: otherwise each look could leave other watches.
+    /// Two nodes have one number only when the server's counter sticks. A waiter orders them in one way, however they are
+    /// listed. Otherwise each look could leave other watches.
     #[test]
     fn the_order_of_the_listing_makes_no_difference() {
         let mut children = [

@@ -204,8 +204,9 @@ impl Builder {
     /// # Errors
     /// [`Error::Unreachable`] when no server accepted the client in time. It says why each server failed; for a long
     /// list it has the newest sixteen failures. The error comes before the timeout when every server failed for a
-    /// reason that lasts: its certificate or the client's certificate is wrong. [`Error::AuthFailed`] when a server
-    /// refused the identities.
+    /// reason that lasts: its certificate or the client's certificate is wrong.
+    ///
+    /// [`Error::AuthFailed`] when a server refused the identities.
     ///
     /// # Cancel safety
     /// Dropping the future closes the client.

@@ -20,7 +20,7 @@ pub(crate) struct Session {
     pub(crate) heard: Option<Instant>,
     /// When the newest ping or write that was answered had been sent. A server has heard of the session since.
     pub(crate) confirmed: Option<Instant>,
-    /// An instant of which it is proved that the leader counts from it, or from a later one.
+    /// The proof shows that the leader counts from this instant, or from a later one.
     pub(crate) proved: Option<Instant>,
     /// Whether a read-only server has made it, and alone knows it. No other server can resume it, and it owns no node.
     pub(crate) is_local: bool,

@@ -293,8 +293,8 @@ pub(crate) fn gone(after: &mut State, i: usize) {
     done(after, i);
 }
 
-/// The client learns that its session is over. `is_late` says that tasks have not submitted yet what they are about to: they do
-/// so in the next session.
+/// The client learns that its session is over. If `is_late`, tasks have requests that they have not submitted yet. They submit
+/// them in the next session.
 pub(crate) fn lost_session(after: &mut State, scenario: &Scenario, i: usize, is_late: bool) {
     let contender = &mut after.contenders[i];
     contender.place = None;

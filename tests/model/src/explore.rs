@@ -135,7 +135,7 @@ struct Reached {
     states: Vec<u128>,
     /// From which one each was reached first.
     from: Vec<u32>,
-    /// Where each goes when no more faults happen and all requests are answered from the end of the history.
+    /// Where each goes without further faults, when all requests are answered from the end of the history.
     progress: Vec<u32>,
     /// Where a state with some fingerprint is, or the next free place. At least half of it is free.
     table: Vec<u32>,

@@ -22,8 +22,11 @@
 //! | `explore` | all states, breadth first |
 //! | [`lease`] | another world: whether a lease outlives its session |
 //!
-//! Not here: clocks, but for leases that end before the servers end a session (the simulation has clocks); the wire; what a
-//! holder does and hears (`tests/contract`); the code around the machines, which `client` and `decide` repeat in a few lines each.
+//! Not here:
+//! - clocks (`tests/sim` has them); only a lease may end here before the servers end its session;
+//! - the wire;
+//! - what a holder does and hears (`tests/contract`);
+//! - the code around the machines: `client` and `decide` repeat it in a few lines each.
 
 #![allow(
     clippy::exhaustive_enums,

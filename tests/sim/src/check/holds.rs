@@ -295,8 +295,8 @@ impl<'a> Holds<'a> {
         })
     }
 
-    /// Until when a hold excludes others: the end of its validity, its release, its end, or the action of a third party,
-    /// whichever comes first.
+    /// Until when a hold excludes others. It is the first of these: the end of its validity, its release, its end, the
+    /// action of a third party.
     pub(super) fn reach(&self, hold: &Hold<'_>, granted: Granted<'_>) -> Duration {
         let mut ends = vec![hold.until];
         ends.extend(hold.let_go);
