@@ -65,32 +65,27 @@ macro_rules! fixed_width {
 
 fixed_width!(i8: 1, f32: 4, f64: 8);
 
-impl Encode for i32 {
-    fn encode(&self, writer: &mut Writer<'_>) {
-        writer.put_i32(*self);
-    }
+macro_rules! common_width {
+    ($($type:ty: $width:literal, $put:ident, $take:ident;)*) => {$(
+        impl Encode for $type {
+            fn encode(&self, writer: &mut Writer<'_>) {
+                writer.$put(*self);
+            }
+        }
+
+        impl Decode for $type {
+            const SMALLEST: usize = $width;
+
+            fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+                reader.$take()
+            }
+        }
+    )*};
 }
 
-impl Decode for i32 {
-    const SMALLEST: usize = 4;
-
-    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-        reader.take_i32()
-    }
-}
-
-impl Encode for i64 {
-    fn encode(&self, writer: &mut Writer<'_>) {
-        writer.put_i64(*self);
-    }
-}
-
-impl Decode for i64 {
-    const SMALLEST: usize = 8;
-
-    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-        reader.take_i64()
-    }
+common_width! {
+    i32: 4, put_i32, take_i32;
+    i64: 8, put_i64, take_i64;
 }
 
 impl Encode for Bytes {

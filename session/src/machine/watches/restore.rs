@@ -63,13 +63,10 @@ impl<T> Machine<T> {
     /// A watch has fired. Its listeners are told now, or when all watches are restored.
     pub(crate) fn event(&mut self, now: Instant, event: Event) {
         self.metrics.events += 1;
-        let Some(restore) = self
-            .connection
-            .as_mut()
-            .map(|connection| &mut connection.restore)
-        else {
+        let Some(connection) = &mut self.connection else {
             return;
         };
+        let restore = &mut connection.restore;
         if restore.requests == 0 {
             self.fire(event);
         } else if restore.events.len() > restore.most {
@@ -82,13 +79,10 @@ impl<T> Machine<T> {
 
     /// One of the requests is answered. After the last one, the listeners are told what was kept back.
     pub(crate) fn restored(&mut self) {
-        let Some(restore) = self
-            .connection
-            .as_mut()
-            .map(|connection| &mut connection.restore)
-        else {
+        let Some(connection) = &mut self.connection else {
             return;
         };
+        let restore = &mut connection.restore;
         restore.requests = restore.requests.saturating_sub(1);
         if restore.requests > 0 {
             return;
