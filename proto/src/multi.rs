@@ -88,6 +88,14 @@ macro_rules! listed {
                     $(Self::$variant(_) => OpCode::$op,)*
                 }
             }
+
+            /// The node that the operation is about.
+            #[must_use]
+            pub fn path(&self) -> &str {
+                match self {
+                    $(Self::$variant(record) => &record.path,)*
+                }
+            }
         }
 
         $(#[$meta])*

@@ -218,3 +218,28 @@ operations! {
     WhoAmI = WHO_AM_I, Empty => WhoAmIResponse;
     CloseSession = CLOSE_SESSION, Empty => Empty;
 }
+
+impl Request {
+    /// The only node that the request is about; `None` for a request about several nodes, or about none.
+    #[must_use]
+    pub fn path(&self) -> Option<&str> {
+        Some(match self {
+            Self::Create(r) | Self::Create2(r) | Self::CreateContainer(r) => &r.path,
+            Self::CreateTtl(r) => &r.path,
+            Self::Delete(r) => &r.path,
+            Self::Exists(r) => &r.path,
+            Self::GetData(r) => &r.path,
+            Self::SetData(r) => &r.path,
+            Self::GetAcl(r) => &r.path,
+            Self::SetAcl(r) => &r.path,
+            Self::GetChildren(r) | Self::GetChildren2(r) => &r.path,
+            Self::GetAllChildrenNumber(r) => &r.path,
+            Self::Sync(r) => &r.path,
+            Self::Check(r) => &r.path,
+            Self::AddWatch(r) => &r.path,
+            Self::CheckWatches(r) => &r.path,
+            Self::RemoveWatches(r) => &r.path,
+            _ => return None,
+        })
+    }
+}

@@ -7,11 +7,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use lockkeeper_proto::{
-    ErrorCode, OpCode, Request, SessionId,
-    multi::{MultiOp, MultiReadOp},
-    path,
-};
+use lockkeeper_proto::{ErrorCode, OpCode, Request, SessionId, path};
 
 /// The request that a rule means: the first one that fits, or the [`nth`](Self::nth).
 #[derive(Clone, Debug)]
@@ -241,20 +237,6 @@ fn is_about(request: &Request, above: &str) -> bool {
     let within = |path: &str| path::is_within(path, above);
     let any = |paths: &[String]| paths.iter().any(|path| within(path));
     match request {
-        Request::Create(r) | Request::Create2(r) | Request::CreateContainer(r) => within(&r.path),
-        Request::CreateTtl(r) => within(&r.path),
-        Request::Delete(r) => within(&r.path),
-        Request::Exists(r) => within(&r.path),
-        Request::GetData(r) => within(&r.path),
-        Request::SetData(r) => within(&r.path),
-        Request::GetAcl(r) => within(&r.path),
-        Request::SetAcl(r) => within(&r.path),
-        Request::GetChildren(r) | Request::GetChildren2(r) => within(&r.path),
-        Request::GetAllChildrenNumber(r) => within(&r.path),
-        Request::Sync(r) => within(&r.path),
-        Request::AddWatch(r) => within(&r.path),
-        Request::CheckWatches(r) => within(&r.path),
-        Request::RemoveWatches(r) => within(&r.path),
         Request::SetWatches(r) => {
             any(&r.data_watches) || any(&r.exist_watches) || any(&r.child_watches)
         }
@@ -265,22 +247,9 @@ fn is_about(request: &Request, above: &str) -> bool {
                 || any(&r.persistent_watches)
                 || any(&r.persistent_recursive_watches)
         }
-        Request::Multi(r) => r.ops.iter().any(|op| match op {
-            MultiOp::Create(r) | MultiOp::Create2(r) | MultiOp::CreateContainer(r) => {
-                within(&r.path)
-            }
-            MultiOp::CreateTtl(r) => within(&r.path),
-            MultiOp::Delete(r) => within(&r.path),
-            MultiOp::SetData(r) => within(&r.path),
-            MultiOp::Check(r) => within(&r.path),
-            _ => false,
-        }),
-        Request::MultiRead(r) => r.ops.iter().any(|op| match op {
-            MultiReadOp::GetData(r) => within(&r.path),
-            MultiReadOp::GetChildren(r) => within(&r.path),
-            _ => false,
-        }),
-        _ => false,
+        Request::Multi(r) => r.ops.iter().any(|op| within(op.path())),
+        Request::MultiRead(r) => r.ops.iter().any(|op| within(op.path())),
+        _ => request.path().is_some_and(within),
     }
 }
 
