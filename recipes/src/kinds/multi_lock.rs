@@ -10,7 +10,7 @@ use std::{
 };
 
 use futures::future::{BoxFuture, FutureExt, select_all};
-use lockkeeper_session::OpResult;
+use lockkeeper_session::{Client, OpResult};
 
 use crate::{
     error::{LockError, Loss},
@@ -20,7 +20,7 @@ use crate::{
     kinds::plain::PlainMutex,
     kinds::rw_lock::{RwLock, WriteGuard},
     kinds::semaphore::Semaphore,
-    queue::lock_queue::within,
+    timeout::timeout,
 };
 
 /// One of the locks of a [`MultiLock`]. Made from a lock with `From`, or with [`read`](Self::read) and
@@ -219,7 +219,10 @@ impl MultiLock {
     /// # Cancel safety
     /// As [`lock`](Self::lock).
     pub async fn lock_timeout(&self, wait: Duration) -> Result<MultiGuard, LockError> {
-        within(wait, self.lock(), || None).await
+        let Some(first) = self.members.first() else {
+            return self.lock().await;
+        };
+        timeout(first.0.client(), wait, self.lock(), || None).await
     }
 
     /// Takes all the locks if each of them is free; otherwise returns `None`.

@@ -26,7 +26,7 @@ use crate::{
         name::{self, Protection},
     },
     participants::{Participant, participants},
-    queue::lock_queue::within,
+    timeout::timeout,
 };
 
 /// A lock without a queue: the client that creates the ephemeral node `lock` under its path holds it. Not fair, not reentrant.
@@ -145,7 +145,7 @@ impl PlainMutex {
     pub async fn lock_timeout(&self, wait: Duration) -> Result<Guard, LockError> {
         let contended = AtomicBool::new(false);
         let ahead = || contended.load(Ordering::Relaxed).then_some(1);
-        within(wait, self.lock_reporting(&contended), ahead).await
+        timeout(&self.client, wait, self.lock_reporting(&contended), ahead).await
     }
 
     /// Takes the lock if no client has it. It reads before it creates anything: a refused try costs one read and no write.

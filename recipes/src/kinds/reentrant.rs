@@ -21,7 +21,7 @@ use crate::{
     error::{LockError, Loss},
     guard::{Guard, LockState},
     kinds::mutex::Mutex,
-    queue::lock_queue::within,
+    timeout::timeout,
 };
 
 /// A [`Mutex`] that its owner may lock again while it holds it. The owner's last guard releases the lock.
@@ -103,7 +103,7 @@ impl ReentrantMutex {
         owner: &str,
         wait: Duration,
     ) -> Result<ReentrantGuard, LockError> {
-        within(wait, self.lock(owner), || None).await
+        timeout(self.mutex.client(), wait, self.lock(owner), || None).await
     }
 
     /// Takes the lock if the owner holds it, or if no contender holds it or waits for it; otherwise returns `None`.

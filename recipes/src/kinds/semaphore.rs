@@ -23,7 +23,7 @@ use crate::{
     node::{directory::Directory, identity::Naming, lock_node::LockNode, name},
     participants::{Participant, participants, remove_pending_lease},
     queue::{
-        lock_queue::{LockQueue, within},
+        lock_queue::LockQueue,
         rank::{self, Kind},
         ticket::Ticket,
         turn::Facts,
@@ -188,7 +188,7 @@ impl Semaphore {
         count: usize,
         wait: Duration,
     ) -> Result<Vec<Guard>, LockError> {
-        within(wait, self.acquire_many(count), || None).await
+        timeout(&self.client, wait, self.acquire_many(count), || None).await
     }
 
     /// Takes a lease if one is free and no contender waits; otherwise returns `None`. A try that finds no free lease

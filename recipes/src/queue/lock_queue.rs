@@ -26,21 +26,6 @@ use crate::{
     timeout::timeout,
 };
 
-/// The outcome of an acquisition that may take `wait`. When it is late, `ahead` says how many contenders are ahead.
-pub(crate) async fn within<T>(
-    wait: Duration,
-    acquisition: impl Future<Output = Result<T, LockError>>,
-    ahead: impl FnOnce() -> Option<usize>,
-) -> Result<T, LockError> {
-    match timeout(wait, acquisition).await {
-        Ok(outcome) => outcome,
-        Err(_) => Err(LockError::TimedOut {
-            waited: wait,
-            ahead: ahead(),
-        }),
-    }
-}
-
 /// A queue, and the role of its contenders.
 #[derive(Clone, Debug)]
 pub(crate) struct LockQueue {
@@ -100,7 +85,7 @@ impl LockQueue {
         let ahead = AtomicUsize::new(UNKNOWN);
         let lock = self.lock_reporting(|now| ahead.store(now, Ordering::Relaxed));
         let ahead = || Some(ahead.load(Ordering::Relaxed)).filter(|ahead| *ahead != UNKNOWN);
-        within(wait, lock, ahead).await
+        timeout(&self.client, wait, lock, ahead).await
     }
 
     pub(crate) async fn try_lock(&self) -> Result<Option<Guard>, LockError> {

@@ -14,7 +14,7 @@ use lockkeeper_server::Server;
 use lockkeeper_session::{Client, Clock};
 use tokio::time::Instant;
 
-use super::servers::within;
+use super::waiting::soon;
 
 #[tokio::test]
 async fn a_lease_runs_out_on_the_clock_given_to_the_client() {
@@ -66,7 +66,7 @@ async fn timers_fire_in_their_order_and_all_end_with_the_client() {
         timer.map(|()| fired.lock().unwrap().push(Instant::now()))
     });
     let start = Instant::now();
-    within(join_all(late_first)).await;
+    soon(join_all(late_first)).await;
     let fired = fired.into_inner().unwrap();
     assert_eq!(fired.len(), 99);
     for (ms, fired) in (1..100).zip(fired) {
@@ -79,6 +79,6 @@ async fn timers_fire_in_their_order_and_all_end_with_the_client() {
     assert_eq!(client.raw().timeout(short, pending::<()>()).await, None);
     let timer = client.raw().sleep(Duration::MAX);
     let closed = client.clone().close();
-    within(join(timer, closed)).await;
-    within(client.raw().sleep(an_hour)).await;
+    soon(join(timer, closed)).await;
+    soon(client.raw().sleep(an_hour)).await;
 }
