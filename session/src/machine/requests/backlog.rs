@@ -5,7 +5,6 @@
 
 use std::{collections::VecDeque, time::Instant};
 
-use bytes::Bytes;
 use lockkeeper_proto::{Request, multi::MultiOp};
 
 use crate::machine::ReplyTo;
@@ -174,24 +173,37 @@ impl<T> Backlog<T> {
 /// The bytes of a request's paths and data: nearly its size on the wire, and never more.
 #[must_use]
 pub fn request_bytes(request: &Request) -> usize {
-    let data = match request {
-        Request::Create(r) | Request::Create2(r) | Request::CreateContainer(r) => r.data.as_ref(),
-        Request::CreateTtl(r) => r.data.as_ref(),
-        Request::SetData(r) => r.data.as_ref(),
-        Request::Multi(r) => return r.ops.iter().map(op_weight).sum(),
-        _ => None,
-    };
-    request.path().map_or(0, str::len) + data.map_or(0, Bytes::len)
+    let data = |data: &Option<bytes::Bytes>| data.as_ref().map_or(0, bytes::Bytes::len);
+    match request {
+        Request::Create(r) | Request::Create2(r) | Request::CreateContainer(r) => {
+            r.path.len() + data(&r.data)
+        }
+        Request::CreateTtl(r) => r.path.len() + data(&r.data),
+        Request::SetData(r) => r.path.len() + data(&r.data),
+        Request::Delete(r) => r.path.len(),
+        Request::Exists(r) => r.path.len(),
+        Request::GetData(r) => r.path.len(),
+        Request::GetChildren(r) | Request::GetChildren2(r) => r.path.len(),
+        Request::Sync(r) => r.path.len(),
+        Request::Multi(r) => r.ops.iter().map(op_weight).sum(),
+        // Small, or rare.
+        _ => 0,
+    }
 }
 
 fn op_weight(op: &MultiOp) -> usize {
+    let data = |data: &Option<bytes::Bytes>| data.as_ref().map_or(0, bytes::Bytes::len);
     // Each operation has a header: type, whether it is the last one, error code.
     let header = 9;
-    let data = match op {
-        MultiOp::Create(r) | MultiOp::Create2(r) | MultiOp::CreateContainer(r) => r.data.as_ref(),
-        MultiOp::CreateTtl(r) => r.data.as_ref(),
-        MultiOp::SetData(r) => r.data.as_ref(),
-        _ => None,
-    };
-    header + op.path().len() + data.map_or(0, Bytes::len)
+    header
+        + match op {
+            MultiOp::Create(r) | MultiOp::Create2(r) | MultiOp::CreateContainer(r) => {
+                r.path.len() + data(&r.data)
+            }
+            MultiOp::CreateTtl(r) => r.path.len() + data(&r.data),
+            MultiOp::SetData(r) => r.path.len() + data(&r.data),
+            MultiOp::Delete(r) => r.path.len(),
+            MultiOp::Check(r) => r.path.len(),
+            _ => 0,
+        }
 }
