@@ -64,7 +64,7 @@ pub(crate) struct RunArgs {
     #[arg(long, conflicts_with = "holders")]
     pub(crate) shared: bool,
 
-    /// Let up to N commands hold the lock at once; all users of a path must give the same N
+    /// Let up to N commands hold the lock at once; all users of a path must give --holders and the same N
     #[arg(long, value_name = "N")]
     pub(crate) holders: Option<NonZero<usize>>,
 
@@ -178,7 +178,8 @@ More with --help.";
 const RUN_DETAILS: &str = "\
 Exit status:
   that of the command, 128+n if signal n ended it; or
-  64   bad usage or a bad path
+  64   bad usage or a bad path, or a path with another kind of lock: a run
+       with --holders and one without cannot use the same path
   69   no server reached in time, or a server refused
   71   the operating system refused something
   74   the lock was lost while the command ran; the command was ended

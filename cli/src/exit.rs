@@ -100,6 +100,7 @@ impl Failure {
             Self::Taken { .. } | Self::TimedOut { .. } => NOT_ACQUIRED,
             Self::Lock { error, .. } => match error {
                 LockError::TimedOut { .. } | LockError::Lost(_) => NOT_ACQUIRED,
+                LockError::OtherKind { .. } => USAGE,
                 _ => UNAVAILABLE,
             },
             Self::Command { error, .. } => match error.kind() {

@@ -8,6 +8,7 @@ use support::{Arm, Running, ended};
 on_both_arms!(
     readers_share_and_exclude_a_writer,
     only_the_given_number_of_holders_run,
+    kinds_that_do_not_exclude_each_other_are_bad_usage,
 );
 
 /// A command that prints `running`, and runs until it gets a signal.
@@ -58,6 +59,28 @@ fn only_the_given_number_of_holders_run(arm: &Arm) {
     let free = ended(&mut arm.run(&["--holders", "2", "--try"], &path, &["true"]));
     assert_eq!(free.status, 0);
     assert_eq!(arm.nodes(&format!("{path}/leases")), Vec::<String>::new());
+}
+
+/// A run with `--holders 2` and one without were both started on one path, and nobody was told.
+fn kinds_that_do_not_exclude_each_other_are_bad_usage(arm: &Arm) {
+    let several = ["--holders", "2"];
+    for (held, options, found) in [
+        (&several[..], &[][..], "a semaphore"),
+        (&[], &several, "a mutex"),
+        (&several, &["--shared"], "a semaphore"),
+        (&["--shared"], &several, "a reader"),
+    ] {
+        let path = arm.path();
+        let mut holder = Running::start(&mut arm.run(held, &path, UNTIL_TOLD));
+        assert_eq!(holder.line(), "running");
+        for wait in [&["--try"][..], &["--wait", "20s"], &[]] {
+            let refused = ended(&mut arm.run(&[options, wait].concat(), &path, &["true"]));
+            assert_eq!(refused.status, 64, "{held:?} {options:?} {wait:?}");
+            assert!(refused.stderr.contains(found), "{}", refused.stderr);
+            assert!(refused.stderr.contains(&path), "{}", refused.stderr);
+        }
+        stop(holder);
+    }
 }
 
 #[test]

@@ -7,6 +7,8 @@ use std::{fmt, time::Duration};
 use lockkeeper_proto::path::PathError;
 use lockkeeper_session::{self as session, Effect};
 
+use crate::inspect::Recipe;
+
 /// Why a lock was not acquired, or an operation under it failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -46,6 +48,19 @@ pub enum LockError {
         asked: usize,
         /// The highest possible number.
         limit: usize,
+    },
+    /// The path has a node of another kind of lock, which does not exclude this kind. Nothing was acquired.
+    ///
+    /// Use one kind of lock for each path. Only [`Mutex`](crate::Mutex), [`ReentrantMutex`](crate::ReentrantMutex),
+    /// [`MultiLock`](crate::MultiLock) and [`RwLock`](crate::RwLock) share a queue and may be mixed. A semaphore that is not used
+    /// any more leaves its directory `leases`, until the server removes it.
+    OtherKind {
+        /// The lock's path.
+        path: String,
+        /// The name of the node, a child of the path.
+        node: String,
+        /// The kind of lock that it belongs to.
+        found: Recipe,
     },
     /// A multi-lock has two members with the same path. The second one would wait for the first.
     SelfDeadlock {
@@ -124,6 +139,7 @@ impl LockError {
         match self {
             Self::SequenceExhausted { path }
             | Self::FixedLimit { path }
+            | Self::OtherKind { path, .. }
             | Self::SelfDeadlock { path } => Some(path),
             Self::Session(session::Error::Refused { path, .. }) if !path.is_empty() => Some(path),
             _ => None,
@@ -162,6 +178,10 @@ impl fmt::Display for LockError {
             Self::OverLimit { asked, limit } => {
                 write!(f, "{asked} leases requested, but the limit is {limit}")
             }
+            Self::OtherKind { path, node, found } => write!(
+                f,
+                "{path} has the node {node} of {found}, which does not exclude this kind of lock: use one kind for each path"
+            ),
             Self::SelfDeadlock { path } => {
                 write!(
                     f,
@@ -271,6 +291,14 @@ mod tests {
             (
                 LockError::OverLimit { asked: 3, limit: 2 },
                 "3 leases requested, but the limit is 2",
+            ),
+            (
+                LockError::OtherKind {
+                    path: path(),
+                    node: "leases".to_owned(),
+                    found: Recipe::Semaphore,
+                },
+                "/l has the node leases of a semaphore, which does not exclude this kind of lock: use one kind for each path",
             ),
             (
                 LockError::SelfDeadlock { path: path() },

@@ -2,6 +2,8 @@
 //!
 //! Not here: how contenders themselves find out whose turn it is (`queue`, `kinds`).
 
+use std::fmt;
+
 use lockkeeper_proto::{
     SessionId,
     path::{self, PathError},
@@ -31,6 +33,19 @@ pub enum Recipe {
     Semaphore,
     /// A plain lock.
     Plain,
+}
+
+impl fmt::Display for Recipe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Mutex => "a mutex",
+            Self::Read => "a reader of a read/write lock",
+            Self::Write => "a writer of a read/write lock",
+            Self::Latch => "a leader election",
+            Self::Semaphore => "a semaphore",
+            Self::Plain => "a plain lock",
+        })
+    }
 }
 
 /// A contender at a path, and its place in the queue.
@@ -106,6 +121,12 @@ async fn queue(
 }
 
 impl Recipe {
+    /// Whether contenders of the two kinds on one path exclude each other.
+    pub(crate) fn excludes(self, other: Self) -> bool {
+        let is_of_queue = |recipe| matches!(recipe, Self::Mutex | Self::Read | Self::Write);
+        self == other || is_of_queue(self) && is_of_queue(other)
+    }
+
     /// The recipe of a contender in the queue of this kind, from its name.
     fn of(kind: Kind, contender: &str) -> Self {
         let marker = name::parse(contender, kind.markers()).map(|(marker, _)| marker);

@@ -126,12 +126,13 @@ async fn a_waiter_of_a_semaphore_is_no_holder() {
 
 #[tokio::test]
 async fn a_plain_lock_and_a_leader_are_listed_too() {
-    let (_server, client, _) = server_and_two().await;
-    let plain = PlainMutex::new(&client, PATH).unwrap().with_data("plain");
-    let _guard = plain.lock().await.unwrap();
+    let (_server, client, _) = clients().await;
     let election = Election::new(&client, PATH).unwrap().with_id("leader");
     let latch = election.latch();
     latch.elected().await.unwrap();
+    // A plain lock does not look for other kinds. They would refuse to be second.
+    let plain = PlainMutex::new(&client, PATH).unwrap().with_data("plain");
+    let _guard = plain.lock().await.unwrap();
     let expected = [
         contender(Recipe::Latch, 0, "leader"),
         contender(Recipe::Plain, 0, "plain"),

@@ -42,12 +42,21 @@ pub(crate) struct Bench {
 /// The lock's path; it exists.
 pub(crate) const PATH: &str = "/lock";
 
+/// The path of the semaphore, with its directories: other kinds of lock are refused there.
+pub(crate) const SEMAPHORE: &str = "/semaphore";
+
 impl Bench {
     async fn new() -> Self {
         let server = Server::start().await.unwrap();
         let (client, tally) = client(&server).await;
         let other = Client::connect(&server.connect_string()).await.unwrap();
-        for node in [PATH, "/lock/locks", "/lock/leases", "/second"] {
+        for node in [
+            PATH,
+            SEMAPHORE,
+            "/semaphore/locks",
+            "/semaphore/leases",
+            "/second",
+        ] {
             let mode = CreateMode::Persistent;
             other.create(node, "", mode).await.unwrap();
         }

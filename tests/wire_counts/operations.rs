@@ -10,7 +10,7 @@ use lockkeeper::{
 };
 
 use crate::{
-    costs::{Bench, PATH},
+    costs::{Bench, PATH, SEMAPHORE},
     support::waiting::{driven, idle},
 };
 
@@ -265,8 +265,14 @@ pub(crate) async fn read_write_locks(bench: &mut Bench) {
 
 pub(crate) async fn semaphores(bench: &mut Bench) {
     let (client, other) = (bench.client.clone(), bench.other.clone());
-    let semaphore = Semaphore::new(&client, PATH, 1).unwrap();
-    let rival = Semaphore::new(&other, PATH, 1).unwrap();
+    let semaphore = Semaphore::new(&client, SEMAPHORE, 1).unwrap();
+    let rival = Semaphore::new(&other, SEMAPHORE, 1).unwrap();
+    // It looks once whether another kind of lock is used at its path.
+    let operation = "`Semaphore::acquire`, free, the first of this `Semaphore`";
+    let first = bench
+        .measure(operation, None, "", semaphore.acquire())
+        .await;
+    first.unwrap().release().await.unwrap();
     // The caller waits for two round trips. A third write gives up the place in the queue.
     let lease = bench
         .measure(

@@ -110,7 +110,8 @@ impl Election {
     }
 
     /// Takes part in the election in the background until the latch is dropped. After a loss of the leadership, the
-    /// latch enters the election again.
+    /// latch enters the election again. While another kind of lock is used at the path ([`LockError::OtherKind`]), the latch
+    /// stays a follower and writes warnings to the log.
     ///
     /// The work runs in the client's own task, so the method may be called outside a runtime.
     pub fn latch(&self) -> Latch {
@@ -225,8 +226,12 @@ async fn run_latch(queue: LockQueue, leadership: watch::Sender<Leadership>) {
             Err(_) if queue.client().is_closed() => return,
             Err(error) => {
                 let path = queue.path();
-                tracing::debug!(path, %error, "could not enter the election, retrying after a pause");
-                queue.client().raw().sleep(PAUSE).await;
+                if matches!(error, LockError::OtherKind { .. }) {
+                    tracing::warn!(path, %error, "no election here, another kind of lock is used at the path");
+                } else {
+                    tracing::debug!(path, %error, "could not enter the election, retrying after a pause");
+                }
+                tokio::time::sleep(PAUSE).await;
                 continue;
             }
         };

@@ -18,6 +18,7 @@ use super::plain_turn::{Next, PlainTurn};
 use crate::{
     error::LockError,
     guard::{Guard, hold::Attempt},
+    inspect::Recipe,
     metrics::{LockMetrics, Recorder},
     node::{
         directory::Directory,
@@ -26,7 +27,7 @@ use crate::{
         name::{self, Protection},
     },
     participants::{Participant, participants},
-    timeout::timeout,
+    queue::other_kinds,
 };
 
 /// A lock without a queue: the client that creates the ephemeral node `lock` under its path holds it. Not fair, not reentrant.
@@ -48,6 +49,11 @@ use crate::{
 /// the first one succeed, too. [`Mutex`](crate::Mutex) has no such weakness: each of its nodes has a name of its own.
 ///
 /// For the same reason, do not [`revoke`](crate::revoke) a node whose holder may not know yet that it has it.
+///
+/// # Other kinds of lock on the path
+/// [`lock`](Self::lock) creates its node and lists nothing, so it does not see another kind of lock on the same path. Every
+/// other kind sees the node of a plain lock and is refused ([`LockError::OtherKind`]), and [`try_lock`](Self::try_lock) sees all of
+/// them. But a plain lock that is taken while another kind is held is granted.
 #[derive(Clone, Debug)]
 pub struct PlainMutex {
     client: Client,
@@ -157,11 +163,18 @@ impl PlainMutex {
     /// As [`lock`](Self::lock).
     pub async fn try_lock(&self) -> Result<Option<Guard>, LockError> {
         let attempt = Attempt::new(&self.recorder);
-        self.directory.count();
-        let is_taken = self.client.exists(&self.node_path()).await?.is_some();
+        self.directory.count_listing();
+        let children = match self.client.get_children(self.path()).await {
+            Err(error) if error.is_no_node() => Vec::new(),
+            children => children?,
+        };
+        let is_taken = children.iter().any(|child| child == name::PLAIN);
         let (mut turn, mut node) = (PlainTurn::default(), self.node());
         if is_taken {
             turn.created(false);
+        } else {
+            let children = children.iter().map(String::as_str);
+            other_kinds::refuse(&self.client, &self.directory, Recipe::Plain, children).await?;
         }
         loop {
             match turn.next(&node.facts()) {

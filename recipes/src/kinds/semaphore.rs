@@ -5,13 +5,20 @@
 //!
 //! Not here: what the first waiter does next (`lease_turn`).
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
+};
 
 use bytes::Bytes;
 use futures::future::{Either, select};
 use lockkeeper_proto::{
     CreateMode, Response, Version,
     path::{self, PathError},
+    records::GetChildren2Response,
 };
 use lockkeeper_session::{Client, Error as SessionError, Watcher};
 
@@ -19,11 +26,13 @@ use super::lease_turn::{LeaseTurn, Next};
 use crate::{
     error::{LockError, Loss},
     guard::{Guard, hold::Attempt},
+    inspect::Recipe,
     metrics::{LockMetrics, Recorder},
     node::{directory::Directory, identity::Naming, lock_node::LockNode, name},
     participants::{Participant, participants, remove_pending_lease},
     queue::{
         lock_queue::LockQueue,
+        other_kinds,
         rank::{self, Kind},
         ticket::Ticket,
         turn::Facts,
@@ -49,6 +58,8 @@ pub struct Semaphore {
     path: String,
     queue: LockQueue,
     leases: Arc<Directory>,
+    /// The transaction that created the directory of the leases when this semaphore last looked above it; 0 before.
+    looked_at: Arc<AtomicI64>,
     limit: Limit,
     recorder: Arc<Recorder>,
 }
@@ -99,6 +110,7 @@ impl Semaphore {
             path,
             queue,
             leases: Arc::new(leases),
+            looked_at: Arc::default(),
             limit,
             recorder: Arc::new(recorder),
         })
@@ -358,6 +370,7 @@ impl Semaphore {
     ) -> Result<Vec<Guard>, LockError> {
         self.allow(count)?;
         let (mut nodes, first) = self.create_leases(count).await?;
+        self.look_above(first.as_ref()).await?;
         let is_of_place = |node: &LockNode| {
             let node = node.node();
             node.is_none_or(|node| node.tag.session_id == place.session_id())
@@ -368,7 +381,7 @@ impl Semaphore {
         }
         let (mut turn, mut leases, mut changed) = (LeaseTurn::default(), Vec::new(), None);
         if let Some(first) = first {
-            leases = first;
+            leases = first.children;
             turn.listed(false);
         }
         let mut limit_changed = None;
@@ -425,7 +438,7 @@ impl Semaphore {
     async fn create_leases(
         &self,
         count: usize,
-    ) -> Result<(Vec<LockNode>, Option<Vec<String>>), LockError> {
+    ) -> Result<(Vec<LockNode>, Option<GetChildren2Response>), LockError> {
         let mut nodes = Vec::with_capacity(count);
         for _ in 0..count {
             let naming = Naming::Sequential(name::LEASE);
@@ -442,10 +455,33 @@ impl Semaphore {
             return Ok((nodes, None));
         };
         match listing.await {
-            Ok(Response::GetChildren(list)) => Ok((nodes, Some(list.children))),
+            Ok(Response::GetChildren2(list)) => Ok((nodes, Some(list))),
             Err(error) if !(error.is_transient() || error.is_no_node()) => Err(error.into()),
             _ => Ok((nodes, None)),
         }
+    }
+
+    /// Refuses if another kind of lock is used at the path: see `other_kinds`. One look is enough while the directory of the
+    /// leases is the same. Contenders of another kind see it, and are refused.
+    async fn look_above(&self, leases: Option<&GetChildren2Response>) -> Result<(), LockError> {
+        let directory = leases.map_or(0, |leases| leases.stat.czxid.0);
+        if directory != 0 && self.looked_at.load(Ordering::Relaxed) == directory {
+            return Ok(());
+        }
+        let counters = self.queue.counters().clone();
+        let above = Directory::new(&self.client, &self.path, Bytes::new(), counters);
+        let children = loop {
+            above.count_listing();
+            match self.client.get_children(&self.path).await {
+                Err(error) if error.is_transient() => {}
+                Err(error) if error.is_no_node() => return Ok(()),
+                listed => break listed?,
+            }
+        };
+        let children = children.iter().map(String::as_str);
+        other_kinds::refuse(&self.client, &above, Recipe::Semaphore, children).await?;
+        self.looked_at.store(directory, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Refuses more leases than a fixed limit: they would never be granted.

@@ -70,6 +70,13 @@ impl Directory {
         Request::GetChildren(GetChildrenRequest { path, watch: false })
     }
 
+    /// A listing with the metadata of the directory.
+    pub(crate) fn list_with_stat_request(&self) -> Request {
+        self.count_listing();
+        let path = self.server_path.clone();
+        Request::GetChildren2(GetChildrenRequest { path, watch: false })
+    }
+
     pub(crate) fn create_request(&self, name: &str, mode: CreateMode, data: Bytes) -> Request {
         self.count();
         Request::Create2(CreateRequest {

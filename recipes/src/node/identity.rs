@@ -94,6 +94,15 @@ impl NodeIdentity {
         }
     }
 
+    /// The listing behind the create; none for a fixed name. That of leases tells whether their directory is a new one.
+    pub(crate) fn list_request(&self) -> Option<Request> {
+        match self.naming {
+            Naming::Sequential(name::LEASE) => Some(self.directory.list_with_stat_request()),
+            Naming::Sequential(_) => Some(self.directory.list_request()),
+            Naming::Fixed => None,
+        }
+    }
+
     /// The name of the reader's node that takes the place of this writer's: the same number, so the same place in the queue.
     pub(crate) fn reader_name(&self, writer: &str) -> Arc<str> {
         let number = name::parse(writer, &[name::WRITE]).map_or(0, |(_, number)| number);

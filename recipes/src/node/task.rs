@@ -251,20 +251,20 @@ async fn send_create(
     identity: &NodeIdentity,
     makes_directory: bool,
 ) -> (Option<PendingReply>, Option<PendingReply>) {
-    let (raw, directory) = (identity.client.raw(), &identity.directory);
-    let is_queued = !identity.is_fixed();
+    let raw = identity.client.raw();
     if makes_directory {
-        let mut requests = directory.make_requests();
+        let mut requests = identity.directory.make_requests();
         requests.push(identity.create_request());
-        requests.extend(is_queued.then(|| directory.list_request()));
+        let list = identity.list_request();
+        let is_listed = list.is_some();
+        requests.extend(list);
         let mut replies = raw.submit_all_with_backpressure(requests).await;
-        let list = if is_queued { replies.pop() } else { None };
+        let list = if is_listed { replies.pop() } else { None };
         return (replies.pop(), list);
     }
     let create = identity.create_request();
-    if is_queued {
-        let requests = [create, directory.list_request()];
-        let [create, list] = raw.submit_with_backpressure(requests).await;
+    if let Some(list) = identity.list_request() {
+        let [create, list] = raw.submit_with_backpressure([create, list]).await;
         (Some(create), Some(list))
     } else {
         let [create] = raw.submit_with_backpressure([create]).await;

@@ -3,7 +3,7 @@
 //! [`rank`] sorts the contenders by the numbers that the server gave them, never by their text, and tells one of them where it
 //! stands.
 
-use crate::node::name;
+use crate::{inspect::Recipe, node::name};
 
 /// Higher numbers are refused: 65,536 before the counter of the directory stops at 2^31-1. From there on the server would give
 /// the same number several times.
@@ -92,6 +92,16 @@ impl Kind {
         }
     }
 
+    /// The recipe of its own nodes.
+    pub(crate) fn recipe(self) -> Recipe {
+        match self {
+            Self::Mutex => Recipe::Mutex,
+            Self::Read => Recipe::Read,
+            Self::Write => Recipe::Write,
+            Self::Latch => Recipe::Latch,
+        }
+    }
+
     pub(crate) fn role(self) -> Role {
         if self == Self::Read {
             Role::Shared
@@ -127,6 +137,16 @@ impl Kind {
 /// );
 /// ```
 pub fn rank<'a>(kind: Kind, children: impl IntoIterator<Item = &'a str>, mine: &str) -> Rank<'a> {
+    rank_and_note(kind, children, mine, |_, _| {})
+}
+
+/// As [`rank`]. Calls `stranger` with each child that is not in the queue, and the number of `mine`.
+pub(crate) fn rank_and_note<'a>(
+    kind: Kind,
+    children: impl IntoIterator<Item = &'a str>,
+    mine: &str,
+    mut stranger: impl FnMut(&'a str, i32),
+) -> Rank<'a> {
     let Some(own) = kind.contender(mine) else {
         return Rank::Gone;
     };
@@ -139,6 +159,7 @@ pub fn rank<'a>(kind: Kind, children: impl IntoIterator<Item = &'a str>, mine: &
             continue;
         }
         let Some(other) = kind.contender(child) else {
+            stranger(child, own.0);
             continue;
         };
         exhausted |= other.0 < 0 || other == own;

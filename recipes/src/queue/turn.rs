@@ -15,13 +15,10 @@
 //!
 //! Not here: who is ahead of whom (`rank`), the node itself (`node`), sending and waiting (`waiter`).
 
-#![allow(
-    clippy::exhaustive_enums,
-    clippy::exhaustive_structs,
-    reason = "`tests/model` makes and matches all of it"
-)]
-
-use super::rank::{Kind, Rank, rank};
+use super::{
+    other_kinds::may_be_ahead,
+    rank::{Kind, Rank, rank_and_note},
+};
 use crate::error::Loss;
 
 /// What a waiter knows, beside listings and events, when it decides.
@@ -84,6 +81,8 @@ pub struct Listed<N> {
     pub ahead: usize,
     /// The nodes to watch now, all with one request.
     pub missing: Vec<N>,
+    /// The nodes that may belong to another kind of lock. The turn comes only if none of them does.
+    pub suspects: Vec<N>,
 }
 
 /// Where a waiter stands.
@@ -189,7 +188,13 @@ impl<N: Clone + AsRef<str>> Turn<N> {
     where
         N: From<&'a str>,
     {
-        match rank(self.kind, children, own.as_ref()) {
+        let mut suspects = Vec::new();
+        let note = |child: &'a str, number| {
+            if may_be_ahead(child, number) {
+                suspects.push(child.into());
+            }
+        };
+        match rank_and_note(self.kind, children, own.as_ref(), note) {
             Rank::First => {
                 self.place = Place::First;
                 self.nearest = None;
@@ -197,6 +202,7 @@ impl<N: Clone + AsRef<str>> Turn<N> {
                 Ok(Listed {
                     ahead: 0,
                     missing: Vec::new(),
+                    suspects,
                 })
             }
             Rank::Waiting {
@@ -207,7 +213,11 @@ impl<N: Clone + AsRef<str>> Turn<N> {
             } => {
                 self.place = Place::Behind { is_last };
                 let missing = self.watch(own, nearest.into(), second.map(N::from));
-                Ok(Listed { ahead, missing })
+                Ok(Listed {
+                    ahead,
+                    missing,
+                    suspects,
+                })
             }
             Rank::Gone => Err(Out::Lost(Loss::Deleted)),
             Rank::Exhausted => Err(Out::Exhausted),

@@ -8,11 +8,13 @@ use lockkeeper_proto::{EventType, Response};
 use lockkeeper_session::{Client, Error as SessionError, GroupEvent, PendingReply};
 
 use super::{
+    other_kinds,
     rank::Kind,
     turn::{Next, Out, Turn},
 };
 use crate::{
     error::LockError,
+    inspect::Recipe,
     node::{directory::Directory, identity::Naming, lock_node::LockNode},
 };
 
@@ -21,6 +23,7 @@ use crate::{
 pub(crate) struct Waiter {
     pub(crate) node: LockNode,
     turn: Turn<Arc<str>>,
+    recipe: Recipe,
     /// How many contenders were ahead in the last listing; 0 when the lock is granted.
     ahead: usize,
     /// When the watch on the node just ahead last fired.
@@ -37,6 +40,7 @@ impl Waiter {
         let mut waiter = Self {
             node: LockNode::new(client, directory, Naming::Sequential(kind.marker())),
             turn: Turn::new(kind),
+            recipe: kind.recipe(),
             ahead: 0,
             nearest_fired: None,
         };
@@ -136,6 +140,9 @@ impl Waiter {
         };
         match self.turn.listed(children.iter().map(String::as_str), &own) {
             Ok(listed) => {
+                let directory = self.node.directory();
+                let suspects = listed.suspects.iter().map(|name| &**name);
+                other_kinds::refuse(self.node.client(), directory, self.recipe, suspects).await?;
                 self.ahead = listed.ahead;
                 let turn = &self.turn;
                 if turn.is_next() {

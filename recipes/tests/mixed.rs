@@ -1,0 +1,209 @@
+//! Different kinds of lock on one path: those that share a queue exclude each other, all others say so.
+//!
+//! Not here: nodes that only look like lock nodes (`tests/contract/directory.rs`).
+
+use std::{any::Any, time::Duration};
+
+use lockkeeper_proto::{CreateMode, Version};
+use lockkeeper_recipes::{Election, LockError, Mutex, PlainMutex, Recipe, RwLock, Semaphore};
+use lockkeeper_server::Server;
+use lockkeeper_session::Client;
+
+const LONG: Duration = Duration::from_secs(30);
+const PATH: &str = "/l";
+const KINDS: [Recipe; 6] = [
+    Recipe::Mutex,
+    Recipe::Read,
+    Recipe::Write,
+    Recipe::Latch,
+    Recipe::Semaphore,
+    Recipe::Plain,
+];
+
+async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(LONG, future).await.expect("a hang")
+}
+
+async fn clients() -> (Server, Client, Client) {
+    let server = Server::start().await.unwrap();
+    let one = Client::connect(&server.connect_string()).await.unwrap();
+    let other = Client::connect(&server.connect_string()).await.unwrap();
+    (server, one, other)
+}
+
+/// What holds a lock.
+type Held = Box<dyn Any + Send>;
+
+fn boxed(guard: impl Any + Send) -> Held {
+    Box::new(guard)
+}
+
+async fn hold(client: &Client, kind: Recipe) -> Result<Held, LockError> {
+    Ok(match kind {
+        Recipe::Mutex => boxed(Mutex::new(client, PATH)?.lock().await?),
+        Recipe::Read => boxed(RwLock::new(client, PATH)?.read().await?),
+        Recipe::Write => boxed(RwLock::new(client, PATH)?.write().await?),
+        Recipe::Latch => {
+            let election = Election::new(client, PATH)?;
+            // A latch that is refused tries again for ever.
+            election.lead(async |_| ()).await?;
+            let latch = election.latch();
+            latch.elected().await?;
+            boxed(latch)
+        }
+        Recipe::Semaphore => boxed(Semaphore::new(client, PATH, 2)?.acquire().await?),
+        _ => boxed(PlainMutex::new(client, PATH)?.lock().await?),
+    })
+}
+
+/// A try; `None` if the lock is taken, or has no try.
+async fn try_to_hold(client: &Client, kind: Recipe) -> Result<Option<Held>, LockError> {
+    Ok(match kind {
+        Recipe::Mutex => Mutex::new(client, PATH)?.try_lock().await?.map(boxed),
+        Recipe::Read => RwLock::new(client, PATH)?.try_read().await?.map(boxed),
+        Recipe::Write => RwLock::new(client, PATH)?.try_write().await?.map(boxed),
+        Recipe::Semaphore => Semaphore::new(client, PATH, 2)?
+            .try_acquire()
+            .await?
+            .map(boxed),
+        Recipe::Plain => PlainMutex::new(client, PATH)?.try_lock().await?.map(boxed),
+        _ => return hold(client, kind).await.map(Some),
+    })
+}
+
+fn is_of_queue(kind: Recipe) -> bool {
+    matches!(kind, Recipe::Mutex | Recipe::Read | Recipe::Write)
+}
+
+fn exclude_each_other(one: Recipe, other: Recipe) -> bool {
+    one == other || is_of_queue(one) && is_of_queue(other)
+}
+
+fn is_refused<T>(attempt: Result<T, LockError>, found: Recipe) -> bool {
+    match attempt {
+        Err(LockError::OtherKind {
+            path, found: it, ..
+        }) => path == PATH && it == found,
+        _ => false,
+    }
+}
+
+/// A plain lock and a semaphore on one path were both granted, and nobody was told.
+#[tokio::test]
+async fn a_kind_that_does_not_exclude_the_holder_is_refused() {
+    for held in KINDS {
+        for kind in KINDS {
+            if exclude_each_other(held, kind) {
+                continue;
+            }
+            let (_server, one, other) = clients().await;
+            let held_by_one = soon(hold(&one, held)).await.unwrap();
+            let tried = soon(try_to_hold(&other, kind)).await;
+            assert!(is_refused(tried, held), "{kind:?} was tried under {held:?}");
+            // It creates its node without a look: it costs one request.
+            if kind != Recipe::Plain {
+                let attempt = soon(hold(&other, kind)).await;
+                assert!(is_refused(attempt, held), "{kind:?} under {held:?}");
+            }
+            drop(held_by_one);
+        }
+    }
+}
+
+/// What is sound to mix stays allowed.
+#[tokio::test]
+async fn a_mutex_and_a_read_write_lock_wait_for_each_other() {
+    for held in KINDS.into_iter().filter(|kind| is_of_queue(*kind)) {
+        for kind in KINDS.into_iter().filter(|kind| is_of_queue(*kind)) {
+            let (_server, one, other) = clients().await;
+            let held_by_one = soon(hold(&one, held)).await.unwrap();
+            let tried = soon(try_to_hold(&other, kind)).await.unwrap();
+            let share = held == Recipe::Read && kind == Recipe::Read;
+            assert_eq!(tried.is_some(), share, "{kind:?} under {held:?}");
+            drop((tried, held_by_one));
+            soon(hold(&other, kind)).await.unwrap();
+        }
+    }
+}
+
+/// A semaphore looks once at the directory above its leases. The directory of the leases may be removed after that, and a mutex
+/// may be taken: the semaphore looks again when there is a new one.
+#[tokio::test]
+async fn a_semaphore_whose_directory_is_new_looks_again() {
+    let (_server, one, other) = clients().await;
+    let semaphore = Semaphore::new(&one, PATH, 1).unwrap();
+    soon(semaphore.acquire())
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+    one.sync("/").await.unwrap();
+    let refused = soon(hold(&other, Recipe::Mutex)).await;
+    assert!(
+        is_refused(refused, Recipe::Semaphore),
+        "its directory is there"
+    );
+    let remove = async || {
+        for node in ["/l/leases", "/l/locks"] {
+            other.delete(node, Version::ANY).await.unwrap();
+        }
+    };
+    remove().await;
+    let mutex = soon(hold(&other, Recipe::Mutex)).await.unwrap();
+    for _ in 0..2 {
+        let refused = soon(semaphore.acquire()).await;
+        assert!(
+            is_refused(refused, Recipe::Mutex),
+            "it saw the directory before"
+        );
+    }
+    drop(mutex);
+    other.sync("/").await.unwrap();
+    drop(soon(semaphore.acquire()).await.unwrap());
+}
+
+/// Applications have nodes with such names, too. They belong to no session, or hold no leases.
+#[tokio::test]
+async fn nodes_of_an_application_are_no_locks() {
+    let (_server, one, other) = clients().await;
+    for node in [
+        "/l",
+        "/l/lock",
+        "/l/leases",
+        "/l/leases/flat-7",
+        "/l/locks",
+        "/l/x-latch-0000000000",
+        "/l/m",
+        "/l/m/x-lock-0000000000",
+        "/l/x-lock-0000000000x",
+    ] {
+        let mode = CreateMode::Persistent;
+        one.create(node, "", mode).await.unwrap();
+    }
+    one.create("/l/worker", "", CreateMode::Ephemeral)
+        .await
+        .unwrap();
+    for kind in [Recipe::Mutex, Recipe::Read, Recipe::Write] {
+        drop(soon(hold(&other, kind)).await.unwrap());
+        other.sync("/").await.unwrap();
+    }
+    let election = Election::new(&other, "/l/m").unwrap();
+    soon(election.lead(async |_| ())).await.unwrap();
+}
+
+/// A contender that comes later, and does not exclude those that are there, is refused; the others go on.
+#[tokio::test]
+async fn whoever_came_first_is_not_disturbed() {
+    let (_server, one, other) = clients().await;
+    let mutex = Mutex::new(&one, PATH).unwrap();
+    let holder = soon(mutex.lock()).await.unwrap();
+    let waiter = soon(mutex.enqueue()).await.unwrap();
+    // It belongs to a client that does not look.
+    let mode = CreateMode::EphemeralSequential;
+    other.create("/l/x-latch-", "", mode).await.unwrap();
+    drop(holder);
+    drop(soon(waiter.wait()).await.unwrap());
+    let refused = soon(mutex.lock()).await;
+    assert!(is_refused(refused, Recipe::Latch));
+}
