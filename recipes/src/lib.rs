@@ -49,6 +49,7 @@
 //! | `node` | lock nodes: their names, and how they are created once and deleted for certain |
 //! | `guard` | the held lock: fencing token, lease, loss, release, transactions |
 //! | `inspect`, `participants` | all contenders at a path, for tools; the nodes of contenders |
+//! | `backoff` | the pauses before a throttled or refused request is repeated |
 //! | `revocation` | asking a holder to release a lock, and forcing it |
 //! | `timeout` | waiting no longer than the caller wants |
 //! | `metrics` | counters of each lock |
@@ -65,6 +66,7 @@
     )
 )]
 
+mod backoff;
 mod error;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]

@@ -43,6 +43,9 @@ pub struct LockMetrics {
     pub listings: u64,
     /// How often the client deleted the node of an abandoned attempt.
     pub cleaned_up: u64,
+    /// How many nodes a server has refused to delete, for instance because the client may not delete them. The client repeats
+    /// the delete while the session lives. Until then such a node blocks all others.
+    pub not_deleted: u64,
 }
 
 /// The counters behind [`LockMetrics`], and the name of the lock in the log.
@@ -69,6 +72,7 @@ pub(crate) struct RequestCounters {
     pub(crate) requests: AtomicU64,
     pub(crate) listings: AtomicU64,
     pub(crate) cleaned_up: AtomicU64,
+    pub(crate) not_deleted: AtomicU64,
     pub(crate) hand_over: Durations,
 }
 
@@ -111,6 +115,7 @@ impl Recorder {
             requests: read(&self.counters.requests),
             listings: read(&self.counters.listings),
             cleaned_up: read(&self.counters.cleaned_up),
+            not_deleted: read(&self.counters.not_deleted),
         }
     }
 }

@@ -12,7 +12,7 @@
 use lockkeeper_proto::Version;
 use lockkeeper_session::Client;
 
-use crate::{error::LockError, guard::Guard};
+use crate::{backoff::Backoff, error::Error, guard::Guard};
 
 /// The data of a lock node whose owner is asked to release the lock. Source: Curator's `Revoker`.
 pub const REVOKE: &[u8] = b"__REVOKE__";
@@ -60,6 +60,7 @@ impl Guard {
     pub fn revoked(&self) -> impl Future<Output = ()> + Send + 'static {
         let (client, path) = (self.client().raw().downgrade(), self.path());
         async move {
+            let mut backoff = Backoff::default();
             loop {
                 match client.get_data_and_watch(&path).await {
                     Ok((node, changed)) => {
@@ -70,7 +71,7 @@ impl Guard {
                             break;
                         }
                     }
-                    Err(error) if error.is_transient() => {}
+                    Err(error) if error.is_transient() => backoff.after(&client, &error).await,
                     Err(_) => break,
                 }
             }

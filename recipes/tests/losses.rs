@@ -10,7 +10,8 @@ use std::{
     time::Duration,
 };
 
-use lockkeeper_recipes::{Election, Loss, Mutex, Semaphore};
+use lockkeeper_recipes::{Election, LockError, Loss, Mutex, Semaphore};
+use lockkeeper_server::Server;
 use lockkeeper_session::Client;
 use tokio::sync::Notify;
 
@@ -89,4 +90,42 @@ async fn nodes_are_deleted_although_there_is_no_capacity_for_requests() {
         };
         until("no node is left", async || locks() == 0).await;
     }
+}
+
+/// It waited for ever, as the first waiter of the queue, and everybody behind it did, too.
+#[tokio::test]
+async fn asking_for_more_than_a_shared_limit_is_an_error_and_blocks_nobody() {
+    let server = server().await;
+    let (one, other) = (client(&server).await, client(&server).await);
+    let semaphore = |client: &Client| Semaphore::with_shared_limit(client, "/s", "/limit").unwrap();
+    let (mine, others) = (semaphore(&one), semaphore(&other));
+    let over = |asked, limit| LockError::OverLimit { asked, limit };
+    mine.set_limit(2).await.unwrap();
+    let refused = soon(mine.acquire_many(3)).await.unwrap_err();
+    assert_eq!(refused, over(3, 2));
+    let refused = soon(mine.try_acquire_many(3)).await.unwrap_err();
+    assert_eq!(refused, over(3, 2));
+    assert_eq!(below(&server, "/s/locks"), 0, "it never queued");
+
+    // The limit is lowered while it waits as the first one.
+    let held = soon(others.acquire()).await.unwrap();
+    let (mine, one_waits) = (mine.clone(), server.report().watches);
+    let waiting = tokio::spawn(async move { mine.acquire_many(2).await });
+    until("it waits", || server.report().watches > one_waits).await;
+    let behind = soon(others.enqueue()).await.unwrap();
+    assert_eq!(behind.position(), 1);
+    others.set_limit(1).await.unwrap();
+    assert_eq!(soon(waiting).await.unwrap().unwrap_err(), over(2, 1));
+    held.release().await.unwrap();
+    let next = soon(behind.wait()).await.unwrap();
+
+    // A limit of 0, too.
+    next.release().await.unwrap();
+    others.set_limit(0).await.unwrap();
+    assert_eq!(
+        soon(semaphore(&one).acquire()).await.unwrap_err(),
+        over(1, 0)
+    );
+    others.set_limit(1).await.unwrap();
+    drop(soon(others.acquire()).await.unwrap());
 }

@@ -3,7 +3,11 @@
 
 use std::time::Duration;
 
-use lockkeeper::{Client, LockError, error::ErrorCode, proto::OpCode};
+use lockkeeper::{
+    Client, LockError,
+    error::{Effect, ErrorCode, Loss},
+    proto::OpCode,
+};
 use lockkeeper_server::{Server, When};
 use tokio::task::JoinHandle;
 
@@ -14,11 +18,13 @@ use crate::{
 };
 
 /// The connection is cut before a request is executed, or instead of its reply. This happens at the first request of an
-/// acquisition and release, then at the second, and so on. The contender only loses time.
+/// acquisition and release, then at the second, and so on. The contender only loses time. But if the reply to a delete is lost,
+/// nobody knows who has deleted the node: that release is unknown.
 pub(crate) async fn a_connection_lost_at_any_request_only_costs_time<K: Kind>(ensemble: &Ensemble) {
     for is_heard in [false, true] {
         for contended in [false, true] {
             let mut life = Life::new(ensemble).await;
+            let mut unknown = 0;
             while life.met {
                 let when = life.next(When::any());
                 if is_heard {
@@ -26,8 +32,16 @@ pub(crate) async fn a_connection_lost_at_any_request_only_costs_time<K: Kind>(en
                 } else {
                     life.server.faults().cut_before(when);
                 }
-                life.live::<K>(contended).await.unwrap();
+                let released = life.live::<K>(contended).await.unwrap();
+                if let Err(error) = released {
+                    assert!(is_heard, "{error}");
+                    // The outcome of a leader has a loss, and no error.
+                    let is_of_leader = error == LockError::Lost(Loss::Elapsed);
+                    assert!(error.effect() == Effect::Unknown || is_of_leader, "{error}");
+                    unknown += 1;
+                }
             }
+            assert!(unknown <= life.nodes, "{unknown} releases are unknown");
             assert!(life.number > 2, "the fault met too few requests");
         }
     }
@@ -43,7 +57,7 @@ pub(crate) async fn an_attempt_refused_at_any_request_leaves_nothing<K: Kind>(en
             let (when, refused) = (life.next(When::op(op)), ErrorCode::NO_AUTH);
             life.server.faults().refuse(when, refused);
             match life.live::<K>(false).await {
-                Ok(()) => {}
+                Ok(released) => released.unwrap(),
                 Err(LockError::Session(error)) => assert_eq!(error.code(), Some(refused)),
                 Err(error) => panic!("{error:?}"),
             }
@@ -82,6 +96,8 @@ struct Life<'a> {
     number: u32,
     /// Whether the last run reached its fault.
     met: bool,
+    /// How many nodes the last release had to delete.
+    nodes: usize,
 }
 
 impl<'a> Life<'a> {
@@ -93,6 +109,7 @@ impl<'a> Life<'a> {
             other: ensemble.client().await,
             number: 0,
             met: true,
+            nodes: 0,
         }
     }
 
@@ -103,15 +120,18 @@ impl<'a> Life<'a> {
         when.of_session(session).nth(self.number)
     }
 
-    /// Acquires and releases: behind a rival, or where the directory does not exist yet.
-    async fn live<K: Kind>(&mut self, contended: bool) -> Result<(), LockError> {
+    /// Acquires and releases: behind a rival, or where the directory does not exist yet. Returns what the release says.
+    async fn live<K: Kind>(&mut self, contended: bool) -> Result<Result<(), LockError>, LockError> {
         let (path, rival) = self.begin::<K>(contended).await;
         let lock = K::at(&self.client, &path);
         let attempt = tokio::spawn(async move { lock.lock().await });
         self.until_met_or_waiting(&attempt).await;
         drop(rival);
         let outcome = match soon(attempt).await.unwrap() {
-            Ok(held) => soon(held.release()).await,
+            Ok(held) => {
+                self.nodes = held.nodes().len();
+                Ok(soon(held.release()).await)
+            }
             Err(error) => Err(error),
         };
         self.end::<K>(&path).await;

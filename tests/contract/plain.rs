@@ -9,7 +9,7 @@ use std::{
 
 use lockkeeper::{
     Client, CreateMode, LockError, Version,
-    error::Loss,
+    error::{Effect, Loss},
     locks::PlainMutex,
     proto::{OpCode, path},
 };
@@ -99,7 +99,9 @@ async fn a_delete_is_not_repeated_on_the_node_of_a_later_holder(ensemble: &Ensem
         });
         let later = soon(lock(&other, &path).lock()).await.unwrap();
         faults.refuse_handshakes(false);
-        assert_eq!(soon(releasing).await.unwrap(), Ok(()));
+        let released = soon(releasing).await.unwrap();
+        let effect = released.err().map(|error| error.effect());
+        assert_eq!(effect, (!dropped).then_some(Effect::Unknown));
         until_quiet(ensemble, &client).await;
         let holder = lock(&other, &path).holder().await.unwrap().unwrap();
         assert_eq!(holder.session_id, other.snapshot().session_id);

@@ -226,8 +226,17 @@ impl Guard {
     /// not, or that it is unknown.
     ///
     /// # Errors
-    /// [`LockError::Lost`] when the lock was lost. [`LockError::Session`] when a server refused the delete, for example because the
-    /// client may not delete the node: then the node goes with the session.
+    /// - [`LockError::Lost`] when the lock was lost: the client was told so before, the session has ended, or the first delete
+    ///   found no node.
+    /// - [`LockError::Session`] with an [unknown effect](LockError::effect) when the reply to the delete was lost, and no node was found
+    ///   after that. The lock is free. Either this client has released it, or another client has deleted the node before
+    ///   ([`break_lock`](crate::break_lock)), and a third one may have held the lock meanwhile. If a repeated delete finds the
+    ///   node, the result is `Ok`.
+    /// - [`LockError::Session`] with a refusal when a server refused the delete, for example because the client may not delete the
+    ///   node, which the error names. The client repeats the delete in the background, with pauses, while the session lives.
+    ///   Until then the node blocks the others ([`LockMetrics::not_deleted`](crate::LockMetrics::not_deleted)).
+    ///
+    /// A delete that a server has throttled is repeated after a pause.
     ///
     /// # Cancel safety
     /// The lock is released whether the future is awaited or dropped.

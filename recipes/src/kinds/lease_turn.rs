@@ -31,6 +31,15 @@ pub enum Next {
     Grant,
 }
 
+/// Why a waiter gets no leases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Out {
+    /// One of its leases was deleted, or the session is over.
+    Lost(Loss),
+    /// It asks for more leases than the limit. As the first waiter, it would block everybody behind it.
+    OverLimit,
+}
+
 /// A waiter that has created its leases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LeaseTurn {
@@ -77,16 +86,20 @@ impl LeaseTurn {
     /// The limit was read, after this listing.
     ///
     /// # Errors
-    /// One of our leases is not listed: it was deleted.
+    /// One of our leases is not listed: it was deleted. Or the limit is lower than their number.
     pub fn counted<'a>(
         &mut self,
         leases: impl IntoIterator<Item = &'a str> + Clone,
-        own: impl IntoIterator<Item = &'a str>,
+        own: impl IntoIterator<Item = &'a str> + Clone,
         limit: usize,
-    ) -> Result<(), Loss> {
+    ) -> Result<(), Out> {
         let is_listed = |lease: &str| leases.clone().into_iter().any(|child| child == lease);
+        let asked = own.clone().into_iter().count();
         if !own.into_iter().all(is_listed) {
-            return Err(Loss::Deleted);
+            return Err(Out::Lost(Loss::Deleted));
+        }
+        if asked > limit {
+            return Err(Out::OverLimit);
         }
         let is_watched = matches!(self, Self::Listed { is_watched: true });
         *self = if within_limit(leases, limit) {

@@ -3,7 +3,7 @@
 //! It has Curator's layout. The directory `locks` is the queue of a mutex: it orders the contenders. The first waiter
 //! of that queue creates its leases in the directory `leases`, and counts the nodes there.
 //!
-//! Not here: what the first waiter does next (`lease_turn`).
+//! Not here: what the first waiter does next (`lease_turn`), the limit (`limit`).
 
 use std::{
     sync::{
@@ -16,14 +16,18 @@ use std::{
 use bytes::Bytes;
 use futures::future::{Either, select};
 use lockkeeper_proto::{
-    CreateMode, Response, Version,
+    Response,
     path::{self, PathError},
     records::GetChildren2Response,
 };
 use lockkeeper_session::{Client, Error as SessionError, Watcher};
 
-use super::lease_turn::{LeaseTurn, Next};
+use super::{
+    lease_turn::{LeaseTurn, Next, Out},
+    limit::{self, Limit},
+};
 use crate::{
+    backoff::Backoff,
     error::{LockError, Loss},
     guard::{Guard, hold::Attempt},
     inspect::Recipe,
@@ -62,13 +66,6 @@ pub struct Semaphore {
     looked_at: Arc<AtomicI64>,
     limit: Limit,
     recorder: Arc<Recorder>,
-}
-
-#[derive(Clone, Debug)]
-enum Limit {
-    Fixed(usize),
-    /// The path of a node whose data are the limit, as Curator's `SharedCount` writes it: four bytes, big-endian.
-    Shared(String),
 }
 
 impl Semaphore {
@@ -147,7 +144,7 @@ impl Semaphore {
     ///
     /// # Errors
     /// - As [`Mutex::lock`](crate::Mutex::lock).
-    /// - [`LockError::OverLimit`] when the limit is fixed and 0.
+    /// - [`LockError::OverLimit`] when the limit is 0.
     ///
     /// # Cancel safety
     /// The future may be dropped at any time. The client then deletes its nodes, so that they block no other contender.
@@ -159,7 +156,8 @@ impl Semaphore {
     ///
     /// # Errors
     /// - As [`acquire`](Self::acquire).
-    /// - [`LockError::OverLimit`] when the limit is fixed and `count` is higher.
+    /// - [`LockError::OverLimit`] when `count` is higher than the limit: at once, or when a shared limit is lowered while this
+    ///   contender waits. Others behind it go on.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -168,7 +166,9 @@ impl Semaphore {
             return Ok(Vec::new());
         }
         // Checked before it waits: with too high a count it would wait for ever.
-        self.allow(count)?;
+        self.limit
+            .allow(&self.client, count, self.queue.counters())
+            .await?;
         let attempt = Attempt::new(&self.recorder);
         let place = self.queue.enter::<Guard>().await?;
         if place.position() > 0 {
@@ -227,7 +227,9 @@ impl Semaphore {
         if count == 0 {
             return Ok(Some(Vec::new()));
         }
-        self.allow(count)?;
+        self.limit
+            .allow(&self.client, count, self.queue.counters())
+            .await?;
         let attempt = Attempt::new(&self.recorder);
         if self.available().await? < count {
             attempt.refused();
@@ -268,7 +270,7 @@ impl Semaphore {
     /// # Errors
     /// [`LockError::Session`] when a request fails, or the node of a shared limit does not exist.
     pub async fn available(&self) -> Result<usize, LockError> {
-        let (limit, _) = self.read_limit().await?;
+        let (limit, _) = self.limit.read(&self.client, self.queue.counters()).await?;
         self.leases.count_listing();
         let taken = match self.client.get_children(&self.leases.path).await {
             Err(error) if error.is_no_node() => 0,
@@ -292,46 +294,7 @@ impl Semaphore {
             let path = self.path.clone();
             return Err(LockError::FixedLimit { path });
         };
-        let count = i32::try_from(limit).map_err(|_| LockError::OverLimit {
-            asked: limit,
-            limit: i32::MAX.unsigned_abs() as usize,
-        })?;
-        let data = Bytes::copy_from_slice(&count.to_be_bytes());
-        loop {
-            match self.client.set_data(path, data.clone(), Version::ANY).await {
-                Err(error) if error.is_no_node() => {}
-                Err(error) => return Err(error.into()),
-                Ok(_) => return Ok(()),
-            }
-            let create = self
-                .client
-                .create(path, data.clone(), CreateMode::Persistent);
-            match create.await {
-                // Another client has made the node meanwhile, perhaps with another limit.
-                Err(error) if error.is_node_exists() => {}
-                Err(error) if error.is_no_node() => self.make_parent_of(path).await?,
-                Err(error) => return Err(error.into()),
-                Ok(_) => return Ok(()),
-            }
-        }
-    }
-
-    /// Makes the nodes above this one, as containers.
-    async fn make_parent_of(&self, node: &str) -> Result<(), LockError> {
-        let parent = path::parent(node).unwrap_or(path::ROOT);
-        let counters = self.queue.counters().clone();
-        let parent = Directory::new(&self.client, parent, Bytes::new(), counters);
-        let raw = self.client.raw();
-        for made in raw
-            .submit_all_with_backpressure(parent.make_requests())
-            .await
-        {
-            match made.await {
-                Err(error) if !error.is_node_exists() => return Err(error.into()),
-                _ => {}
-            }
-        }
-        Ok(())
+        limit::set(&self.client, path, limit, self.queue.counters()).await
     }
 
     /// The holders of leases. A holder of several leases appears once for each.
@@ -368,7 +331,6 @@ impl Semaphore {
         count: usize,
         attempt: Attempt,
     ) -> Result<Vec<Guard>, LockError> {
-        self.allow(count)?;
         let (mut nodes, first) = self.create_leases(count).await?;
         self.look_above(first.as_ref()).await?;
         let is_of_place = |node: &LockNode| {
@@ -384,7 +346,7 @@ impl Semaphore {
             leases = first.children;
             turn.listed(false);
         }
-        let mut limit_changed = None;
+        let (mut limit_changed, mut backoff) = (None, Backoff::default());
         loop {
             match turn.next(&facts(&nodes)) {
                 Err(loss) => return Err(gone(&mut nodes, &leases).unwrap_or(LockError::Lost(loss))),
@@ -395,7 +357,9 @@ impl Semaphore {
                     }
                 }
                 Ok(Next::List) => match self.list_leases().await {
-                    Err(error) if error.is_transient() => {}
+                    Err(error) if error.is_transient() => {
+                        backoff.after(&self.client, &error).await;
+                    }
                     // An operator deleted the directory. Our leases are gone with it.
                     Err(error) if error.is_no_node() => {
                         leases.clear();
@@ -410,10 +374,20 @@ impl Semaphore {
                 },
                 Ok(Next::ReadLimit) => {
                     let limit;
-                    (limit, limit_changed) = self.read_limit().await?;
+                    (limit, limit_changed) =
+                        self.limit.read(&self.client, self.queue.counters()).await?;
                     let own = nodes.iter().map(LockNode::name);
-                    if let Err(loss) = turn.counted(leases.iter().map(String::as_str), own, limit) {
-                        return Err(gone(&mut nodes, &leases).unwrap_or(LockError::Lost(loss)));
+                    match turn.counted(leases.iter().map(String::as_str), own, limit) {
+                        Ok(()) => {}
+                        Err(Out::OverLimit) => {
+                            return Err(LockError::OverLimit {
+                                asked: count,
+                                limit,
+                            });
+                        }
+                        Err(Out::Lost(loss)) => {
+                            return Err(gone(&mut nodes, &leases).unwrap_or(LockError::Lost(loss)));
+                        }
                     }
                 }
                 Ok(Next::Wait) => {
@@ -470,10 +444,11 @@ impl Semaphore {
         }
         let counters = self.queue.counters().clone();
         let above = Directory::new(&self.client, &self.path, Bytes::new(), counters);
+        let mut backoff = Backoff::default();
         let children = loop {
             above.count_listing();
             match self.client.get_children(&self.path).await {
-                Err(error) if error.is_transient() => {}
+                Err(error) if error.is_transient() => backoff.after(&self.client, &error).await,
                 Err(error) if error.is_no_node() => return Ok(()),
                 listed => break listed?,
             }
@@ -484,44 +459,10 @@ impl Semaphore {
         Ok(())
     }
 
-    /// Refuses more leases than a fixed limit: they would never be granted.
-    fn allow(&self, count: usize) -> Result<(), LockError> {
-        match self.limit {
-            Limit::Fixed(limit) if count > limit => Err(LockError::OverLimit {
-                asked: count,
-                limit,
-            }),
-            _ => Ok(()),
-        }
-    }
-
     /// The leases now, and a watcher of their next change.
     async fn list_leases(&self) -> Result<(Vec<String>, Watcher), SessionError> {
         self.leases.count_listing();
         self.client.get_children_and_watch(&self.leases.path).await
-    }
-
-    /// The limit now, and a watcher of its next change. A fixed limit has no watcher.
-    async fn read_limit(&self) -> Result<(usize, Option<Watcher>), LockError> {
-        let path = match &self.limit {
-            Limit::Fixed(limit) => return Ok((*limit, None)),
-            Limit::Shared(path) => path,
-        };
-        loop {
-            self.leases.count();
-            match self.client.get_data_and_watch(path).await {
-                Err(error) if error.is_transient() => {}
-                read => {
-                    let (node, changed) = read?;
-                    let data = node
-                        .data
-                        .as_deref()
-                        .and_then(|data| data.first_chunk::<4>());
-                    let count = data.map_or(0, |data| i32::from_be_bytes(*data));
-                    return Ok((usize::try_from(count).unwrap_or(0), Some(changed)));
-                }
-            }
-        }
     }
 }
 

@@ -133,6 +133,9 @@ pub enum End {
     Taken,
     /// This client has deleted it.
     Deleted,
+    /// It is gone, and nobody knows who has deleted it. The reply to the delete of this client was lost, and a later look did not
+    /// find the node.
+    DeletedOrGone,
     /// Another client has deleted it.
     Gone,
     /// Its session is over.
@@ -140,8 +143,6 @@ pub enum End {
         /// Whether the client was closed.
         closed: bool,
     },
-    /// A server refused a request; the node, if there is one, goes with the session.
-    Refused,
 }
 
 /// What a lost request was to do.
@@ -424,7 +425,7 @@ impl<N: Clone, T: Clone> NodeLife<N, T> {
     /// The lost create was not applied, and never will be; or the lost delete was.
     fn not_found(&mut self) {
         match self.goal {
-            Goal::Delete(_) => self.settle(End::Deleted),
+            Goal::Delete(_) => self.settle(End::DeletedOrGone),
             _ if self.is_abandoned => self.never_created(),
             _ => self.enter(Stage::Create {
                 renamed: true,
@@ -439,10 +440,6 @@ impl<N: Clone, T: Clone> NodeLife<N, T> {
         match failure {
             failure if failure.is_transient() => Ok(()),
             Failure::SessionOver { closed } => self.session_over(closed),
-            failure if self.is_abandoned => {
-                self.settle(End::Refused);
-                Err(failure)
-            }
             failure => Err(failure),
         }
     }
@@ -450,16 +447,20 @@ impl<N: Clone, T: Clone> NodeLife<N, T> {
     fn deleted(&mut self, result: Result<(), Failure>) -> Result<(), Failure> {
         match result {
             Ok(()) => self.settle(End::Deleted),
-            // Nobody but this client deletes a node with our name: after a lost reply, a missing node was deleted by us.
+            // After a lost reply, this client has deleted a missing node, or another one has before.
             Err(Failure::NoNode) => {
-                let is_ours = matches!(
+                let may_be_ours = matches!(
                     self.stage,
                     Stage::Delete {
                         is_repeated: true,
                         ..
                     }
                 );
-                self.settle(if is_ours { End::Deleted } else { End::Gone });
+                self.settle(if may_be_ours {
+                    End::DeletedOrGone
+                } else {
+                    End::Gone
+                });
             }
             Err(Failure::NotApplied) => {}
             Err(Failure::Unknown) => {
@@ -474,10 +475,8 @@ impl<N: Clone, T: Clone> NodeLife<N, T> {
                 }
             }
             Err(Failure::SessionOver { closed }) => self.settle(End::SessionOver { closed }),
-            Err(failure) => {
-                self.settle(End::Refused);
-                return Err(failure);
-            }
+            // To be repeated: the session may live for long, and the node blocks others.
+            Err(failure) => return Err(failure),
         }
         Ok(())
     }

@@ -250,7 +250,7 @@ impl LockNode {
 
     /// Deletes the node, and waits until it is gone for certain.
     ///
-    /// `Ok` says that the node existed until now. There is nothing left to clean up afterwards, whatever the result.
+    /// `Ok` says that the node existed until now. After an error of a server the client goes on deleting it.
     ///
     /// # Cancel safety
     /// The delete goes on when the future is dropped.
@@ -261,10 +261,14 @@ impl LockNode {
         }
         let session_id = self.node().map(|node| node.tag.session_id);
         self.task.life.release();
-        self.task.settle().await?;
+        if let Err(error) = self.task.settle().await {
+            self.task.note_stuck(&error);
+            return Err(error);
+        }
         let loss = |session_id| session_loss(self.client(), session_id);
         match self.task.life.end() {
             Some(End::Deleted) => Ok(()),
+            Some(End::DeletedOrGone) => Err(self.task.take_lost_delete()),
             Some(End::SessionOver { closed: true }) => Err(LockError::Lost(Loss::Closed)),
             Some(End::SessionOver { closed: false }) => Err(LockError::Lost(Loss::Expired)),
             _ => Err(LockError::Lost(

@@ -4,15 +4,15 @@
 
 use std::{mem, sync::Arc};
 
-use lockkeeper_proto::{Request, Response};
+use lockkeeper_proto::{Request, Response, path};
 use lockkeeper_session::{Error as SessionError, PendingReply, Raw};
 
 use super::{
-    directory::Directory,
     identity::{NodeIdentity, OwnNode, Tag, created_node, is_replaced},
     life::{Answer, Ask, Failure, Next, Node, NodeLife},
 };
 use crate::{
+    backoff::Backoff,
     error::{LockError, Loss},
     metrics::count,
 };
@@ -42,6 +42,12 @@ pub(super) struct NodeTask {
     pub(super) listing: Option<PendingReply>,
     /// Why the last request failed.
     error: Option<SessionError>,
+    /// Why the reply to a delete was lost.
+    lost_delete: Option<SessionError>,
+    /// The pause before the next request, if the last one was throttled or refused.
+    backoff: Backoff,
+    /// Whether a server has refused to delete the node.
+    is_stuck: bool,
 }
 
 impl NodeTask {
@@ -52,6 +58,9 @@ impl NodeTask {
             pending: Pending::Nothing,
             listing: None,
             error: None,
+            lost_delete: None,
+            backoff: Backoff::default(),
+            is_stuck: false,
         }
     }
 
@@ -63,7 +72,10 @@ impl NodeTask {
         loop {
             match self.life.next() {
                 Next::Rest => return Ok(()),
-                Next::Send(ask) => self.send(ask).await,
+                Next::Send(ask) => {
+                    self.backoff.pause().await;
+                    self.send(ask).await;
+                }
                 Next::Await => self.receive().await?,
             }
         }
@@ -117,6 +129,9 @@ impl NodeTask {
 
     /// Sends the delete at once. It takes from the reserve of request capacity, since a `Drop` cannot wait.
     pub(super) fn send_delete_now(&mut self) {
+        if self.backoff.is_due() {
+            return;
+        }
         if let Next::Send(Ask::Delete(node)) = self.life.next() {
             let (raw, request) = delete(&self.identity, &node);
             let [reply] = raw.submit([request]);
@@ -177,7 +192,13 @@ impl NodeTask {
             }),
             Pending::Delete(reply) => Answer::Deleted(match reply.await {
                 Ok(_) => Ok(()),
-                Err(error) => Err(self.failed(error)),
+                Err(error) => {
+                    let failure = self.failed(error);
+                    if failure == Failure::Unknown {
+                        self.lost_delete = self.error.take();
+                    }
+                    Err(failure)
+                }
             }),
         };
         self.pending = Pending::Nothing;
@@ -188,8 +209,31 @@ impl NodeTask {
 
     fn failed(&mut self, error: SessionError) -> Failure {
         let failure = self.identity.failure(&error);
+        let client = &self.identity.client;
+        match failure {
+            Failure::Refused => self.backoff.begin(client),
+            _ => self.backoff.note(client, &error),
+        }
         self.error = Some(error);
         failure
+    }
+
+    /// A server refused to delete the node, or to say where it is. The client repeats the request while the session lives.
+    pub(super) fn note_stuck(&mut self, error: &LockError) {
+        if mem::replace(&mut self.is_stuck, true) {
+            return;
+        }
+        let directory = &self.identity.directory;
+        let name = self.life.node().map_or("", |node| &*node.name);
+        count(&directory.counters.not_deleted);
+        let path = &directory.path;
+        tracing::warn!(path, name, %error, "node not deleted, trying again while the session lives");
+    }
+
+    /// The error of a delete whose reply was lost.
+    pub(super) fn take_lost_delete(&mut self) -> LockError {
+        let lost = self.lost_delete.take();
+        lost.map_or(LockError::Lost(Loss::Deleted), LockError::Session)
     }
 
     /// What the caller is told of a failure.
@@ -201,7 +245,12 @@ impl NodeTask {
             (Failure::SessionOver { closed: false }, _) => return LockError::Lost(Loss::Expired),
             (_, Some(error)) => error,
         };
-        LockError::of_session(on_path(error, &self.identity.directory))
+        let directory = &self.identity.directory;
+        let path = match self.life.node() {
+            Some(node) => path::join(&directory.path, &node.name),
+            None => directory.path.clone(),
+        };
+        LockError::of_session(on_path(error, path))
     }
 
     /// Takes over what there is to do. It does not keep the client open.
@@ -209,6 +258,8 @@ impl NodeTask {
         let settled = NodeLife::new(self.identity.is_fixed());
         Self {
             pending: mem::take(&mut self.pending),
+            backoff: mem::take(&mut self.backoff),
+            is_stuck: self.is_stuck,
             ..Self::new(
                 self.identity.detached(),
                 mem::replace(&mut self.life, settled),
@@ -232,12 +283,12 @@ impl NodeTask {
                         tracing::debug!(path, name, "deleting the node of an abandoned attempt");
                         count(&directory.counters.cleaned_up);
                     }
+                    self.backoff.pause().await;
                     self.send(ask).await;
                 }
                 Next::Await => {
                     if let Err(error) = self.receive().await {
-                        let path = &self.identity.directory.path;
-                        tracing::warn!(path, %error, "node not deleted, it goes with the session");
+                        self.note_stuck(&error);
                     }
                 }
             }
@@ -288,9 +339,9 @@ fn look<'a>(identity: &'a NodeIdentity, life: &NodeLife<Arc<str>, Tag>) -> Raw<'
     }
 }
 
-fn on_path(mut error: SessionError, directory: &Directory) -> SessionError {
+fn on_path(mut error: SessionError, of_node: String) -> SessionError {
     if let SessionError::Refused { path, .. } = &mut error {
-        directory.path.clone_into(path);
+        *path = of_node;
     }
     error
 }
@@ -303,7 +354,7 @@ mod tests {
     use lockkeeper_session::Client;
 
     use super::*;
-    use crate::node::{identity::Naming, name};
+    use crate::node::{directory::Directory, identity::Naming, name};
 
     /// Curator's lock takes the dying node of its own former session for its own.
     #[tokio::test]

@@ -17,6 +17,7 @@ use lockkeeper_session::Client;
 
 use super::rank;
 use crate::{
+    backoff::Backoff,
     error::LockError,
     inspect::Recipe,
     node::{directory::Directory, name},
@@ -82,6 +83,7 @@ pub(crate) async fn refuse(
             _ => Request::Exists(ExistsRequest { path, watch: false }),
         }
     };
+    let mut backoff = Backoff::default();
     'again: loop {
         let requests = suspects.iter().map(look).collect();
         let replies = client.raw().submit_all_with_backpressure(requests).await;
@@ -95,7 +97,10 @@ pub(crate) async fn refuse(
                     is_empty || rank::leases(children).next().is_some()
                 }
                 // A repeated read does no harm. The client itself pauses between connections.
-                Err(error) if error.is_transient() => continue 'again,
+                Err(error) if error.is_transient() => {
+                    backoff.after(client, &error).await;
+                    continue 'again;
+                }
                 // It is gone, or it belongs to somebody who hides it from the users of this lock.
                 Ok(_) => false,
                 Err(error) if error.code().is_some() => false,

@@ -13,6 +13,7 @@ use super::{
     turn::{Next, Out, Turn},
 };
 use crate::{
+    backoff::Backoff,
     error::LockError,
     inspect::Recipe,
     node::{directory::Directory, identity::Naming, lock_node::LockNode},
@@ -122,6 +123,7 @@ impl Waiter {
 
     /// Lists the queue, or takes the listing that is under way, and watches the nodes ahead.
     async fn list(&mut self, mut listing: Option<PendingReply>) -> Result<(), LockError> {
+        let mut backoff = Backoff::default();
         let children = loop {
             let reply = match listing.take() {
                 Some(reply) => reply,
@@ -132,6 +134,9 @@ impl Waiter {
                 Err(error) if error.is_no_node() => return Err(self.node.gone()),
                 // A repeated read does no harm. The client itself pauses between connections.
                 Err(SessionError::ConnectionLost(_) | SessionError::Malformed { .. }) | Ok(_) => {}
+                Err(error) if error.is_transient() => {
+                    backoff.after(self.node.client(), &error).await;
+                }
                 Err(error) => return Err(LockError::of_session(error)),
             }
         };

@@ -266,8 +266,10 @@ fn lease(after: &mut State, scenario: &Scenario, i: usize, mut turn: LeaseTurn) 
         }
         Some((Read::Limit, Reply::At(view))) => {
             contender.limit_since = view;
-            if count(after, &mut turn, i, own, view).is_err() {
-                return gone(after, i);
+            match count(after, &mut turn, i, own, view) {
+                Ok(()) => {}
+                Err(lease_turn::Out::Lost(_)) => return gone(after, i),
+                Err(lease_turn::Out::OverLimit) => return give_up(after, scenario, i),
             }
         }
         _ => {}
@@ -310,7 +312,7 @@ fn count(
     i: usize,
     own: Name,
     limit_at: Time,
-) -> Result<(), Loss> {
+) -> Result<(), lease_turn::Out> {
     let listed = after.shown(after.contenders[i].leases_at);
     let names = listed.map(|node| node.name.as_ref());
     let limit = usize::from(after.limit_at(limit_at));

@@ -1,0 +1,178 @@
+//! What `release` says, and what clean-ups do, when the servers do not simply delete the node: lost replies, throttling, refusals.
+//!
+//! Not here: limits of holds (`holds`), a connection that is lost at any request (`tests/contract/outage.rs`).
+
+use std::time::{Duration, Instant};
+
+use lockkeeper_proto::{ErrorCode, OpCode};
+use lockkeeper_recipes::{Guard, LockError, Loss, Mutex, PlainMutex, Semaphore, break_lock};
+use lockkeeper_server::{Server, When};
+use lockkeeper_session::{Client, Effect};
+
+const LONG: Duration = Duration::from_secs(30);
+
+async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(LONG, future).await.expect("a hang")
+}
+
+async fn clients() -> (Server, Client, Client) {
+    let server = Server::start().await.unwrap();
+    let one = Client::connect(&server.connect_string()).await.unwrap();
+    let other = Client::connect(&server.connect_string()).await.unwrap();
+    (server, one, other)
+}
+
+/// The delete of this client.
+fn delete(client: &Client) -> When {
+    When::op(OpCode::DELETE).of_session(client.snapshot().session_id)
+}
+
+async fn lock(client: &Client, is_plain: bool) -> Guard {
+    let locked = async {
+        if is_plain {
+            PlainMutex::new(client, "/plain")?.lock().await
+        } else {
+            Mutex::new(client, "/m")?.lock().await
+        }
+    };
+    soon(locked).await.unwrap()
+}
+
+async fn is_unknown(guard: Guard) {
+    let error = soon(guard.release()).await.unwrap_err();
+    assert!(matches!(error, LockError::Session(_)), "{error:?}");
+    assert_eq!(error.effect(), Effect::Unknown);
+}
+
+/// The client deletes its node, and the reply is lost. When it tries again, there is no node. Its first delete may have been
+/// applied; or an operator deleted the node before, and another contender has held the lock. It said `Ok` in both cases.
+#[tokio::test]
+async fn a_release_is_unknown_when_another_client_may_have_deleted_the_node() {
+    let (server, one, other) = clients().await;
+    for is_plain in [false, true] {
+        let guard = lock(&one, is_plain).await;
+        server.faults().lose_reply(delete(&one));
+        is_unknown(guard).await;
+        // An operator breaks the lock, and another contender gets it.
+        let guard = lock(&one, is_plain).await;
+        break_lock(&other, &guard.path()).await.unwrap();
+        let next = lock(&other, is_plain).await;
+        server.faults().cut_before(delete(&one));
+        is_unknown(guard).await;
+        soon(next.release()).await.unwrap();
+    }
+}
+
+/// The second delete finds the node: it was there until then.
+#[tokio::test]
+async fn a_release_is_confirmed_when_the_repeated_delete_finds_the_node() {
+    let (server, one, _) = clients().await;
+    for is_plain in [false, true] {
+        let guard = lock(&one, is_plain).await;
+        server.faults().cut_before(delete(&one));
+        soon(guard.release()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_release_says_that_the_lock_is_lost_when_that_is_known_before() {
+    let (server, one, other) = clients().await;
+    for is_plain in [false, true] {
+        let guard = lock(&one, is_plain).await;
+        let lost = tokio::spawn(guard.lost());
+        one.exists("/").await.unwrap();
+        break_lock(&other, &guard.path()).await.unwrap();
+        assert_eq!(soon(lost).await.unwrap(), Loss::Deleted);
+        server.faults().lose_reply(delete(&one));
+        let released = soon(guard.release()).await;
+        assert_eq!(released, Err(LockError::Lost(Loss::Deleted)));
+        server.faults().clear();
+    }
+}
+
+/// How often a server throttles a request. The pauses after that are 20, 40, 80, 160 ms, of which half may be left out.
+const THROTTLED: u32 = 4;
+const PAUSES: Duration = Duration::from_millis(150);
+
+fn throttle(server: &Server, when: &When) {
+    for number in 1..=THROTTLED {
+        let when = when.clone().nth(number);
+        server.faults().refuse(when, ErrorCode::THROTTLED_OP);
+    }
+}
+
+async fn until_gone(server: &Server, directory: &str) {
+    let below = format!("{directory}/");
+    soon(async {
+        while server.paths().iter().any(|path| path.starts_with(&below)) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+}
+
+/// A server throttles because it has too much to do. It got each request again at once.
+#[tokio::test]
+async fn throttled_requests_are_repeated_with_pauses() {
+    let (server, one, other) = clients().await;
+    let guard = lock(&one, false).await;
+    throttle(&server, &delete(&one));
+    let start = Instant::now();
+    soon(guard.release()).await.unwrap();
+    assert!(start.elapsed() >= PAUSES);
+    assert_eq!(server.faults().pending(), 0);
+
+    // The clean-up after a drop.
+    let guard = lock(&one, false).await;
+    throttle(&server, &delete(&one));
+    let start = Instant::now();
+    drop(guard);
+    until_gone(&server, "/m").await;
+    assert!(start.elapsed() >= PAUSES);
+
+    // A waiter keeps its place.
+    let guard = lock(&one, false).await;
+    throttle(&server, &When::op(OpCode::GET_CHILDREN));
+    let start = Instant::now();
+    let ticket = soon(Mutex::new(&other, "/m").unwrap().enqueue()).await;
+    assert!(start.elapsed() >= PAUSES);
+    guard.release().await.unwrap();
+    drop(soon(ticket.unwrap().wait()).await.unwrap());
+
+    // The limit of a semaphore.
+    let semaphore = Semaphore::with_shared_limit(&one, "/s", "/limit").unwrap();
+    semaphore.set_limit(1).await.unwrap();
+    throttle(&server, &When::op(OpCode::GET_DATA));
+    let start = Instant::now();
+    drop(soon(semaphore.acquire()).await.unwrap());
+    assert!(start.elapsed() >= PAUSES);
+}
+
+/// The node stayed until the end of the session, and blocked everybody.
+#[tokio::test]
+async fn a_refused_delete_is_named_and_counted_and_repeated() {
+    let (server, one, _) = clients().await;
+    let refuse = || {
+        for number in 1..=3 {
+            let when = delete(&one).nth(number);
+            server.faults().refuse(when, ErrorCode::NO_AUTH);
+        }
+    };
+    let mutex = Mutex::new(&one, "/m").unwrap();
+    let guard = soon(mutex.lock()).await.unwrap();
+    let node = guard.path();
+    refuse();
+    let error = soon(guard.release()).await.unwrap_err();
+    assert_eq!(error.path(), Some(&*node), "{error}");
+    assert_eq!(error.effect(), Effect::NotApplied);
+    until_gone(&server, "/m").await;
+    assert_eq!(mutex.metrics().not_deleted, 1);
+    assert_eq!(server.faults().pending(), 0);
+
+    let guard = soon(mutex.lock()).await.unwrap();
+    refuse();
+    drop(guard);
+    until_gone(&server, "/m").await;
+    assert_eq!(mutex.metrics().not_deleted, 2);
+    soon(mutex.lock()).await.unwrap().release().await.unwrap();
+}
