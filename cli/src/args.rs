@@ -119,6 +119,11 @@ pub(crate) struct WatchdogArgs {
     max_term_width = 80,
     after_help = "The server is for tests, and for services on a single machine. It keeps all\n\
         data in memory, loses the data when it ends, and does not encrypt connections.\n\n\
+        After a restart, the numbers of transactions and fencing tokens go on growing, and\n\
+        a client that comes back is told that its session has expired. A client that is cut\n\
+        off relies on its lock until the session timeout. So the server creates no ephemeral\n\
+        node for the time of --max-session-timeout after its start: clients that lock wait.\n\
+        If the former server had a longer one, give that. --fresh starts without the wait.\n\n\
         Example:\n  lockkeeper serve --listen 127.0.0.1:2181"
 )]
 pub(crate) struct ServeArgs {
@@ -133,6 +138,10 @@ pub(crate) struct ServeArgs {
     /// The longest session timeout that the server grants
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration::parse_positive)]
     pub(crate) max_session_timeout: Duration,
+
+    /// There was no server at this address before, or all its clients have ended: grant locks at once
+    #[arg(long)]
+    pub(crate) fresh: bool,
 
     /// Serve only the users in this file: one line sasl:USER:PASSWORD for each, as in a client's --auth-file
     #[arg(long, value_name = "FILE")]

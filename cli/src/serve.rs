@@ -1,4 +1,10 @@
 //! `lockkeeper serve`: runs the embedded server until a signal asks it to end.
+//!
+//! The server keeps nothing on disk, so it knows nothing of a former one at its address. Two things could break the promises of
+//! locks, and are prevented here:
+//! - Tokens could go backwards. The transactions are numbered from the time of the start on.
+//! - A client that is cut off may rely on a lock of the former server until its session would have ended. No ephemeral node is
+//!   created before. A client that comes back is told at once that its session has expired.
 
 use std::{
     io::{self, Write as _},
@@ -12,6 +18,7 @@ use tokio::net::lookup_host;
 
 use crate::{
     args::ServeArgs,
+    duration::Human,
     exit::{self, Failure},
     security,
     servers::BadServers,
@@ -47,8 +54,19 @@ pub(crate) async fn run(args: &ServeArgs) -> Result<u8, Failure> {
             Some(_) => &"no encryption: an attacker on the network can read and change everything",
         });
     }
+    if !args.fresh {
+        builder = builder.no_ephemerals_for(args.max_session_timeout);
+    }
     let server = builder.start().await.map_err(refused)?;
     announce(server.local_addr()).map_err(Failure::Output)?;
+    exit::say(&"nothing is kept on disk: nodes and sessions are gone when the server ends");
+    if !args.fresh {
+        let wait = Human(args.max_session_timeout);
+        exit::say(&format_args!(
+            "no lock is granted before {wait} have passed: clients of a former server may still rely on theirs; \
+             --fresh if there was none"
+        ));
+    }
     signals.ending().await;
     server.shutdown().await;
     Ok(exit::OK)

@@ -87,7 +87,7 @@ impl fmt::Display for BadServers {
         match self {
             Self::None => write!(
                 f,
-                "no servers: give --connect HOST:PORT,.. or set {VARIABLE}; to try lockkeeper, run `lockkeeper serve` \
+                "no servers: give --connect HOST:PORT,.. or set {VARIABLE}; to try lockkeeper, run `lockkeeper serve --fresh` \
                  and use 127.0.0.1:2181"
             ),
             Self::BadVariable(error) => write!(f, "{VARIABLE}: {error}"),

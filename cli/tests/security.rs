@@ -210,7 +210,14 @@ fn a_server_with_users_refuses_other_clients() {
     let files = Files::new("users");
     let users = format!("# The allowed users.\nsasl:alice:{SECRET}\nsasl:bob:x:y\n");
     let users = files.write("users", &users);
-    let options = ["serve", "--listen", "127.0.0.1:0", "--auth-file", &users];
+    let options = [
+        "serve",
+        "--fresh",
+        "--listen",
+        "127.0.0.1:0",
+        "--auth-file",
+        &users,
+    ];
     let mut serve = Running::start(&mut lockkeeper(&options));
     let line = serve.line();
     let address = line.strip_prefix("listening on ").unwrap();

@@ -31,13 +31,6 @@ impl Backoff {
         self.until = Some(Instant::now() + whole.saturating_sub(left_out));
     }
 
-    /// A request failed with this error. A pause comes next if the server has throttled it.
-    pub(crate) fn note(&mut self, client: &Client, error: &SessionError) {
-        if error.code() == Some(ErrorCode::THROTTLED_OP) {
-            self.begin(client);
-        }
-    }
-
     /// Whether a pause comes next.
     pub(crate) fn is_due(&self) -> bool {
         self.until.is_some()
@@ -54,9 +47,11 @@ impl Backoff {
         }
     }
 
-    /// Waits after a request that failed with this error, if a pause is needed.
+    /// A request failed with this error: waits if the server has throttled it.
     pub(crate) async fn after(&mut self, client: &Client, error: &SessionError) {
-        self.note(client, error);
-        self.pause().await;
+        if error.code() == Some(ErrorCode::THROTTLED_OP) {
+            self.begin(client);
+            self.pause().await;
+        }
     }
 }

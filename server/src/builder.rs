@@ -61,6 +61,16 @@ impl Builder {
         self
     }
 
+    /// For this long after its start, the server creates no ephemeral node: it answers with
+    /// [`THROTTLED_OP`](lockkeeper_proto::ErrorCode::THROTTLED_OP). Default: not at all.
+    ///
+    /// A server that takes the place of a former one does not know its sessions. Clients that are cut off may rely on their locks
+    /// until the longest of these sessions has ended.
+    pub fn no_ephemerals_for(mut self, time: Duration) -> Self {
+        self.config.no_ephemerals_for = time;
+        self
+    }
+
     /// The shortest session timeout that the server grants. Default: two ticks.
     pub fn min_session_timeout(mut self, timeout: Duration) -> Self {
         self.config.min_session_timeout = Some(timeout);

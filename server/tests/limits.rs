@@ -8,9 +8,12 @@ use std::time::Duration;
 
 use common::{PATIENCE, Peer, Raw, create, framed, get_data, request_frame, set_data};
 use lockkeeper_proto::{
-    CreateMode, ErrorCode, OpCode, Xid, Zxid,
+    CreateMode, ErrorCode, EventType, OpCode, Request, Response, Xid, Zxid,
+    connect::ConnectRequest,
+    frame::SERVER_LIMIT,
     header::{ReplyHeader, RequestHeader},
     jute::{Decode, Reader},
+    multi::{MultiOp, MultiRequest},
 };
 use lockkeeper_server::Server;
 
@@ -125,4 +128,53 @@ async fn a_shutdown_ends_a_hundred_connections() {
         peer.raw.assert_closed().await;
     }
     assert!(tokio::net::TcpStream::connect(address).await.is_err());
+}
+
+#[tokio::test]
+async fn closing_a_session_deletes_its_ephemeral_nodes() {
+    let server = Server::start().await.unwrap();
+    let mut peer = Peer::join(&server).await;
+    peer.create("/e", CreateMode::Ephemeral).await.unwrap();
+    let (session, password) = (peer.session, peer.password.clone());
+    peer.close().await;
+    let report = server.report();
+    assert_eq!(
+        (report.nodes, report.watches, report.sessions.len()),
+        (0, 0, 0)
+    );
+    let mut raw = Raw::connect(server.local_addr()).await;
+    let request = ConnectRequest {
+        session_id: session,
+        password: Some(password),
+        ..new_session(10_000)
+    };
+    assert_eq!(raw.handshake(&request).await, None);
+}
+
+/// A client of a former server may still rely on an ephemeral node that it had there.
+#[tokio::test]
+async fn no_ephemeral_node_is_created_too_early() {
+    let builder = Server::builder().no_ephemerals_for(Duration::from_secs(3600));
+    let server = builder.start().await.unwrap();
+    let mut peer = Peer::join(&server).await;
+    for mode in [CreateMode::Ephemeral, CreateMode::EphemeralSequential] {
+        let create = create("/e", b"", mode);
+        let refused = peer.call(&create).await.unwrap_err();
+        assert_eq!(refused, ErrorCode::THROTTLED_OP);
+        let Request::Create(create) = create else {
+            panic!("{create:?}");
+        };
+        let ops = vec![MultiOp::Create(create)];
+        let refused = peer.call(&Request::Multi(MultiRequest { ops })).await;
+        assert_eq!(refused.unwrap_err(), ErrorCode::THROTTLED_OP);
+    }
+    let persistent = create("/p", b"", CreateMode::PersistentSequential);
+    peer.call(&persistent).await.unwrap();
+    assert_eq!(server.paths(), ["/p0000000000"]);
+
+    let server = Server::builder().start().await.unwrap();
+    let mut peer = Peer::join(&server).await;
+    peer.call(&create("/e", b"", CreateMode::Ephemeral))
+        .await
+        .unwrap();
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use lockkeeper_proto::{
-    CreateMode, Request, Response, SessionId, Stat, Zxid,
+    CreateMode, ErrorCode, Request, Response, SessionId, Stat, Zxid,
     multi::{MultiOp, MultiRequest, MultiResult},
     path,
     records::{Create2Response, GetDataRequest},
@@ -165,6 +165,7 @@ impl NodeIdentity {
             error if error.is_no_node() => Failure::NoNode,
             error if error.is_node_exists() => Failure::NodeExists,
             error if error.effect() == Effect::Unknown => Failure::Unknown,
+            error if error.code() == Some(ErrorCode::THROTTLED_OP) => Failure::Throttled,
             error if error.is_transient() => Failure::NotApplied,
             _ => Failure::Refused,
         }

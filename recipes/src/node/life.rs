@@ -48,6 +48,8 @@ pub enum Failure {
     NodeExists,
     /// No server has applied the request, and the same request may succeed later.
     NotApplied,
+    /// A server that has too much to do has not applied the request. The same request may succeed after a pause.
+    Throttled,
     /// The reply was lost. The request may have been applied, or may still be.
     Unknown,
     /// The session is over.
@@ -62,7 +64,7 @@ pub enum Failure {
 impl Failure {
     /// Whether to send the same request again when the client is connected.
     pub(crate) fn is_transient(self) -> bool {
-        matches!(self, Self::NotApplied | Self::Unknown)
+        matches!(self, Self::NotApplied | Self::Throttled | Self::Unknown)
     }
 }
 
@@ -367,6 +369,7 @@ impl<N: Clone, T: Clone> NodeLife<N, T> {
         match result {
             Ok(node) => self.enter_live(node),
             Err(Failure::Unknown) => self.enter(Stage::Find),
+            Err(Failure::Throttled) if !self.is_abandoned => {}
             Err(Failure::NoNode) if replaces => self.settle(End::Gone),
             Err(Failure::NoNode)
                 if !self.is_abandoned && self.directory_attempts < DIRECTORY_ATTEMPTS =>
@@ -462,7 +465,7 @@ impl<N: Clone, T: Clone> NodeLife<N, T> {
                     End::Gone
                 });
             }
-            Err(Failure::NotApplied) => {}
+            Err(Failure::NotApplied | Failure::Throttled) => {}
             Err(Failure::Unknown) => {
                 let Stage::Delete { node, is_repeated } = &mut self.stage else {
                     return Ok(());

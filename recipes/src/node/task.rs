@@ -210,9 +210,8 @@ impl NodeTask {
     fn failed(&mut self, error: SessionError) -> Failure {
         let failure = self.identity.failure(&error);
         let client = &self.identity.client;
-        match failure {
-            Failure::Refused => self.backoff.begin(client),
-            _ => self.backoff.note(client, &error),
+        if matches!(failure, Failure::Refused | Failure::Throttled) {
+            self.backoff.begin(client);
         }
         self.error = Some(error);
         failure

@@ -97,6 +97,8 @@ pub struct Config {
     pub seed: u64,
     /// The transactions are numbered from here on.
     pub first_zxid: Zxid,
+    /// For how long after its start the server creates no ephemeral node.
+    pub no_ephemerals_for: Duration,
     /// The users who may log in, and the mechanism.
     pub(crate) sasl: Option<Arc<dyn sasl::Mechanism>>,
     /// `sessionRequireClientSASLAuth`: the server does not answer a client that has not logged in.
@@ -114,6 +116,7 @@ impl Default for Config {
             frame_limit: frame::SERVER_LIMIT,
             seed: 0,
             first_zxid: Zxid::ZERO,
+            no_ephemerals_for: Duration::ZERO,
             sasl: None,
             sasl_required: false,
         }
@@ -185,6 +188,8 @@ pub struct Engine {
     /// Connections that hold frames back, with the moment when the first frame may leave.
     held: BTreeSet<(Instant, ConnId)>,
     reap_due: Instant,
+    /// No ephemeral node is created before.
+    ephemerals_from: Instant,
     /// Set after a request that took time in proportion to the tree.
     turn_is_over: bool,
     rules: Rules,
@@ -210,6 +215,7 @@ impl Engine {
             handshakes: BTreeSet::new(),
             held: BTreeSet::new(),
             reap_due: after(now.instant, config.container_check_interval),
+            ephemerals_from: after(now.instant, config.no_ephemerals_for),
             turn_is_over: false,
             rules: Rules::default(),
             counters: Counters::default(),

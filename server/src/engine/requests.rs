@@ -6,10 +6,10 @@
 
 use bytes::Bytes;
 use lockkeeper_proto::{
-    ErrorCode, OpCode, Request, Response, SessionId, Xid, Zxid,
+    CreateMode, ErrorCode, OpCode, Request, Response, SessionId, Xid, Zxid,
     header::RequestHeader,
     jute::{Decode, NegativeCounts, Reader},
-    multi::MultiRequest,
+    multi::{MultiOp, MultiRequest},
     records::{AuthPacket, Empty, SaslRequest, SyncResponse},
 };
 
@@ -21,6 +21,20 @@ use super::{
     txn::{Author, Txn},
     writes::{self, MultiOutcome},
 };
+
+/// Whether the request is to create an ephemeral node.
+fn makes_ephemeral(request: &Request) -> bool {
+    let is_ephemeral =
+        |flags| CreateMode::from_flags(flags, 0).is_some_and(CreateMode::is_ephemeral);
+    match request {
+        Request::Create(create) | Request::Create2(create) => is_ephemeral(create.flags),
+        Request::Multi(multi) => multi.ops.iter().any(|op| match op {
+            MultiOp::Create(create) | MultiOp::Create2(create) => is_ephemeral(create.flags),
+            _ => false,
+        }),
+        _ => false,
+    }
+}
 
 /// The reply to a request.
 struct Answer {
@@ -80,7 +94,9 @@ impl Engine {
         if self.followers.is_some() {
             return self.request_at_follower(id, session, xid, request, now);
         }
-        let answer = match fate.refuse {
+        let is_too_early = now.instant < self.ephemerals_from && makes_ephemeral(&request);
+        let too_early = is_too_early.then_some(ErrorCode::THROTTLED_OP);
+        let answer = match fate.refuse.or(too_early) {
             Some(code) => self.seen_by(id, Err(code)),
             None => self.execute(id, session, &request, now),
         };
