@@ -144,8 +144,11 @@ fn in_a_terminal_the_command_gets_ctrl_c_once() {
     let (connect, path) = (&arm.connect, arm.path());
     // script(1), of util-linux, runs `lockkeeper` in a new terminal, and types the text that it reads from stdin. It
     // starts a shell, which replaces itself with `exec`: some shells would end on a Ctrl-C that their child has survived.
-    let mut terminal = Command::new("script")
+    // env(1), of GNU coreutils, lets Ctrl-C through if the caller of the test ignores it: a shell cannot undo that.
+    let mut terminal = Command::new("env")
         .args([
+            "--default-signal=INT",
+            "script",
             "--quiet",
             "--return",
             "--flush",
@@ -161,7 +164,7 @@ fn in_a_terminal_the_command_gets_ctrl_c_once() {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
-        .expect("script(1), of util-linux, is needed");
+        .expect("env(1) is needed, and script(1), of util-linux");
     let mut keyboard = terminal.stdin.take().unwrap();
     let mut screen = BufReader::new(terminal.stdout.take().unwrap());
     let mut next = |keys: &[u8]| {

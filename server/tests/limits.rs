@@ -178,3 +178,23 @@ async fn no_ephemeral_node_is_created_too_early() {
         .await
         .unwrap();
 }
+
+/// It counted connections and paths only among the watches of clients that are up to date.
+#[tokio::test]
+async fn the_watches_of_lagging_clients_are_counted() {
+    let server = Server::start().await.unwrap();
+    let mut peer = Peer::join(&server).await;
+    let mut other = Peer::join(&server).await;
+    server.faults().freeze_reads();
+    for path in ["/", "/zookeeper"] {
+        peer.call(&get_data(path, true)).await.unwrap();
+    }
+    other.call(&get_data("/", true)).await.unwrap();
+    let mut raw = Raw::connect(server.local_addr()).await;
+    raw.send(b"wchs").await;
+    let answer = raw.rest().await;
+    assert_eq!(
+        String::from_utf8(answer).unwrap(),
+        "2 connections watching 2 paths\nTotal watches:3\n"
+    );
+}

@@ -12,8 +12,6 @@ pub(super) struct Found {
     pub(super) path: String,
     /// The indices of its children in the result.
     pub(super) children: Vec<usize>,
-    /// Whether its children were not listed, because of the depth limit.
-    pub(super) cut: bool,
 }
 
 /// Finds a node and `depth` levels below it, or all levels. The node itself comes first in the result.
@@ -30,18 +28,11 @@ pub(super) async fn walk(
     let found = |path| Found {
         path,
         children: Vec::new(),
-        cut: false,
     };
     let mut all = vec![found(top.to_owned())];
     let mut level = 0..1;
     let mut levels = 0;
-    while !level.is_empty() {
-        if depth == Some(levels) {
-            for index in level {
-                all[index].cut = true;
-            }
-            break;
-        }
+    while !level.is_empty() && depth != Some(levels) {
         let paths: Vec<_> = all[level.clone()]
             .iter()
             .map(|it| it.path.clone())

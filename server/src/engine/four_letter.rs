@@ -7,9 +7,9 @@
 //!
 //! Source: `FourLetterCommands`, package `server.command`.
 
-use std::fmt::Write as _;
+use std::{collections::BTreeSet, fmt::Write as _};
 
-use super::{Engine, connection::Connection};
+use super::{Engine, connection::Connection, watches::Watches};
 
 /// The version that the server reports. Clients read the number in front.
 pub(crate) const VERSION: &str = concat!("3.9.3-lockkeeper-", env!("CARGO_PKG_VERSION"));
@@ -155,7 +155,10 @@ impl Engine {
     }
 
     fn watch_summary(&self, text: &mut String) -> std::fmt::Result {
-        let (connections, paths) = self.live.watches.spread();
+        let watching = || self.views().map(|view| &view.watches);
+        let connections: BTreeSet<_> = watching().flat_map(Watches::connections).collect();
+        let paths: BTreeSet<_> = watching().flat_map(Watches::paths).collect();
+        let (connections, paths) = (connections.len(), paths.len());
         let watches = self.all_watches();
         writeln!(text, "{connections} connections watching {paths} paths")?;
         writeln!(text, "Total watches:{watches}")

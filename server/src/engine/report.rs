@@ -159,7 +159,7 @@ impl Engine {
         self.views().map(|view| view.watches.len_of(id)).sum()
     }
 
-    fn views(&self) -> impl Iterator<Item = &super::view::View> {
+    pub(super) fn views(&self) -> impl Iterator<Item = &super::view::View> {
         let frozen = self.frozen.values().map(|frozen| &frozen.view);
         let followers = self.followers.iter().flat_map(Followers::views);
         frozen.chain(followers).chain([&self.live])

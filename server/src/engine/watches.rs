@@ -247,9 +247,14 @@ impl Watches {
             .sum()
     }
 
-    /// The number of connections that watch, and the number of paths that are watched.
-    pub(crate) fn spread(&self) -> (usize, usize) {
-        (self.paths_of.len(), self.at.len())
+    /// The connections that watch.
+    pub(crate) fn connections(&self) -> impl Iterator<Item = ConnId> {
+        self.paths_of.keys().copied()
+    }
+
+    /// The paths that are watched.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.at.keys()
     }
 }
 
@@ -283,7 +288,10 @@ mod tests {
             watches.trigger(Table::Child, "/x", None),
             BTreeSet::from([B])
         );
-        assert_eq!(watches.spread(), (1, 1));
+        assert_eq!(
+            (watches.connections().count(), watches.paths().count()),
+            (1, 1)
+        );
     }
 
     #[test]
@@ -319,6 +327,13 @@ mod tests {
         assert!(watches.remove(A, "/x", Modes::DATA));
         assert!(watches.has(A, "/x", Modes::PERSISTENT));
         assert!(watches.remove(A, "/x", Modes::of_type(WatcherType::ANY).unwrap()));
-        assert_eq!((watches.len(), watches.spread()), (0, (0, 0)));
+        assert_eq!(
+            (
+                watches.len(),
+                watches.connections().count(),
+                watches.paths().count()
+            ),
+            (0, 0, 0)
+        );
     }
 }
