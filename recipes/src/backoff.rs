@@ -5,8 +5,7 @@
 use std::time::Duration;
 
 use lockkeeper_proto::ErrorCode;
-use lockkeeper_session::{Client, Error as SessionError};
-use tokio::time::Instant;
+use lockkeeper_session::{Client, Error as SessionError, Sleep};
 
 /// The first pause. Each further one is twice as long.
 const FIRST: Duration = Duration::from_millis(20);
@@ -17,8 +16,8 @@ const LONGEST: Duration = Duration::from_secs(5);
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
     pauses: u32,
-    /// The end of the pause; `None` without one.
-    until: Option<Instant>,
+    /// The pause that comes next.
+    pause: Option<Sleep>,
 }
 
 impl Backoff {
@@ -28,12 +27,12 @@ impl Backoff {
         self.pauses += 1;
         let part = u32::try_from(client.raw().random_u64() % 512).unwrap_or(0);
         let left_out = whole * part / 1024;
-        self.until = Some(Instant::now() + whole.saturating_sub(left_out));
+        self.pause = Some(client.raw().sleep(whole.saturating_sub(left_out)));
     }
 
     /// Whether a pause comes next.
     pub(crate) fn is_due(&self) -> bool {
-        self.until.is_some()
+        self.pause.is_some()
     }
 
     /// Waits for the end of the pause.
@@ -41,9 +40,9 @@ impl Backoff {
     /// # Cancel safety
     /// The rest of the pause comes with the next call.
     pub(crate) async fn pause(&mut self) {
-        if let Some(until) = self.until {
-            tokio::time::sleep_until(until).await;
-            self.until = None;
+        if let Some(pause) = &mut self.pause {
+            pause.await;
+            self.pause = None;
         }
     }
 

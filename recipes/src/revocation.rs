@@ -12,7 +12,7 @@
 use lockkeeper_proto::Version;
 use lockkeeper_session::Client;
 
-use crate::{backoff::Backoff, error::Error, guard::Guard};
+use crate::{backoff::Backoff, error::LockError, guard::Guard};
 
 /// The data of a lock node whose owner is asked to release the lock. Source: Curator's `Revoker`.
 pub const REVOKE: &[u8] = b"__REVOKE__";

@@ -126,7 +126,7 @@ async fn a_waiter_of_a_semaphore_is_no_holder() {
 
 #[tokio::test]
 async fn a_plain_lock_and_a_leader_are_listed_too() {
-    let (_server, client, _) = clients().await;
+    let (_server, client, _) = server_and_two().await;
     let election = Election::new(&client, PATH).unwrap().with_id("leader");
     let latch = election.latch();
     latch.elected().await.unwrap();

@@ -2,14 +2,16 @@
 //!
 //! Not here: nodes that only look like lock nodes (`tests/contract/directory.rs`).
 
-use std::{any::Any, time::Duration};
+mod support;
+
+use std::any::Any;
 
 use lockkeeper_proto::{CreateMode, Version};
 use lockkeeper_recipes::{Election, LockError, Mutex, PlainMutex, Recipe, RwLock, Semaphore};
-use lockkeeper_server::Server;
 use lockkeeper_session::Client;
 
-const LONG: Duration = Duration::from_secs(30);
+use support::{server_and_two, waiting::soon};
+
 const PATH: &str = "/l";
 const KINDS: [Recipe; 6] = [
     Recipe::Mutex,
@@ -19,17 +21,6 @@ const KINDS: [Recipe; 6] = [
     Recipe::Semaphore,
     Recipe::Plain,
 ];
-
-async fn soon<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(LONG, future).await.expect("a hang")
-}
-
-async fn clients() -> (Server, Client, Client) {
-    let server = Server::start().await.unwrap();
-    let one = Client::connect(&server.connect_string()).await.unwrap();
-    let other = Client::connect(&server.connect_string()).await.unwrap();
-    (server, one, other)
-}
 
 /// What holds a lock.
 type Held = Box<dyn Any + Send>;
@@ -96,7 +87,7 @@ async fn a_kind_that_does_not_exclude_the_holder_is_refused() {
             if exclude_each_other(held, kind) {
                 continue;
             }
-            let (_server, one, other) = clients().await;
+            let (_server, one, other) = server_and_two().await;
             let held_by_one = soon(hold(&one, held)).await.unwrap();
             let tried = soon(try_to_hold(&other, kind)).await;
             assert!(is_refused(tried, held), "{kind:?} was tried under {held:?}");
@@ -115,7 +106,7 @@ async fn a_kind_that_does_not_exclude_the_holder_is_refused() {
 async fn a_mutex_and_a_read_write_lock_wait_for_each_other() {
     for held in KINDS.into_iter().filter(|kind| is_of_queue(*kind)) {
         for kind in KINDS.into_iter().filter(|kind| is_of_queue(*kind)) {
-            let (_server, one, other) = clients().await;
+            let (_server, one, other) = server_and_two().await;
             let held_by_one = soon(hold(&one, held)).await.unwrap();
             let tried = soon(try_to_hold(&other, kind)).await.unwrap();
             let share = held == Recipe::Read && kind == Recipe::Read;
@@ -130,7 +121,7 @@ async fn a_mutex_and_a_read_write_lock_wait_for_each_other() {
 /// may be taken: the semaphore looks again when there is a new one.
 #[tokio::test]
 async fn a_semaphore_whose_directory_is_new_looks_again() {
-    let (_server, one, other) = clients().await;
+    let (_server, one, other) = server_and_two().await;
     let semaphore = Semaphore::new(&one, PATH, 1).unwrap();
     soon(semaphore.acquire())
         .await
@@ -166,7 +157,7 @@ async fn a_semaphore_whose_directory_is_new_looks_again() {
 /// Applications have nodes with such names, too. They belong to no session, or hold no leases.
 #[tokio::test]
 async fn nodes_of_an_application_are_no_locks() {
-    let (_server, one, other) = clients().await;
+    let (_server, one, other) = server_and_two().await;
     for node in [
         "/l",
         "/l/lock",
@@ -195,7 +186,7 @@ async fn nodes_of_an_application_are_no_locks() {
 /// A contender that comes later, and does not exclude those that are there, is refused; the others go on.
 #[tokio::test]
 async fn whoever_came_first_is_not_disturbed() {
-    let (_server, one, other) = clients().await;
+    let (_server, one, other) = server_and_two().await;
     let mutex = Mutex::new(&one, PATH).unwrap();
     let holder = soon(mutex.lock()).await.unwrap();
     let waiter = soon(mutex.enqueue()).await.unwrap();

@@ -2,6 +2,8 @@
 //!
 //! Not here: limits of holds (`holds`), a connection that is lost at any request (`tests/contract/outage.rs`).
 
+mod support;
+
 use std::time::{Duration, Instant};
 
 use lockkeeper_proto::{ErrorCode, OpCode};
@@ -9,18 +11,7 @@ use lockkeeper_recipes::{Guard, LockError, Loss, Mutex, PlainMutex, Semaphore, b
 use lockkeeper_server::{Server, When};
 use lockkeeper_session::{Client, Effect};
 
-const LONG: Duration = Duration::from_secs(30);
-
-async fn soon<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(LONG, future).await.expect("a hang")
-}
-
-async fn clients() -> (Server, Client, Client) {
-    let server = Server::start().await.unwrap();
-    let one = Client::connect(&server.connect_string()).await.unwrap();
-    let other = Client::connect(&server.connect_string()).await.unwrap();
-    (server, one, other)
-}
+use support::{server_and_two, waiting::soon};
 
 /// The delete of this client.
 fn delete(client: &Client) -> When {
@@ -48,7 +39,7 @@ async fn is_unknown(guard: Guard) {
 /// applied; or an operator deleted the node before, and another contender has held the lock. It said `Ok` in both cases.
 #[tokio::test]
 async fn a_release_is_unknown_when_another_client_may_have_deleted_the_node() {
-    let (server, one, other) = clients().await;
+    let (server, one, other) = server_and_two().await;
     for is_plain in [false, true] {
         let guard = lock(&one, is_plain).await;
         server.faults().lose_reply(delete(&one));
@@ -66,7 +57,7 @@ async fn a_release_is_unknown_when_another_client_may_have_deleted_the_node() {
 /// The second delete finds the node: it was there until then.
 #[tokio::test]
 async fn a_release_is_confirmed_when_the_repeated_delete_finds_the_node() {
-    let (server, one, _) = clients().await;
+    let (server, one, _) = server_and_two().await;
     for is_plain in [false, true] {
         let guard = lock(&one, is_plain).await;
         server.faults().cut_before(delete(&one));
@@ -76,7 +67,7 @@ async fn a_release_is_confirmed_when_the_repeated_delete_finds_the_node() {
 
 #[tokio::test]
 async fn a_release_says_that_the_lock_is_lost_when_that_is_known_before() {
-    let (server, one, other) = clients().await;
+    let (server, one, other) = server_and_two().await;
     for is_plain in [false, true] {
         let guard = lock(&one, is_plain).await;
         let lost = tokio::spawn(guard.lost());
@@ -114,7 +105,7 @@ async fn until_gone(server: &Server, directory: &str) {
 /// A server throttles because it has too much to do. It got each request again at once.
 #[tokio::test]
 async fn throttled_requests_are_repeated_with_pauses() {
-    let (server, one, other) = clients().await;
+    let (server, one, other) = server_and_two().await;
     let guard = lock(&one, false).await;
     throttle(&server, &delete(&one));
     let start = Instant::now();
@@ -151,7 +142,7 @@ async fn throttled_requests_are_repeated_with_pauses() {
 /// The node stayed until the end of the session, and blocked everybody.
 #[tokio::test]
 async fn a_refused_delete_is_named_and_counted_and_repeated() {
-    let (server, one, _) = clients().await;
+    let (server, one, _) = server_and_two().await;
     let refuse = || {
         for number in 1..=3 {
             let when = delete(&one).nth(number);

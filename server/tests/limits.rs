@@ -6,11 +6,10 @@ mod common;
 
 use std::time::Duration;
 
-use common::{PATIENCE, Peer, Raw, create, framed, get_data, request_frame, set_data};
+use common::{PATIENCE, Peer, Raw, create, framed, get_data, new_session, request_frame, set_data};
 use lockkeeper_proto::{
-    CreateMode, ErrorCode, EventType, OpCode, Request, Response, Xid, Zxid,
+    CreateMode, ErrorCode, OpCode, Request, Xid, Zxid,
     connect::ConnectRequest,
-    frame::SERVER_LIMIT,
     header::{ReplyHeader, RequestHeader},
     jute::{Decode, Reader},
     multi::{MultiOp, MultiRequest},

@@ -231,7 +231,7 @@ async fn run_latch(queue: LockQueue, leadership: watch::Sender<Leadership>) {
                 } else {
                     tracing::debug!(path, %error, "could not enter the election, retrying after a pause");
                 }
-                tokio::time::sleep(PAUSE).await;
+                queue.client().raw().sleep(PAUSE).await;
                 continue;
             }
         };

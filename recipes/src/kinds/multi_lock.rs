@@ -222,7 +222,7 @@ impl MultiLock {
         let Some(first) = self.members.first() else {
             return self.lock().await;
         };
-        timeout(first.0.client(), wait, self.lock(), || None).await
+        timeout(first.0.client(), wait, pin!(self.lock()), || None).await
     }
 
     /// Takes all the locks if each of them is free; otherwise returns `None`.

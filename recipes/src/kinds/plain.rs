@@ -3,6 +3,7 @@
 //! Not here: what to do next (`plain_turn`), creating and deleting the node for certain (`node`).
 
 use std::{
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -28,6 +29,7 @@ use crate::{
     },
     participants::{Participant, participants},
     queue::other_kinds,
+    timeout::timeout,
 };
 
 /// A lock without a queue: the client that creates the ephemeral node `lock` under its path holds it. Not fair, not reentrant.
@@ -151,7 +153,13 @@ impl PlainMutex {
     pub async fn lock_timeout(&self, wait: Duration) -> Result<Guard, LockError> {
         let contended = AtomicBool::new(false);
         let ahead = || contended.load(Ordering::Relaxed).then_some(1);
-        timeout(&self.client, wait, self.lock_reporting(&contended), ahead).await
+        timeout(
+            &self.client,
+            wait,
+            pin!(self.lock_reporting(&contended)),
+            ahead,
+        )
+        .await
     }
 
     /// Takes the lock if no client has it. It reads before it creates anything: a refused try costs one read and no write.

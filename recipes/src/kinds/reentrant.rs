@@ -8,6 +8,7 @@
 use std::{
     collections::HashMap,
     ops::Deref,
+    pin::pin,
     sync::{Arc, Mutex as StdMutex, PoisonError, Weak},
     time::Duration,
 };
@@ -103,7 +104,7 @@ impl ReentrantMutex {
         owner: &str,
         wait: Duration,
     ) -> Result<ReentrantGuard, LockError> {
-        timeout(self.mutex.client(), wait, self.lock(owner), || None).await
+        timeout(self.mutex.client(), wait, pin!(self.lock(owner)), || None).await
     }
 
     /// Takes the lock if the owner holds it, or if no contender holds it or waits for it; otherwise returns `None`.

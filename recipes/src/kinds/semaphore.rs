@@ -6,6 +6,7 @@
 //! Not here: what the first waiter does next (`lease_turn`), the limit (`limit`).
 
 use std::{
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicI64, Ordering},
@@ -200,7 +201,7 @@ impl Semaphore {
         count: usize,
         wait: Duration,
     ) -> Result<Vec<Guard>, LockError> {
-        timeout(&self.client, wait, self.acquire_many(count), || None).await
+        timeout(&self.client, wait, pin!(self.acquire_many(count)), || None).await
     }
 
     /// Takes a lease if one is free and no contender waits; otherwise returns `None`. A try that finds no free lease

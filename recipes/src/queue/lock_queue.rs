@@ -1,6 +1,7 @@
 //! What all kinds of lock share: a queue at a path, and the ways into it. The public kinds are thin types around it.
 
 use std::{
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -85,7 +86,7 @@ impl LockQueue {
         let ahead = AtomicUsize::new(UNKNOWN);
         let lock = self.lock_reporting(|now| ahead.store(now, Ordering::Relaxed));
         let ahead = || Some(ahead.load(Ordering::Relaxed)).filter(|ahead| *ahead != UNKNOWN);
-        timeout(&self.client, wait, lock, ahead).await
+        timeout(&self.client, wait, pin!(lock), ahead).await
     }
 
     pub(crate) async fn try_lock(&self) -> Result<Option<Guard>, LockError> {

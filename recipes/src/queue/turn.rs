@@ -15,6 +15,12 @@
 //!
 //! Not here: who is ahead of whom (`rank`), the node itself (`node`), sending and waiting (`waiter`).
 
+#![allow(
+    clippy::exhaustive_enums,
+    clippy::exhaustive_structs,
+    reason = "`tests/model` makes and matches all of it"
+)]
+
 use super::{
     other_kinds::may_be_ahead,
     rank::{Kind, Rank, rank_and_note},

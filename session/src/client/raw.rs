@@ -4,12 +4,11 @@
 
 use std::{
     future::Future,
-    pin::{Pin, pin},
+    pin::Pin,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use futures::future::{Either, select};
 use lockkeeper_proto::{Request, SessionId};
 
 use super::{
@@ -219,15 +218,6 @@ impl Raw<'_> {
     /// It ends at once when the client has ended.
     pub fn sleep(self, duration: Duration) -> Sleep {
         Sleep::new(&self.client.shared, duration)
-    }
-
-    /// Waits for the future, but no longer than `limit`: then the result is `None`. See [`sleep`](Self::sleep).
-    pub async fn timeout<F: Future>(self, limit: Duration, future: F) -> Option<F::Output> {
-        let future = pin!(future);
-        match select(future, self.sleep(limit)).await {
-            Either::Left((output, _)) => Some(output),
-            Either::Right(((), _)) => None,
-        }
     }
 
     /// The client's clock.
