@@ -11,7 +11,6 @@ use std::{
 };
 
 use lockkeeper_recipes::{Election, LockError, Loss, Mutex, Semaphore};
-use lockkeeper_server::Server;
 use lockkeeper_session::Client;
 use tokio::sync::Notify;
 
@@ -111,7 +110,7 @@ async fn asking_for_more_than_a_shared_limit_is_an_error_and_blocks_nobody() {
     let held = soon(others.acquire()).await.unwrap();
     let (mine, one_waits) = (mine.clone(), server.report().watches);
     let waiting = tokio::spawn(async move { mine.acquire_many(2).await });
-    until("it waits", || server.report().watches > one_waits).await;
+    until("it waits", async || server.report().watches > one_waits).await;
     let behind = soon(others.enqueue()).await.unwrap();
     assert_eq!(behind.position(), 1);
     others.set_limit(1).await.unwrap();
