@@ -38,7 +38,7 @@ pub(crate) struct Connection {
     pub(crate) phase: Phase,
     /// The session that the client has asked for or got; `SessionId::NONE` before that.
     pub(crate) named: SessionId,
-    /// A handshake that came while its session was stalled.
+    /// A handshake that came while its session was stalled, or its server had no leader.
     pub(crate) unheard: Option<Bytes>,
     /// The identities for ACLs: first the address, then those that the client has proved.
     pub(crate) ids: Arc<[Id]>,

@@ -11,8 +11,6 @@
 //! same session has sent a write with the same xid through another follower, that transaction is mistaken for the
 //! waiting one.
 //!
-//! When a leader is deposed, the transactions that no follower has learned are lost ([`Engine::depose`]).
-//!
 //! Differences from a real ensemble:
 //!
 //! - A client's write, and a resumed session, reach the leader immediately. Only the way back takes time.
@@ -20,6 +18,8 @@
 //!   works.
 //!
 //! [`Effect::CutBefore`]: super::Effect::CutBefore
+//!
+//! Not here: links between servers that are cut, and leaders that are deposed (`links`).
 //!
 //! Source: `CommitProcessor`, `FollowerRequestProcessor`, `FinalRequestProcessor`.
 
@@ -40,6 +40,7 @@ use super::{
     changes::Change,
     connection::Connection,
     hash::Seeded,
+    links::Link,
     rules::is_write,
     txn::{Author, Txn},
     view::View,
@@ -54,14 +55,16 @@ pub(crate) struct Followers {
     seed: Seeded,
     /// The number of transactions that were sent to the followers so far.
     sent: u64,
-    all: BTreeMap<ServerId, Follower>,
+    pub(super) all: BTreeMap<ServerId, Follower>,
 }
 
 #[derive(Debug)]
-struct Follower {
-    view: View,
+pub(super) struct Follower {
+    pub(super) view: View,
+    /// The link to the leader.
+    pub(super) link: Link,
     /// Transactions on their way, with the time of their arrival.
-    coming: VecDeque<(Instant, Arc<Commit>)>,
+    pub(super) coming: VecDeque<(Instant, Arc<Commit>)>,
     /// Whether no transaction arrives until the follower is thawed.
     is_held: bool,
     /// The unanswered writes that clients sent to this follower, in order: session id and xid.
@@ -105,7 +108,10 @@ pub(crate) enum Mutation {
 
 impl Followers {
     pub(super) fn due(&self) -> Option<Instant> {
-        let all = self.all.values().filter(|follower| !follower.is_held);
+        let all = self
+            .all
+            .values()
+            .filter(|follower| !follower.gets_nothing());
         all.filter_map(|follower| follower.coming.front())
             .map(|(due, _)| *due)
             .min()
@@ -140,6 +146,7 @@ impl Followers {
     pub(super) fn fail(&mut self, server: ServerId) {
         if let Some(follower) = self.all.get_mut(&server) {
             follower.forget_clients();
+            follower.link.forget();
         }
     }
 
@@ -160,26 +167,34 @@ impl Followers {
             };
             let part = u32::try_from(chance >> 4 & 0xff).unwrap_or(0);
             let due = after(now, longest.saturating_mul(part) / 256);
-            let due = follower.coming.back().map_or(due, |last| due.max(last.0));
-            follower.coming.push_back((due, Arc::clone(&commit)));
-        }
-    }
-
-    /// Every follower applies all transactions up to `last` and discards those after it.
-    fn settle(&mut self, last: Zxid) {
-        for follower in self.all.values_mut() {
-            follower.forget_clients();
-            while let Some((_, commit)) = follower.coming.pop_front()
-                && commit.zxid <= last
-            {
-                commit.apply(&mut follower.view);
-            }
-            follower.coming.clear();
+            follower.expect(Arc::clone(&commit), due);
         }
     }
 }
 
 impl Follower {
+    /// Applies all transactions up to `last` and discards those after it. The link is whole again.
+    pub(super) fn settle(&mut self, last: Zxid) {
+        self.forget_clients();
+        self.link = Link::default();
+        while let Some((_, commit)) = self.coming.pop_front()
+            && commit.zxid <= last
+        {
+            commit.apply(&mut self.view);
+        }
+        self.coming.clear();
+    }
+
+    /// A transaction is on its way.
+    pub(super) fn expect(&mut self, commit: Arc<Commit>, due: Instant) {
+        let due = self.coming.back().map_or(due, |last| due.max(last.0));
+        self.coming.push_back((due, commit));
+    }
+
+    fn gets_nothing(&self) -> bool {
+        self.is_held || self.link.from_leader_cut
+    }
+
     fn forget_clients(&mut self) {
         self.is_held = false;
         self.writes.clear();
@@ -212,6 +227,18 @@ impl Follower {
 }
 
 impl Commit {
+    /// A new leader begins.
+    pub(super) fn new_epoch(first: Zxid, now: Now) -> Arc<Self> {
+        Arc::new(Self {
+            zxid: first,
+            unix_ms: now.unix_ms,
+            asked: (SessionId::NONE, Xid(0)),
+            deed: Mutation::Nothing,
+            answer: Err(ErrorCode::OK),
+            knows_sasl: false,
+        })
+    }
+
     /// Repeats on a follower what the leader has done.
     fn apply(&self, view: &mut View) -> Vec<Change> {
         view.zxid = self.zxid;
@@ -302,6 +329,7 @@ impl Engine {
                 watches: Watches::new(seed),
                 zxid: self.live.zxid,
             },
+            link: Link::default(),
             coming: VecDeque::new(),
             is_held: false,
             writes: VecDeque::new(),
@@ -316,44 +344,6 @@ impl Engine {
         });
     }
 
-    /// The leader is deposed. Transactions that no follower has learned are lost, except those up to `kept`.
-    ///
-    /// All connections are cut, as real followers do then, and the next leader gives every session its whole timeout
-    /// again. Returns how many transactions were lost.
-    pub fn depose(&mut self, kept: Zxid, now: Now) -> usize {
-        self.cut_all();
-        let mut gone = Vec::new();
-        if let Some(followers) = &mut self.followers {
-            let learned = followers.views().map(|view| view.zxid).max();
-            let last = learned.map_or(kept, |learned| learned.max(kept));
-            if let Some(follower) = followers.all.values().next() {
-                let coming = follower.coming.iter().map(|(_, commit)| commit);
-                gone.extend(coming.filter(|commit| commit.zxid > last).cloned());
-            }
-            followers.settle(last);
-            // The upper half of a zxid is the epoch of the leader, the lower half counts its transactions.
-            let first = Zxid((last.0 >> 32).saturating_add(1) << 32);
-            for follower in followers.all.values_mut() {
-                follower.view.zxid = first;
-                self.live.tree.clone_from(&follower.view.tree);
-            }
-            self.live.zxid = first;
-        }
-        for commit in gone.iter().rev() {
-            match commit.deed {
-                Mutation::Start(..) => {
-                    self.sessions.remove(commit.asked.0);
-                }
-                Mutation::Remove(_, Some(timeout)) => {
-                    self.sessions.insert(commit.asked.0, timeout, now.instant);
-                }
-                _ => {}
-            }
-        }
-        self.restart(now);
-        gone.len()
-    }
-
     /// The last transaction of the leader.
     #[must_use]
     pub fn last_zxid(&self) -> Zxid {
@@ -363,7 +353,9 @@ impl Engine {
     /// All transactions on their way arrive now.
     pub(super) fn settle_followers(&mut self) {
         if let Some(followers) = &mut self.followers {
-            followers.settle(self.live.zxid);
+            for follower in followers.all.values_mut() {
+                follower.settle(self.live.zxid);
+            }
         }
     }
 
@@ -398,6 +390,8 @@ impl Engine {
         now: Now,
     ) {
         let server = self.server_of(id);
+        let op = request.op();
+        let answers_alone = op == OpCode::SYNC && self.leads_alone(server);
         let Some(follower) = self
             .followers
             .as_mut()
@@ -405,10 +399,10 @@ impl Engine {
         else {
             return self.close(id);
         };
-        let op = request.op();
         let is_behind = follower.waiting.contains_key(&session);
         let proves = matches!(op, OpCode::AUTH | OpCode::SASL);
-        if proves || !is_behind && !needs_commit(op) {
+        let alone = answers_alone && follower.writes.is_empty();
+        if proves || !is_behind && (alone || !needs_commit(op)) {
             return self.answer(id, session, xid, &request, now);
         }
         if needs_commit(op) {
@@ -425,12 +419,12 @@ impl Engine {
             .or_default()
             .push_back(waiting);
         if needs_commit(op) {
-            self.request_at_leader(id, session, xid, request, now);
+            self.forward(id, session, xid, request, now);
         }
     }
 
     /// The leader checks a write and applies it.
-    fn request_at_leader(
+    pub(super) fn request_at_leader(
         &mut self,
         id: ConnId,
         session: SessionId,
@@ -489,7 +483,7 @@ impl Engine {
     fn next_arrival(&mut self, server: ServerId, now: Now) -> Option<Arc<Commit>> {
         let follower = self.followers.as_mut()?.all.get_mut(&server)?;
         let (due, _) = follower.coming.front()?;
-        if follower.is_held || *due > now.instant {
+        if follower.gets_nothing() || *due > now.instant {
             return None;
         }
         follower.coming.pop_front().map(|(_, commit)| commit)

@@ -19,7 +19,7 @@ use lockkeeper_proto::{
 };
 
 use super::{
-    ConnId, Engine, Now,
+    ConnId, Engine, Now, ServerId,
     connection::{Connection, Phase},
     followers::Mutation,
     rules::Seen,
@@ -42,9 +42,17 @@ impl Engine {
         if self.connections.get(&id).is_some_and(awaits) {
             return self.close(id);
         }
-        self.counters.note(OpCode::CREATE_SESSION);
         let server = self.server_of(id);
-        let Some(lagging) = self.lags(server, request.last_zxid_seen) else {
+        let lags = self.lags(server, request.last_zxid_seen);
+        if lags.is_some() && self.awaits_leader(id, request.session_id) {
+            if let Some(connection) = self.connections.get_mut(&id) {
+                connection.named = request.session_id;
+                connection.unheard = Some(message);
+            }
+            return;
+        }
+        self.counters.note(OpCode::CREATE_SESSION);
+        let Some(lagging) = lags else {
             return self.close(id);
         };
         if self.rules.refuse_handshakes || request.last_zxid_seen > self.live.zxid {
@@ -60,8 +68,12 @@ impl Engine {
         }
         let timeout = self.negotiate(request.timeout_ms);
         let is_new = request.session_id == SessionId::NONE;
+        if self.leads_alone(server) && self.sessions.get(request.session_id).is_none() {
+            // It cannot know that the session is over.
+            return self.close(id);
+        }
         let session = if is_new {
-            Some(self.start_session(timeout, now))
+            Some(self.start_session(server, timeout, now))
         } else {
             self.resume_session(id, &request, timeout, now)
         };
@@ -128,9 +140,12 @@ impl Engine {
         }
     }
 
-    fn start_session(&mut self, timeout: Duration, now: Now) -> SessionId {
+    fn start_session(&mut self, server: ServerId, timeout: Duration, now: Now) -> SessionId {
         self.next_zxid();
         let session = self.sessions.create(timeout, now.instant);
+        if let Some(state) = self.sessions.get_mut(session) {
+            state.owner = server;
+        }
         self.counters.sessions = self.counters.sessions.saturating_add(1);
         tracing::debug!(%session, ?timeout, "session started");
         session
@@ -153,8 +168,12 @@ impl Engine {
         if let Some(before) = self.connection_of(wanted).filter(|before| *before != id) {
             self.close(before);
         }
-        self.sessions.get_mut(wanted)?.timeout = timeout;
-        self.sessions.touch(wanted, now.instant);
+        let server = self.server_of(id);
+        if !self.leads_alone(server) {
+            let session = self.sessions.get_mut(wanted)?;
+            (session.timeout, session.owner) = (timeout, server);
+            self.sessions.touch(wanted, now.instant);
+        }
         tracing::debug!(session = %wanted, ?timeout, "session resumed");
         Some(wanted)
     }

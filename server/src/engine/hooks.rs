@@ -8,6 +8,7 @@ use lockkeeper_proto::{SessionId, path};
 
 use super::{
     BATCH_LIMIT, ConnId, Engine, Now, Received,
+    connection::{Connection, Phase},
     rules::{Effect, RuleId, When},
 };
 
@@ -108,10 +109,14 @@ impl Engine {
 
     /// Whether a connection is stalled.
     pub(super) fn is_stalled(&self, id: ConnId) -> bool {
-        self.rules.all_stalled
-            || !self.rules.stalled.is_empty()
-                && (self.connections.get(&id))
-                    .is_some_and(|connection| self.rules.stalled.contains(&connection.named))
+        let is_stalled = |own: &Connection| {
+            self.rules.stalled.contains(&own.named)
+                || own.phase == Phase::Fresh
+                    && own.unheard.is_some()
+                    && self.awaits_leader(id, own.named)
+        };
+        let may_be = !self.rules.stalled.is_empty() || self.followers.is_some();
+        self.rules.all_stalled || may_be && self.connections.get(&id).is_some_and(is_stalled)
     }
 
     /// Holds back what is appended to a connection from now on.
@@ -127,7 +132,7 @@ impl Engine {
     }
 
     /// Handles the input that came during a stall.
-    fn resume_input(&mut self, now: Now) {
+    pub(super) fn resume_input(&mut self, now: Now) {
         let all: Vec<ConnId> = self.connections.keys().copied().collect();
         for id in all {
             loop {

@@ -20,7 +20,7 @@
 //! | `sessions`, `expiry` | live sessions and their timeouts; the end of sessions, containers and TTL nodes |
 //! | `acl`, `auth` | permissions; the identities of a connection |
 //! | `sasl`, `digest_md5` | logging in; the mechanism for it |
-//! | `rules`, `hooks`, `lag`, `relay`, `followers` | faults on demand, for tests |
+//! | `rules`, `hooks`, `lag`, `relay`, `followers`, `links` | faults on demand, for tests |
 //! | `report`, `four_letter` | what tests and clients can ask about a running server |
 
 use std::{
@@ -57,6 +57,7 @@ mod handshake;
 mod hash;
 mod hooks;
 mod lag;
+mod links;
 mod reads;
 mod relay;
 mod report;
@@ -74,6 +75,7 @@ mod watches;
 mod writes;
 
 pub use connection::Traffic;
+pub use links::Direction;
 pub use report::{Counters, Report, SessionReport};
 pub use rules::{Effect, RuleId, When};
 

@@ -13,14 +13,15 @@ use std::{
 
 use lockkeeper_proto::SessionId;
 
-use super::{ConnId, Engine, Now, ServerId, after, connection::Connection};
+use super::{ConnId, Engine, Now, ServerId, after};
 
 /// The sessions that were active and are not reported to the leader yet.
 #[derive(Debug)]
 pub(crate) struct Relay {
     interval: Duration,
     due: Instant,
-    heard: BTreeSet<SessionId>,
+    /// Each with the server that has heard of it.
+    heard: BTreeSet<(ServerId, SessionId)>,
 }
 
 impl Relay {
@@ -32,7 +33,7 @@ impl Relay {
 impl Engine {
     /// From now on, the activity of a session counts only at the end of each interval; with `None` it counts at once.
     pub fn set_relay(&mut self, interval: Option<Duration>, now: Now) {
-        self.tell_heard(now);
+        self.tell_heard(None, now);
         self.relay = interval.map(|interval| Relay {
             interval,
             due: after(now.instant, interval),
@@ -42,18 +43,9 @@ impl Engine {
 
     /// A server fails: its connections are cut, and the activity that it had not reported is lost.
     pub fn fail_server(&mut self, server: ServerId) {
-        let cut: Vec<ConnId> = self
-            .connections
-            .iter()
-            .filter(|(_, connection)| connection.server == server)
-            .map(|(id, _)| *id)
-            .collect();
-        for id in cut {
-            let session = self.connections.get(&id).and_then(Connection::session);
-            if let (Some(relay), Some(session)) = (&mut self.relay, session) {
-                relay.heard.remove(&session);
-            }
-            self.cut(id);
+        self.cut_server(server);
+        if let Some(relay) = &mut self.relay {
+            relay.heard.retain(|(by, _)| *by != server);
         }
         self.frozen.remove(&server);
         if let Some(followers) = &mut self.followers {
@@ -66,6 +58,11 @@ impl Engine {
         self.cut_all();
         self.frozen.clear();
         self.settle_followers();
+        self.begin_term(now);
+    }
+
+    /// A leader begins: every live session gets its whole timeout again.
+    pub(super) fn begin_term(&mut self, now: Now) {
         let live: Vec<SessionId> = self.sessions.iter().map(|(id, _)| id).collect();
         for session in live {
             self.sessions.touch(session, now.instant);
@@ -77,14 +74,13 @@ impl Engine {
     }
 
     /// A session has shown that its client is alive.
-    pub(super) fn heard(&mut self, session: SessionId, now: Now) {
+    pub(super) fn heard(&mut self, id: ConnId, session: SessionId, now: Now) {
+        let server = self.server_of(id);
         match &mut self.relay {
             Some(relay) => {
-                relay.heard.insert(session);
+                relay.heard.insert((server, session));
             }
-            None => {
-                self.sessions.touch(session, now.instant);
-            }
+            None => self.tell(server, session, now),
         }
     }
 
@@ -94,15 +90,24 @@ impl Engine {
             && relay.due <= now.instant
         {
             relay.due = after(now.instant, relay.interval);
-            self.tell_heard(now);
+            self.tell_heard(None, now);
         }
     }
 
-    fn tell_heard(&mut self, now: Now) {
+    /// The leader pings its servers, or only this one. Each answers with the sessions that it has heard of.
+    pub(super) fn tell_heard(&mut self, only: Option<ServerId>, now: Now) {
         let relay = self.relay.as_mut();
         let heard = relay.map(|relay| std::mem::take(&mut relay.heard));
-        for session in heard.into_iter().flatten() {
-            self.sessions.touch(session, now.instant);
+        for (server, session) in heard.into_iter().flatten() {
+            let is_pinged = only.is_none_or(|only| only == server)
+                && self
+                    .peek_link(server)
+                    .is_none_or(|link| !link.from_leader_cut);
+            if is_pinged {
+                self.tell(server, session, now);
+            } else if let Some(relay) = &mut self.relay {
+                relay.heard.insert((server, session));
+            }
         }
     }
 }

@@ -68,7 +68,7 @@ impl Engine {
         }
         // The real server answers these two packets in its I/O thread, where they do not keep a session alive.
         if !proves {
-            self.heard(session, now);
+            self.heard(id, session, now);
         }
         let request = match Request::decode(op, &mut reader) {
             // The real server cannot handle a null token and closes the connection.

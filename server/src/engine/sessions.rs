@@ -16,7 +16,7 @@ use bytes::Bytes;
 use lockkeeper_proto::{SessionId, connect::PASSWORD_LEN};
 use sha1::{Digest, Sha1};
 
-use super::ConnId;
+use super::{ConnId, ServerId};
 
 /// A live session.
 #[derive(Debug)]
@@ -24,6 +24,8 @@ pub(crate) struct Session {
     pub(crate) timeout: Duration,
     /// The connection that the session is attached to.
     pub(crate) connection: Option<ConnId>,
+    /// The server that began or resumed the session last.
+    pub(crate) owner: ServerId,
     bucket: u64,
 }
 
@@ -69,6 +71,7 @@ impl Sessions {
         let session = Session {
             timeout,
             connection: None,
+            owner: ServerId::FIRST,
             bucket,
         };
         self.live.insert(id, session);

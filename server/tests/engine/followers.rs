@@ -15,24 +15,24 @@ use lockkeeper_server::engine::{ConnId, ServerId};
 
 use crate::world::{MS, World, connect_frame, create, delete, framed, request_frame};
 
-const ONE: ServerId = ServerId(0);
-const OTHER: ServerId = ServerId(1);
+pub(crate) const ONE: ServerId = ServerId(0);
+pub(crate) const OTHER: ServerId = ServerId(1);
 
 /// The longest time that a transaction travels.
-const LONGEST: Duration = Duration::from_millis(100);
+pub(crate) const LONGEST: Duration = Duration::from_millis(100);
 
-fn world() -> World {
+pub(crate) fn world() -> World {
     let mut world = World::new(500);
     world.engine.set_followers(2, LONGEST);
     world
 }
 
-fn exists(path: &str) -> Request {
+pub(crate) fn exists(path: &str) -> Request {
     let path = path.to_owned();
     Request::Exists(ExistsRequest { path, watch: false })
 }
 
-fn join(world: &mut World, server: ServerId) -> (ConnId, ConnectResponse) {
+pub(crate) fn join(world: &mut World, server: ServerId) -> (ConnId, ConnectResponse) {
     let id = world.connect_to(server);
     world.send(id, &connect_frame(4000));
     world.pass(LONGEST);
@@ -41,7 +41,11 @@ fn join(world: &mut World, server: ServerId) -> (ConnId, ConnectResponse) {
 }
 
 /// Resumes the session on another connection. The returned id is zero if the server refuses.
-fn resume(world: &mut World, server: ServerId, session: &ConnectResponse) -> (ConnId, SessionId) {
+pub(crate) fn resume(
+    world: &mut World,
+    server: ServerId,
+    session: &ConnectResponse,
+) -> (ConnId, SessionId) {
     let id = world.connect_to(server);
     let request = ConnectRequest {
         protocol_version: 0,
@@ -57,7 +61,11 @@ fn resume(world: &mut World, server: ServerId, session: &ConnectResponse) -> (Co
 }
 
 /// The next reply: its xid and its contents.
-fn reply(world: &mut World, id: ConnId, op: OpCode) -> (Xid, Result<Response, ErrorCode>) {
+pub(crate) fn reply(
+    world: &mut World,
+    id: ConnId,
+    op: OpCode,
+) -> (Xid, Result<Response, ErrorCode>) {
     let mut reply = world.frame(id);
     let header = ReplyHeader::decode(&mut reply).unwrap();
     let answer = if header.err.is_ok() {
@@ -68,7 +76,7 @@ fn reply(world: &mut World, id: ConnId, op: OpCode) -> (Xid, Result<Response, Er
     (header.xid, answer)
 }
 
-fn is_silent(world: &mut World, id: ConnId) -> bool {
+pub(crate) fn is_silent(world: &mut World, id: ConnId) -> bool {
     let (sent, closed) = world.of(id);
     !*closed
         && frame::split(sent, usize::MAX >> 1)
@@ -77,7 +85,7 @@ fn is_silent(world: &mut World, id: ConnId) -> bool {
             .is_none()
 }
 
-fn path_of(answer: Result<Response, ErrorCode>) -> String {
+pub(crate) fn path_of(answer: Result<Response, ErrorCode>) -> String {
     match answer {
         Ok(Response::Create(created)) => created.path,
         other => panic!("{other:?}"),

@@ -15,6 +15,7 @@ use proptest::prelude::*;
 
 mod ensemble;
 mod followers;
+mod links;
 mod world;
 
 use world::{MS, World, connect_frame, create, delete, framed, origin, request_frame};
