@@ -29,6 +29,7 @@ pub(super) async fn lost(client: &Client, path: &str, session_id: SessionId) -> 
             watcher = client
                 .raw()
                 .raw()
+                .raw()
                 .watch_nodes(&[path])
                 .ok()
                 .and_then(|mut watchers| watchers.pop());

@@ -512,7 +512,11 @@ impl Engine {
         }
         if let Some(asker) = follower.asked_for(commit) {
             let answer = commit.answer_to(&asker.request);
-            self.reply(asker.connection, asker.xid, commit.zxid, &answer);
+            if answer == Err(ErrorCode::SESSION_MOVED) {
+                self.close(asker.connection);
+            } else {
+                self.reply(asker.connection, asker.xid, commit.zxid, &answer);
+            }
             self.answer_reads(server, session, now);
         }
         if matches!(commit.deed, Mutation::Remove(_, Some(_))) {

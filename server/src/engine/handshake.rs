@@ -68,7 +68,7 @@ impl Engine {
         }
         let timeout = self.negotiate(request.timeout_ms);
         let is_new = request.session_id == SessionId::NONE;
-        if self.leads_alone(server) && self.sessions.get(request.session_id).is_none() {
+        if self.leads_in_vain(server) && self.sessions.get(request.session_id).is_none() {
             // It cannot know that the session is over.
             return self.close(id);
         }
@@ -169,7 +169,7 @@ impl Engine {
             self.close(before);
         }
         let server = self.server_of(id);
-        if !self.leads_alone(server) {
+        if !self.leads_in_vain(server) {
             let session = self.sessions.get_mut(wanted)?;
             (session.timeout, session.owner) = (timeout, server);
             self.sessions.touch(wanted, now.instant);

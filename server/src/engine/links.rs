@@ -16,7 +16,8 @@
 //! itself ([`Engine::lead_alone`]), it goes on until it gives up: it resumes sessions by itself and answers `sync`. Its
 //! writes are never committed.
 //!
-//! Source: `Learner`, `LearnerHandler`, `Leader.lead`, `Leader.processSync`, `PrepRequestProcessor` (`SESSION_MOVED`).
+//! Source: `Learner`, `LearnerHandler`, `Leader.lead`, `Leader.processSync`, `PrepRequestProcessor` (`SESSION_MOVED`),
+//! `FinalRequestProcessor` (it closes the connection then).
 
 use std::{collections::VecDeque, time::Instant};
 
@@ -247,9 +248,15 @@ impl Engine {
         link.is_some_and(|link| link.is_cut() && !(link.leads && session != SessionId::NONE))
     }
 
-    /// Whether this server takes itself for the leader, wrongly.
+    /// Whether this server takes itself for the leader.
     pub(super) fn leads_alone(&self, server: ServerId) -> bool {
         self.peek_link(server).is_some_and(|link| link.leads)
+    }
+
+    /// Whether this server takes itself for the leader although there is another one.
+    pub(super) fn leads_in_vain(&self, server: ServerId) -> bool {
+        let link = self.peek_link(server);
+        link.is_some_and(|link| link.leads && link.is_deposed)
     }
 
     pub(super) fn peek_link(&self, server: ServerId) -> Option<&Link> {

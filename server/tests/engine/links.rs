@@ -168,11 +168,36 @@ fn a_write_that_waited_is_refused_if_its_session_has_moved() {
     cut(&mut world, ONE);
     let node = create("/late", CreateMode::Persistent);
     world.send(id, &request_frame(Xid(1), &node));
+    world.send(id, &request_frame(Xid(2), &exists("/late")));
     let (_, resumed) = resume(&mut world, OTHER, &session);
     assert_eq!(resumed, session.session_id);
     mend(&mut world, ONE);
     world.pass(LONGEST);
     assert!(world.engine.paths().is_empty());
+    // Nothing of it is left when the session comes back.
+    let (id, _) = resume(&mut world, ONE, &session);
+    world.send(id, &request_frame(Xid(3), &node));
+    world.pass(LONGEST);
+    let (xid, created) = reply(&mut world, id, OpCode::CREATE);
+    assert_eq!((xid, path_of(created)), (Xid(3), "/late".to_owned()));
+}
+
+/// As a leader does: it is one until another is elected.
+#[test]
+fn a_session_that_a_leader_without_the_others_has_resumed_stays_if_it_is_not_deposed() {
+    let mut world = world();
+    let (_, session) = join(&mut world, OTHER);
+    for server in [ONE, OTHER] {
+        cut(&mut world, server);
+    }
+    world.engine.lead_alone(ONE);
+    let (id, resumed) = resume(&mut world, ONE, &session);
+    assert_eq!(resumed, session.session_id);
+    let node = create("/n", CreateMode::Persistent);
+    world.send(id, &request_frame(Xid(1), &node));
+    mend(&mut world, ONE);
+    world.pass(LONGEST);
+    assert_eq!(path_of(reply(&mut world, id, OpCode::CREATE).1), "/n");
 }
 
 #[test]

@@ -6,16 +6,23 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lockkeeper_sim::{Figures, plan::Plan, run, shrink};
+use lockkeeper_session::LeasePolicy;
+use lockkeeper_sim::{
+    Figures,
+    plan::{AIMED, PARTITIONS, Plan},
+    run, shrink,
+};
 
-const USAGE: &str = "usage: lockkeeper-sim [--seeds N] [--seed FIRST] [--threads N] [--seconds N] [--verbose] [--no-shrink]
+const USAGE: &str = "usage: lockkeeper-sim [--seeds N] [--seed FIRST] [--threads N] [--seconds N] [--verbose] [--no-shrink] [--partitions] [--assumed]
 
   --seeds N     how many seeds to run (default 1000)
   --seed FIRST  the first seed (default 1)
   --threads N   how many seeds to run at the same time (default 1)
   --seconds N   start no new seed after N seconds
   --verbose     run only the first seed, and print everything that happens
-  --no-shrink   do not look for a smaller plan that fails";
+  --no-shrink   do not look for a smaller plan that fails
+  --partitions  of these seeds, run only those whose plan cuts links between servers
+  --assumed     clients assume that their leases are valid, instead of proving it: this fails";
 
 struct Options {
     seeds: u64,
@@ -24,6 +31,16 @@ struct Options {
     limit: Option<Duration>,
     verbose: bool,
     shrinks: bool,
+    partitions: bool,
+    lease: LeasePolicy,
+}
+
+impl Options {
+    fn plan(&self, seed: u64) -> Plan {
+        let mut plan = Plan::of(seed);
+        plan.lease = self.lease;
+        plan
+    }
 }
 
 fn main() -> ExitCode {
@@ -35,7 +52,7 @@ fn main() -> ExitCode {
         }
     };
     if options.verbose {
-        return print_all(options.first);
+        return print_all(&options.plan(options.first));
     }
     // A task that panics is a violation. The report names it with its seed, so the default message is not needed.
     std::panic::set_hook(Box::new(|_| {}));
@@ -69,7 +86,7 @@ fn main() -> ExitCode {
         println!("no violation found");
         return ExitCode::SUCCESS;
     };
-    report(*first, options.shrinks);
+    report(*first, &options);
     ExitCode::FAILURE
 }
 
@@ -90,7 +107,10 @@ fn work(
         if seed >= options.first.saturating_add(options.seeds) {
             break;
         }
-        let outcome = run(&Plan::of(seed), false);
+        if options.partitions && seed % AIMED != PARTITIONS {
+            continue;
+        }
+        let outcome = run(&options.plan(seed), false);
         done += 1;
         figures.add(&outcome.figures);
         if !outcome.violations.is_empty() {
@@ -102,14 +122,14 @@ fn work(
 }
 
 /// Prints everything about a seed that fails.
-fn report(seed: u64, shrinks: bool) {
-    let plan = Plan::of(seed);
+fn report(seed: u64, options: &Options) {
+    let plan = options.plan(seed);
     let outcome = run(&plan, false);
     println!("\nseed {seed} fails:");
     for violation in &outcome.violations {
         println!("{violation}");
     }
-    if !shrinks {
+    if !options.shrinks {
         return;
     }
     let small = shrink(&plan, &outcome.violations, 600);
@@ -126,9 +146,8 @@ fn report(seed: u64, shrinks: bool) {
 }
 
 /// Prints everything that happens in one seed.
-fn print_all(seed: u64) -> ExitCode {
-    let plan = Plan::of(seed);
-    let outcome = run(&plan, true);
+fn print_all(plan: &Plan) -> ExitCode {
+    let outcome = run(plan, true);
     println!("{plan}");
     for line in &outcome.lines {
         println!("{line}");
@@ -152,6 +171,8 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
         limit: None,
         verbose: false,
         shrinks: true,
+        partitions: false,
+        lease: LeasePolicy::Proved,
     };
     while let Some(arg) = args.next() {
         let mut number = || {
@@ -165,6 +186,8 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
             "--seconds" => options.limit = Some(Duration::from_secs(number()?)),
             "--verbose" => options.verbose = true,
             "--no-shrink" => options.shrinks = false,
+            "--partitions" => options.partitions = true,
+            "--assumed" => options.lease = LeasePolicy::Assumed { margin: None },
             _ => return Err(format!("unknown option: {arg}")),
         }
     }

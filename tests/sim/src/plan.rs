@@ -3,14 +3,20 @@
 //! Times are virtual milliseconds. Not here: carrying out a plan (`world`, `work`), reducing one that fails (`shrink`).
 
 mod aimed;
+mod partitions;
 mod under_way;
 
 use std::fmt;
 
+use lockkeeper_session::LeasePolicy;
+
 use crate::rng::Rng;
 
-/// Of this many plans, two are aimed at situations that random plans hardly ever reach.
-const AIMED: u64 = 8;
+/// Of this many plans, three are aimed at situations that random plans hardly ever reach.
+pub const AIMED: u64 = 8;
+
+/// Of the seeds modulo [`AIMED`], those with a plan about links between servers that are cut.
+pub const PARTITIONS: u64 = 6;
 
 /// The plan of a run.
 #[derive(Clone, Debug)]
@@ -27,6 +33,10 @@ pub struct Plan {
     pub relay: bool,
     /// How long a transaction takes at most from the leader to a follower; 0 for a plan without followers.
     pub commit_ms: u64,
+    /// After how many ticks in silence a server and its leader give each other up; 0 for a plan that cuts no links between them.
+    pub sync_limit: u64,
+    /// How clients know until when their sessions live.
+    pub lease: LeasePolicy,
     /// Whether sockets often take only a part of what a client writes.
     pub short_writes: bool,
     /// How long a message usually takes at most; a few take up to five times as long.
@@ -157,6 +167,8 @@ pub enum RawStep {
     Watch(u32),
     /// Reads a node.
     Read(u32),
+    /// Waits until the client's server has caught up with the leader.
+    Sync,
     /// Sets a node's data.
     Set(u32),
     /// Deletes a node.
@@ -197,6 +209,17 @@ pub enum Trigger {
     Multi,
 }
 
+/// Which direction of the link between a server and its leader is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Both.
+    Both,
+    /// From the server to its leader.
+    ToLeader,
+    /// From the leader to the server.
+    FromLeader,
+}
+
 /// How a client vanishes: one of its writes arrives, and nothing after that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vanish {
@@ -231,6 +254,11 @@ pub enum FaultKind {
     Depose(u64),
     /// A server lags behind for this long.
     Lag(u32, u64),
+    /// The link between this client's server and its leader is cut for this long.
+    CutOff(u32, Side, u64),
+    /// This client's server is the leader, and all links to it are cut: first how long it takes until the others have a new
+    /// leader, then for how long.
+    Isolate(u32, u64, u64),
     /// A third party ends a client's session by force.
     Expire(u32),
     /// A third party deletes a contender's node by hand.
@@ -252,6 +280,7 @@ impl Plan {
         match seed % AIMED {
             0 => return aimed::plan(seed),
             4 => return under_way::plan(seed),
+            PARTITIONS => return partitions::plan(seed),
             _ => {}
         }
         let rng = &mut Rng::of(seed, "plan");
@@ -277,6 +306,8 @@ impl Plan {
             reap_ms: rng.within(2, 40) * 100,
             relay: rng.chance(700),
             commit_ms: 0,
+            sync_limit: 0,
+            lease: LeasePolicy::Proved,
             short_writes: false,
             delay_ms: rng.pick(&[1, 5, 5, 30, 200]).unwrap_or(5),
             yield_per_mille: rng.pick(&[0, 50, 300]).unwrap_or(0),
@@ -366,6 +397,8 @@ impl FaultKind {
             | Self::Restart(ms)
             | Self::Depose(ms)
             | Self::Lag(_, ms)
+            | Self::CutOff(_, _, ms)
+            | Self::Isolate(_, _, ms)
             | Self::Pause(_, ms)
             | Self::Crash(_, ms) => ms,
             _ => 0,
@@ -377,13 +410,15 @@ impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "seed {}, {} servers, tick {} ms, containers deleted every {} ms, relay {}, commits within {} ms, short writes {}, delay {} ms, yield {}/1000",
+            "seed {}, {} servers, tick {} ms, containers deleted every {} ms, relay {}, commits within {} ms, sync limit {}, {:?}, short writes {}, delay {} ms, yield {}/1000",
             self.seed,
             self.servers,
             self.tick_ms,
             self.reap_ms,
             self.relay,
             self.commit_ms,
+            self.sync_limit,
+            self.lease,
             self.short_writes,
             self.delay_ms,
             self.yield_per_mille

@@ -152,6 +152,7 @@ impl Career {
             let seed = Rng::of(self.run.seed, ("client", self.plan.id, self.lives, attempt)).draw();
             let builder = Client::builder(&servers).ok()?;
             let connecting = builder
+                .lease_policy(self.run.lease)
                 .session_timeout(Duration::from_millis(self.plan.timeout_ms))
                 .connector(self.sim.connector(self.plan.id))
                 .seed(seed)

@@ -9,6 +9,7 @@
 //! | `ops` | the operations in the bytes that a client sends |
 //! | `servers` | the engine, in the role of all servers |
 //! | `faults` | the faults of the plan |
+//! | `partitions` | links between servers that are cut |
 //! | `record` | the history, the log, the figures |
 //!
 //! Not here: what clients do (`work`), which faults there are (`plan`).
@@ -16,6 +17,7 @@
 mod faults;
 mod net;
 mod ops;
+mod partitions;
 mod record;
 mod servers;
 
@@ -69,6 +71,8 @@ pub(crate) struct World {
     servers: Vec<Server>,
     /// Whether all servers are down, until they restart.
     all_down: bool,
+    /// The former leader, while the others have no leader.
+    isolated: Option<u32>,
     /// The zxid of the last change by a third party. A deposed leader loses nothing up to it.
     kept: Zxid,
     armed: Vec<Armed>,
@@ -105,6 +109,8 @@ struct Process {
 struct Server {
     down_until: u64,
     lag_until: u64,
+    /// The link to the leader: to it, and from it.
+    cuts: [Option<partitions::Cut>; 2],
 }
 
 /// A fault that waits for a matching message.
@@ -152,6 +158,12 @@ enum Coming {
     FaultEnd(usize),
     /// A server fails.
     Fail(u32),
+    /// The link of a server to its leader may be whole again.
+    Mend(u32),
+    /// A server has heard nothing of its leader for long, unless its link is whole again.
+    GiveUp(u32),
+    /// The others elect a leader without this server.
+    Elect(u32),
     /// A write reaches an external store.
     Store(Attempt, Arc<str>, u64, u32),
 }
@@ -213,6 +225,7 @@ impl Sim {
             clients: BTreeMap::new(),
             servers: vec![Server::default(); servers],
             all_down: false,
+            isolated: None,
             kept: Zxid::ZERO,
             armed: Vec::new(),
             stores: BTreeMap::new(),
@@ -332,8 +345,9 @@ impl World {
     /// When the engine wants to be called next, in microseconds.
     fn engine_due(&self) -> u64 {
         let due = Instant::from_std(self.engine.next_deadline());
-        let micros = due.saturating_duration_since(self.start).as_micros();
-        u64::try_from(micros).unwrap_or(u64::MAX)
+        let nanos = due.saturating_duration_since(self.start).as_nanos();
+        // Not before it is due: nothing would happen then, again and again.
+        u64::try_from(nanos.div_ceil(1000)).unwrap_or(u64::MAX)
     }
 
     fn happens(&mut self, entry: Entry, now: u64) {
@@ -359,6 +373,9 @@ impl World {
             Coming::Fault(index) => self.fault(index),
             Coming::FaultEnd(index) => self.fault_ends(index),
             Coming::Fail(server) => self.fail(server, 500),
+            Coming::Mend(server) => self.mend(server),
+            Coming::GiveUp(server) => self.give_up(server),
+            Coming::Elect(former) => self.elect_without(former),
             Coming::Store(attempt, store, token, client) => {
                 self.stored(attempt, store, token, client);
             }

@@ -1,8 +1,14 @@
-//! One seed always gives the same history, and the first two hundred seeds break no rule.
+//! One seed always gives the same history, the first two hundred seeds break no rule, and leases that are only assumed do.
 
 use std::process::Command;
 
-use lockkeeper_sim::{Figures, Outcome, plan::Plan, run};
+use lockkeeper_session::LeasePolicy;
+use lockkeeper_sim::{
+    Figures, Outcome,
+    check::Rule,
+    plan::{AIMED, PARTITIONS, Plan},
+    run,
+};
 
 /// A text that is the same for the same history and log.
 fn digest(outcome: &Outcome) -> String {
@@ -69,12 +75,14 @@ fn two_hundred_seeds_break_no_rule_and_meet_every_fault() {
     for what in [
         "fault: all servers restarted",
         "fault: client crashed",
+        "fault: leader cut off from all servers",
         "fault: leader deposed",
         "fault: client paused",
         "fault: connection cut",
         "fault: node deleted by hand",
         "fault: reply cut",
         "fault: reply lost",
+        "fault: server cut off from its leader",
         "fault: server failed",
         "fault: server lags",
         "fault: session ended by force",
@@ -83,6 +91,8 @@ fn two_hundred_seeds_break_no_rule_and_meet_every_fault() {
         "fault: write cut",
         "attempts cancelled",
         "holders told of their loss",
+        "leaders deposed that went on",
+        "servers that gave up their leader",
         "writers downgraded",
         "watches set",
         "writes answered: unknown",
@@ -95,4 +105,23 @@ fn two_hundred_seeds_break_no_rule_and_meet_every_fault() {
         granted.is_some_and(|granted| *granted > 1000),
         "{granted:?}"
     );
+}
+
+/// A server that is cut off from its leader goes on answering. So an answer does not prove that the leader has heard of the
+/// session: with leases that take it for a proof, there are two holders.
+#[test]
+fn leases_that_are_assumed_overlap_when_servers_are_cut_off_and_leases_that_are_proved_do_not() {
+    let found = |lease| {
+        let seeds = (0..30).map(|number| number * AIMED + PARTITIONS);
+        let fails = seeds.filter(|seed| {
+            let mut plan = Plan::of(*seed);
+            plan.lease = lease;
+            let violations = run(&plan, false).violations;
+            violations.iter().any(|it| it.rule == Rule::Overlap)
+        });
+        fails.collect::<Vec<_>>()
+    };
+    let assumed = found(LeasePolicy::Assumed { margin: None });
+    assert!(!assumed.is_empty(), "no two holders in 30 seeds");
+    assert_eq!(found(LeasePolicy::Proved), []);
 }

@@ -1,6 +1,9 @@
 //! Plans that are aimed at situations which random plans hardly ever reach.
 //!
-//! Not here: random plans, and the types of a plan (`plan`); plans about transactions in transit (`under_way`).
+//! Not here: random plans, and the types of a plan (`plan`); plans about transactions in transit (`under_way`)
+//! and about links between servers (`partitions`).
+
+use lockkeeper_session::LeasePolicy;
 
 use super::{
     Cancel, ClientPlan, DRIFT_PPM, Entry, Fault, FaultKind, Leave, LockStep, Plan, RawStep, Step,
@@ -33,6 +36,8 @@ pub(super) fn blank(rng: &mut Rng, seed: u64) -> Plan {
         reap_ms: rng.within(2, 40) * 100,
         relay: rng.chance(700),
         commit_ms: 0,
+        sync_limit: 0,
+        lease: LeasePolicy::Proved,
         short_writes: false,
         delay_ms: rng.pick(&[1, 5]).unwrap_or(5),
         yield_per_mille: rng.pick(&[0, 50, 300]).unwrap_or(0),

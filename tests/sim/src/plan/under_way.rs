@@ -246,17 +246,17 @@ fn contenders(rng: &mut Rng, plan: &mut Plan, timeout_ms: u64, target: Target, l
     }
 }
 
-fn with(mut step: Step, change: impl FnOnce(&mut LockStep)) -> Step {
+pub(super) fn with(mut step: Step, change: impl FnOnce(&mut LockStep)) -> Step {
     if let Step::Lock(step) = &mut step {
         change(step);
     }
     step
 }
 
-fn any_client(rng: &mut Rng, plan: &Plan) -> u32 {
+pub(super) fn any_client(rng: &mut Rng, plan: &Plan) -> u32 {
     rng.small(1, u32::try_from(plan.clients.len()).unwrap_or(1))
 }
 
-fn fault(plan: &mut Plan, at_ms: u64, kind: FaultKind) {
+pub(super) fn fault(plan: &mut Plan, at_ms: u64, kind: FaultKind) {
     plan.faults.push(Fault { at_ms, kind });
 }

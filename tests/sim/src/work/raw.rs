@@ -65,6 +65,9 @@ impl Worker {
                     self.answered(write, answer(created.as_ref().err()));
                 }
             }
+            RawStep::Sync => {
+                let _ = self.client.sync("/raw").await;
+            }
             RawStep::Poke => self.poke().await,
             RawStep::Revoke => self.revoke().await,
         }

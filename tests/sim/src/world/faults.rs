@@ -1,6 +1,6 @@
 //! Carries out the faults of the plan.
 //!
-//! Not here: which faults there are (`plan`), what a fault does to the bytes of a connection (`net`).
+//! Not here: which faults there are (`plan`), links between servers (`partitions`), what a fault does to the bytes of a connection (`net`).
 
 use std::time::Duration;
 
@@ -70,6 +70,8 @@ impl World {
                     self.at(until(ms), Coming::FaultEnd(index));
                 }
             }
+            FaultKind::CutOff(client, side, ms) => self.cut_off(client, side, ms),
+            FaultKind::Isolate(client, elect_ms, ms) => self.isolate(client, elect_ms, ms),
             FaultKind::Expire(client) => self.end_session_of(client),
             FaultKind::Delete(which) => self.delete_contender(which),
             FaultKind::DeleteBehind(client) => {
@@ -100,6 +102,7 @@ impl World {
                 self.all_down = false;
                 let now = self.engine_now();
                 self.engine.restart(now);
+                self.links_are_whole();
                 self.after_engine();
             }
             FaultKind::Depose(_) => {
@@ -142,7 +145,7 @@ impl World {
         self.cut_links(|link| link.server == server);
     }
 
-    fn server(&mut self, server: u32) -> Option<&mut super::Server> {
+    pub(super) fn server(&mut self, server: u32) -> Option<&mut super::Server> {
         self.servers.get_mut(usize::try_from(server).ok()?)
     }
 

@@ -142,6 +142,13 @@ impl World {
         id
     }
 
+    /// The server of this client's newest connection; the first server if there is none.
+    pub(super) fn server_of(&self, client: u32) -> u32 {
+        let mut links = self.links.values().rev();
+        let own = links.find(|link| link.client == client && link.served && !link.broken);
+        own.map_or(0, |link| link.server)
+    }
+
     /// Draws how long a message takes, in microseconds.
     fn delay(&self, client: u32, rng: &mut Rng) -> u64 {
         let usual = self.plan.delay_ms * 1000;

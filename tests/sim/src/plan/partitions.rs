@@ -1,0 +1,223 @@
+//! Plans that are aimed at links between servers that are cut, while clients on both sides want the same lock.
+//!
+//! Not here: the other aimed plans (`aimed`, `under_way`), and the types of a plan (`plan`).
+
+use super::{
+    Cancel, FaultKind, Plan, RawStep, Side, Step, Target,
+    aimed::{blank, client, lock},
+    under_way::{any_client, fault, with},
+};
+use crate::rng::Rng;
+
+/// Draws a plan of this kind from a seed.
+pub(super) fn plan(seed: u64) -> Plan {
+    let rng = &mut Rng::of(seed, "partitions");
+    let mut plan = blank(rng, seed);
+    plan.servers = 3;
+    plan.relay = true;
+    plan.commit_ms = rng.pick(&[1, 5, 20]).unwrap_or(5);
+    plan.sync_limit = rng.within(4, 20);
+    match rng.within(0, 5) {
+        0 | 1 => cuts_off_the_holder(rng, &mut plan),
+        2 => cuts_off_contenders(rng, &mut plan),
+        3 => cuts_off_the_leader(rng, &mut plan),
+        4 => cuts_one_direction_and_then_the_other(rng, &mut plan),
+        _ => cuts_off_a_busy_holder(rng, &mut plan),
+    }
+    plan.faults.sort_by_key(|fault| fault.at_ms);
+    plan
+}
+
+/// The server of a holder that does nothing is cut off, while others wait.
+fn cuts_off_the_holder(rng: &mut Rng, plan: &mut Plan) {
+    let timeout_ms = session(rng, plan);
+    let target = exclusive(rng);
+    let hold = holds(rng, target, 4 * timeout_ms);
+    let reads = idle_reads(rng, timeout_ms);
+    client(rng, plan, timeout_ms, vec![hold]);
+    if let Some(holder) = plan.clients.last_mut() {
+        holder.tasks.push(reads);
+    }
+    waiters(rng, plan, timeout_ms, target);
+    for _ in 0..rng.within(1, 2) {
+        let at_ms = rng.within(0, 3 * timeout_ms);
+        cut_off(rng, plan, 1, at_ms);
+    }
+}
+
+/// Clients on all servers want the same lock, while servers are cut off.
+fn cuts_off_contenders(rng: &mut Rng, plan: &mut Plan) {
+    let target = exclusive(rng);
+    for _ in 0..rng.within(3, 5) {
+        let timeout_ms = session(rng, plan);
+        let steps = (0..rng.within(3, 8)).map(|_| {
+            let hold_ms = rng.within(0, timeout_ms);
+            let step = lock(rng, target, hold_ms, 6);
+            let gives_up = rng.chance(200);
+            let cancel_ms = rng.within(0, timeout_ms);
+            with(step, |step| {
+                if gives_up {
+                    step.cancel = Cancel::After(cancel_ms);
+                }
+            })
+        });
+        let steps = steps.collect();
+        client(rng, plan, timeout_ms, steps);
+    }
+    let mut at_ms = 0;
+    for _ in 0..rng.within(2, 5) {
+        at_ms += rng.within(0, 4000);
+        let who = any_client(rng, plan);
+        if rng.chance(300) {
+            isolate(rng, plan, who, at_ms);
+        } else {
+            cut_off(rng, plan, who, at_ms);
+        }
+    }
+}
+
+/// The leader is cut off from all servers, with the holder as its client, and goes on. The holder may lose its connection.
+fn cuts_off_the_leader(rng: &mut Rng, plan: &mut Plan) {
+    let timeout_ms = session(rng, plan);
+    let target = exclusive(rng);
+    let hold = holds(rng, target, 4 * timeout_ms);
+    let reads = idle_reads(rng, timeout_ms);
+    client(rng, plan, timeout_ms, vec![hold]);
+    if let Some(holder) = plan.clients.last_mut() {
+        holder.tasks.push(reads);
+    }
+    waiters(rng, plan, timeout_ms, target);
+    let at_ms = rng.within(0, 2 * timeout_ms);
+    isolate(rng, plan, 1, at_ms);
+    for _ in 0..rng.within(0, 3) {
+        let at_ms = at_ms + rng.within(0, plan.sync_limit * plan.tick_ms);
+        fault(plan, at_ms, FaultKind::Cut(1));
+    }
+}
+
+/// What the leader sends waits for a while. When it arrives, nothing more reaches the leader.
+///
+/// The first client takes the lock meanwhile, after it has done nothing for some time.
+fn cuts_one_direction_and_then_the_other(rng: &mut Rng, plan: &mut Plan) {
+    plan.sync_limit = rng.within(10, 20);
+    let timeout_ms = session(rng, plan);
+    let target = exclusive(rng);
+    let limit_ms = plan.sync_limit * plan.tick_ms;
+    let first_ms = rng.within(plan.tick_ms, limit_ms);
+    let at_ms = rng.within(0, timeout_ms);
+    let asks_ms = at_ms + rng.within(0, first_ms);
+    let hold = holds(rng, target, 3 * timeout_ms);
+    client(rng, plan, timeout_ms, vec![Step::Sleep(asks_ms), hold]);
+    if rng.chance(500)
+        && let Some(holder) = plan.clients.last_mut()
+    {
+        let writes = [Step::Sleep(asks_ms), Step::Raw(RawStep::Write)];
+        holder.tasks.push(writes.to_vec());
+    }
+    waiters(rng, plan, timeout_ms, target);
+    let second_ms = rng.within(limit_ms / 2, limit_ms * 2);
+    fault(
+        plan,
+        at_ms,
+        FaultKind::CutOff(1, Side::FromLeader, first_ms),
+    );
+    let at_ms = at_ms + first_ms - rng.within(1, 20);
+    fault(plan, at_ms, FaultKind::CutOff(1, Side::ToLeader, second_ms));
+}
+
+/// A holder writes much under its lock, and pauses now and then. Its server is cut off.
+fn cuts_off_a_busy_holder(rng: &mut Rng, plan: &mut Plan) {
+    let timeout_ms = 20 * plan.tick_ms;
+    let target = exclusive(rng);
+    let hold = lock(rng, target, 3 * timeout_ms, 60);
+    client(rng, plan, timeout_ms, vec![hold]);
+    let mut writes = Vec::new();
+    while writes.len() < 120 {
+        for _ in 0..rng.within(1, 5) {
+            writes.push(Step::Raw(RawStep::Write));
+        }
+        writes.push(Step::Sleep(rng.within(0, timeout_ms / 4)));
+    }
+    if let Some(holder) = plan.clients.last_mut() {
+        holder.tasks.push(writes);
+    }
+    waiters(rng, plan, timeout_ms, target);
+    let at_ms = rng.within(0, 2 * timeout_ms);
+    cut_off(rng, plan, 1, at_ms);
+}
+
+fn exclusive(rng: &mut Rng) -> Target {
+    let others = [
+        (2, Target::Write(0)),
+        (2, Target::Latch),
+        (1, Target::Plain),
+        (1, Target::Lead),
+    ];
+    rng.weighted(Target::Mutex(0), &others, 4)
+}
+
+/// Holds a lock for long and often checks its lease. Most holders write nothing: a write that is not answered would hold up
+/// the pings behind it.
+fn holds(rng: &mut Rng, target: Target, hold_ms: u64) -> Step {
+    let target = match target {
+        Target::Mutex(line) | Target::Write(line) if rng.chance(800) => Target::Read(line),
+        target => target,
+    };
+    lock(rng, target, hold_ms, 60)
+}
+
+/// A session timeout: from two ticks to more than the sync limit.
+fn session(rng: &mut Rng, plan: &Plan) -> u64 {
+    rng.within(2, 20) * plan.tick_ms
+}
+
+/// Reads or syncs, with pauses; or nothing.
+fn idle_reads(rng: &mut Rng, timeout_ms: u64) -> Vec<Step> {
+    let mut steps = Vec::new();
+    if rng.chance(500) {
+        let syncs = rng.chance(300);
+        for _ in 0..40 {
+            steps.push(Step::Sleep(rng.within(0, timeout_ms / 5)));
+            let read = if syncs {
+                RawStep::Sync
+            } else {
+                RawStep::Read(0)
+            };
+            steps.push(Step::Raw(read));
+        }
+    }
+    steps
+}
+
+/// Adds clients that take the lock a few times, a little later.
+fn waiters(rng: &mut Rng, plan: &mut Plan, timeout_ms: u64, target: Target) {
+    for _ in 0..rng.within(2, 3) {
+        let mut steps = vec![Step::Sleep(rng.within(50, timeout_ms / 2))];
+        for _ in 0..rng.within(1, 3) {
+            let hold_ms = rng.within(0, timeout_ms);
+            steps.push(lock(rng, target, hold_ms, 4));
+        }
+        let timeout_ms = session(rng, plan);
+        client(rng, plan, timeout_ms, steps);
+    }
+}
+
+/// Cuts the link of this client's server, for less or more than the sync limit.
+fn cut_off(rng: &mut Rng, plan: &mut Plan, who: u32, at_ms: u64) {
+    let limit_ms = plan.sync_limit * plan.tick_ms;
+    let ms = if rng.chance(400) {
+        rng.within(100, limit_ms)
+    } else {
+        rng.within(limit_ms, 2 * limit_ms)
+    };
+    let side = rng.weighted(Side::Both, &[(1, Side::ToLeader), (1, Side::FromLeader)], 3);
+    fault(plan, at_ms, FaultKind::CutOff(who, side, ms));
+}
+
+/// Cuts all links of this client's server, which is the leader.
+fn isolate(rng: &mut Rng, plan: &mut Plan, who: u32, at_ms: u64) {
+    let limit_ms = plan.sync_limit * plan.tick_ms;
+    let elect_ms = rng.within(plan.tick_ms, limit_ms);
+    let ms = rng.within(elect_ms / 2, 2 * limit_ms);
+    fault(plan, at_ms, FaultKind::Isolate(who, elect_ms, ms));
+}
