@@ -407,6 +407,11 @@ impl World {
         self.next_number
     }
 
+    /// The newest of these numbers.
+    pub(crate) fn newest_number(&self) -> u64 {
+        self.next_number
+    }
+
     /// Sends a write to an external store. It arrives up to 20 ms later, and one write in ten up to 5 s later.
     pub(crate) fn send_to_store(
         &mut self,

@@ -51,24 +51,11 @@ pub(super) fn check(holds: &Holds<'_>, bounds: &Bounds, found: &mut Vec<Violatio
 fn was_deleted(holds: &Holds<'_>, hold: &Hold<'_>) -> bool {
     let own = hold.granted.map(|granted| granted.node);
     let own = own.or(hold.placed.map(|(_, node, _)| node));
-    let reader = hold.downgraded.map(|(_, node)| node);
-    let own: Vec<_> = own.into_iter().chain(reader).collect();
-    if own.is_empty() {
+    let Some(own) = own else {
         let mut deleted = holds.deleted.iter();
         return deleted.any(|(node, at)| node.starts_with(&**hold.lock) && *at >= hold.asked);
-    }
-    // After a downgrade, the reply that names the reader's node may be lost. That node has the number of the writer's node.
-    let is_readers = |node: &str| {
-        let number = |node: &str| node.get(node.len().saturating_sub(10)..).map(str::to_owned);
-        hold.downgraded.is_some()
-            && node.starts_with(&**hold.lock)
-            && own.iter().any(|own| number(own) == number(node))
     };
-    own.iter().any(|node| holds.deleted.contains_key(node))
-        || holds
-            .deleted
-            .iter()
-            .any(|(node, at)| is_readers(node) && *at >= hold.asked)
+    holds.deleted.contains_key(own) || holds.reader_deleted(hold).is_some()
 }
 
 /// Whether the session of the attempt is over. If the history does not have that session: whether any session is over.

@@ -295,16 +295,26 @@ impl<'a> Holds<'a> {
         })
     }
 
-    /// Until when a hold excludes others. It is the first of these: the end of its validity, its release, its end, the
-    /// action of a third party.
+    /// When a third party deleted the node of a writer that became a reader.
+    ///
+    /// The reply that names the reader's node may be lost. That node has the number of the writer's node.
+    pub(super) fn reader_deleted(&self, hold: &Hold<'_>) -> Option<Duration> {
+        let (since, known) = hold.downgraded?;
+        let number = |node: &str| node.get(node.len().saturating_sub(10)..).map(str::to_owned);
+        let deleted = self.deleted.iter().filter(|(node, at)| {
+            node.starts_with(&**hold.lock) && number(node) == number(known) && **at >= since
+        });
+        deleted.map(|(_, at)| *at).min()
+    }
+
+    /// Until when a hold excludes others: the end of its validity, its release, its end, or the action of a third party,
+    /// whichever comes first.
     pub(super) fn reach(&self, hold: &Hold<'_>, granted: Granted<'_>) -> Duration {
         let mut ends = vec![hold.until];
         ends.extend(hold.let_go);
         ends.extend(hold.ended.map(|(at, _)| at));
         ends.extend(self.broken(granted.node, granted.session));
-        if let Some((_, node)) = hold.downgraded {
-            ends.extend(self.deleted.get(node));
-        }
+        ends.extend(self.reader_deleted(hold));
         ends.into_iter().min().unwrap_or(hold.until)
     }
 }

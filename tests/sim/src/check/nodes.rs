@@ -36,7 +36,9 @@ pub(super) fn check(history: &[Event], found: &mut Vec<Violation>) {
                 let mut stale: Vec<_> = watches
                     .iter()
                     .filter(|(_, (owner, watched, seen))| {
-                        owner == client && *watched == path && seen != version
+                        // A lower version was read before the watch was set, and is only told late.
+                        let is_newer = version > seen || *version < 0 && *seen >= 0;
+                        owner == client && *watched == path && is_newer
                     })
                     .map(|(watch, _)| *watch)
                     .collect();

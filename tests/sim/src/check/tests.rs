@@ -254,6 +254,25 @@ fn a_loss_that_did_not_happen_is_found() {
 }
 
 #[test]
+fn a_reader_excludes_nobody_after_its_node_was_deleted_even_if_the_holder_never_heard_its_name() {
+    let attempt = Attempt(1);
+    let reader = format!("/l/r__READ__{}", &node(1)[node(1).len() - 10..]);
+    let script = |deleted: String| {
+        let writer = Script::default()
+            .asks(0, 1, Mode::Exclusive)
+            .gets(1, 1, 10, 9);
+        let reader = writer.at(2, client(1), What::Downgrading { attempt });
+        let gone = reader.at(3, 0, What::Deleted { node: deleted });
+        let other = gone.asks(3, 2, Mode::Exclusive).gets(4, 2, 11, 5);
+        let other = other.releases(5, 2).ends(5, 2, End::Released);
+        other.ends(6, 1, End::LostDeleted).breaks()
+    };
+    assert_eq!(script(reader), []);
+    let breaks = script("/l/r__READ__9999999999".to_owned());
+    assert!(breaks.contains(&Rule::Overlap), "{breaks:?}");
+}
+
+#[test]
 fn newer_data_read_before_the_watch_fires_are_found() {
     let path: Arc<str> = Arc::from("/n");
     let read = |version| What::Read {
@@ -271,6 +290,9 @@ fn newer_data_read_before_the_watch_fires_are_found() {
     };
     assert_eq!(watching().at(2, 1, read(4)).breaks(), [Rule::Watch]);
     assert_eq!(watching().at(2, 2, read(4)).breaks(), []);
+    assert_eq!(watching().at(2, 1, read(-1)).breaks(), [Rule::Watch]);
+    // It was answered before the watch was set, and its task came late to tell it.
+    assert_eq!(watching().at(2, 1, read(2)).breaks(), []);
     let fired = watching().at(2, 1, What::Fired { watch: 7 });
     assert_eq!(fired.at(2, 1, read(4)).breaks(), []);
 }

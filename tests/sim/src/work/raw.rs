@@ -127,9 +127,16 @@ impl Worker {
     /// Reads a node. Returns whether the read succeeded.
     async fn read(&mut self, number: u32) -> bool {
         let path: Arc<str> = node(number).into();
+        let before = self.sim.lock().newest_number();
         let seen = self.client.exists(&path).await;
         self.look_at_watches();
-        if let Ok(stat) = &seen {
+        // That there is no node may have been answered before a watch that another task has set meanwhile.
+        let is_unclear = |stat: &Option<Stat>| {
+            stat.is_none() && self.watches().iter().any(|(watch, _)| *watch > before)
+        };
+        if let Ok(stat) = seen.as_ref()
+            && !is_unclear(stat)
+        {
             let version = version(stat.as_ref());
             let mut world = self.sim.lock();
             world.record(self.plan.id, What::Read { path, version });
