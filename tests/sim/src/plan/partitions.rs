@@ -76,7 +76,7 @@ fn cuts_off_contenders(rng: &mut Rng, plan: &mut Plan) {
     }
 }
 
-/// The leader is cut off from all servers, with the holder as its client, and goes on. The holder may lose its connection.
+/// The leader is cut off from all servers, often with the holder as its client, and goes on.
 fn cuts_off_the_leader(rng: &mut Rng, plan: &mut Plan) {
     let timeout_ms = session(rng, plan);
     let target = exclusive(rng);
@@ -88,10 +88,15 @@ fn cuts_off_the_leader(rng: &mut Rng, plan: &mut Plan) {
     }
     waiters(rng, plan, timeout_ms, target);
     let at_ms = rng.within(0, 2 * timeout_ms);
-    isolate(rng, plan, 1, at_ms);
-    for _ in 0..rng.within(0, 3) {
-        let at_ms = at_ms + rng.within(0, plan.sync_limit * plan.tick_ms);
-        fault(plan, at_ms, FaultKind::Cut(1));
+    let who = rng.small(1, 2);
+    let elected_ms = isolate(rng, plan, who, at_ms);
+    if rng.chance(400) {
+        // The holder hears nothing of the election. Then it may come to the former leader, and hear nothing more again.
+        let quiet_ms = rng.within(plan.tick_ms, plan.sync_limit * plan.tick_ms / 2);
+        fault(plan, elected_ms - 10, FaultKind::Silence(1, quiet_ms));
+        fault(plan, elected_ms - 5, FaultKind::Cut(1));
+        let at_ms = elected_ms + quiet_ms + rng.within(50, 300);
+        fault(plan, at_ms, FaultKind::Silence(1, 2 * timeout_ms));
     }
 }
 
@@ -123,27 +128,40 @@ fn cuts_one_direction_and_then_the_other(rng: &mut Rng, plan: &mut Plan) {
     );
     let at_ms = at_ms + first_ms - rng.within(1, 20);
     fault(plan, at_ms, FaultKind::CutOff(1, Side::ToLeader, second_ms));
+    if rng.chance(300) {
+        // It cannot save its session on another server.
+        fault(plan, at_ms + 50, FaultKind::Silence(1, 2 * timeout_ms));
+    }
 }
 
-/// A holder writes much under its lock, and pauses now and then. Its server is cut off.
+/// A holder that was idle writes a few times, and its server is cut off at once: perhaps before the leader hears of it. The
+/// holder cannot save its session on another server.
 fn cuts_off_a_busy_holder(rng: &mut Rng, plan: &mut Plan) {
+    plan.tick_ms = 500;
+    (plan.delay_ms, plan.commit_ms) = (1, 1);
     let timeout_ms = 20 * plan.tick_ms;
     let target = exclusive(rng);
-    let hold = lock(rng, target, 3 * timeout_ms, 60);
+    let hold = holds(rng, target, 3 * timeout_ms);
     client(rng, plan, timeout_ms, vec![hold]);
-    let mut writes = Vec::new();
-    while writes.len() < 120 {
-        for _ in 0..rng.within(1, 5) {
+    let at_ms = rng.within(0, 2 * timeout_ms);
+    let mut writes = vec![Step::Sleep(at_ms)];
+    for _ in 0..6 {
+        for _ in 0..rng.within(3, 5) {
             writes.push(Step::Raw(RawStep::Write));
         }
-        writes.push(Step::Sleep(rng.within(0, timeout_ms / 4)));
+        writes.push(Step::Sleep(rng.within(0, timeout_ms / 2)));
     }
     if let Some(holder) = plan.clients.last_mut() {
         holder.tasks.push(writes);
     }
     waiters(rng, plan, timeout_ms, target);
-    let at_ms = rng.within(0, 2 * timeout_ms);
-    cut_off(rng, plan, 1, at_ms);
+    let at_ms = at_ms + rng.within(5, 150);
+    fault(
+        plan,
+        at_ms,
+        FaultKind::CutOff(1, Side::Both, 2 * timeout_ms),
+    );
+    fault(plan, at_ms + 10, FaultKind::Silence(1, 2 * timeout_ms));
 }
 
 fn exclusive(rng: &mut Rng) -> Target {
@@ -176,8 +194,9 @@ fn idle_reads(rng: &mut Rng, timeout_ms: u64) -> Vec<Step> {
     let mut steps = Vec::new();
     if rng.chance(500) {
         let syncs = rng.chance(300);
-        for _ in 0..40 {
-            steps.push(Step::Sleep(rng.within(0, timeout_ms / 5)));
+        for _ in 0..if syncs { 160 } else { 40 } {
+            let pause_ms = rng.within(0, timeout_ms / 5);
+            steps.push(Step::Sleep(if syncs { pause_ms / 2 } else { pause_ms }));
             let read = if syncs {
                 RawStep::Sync
             } else {
@@ -214,10 +233,11 @@ fn cut_off(rng: &mut Rng, plan: &mut Plan, who: u32, at_ms: u64) {
     fault(plan, at_ms, FaultKind::CutOff(who, side, ms));
 }
 
-/// Cuts all links of this client's server, which is the leader.
-fn isolate(rng: &mut Rng, plan: &mut Plan, who: u32, at_ms: u64) {
+/// Cuts all links of this client's server, which is the leader. Returns when the others have a new one.
+fn isolate(rng: &mut Rng, plan: &mut Plan, who: u32, at_ms: u64) -> u64 {
     let limit_ms = plan.sync_limit * plan.tick_ms;
     let elect_ms = rng.within(plan.tick_ms, limit_ms);
     let ms = rng.within(elect_ms / 2, 2 * limit_ms);
     fault(plan, at_ms, FaultKind::Isolate(who, elect_ms, ms));
+    at_ms + elect_ms
 }
