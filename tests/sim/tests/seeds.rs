@@ -62,7 +62,7 @@ fn one_seed_gives_one_history_in_two_processes() {
     assert!(told.contains(&expected), "{expected}\n{told}");
 }
 
-/// The figures show that each kind of fault happened, and had an effect.
+/// The figures show that each kind of fault happened, and had an effect, in no less than about half of what is usual.
 #[test]
 fn two_hundred_seeds_break_no_rule_and_meet_every_fault() {
     let mut figures = Figures::default();
@@ -72,39 +72,46 @@ fn two_hundred_seeds_break_no_rule_and_meet_every_fault() {
         assert!(found.is_empty(), "seed {seed}: {}", found.join("\n"));
         figures.add(&outcome.figures);
     }
-    for what in [
-        "fault: all servers restarted",
-        "fault: client crashed",
-        "fault: leader cut off from all servers",
-        "fault: leader deposed",
-        "fault: client paused",
-        "fault: connection cut",
-        "fault: node deleted by hand",
-        "fault: reply cut",
-        "fault: reply lost",
-        "fault: server cut off from its leader",
-        "fault: server failed",
-        "fault: server lags",
-        "fault: session ended by force",
-        "fault: silence",
-        "fault: slow",
-        "fault: write cut",
-        "attempts cancelled",
-        "holders told of their loss",
-        "leaders deposed that went on",
-        "servers that gave up their leader",
-        "writers downgraded",
-        "watches set",
-        "writes answered: unknown",
-        "writes with a token refused",
+    for (what, least) in [
+        ("attempts cancelled", 150),
+        ("ended: hold limit reached", 8),
+        ("ended: node deleted", 30),
+        ("ended: not in time", 30),
+        ("ended: session over", 50),
+        ("ended: the lock was taken", 60),
+        ("fault: all servers restarted", 8),
+        ("fault: client crashed", 12),
+        ("fault: client paused", 40),
+        ("fault: client vanished", 6),
+        ("fault: connection cut", 50),
+        ("fault: leader cut off from all servers", 3),
+        ("fault: leader deposed", 10),
+        ("fault: node deleted by hand", 30),
+        ("fault: reply cut", 25),
+        ("fault: reply lost", 45),
+        ("fault: server cut off from its leader", 15),
+        ("fault: server failed", 25),
+        ("fault: server lags", 70),
+        ("fault: session ended by force", 25),
+        ("fault: silence", 25),
+        ("fault: slow", 25),
+        ("fault: write cut", 15),
+        ("holders asked to release", 6),
+        ("holders told of their loss", 100),
+        ("latches that became leader", 15),
+        ("leaders deposed that went on", 2),
+        ("leaders deposed with lost transactions", 4),
+        ("locks granted", 1500),
+        ("servers that gave up their leader", 12),
+        ("watches set", 25),
+        ("writers downgraded", 30),
+        ("writes accepted only in part", 4000),
+        ("writes answered: unknown", 30),
+        ("writes with a token refused", 90),
     ] {
-        assert!(figures.0.contains_key(what), "never happened: {what}");
+        let count = figures.0.get(what).copied().unwrap_or(0);
+        assert!(count >= least, "{what}: {count}, fewer than {least}");
     }
-    let granted = figures.0.get("locks granted");
-    assert!(
-        granted.is_some_and(|granted| *granted > 1000),
-        "{granted:?}"
-    );
 }
 
 /// A server that is cut off from its leader goes on answering. So an answer does not prove that the leader has heard of the

@@ -14,7 +14,7 @@ use lockkeeper_proto::{
 };
 
 use super::{World, net::Link};
-use crate::history::{Event, What};
+use crate::history::{End, Event, What};
 
 /// How often each thing happened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,9 +45,11 @@ impl World {
                 self.figures.count("locks granted");
                 self.open.insert(*attempt, (client, true));
             }
-            What::Ended { attempt, .. } => {
+            What::Ended { attempt, end } => {
+                self.figures.count(name_of(end));
                 self.open.remove(attempt);
             }
+            What::SessionOver { .. } => self.figures.count("sessions over"),
             What::Watching { watch, .. } => {
                 self.watches.insert(*watch, client);
             }
@@ -191,6 +193,22 @@ impl World {
             self.lines.take().unwrap_or_default(),
             self.digest,
         )
+    }
+}
+
+/// The figure that counts attempts and holds with this end.
+fn name_of(end: &End) -> &'static str {
+    match end {
+        End::Released => "ended: released",
+        End::Dropped => "ended: dropped, or released with unknown outcome",
+        End::Refused => "ended: the lock was taken",
+        End::TimedOut => "ended: not in time",
+        End::GivenUp => "ended: cancelled",
+        End::LostDeleted => "ended: node deleted",
+        End::LostSession => "ended: session over",
+        End::LostOverdue => "ended: hold limit reached",
+        End::Failed(why) if why.contains("lease") => "ended: lease run out",
+        End::Failed(_) => "ended: failed",
     }
 }
 
