@@ -13,7 +13,7 @@
 //!
 //! Differences from a real ensemble:
 //!
-//! - A client's write, and a resumed session, reach the leader immediately. Only the way back takes time.
+//! - A client's write, and a resumed session, reach the leader immediately, unless the link is cut. Only the way back takes time.
 //! - Rules ([`Engine::add_rule`]) are meant for handshakes only. Of the rules for requests only [`Effect::CutBefore`]
 //!   works.
 //!
