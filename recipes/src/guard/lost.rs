@@ -34,6 +34,7 @@ pub(super) async fn lost(client: &Client, path: &str, session_id: SessionId) -> 
                 .raw()
                 .raw()
                 .raw()
+                .raw()
                 .watch_nodes(&[path])
                 .ok()
                 .and_then(|mut watchers| watchers.pop());

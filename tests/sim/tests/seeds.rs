@@ -1,6 +1,6 @@
 //! One seed always gives the same history, the first two hundred seeds break no rule, and leases that are only assumed do.
 
-use std::process::Command;
+use std::{process::Command, time::Duration};
 
 use lockkeeper_session::LeasePolicy;
 use lockkeeper_sim::{
@@ -114,21 +114,45 @@ fn two_hundred_seeds_break_no_rule_and_meet_every_fault() {
     }
 }
 
+/// The seeds of the first 30 plans about links between servers that have two holders, under this policy.
+fn with_two_holders(lease: impl Fn(&mut Plan) -> LeasePolicy) -> Vec<u64> {
+    let seeds = (0..30).map(|number| number * AIMED + PARTITIONS);
+    let fails = seeds.filter(|seed| {
+        let mut plan = Plan::of(*seed);
+        plan.lease = lease(&mut plan);
+        let violations = run(&plan, false).violations;
+        violations.iter().any(|it| it.rule == Rule::Overlap)
+    });
+    fails.collect()
+}
+
 /// A server that is cut off from its leader goes on answering. So an answer does not prove that the leader has heard of the
 /// session: with leases that take it for a proof, there are two holders.
 #[test]
 fn leases_that_are_assumed_overlap_when_servers_are_cut_off_and_leases_that_are_proved_do_not() {
-    let found = |lease| {
-        let seeds = (0..30).map(|number| number * AIMED + PARTITIONS);
-        let fails = seeds.filter(|seed| {
-            let mut plan = Plan::of(*seed);
-            plan.lease = lease;
-            let violations = run(&plan, false).violations;
-            violations.iter().any(|it| it.rule == Rule::Overlap)
-        });
-        fails.collect::<Vec<_>>()
-    };
-    let assumed = found(LeasePolicy::Assumed { margin: None });
+    let assumed = with_two_holders(|_| LeasePolicy::Assumed { margin: None });
     assert!(!assumed.is_empty(), "no two holders in 30 seeds");
-    assert_eq!(found(LeasePolicy::Proved), []);
+    assert_eq!(with_two_holders(|_| LeasePolicy::Proved), []);
+}
+
+/// The sync limit is stated, and the sessions are long enough for this policy.
+fn bounded(plan: &mut Plan, sync_limit: u32) -> LeasePolicy {
+    for client in &mut plan.clients {
+        client.timeout_ms = client.timeout_ms.max(6 * plan.tick_ms);
+    }
+    LeasePolicy::Bounded {
+        tick: Duration::from_millis(plan.tick_ms),
+        sync_limit,
+    }
+}
+
+#[test]
+fn leases_that_are_bounded_overlap_only_if_what_was_stated_of_the_servers_is_false() {
+    let as_stated = |plan: &mut Plan| {
+        plan.sync_limit = 2;
+        bounded(plan, 2)
+    };
+    assert_eq!(with_two_holders(as_stated), []);
+    let stated_too_low = with_two_holders(|plan| bounded(plan, 1));
+    assert!(!stated_too_low.is_empty(), "no two holders in 30 seeds");
 }
