@@ -28,13 +28,6 @@ pub(super) async fn lost(client: &Client, path: &str, session_id: SessionId) -> 
         if watcher.is_none() && unwatched != connection {
             watcher = client
                 .raw()
-                .raw()
-                .raw()
-                .raw()
-                .raw()
-                .raw()
-                .raw()
-                .raw()
                 .watch_nodes(&[path])
                 .ok()
                 .and_then(|mut watchers| watchers.pop());
