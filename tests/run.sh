@@ -5,9 +5,10 @@
 # programs and variables, for example `tests/run.sh -p lockkeeper-server --test conformance`.
 #
 # The script finds, starts or installs these programs, and stops what it has started. It tries the sources in this order:
-#   a real ZooKeeper    LOCKKEEPER_TEST_ZOOKEEPER=host:port, a server that the tests may write to; else a container, if docker
-#                       or podman has a running engine (LOCKKEEPER_TEST_IMAGE, default zookeeper:3.9); else the jars in
-#                       /usr/share/java; else Debian's packages, as root
+#   a real ZooKeeper    LOCKKEEPER_TEST_ZOOKEEPER=host:port, a server that the tests may write to; else the jars in
+#                       LOCKKEEPER_TEST_SERVER_CLASSPATH; else a container, if docker or podman has a running engine
+#                       (LOCKKEEPER_TEST_IMAGE, default zookeeper:3.9); else the jars in /usr/share/java; else Debian's
+#                       packages, as root
 #   Java and Curator    a JDK and the jars in /usr/share/java (or LOCKKEEPER_TEST_CLASSPATH); else Debian's packages, as root
 #   servers that a test starts itself (TLS, SASL; three servers to kill or to reconfigure)
 #                       the jars in /usr/share/java, with netty (or LOCKKEEPER_TEST_SERVER_CLASSPATH); else Debian's packages,

@@ -14,13 +14,18 @@ TICK_MS=500
 SESSION_MS=(500 60000) # the shortest and the longest session timeout
 JVM_FLAGS=(-Xmx512m -Dzookeeper.extendedTypesEnabled=true -Dznode.container.checkIntervalMs=2000 -Dzookeeper.forceSync=no)
 
-# zookeeper_up: finds or starts a server. The order is: the caller's server, a container, this machine's jars, Debian's
-# packages.
+# zookeeper_up: finds or starts a server. The order is: the caller's server, the caller's jars, a container, this machine's
+# jars, Debian's packages.
 zookeeper_up() {
     local engine
     if [ -n "${LOCKKEEPER_TEST_ZOOKEEPER:-}" ]; then
         ZOOKEEPER=$LOCKKEEPER_TEST_ZOOKEEPER ZOOKEEPER_HOW="named by LOCKKEEPER_TEST_ZOOKEEPER"
         serving || die "no answer to \`srvr\` from LOCKKEEPER_TEST_ZOOKEEPER=$ZOOKEEPER; set it to host:port of a running ZooKeeper"
+        return
+    fi
+    if [ -n "${LOCKKEEPER_TEST_SERVER_CLASSPATH:-}" ]; then
+        server_jars || die "LOCKKEEPER_TEST_SERVER_CLASSPATH is set, but there is no java on the PATH: install a JDK"
+        start_jars
         return
     fi
     for engine in docker podman; do
@@ -101,8 +106,9 @@ start_container() {
 # loads; the manifest of zookeeper.jar names the other jars.
 server_jars() {
     local jar
-    SERVER_CLASSPATH=
     have java || return 1
+    SERVER_CLASSPATH=${LOCKKEEPER_TEST_SERVER_CLASSPATH:-}
+    [ -z "$SERVER_CLASSPATH" ] || return 0 # the caller has chosen
     for jar in zookeeper zookeeper-jute slf4j-api slf4j-simple metrics-core snappy-java; do
         [ -r "$JAR_DIR/$jar.jar" ] || return 1
         SERVER_CLASSPATH+=${SERVER_CLASSPATH:+:}$JAR_DIR/$jar.jar
@@ -148,7 +154,7 @@ maxClientCnxns=0
 admin.enableServer=false
 4lw.commands.whitelist=*
 CFG
-        ZOOKEEPER=127.0.0.1:$port ZOOKEEPER_HOW="a process that this script started, from $JAR_DIR"
+        ZOOKEEPER=127.0.0.1:$port ZOOKEEPER_HOW="a process that this script started, from ${SERVER_CLASSPATH%%:*} and others"
         run_jars && return
         zookeeper_down
         tail -n 20 "$dir/log" >&2

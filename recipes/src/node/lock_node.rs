@@ -23,6 +23,7 @@ use super::{
     task::NodeTask,
 };
 use crate::{
+    backoff::Backoff,
     error::{LockError, Loss},
     queue::turn::Facts,
 };
@@ -169,17 +170,21 @@ impl LockNode {
         self.keeper.get_or_insert_with(|| client.raw().keep_lease());
     }
 
-    /// For a contender whose turn has come while its lease is not valid. Asks the servers whether the node is there. Then
-    /// waits until the lease is valid or the session is over.
+    /// For a contender whose turn has come while its lease is not valid. Asks the servers whether the node is there, until they
+    /// answer. Then waits until the lease is valid or the session is over.
     pub(crate) async fn renew_lease(&mut self) -> Result<(), LockError> {
         let Some(session_id) = self.node().map(|node| node.tag.session_id) else {
             return Err(self.gone());
         };
-        match self.confirm().await {
-            Ok(true) => {}
-            Ok(false) => return Err(self.gone()),
-            Err(error) if error.is_transient() || self.session_loss().is_some() => {}
-            Err(error) => return Err(LockError::of_session(error)),
+        let mut backoff = Backoff::default();
+        loop {
+            match self.confirm().await {
+                Ok(true) => break,
+                Ok(false) => return Err(self.gone()),
+                Err(_) if self.session_loss().is_some() => return Ok(()),
+                Err(error) if error.is_transient() => backoff.after(self.client(), &error).await,
+                Err(error) => return Err(LockError::of_session(error)),
+            }
         }
         self.keep_lease();
         if let Some(keeper) = &self.keeper {

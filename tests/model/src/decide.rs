@@ -130,8 +130,8 @@ fn queue(after: &mut State, scenario: &Scenario, i: usize, mut turn: Turn<Name>)
     // The point of the history at which its turn has come.
     let mut since = 0;
     let handled = match after.contenders[i].read.take() {
-        Some((Read::Look, Reply::Lost)) if !after.contenders[i].is_lost => {
-            return ask(after, scenario, i, Read::Look);
+        Some((read @ (Read::Look | Read::Renew), Reply::Lost)) if !after.contenders[i].is_lost => {
+            return ask(after, scenario, i, read);
         }
         Some((Read::Renew, Reply::At(view))) => {
             since = view;
@@ -223,12 +223,16 @@ pub(crate) fn plain(after: &mut State, scenario: &Scenario, i: usize) {
     if contender.take_event().is_some() {
         turn.event();
     }
-    if let Some((_, Reply::At(view))) = contender.read.take() {
-        let shown = after.node_at(Name::PLAIN, view);
-        let is_ours = |node: &Node| usize::from(node.owner) == i && !node.is_former;
-        if !shown.is_some_and(is_ours) {
-            return gone(after, i);
+    match contender.read.take() {
+        Some((read, Reply::Lost)) if !contender.is_lost => return ask(after, scenario, i, read),
+        Some((_, Reply::At(view))) => {
+            let shown = after.node_at(Name::PLAIN, view);
+            let is_ours = |node: &Node| usize::from(node.owner) == i && !node.is_former;
+            if !shown.is_some_and(is_ours) {
+                return gone(after, i);
+            }
         }
+        _ => {}
     }
     match turn.next(&facts(after, scenario, i)) {
         Err(_) => gone(after, i),
@@ -257,7 +261,9 @@ fn lease(after: &mut State, scenario: &Scenario, i: usize, mut turn: LeaseTurn) 
     let contender = &mut after.contenders[i];
     match read {
         _ if contender.is_lost => {}
-        Some((Read::Limit, Reply::Lost)) => return ask(after, scenario, i, Read::Limit),
+        Some((read @ (Read::Limit | Read::Renew), Reply::Lost)) => {
+            return ask(after, scenario, i, read);
+        }
         Some((read @ (Read::Look | Read::WatchedLeases), Reply::At(view))) => {
             let is_watched = read == Read::WatchedLeases;
             turn.listed(is_watched);
