@@ -8,7 +8,8 @@
 //! frozen one is refused, as a follower does. With only one server ([`Engine::freeze_reads`]) the client is accepted
 //! instead, as if it had found another server that is up to date.
 //!
-//! If clients are connected to followers (`followers`), a frozen follower gets no transaction until it is thawed.
+//! If clients are connected to followers (`followers`), a frozen follower gets no transaction until it is thawed. It answers
+//! no write until then, where a connection here catches up by itself. So neither can stand for the other.
 //!
 //! Not here: when a request makes its connection catch up (`requests`).
 
