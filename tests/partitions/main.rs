@@ -5,13 +5,21 @@
 //! session, and ends it. The holder's server goes on answering. Then the contender gets the lock, and the test looks whether
 //! the holder still takes its own lock for valid.
 //!
+//! A last test cuts the same links under a dozen contenders, and the checker of the simulation reads what happened.
+//!
 //! With `LOCKKEEPER_TEST_ROUNDS=N`, the test tries each cut N times with each session timeout. Otherwise it tries each cut once,
 //! with one session timeout. Each try prints for how long both clients took the lock for valid.
 //!
 //! Not here: servers and clients that fail (`failures`), every possible order of messages (`tests/model`).
 
+#[allow(dead_code, reason = "the tests of failures use the rest")]
+#[path = "../failures/contention.rs"]
+mod contention;
 #[path = "../failures/proxy.rs"]
 mod proxy;
+#[allow(dead_code, reason = "the tests of failures use the rest")]
+#[path = "../failures/recorder.rs"]
+mod recorder;
 #[path = "../failures/servers.rs"]
 mod servers;
 #[path = "../support/mod.rs"]
@@ -25,6 +33,7 @@ use std::{
 use lockkeeper::{Client, Guard, client::LeasePolicy};
 use tokio::{sync::oneshot, time::sleep};
 
+use contention::{Contention, Kind, SESSION_TIMEOUT};
 use proxy::{Direction, Proxy};
 use servers::{COUNT, Members, Servers, TICK_MS};
 use support::{
@@ -123,6 +132,15 @@ impl Ensemble {
         client
     }
 
+    /// Cuts what is to be cut around the server of a holder.
+    fn cut_around(&self, server: usize, leader: usize, cut: Cut) {
+        for other in (0..COUNT).filter(|other| *other != server) {
+            if cut == Cut::Leader || other == leader {
+                self.cut(server, other, cut);
+            }
+        }
+    }
+
     /// How long the holder took its lock for valid although the contender had it already.
     async fn both_valid(&mut self, cut: Cut, ticks: u32, policy: LeasePolicy) -> Duration {
         self.mend().await;
@@ -143,11 +161,7 @@ impl Ensemble {
         let ticket = soon(mutex.enqueue()).await.unwrap();
         // A quiet holder, for as long as its session alone would last.
         sleep(Duration::from_millis(u64::from(2 * ticks * TICK_MS))).await;
-        for other in (0..COUNT).filter(|other| *other != of_holder) {
-            if cut == Cut::Leader || other == leader {
-                self.cut(of_holder, other, cut);
-            }
-        }
+        self.cut_around(of_holder, leader, cut);
         let next = tokio::time::timeout(Duration::from_secs(60), ticket.wait()).await;
         let next = next.expect("the session of the holder ends").unwrap();
         let now = Instant::now();
@@ -251,5 +265,40 @@ fn needs_ensemble_a_proved_lease_ends_before_its_session_whatever_is_cut() {
                 }
             }
         }
+    });
+}
+
+/// A dozen clients contend, and the server of a holder is cut off. When the holder lets go, the others go on.
+#[test]
+#[ignore = "needs three real ZooKeepers: tests/run.sh"]
+fn needs_ensemble_clients_contend_while_servers_are_cut_off() {
+    on_ensemble(async |ensemble| {
+        ensemble.mend().await;
+        let mut contention = Contention::start(&ensemble.servers, Kind::Mutex, false).await;
+        for round in 0..rounds().unwrap_or(1) {
+            // Without their leader, real servers may look for another one for more than a minute. The simulation has that cut.
+            for cut in CUTS.into_iter().filter(|cut| *cut != Cut::Leader) {
+                let (server, leader) = loop {
+                    let holder = contention.hold_on().await;
+                    let leader = ensemble.servers.leader();
+                    match contention.server_of(&ensemble.servers, holder) {
+                        Some(server) if server != leader => break (server, leader),
+                        _ => contention.let_go(),
+                    }
+                };
+                println!("round {round}: {cut:?}");
+                contention.recorder.disturbed();
+                ensemble.cut_around(server, leader, cut);
+                // Some sessions move to another server, and some end.
+                sleep(SESSION_TIMEOUT + Duration::from_secs(1)).await;
+                contention.let_go();
+                contention.until_more_grants(50).await;
+                ensemble.mend().await;
+                contention.recorder.disturbed();
+                contention.until_more_grants(50).await;
+            }
+        }
+        let found = contention.finish(&ensemble.servers, "partitions").await;
+        println!("| servers are cut off under contention | {found} |");
     });
 }
