@@ -34,6 +34,7 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`guide`] | the guide: from the first lock to the operator's runbook |
 //! | [`locks`] | the other locks: [`PlainMutex`](locks::PlainMutex), [`ReentrantMutex`](locks::ReentrantMutex), [`MultiLock`](locks::MultiLock); what a holder has in hand; looking at a lock from outside |
 //! | [`election`] | leader election |
 //! | [`client`] | settings, the session, transactions |
@@ -137,6 +138,9 @@ pub mod error {
         AuthFailure, Cause, ConnectStringError, Effect, Lost, TlsFailure, UnsupportedReason,
     };
 }
+
+#[cfg(any(doc, doctest))]
+pub mod guide;
 
 /// The layer below the methods of a client, for programs that write a recipe of their own. See [`Client::raw`].
 pub mod raw {

@@ -8,10 +8,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The documents in the root folder and in `docs`.
+/// The documents in the root folder, in `docs` and in `docs/guide`.
 fn documents() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let entries = [root.to_owned(), root.join("docs")]
+    let entries = [root.to_owned(), root.join("docs"), root.join("docs/guide")]
         .into_iter()
         .flat_map(|folder| fs::read_dir(folder).unwrap())
         .map(|entry| entry.unwrap().path());
