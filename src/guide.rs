@@ -29,3 +29,15 @@ pub mod fencing {}
 #[doc = include_str!("../docs/guide/links.txt")]
 #[doc = include_str!("../docs/guide/shutdown.md")]
 pub mod shutdown {}
+
+#[doc = include_str!("../docs/guide/links.txt")]
+#[doc = include_str!("../docs/guide/election.md")]
+pub mod election {}
+
+#[doc = include_str!("../docs/guide/links.txt")]
+#[doc = include_str!("../docs/guide/tasks.md")]
+pub mod tasks {}
+
+#[doc = include_str!("../docs/guide/links.txt")]
+#[doc = include_str!("../docs/guide/watching.md")]
+pub mod watching {}
