@@ -41,3 +41,11 @@ pub mod tasks {}
 #[doc = include_str!("../docs/guide/links.txt")]
 #[doc = include_str!("../docs/guide/watching.md")]
 pub mod watching {}
+
+#[doc = include_str!("../docs/guide/links.txt")]
+#[doc = include_str!("../docs/guide/errors.md")]
+pub mod errors {}
+
+#[doc = include_str!("../docs/guide/links.txt")]
+#[doc = include_str!("../docs/guide/testing.md")]
+pub mod testing {}
