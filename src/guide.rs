@@ -49,3 +49,11 @@ pub mod errors {}
 #[doc = include_str!("../docs/guide/links.txt")]
 #[doc = include_str!("../docs/guide/testing.md")]
 pub mod testing {}
+
+#[doc = include_str!("../docs/guide/links.txt")]
+#[doc = include_str!("../docs/guide/coming_from.md")]
+pub mod coming_from {}
+
+#[doc = include_str!("../docs/guide/links.txt")]
+#[doc = include_str!("../docs/guide/runbook.md")]
+pub mod runbook {}

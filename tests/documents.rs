@@ -1,4 +1,5 @@
-//! Checks the names in the documents: every file and test that they name exists, and every log line is listed.
+//! Checks the names in the documents: every file and test that they name exists, and every log line and
+//! every error is listed.
 //!
 //! Not here: whether the documents are true.
 
@@ -97,6 +98,37 @@ fn every_test_that_a_document_names_is_there() {
         }
     }
     assert!(named > 5, "{named} tests named");
+}
+
+/// The variants of a public enum of a source.
+fn variants<'a>(source: &'a str, name: &str) -> Vec<&'a str> {
+    let start = format!("pub enum {name} {{\n");
+    let (_, rest) = source.split_once(&*start).unwrap();
+    let (body, _) = rest.split_once("\n}").unwrap();
+    let lines = body.lines().filter_map(|line| line.strip_prefix("    "));
+    lines
+        .filter(|line| line.starts_with(|first: char| first.is_ascii_uppercase()))
+        .filter_map(|line| line.split([' ', ',', '(']).next())
+        .collect()
+}
+
+#[test]
+fn the_guide_says_what_to_do_about_every_error() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let guide = fs::read_to_string(root.join("docs/guide/errors.md")).unwrap();
+    for (file, name, number) in [
+        ("session/src/error.rs", "Error", 10),
+        ("recipes/src/error.rs", "LockError", 5),
+        ("recipes/src/error.rs", "Loss", 5),
+    ] {
+        let source = fs::read_to_string(root.join(file)).unwrap();
+        let variants = variants(&source, name);
+        assert!(variants.len() >= number, "{name}: {variants:?}");
+        for variant in variants {
+            let row = format!("\n| `{variant}");
+            assert!(guide.contains(&row), "{name}::{variant}");
+        }
+    }
 }
 
 /// Collects the log lines of the sources below a folder: level and message, as a row of the document.
