@@ -1,5 +1,5 @@
-//! Checks the names in the documents: every file and test that they name exists, and every log line and
-//! every error is listed.
+//! Checks the names and links in the documents: every file and test that they name exists, every chapter of the guide is
+//! included, and every log line and every error is listed.
 //!
 //! Not here: whether the documents are true.
 
@@ -76,6 +76,49 @@ fn every_file_that_a_document_names_is_there() {
         }
     }
     assert!(named > 50, "{named} files named");
+}
+
+/// The targets of a text's links: `](target)`, and `]: target` at the beginning of a line that defines one.
+fn links(text: &str) -> impl Iterator<Item = &str> {
+    let inline = text.split("](").skip(1);
+    let inline = inline.filter_map(|rest| Some(rest.split_once(')')?.0));
+    let defined = text.lines().filter(|line| line.starts_with('['));
+    inline.chain(defined.filter_map(|line| Some(line.split_once("]: ")?.1)))
+}
+
+#[test]
+fn every_link_of_a_document_leads_to_a_file() {
+    let mut followed = 0;
+    for document in documents() {
+        let text = fs::read_to_string(&document).unwrap();
+        for link in links(&text).filter(|link| !link.starts_with("http")) {
+            let file = link.split('#').next().unwrap_or_default();
+            followed += 1;
+            let there = document.parent().unwrap().join(file).exists();
+            assert!(there, "{}: no {link}", document.display());
+        }
+    }
+    assert!(followed > 50, "{followed} links followed");
+}
+
+#[test]
+fn every_chapter_is_a_module_of_the_guide() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |file| fs::read_to_string(root.join(file)).unwrap();
+    let (modules, contents) = (read("src/guide.rs"), read("docs/guide/README.md"));
+    let links_of_modules = read("docs/guide/links.txt");
+    let mut chapters = 0;
+    for document in documents() {
+        let name = document.file_stem().unwrap().to_str().unwrap();
+        if document.parent() == Some(&root.join("docs/guide")) && name != "README" {
+            chapters += 1;
+            assert!(modules.contains(&format!("pub mod {name} {{}}")), "{name}");
+            assert!(contents.contains(&format!("[{name}]: {name}.md")), "{name}");
+            let link = format!("[{name}]: crate::guide::{name}\n");
+            assert!(links_of_modules.contains(&link), "{name}");
+        }
+    }
+    assert_eq!(chapters, 13);
 }
 
 /// A name of four words or more counts as the name of a test.
