@@ -1,0 +1,192 @@
+//! Why a connection ended, or why an attempt to connect failed.
+//!
+//! Not here: what that means for a request (`error`).
+
+use std::{fmt, io, sync::Arc, time::Duration};
+
+use lockkeeper_proto::{ErrorCode, OpCode, SessionId, Xid, frame::FrameError, jute::DecodeError};
+
+use crate::{Endpoint, TlsFailure};
+
+/// A connection that ended, or an attempt to connect that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Lost {
+    /// The server.
+    pub endpoint: Arc<Endpoint>,
+    /// The session of the connection. [`SessionId::NONE`] if there was none yet.
+    pub session: SessionId,
+    /// The reason.
+    pub cause: Cause,
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.endpoint)?;
+        if self.session != SessionId::NONE {
+            write!(f, ", session {}", self.session)?;
+        }
+        write!(f, ": {}", self.cause)
+    }
+}
+
+/// Why a connection ended, or why an attempt to connect failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cause {
+    /// The operating system's reason: connection refused, connection reset, host unreachable, a name that does not
+    /// resolve, ..
+    Io {
+        /// The kind of the I/O error.
+        kind: io::ErrorKind,
+        /// The text of the I/O error.
+        text: Arc<str>,
+    },
+    /// The server closed the connection.
+    ClosedByServer,
+    /// The server closed or reset the connection while it had to answer this operation, which it may not support.
+    ///
+    /// No server has answered the operation yet, and some servers close the connection on an operation that they do
+    /// not support. When a caller asks for it again, the client sends it alone. If the connection ends in the same
+    /// way again, the caller gets [`Error::Unsupported`].
+    ClosedOn(OpCode),
+    /// The server closed the connection during the handshake: it is not serving, or its data are older than what this
+    /// client has seen.
+    ClosedInHandshake,
+    /// The server did not accept the connection in time: its machine is down, or packets to it are lost.
+    ConnectTimeout(Duration),
+    /// The server did not complete the handshake in time.
+    HandshakeTimeout(Duration),
+    /// The server refused a new session.
+    SessionRefused,
+    /// The server grants a session timeout that leaves no time for a lease, by the [`LeasePolicy`](crate::LeasePolicy).
+    ShortSession {
+        /// The session timeout that the server grants.
+        granted: Duration,
+        /// The session timeout must be longer than this.
+        margin: Duration,
+    },
+    /// The server's reply to the handshake could not be decoded, or its values are invalid.
+    BadHandshake(Option<DecodeError>),
+    /// The client received nothing from the server for this time.
+    Silent(Duration),
+    /// The server did not answer a request for this time, although it sent other frames.
+    RequestTimeout(Duration),
+    /// A frame had an impossible length.
+    Frame(FrameError),
+    /// A frame could not be decoded.
+    Decode(DecodeError),
+    /// A reply came that does not answer the oldest request.
+    UnexpectedReply {
+        /// The number of the oldest request, if there is one.
+        expected: Option<Xid>,
+        /// The number in the reply.
+        got: Xid,
+    },
+    /// The server did not restore the watches of the session.
+    WatchesRefused(ErrorCode),
+    /// The server sent more events than this while it restored the watches of the session.
+    TooManyEvents {
+        /// The most events that the client keeps back meanwhile.
+        limit: usize,
+    },
+    /// Encryption failed.
+    Tls(TlsFailure),
+    /// The client closed the connection itself, because it was closed or asked to move to another server.
+    ByClient,
+}
+
+impl Cause {
+    /// Whether the same server will fail in the same way until somebody changes a setting or a certificate.
+    #[must_use]
+    pub fn is_permanent(&self) -> bool {
+        match self {
+            Self::Tls(failure) => failure.is_permanent(),
+            Self::ShortSession { .. } => true,
+            _ => false,
+        }
+    }
+}
+
+/// A connector may put a cause into its [`io::Error`]. The client then reports this cause unchanged.
+impl std::error::Error for Cause {}
+
+impl From<&io::Error> for Cause {
+    /// The cause that the stream has put into the error, or its kind and text.
+    fn from(error: &io::Error) -> Self {
+        let told = error.get_ref().and_then(|inner| inner.downcast_ref());
+        told.cloned().unwrap_or_else(|| Self::Io {
+            kind: error.kind(),
+            text: error.to_string().into(),
+        })
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io { text, .. } => f.write_str(text),
+            Self::ClosedByServer => f.write_str("closed by the server"),
+            Self::ClosedOn(op) => {
+                let name = op.name().unwrap_or("request");
+                write!(
+                    f,
+                    "closed by the server, perhaps because it does not support {name}"
+                )
+            }
+            Self::ClosedInHandshake => f.write_str(
+                "closed by the server during the handshake \
+                 (not serving, not ZooKeeper, or the port expects TLS)",
+            ),
+            Self::ConnectTimeout(after) => {
+                write!(f, "connection not accepted within {} ms", after.as_millis())
+            }
+            Self::HandshakeTimeout(after) => {
+                write!(f, "handshake not answered within {} ms", after.as_millis())
+            }
+            Self::SessionRefused => f.write_str("the server refused a new session"),
+            Self::ShortSession { granted, margin } => write!(
+                f,
+                "the server grants a session timeout of {} ms, and the lease policy needs more than {} ms",
+                granted.as_millis(),
+                margin.as_millis()
+            ),
+            Self::BadHandshake(None) => f.write_str("invalid reply to the handshake"),
+            Self::BadHandshake(Some(error)) => {
+                write!(f, "the reply to the handshake cannot be decoded: {error}")
+            }
+            Self::Silent(after) => write!(f, "nothing received for {} ms", after.as_millis()),
+            Self::RequestTimeout(after) => {
+                write!(f, "a request was not answered for {} ms", after.as_millis())
+            }
+            Self::Frame(error) => error.fmt(f),
+            Self::Decode(error) => write!(f, "a frame cannot be decoded: {error}"),
+            Self::UnexpectedReply {
+                expected: Some(expected),
+                got,
+            } => {
+                write!(
+                    f,
+                    "reply to request {got}, expected the reply to {expected}"
+                )
+            }
+            Self::UnexpectedReply {
+                expected: None,
+                got,
+            } => {
+                write!(f, "reply to request {got}, but no request was pending")
+            }
+            Self::WatchesRefused(code) => {
+                write!(f, "the server did not restore the watches: {code}")
+            }
+            Self::TooManyEvents { limit } => {
+                write!(
+                    f,
+                    "more than {limit} events while the watches were restored"
+                )
+            }
+            Self::Tls(failure) => failure.fmt(f),
+            Self::ByClient => f.write_str("closed by this client"),
+        }
+    }
+}
