@@ -64,8 +64,9 @@ pub enum Error {
         /// The server and the session.
         peer: Peer,
     },
-    /// The connection was lost after the request was sent and before its reply came.
-    ConnectionLost(Lost),
+    /// The connection was lost after the request was sent and before its reply came. The effect of a read is
+    /// [`Effect::NotApplied`].
+    ConnectionLost(Lost, Effect),
     /// No server could be reached in time. The request was never sent.
     ///
     /// The error comes earlier when no server can be reached until somebody changes a setting.
@@ -156,14 +157,14 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns whether the request may have been applied.
+    /// Returns whether the request may have been applied. Reads change nothing, so their effect is always
+    /// [`Effect::NotApplied`].
     #[must_use]
     pub fn effect(&self) -> Effect {
         match self {
-            Self::ConnectionLost(_) | Self::Malformed { .. } | Self::ReplyTooLarge { .. } => {
-                Effect::Unknown
-            }
-            Self::Unsupported { effect, .. }
+            Self::Malformed { op, .. } | Self::ReplyTooLarge { op, .. } => of_unanswered(*op),
+            Self::ConnectionLost(_, effect)
+            | Self::Unsupported { effect, .. }
             | Self::SessionExpired { effect, .. }
             | Self::DeadlineExceeded { effect, .. }
             | Self::Closed(effect) => *effect,
@@ -189,7 +190,7 @@ impl Error {
     pub fn server(&self) -> Option<&Endpoint> {
         match self {
             Self::Unreachable { tried, .. } => tried.last().map(|lost| &*lost.endpoint),
-            Self::ConnectionLost(lost) | Self::NotConnected(Some(lost)) => Some(&lost.endpoint),
+            Self::ConnectionLost(lost, _) | Self::NotConnected(Some(lost)) => Some(&lost.endpoint),
             _ => self.peer().and_then(|peer| peer.server.as_deref()),
         }
     }
@@ -201,7 +202,7 @@ impl Error {
             Self::Unreachable { tried, .. } => {
                 tried.last().map_or(SessionId::NONE, |lost| lost.session)
             }
-            Self::ConnectionLost(lost) | Self::NotConnected(Some(lost)) => lost.session,
+            Self::ConnectionLost(lost, _) | Self::NotConnected(Some(lost)) => lost.session,
             _ => self.peer().map_or(SessionId::NONE, |peer| peer.session),
         }
     }
@@ -217,7 +218,7 @@ impl Error {
             | Self::DeadlineExceeded { peer, .. }
             | Self::Malformed { peer, .. } => Some(peer),
             // The variants after `NotConnected` concern only the client or the request.
-            Self::ConnectionLost(_)
+            Self::ConnectionLost(..)
             | Self::Unreachable { .. }
             | Self::NotConnected(_)
             | Self::WatchRemoved
@@ -247,12 +248,33 @@ impl Error {
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::ConnectionLost(_) | Self::DeadlineExceeded { .. } | Self::NotConnected(_) => true,
+            Self::ConnectionLost(..) | Self::DeadlineExceeded { .. } | Self::NotConnected(_) => {
+                true
+            }
             Self::Unreachable { tried, .. } => {
                 tried.is_empty() || !tried.iter().all(|lost| lost.cause.is_permanent())
             }
             _ => self.code() == Some(ErrorCode::THROTTLED_OP),
         }
+    }
+
+    /// Whether the request was sent, and the client has no usable reply to it. Asked before [`of`](Self::of) tells reads apart.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        let is_unusable = matches!(self, Self::Malformed { .. } | Self::ReplyTooLarge { .. });
+        is_unusable || self.effect() == Effect::Unknown
+    }
+
+    /// The same error for a request of this operation. A read has changed nothing.
+    pub(crate) fn of(mut self, op: OpCode) -> Self {
+        if let Self::ConnectionLost(_, effect)
+        | Self::SessionExpired { effect, .. }
+        | Self::DeadlineExceeded { effect, .. }
+        | Self::Closed(effect) = &mut self
+            && *effect == Effect::Unknown
+        {
+            *effect = of_unanswered(op);
+        }
+        self
     }
 
     /// The same error with the path of the node. For errors made where the path was not known.
@@ -312,7 +334,7 @@ impl fmt::Display for Error {
                 let peer = Bracketed(peer);
                 write!(f, "transaction refused: operation {index}: {code}{peer}")
             }
-            Self::ConnectionLost(lost) => write!(f, "connection lost: {lost}{effect}"),
+            Self::ConnectionLost(lost, _) => write!(f, "connection lost: {lost}{effect}"),
             Self::Unreachable {
                 waited,
                 tried,
@@ -376,6 +398,23 @@ impl fmt::Display for Error {
                 write!(f, "the reply to {op} cannot be read{peer}{effect}")
             }
         }
+    }
+}
+
+/// The effect of a request that was sent, and has no usable reply.
+fn of_unanswered(op: OpCode) -> Effect {
+    match op {
+        OpCode::EXISTS
+        | OpCode::GET_DATA
+        | OpCode::GET_ACL
+        | OpCode::GET_CHILDREN
+        | OpCode::GET_CHILDREN2
+        | OpCode::MULTI_READ
+        | OpCode::CHECK_WATCHES
+        | OpCode::GET_EPHEMERALS
+        | OpCode::GET_ALL_CHILDREN_NUMBER
+        | OpCode::WHO_AM_I => Effect::NotApplied,
+        _ => Effect::Unknown,
     }
 }
 

@@ -133,7 +133,7 @@ impl Waiter {
                 Ok(Response::GetChildren(list)) => break list.children,
                 Err(error) if error.is_no_node() => return Err(self.node.gone()),
                 // A repeated read does no harm. The client itself pauses between connections.
-                Err(SessionError::ConnectionLost(_) | SessionError::Malformed { .. }) | Ok(_) => {}
+                Err(SessionError::ConnectionLost(..) | SessionError::Malformed { .. }) | Ok(_) => {}
                 Err(error) if error.is_transient() => {
                     backoff.after(self.node.client(), &error).await;
                 }

@@ -62,7 +62,7 @@ fn all() -> Vec<(bool, Error, &'static str)> {
             "transaction refused: operation 2: no node (-101) (zk1:2181, session 0x2a)",
         ),
         (
-            Error::ConnectionLost(lost()),
+            Error::ConnectionLost(lost(), Effect::Unknown),
             "connection lost: zk1:2181, session 0x2a: closed by the server; the request may have been applied",
         ),
         (
@@ -156,7 +156,7 @@ fn all() -> Vec<(bool, Error, &'static str)> {
         Error::Refused { .. }
         | Error::Unsupported { .. }
         | Error::TransactionRefused { .. }
-        | Error::ConnectionLost(_)
+        | Error::ConnectionLost(..)
         | Error::Unreachable { .. }
         | Error::SessionExpired { .. }
         | Error::AuthFailed { .. }

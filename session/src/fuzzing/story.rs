@@ -39,6 +39,8 @@ pub(super) struct Story {
     /// Requests that were made and not sent yet, in order.
     made: VecDeque<u32>,
     sent: BTreeSet<u32>,
+    /// Those of the sent requests that only read.
+    reads: BTreeSet<u32>,
     settled: BTreeSet<u32>,
     /// Numbers and operations of the requests that the server has received and not answered.
     unanswered: VecDeque<(Xid, OpCode)>,
@@ -69,6 +71,7 @@ impl Story {
             handshake_due: false,
             made: VecDeque::new(),
             sent: BTreeSet::new(),
+            reads: BTreeSet::new(),
             settled: BTreeSet::new(),
             unanswered: VecDeque::new(),
             watches: BTreeMap::new(),
@@ -339,7 +342,14 @@ impl Story {
             }
             // The first time the server says so, later the machine itself.
             Some(Error::Unsupported { .. }) => {}
-            Some(error) => assert_eq!(was_sent, error.effect() == Effect::Unknown, "{error:?}"),
+            Some(error) => {
+                let may_be_applied = was_sent && !self.reads.contains(&token);
+                assert_eq!(
+                    may_be_applied,
+                    error.effect() == Effect::Unknown,
+                    "{error:?}"
+                );
+            }
         }
     }
 
@@ -391,6 +401,9 @@ impl Story {
                 unreachable!("a request that was never made");
             };
             assert!(self.sent.insert(token), "sent twice");
+            if [OpCode::GET_DATA, OpCode::EXISTS, OpCode::GET_CHILDREN].contains(&op) {
+                self.reads.insert(token);
+            }
         }
     }
 

@@ -4,7 +4,7 @@
 //! Not here: exporting them. The application takes a snapshot as often as it needs one.
 
 use super::Machine;
-use crate::{DurationHistogram, Effect, Error};
+use crate::{DurationHistogram, Error};
 
 /// What a client has done since it was made, and what it does now.
 ///
@@ -16,7 +16,7 @@ pub struct Metrics {
     pub succeeded: u64,
     /// Requests that a server refused: "no node", "bad version", ..
     pub refused: u64,
-    /// Requests that were sent and not answered: whether they were applied is unknown.
+    /// Requests that were sent and not answered. Whether they were applied is unknown, except for reads.
     pub unknown: u64,
     /// Requests that failed before they were sent: no server in time, request too long, client closed, ..
     pub not_sent: u64,
@@ -64,7 +64,7 @@ impl Metrics {
         let counter = match error {
             None => &mut self.succeeded,
             Some(error) if error.code().is_some() => &mut self.refused,
-            Some(error) if error.effect() == Effect::Unknown => &mut self.unknown,
+            Some(error) if error.is_unanswered() => &mut self.unknown,
             Some(_) => &mut self.not_sent,
         };
         *counter += 1;

@@ -333,9 +333,16 @@ impl<T> Machine<T> {
             self.send_watch_requests(requests);
         }
         if let Some(token) = token {
-            tracing::trace!(%op, %error, "request failed");
-            self.complete(token, Err(error));
+            self.complete_failed(op, token, error);
         }
+    }
+
+    /// Gives a caller the error of its request.
+    fn complete_failed(&mut self, op: OpCode, token: T, error: Error) {
+        self.metrics.settled(Some(&error));
+        let error = error.of(op);
+        tracing::trace!(%op, %error, "request failed");
+        self.outputs.push_back(Output::Completed(token, Err(error)));
     }
 
     /// Gives a caller the result of its request.

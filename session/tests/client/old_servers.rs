@@ -192,7 +192,7 @@ async fn the_operations_of_a_3_4_server_work() {
 async fn answered<T>(ask: impl AsyncFn() -> Result<T, Error>) -> Result<T, Error> {
     loop {
         match soon(ask()).await {
-            Err(Error::ConnectionLost(_)) => {}
+            Err(Error::ConnectionLost(..)) => {}
             answer => return answer,
         }
     }
@@ -286,7 +286,7 @@ async fn an_operation_that_closes_the_connection_is_reported_as_unsupported_afte
     let client = old.client().await;
     let session = client.snapshot().session_id;
     let first = soon(client.who_am_i()).await.unwrap_err();
-    let Error::ConnectionLost(lost) = &first else {
+    let Error::ConnectionLost(lost, _) = &first else {
         panic!("{first:?}");
     };
     assert_eq!(lost.cause, Cause::ClosedOn(OpCode::WHO_AM_I));

@@ -111,7 +111,7 @@ async fn a_lost_reply_has_an_unknown_effect_and_the_next_request_is_sent_later()
     let lost = client.create("/a", "", CreateMode::Persistent).await;
     let error = lost.unwrap_err();
     assert_eq!(error.effect(), Effect::Unknown);
-    let Error::ConnectionLost(why) = &error else {
+    let Error::ConnectionLost(why, _) = &error else {
         panic!("{error:?}");
     };
     // The server has not answered this operation before, so the client does not know yet whether the server supports

@@ -321,7 +321,7 @@ pub(crate) fn sound(request: &Request) -> Response {
 /// The cause of the lost connection that failed this request.
 pub(crate) fn lost(error: Error) -> Cause {
     match error {
-        Error::ConnectionLost(lost) => lost.cause,
+        Error::ConnectionLost(lost, _) => lost.cause,
         other => panic!("{other:?}"),
     }
 }

@@ -169,7 +169,7 @@ fn answers() -> Vec<(&'static str, Answer)> {
 /// The error that the caller got, without the server's address.
 fn told(error: &Error) -> String {
     match error {
-        Error::ConnectionLost(lost) => format!("{:?}", lost.cause),
+        Error::ConnectionLost(lost, _) => format!("{:?}", lost.cause),
         Error::ReplyTooLarge { length, limit, .. } => format!("{length} bytes, limit {limit}"),
         Error::Refused { code, .. } => format!("{code:?}"),
         Error::Malformed { op, error, .. } => format!("{op:?}, {error:?}"),

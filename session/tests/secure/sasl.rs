@@ -122,7 +122,7 @@ async fn a_client_whose_password_was_changed_ends() {
         match client.get_data("/").await.unwrap_err() {
             // The lost connection fails requests that were under way. The new server does not know the session, so the
             // client reports it as expired.
-            Error::ConnectionLost(_) | Error::SessionExpired { .. } => {}
+            Error::ConnectionLost(..) | Error::SessionExpired { .. } => {}
             error => break error,
         }
     };

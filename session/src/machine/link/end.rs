@@ -82,7 +82,7 @@ impl<T> Machine<T> {
         if unknown.is_some() {
             self.settle_unanswered(&mut connection, &lost);
         }
-        self.settle_connection(connection, &Error::ConnectionLost(lost));
+        self.settle_connection(connection, &Error::ConnectionLost(lost, Effect::Unknown));
     }
 
     /// The failure of this server, now.
@@ -194,7 +194,10 @@ impl<T> Machine<T> {
             self.outputs.push_back(Output::Disconnect);
             let error = match cause {
                 Cause::ByClient => Error::Closed(Effect::Unknown),
-                cause => Error::ConnectionLost(self.lost(connection.endpoint.clone(), cause)),
+                cause => {
+                    let lost = self.lost(connection.endpoint.clone(), cause);
+                    Error::ConnectionLost(lost, Effect::Unknown)
+                }
             };
             self.settle_connection(connection, &error);
         }

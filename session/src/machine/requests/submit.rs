@@ -166,8 +166,7 @@ impl<T> Machine<T> {
             self.cancel(id);
         }
         let error = self.deadline_exceeded(op, &options, Effect::Unknown);
-        tracing::trace!(%op, %error, "request failed");
-        self.complete(token, Err(error));
+        self.complete_failed(op, token, error);
     }
 
     /// Fails the request that has waited for a connection for the longest time.

@@ -8,7 +8,7 @@ use lockkeeper_proto::{
 
 use super::{
     pair::{ID, PASSWORD, Pair, SECOND, THIRD, TIMEOUT},
-    requests::{delete, get, lost, sound_reply, sync},
+    requests::{children, delete, exists, get, lost, sound_reply, sync},
 };
 use crate::{
     AuthFailure, Cause, Effect, Error, State,
@@ -119,7 +119,10 @@ fn a_connection_lost_while_closing_ends_the_client() {
     pair.pump();
     pair.cut();
     let why = lost("zk1", Cause::ClosedByServer);
-    assert_eq!(pair.error(token), Error::ConnectionLost(why));
+    assert_eq!(
+        pair.error(token),
+        Error::ConnectionLost(why, Effect::Unknown)
+    );
     assert_eq!(pair.states(), [State::Closed]);
     assert_eq!(pair.machine.next_deadline(), None);
 }
@@ -301,4 +304,49 @@ fn secrets_are_not_printed() {
     pair.machine
         .handle(pair.now, crate::machine::Input::Frame(frame));
     look(&pair);
+}
+
+/// Once, a read whose connection was lost failed with "the request may have been applied".
+#[test]
+fn a_read_without_an_answer_is_never_said_to_be_applied() {
+    let ends: [fn(&mut Pair); 3] = [
+        Pair::cut,
+        |pair| {
+            pair.machine.close(pair.now);
+            pair.wait(TIMEOUT);
+            pair.wait(TIMEOUT);
+        },
+        |pair| {
+            pair.wait(SECOND);
+            pair.wait(TIMEOUT);
+        },
+    ];
+    for (case, end) in ends.into_iter().enumerate() {
+        for deadline in [None, Some(SECOND)] {
+            let mut pair = Pair::connected(|_| {});
+            let requests = [
+                (get("/a", false), Effect::NotApplied),
+                (exists("/a", true), Effect::NotApplied),
+                (children("/a", false), Effect::NotApplied),
+                (delete("/a"), Effect::Unknown),
+            ];
+            let tokens = requests.map(|(request, effect)| match deadline {
+                None => (pair.submit(request), effect),
+                Some(wait) => (pair.submit_within(wait, request).0, effect),
+            });
+            end(&mut pair);
+            for (token, effect) in tokens {
+                let error = pair.error(token);
+                assert_eq!(error.effect(), effect, "{case}: {error}");
+                let says_so = error.to_string().contains("may have been applied");
+                assert_eq!(says_so, effect == Effect::Unknown, "{case}: {error}");
+            }
+            let metrics = pair.machine.metrics();
+            assert_eq!(
+                (metrics.unknown, metrics.not_sent),
+                (4, 0),
+                "{case}: all were sent"
+            );
+        }
+    }
 }

@@ -249,7 +249,7 @@ fn a_reply_that_is_too_long_fails_only_its_request() {
     assert_eq!(error.to_string(), text);
     assert_eq!(
         (error.effect(), error.is_transient()),
-        (Effect::Unknown, false)
+        (Effect::NotApplied, false)
     );
     let Some((_, Request::GetData(_))) = pair.request() else {
         panic!("{:?}", pair.outputs);

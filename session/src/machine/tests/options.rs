@@ -15,7 +15,11 @@ use crate::{
 
 impl Pair {
     /// Submits a request with a deadline this long from now.
-    fn submit_within(&mut self, deadline: Duration, request: Request) -> (u32, Option<WatchId>) {
+    pub(super) fn submit_within(
+        &mut self,
+        deadline: Duration,
+        request: Request,
+    ) -> (u32, Option<WatchId>) {
         let options = RequestOptions {
             deadline: Some(self.now + deadline),
             ..RequestOptions::at(self.now)
@@ -78,7 +82,10 @@ fn a_deadline_ends_the_wait_on_a_server_that_answers_only_pings() {
     }
     assert_eq!(pair.now - pair.born, TIMEOUT);
     let why = lost("zk1", Cause::RequestTimeout(TIMEOUT));
-    assert_eq!(pair.error(without_deadline), Error::ConnectionLost(why));
+    assert_eq!(
+        pair.error(without_deadline),
+        Error::ConnectionLost(why, Effect::Unknown)
+    );
 }
 
 #[test]
@@ -147,7 +154,8 @@ fn the_watch_of_an_overdue_request_is_removed() {
         let (token, watch) = pair.submit_within(SECOND, get("/a", true));
         assert!(watch.is_some());
         pair.wait(SECOND);
-        is_late(&pair.error(token), true);
+        let late = pair.error(token);
+        assert!(matches!(late, Error::DeadlineExceeded { .. }), "{late:?}");
         pair.answer_all(|request| match request {
             Request::GetData(_) if !code.is_ok() => Err(code),
             other => Ok(sound_reply(other)),
@@ -180,7 +188,10 @@ fn a_fail_fast_request_fails_at_once_without_a_connection() {
         .handle(pair.now, Input::Disconnected(Cause::ClosedByServer));
     pair.pump();
     let why = lost("zk1", Cause::ClosedByServer);
-    assert_eq!(pair.error(sent), Error::ConnectionLost(why.clone()));
+    assert_eq!(
+        pair.error(sent),
+        Error::ConnectionLost(why.clone(), Effect::Unknown)
+    );
     let error = pair.error(unsent);
     assert_eq!(error, Error::NotConnected(Some(why)));
     assert_eq!(

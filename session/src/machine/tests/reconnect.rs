@@ -43,7 +43,7 @@ fn sent_requests_are_unknown_and_queued_ones_are_sent_on_the_next_connection() {
     pair.cut();
     let error = pair.error(sent);
     let why = lost("zk1", Cause::ClosedByServer);
-    assert_eq!(error, Error::ConnectionLost(why));
+    assert_eq!(error, Error::ConnectionLost(why, Effect::Unknown));
     assert_eq!(error.effect(), Effect::Unknown);
     let later = pair.submit(delete("/later"));
     assert_eq!(pair.machine.outstanding(), 2);

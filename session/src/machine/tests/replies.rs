@@ -23,7 +23,7 @@ fn echo(path: &str) -> Response {
 }
 
 fn sync_lost(cause: Cause) -> Error {
-    Error::ConnectionLost(lost("zk1", cause))
+    Error::ConnectionLost(lost("zk1", cause), Effect::Unknown)
 }
 
 #[test]

@@ -176,7 +176,7 @@ fn watches_end_with_the_session() {
     let over = Err(expired());
     let told = [listed, read, armed].map(|id| (id, over.clone()));
     assert_eq!(pair.fired(), told);
-    assert!(pair.error(coming).effect() == Effect::Unknown);
+    assert!(pair.error(coming).effect() == Effect::NotApplied);
     assert_eq!(pair.machine.watch_count(), 0);
     pair.connect();
     assert_eq!(pair.requests(), []);
