@@ -5,7 +5,7 @@
 use std::{fmt, time::Duration};
 
 use lockkeeper_proto::path::PathError;
-use lockkeeper_session::{self as session, Effect};
+use lockkeeper_session::{self as session, Effect, Exact};
 
 use crate::inspect::Recipe;
 
@@ -15,6 +15,8 @@ use crate::inspect::Recipe;
 pub enum LockError {
     /// The lock was not acquired before the deadline. The client is deleting the node of the attempt.
     TimedOut {
+        /// The path of the lock; of a multi-lock, the path of the member that it was waiting for.
+        path: String,
         /// How long the caller waited.
         waited: Duration,
         /// How many contenders were ahead when the queue was last listed. For a plain lock, 1 if another contender
@@ -137,7 +139,8 @@ impl LockError {
     #[must_use]
     pub fn path(&self) -> Option<&str> {
         match self {
-            Self::SequenceExhausted { path }
+            Self::TimedOut { path, .. }
+            | Self::SequenceExhausted { path }
             | Self::FixedLimit { path }
             | Self::OtherKind { path, .. }
             | Self::SelfDeadlock { path } => Some(path),
@@ -162,8 +165,12 @@ impl From<session::Error> for LockError {
 impl fmt::Display for LockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TimedOut { waited, ahead } => {
-                write!(f, "lock not acquired in {:.1} s", waited.as_secs_f64())?;
+            Self::TimedOut {
+                path,
+                waited,
+                ahead,
+            } => {
+                write!(f, "lock {path} not acquired in {}", Exact(*waited))?;
                 ahead.map_or(Ok(()), |ahead| write!(f, ", {ahead} ahead"))
             }
             Self::Lost(loss) => write!(f, "lock lost: {loss}"),
@@ -235,9 +242,15 @@ mod tests {
     #[test]
     fn an_error_says_what_a_caller_can_do() {
         let timed_out = LockError::TimedOut {
-            waited: Duration::ZERO,
-            ahead: None,
+            path: "/l".to_owned(),
+            waited: Duration::from_millis(20),
+            ahead: Some(3),
         };
+        let text = "lock /l not acquired in 20 ms, 3 ahead";
+        assert_eq!(
+            (timed_out.to_string().as_str(), timed_out.path()),
+            (text, Some("/l"))
+        );
         assert!(timed_out.is_timeout() && !timed_out.is_lost() && !timed_out.is_transient());
         assert_eq!(timed_out.effect(), Effect::NotApplied);
         let closed = LockError::Lost(Loss::Closed);

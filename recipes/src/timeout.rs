@@ -7,22 +7,26 @@ use lockkeeper_session::Client;
 
 use crate::error::{LockError, Loss};
 
-/// Gives up after `wait`. Then `ahead` says how many contenders are ahead, if that is known.
+/// Gives up after `wait`. Then `place` says which lock it waited for, and how many contenders are ahead, if that is known.
 ///
 /// It takes the future pinned: each move into another future would add its size once more.
-pub(crate) async fn timeout<T>(
+pub(crate) async fn timeout<'a, T>(
     client: &Client,
     wait: Duration,
     lock: Pin<&mut impl Future<Output = Result<T, LockError>>>,
-    ahead: impl FnOnce() -> Option<usize>,
+    place: impl FnOnce() -> (&'a str, Option<usize>),
 ) -> Result<T, LockError> {
     match select(lock, client.raw().sleep(wait)).await {
         Either::Left((result, _)) => result,
         // The timers of a client end with it.
         Either::Right(_) if client.is_closed() => Err(LockError::Lost(Loss::Closed)),
-        Either::Right(_) => Err(LockError::TimedOut {
-            waited: wait,
-            ahead: ahead(),
-        }),
+        Either::Right(_) => {
+            let (path, ahead) = place();
+            Err(LockError::TimedOut {
+                path: path.to_owned(),
+                waited: wait,
+                ahead,
+            })
+        }
     }
 }

@@ -207,7 +207,7 @@ async fn a_multi_lock_takes_all_or_none_and_in_one_order() {
         .lock_timeout(Duration::from_millis(100))
         .await
         .unwrap_err();
-    assert!(matches!(error, LockError::TimedOut { .. }));
+    assert!(matches!(error, LockError::TimedOut { path, .. } if path == "/c"));
     until("the first two locks are free", async || {
         below(&server, "/a") + below(&server, "/b") == 0
     })
@@ -401,6 +401,7 @@ async fn several_leases_are_granted_together_or_not_at_all() {
     let wait = Duration::from_millis(50);
     let late = semaphore(&two).acquire_many_timeout(2, wait).await;
     let timed_out = LockError::TimedOut {
+        path: "/s".to_owned(),
         waited: wait,
         ahead: None,
     };

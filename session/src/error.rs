@@ -3,6 +3,7 @@
 //! Not here: why a connection ended (`cause`), why authentication failed (`auth_failure`), why encryption failed (`tls_failure`).
 
 mod cause;
+mod exact;
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -11,6 +12,7 @@ use lockkeeper_proto::{ErrorCode, OpCode, SessionId, jute::DecodeError, path::Pa
 use crate::{AuthFailure, ConnectStringError, Endpoint, Peer, UnsupportedReason, peer::Bracketed};
 
 pub use cause::{Cause, Lost};
+pub use exact::Exact;
 
 /// Whether a failed request may have changed anything on the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -340,7 +342,7 @@ impl fmt::Display for Error {
                 tried,
                 servers,
             } => {
-                write!(f, "no server reached in {:.1} s", waited.as_secs_f64())?;
+                write!(f, "no server reached in {}", Exact(*waited))?;
                 list(f, tried, *servers)
             }
             Self::SessionExpired { peer, .. } => {
@@ -385,7 +387,7 @@ impl fmt::Display for Error {
                 op, waited, peer, ..
             } => {
                 let op = op.name().unwrap_or("request");
-                write!(f, "{op} not answered within {} ms", waited.as_millis())?;
+                write!(f, "{op} not answered within {}", Exact(*waited))?;
                 match peer.server {
                     Some(_) => write!(f, " by {peer}{effect}"),
                     None => write!(f, ", not connected{}{effect}", Bracketed(peer)),

@@ -70,6 +70,8 @@ pub use client::{
 pub use connect_string::{ConnectString, ConnectStringError, DEFAULT_PORT, Endpoint};
 #[cfg(feature = "sasl-digest-md5")]
 pub use digest_md5::DigestMd5;
+#[doc(hidden)]
+pub use error::Exact;
 pub use error::{Cause, Effect, Error, Lost};
 pub use histogram::DurationHistogram;
 pub use lockkeeper_proto as proto;

@@ -24,6 +24,8 @@ pub(crate) async fn a_timeout_leaves_nothing<K: Kind>(ensemble: &Ensemble) {
     let (wait, started) = (Duration::from_millis(150), Instant::now());
     let lock = K::at(&client, &path);
     let error = lock.lock_timeout(wait).await.err().expect("it is held");
+    let named = error.path().unwrap_or_default();
+    assert!(named.starts_with(&path), "{error}");
     let LockError::TimedOut { waited, .. } = error else {
         panic!("{error:?}");
     };

@@ -34,7 +34,7 @@ on_both_arms! {
         }
         let wait = Duration::from_millis(100);
         let error = mutex.lock_timeout(wait).await.unwrap_err();
-        assert_eq!(error, LockError::TimedOut { waited: wait, ahead: Some(4) });
+        assert_eq!(error, LockError::TimedOut { path: path.clone(), waited: wait, ahead: Some(4) });
         let nodes: Vec<_> = mutex.participants().await.unwrap().into_iter().map(|p| p.path).collect();
         assert_eq!(nodes[0], holder.path());
         assert_eq!(nodes[1..4], tickets.iter().map(lockkeeper::locks::Ticket::path).collect::<Vec<_>>());

@@ -56,6 +56,7 @@ async fn row_20_and_23_a_timed_out_attempt_deletes_its_node_after_the_outage() {
     let wait = Duration::from_millis(50);
     let error = mutex(&client).lock_timeout(wait).await.unwrap_err();
     let expected = LockError::TimedOut {
+        path: PATH.to_owned(),
         waited: wait,
         ahead: None,
     };

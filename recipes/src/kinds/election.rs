@@ -2,7 +2,7 @@
 //!
 //! Not here: the queue (`queue`), the held leadership (`guard`).
 
-use std::{fmt, time::Duration};
+use std::{fmt, future::Future, pin::pin, time::Duration};
 
 use bytes::Bytes;
 use futures::future::{Either, select};
@@ -25,7 +25,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// An election: one of its contenders at a time is the leader.
 ///
-/// Use [`lead`](Self::lead) to run some work as the leader, and [`latch`](Self::latch) to take part in the background.
+/// Use [`lead`](Self::lead) to run some work as the leader, [`lead_until`](Self::lead_until) if the program may shut down
+/// meanwhile, [`elect`](Self::elect) for a guard as a lock has, and [`latch`](Self::latch) to take part in the background.
 ///
 /// Cheap to clone. Compatible with Curator's `LeaderLatch` on the same path. (Curator's `LeaderSelector` is a mutex:
 /// use [`Mutex`](crate::Mutex) with it.)
@@ -79,34 +80,97 @@ impl Election {
         &self,
         work: impl AsyncFnOnce(&Guard) -> T,
     ) -> Result<LeadOutcome<T>, LockError> {
-        let guard = self.queue.lock().await?;
-        let outcome = {
-            let work = std::pin::pin!(work(&guard));
-            let lost = std::pin::pin!(guard.lost());
-            // The loss first: no work is done when it is known.
-            match select(lost, work).await {
-                Either::Left((why, _)) => Err(why),
-                Either::Right((output, _)) => Ok(output),
-            }
+        let guard = self.elect().await?;
+        Ok(lead_under(guard, work).await)
+    }
+
+    /// As [`lead`](Self::lead), for a program that is to shut down: leaves the election when `shutdown` completes while
+    /// this contender waits. The result is `None` then, and `work` was not called.
+    ///
+    /// A leader finishes its work: `shutdown` is dropped when it is elected, and only a loss drops the work. Work that does not
+    /// end by itself needs a handle of its own to hear of the shutdown, as in the example. A `shutdown` that is complete
+    /// from the beginning sends nothing.
+    ///
+    /// # Errors
+    /// As [`lead`](Self::lead).
+    ///
+    /// # Cancel safety
+    /// As [`lead`](Self::lead).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = lockkeeper_server::Server::start().await?;
+    /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
+    /// use lockkeeper_recipes::Election;
+    /// use tokio::sync::watch;
+    ///
+    /// let stop = watch::Sender::new(false); // a signal handler sends `true`
+    /// let (mut waiting, working) = (stop.subscribe(), stop.subscribe());
+    /// # let one_round = async |round| if round == 3 { stop.send_replace(true); };
+    /// let election = Election::new(&client, "/leader")?;
+    /// let shutdown = waiting.wait_for(|stop| *stop);
+    /// let led = election.lead_until(shutdown, async |_| {
+    ///     let mut rounds = 0;
+    ///     while !*working.borrow() {
+    ///         rounds += 1;
+    ///         one_round(rounds).await;
+    ///     }
+    ///     rounds
+    /// });
+    /// match led.await? {
+    ///     None => println!("told to stop before it led"),
+    ///     Some(outcome) => assert_eq!((outcome.output, outcome.loss), (Some(3), None)),
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub async fn lead_until<T>(
+        &self,
+        shutdown: impl Future,
+        work: impl AsyncFnOnce(&Guard) -> T,
+    ) -> Result<Option<LeadOutcome<T>>, LockError> {
+        let guard = match select(pin!(shutdown), pin!(self.elect())).await {
+            Either::Left(_) => return Ok(None),
+            Either::Right((elected, _)) => elected?,
         };
-        match outcome {
-            Err(loss) => Ok(LeadOutcome {
-                output: None,
-                loss: Some(loss),
-            }),
-            Ok(output) => {
-                let loss = match guard.release().await {
-                    Ok(()) => None,
-                    Err(LockError::Lost(loss)) => Some(loss),
-                    // No server has said whether the leadership was held until now.
-                    Err(_) => Some(Loss::Elapsed),
-                };
-                Ok(LeadOutcome {
-                    output: Some(output),
-                    loss,
-                })
-            }
-        }
+        Ok(Some(lead_under(guard, work).await))
+    }
+
+    /// Waits until this contender is the leader, and returns a guard, as [`Mutex::lock`](crate::Mutex::lock) does. To
+    /// release or drop the guard is to resign.
+    ///
+    /// The caller watches for the loss by itself, with [`Guard::lost`]. [`lead`](Self::lead) does that for its work.
+    ///
+    /// # Errors
+    /// As [`Mutex::lock`](crate::Mutex::lock).
+    ///
+    /// # Cancel safety
+    /// As [`Mutex::lock`](crate::Mutex::lock).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = lockkeeper_server::Server::start().await?;
+    /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
+    /// let election = lockkeeper_recipes::Election::new(&client, "/leader")?;
+    /// let leader = election.elect().await?;
+    /// assert!(leader.is_valid() && leader.fencing_token().get() > 0);
+    /// leader.release().await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn elect(&self) -> Result<Guard, LockError> {
+        self.queue.lock().await
+    }
+
+    /// As [`elect`](Self::elect), for at most `wait`.
+    ///
+    /// # Errors
+    /// As [`elect`](Self::elect), and [`LockError::TimedOut`].
+    ///
+    /// # Cancel safety
+    /// As [`elect`](Self::elect).
+    pub async fn elect_timeout(&self, wait: Duration) -> Result<Guard, LockError> {
+        self.queue.lock_timeout(wait).await
     }
 
     /// Takes part in the election in the background until the latch is dropped. After a loss of the leadership, the
@@ -119,8 +183,7 @@ impl Election {
         let (stop, stopped) = oneshot::channel();
         let work = run_latch(self.queue.clone().detached(), leadership);
         self.queue.client().raw().run_in_background(async move {
-            let (stopped, work) = (std::pin::pin!(stopped), std::pin::pin!(work));
-            select(stopped, work).await;
+            select(pin!(stopped), pin!(work)).await;
         });
         Latch {
             leadership: receiver,
@@ -138,7 +201,7 @@ impl Election {
     }
 }
 
-/// How a leadership ended: the result of [`Election::lead`].
+/// How a leadership ended: the result of [`Election::lead`] and [`Election::lead_until`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeadOutcome<T> {
@@ -216,6 +279,27 @@ impl fmt::Debug for Latch {
             .field("leadership", &*self.leadership.borrow())
             .finish_non_exhaustive()
     }
+}
+
+/// Runs the work of a leader, and resigns. The work is dropped upon a loss.
+async fn lead_under<T>(guard: Guard, work: impl AsyncFnOnce(&Guard) -> T) -> LeadOutcome<T> {
+    let led = {
+        // The loss first: no work is done when it is known.
+        match select(pin!(guard.lost()), pin!(work(&guard))).await {
+            Either::Left((why, _)) => Err(why),
+            Either::Right((output, _)) => Ok(output),
+        }
+    };
+    let (output, loss) = match led {
+        Err(loss) => (None, Some(loss)),
+        Ok(output) => match guard.release().await {
+            Ok(()) => (Some(output), None),
+            Err(LockError::Lost(loss)) => (Some(output), Some(loss)),
+            // No server has said whether the leadership was held until now.
+            Err(_) => (Some(output), Some(Loss::Elapsed)),
+        },
+    };
+    LeadOutcome { output, loss }
 }
 
 /// Enters the election, leads, and enters it again after each loss, until the client ends.

@@ -5,7 +5,10 @@
 use std::{
     fmt,
     pin::pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -196,12 +199,20 @@ impl MultiLock {
     /// # Cancel safety
     /// The future may be dropped at any time. The client then deletes its nodes, so that they block no other contender.
     pub async fn lock(&self) -> Result<MultiGuard, LockError> {
+        self.lock_reporting(&AtomicUsize::new(0)).await
+    }
+
+    /// As [`lock`](Self::lock). Counts the locks that are held.
+    async fn lock_reporting(&self, count: &AtomicUsize) -> Result<MultiGuard, LockError> {
         let mut held = MultiGuard {
             guards: Vec::with_capacity(self.members.len()),
         };
         for member in &self.members {
             match member.0.lock().await {
-                Ok(guard) => held.guards.push(guard),
+                Ok(guard) => {
+                    held.guards.push(guard);
+                    count.store(held.guards.len(), Ordering::Relaxed);
+                }
                 Err(error) => {
                     held.release_quietly().await;
                     return Err(error);
@@ -222,7 +233,13 @@ impl MultiLock {
         let Some(first) = self.members.first() else {
             return self.lock().await;
         };
-        timeout(first.0.client(), wait, pin!(self.lock()), || None).await
+        let held = AtomicUsize::new(0);
+        let place = || {
+            let waiting_for = self.members.get(held.load(Ordering::Relaxed));
+            (waiting_for.unwrap_or(first).0.path(), None)
+        };
+        let lock = pin!(self.lock_reporting(&held));
+        timeout(first.0.client(), wait, lock, place).await
     }
 
     /// Takes all the locks if each of them is free; otherwise returns `None`.

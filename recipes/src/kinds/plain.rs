@@ -152,14 +152,9 @@ impl PlainMutex {
     /// As [`lock`](Self::lock).
     pub async fn lock_timeout(&self, wait: Duration) -> Result<Guard, LockError> {
         let contended = AtomicBool::new(false);
-        let ahead = || contended.load(Ordering::Relaxed).then_some(1);
-        timeout(
-            &self.client,
-            wait,
-            pin!(self.lock_reporting(&contended)),
-            ahead,
-        )
-        .await
+        let place = || (self.path(), contended.load(Ordering::Relaxed).then_some(1));
+        let lock = pin!(self.lock_reporting(&contended));
+        timeout(&self.client, wait, lock, place).await
     }
 
     /// Takes the lock if no client has it. It reads before it creates anything: a refused try costs one read and no write.

@@ -104,7 +104,8 @@ impl ReentrantMutex {
         owner: &str,
         wait: Duration,
     ) -> Result<ReentrantGuard, LockError> {
-        timeout(self.mutex.client(), wait, pin!(self.lock(owner)), || None).await
+        let place = || (self.mutex.path(), None);
+        timeout(self.mutex.client(), wait, pin!(self.lock(owner)), place).await
     }
 
     /// Takes the lock if the owner holds it, or if no contender holds it or waits for it; otherwise returns `None`.

@@ -201,7 +201,8 @@ impl Semaphore {
         count: usize,
         wait: Duration,
     ) -> Result<Vec<Guard>, LockError> {
-        timeout(&self.client, wait, pin!(self.acquire_many(count)), || None).await
+        let place = || (self.path(), None);
+        timeout(&self.client, wait, pin!(self.acquire_many(count)), place).await
     }
 
     /// Takes a lease if one is free and no contender waits; otherwise returns `None`. A try that finds no free lease

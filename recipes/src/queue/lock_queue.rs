@@ -86,7 +86,7 @@ impl LockQueue {
         let ahead = AtomicUsize::new(UNKNOWN);
         let lock = self.lock_reporting(|now| ahead.store(now, Ordering::Relaxed));
         let ahead = || Some(ahead.load(Ordering::Relaxed)).filter(|ahead| *ahead != UNKNOWN);
-        timeout(&self.client, wait, pin!(lock), ahead).await
+        timeout(&self.client, wait, pin!(lock), || (self.path(), ahead())).await
     }
 
     pub(crate) async fn try_lock(&self) -> Result<Option<Guard>, LockError> {

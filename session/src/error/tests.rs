@@ -71,7 +71,7 @@ fn all() -> Vec<(bool, Error, &'static str)> {
                 tried: [lost()].into(),
                 servers: 1,
             },
-            "no server reached in 4.0 s: zk1:2181, session 0x2a: closed by the server",
+            "no server reached in 4 s: zk1:2181, session 0x2a: closed by the server",
         ),
         (
             Error::SessionExpired {

@@ -63,7 +63,7 @@ impl Kind for Leading {
     }
 
     async fn lock_timeout(&self, wait: Duration) -> Result<Work, LockError> {
-        within(wait, self.lock()).await
+        within(self.0.path(), wait, self.lock()).await
     }
 
     async fn rival(client: &Client, path: &str) -> Result<Work, LockError> {
@@ -131,7 +131,7 @@ impl Kind for Latching {
     }
 
     async fn lock_timeout(&self, wait: Duration) -> Result<Elected, LockError> {
-        within(wait, self.lock()).await
+        within(self.0.path(), wait, self.lock()).await
     }
 
     async fn rival(client: &Client, path: &str) -> Result<Elected, LockError> {
@@ -169,12 +169,14 @@ impl Held for Elected {
 
 /// Adds a deadline to a method that has none.
 async fn within<T>(
+    path: &str,
     wait: Duration,
     lock: impl Future<Output = Result<T, LockError>> + Send,
 ) -> Result<T, LockError> {
     match timeout(wait, lock).await {
         Ok(locked) => locked,
         Err(_) => Err(LockError::TimedOut {
+            path: path.to_owned(),
             waited: wait,
             ahead: None,
         }),

@@ -70,7 +70,7 @@ fn a_deadline_ends_the_wait_on_a_server_that_answers_only_pings() {
     let late = pair.error(second);
     is_late(&late, true);
     let told = format!(
-        "delete not answered within 1000 ms by zk1:2181, session {ID}; the request may have been applied"
+        "delete not answered within 1 s by zk1:2181, session {ID}; the request may have been applied"
     );
     assert_eq!(late.to_string(), told);
     assert!(!pair.is_settled(token));
@@ -119,7 +119,7 @@ fn a_request_not_sent_by_its_deadline_is_never_sent() {
     is_late(&error, false);
     assert_eq!(
         error.to_string(),
-        "delete not answered within 1000 ms, not connected (session 0x100)"
+        "delete not answered within 1 s, not connected (session 0x100)"
     );
     pair.connect();
     assert_eq!(pair.ops(), [OpCode::DELETE, OpCode::DELETE]);

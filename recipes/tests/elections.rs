@@ -1,0 +1,136 @@
+//! Leading with a guard, and leading in a program that shuts down.
+//!
+//! Not here: the contract that all kinds of lock keep (`tests/contract`), latches (`tests/known_bugs`).
+
+mod support;
+
+use std::{pin::pin, time::Duration};
+
+use futures::future::FutureExt;
+use lockkeeper_proto::OpCode;
+use lockkeeper_recipes::{Election, LeadOutcome, LockError, Loss};
+use lockkeeper_server::Server;
+use lockkeeper_session::Client;
+use tokio::sync::oneshot;
+
+use support::{
+    below, client, server,
+    waiting::{soon, until},
+};
+
+const PATH: &str = "/leader";
+
+fn election(client: &Client) -> Election {
+    Election::new(client, PATH).unwrap()
+}
+
+async fn until_contenders(server: &Server, count: usize) {
+    until("the contenders are there", async || {
+        below(server, PATH) == count
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_elected_leader_has_a_guard() {
+    let server = server().await;
+    let (one, two) = (client(&server).await, client(&server).await);
+    let leader = election(&one).elect().await.unwrap();
+    assert!(leader.is_valid());
+    let wait = Duration::from_millis(50);
+    let late = election(&two).elect_timeout(wait).await.unwrap_err();
+    let timed_out = LockError::TimedOut {
+        path: PATH.to_owned(),
+        waited: wait,
+        ahead: Some(1),
+    };
+    assert_eq!(late, timed_out);
+    until_contenders(&server, 1).await;
+    let before = leader.fencing_token();
+    leader.release().await.unwrap();
+    let wait = Duration::from_secs(30);
+    let next = soon(election(&two).elect_timeout(wait)).await.unwrap();
+    assert!(next.fencing_token() > before);
+}
+
+#[tokio::test]
+async fn a_shutdown_leaves_the_queue_while_waiting() {
+    let server = server().await;
+    let (one, two) = (client(&server).await, client(&server).await);
+    let leader = election(&one).elect().await.unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let waiting = election(&two);
+    let led = waiting.lead_until(stopped, async |_| panic!("it never leads"));
+    let mut led = pin!(led);
+    until("it waits", async || {
+        assert!(led.as_mut().now_or_never().is_none());
+        below(&server, PATH) == 2
+    })
+    .await;
+    stop.send(()).unwrap();
+    assert!(soon(led).await.unwrap().is_none());
+    until_contenders(&server, 1).await;
+    assert!(leader.is_valid());
+}
+
+#[tokio::test]
+async fn a_shutdown_from_the_beginning_sends_nothing() {
+    let server = server().await;
+    let client = client(&server).await;
+    let led = election(&client).lead_until(async {}, async |_| ()).await;
+    assert!(led.unwrap().is_none());
+    assert_eq!(server.counters().requests_of(OpCode::CREATE2), 0);
+}
+
+#[tokio::test]
+async fn a_leader_finishes_its_work_after_the_shutdown() {
+    let server = server().await;
+    let (one, two) = (client(&server).await, client(&server).await);
+    let (stop, stopped) = oneshot::channel::<()>();
+    let (finish, finished) = oneshot::channel::<u32>();
+    let (begin, working) = oneshot::channel::<()>();
+    let election_of_one = election(&one);
+    let mut led = pin!(election_of_one.lead_until(stopped, async |_| {
+        begin.send(()).unwrap();
+        finished.await.unwrap()
+    }));
+    tokio::select! {
+        _ = &mut led => panic!("the work is not done"),
+        begun = working => begun.unwrap(),
+    }
+    let _ = stop.send(());
+    let waiting = election(&two);
+    let mut next = pin!(waiting.elect());
+    until("the next one waits", async || {
+        assert!(led.as_mut().now_or_never().is_none(), "it still works");
+        assert!(next.as_mut().now_or_never().is_none());
+        below(&server, PATH) == 2
+    })
+    .await;
+    finish.send(7).unwrap();
+    let LeadOutcome { output, loss, .. } = soon(led).await.unwrap().unwrap();
+    assert_eq!((output, loss), (Some(7), None));
+    soon(next).await.unwrap().release().await.unwrap();
+}
+
+/// The work and the loss are ready at the same time. The loss is first: the work does not go on.
+#[tokio::test]
+async fn a_loss_drops_the_work_also_after_the_shutdown() {
+    let server = server().await;
+    let client = client(&server).await;
+    let session = client.snapshot().session_id;
+    let (stop, stopped) = oneshot::channel::<()>();
+    let mut stop = Some(stop);
+    let election = election(&client);
+    let led = election.lead_until(stopped, async |_| {
+        let _ = stop.take().unwrap().send(());
+        server.faults().expire(session);
+        until("the client knows", async || {
+            client.snapshot().session_id != session
+        })
+        .await;
+        panic!("the work goes on after the loss");
+    });
+    let outcome: LeadOutcome<()> = soon(led).await.unwrap().unwrap();
+    assert_eq!((outcome.output, outcome.loss), (None, Some(Loss::Expired)));
+}
