@@ -96,7 +96,7 @@ async fn a_leader_finishes_its_work_after_the_shutdown() {
     }));
     tokio::select! {
         _ = &mut led => panic!("the work is not done"),
-        begun = working => begun.unwrap(),
+        result = working => result.unwrap(),
     }
     let _ = stop.send(());
     let waiting = election(&two);

@@ -2,7 +2,12 @@
 
 use std::time::Duration;
 
-use lockkeeper::{CreateMode, Error, Version, error::ErrorCode, node::Acl, proto::OpCode};
+use lockkeeper::{
+    Client, CreateMode, Error, Version,
+    error::ErrorCode,
+    node::Acl,
+    proto::{OpCode, SessionId},
+};
 
 use crate::{
     rig::{create, two_and_a_node},
@@ -85,6 +90,54 @@ on_both_arms! {
         let empty: Vec<Acl> = Vec::new();
         let made = client.create_with_acl(&format!("{root}/x"), "", CreateMode::Persistent, empty).await;
         assert_eq!(made.unwrap_err().code(), Some(ErrorCode::INVALID_ACL));
+    }
+
+    async fn missing_parents_are_created_with_the_node(ensemble: &Ensemble) {
+        let (client, other, root) = two_and_a_node(ensemble, "parents").await;
+        let deep = format!("{root}/a/b/c");
+        let made = client.create_all(&deep, "data", CreateMode::Ephemeral).await.unwrap();
+        assert_eq!((&made.path, made.stat.ephemeral_owner), (&deep, client.snapshot().session_id));
+        for parent in [format!("{root}/a"), format!("{root}/a/b")] {
+            let node = other.get_data(&parent).await.unwrap();
+            assert_eq!((node.data.as_deref(), node.stat.ephemeral_owner), (Some(&b""[..]), SessionId::NONE));
+            assert_eq!(other.get_acl(&parent).await.unwrap().acl, Acl::OPEN_UNSAFE);
+        }
+        // Like `create` when the node is there.
+        let again = client.create_all(&deep, "", CreateMode::Persistent).await.unwrap_err();
+        let Error::Refused { path, code, .. } = again else { panic!("{again}") };
+        assert_eq!((path, code), (deep, ErrorCode::NODE_EXISTS));
+        for (asked, path) in [("s/job-", "s/job-0000000000"), ("t/", "t/0000000000")] {
+            let mode = CreateMode::PersistentSequential;
+            let made = client.create_all(&format!("{root}/{asked}"), "", mode).await.unwrap();
+            assert_eq!(made.path, format!("{root}/{path}"));
+        }
+        let bad = client.create_all("/a//b", "", CreateMode::Persistent).await.unwrap_err();
+        assert!(matches!(bad, Error::BadPath(_)), "{bad}");
+    }
+
+    async fn a_missing_chroot_is_created_with_the_node(ensemble: &Ensemble) {
+        let (_, other, root) = two_and_a_node(ensemble, "chroot").await;
+        let servers = format!("{}{root}/apps/shop", ensemble.servers());
+        let client = Client::connect(&servers).await.unwrap();
+        let made = client.create_all("/a/b", "", CreateMode::Persistent).await.unwrap();
+        assert_eq!(made.path, "/a/b");
+        assert!(other.exists(&format!("{root}/apps/shop/a/b")).await.unwrap().is_some());
+    }
+
+    async fn a_parent_that_cannot_be_created_is_named(ensemble: &Ensemble) {
+        let (client, _, root) = two_and_a_node(ensemble, "closed").await;
+        let (closed, own) = (format!("{root}/closed"), format!("{root}/own"));
+        let mode = CreateMode::Persistent;
+        client.create_with_acl(&closed, "", mode, Acl::READ_UNSAFE).await.unwrap();
+        client.create(&own, "", CreateMode::Ephemeral).await.unwrap();
+        for (above, expected) in [(&closed, ErrorCode::NO_AUTH), (&own, ErrorCode::NO_CHILDREN_FOR_EPHEMERALS)] {
+            let error = client.create_all(&format!("{above}/a/b/c"), "", mode).await.unwrap_err();
+            let Error::Refused { path, code, .. } = error else { panic!("{error}") };
+            assert_eq!((path, code), (format!("{above}/a"), expected));
+        }
+        // A level that exists may be refused: what matters is the node.
+        let below = format!("{closed}/open");
+        assert!(client.create_all(&below, "", mode).await.is_err());
     }
 
     async fn data_are_read_and_set_by_version(ensemble: &Ensemble) {

@@ -168,6 +168,7 @@ async fn the_table_of_costs_equals_the_measurements_and_no_operation_exceeds_its
     operations::semaphores(&mut bench).await;
     operations::several_locks(&mut bench).await;
     operations::owners_and_leaders(&mut bench).await;
+    operations::nodes(&mut bench).await;
     assert_eq!(bench.server.report().watches, 0);
     for line in &bench.lines {
         let (requests, writes) = line.cost();

@@ -323,6 +323,24 @@ pub(crate) async fn semaphores(bench: &mut Bench) {
     lease.release().await.unwrap();
 }
 
+/// A node with its parents: one more round trip when parents are missing, however many.
+pub(crate) async fn nodes(bench: &mut Bench) {
+    let client = bench.client.clone();
+    let mode = CreateMode::Persistent;
+    let create = client.create_all("/new", "", mode);
+    let created = bench.measure(
+        "`Client::create_all`, the parent exists",
+        Some((1, 1)),
+        "",
+        create,
+    );
+    created.await.unwrap();
+    let create = client.create_all("/new/a/b/c", "", mode);
+    let levels = Some((1 + 3 + 1, 2));
+    let created = bench.measure("`Client::create_all`, 2 levels missing", levels, "", create);
+    created.await.unwrap();
+}
+
 pub(crate) async fn owners_and_leaders(bench: &mut Bench) {
     let client = bench.client.clone();
     let mutex = ReentrantMutex::new(&client, PATH).unwrap();

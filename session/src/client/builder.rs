@@ -25,7 +25,7 @@ const FRAME_LIMIT: usize = 8 << 20;
 
 /// Settings of a client. Made by [`Client::builder`].
 #[derive(Clone, Debug)]
-#[must_use = "a builder does nothing until `connect`"]
+#[must_use = "a builder does nothing until `connect` or `connect_lazy`"]
 pub struct Builder {
     config: Config,
     chroot: Option<String>,
@@ -217,6 +217,46 @@ impl Builder {
         self.connect_on(driver::spawn).await
     }
 
+    /// Returns a client at once, and connects in the background: for a program that starts although no server is up.
+    ///
+    /// Requests wait for the connection, as they do after a lost connection: at most for the session timeout, or for
+    /// their [deadline](Self::deadline), then they fail with [`Error::Unreachable`]. The client goes on trying.
+    /// [`Client::snapshots`] tells when it is connected.
+    ///
+    /// What [`connect`](Self::connect) would report is reported by the requests: [`Error::AuthFailed`] when a server
+    /// refuses the identities, [`Error::Unreachable`] at once when every server fails for a reason that lasts. The client
+    /// has ended then ([`Client::is_closed`]). [`connect_timeout`](Self::connect_timeout) is not used.
+    ///
+    /// # Panics
+    /// As [`connect`](Self::connect).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = lockkeeper_server::Server::start().await?;
+    /// # let servers = server.connect_string();
+    /// let client = lockkeeper_session::Client::builder(&servers)?.connect_lazy();
+    /// assert!(!client.snapshot().state.is_connected());
+    /// client.sync("/").await?; // waits for the connection
+    /// assert!(client.snapshot().state.is_connected());
+    /// # Ok(()) }
+    /// ```
+    #[must_use = "dropping the client closes it"]
+    pub fn connect_lazy(mut self) -> Client {
+        // `connect` returns when the identities are accepted, so its requests come later anyway.
+        self.config.requests_wait_for_identities = true;
+        self.start(driver::spawn)
+    }
+
+    /// Starts the client's task.
+    fn start(self, spawn: impl FnOnce(BoxFuture<'static, ()>)) -> Client {
+        let machine = Machine::new(self.config, self.clock.now());
+        let shared = Arc::new(Shared::new(machine, self.clock, self.chroot, self.random));
+        let driver = Driver::new(shared.clone(), self.connector, self.frame_limit);
+        spawn(Box::pin(driver));
+        Client::start(shared, self.policy)
+    }
+
     /// Like [`connect`](Self::connect), but `spawn` starts the client's task. For simulations, which stop and start
     /// the task.
     ///
@@ -228,12 +268,7 @@ impl Builder {
         spawn: impl FnOnce(BoxFuture<'static, ()>),
     ) -> Result<Client, Error> {
         let connect_timeout = self.connect_timeout.unwrap_or(self.config.session_timeout);
-        let machine = Machine::new(self.config, self.clock.now());
-        let shared = Arc::new(Shared::new(machine, self.clock, self.chroot, self.random));
-        let driver = Driver::new(shared.clone(), self.connector, self.frame_limit);
-        spawn(Box::pin(driver));
-        let client = Client::start(shared, self.policy);
-
+        let client = self.start(spawn);
         let mut snapshots = client.snapshots();
         let settled = snapshots.wait_for(|now| now.state.is_connected() || now.state.is_final());
         match tokio::time::timeout(connect_timeout, settled).await {

@@ -81,7 +81,7 @@ use shared::Shared;
 /// [`when_disconnected`](Self::when_disconnected) says so.
 ///
 /// # The runtime
-/// [`Client::connect`] and [`Builder::connect`] start the client's task on the present tokio runtime, and panic without one.
+/// [`Client::connect`], [`Builder::connect`] and [`Builder::connect_lazy`] start the client's task on the present tokio runtime, and panic without one.
 /// All other futures, those of locks included, may be polled anywhere: on another executor, or by a thread that has no
 /// runtime. Their timers run in the client's task.
 ///

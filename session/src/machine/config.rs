@@ -36,6 +36,9 @@ pub struct Config {
     pub request_timeout: Option<Duration>,
     /// Whether to accept a read-only server.
     pub read_only: bool,
+    /// Whether the requests of the first connection wait until the server has accepted the identities. Otherwise they do not
+    /// wait, and those under way when it refuses an identity fail with a lost connection.
+    pub requests_wait_for_identities: bool,
     /// What the client does when its session expires.
     pub on_expiry: OnExpiry,
     /// The longest request, in bytes: `jute.maxbuffer` of the servers. Default [`frame::SERVER_LIMIT`].
@@ -87,6 +90,7 @@ impl Config {
             server_timeout: None,
             request_timeout: None,
             read_only: false,
+            requests_wait_for_identities: false,
             on_expiry: OnExpiry::NewSession,
             max_request: frame::SERVER_LIMIT,
             max_outstanding: 1 << 16,

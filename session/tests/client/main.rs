@@ -5,6 +5,7 @@
 //! | `writes` | requests made together share one write |
 //! | `survival` | a session, its nodes and its watches survive a lost connection; an expiry is reported |
 //! | `endings` | dropping, closing, and a runtime that is dropped |
+//! | `lazily` | a client that starts although no server is up |
 //! | `growth` | reconnects, watches and dropped futures leave nothing behind in memory |
 //! | `capacity` | the wait for request capacity, and deadlines |
 //! | `old_servers` | older servers: their operations work, missing ones are reported |
@@ -19,6 +20,7 @@ mod clocks;
 mod counting;
 mod endings;
 mod growth;
+mod lazily;
 mod old_servers;
 mod seen;
 mod servers;

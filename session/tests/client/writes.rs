@@ -1,6 +1,7 @@
 //! Requests made together share one write.
 
-use lockkeeper_proto::{OpCode, Request, records::SyncRequest};
+use lockkeeper_proto::{CreateMode, ErrorCode, OpCode, Request, records::SyncRequest};
+use lockkeeper_server::When;
 use lockkeeper_session::Client;
 
 use super::{
@@ -93,4 +94,24 @@ async fn a_future_that_is_not_polled_sends_nothing() {
     drop(never);
     soon(client.sync("/")).await.unwrap();
     assert_eq!(tally.writes().concat(), [OpCode::SYNC; 2]);
+}
+
+/// Another client deletes a parent between its creation and that of the node.
+#[tokio::test]
+async fn a_parent_that_vanishes_is_created_again() {
+    let server = server().await;
+    let (client, tally) = counted(&server).await;
+    let create_all = async |path: &str, vanishes: u32| {
+        for time in 1..=vanishes {
+            let when = When::create().within(path).nth(time);
+            server.faults().refuse(when, ErrorCode::NO_NODE);
+        }
+        tally.clear();
+        client.create_all(path, "", CreateMode::Persistent).await
+    };
+    assert_eq!(create_all("/a/b", 3).await.unwrap().path, "/a/b");
+    assert_eq!(tally.writes().len(), 4);
+    // Not for ever.
+    assert!(create_all("/a/c", 20).await.unwrap_err().is_no_node());
+    assert_eq!(tally.writes().len(), 11);
 }

@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `nodes` | creating, reading, changing and deleting nodes |
+//! | `create_all` | creating a node with its parents |
 //! | `children` | children, descendants, the session's ephemeral nodes |
 //! | `acl` | access control lists and identities |
 //! | `ensemble` | `sync`, the configuration of the ensemble |
@@ -12,6 +13,7 @@
 
 mod acl;
 mod children;
+mod create_all;
 mod ensemble;
 mod nodes;
 pub(super) mod read_transaction;

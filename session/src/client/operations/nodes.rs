@@ -113,11 +113,7 @@ impl Client {
         check_to_create(path, mode)?;
         let request = create_request(self.shared.server_path(path), data.into(), mode, acl.into());
         let created = self.ask(path, request).await?;
-        let created = record_of!(created, Create2 | CreateContainer | CreateTtl)?;
-        Ok(Create2Response {
-            path: self.shared.client_path(created.path),
-            stat: created.stat,
-        })
+        self.created(created)
     }
 
     /// Creates a node that every client may change, and returns only its path.

@@ -33,7 +33,7 @@ impl<T> Machine<T> {
     pub fn transmit(&mut self, now: Instant, out: &mut BytesMut) {
         let before = out.len();
         self.flush_control(out);
-        if self.established().is_some_and(|open| !open.is_moving) {
+        if self.takes_requests() {
             while out.len() - before < BURST
                 && self.may_send_next(now, out)
                 && let Some(queued) = self.queue.pop()
@@ -52,8 +52,15 @@ impl<T> Machine<T> {
         let Some(connection) = &self.connection else {
             return false;
         };
-        let is_open = connection.is_established() && !connection.is_moving;
-        !connection.control.is_empty() || (is_open && !self.queue.is_empty() && !self.must_wait())
+        let has_requests = self.takes_requests() && !self.queue.is_empty();
+        !connection.control.is_empty() || (has_requests && !self.must_wait())
+    }
+
+    /// Whether requests may be sent on this connection now.
+    fn takes_requests(&self) -> bool {
+        let waits = self.config.requests_wait_for_identities && self.connections <= 1;
+        self.established()
+            .is_some_and(|open| !(open.is_moving || waits && open.is_authenticating()))
     }
 
     /// Moves what goes out before any request.

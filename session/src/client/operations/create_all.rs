@@ -1,0 +1,134 @@
+//! Creating a node together with the nodes above it.
+//!
+//! Not here: creating one node (`nodes`).
+
+use bytes::Bytes;
+use lockkeeper_proto::{Acl, Acls, CreateMode, Request, Response, path, records::Create2Response};
+
+use crate::{
+    Error,
+    client::{
+        Client,
+        operations::nodes::{check_to_create, create_request},
+        operations::reply::record_of,
+    },
+};
+
+/// How often the missing parents are created. More than one attempt is needed only if another client deletes parents at
+/// the same time.
+const ATTEMPTS: usize = 10;
+
+impl Client {
+    /// Like [`create`](Self::create). It also creates the nodes above the new one that are missing, those of the chroot
+    /// included.
+    ///
+    /// The new parents are persistent, have empty data, and every client may change them. For other access rights, create
+    /// them with [`create_with_acl`](Self::create_with_acl) first. Parents that exist stay as they are.
+    ///
+    /// If the parent exists, this is one request. Otherwise one more round trip follows, with the creation of all parents
+    /// and of the node, however many levels are missing. Each is a write for the servers, also for a level that exists. It
+    /// does not matter if other clients create the same parents meanwhile. If another client deletes one in between, the
+    /// method tries again, at most ten times.
+    ///
+    /// # Errors
+    /// Same as [`create`](Self::create): "node exists" when the node itself exists. When a parent cannot be created, the
+    /// error is about the parent and has its path. The parents above it stay.
+    ///
+    /// A [deadline](Self::with_deadline) counts for each round trip.
+    ///
+    /// # Cancel safety
+    /// Once the future was polled, parents and the node may be created even if the future is dropped.
+    ///
+    /// # Ordering
+    /// Same as [`create`](Self::create), from the last round trip on.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = lockkeeper_server::Server::start().await?;
+    /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
+    /// use lockkeeper_proto::CreateMode;
+    ///
+    /// let mode = CreateMode::Persistent;
+    /// client.create_all("/apps/shop/colour", "green", mode).await?;
+    /// assert_eq!(client.get_children("/apps").await?, ["shop"]);
+    /// let again = client.create_all("/apps/shop/colour", "blue", mode).await;
+    /// assert!(again.unwrap_err().is_node_exists());
+    /// # Ok(()) }
+    /// ```
+    pub async fn create_all(
+        &self,
+        path: &str,
+        data: impl Into<Bytes>,
+        mode: CreateMode,
+    ) -> Result<Create2Response, Error> {
+        check_to_create(path, mode)?;
+        let (server_path, data) = (self.shared.server_path(path), data.into());
+        let acl = Acls::Borrowed(Acl::OPEN_UNSAFE);
+        let node = create_request(server_path.clone(), data, mode, acl);
+        let mut created = self.ask(path, node.clone()).await;
+        for _ in 0..ATTEMPTS {
+            match created {
+                Err(error) if error.is_no_node() => {}
+                created => return self.created(created?),
+            }
+            created = self.create_below(&server_path, path, &node).await?;
+        }
+        self.created(created?)
+    }
+
+    /// Creates all parents and the node, with one write to the socket. Fails when a parent cannot be created. The result is
+    /// that of the node.
+    async fn create_below(
+        &self,
+        server_path: &str,
+        path: &str,
+        node: &Request,
+    ) -> Result<Result<Response, Error>, Error> {
+        let parent = server_path
+            .rsplit_once('/')
+            .map_or("", |(parent, _)| parent);
+        let mut levels: Vec<_> = path::levels(parent)
+            .filter(|level| !level.is_empty())
+            .collect();
+        levels.reverse();
+        let make = |level: &&str| {
+            let (mode, acl) = (CreateMode::Persistent, Acls::Borrowed(Acl::OPEN_UNSAFE));
+            create_request((*level).to_owned(), Bytes::new(), mode, acl)
+        };
+        let requests = levels.iter().map(make).chain([node.clone()]).collect();
+        let mut replies = self.raw().submit_all_with_backpressure(requests).await;
+        let Some(last) = replies.pop() else {
+            return Err(crate::client::shared::driver_gone());
+        };
+        let mut results = Vec::with_capacity(replies.len());
+        for (level, reply) in levels.into_iter().zip(replies) {
+            results.push((level, reply.await));
+        }
+        let created = last.await.map_err(|error| error.on(path));
+        if !created.as_ref().is_err_and(Error::is_no_node) {
+            return Ok(created);
+        }
+        // The lowest parent is missing. If a level above it is missing, too, the reason is there.
+        for (level, result) in results.into_iter().rev() {
+            match result {
+                Err(error) if error.is_no_node() => {}
+                Err(error) if !error.is_node_exists() => {
+                    return Err(error.on(&self.shared.client_path(level.to_owned())));
+                }
+                // It was there: another client has deleted it since.
+                _ => break,
+            }
+        }
+        Ok(created)
+    }
+
+    /// The result of a successful create.
+    pub(super) fn created(&self, reply: Response) -> Result<Create2Response, Error> {
+        let created = record_of!(reply, Create2 | CreateContainer | CreateTtl)?;
+        Ok(Create2Response {
+            path: self.shared.client_path(created.path),
+            stat: created.stat,
+        })
+    }
+}
