@@ -53,6 +53,7 @@
 //!
 //! | feature | what |
 //! |---|---|
+//! | `blocking` | the module `blocking`: the client and the locks for code without async |
 //! | `tls` | encryption by rustls: `Connector::tls`, `tls::TlsConfig` |
 //! | `sasl-digest-md5` | a user and a password for servers that demand SASL: `DigestMd5`, `Builder::sasl` |
 //! | `digest` | ids of the `digest` scheme for ACLs: `digest::id`, `digest::acl` |
@@ -87,6 +88,59 @@ pub mod client {
         Metrics, OnExpiry, OpResult, Peer, ReadResult, ReadTransaction, Snapshot, State,
         Transaction, Transport, WhenDisconnected, sasl,
     };
+}
+
+/// The client and the locks for code without async (feature `blocking`).
+///
+/// ```
+/// # let runtime = tokio::runtime::Runtime::new()?;
+/// # let server = runtime.block_on(lockkeeper_server::Server::start())?;
+/// # let servers = server.connect_string();
+/// use lockkeeper::blocking::{Client, Mutex};
+/// use std::time::Duration;
+///
+/// let client = Client::connect(&servers)?;
+/// let guard = Mutex::new(&client, "/locks/orders")?.lock()?;
+/// for order in 1..=3 {
+///     if !guard.is_valid() {
+///         break; // before anybody else has the lock
+///     }
+///     println!("charging order {order}, token {}", guard.fencing_token());
+/// }
+/// // Nothing but the notice of the loss ends this wait early:
+/// if let Some(loss) = guard.lost().wait_timeout(Duration::from_millis(10))? {
+///     println!("stopped in time: {loss}");
+/// }
+/// guard.release()?; // success says that the lock was held until now
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// The names and shapes are those of the async API, without `async` and `.await`. A `select!` has no counterpart: look at
+/// `is_valid` between the steps of the work, or wait for `lost` on another thread.
+///
+/// # Threads
+/// `connect` starts one background thread, which holds the connection and keeps the session alive. It ends with the client.
+/// All types may be used from several threads at the same time, and moved between threads.
+///
+/// # Drop
+/// Dropping a guard releases its lock, and waits until a server has confirmed the release, for at most one second. So the
+/// release was sent when the drop returns, and the next contender has the lock, unless the client has no connection or the
+/// server does not answer. In these cases the client goes on with the release in the background, as long as it lives.
+///
+/// Dropping the last handle of a client closes the session in the same way: for at most one second. After that the servers
+/// have freed all that the session held.
+///
+/// A program that ends without these drops keeps its locks until the servers expire its session: when it calls
+/// `std::process::exit`, is killed, or returns from `main` while another thread still has a guard.
+///
+/// # Inside an async runtime
+/// A method that would block a thread of a tokio runtime returns [`Error::InsideRuntime`], and sends nothing. Drops do not wait
+/// there. The threads of `spawn_blocking` count, too, because they cannot be told from the others: there use
+/// `Handle::block_on` with the async methods, or a thread made by `std::thread::spawn`.
+#[cfg(feature = "blocking")]
+pub mod blocking {
+    #[doc(inline)]
+    pub use lockkeeper_blocking::*;
 }
 
 /// The locks, what their holders have in hand, and tools that look at a lock from outside.

@@ -156,6 +156,10 @@ pub enum Error {
         /// The server and the session.
         peer: Peer,
     },
+    /// A blocking method was called on a thread of a tokio runtime. Nothing was sent. Use the async method there.
+    InsideRuntime,
+    /// The system could not start the background thread of a blocking client.
+    NoThread(io::ErrorKind),
 }
 
 impl Error {
@@ -228,7 +232,9 @@ impl Error {
             | Self::BadPath(_)
             | Self::BadConnectString(_)
             | Self::TooLarge { .. }
-            | Self::TooManyRequests { .. } => None,
+            | Self::TooManyRequests { .. }
+            | Self::InsideRuntime
+            | Self::NoThread(_) => None,
         }
     }
 
@@ -399,6 +405,8 @@ impl fmt::Display for Error {
                 let (op, peer) = (op.name().unwrap_or("request"), Bracketed(peer));
                 write!(f, "the reply to {op} cannot be read{peer}{effect}")
             }
+            Self::InsideRuntime => f.write_str("blocking call in a runtime: use the async method"),
+            Self::NoThread(kind) => write!(f, "cannot start the thread of the client: {kind}"),
         }
     }
 }

@@ -151,6 +151,14 @@ fn all() -> Vec<(bool, Error, &'static str)> {
             },
             "the reply to createTTL cannot be read (zk1:2181, session 0x2a); the request may have been applied",
         ),
+        (
+            Error::InsideRuntime,
+            "blocking call in a runtime: use the async method",
+        ),
+        (
+            Error::NoThread(io::ErrorKind::WouldBlock),
+            "cannot start the thread of the client: operation would block",
+        ),
     ];
     let concerns = |error: &Error| match error {
         Error::Refused { .. }
@@ -169,14 +177,16 @@ fn all() -> Vec<(bool, Error, &'static str)> {
         | Error::BadPath(_)
         | Error::BadConnectString(_)
         | Error::TooLarge { .. }
-        | Error::TooManyRequests { .. } => false,
+        | Error::TooManyRequests { .. }
+        | Error::InsideRuntime
+        | Error::NoThread(_) => false,
     };
     let told = errors.map(|(error, text)| (concerns(&error), error, text));
     let kinds: std::collections::HashSet<_> = told
         .iter()
         .map(|(_, error, _)| std::mem::discriminant(error))
         .collect();
-    assert_eq!(kinds.len(), 17, "one of each");
+    assert_eq!(kinds.len(), 19, "one of each");
     told.into()
 }
 
