@@ -5,7 +5,7 @@
 mod cause;
 mod exact;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, io, sync::Arc, time::Duration};
 
 use lockkeeper_proto::{ErrorCode, OpCode, SessionId, jute::DecodeError, path::PathError};
 
