@@ -95,8 +95,8 @@ on_both_arms! {
     async fn missing_parents_are_created_with_the_node(ensemble: &Ensemble) {
         let (client, other, root) = two_and_a_node(ensemble, "parents").await;
         let deep = format!("{root}/a/b/c");
-        let made = client.create_all(&deep, "data", CreateMode::Ephemeral).await.unwrap();
-        assert_eq!((&made.path, made.stat.ephemeral_owner), (&deep, client.snapshot().session_id));
+        let created = client.create_all(&deep, "data", CreateMode::Ephemeral).await.unwrap();
+        assert_eq!((&created.path, created.stat.ephemeral_owner), (&deep, client.snapshot().session_id));
         for parent in [format!("{root}/a"), format!("{root}/a/b")] {
             let node = other.get_data(&parent).await.unwrap();
             assert_eq!((node.data.as_deref(), node.stat.ephemeral_owner), (Some(&b""[..]), SessionId::NONE));
@@ -108,8 +108,8 @@ on_both_arms! {
         assert_eq!((path, code), (deep, ErrorCode::NODE_EXISTS));
         for (asked, path) in [("s/job-", "s/job-0000000000"), ("t/", "t/0000000000")] {
             let mode = CreateMode::PersistentSequential;
-            let made = client.create_all(&format!("{root}/{asked}"), "", mode).await.unwrap();
-            assert_eq!(made.path, format!("{root}/{path}"));
+            let created = client.create_all(&format!("{root}/{asked}"), "", mode).await.unwrap();
+            assert_eq!(created.path, format!("{root}/{path}"));
         }
         let bad = client.create_all("/a//b", "", CreateMode::Persistent).await.unwrap_err();
         assert!(matches!(bad, Error::BadPath(_)), "{bad}");

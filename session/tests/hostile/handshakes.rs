@@ -222,7 +222,7 @@ async fn a_port_without_a_listener_is_reported() {
     let error = soon(builder.session_timeout(SHORT).connect()).await;
     let error = error.unwrap_err();
     let text = error.to_string();
-    assert!(text.contains("no server reached in 0.8 s"), "{text}");
+    assert!(text.contains("no server reached in 800 ms"), "{text}");
     assert!(text.contains(&address.to_string()), "{text}");
     let Cause::Io { kind, text } = unreachable_because(error) else {
         panic!("{text}");
