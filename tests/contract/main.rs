@@ -35,7 +35,7 @@ mod stress;
 mod support;
 mod types;
 
-use kinds::{Both, Latching, Leading, Leasing, Reading, Reentering, Writing};
+use kinds::{Blocking, Both, Latching, Leading, Leasing, Reading, Reentering, Writing};
 use lockkeeper::{Mutex, locks::PlainMutex};
 
 /// Makes two tests of each rule for one kind. The optional `(..)` holds the arguments of `tokio::test`.
@@ -127,6 +127,26 @@ macro_rules! tries {
     };
 }
 
+/// The rules for blocking locks: all that drop no future. Their futures are threads.
+macro_rules! blocking {
+    ($kind:ty) => {
+        both_arms!(Blocking<$kind>, exclusion (flavor = "multi_thread", worker_threads = 2):
+            it_never_has_more_holders_than_allowed tasks_of_one_session_take_turns);
+        both_arms!(Blocking<$kind>, exclusion: it_can_have_as_many_holders_as_allowed);
+        both_arms!(Blocking<$kind>, giving_up:
+            a_timeout_leaves_nothing a_dropped_lock_can_be_taken_again_at_once
+            a_try_takes_a_free_lock_and_refuses_a_held_one);
+        both_arms!(Blocking<$kind>, loss:
+            a_closed_client_ends_holds_and_waits a_holder_whose_node_is_deleted_is_told
+            releasing_a_lost_lock_is_an_error);
+        both_arms!(Blocking<$kind>, directory:
+            its_directory_may_be_deleted_between_two_uses foreign_nodes_in_the_directory_are_ignored);
+        embedded!(Blocking<$kind>, loss: the_holder_is_told_before_another_contender_holds_it);
+        embedded!(Blocking<$kind>, outage:
+            a_connection_lost_at_any_request_only_costs_time an_attempt_refused_at_any_request_leaves_nothing);
+    };
+}
+
 mod of_a_mutex {
     use super::*;
     contract!(Mutex);
@@ -208,4 +228,43 @@ mod of_a_latch {
     use super::*;
     contract!(Latching);
     in_order!(Latching);
+}
+
+mod of_a_blocking_mutex {
+    use super::*;
+    blocking!(Mutex);
+    in_order!(Blocking<Mutex>);
+    waits_by_node!(Blocking<Mutex>);
+}
+
+mod of_a_blocking_plain_lock {
+    use super::*;
+    blocking!(PlainMutex);
+}
+
+mod of_a_blocking_writer {
+    use super::*;
+    blocking!(Writing);
+    in_order!(Blocking<Writing>);
+    waits_by_node!(Blocking<Writing>);
+}
+
+mod of_blocking_readers {
+    use super::*;
+    blocking!(Reading);
+    waits_by_node!(Blocking<Reading>);
+}
+
+mod of_three_blocking_leases {
+    use super::*;
+    blocking!(Leasing<3>);
+    in_order!(Blocking<Leasing<3>>);
+    waits_by_node!(Blocking<Leasing<3>>);
+}
+
+mod of_two_blocking_locks_at_once {
+    use super::*;
+    blocking!(Both);
+    in_order!(Blocking<Both>);
+    waits_by_node!(Blocking<Both>);
 }

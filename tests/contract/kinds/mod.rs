@@ -2,8 +2,9 @@
 //!
 //! A value of a `Kind` is one contender. [`Kind::lock`] acquires it in the same way as the users of that kind do.
 //! Nothing here checks a promise.
-//! Not here: the elections, which return no guards (`election`).
+//! Not here: the elections, which return no guards (`election`), and the locks for code without async (`blocking`).
 
+mod blocking;
 mod election;
 
 use std::{
@@ -20,6 +21,7 @@ use lockkeeper::{
     },
 };
 
+pub(crate) use blocking::Blocking;
 pub(crate) use election::{Latching, Leading};
 
 /// A contender of one kind.
