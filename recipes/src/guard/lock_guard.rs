@@ -11,7 +11,7 @@ use std::{
 
 use futures::future::{Either, select};
 use lockkeeper_proto::SessionId;
-use lockkeeper_session::Client;
+use lockkeeper_session::{Client, Error as SessionError};
 
 use super::{
     FencingToken, LockState,
@@ -132,12 +132,24 @@ impl Guard {
     /// # Cancel safety
     /// The future may be dropped, and the method called again.
     pub async fn confirm(&self) -> Result<(), LockError> {
-        if let Some(loss) = self.node.session_loss().or_else(|| self.known_loss()) {
-            return Err(LockError::Lost(loss));
-        }
-        let error = match self.node.confirm().await {
-            Ok(true) => return Ok(()),
-            Ok(false) => LockError::Lost(self.node.session_loss().unwrap_or(Loss::Deleted)),
+        self.refuse_if_lost()?;
+        let confirmed = self.node.confirm().await;
+        self.of_own_node(confirmed.map(|is_there| is_there.then_some(())))
+    }
+
+    pub(super) fn refuse_if_lost(&self) -> Result<(), LockError> {
+        let loss = self.node.session_loss().or_else(|| self.known_loss());
+        loss.map_or(Ok(()), |loss| Err(LockError::Lost(loss)))
+    }
+
+    /// The result of a request about the lock node. `None` says that the node is gone.
+    pub(super) fn of_own_node<T>(
+        &self,
+        result: Result<Option<T>, SessionError>,
+    ) -> Result<T, LockError> {
+        let error = match result {
+            Ok(Some(result)) => return Ok(result),
+            Ok(None) => LockError::Lost(self.node.session_loss().unwrap_or(Loss::Deleted)),
             Err(error) => LockError::of_session(error),
         };
         self.failed(&error);
@@ -274,6 +286,10 @@ impl Guard {
     /// Stops the limit of the hold: from now on nothing else deletes the node.
     pub(crate) fn stop_hold_limit(&self) {
         self.hold.stop_limit();
+    }
+
+    pub(super) fn node(&self) -> &LockNode {
+        &self.node
     }
 
     /// The session that holds the lock.

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use lockkeeper_proto::{
-    CreateMode, ErrorCode, Request, Response, SessionId, Stat, Zxid,
+    CreateMode, ErrorCode, Request, Response, SessionId, Stat, Version, Zxid,
     multi::{MultiOp, MultiRequest, MultiResult},
     path,
-    records::{Create2Response, GetDataRequest},
+    records::{Create2Response, GetDataRequest, SetDataRequest},
 };
 use lockkeeper_session::{Client, Effect, Error as SessionError};
 
@@ -135,6 +135,28 @@ impl NodeIdentity {
         self.directory.count();
         let path = path::join(&self.directory.server_path, name);
         Request::GetData(GetDataRequest { path, watch: false })
+    }
+
+    /// Sets the data of our node.
+    pub(crate) fn set_data_request(&self, name: &str, data: &Bytes, version: Version) -> Request {
+        self.directory.count();
+        let data = match self.naming {
+            Naming::Sequential(_) => data.clone(),
+            Naming::Fixed => self.protection.mark(data),
+        };
+        Request::SetData(SetDataRequest {
+            path: path::join(&self.directory.server_path, name),
+            data: Some(data),
+            version,
+        })
+    }
+
+    /// The user's part of the data of our node.
+    pub(crate) fn unmarked(&self, data: Bytes) -> Bytes {
+        match self.naming {
+            Naming::Sequential(_) => data,
+            Naming::Fixed => Protection::unmarked(&data),
+        }
     }
 
     /// Whether the node with this name may be ours.

@@ -10,7 +10,8 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use lockkeeper_proto::{ErrorCode, EventType, SessionId, Version, path};
+use bytes::Bytes;
+use lockkeeper_proto::{ErrorCode, EventType, Response, SessionId, Stat, Version, path};
 use lockkeeper_session::{
     Client, Error as SessionError, GroupEvent, LeaseKeeper, PendingReply, WatchGroup,
 };
@@ -217,6 +218,61 @@ impl LockNode {
         self.directory().count();
         let stat = client.exists(&path).await?;
         Ok(stat.is_some_and(|stat| stat.czxid == node.tag.czxid))
+    }
+
+    /// Reads the data and the metadata of the node. `None` when it is gone.
+    pub(crate) async fn read(&self) -> Result<Option<(Option<Bytes>, Stat)>, SessionError> {
+        let Some(node) = self.node() else {
+            return Ok(None);
+        };
+        let identity = &self.task.identity;
+        let raw = identity.client.raw().within(node.tag.session_id);
+        let [read] = raw
+            .submit_with_backpressure([identity.check_request(&node.name)])
+            .await;
+        match read.await {
+            Ok(Response::GetData(read)) if read.stat.czxid == node.tag.czxid => {
+                let data = read.data.map(|data| identity.unmarked(data));
+                Ok(Some((data, read.stat)))
+            }
+            Ok(_) => Ok(None),
+            Err(error) if error.is_no_node() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sets the data of the node. `None` when it is gone.
+    pub(crate) async fn set_data(&self, data: Bytes) -> Result<Option<()>, SessionError> {
+        let Some(node) = self.node() else {
+            return Ok(None);
+        };
+        let identity = &self.task.identity;
+        let raw = identity.client.raw().within(node.tag.session_id);
+        loop {
+            let version = if identity.is_fixed() {
+                // Others use the same name.
+                match self.read().await? {
+                    Some((_, stat)) => stat.version,
+                    None => return Ok(None),
+                }
+            } else {
+                Version::ANY
+            };
+            let request = identity.set_data_request(&node.name, &data, version);
+            let [set] = raw.submit_with_backpressure([request]).await;
+            match set.await {
+                Ok(_) => break,
+                Err(error) if error.is_no_node() => return Ok(None),
+                Err(error) if error.code() == Some(ErrorCode::BAD_VERSION) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        // The change has fired the watch on the node.
+        if let Some(watches) = &self.watches {
+            self.directory().count();
+            watches.watch(&self.directory().server_path, vec![node.name.clone()]);
+        }
+        Ok(Some(()))
     }
 
     /// How the node was lost with its session, if it was.
