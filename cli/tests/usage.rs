@@ -138,7 +138,7 @@ fn no_server_gives_status_69_and_the_error_of_each_server() {
     let ended = ended(&mut lockkeeper(&arguments));
     assert_eq!(ended.status, 69, "{}", ended.stderr);
     assert!(
-        ended.stderr.contains("no server reached in 0.3 s"),
+        ended.stderr.contains("no server reached in 300 ms"),
         "{}",
         ended.stderr
     );
