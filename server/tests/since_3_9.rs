@@ -191,3 +191,35 @@ async fn creates_in_a_multi_answer_with_the_metadata_or_without() {
     assert_eq!(server.report().zxid, Zxid(before.0 + 2));
     assert_eq!(server.report().nodes, 5);
 }
+
+/// Older servers read the flags of an operation when they come to it, and not at all behind a failure.
+#[tokio::test]
+async fn a_bad_flag_fails_a_whole_transaction_wherever_it_stands() {
+    let (server, _, mut peer) = world().await;
+    let record = |path: &str, flags| {
+        MultiOp::Create(CreateRequest {
+            path: path.to_owned(),
+            data: None,
+            acl: Some(Acl::OPEN_UNSAFE.into()),
+            flags,
+        })
+    };
+    let good = || record("/y", 0);
+    let missing = || record("/no/y", 0);
+    for flags in [5, 6, 9] {
+        let bad = || record("/x", flags);
+        for ops in [
+            vec![good(), bad()],
+            vec![missing(), bad()],
+            vec![bad(), good()],
+        ] {
+            let refused = peer.call(&Request::Multi(MultiRequest { ops })).await;
+            assert_eq!(
+                refused.unwrap_err(),
+                ErrorCode::MARSHALLING_ERROR,
+                "{flags}"
+            );
+        }
+    }
+    assert!(!server.paths().iter().any(|path| path == "/y"));
+}

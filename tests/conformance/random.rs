@@ -154,7 +154,15 @@ impl Draw {
     fn operation(&mut self) -> String {
         match self.0.draw() % 6 {
             0 => format!("check {}{}", self.path(), self.version()),
-            _ => self.write(),
+            // Since 3.9, a bad flag or a null ACL fails the whole transaction, wherever it stands.
+            _ => loop {
+                let write = self.write();
+                let has_bad_flag = write.contains("mode=9")
+                    || write.contains("mode=ttl") && !write.starts_with("createTTL");
+                if !has_bad_flag && !write.contains("acl=null") {
+                    break write;
+                }
+            },
         }
     }
 

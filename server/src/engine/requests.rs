@@ -253,10 +253,7 @@ impl Engine {
                 txn.roll_back();
                 Ok(Response::Multi(response))
             }
-            MultiOutcome::Malformed => {
-                txn.roll_back();
-                Err(ErrorCode::MARSHALLING_ERROR)
-            }
+            MultiOutcome::Malformed => Err(ErrorCode::MARSHALLING_ERROR),
         }
     }
 

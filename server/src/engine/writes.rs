@@ -56,8 +56,7 @@ pub(crate) enum MultiOutcome {
     Applied(MultiResponse),
     /// One operation failed: the transaction must be rolled back.
     Failed(MultiResponse),
-    /// A create lacks its TTL: the transaction must be rolled back. The reply is the one for a request that cannot be
-    /// decoded.
+    /// A flag is invalid: the reply is the one for a request that cannot be decoded.
     Malformed,
 }
 
@@ -68,10 +67,17 @@ pub(crate) fn apply_multi(
     request: &MultiRequest,
 ) -> MultiOutcome {
     let mut results = Vec::with_capacity(request.ops.len());
+    // Since 3.9, the real server checks flags while it decodes the request, before it applies anything.
+    let mut kinds = Vec::with_capacity(request.ops.len());
     for op in &request.ops {
-        match apply_one(txn, session, op) {
+        match in_multi(op, session) {
+            Ok(kind) => kinds.push(kind),
+            Err(Unreadable) => return MultiOutcome::Malformed,
+        }
+    }
+    for (op, kind) in request.ops.iter().zip(kinds) {
+        match apply_one(txn, op, kind) {
             Ok(result) => results.push(result),
-            Err(ErrorCode::MARSHALLING_ERROR) => return MultiOutcome::Malformed,
             Err(code) => {
                 let before = std::iter::repeat_n(ErrorCode::OK, results.len());
                 let after = std::iter::repeat(ErrorCode::RUNTIME_INCONSISTENCY);
@@ -94,6 +100,10 @@ struct Kind {
     with_stat: bool,
 }
 
+/// A multi that the real server could not decode to its end.
+#[derive(Debug)]
+struct Unreadable;
+
 /// What a create outside a multi makes, depending on operation and flags.
 fn alone(op: OpCode, flags: i32, ttl_ms: i64, session: SessionId) -> Result<Kind, ErrorCode> {
     let mode = CreateMode::from_flags(flags, ttl_ms).ok_or(ErrorCode::BAD_ARGUMENTS)?;
@@ -115,35 +125,39 @@ fn alone(op: OpCode, flags: i32, ttl_ms: i64, session: SessionId) -> Result<Kind
     })
 }
 
-/// What a create in a multi makes. Here the flags decide, and hardly the operation.
+/// What an operation of a multi makes, if it is a create. Here the flags decide, and hardly the operation.
 ///
-/// The real server does not read the flags of an operation behind one that failed.
+/// The inner error is the error of this operation. The outer one fails the whole request.
 fn in_multi(
     op: &MultiOp,
-    flags: i32,
-    ttl_ms: Option<i64>,
     session: SessionId,
-) -> Result<Kind, ErrorCode> {
-    let mode =
-        CreateMode::from_flags(flags, ttl_ms.unwrap_or(0)).ok_or(ErrorCode::BAD_ARGUMENTS)?;
-    let (owner, with_stat) = if mode.ttl_ms().is_some() {
-        let ttl_ms = ttl_ms.ok_or(ErrorCode::MARSHALLING_ERROR)?;
-        (ttl_owner(ttl_ms)?, true)
-    } else if mode == CreateMode::Container || matches!(op, MultiOp::CreateContainer(_)) {
-        (Owner::Container, true)
-    } else {
-        let owner = if mode.is_ephemeral() {
-            Owner::Session(session)
-        } else {
-            Owner::Nobody
-        };
-        (owner, matches!(op, MultiOp::Create2(_)))
+) -> Result<Option<Result<Kind, ErrorCode>>, Unreadable> {
+    let (flags, ttl_ms) = match op {
+        MultiOp::Create(request)
+        | MultiOp::Create2(request)
+        | MultiOp::CreateContainer(request) => (request.flags, None),
+        MultiOp::CreateTtl(request) => (request.flags, Some(request.ttl_ms)),
+        _ => return Ok(None),
     };
-    Ok(Kind {
+    let mode = CreateMode::from_flags(flags, ttl_ms.unwrap_or(0)).ok_or(Unreadable)?;
+    let sequential = mode.is_sequential();
+    let kind = |owner, with_stat| Kind {
         owner,
-        sequential: mode.is_sequential(),
+        sequential,
         with_stat,
-    })
+    };
+    if mode.ttl_ms().is_some() {
+        let ttl_ms = ttl_ms.ok_or(Unreadable)?;
+        return Ok(Some(ttl_owner(ttl_ms).map(|owner| kind(owner, true))));
+    }
+    let is_container = mode == CreateMode::Container || matches!(op, MultiOp::CreateContainer(_));
+    Ok(Some(Ok(if is_container {
+        kind(Owner::Container, true)
+    } else if mode.is_ephemeral() {
+        kind(Owner::Session(session), matches!(op, MultiOp::Create2(_)))
+    } else {
+        kind(Owner::Nobody, matches!(op, MultiOp::Create2(_)))
+    })))
 }
 
 /// Source: `EphemeralType.TTL.toEphemeralOwner`.
@@ -174,18 +188,18 @@ fn insert(txn: &mut Txn<'_>, new: &NewNode<'_>) -> Result<Create2Response, Error
 
 fn apply_one(
     txn: &mut Txn<'_>,
-    session: SessionId,
     op: &MultiOp,
+    kind: Option<Result<Kind, ErrorCode>>,
 ) -> Result<MultiResult, ErrorCode> {
     match op {
         MultiOp::Create(request)
         | MultiOp::Create2(request)
         | MultiOp::CreateContainer(request) => {
-            let kind = in_multi(op, request.flags, None, session)?;
+            let kind = kind.ok_or(ErrorCode::MARSHALLING_ERROR)??;
             insert(txn, &without_ttl(request, kind)).map(|created| created_result(created, kind))
         }
         MultiOp::CreateTtl(request) => {
-            let kind = in_multi(op, request.flags, Some(request.ttl_ms), session)?;
+            let kind = kind.ok_or(ErrorCode::MARSHALLING_ERROR)??;
             insert(txn, &with_ttl(request, kind)).map(|created| created_result(created, kind))
         }
         MultiOp::Delete(request) => txn

@@ -343,34 +343,6 @@ conformance! {
         a< event deleted $/a
     "#;
 
-    /// The server reads the flags of an operation when it comes to it: not at all after a failure.
-    flags_behind_a_failed_operation_are_not_read: r#"
-        a> multi
-        + check $/no
-        + create $/x mode=ttl
-        a< z1 ok
-        + no node
-        + runtime inconsistency
-        a> multi
-        + create $/y
-        + check $/no
-        + create $/x mode=9
-        a< z2 ok
-        + ok
-        + no node
-        + runtime inconsistency
-        a> multi
-        + create $/y
-        + create $/x mode=9
-        + check $/no
-        a< z3 ok
-        + ok
-        + bad arguments
-        + runtime inconsistency
-        a> getChildren $
-        a< ok []
-    "#;
-
     a_transaction_checks_acls_and_ttls: r#"
         a> multi
         + create $/x acl=nosuch:x:r
