@@ -57,7 +57,7 @@ impl From<session::Client> for Client {
 impl Client {
     /// Connects with the default settings: `host:port,host:port/chroot`.
     ///
-    /// See [`lockkeeper_session::Client::connect`].
+    /// See the async [`connect`](lockkeeper_session::Client::connect).
     ///
     /// # Errors
     /// As [`Builder::connect`], and [`Error::BadConnectString`].
@@ -76,7 +76,7 @@ impl Client {
     /// Closes the session, and waits until the servers have confirmed this or the connection is lost. On a thread of a tokio
     /// runtime it does not wait.
     ///
-    /// All clones of the client end with it. See [`lockkeeper_session::Client::close`].
+    /// All clones of the client end with it. See the async [`close`](lockkeeper_session::Client::close).
     pub fn close(self) {
         let mut closing = Box::pin(self.inner.clone().close());
         // The first poll closes, also on a thread that must not wait.
@@ -86,12 +86,14 @@ impl Client {
         }
     }
 
-    /// Moves to the next server of the list. See [`lockkeeper_session::Client::move_to_next_server`].
+    /// Moves to the next server of the list.
+    ///
+    /// See the async [`move_to_next_server`](lockkeeper_session::Client::move_to_next_server).
     pub fn move_to_next_server(&self) {
         self.inner.move_to_next_server();
     }
 
-    gets! { lockkeeper_session::Client:
+    gets! { "lockkeeper_session::Client":
         /// What the client knows about the session now.
         fn snapshot() -> Snapshot;
         /// The time on the client's clock.
@@ -106,7 +108,7 @@ impl Client {
 
     /// A handle on the same session whose requests have a deadline.
     ///
-    /// See [`lockkeeper_session::Client::with_deadline`].
+    /// See the async [`with_deadline`](lockkeeper_session::Client::with_deadline).
     #[must_use]
     pub fn with_deadline(&self, deadline: Duration) -> Self {
         self.with(self.inner.with_deadline(deadline))
@@ -114,7 +116,7 @@ impl Client {
 
     /// A handle on the same session without a deadline, whose requests wait for a connection.
     ///
-    /// See [`lockkeeper_session::Client::without_deadline`].
+    /// See the async [`without_deadline`](lockkeeper_session::Client::without_deadline).
     #[must_use]
     pub fn without_deadline(&self) -> Self {
         self.with(self.inner.without_deadline())
@@ -122,7 +124,7 @@ impl Client {
 
     /// A handle on the same session whose requests wait for a connection, or fail without one.
     ///
-    /// See [`lockkeeper_session::Client::when_disconnected`].
+    /// See the async [`when_disconnected`](lockkeeper_session::Client::when_disconnected).
     #[must_use]
     pub fn when_disconnected(&self, when_disconnected: WhenDisconnected) -> Self {
         self.with(self.inner.when_disconnected(when_disconnected))
@@ -137,7 +139,7 @@ impl Client {
 
     /// Starts a transaction: all its operations are applied, or none.
     ///
-    /// See [`lockkeeper_session::Client::transaction`].
+    /// See the async [`transaction`](lockkeeper_session::Client::transaction).
     #[must_use]
     pub fn transaction(&self) -> Transaction {
         Transaction::new(self.inner.transaction(), self)
@@ -145,7 +147,7 @@ impl Client {
 
     /// Starts a list of reads that are sent as one request.
     ///
-    /// See [`lockkeeper_session::Client::read_transaction`].
+    /// See the async [`read_transaction`](lockkeeper_session::Client::read_transaction).
     #[must_use]
     pub fn read_transaction(&self) -> ReadTransaction {
         ReadTransaction::new(self.inner.read_transaction(), self)
@@ -153,7 +155,7 @@ impl Client {
 
     /// Removes the watches on a node, and returns how many there were.
     ///
-    /// See [`lockkeeper_session::Client::remove_watches`].
+    /// See the async [`remove_watches`](lockkeeper_session::Client::remove_watches).
     ///
     /// # Errors
     /// As the async method.
@@ -164,11 +166,12 @@ impl Client {
 
 /// Operations on nodes.
 impl Client {
-    waits! { lockkeeper_session::Client:
+    waits! { "lockkeeper_session::Client":
         /// Creates a node that every client may change.
         fn create(path: &str, data: impl Into<Bytes>, mode: CreateMode) -> Result<Create2Response, Error>;
         /// Creates a node with an access control list.
-        fn create_with_acl(path: &str, data: impl Into<Bytes>, mode: CreateMode, acl: impl Into<Acls>) -> Result<Create2Response, Error>;
+        fn create_with_acl(path: &str, data: impl Into<Bytes>, mode: CreateMode, acl: impl Into<Acls>)
+            -> Result<Create2Response, Error>;
         /// Creates a node, also on servers before 3.5, and returns only its path.
         fn create_without_stat(path: &str, data: impl Into<Bytes>, mode: CreateMode) -> Result<String, Error>;
         /// Deletes a node that has no children.
@@ -208,7 +211,7 @@ impl Client {
 
 /// Reads that leave a watch, and persistent watches.
 impl Client {
-    waits! { lockkeeper_session::Client:
+    waits! { "lockkeeper_session::Client":
         /// Reads a node's metadata, and watches the node.
         fn exists_and_watch(path: &str) -> Result<(Option<Stat>, Watcher), Error>;
         /// Reads a node's data and metadata, and watches the node.
@@ -241,7 +244,7 @@ impl Builder {
         }
     }
 
-    builds! { lockkeeper_session::Builder:
+    builds! { "lockkeeper_session::Builder":
         /// Sets the session timeout that the client asks for.
         fn session_timeout(timeout: Duration);
         /// Sets how the client knows until when its session lives.
@@ -282,7 +285,7 @@ impl Builder {
 
     /// Starts the client's background thread, and connects to the first server that accepts the client.
     ///
-    /// See [`lockkeeper_session::Builder::connect`].
+    /// See the async [`connect`](lockkeeper_session::Builder::connect).
     ///
     /// # Errors
     /// As the async method. [`Error::InsideRuntime`] on a thread of a tokio runtime; [`Error::NoThread`] when the system

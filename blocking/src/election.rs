@@ -16,7 +16,7 @@ use crate::{
 
 session!(Election, Latch);
 
-/// An election: one of its contenders at a time is the leader. See [`lockkeeper_recipes::Election`].
+/// An election: one of its contenders at a time is the leader. See the async [`Election`](lockkeeper_recipes::Election).
 #[derive(Clone, Debug)]
 pub struct Election {
     inner: recipes::Election,
@@ -26,7 +26,7 @@ pub struct Election {
 impl Election {
     /// The election at this path. Sends nothing.
     ///
-    /// See [`lockkeeper_recipes::Election::new`].
+    /// See the async [`new`](lockkeeper_recipes::Election::new).
     ///
     /// # Errors
     /// [`PathError`] for an invalid path.
@@ -37,19 +37,19 @@ impl Election {
         })
     }
 
-    builds! { lockkeeper_recipes::Election:
+    builds! { "lockkeeper_recipes::Election":
         /// The same election, where the contender's node has `id` as its data.
         fn with_id(id: impl Into<Bytes>);
     }
 
-    gets! { lockkeeper_recipes::Election:
+    gets! { "lockkeeper_recipes::Election":
         /// The path of the election.
         fn path() -> &str;
         /// What this election has cost its users in this process.
         fn metrics() -> LockMetrics;
     }
 
-    waits! { lockkeeper_recipes::Election:
+    waits! { "lockkeeper_recipes::Election":
         /// Waits until this contender is the leader. Dropping the guard resigns.
         fn elect() -> Result<Guard, LockError>;
         /// Waits until this contender is the leader, for at most `wait`.
@@ -80,7 +80,7 @@ impl Election {
 
     /// Takes part in the election in the background until the latch is dropped.
     ///
-    /// See [`lockkeeper_recipes::Election::latch`].
+    /// See the async [`latch`](lockkeeper_recipes::Election::latch).
     pub fn latch(&self) -> Latch {
         Latch {
             inner: self.inner.latch(),
@@ -103,7 +103,7 @@ pub struct LeadOutcome<T> {
 
 /// A contender of an election in the background. Made by [`Election::latch`]. Dropping it resigns, in the background.
 ///
-/// See [`lockkeeper_recipes::Latch`].
+/// See the async [`Latch`](lockkeeper_recipes::Latch).
 #[derive(Debug)]
 #[must_use = "dropping the latch resigns"]
 pub struct Latch {
@@ -112,14 +112,14 @@ pub struct Latch {
 }
 
 impl Latch {
-    gets! { lockkeeper_recipes::Latch:
+    gets! { "lockkeeper_recipes::Latch":
         /// Whether this latch is the leader. Local: asks no server.
         fn is_leader() -> bool;
         /// The fencing token of the leadership; `None` while this latch is not the leader. Local: asks no server.
         fn token() -> Option<FencingToken>;
     }
 
-    waits! { lockkeeper_recipes::Latch:
+    waits! { "lockkeeper_recipes::Latch":
         /// Waits until this latch is the leader.
         fn elected() -> Result<FencingToken, LockError>;
     }

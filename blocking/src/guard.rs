@@ -89,7 +89,7 @@ macro_rules! guard {
                 }
             }
 
-            gets! { lockkeeper_recipes::Guard:
+            gets! { "lockkeeper_recipes::Guard":
                 /// The number with which a resource can refuse former holders.
                 fn fencing_token() -> FencingToken;
                 /// The path of the lock node.
@@ -106,7 +106,7 @@ macro_rules! guard {
                 fn headroom() -> u32;
             }
 
-            waits! { lockkeeper_recipes::Guard:
+            waits! { "lockkeeper_recipes::Guard":
                 /// Asks the servers whether the lock is held.
                 fn confirm() -> Result<(), LockError>;
             }
@@ -119,28 +119,29 @@ macro_rules! guard {
 
             /// The loss of the lock, to wait for on this or another thread. It does not borrow the guard.
             ///
-            /// It ends with [`Loss::Deleted`] when the guard is released. See [`lockkeeper_recipes::Guard::lost`].
+            /// It ends with [`Loss::Deleted`] when the guard is released.
+            /// See the async [`lost`](lockkeeper_recipes::Guard::lost).
             pub fn lost(&self) -> Pending<Loss> {
                 Pending::new(self.inner.lost())
             }
 
             /// The request of another client to release the lock, to wait for on this or another thread.
             ///
-            /// It never ends once the lock is lost. See [`lockkeeper_recipes::Guard::revoked`].
+            /// It never ends once the lock is lost. See the async [`revoked`](lockkeeper_recipes::Guard::revoked).
             pub fn revoked(&self) -> Pending<()> {
                 Pending::new(self.inner.revoked())
             }
 
             /// Gives the lock up if it is still held after `limit`, counted from now.
             ///
-            /// See [`lockkeeper_recipes::Guard::limit_hold`].
+            /// See the async [`limit_hold`](lockkeeper_recipes::Guard::limit_hold).
             pub fn limit_hold(&self, limit: Duration) {
                 self.inner.limit_hold(limit);
             }
 
             /// Starts a transaction that is applied only if the lock is still held.
             ///
-            /// See [`lockkeeper_recipes::Guard::transaction`].
+            /// See the async [`transaction`](lockkeeper_recipes::Guard::transaction).
             #[must_use]
             pub fn transaction(&self) -> GuardedTransaction<'_> {
                 let inner = self.inner.transaction();
@@ -149,7 +150,7 @@ macro_rules! guard {
 
             /// Releases the lock, and waits until the servers have deleted its node.
             ///
-            #[doc = concat!("See [`lockkeeper_recipes::", stringify!($guard), "::release`].")]
+            #[doc = concat!("See the async [`release`](lockkeeper_recipes::", stringify!($guard), "::release).")]
             ///
             /// # Errors
             /// As the async method. On a thread of a tokio runtime
@@ -169,7 +170,7 @@ macro_rules! release_with {
         impl $guard {
             /// Writes what `build` adds, and releases the lock, in one transaction.
             ///
-            #[doc = concat!("See [`lockkeeper_recipes::", stringify!($guard), "::release_with`].")]
+            #[doc = concat!("See the async [`release_with`](lockkeeper_recipes::", stringify!($guard), "::release_with).")]
             ///
             /// # Errors
             /// As the async method, and as [`release`](Self::release).
@@ -188,7 +189,7 @@ macro_rules! release_with {
 
 /// A held lock. Dropping the guard releases the lock, and waits for that for at most one second.
 ///
-/// See [`lockkeeper_recipes::Guard`].
+/// See the async [`Guard`](lockkeeper_recipes::Guard).
 #[derive(Debug)]
 #[must_use = "dropping the guard releases the lock"]
 pub struct Guard {
@@ -198,7 +199,7 @@ pub struct Guard {
 
 /// A held write lock. Dropping the guard releases the lock, and waits for that for at most one second.
 ///
-/// See [`lockkeeper_recipes::WriteGuard`].
+/// See the async [`WriteGuard`](lockkeeper_recipes::WriteGuard).
 #[derive(Debug)]
 #[must_use = "dropping the guard releases the lock"]
 pub struct WriteGuard {
@@ -209,7 +210,7 @@ pub struct WriteGuard {
 /// One of the guards of an owner. Dropping the last one releases the lock, and waits for that for
 /// at most one second.
 ///
-/// See [`lockkeeper_recipes::ReentrantGuard`].
+/// See the async [`ReentrantGuard`](lockkeeper_recipes::ReentrantGuard).
 #[derive(Debug)]
 #[must_use = "dropping the last guard of the owner releases the lock"]
 pub struct ReentrantGuard {
@@ -226,7 +227,7 @@ release_with!(Guard, WriteGuard, MultiGuard);
 impl WriteGuard {
     /// Becomes a reader.
     ///
-    /// See [`lockkeeper_recipes::WriteGuard::downgrade`].
+    /// See the async [`downgrade`](lockkeeper_recipes::WriteGuard::downgrade).
     ///
     /// # Errors
     /// As the async method, and as [`release`](Self::release).
@@ -243,7 +244,7 @@ impl WriteGuard {
 }
 
 impl ReentrantGuard {
-    gets! { lockkeeper_recipes::ReentrantGuard:
+    gets! { "lockkeeper_recipes::ReentrantGuard":
         /// How many guards the owner has.
         fn holds() -> usize;
     }
@@ -258,7 +259,7 @@ impl Clone for ReentrantGuard {
 /// The guard of a [`MultiLock`](crate::MultiLock). Dropping it releases the locks, the last one first, and waits
 /// for that for at most one second.
 ///
-/// See [`lockkeeper_recipes::MultiGuard`].
+/// See the async [`MultiGuard`](lockkeeper_recipes::MultiGuard).
 #[derive(Debug)]
 #[must_use = "dropping the guard releases the locks"]
 pub struct MultiGuard {
@@ -281,7 +282,7 @@ impl MultiGuard {
         self.inner.guards()
     }
 
-    gets! { lockkeeper_recipes::MultiGuard:
+    gets! { "lockkeeper_recipes::MultiGuard":
         /// Whether no other client can hold any of the locks now. Local: asks no server.
         fn is_valid() -> bool;
         /// The worst state of the locks. Local: asks no server.
@@ -292,14 +293,14 @@ impl MultiGuard {
 
     /// The first loss of one of the locks, to wait for on this or another thread. It does not borrow the guard.
     ///
-    /// See [`lockkeeper_recipes::MultiGuard::lost`].
+    /// See the async [`lost`](lockkeeper_recipes::MultiGuard::lost).
     pub fn lost(&self) -> Pending<Loss> {
         Pending::new(self.inner.lost())
     }
 
     /// Starts a transaction that is applied only if all the locks are still held.
     ///
-    /// See [`lockkeeper_recipes::MultiGuard::transaction`].
+    /// See the async [`transaction`](lockkeeper_recipes::MultiGuard::transaction).
     #[must_use]
     pub fn transaction(&self) -> GuardedTransaction<'_> {
         let inner = self.inner.transaction();
@@ -308,7 +309,7 @@ impl MultiGuard {
 
     /// Releases all the locks, the last one first, and waits until the servers have deleted their nodes.
     ///
-    /// See [`lockkeeper_recipes::MultiGuard::release`].
+    /// See the async [`release`](lockkeeper_recipes::MultiGuard::release).
     ///
     /// # Errors
     /// As the async method, and as [`Guard::release`].
@@ -319,7 +320,7 @@ impl MultiGuard {
 
 /// A place in the queue of a lock. Dropping it leaves the queue, in the background.
 ///
-/// The type parameter is the async guard. See [`lockkeeper_recipes::Ticket`].
+/// The type parameter is the async guard. See the async [`Ticket`](lockkeeper_recipes::Ticket).
 #[derive(Debug)]
 #[must_use = "dropping the ticket leaves the queue"]
 pub struct Ticket<G = recipes::Guard> {
@@ -333,7 +334,7 @@ impl<G> Ticket<G> {
         Self { inner, client }
     }
 
-    gets! { lockkeeper_recipes::Ticket:
+    gets! { "lockkeeper_recipes::Ticket":
         /// How many contenders were ahead when the queue was last listed; 0 when it is our turn.
         fn position() -> usize;
         /// The path of our node in the queue.
@@ -355,7 +356,7 @@ macro_rules! ticket {
         impl $ticket {
             /// Waits until the lock is granted.
             ///
-            /// See [`lockkeeper_recipes::Ticket::wait`].
+            /// See the async [`wait`](lockkeeper_recipes::Ticket::wait).
             ///
             /// # Errors
             /// As the async method, and [`InsideRuntime`](lockkeeper_session::Error::InsideRuntime): then the place in the
@@ -371,7 +372,7 @@ ticket!(Ticket<recipes::Guard> => Guard, Ticket<recipes::WriteGuard> => WriteGua
 
 /// A place in the queue of a semaphore. Dropping it leaves the queue, in the background.
 ///
-/// See [`lockkeeper_recipes::SemaphoreTicket`].
+/// See the async [`SemaphoreTicket`](lockkeeper_recipes::SemaphoreTicket).
 #[derive(Debug)]
 #[must_use = "dropping the ticket leaves the queue"]
 pub struct SemaphoreTicket {
@@ -385,7 +386,7 @@ impl SemaphoreTicket {
         Self { inner, client }
     }
 
-    gets! { lockkeeper_recipes::SemaphoreTicket:
+    gets! { "lockkeeper_recipes::SemaphoreTicket":
         /// How many contenders were ahead when the queue was last listed; 0 when it is our turn.
         fn position() -> usize;
         /// The path of our node in the queue.

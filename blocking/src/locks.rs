@@ -18,35 +18,37 @@ session!(Mutex, PlainMutex, RwLock, Semaphore, ReentrantMutex);
 
 /// A fair lock: one contender holds it at a time, in the order in which the contenders arrived.
 ///
-/// Cheap to clone. Any thread may release the guard. See [`lockkeeper_recipes::Mutex`].
+/// Cheap to clone. Any thread may release the guard. See the async [`Mutex`](lockkeeper_recipes::Mutex).
 #[derive(Clone, Debug)]
 pub struct Mutex {
     inner: recipes::Mutex,
     client: Client,
 }
 
-/// The plain lock: one node, no queue. See [`lockkeeper_recipes::PlainMutex`].
+/// The plain lock: one node, no queue. See the async [`PlainMutex`](lockkeeper_recipes::PlainMutex).
 #[derive(Clone, Debug)]
 pub struct PlainMutex {
     inner: recipes::PlainMutex,
     client: Client,
 }
 
-/// A fair read/write lock. See [`lockkeeper_recipes::RwLock`].
+/// A fair read/write lock. See the async [`RwLock`](lockkeeper_recipes::RwLock).
 #[derive(Clone, Debug)]
 pub struct RwLock {
     inner: recipes::RwLock,
     client: Client,
 }
 
-/// A fair lock with a limited number of leases. See [`lockkeeper_recipes::Semaphore`].
+/// A fair lock with a limited number of leases. See the async [`Semaphore`](lockkeeper_recipes::Semaphore).
 #[derive(Clone, Debug)]
 pub struct Semaphore {
     inner: recipes::Semaphore,
     client: Client,
 }
 
-/// A [`Mutex`] that its owner may lock again while it holds it. See [`lockkeeper_recipes::ReentrantMutex`].
+/// A [`Mutex`] that its owner may lock again while it holds it.
+///
+/// See the async [`ReentrantMutex`](lockkeeper_recipes::ReentrantMutex).
 #[derive(Clone, Debug)]
 pub struct ReentrantMutex {
     inner: recipes::ReentrantMutex,
@@ -60,7 +62,7 @@ macro_rules! at_path {
         impl $lock {
             /// The lock at this path. Sends nothing.
             ///
-            #[doc = concat!("See [`lockkeeper_recipes::", stringify!($lock), "::new`].")]
+            #[doc = concat!("See the async [`new`](lockkeeper_recipes::", stringify!($lock), "::new).")]
             ///
             /// # Errors
             /// [`PathError`] for an invalid path.
@@ -77,19 +79,19 @@ macro_rules! at_path {
 at_path!(Mutex, PlainMutex, RwLock);
 
 impl Mutex {
-    builds! { lockkeeper_recipes::Mutex:
+    builds! { "lockkeeper_recipes::Mutex":
         /// The same mutex, whose nodes have `data`.
         fn with_data(data: impl Into<Bytes>);
     }
 
-    gets! { lockkeeper_recipes::Mutex:
+    gets! { "lockkeeper_recipes::Mutex":
         /// The path of the mutex.
         fn path() -> &str;
         /// What this mutex has cost its users in this process.
         fn metrics() -> LockMetrics;
     }
 
-    waits! { lockkeeper_recipes::Mutex:
+    waits! { "lockkeeper_recipes::Mutex":
         /// Waits for the lock.
         fn lock() -> Result<Guard, LockError>;
         /// Waits for the lock, for at most `wait`.
@@ -104,19 +106,19 @@ impl Mutex {
 }
 
 impl PlainMutex {
-    builds! { lockkeeper_recipes::PlainMutex:
+    builds! { "lockkeeper_recipes::PlainMutex":
         /// The same mutex, whose node has `data`.
         fn with_data(data: impl Into<Bytes>);
     }
 
-    gets! { lockkeeper_recipes::PlainMutex:
+    gets! { "lockkeeper_recipes::PlainMutex":
         /// The path of the mutex.
         fn path() -> &str;
         /// What this mutex has cost its users in this process.
         fn metrics() -> LockMetrics;
     }
 
-    waits! { lockkeeper_recipes::PlainMutex:
+    waits! { "lockkeeper_recipes::PlainMutex":
         /// Waits for the lock.
         fn lock() -> Result<Guard, LockError>;
         /// Waits for the lock, for at most `wait`.
@@ -129,12 +131,12 @@ impl PlainMutex {
 }
 
 impl RwLock {
-    builds! { lockkeeper_recipes::RwLock:
+    builds! { "lockkeeper_recipes::RwLock":
         /// The same lock, whose nodes have `data`.
         fn with_data(data: impl Into<Bytes>);
     }
 
-    gets! { lockkeeper_recipes::RwLock:
+    gets! { "lockkeeper_recipes::RwLock":
         /// The path of the lock.
         fn path() -> &str;
         /// What the readers have cost in this process.
@@ -143,7 +145,7 @@ impl RwLock {
         fn write_metrics() -> LockMetrics;
     }
 
-    waits! { lockkeeper_recipes::RwLock:
+    waits! { "lockkeeper_recipes::RwLock":
         /// Waits for the lock as a reader.
         fn read() -> Result<Guard, LockError>;
         /// Waits for the lock as a reader, for at most `wait`.
@@ -168,7 +170,7 @@ impl RwLock {
 impl Semaphore {
     /// The semaphore at this path, with this limit. Sends nothing.
     ///
-    /// See [`lockkeeper_recipes::Semaphore::new`].
+    /// See the async [`new`](lockkeeper_recipes::Semaphore::new).
     ///
     /// # Errors
     /// [`PathError`] for an invalid path.
@@ -181,7 +183,7 @@ impl Semaphore {
 
     /// The semaphore at this path, whose limit is the data of the node at `limit_path`. Sends nothing.
     ///
-    /// See [`lockkeeper_recipes::Semaphore::with_shared_limit`].
+    /// See the async [`with_shared_limit`](lockkeeper_recipes::Semaphore::with_shared_limit).
     ///
     /// # Errors
     /// [`PathError`] for an invalid path.
@@ -196,19 +198,19 @@ impl Semaphore {
         })
     }
 
-    builds! { lockkeeper_recipes::Semaphore:
+    builds! { "lockkeeper_recipes::Semaphore":
         /// The same semaphore, whose nodes have `data`.
         fn with_data(data: impl Into<Bytes>);
     }
 
-    gets! { lockkeeper_recipes::Semaphore:
+    gets! { "lockkeeper_recipes::Semaphore":
         /// The path of the semaphore.
         fn path() -> &str;
         /// What this semaphore has cost its users in this process.
         fn metrics() -> LockMetrics;
     }
 
-    waits! { lockkeeper_recipes::Semaphore:
+    waits! { "lockkeeper_recipes::Semaphore":
         /// Waits for a lease.
         fn acquire() -> Result<Guard, LockError>;
         /// Waits for several leases: all of them, or none.
@@ -237,7 +239,7 @@ impl Semaphore {
 impl ReentrantMutex {
     /// The mutex at this path. Sends nothing.
     ///
-    /// See [`lockkeeper_recipes::ReentrantMutex::new`].
+    /// See the async [`new`](lockkeeper_recipes::ReentrantMutex::new).
     ///
     /// # Errors
     /// [`PathError`] for an invalid path.
@@ -260,7 +262,7 @@ impl ReentrantMutex {
 
     /// The same mutex, with owners of its own, whose nodes have `data`.
     ///
-    /// See [`lockkeeper_recipes::ReentrantMutex::with_data`].
+    /// See the async [`with_data`](lockkeeper_recipes::ReentrantMutex::with_data).
     #[must_use]
     pub fn with_data(self, data: impl Into<Bytes>) -> Self {
         Self::of(self.inner.with_data(data), self.client)
@@ -272,7 +274,7 @@ impl ReentrantMutex {
         &self.mutex
     }
 
-    waits! { lockkeeper_recipes::ReentrantMutex:
+    waits! { "lockkeeper_recipes::ReentrantMutex":
         /// Waits until the owner holds the lock.
         fn lock(owner: &str) -> Result<ReentrantGuard, LockError>;
         /// Waits until the owner holds the lock, for at most `wait`.
@@ -326,7 +328,7 @@ macro_rules! member {
 
 member!(Mutex, PlainMutex, Semaphore);
 
-/// Several locks that are acquired together: all of them, or none. See [`lockkeeper_recipes::MultiLock`].
+/// Several locks that are acquired together: all of them, or none. See the async [`MultiLock`](lockkeeper_recipes::MultiLock).
 #[derive(Clone, Debug)]
 pub struct MultiLock {
     inner: recipes::MultiLock,
@@ -336,7 +338,7 @@ pub struct MultiLock {
 impl MultiLock {
     /// A multi-lock of these locks. Sends nothing.
     ///
-    /// See [`lockkeeper_recipes::MultiLock::new`].
+    /// See the async [`new`](lockkeeper_recipes::MultiLock::new).
     ///
     /// # Errors
     /// [`LockError::SelfDeadlock`] when two members have the same path.
@@ -351,7 +353,7 @@ impl MultiLock {
 
     /// Waits for all the locks.
     ///
-    /// See [`lockkeeper_recipes::MultiLock::lock`].
+    /// See the async [`lock`](lockkeeper_recipes::MultiLock::lock).
     ///
     /// # Errors
     /// As the async method, and [`InsideRuntime`](lockkeeper_session::Error::InsideRuntime).
@@ -362,7 +364,7 @@ impl MultiLock {
 
     /// Waits for all the locks, for at most `wait`.
     ///
-    /// See [`lockkeeper_recipes::MultiLock::lock_timeout`].
+    /// See the async [`lock_timeout`](lockkeeper_recipes::MultiLock::lock_timeout).
     ///
     /// # Errors
     /// As [`lock`](Self::lock), and [`LockError::TimedOut`].
@@ -373,7 +375,7 @@ impl MultiLock {
 
     /// Takes all the locks if each of them is free; otherwise returns `None`.
     ///
-    /// See [`lockkeeper_recipes::MultiLock::try_lock`].
+    /// See the async [`try_lock`](lockkeeper_recipes::MultiLock::try_lock).
     ///
     /// # Errors
     /// As [`lock`](Self::lock).

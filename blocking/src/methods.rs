@@ -14,10 +14,10 @@ use crate::{Client, wait};
 
 /// Methods that wait: they block the thread until the future of the async method is done.
 macro_rules! waits {
-    ($async:path: $($(#[$meta:meta])* fn $name:ident($($arg:ident: $type:ty),*) -> $result:ty;)*) => {$(
+    ($async:literal: $($(#[$meta:meta])* fn $name:ident($($arg:ident: $type:ty),*) -> $result:ty;)*) => {$(
         $(#[$meta])*
         ///
-        #[doc = concat!("See [`", stringify!($async), "::", stringify!($name), "`].")]
+        #[doc = concat!("See the async [`", stringify!($name), "`](", $async, "::", stringify!($name), ").")]
         ///
         /// # Errors
         /// As the async method, and [`InsideRuntime`](lockkeeper_session::Error::InsideRuntime).
@@ -29,10 +29,10 @@ macro_rules! waits {
 
 /// Methods that do not wait.
 macro_rules! gets {
-    ($async:path: $($(#[$meta:meta])* fn $name:ident($($arg:ident: $type:ty),*) -> $result:ty;)*) => {$(
+    ($async:literal: $($(#[$meta:meta])* fn $name:ident($($arg:ident: $type:ty),*) -> $result:ty;)*) => {$(
         $(#[$meta])*
         ///
-        #[doc = concat!("See [`", stringify!($async), "::", stringify!($name), "`].")]
+        #[doc = concat!("See the async [`", stringify!($name), "`](", $async, "::", stringify!($name), ").")]
         #[must_use]
         pub fn $name(&self, $($arg: $type),*) -> $result {
             self.inner.$name($($arg),*)
@@ -42,10 +42,10 @@ macro_rules! gets {
 
 /// Methods that take the value and return it with a change.
 macro_rules! builds {
-    ($async:path: $($(#[$meta:meta])* fn $name:ident($($arg:ident: $type:ty),*);)*) => {$(
+    ($async:literal: $($(#[$meta:meta])* fn $name:ident($($arg:ident: $type:ty),*);)*) => {$(
         $(#[$meta])*
         ///
-        #[doc = concat!("See [`", stringify!($async), "::", stringify!($name), "`].")]
+        #[doc = concat!("See the async [`", stringify!($name), "`](", $async, "::", stringify!($name), ").")]
         #[must_use]
         #[allow(clippy::needless_update, reason = "some types have no other field")]
         pub fn $name(self, $($arg: $type),*) -> Self {

@@ -24,7 +24,7 @@ impl Transaction {
         Self { inner, client }
     }
 
-    builds! { lockkeeper_session::Transaction:
+    builds! { "lockkeeper_session::Transaction":
         /// Limits the transaction to this session.
         fn within(session: SessionId);
         /// Requires that a node exists, and that its data have this version.
@@ -41,7 +41,7 @@ impl Transaction {
 
     /// Sends the operations, and waits for one result for each.
     ///
-    /// See [`lockkeeper_session::Transaction::commit`].
+    /// See the async [`commit`](lockkeeper_session::Transaction::commit).
     ///
     /// # Errors
     /// As the async method, and [`Error::InsideRuntime`].
@@ -63,7 +63,7 @@ impl ReadTransaction {
         Self { inner, client }
     }
 
-    builds! { lockkeeper_session::ReadTransaction:
+    builds! { "lockkeeper_session::ReadTransaction":
         /// Reads a node's data and metadata.
         fn get_data(path: &str);
         /// Lists the names of a node's children.
@@ -72,7 +72,7 @@ impl ReadTransaction {
 
     /// Sends the reads, and waits for one result for each.
     ///
-    /// See [`lockkeeper_session::ReadTransaction::commit`].
+    /// See the async [`commit`](lockkeeper_session::ReadTransaction::commit).
     ///
     /// # Errors
     /// As the async method, and [`Error::InsideRuntime`].
@@ -89,7 +89,7 @@ pub struct GuardedTransaction<'a> {
 }
 
 impl GuardedTransaction<'_> {
-    builds! { lockkeeper_recipes::GuardedTransaction:
+    builds! { "lockkeeper_recipes::GuardedTransaction":
         /// Requires that a node exists, and that its data have this version.
         fn check(path: &str, version: Version);
         /// Creates a node that every client may change.
@@ -102,7 +102,7 @@ impl GuardedTransaction<'_> {
 
     /// Sends the transaction, and waits for one result for each operation.
     ///
-    /// See [`lockkeeper_recipes::GuardedTransaction::commit`].
+    /// See the async [`commit`](lockkeeper_recipes::GuardedTransaction::commit).
     ///
     /// # Errors
     /// As the async method, and [`Error::InsideRuntime`].

@@ -13,7 +13,7 @@ use crate::{
 
 /// Waits for the one event of a one-shot watch. Dropping it ends the watch.
 ///
-/// See [`lockkeeper_session::Watcher`].
+/// See the async [`Watcher`](lockkeeper_session::Watcher).
 #[derive(Debug)]
 #[must_use = "dropping it gives up the watch"]
 pub struct Watcher {
@@ -56,7 +56,7 @@ impl Watcher {
 /// It is an iterator, which blocks until the next event. The last item is the error that ended the watch. On a thread of a
 /// tokio runtime each item is [`Error::InsideRuntime`].
 ///
-/// See [`lockkeeper_session::PersistentWatcher`].
+/// See the async [`PersistentWatcher`](lockkeeper_session::PersistentWatcher).
 #[derive(Debug)]
 #[must_use = "dropping it ends the watch"]
 pub struct PersistentWatcher {
@@ -76,7 +76,7 @@ impl PersistentWatcher {
         }
     }
 
-    gets! { lockkeeper_session::PersistentWatcher:
+    gets! { "lockkeeper_session::PersistentWatcher":
         /// The watched node.
         fn path() -> &str;
         /// The mode of the watch.

@@ -1,0 +1,43 @@
+//! How does a program without async hold a lock while it works, and stop when the lock is lost?
+//!
+//! Run it with `cargo run --features blocking --example blocking [HOSTS]`. Without HOSTS it uses an embedded server.
+
+use std::time::Duration;
+
+use lockkeeper::blocking::{Client, Guard, Mutex};
+
+/// The steps of the work. Between two of them, the program looks whether it still has the lock.
+fn work(guard: &Guard) -> Result<u32, Box<dyn std::error::Error>> {
+    let mut done = 0;
+    for order in 1..=3 {
+        if !guard.is_valid() {
+            return Err(format!("the lock was lost before order {order}").into());
+        }
+        println!("order {order}, token {}", guard.fencing_token());
+        done += 1;
+    }
+    Ok(done)
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    // Only the embedded server needs a runtime of the program's own.
+    let runtime = tokio::runtime::Runtime::new()?;
+    let embedded = runtime.block_on(lockkeeper_server::Server::start())?;
+    let servers = std::env::args().nth(1).filter(|arg| arg.contains(':'));
+    let servers = servers.unwrap_or_else(|| embedded.connect_string());
+
+    let client = Client::connect(&servers)?;
+    let guard = Mutex::new(&client, "/locks/orders")?.lock_timeout(Duration::from_secs(5))?;
+    // Another thread may wait for the loss, for instance to end a child process. It ends with the guard, too.
+    let lost = guard.lost();
+    let watching = std::thread::spawn(move || lost.wait());
+    assert_eq!(work(&guard)?, 3);
+    guard.release()?; // success: the lock was held until now
+    println!("no longer held: {}", watching.join().expect("no panic")?);
+    Ok(())
+}
+
+#[test]
+fn it_runs() {
+    main().unwrap();
+}
