@@ -87,15 +87,17 @@ fn a_drop_does_not_wait_for_a_server_that_does_not_answer() {
 #[test]
 fn the_last_handle_closes_the_session() {
     let ensemble = Ensemble::start();
-    let client = ensemble.client();
-    let session = client.snapshot().session_id;
     let sessions = || ensemble.server.report().sessions;
-    let mutex = Mutex::new(&client, "/mutex").unwrap();
-    let guard = mutex.lock().unwrap();
-    drop((client, mutex));
-    assert!(sessions().contains_key(&session) && guard.is_valid());
-    drop(guard);
-    assert!(!sessions().contains_key(&session));
+    for _ in 0..20 {
+        let client = ensemble.client();
+        let session = client.snapshot().session_id;
+        let mutex = Mutex::new(&client, "/mutex").unwrap();
+        let guard = mutex.lock().unwrap();
+        drop((client, mutex));
+        assert!(sessions().contains_key(&session) && guard.is_valid());
+        drop(guard);
+        assert!(!sessions().contains_key(&session));
+    }
 }
 
 #[test]

@@ -6,8 +6,9 @@ use std::{
 };
 
 use lockkeeper_blocking::{
-    Client, Election, Member, MultiLock, Mutex, PlainMutex, ReentrantMutex, RwLock, Semaphore,
-    break_lock, inspect,
+    Client, Election, Guard, Latch, Member, MultiGuard, MultiLock, Mutex, PersistentWatcher,
+    PlainMutex, ReadTransaction, ReentrantGuard, ReentrantMutex, RwLock, Semaphore, Ticket,
+    Transaction, Watcher, WriteGuard, break_lock, inspect,
 };
 use lockkeeper_recipes::{LockError, Loss};
 
@@ -16,6 +17,15 @@ use crate::{Ensemble, LONG, SHORT};
 fn timed_out<T>(result: Result<T, LockError>) -> bool {
     result.is_err_and(|error| error.is_timeout())
 }
+
+/// Any thread may use them at the same time.
+const _: () = {
+    const fn shared<T: Send + Sync + 'static>() {}
+    shared::<(Client, Mutex, PlainMutex, RwLock)>();
+    shared::<(Semaphore, ReentrantMutex, MultiLock, Election, Latch)>();
+    shared::<(Guard, WriteGuard, ReentrantGuard, MultiGuard, Ticket)>();
+    shared::<(Watcher, PersistentWatcher, Transaction, ReadTransaction)>();
+};
 
 /// Threads of one client, and threads of several.
 #[test]
