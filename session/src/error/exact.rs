@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-/// A duration as messages name it: `250 ms`, `1.5 s`. Up to a second it is exact to the microsecond, then to the millisecond.
+/// A duration as messages name it: `250 ms`, `1.5 s`. To the millisecond; a shorter one to the microsecond.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 #[allow(
@@ -14,10 +14,11 @@ pub struct Exact(pub Duration);
 impl fmt::Display for Exact {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let micros = self.0.as_micros();
-        let (thousandths, unit) = if micros < 1_000_000 {
-            (micros, "ms")
-        } else {
-            (micros / 1000, "s")
+        let millis = (micros + 500) / 1000;
+        let (thousandths, unit) = match millis {
+            _ if micros < 1000 => (micros, "ms"),
+            ..1000 => (millis * 1000, "ms"),
+            _ => (millis, "s"),
         };
         let (whole, rest) = (thousandths / 1000, format!("{:03}", thousandths % 1000));
         match rest.trim_end_matches('0') {
@@ -37,8 +38,9 @@ mod tests {
             (0, "0 ms"),
             (250, "0.25 ms"),
             (20_000, "20 ms"),
-            (999_999, "999.999 ms"),
-            (1_000_000, "1 s"),
+            (299_852, "300 ms"),
+            (999_499, "999 ms"),
+            (999_999, "1 s"),
             (1_050_400, "1.05 s"),
             (90_000_000, "90 s"),
         ] {
