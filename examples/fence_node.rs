@@ -2,7 +2,7 @@
 //!
 //! Run it with `cargo run --example fence_node [HOSTS]`. Without HOSTS it uses an embedded server.
 
-use lockkeeper::{Client, CreateMode, LockError, Mutex, Version, error::Loss};
+use lockkeeper::{Client, CreateMode, Mutex, Version, error::Loss};
 use lockkeeper_server::Server;
 
 #[tokio::main]
@@ -34,7 +34,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .set_data(&balance, "80", Version::ANY)
         .commit()
         .await;
-    assert_eq!(refused, Err(LockError::Lost(Loss::Deleted)));
+    assert_eq!(refused.unwrap_err().loss(), Some(Loss::Deleted));
     assert_eq!(
         client.get_data(&balance).await?.data.as_deref(),
         Some(&b"90"[..])

@@ -99,7 +99,7 @@ impl Failure {
             }
             Self::Taken { .. } | Self::TimedOut { .. } => NOT_ACQUIRED,
             Self::Lock { error, .. } => match error {
-                LockError::TimedOut { .. } | LockError::Lost(_) => NOT_ACQUIRED,
+                LockError::TimedOut { .. } | LockError::Lost { .. } => NOT_ACQUIRED,
                 LockError::OtherKind { .. } => USAGE,
                 _ => UNAVAILABLE,
             },
@@ -146,7 +146,7 @@ impl fmt::Display for Failure {
             }
             Self::Lock {
                 path,
-                error: LockError::Lost(loss),
+                error: LockError::Lost { loss, .. },
             } => write!(f, "{path}: place in the queue lost: {loss}"),
             Self::Lock { path, error } => write!(f, "{path}: {error}"),
             Self::Command { program, error } => {

@@ -27,7 +27,12 @@ pub enum LockError {
         ahead: Option<usize>,
     },
     /// The lock, or the place in the queue, is lost.
-    Lost(Loss),
+    Lost {
+        /// How.
+        loss: Loss,
+        /// The path of the lock. A guard of a semaphore names the directory of the leases.
+        path: String,
+    },
     /// The sequence numbers of the lock's directory are used up, or nearly: see
     /// [`SEQUENCE_LIMIT`](crate::rank::SEQUENCE_LIMIT).
     ///
@@ -98,9 +103,32 @@ impl LockError {
     /// Converts an error of the client. The end of the session means the loss of the lock or of the place in the queue.
     pub(crate) fn of_session(error: session::Error) -> Self {
         match error {
-            session::Error::SessionExpired { .. } => Self::Lost(Loss::Expired),
-            session::Error::Closed(_) => Self::Lost(Loss::Closed),
+            session::Error::SessionExpired { .. } => Self::lost(Loss::Expired),
+            session::Error::Closed(_) => Self::lost(Loss::Closed),
             error => Self::Session(error),
+        }
+    }
+
+    /// A loss, where the path is not known. [`at`](Self::at) adds it before the error leaves the crate.
+    pub(crate) fn lost(loss: Loss) -> Self {
+        let path = String::new();
+        Self::Lost { loss, path }
+    }
+
+    /// The same error, about the lock at this path.
+    pub(crate) fn at(mut self, of_lock: &str) -> Self {
+        if let Self::Lost { path, .. } = &mut self {
+            of_lock.clone_into(path);
+        }
+        self
+    }
+
+    /// How the lock, or the place in the queue, was lost, if it was.
+    #[must_use]
+    pub fn loss(&self) -> Option<Loss> {
+        match self {
+            Self::Lost { loss, .. } => Some(*loss),
+            _ => None,
         }
     }
 
@@ -122,7 +150,7 @@ impl LockError {
     /// Whether the lock, or the place in the queue, is lost.
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        matches!(self, Self::Lost(_))
+        self.loss().is_some()
     }
 
     /// Whether what was to be written under the lock may have been written.
@@ -130,7 +158,9 @@ impl LockError {
     pub fn effect(&self) -> Effect {
         match self {
             Self::Session(error) => error.effect(),
-            Self::Lost(Loss::Closed) => Effect::Unknown,
+            Self::Lost {
+                loss: Loss::Closed, ..
+            } => Effect::Unknown,
             _ => Effect::NotApplied,
         }
     }
@@ -144,7 +174,11 @@ impl LockError {
             | Self::FixedLimit { path }
             | Self::OtherKind { path, .. }
             | Self::SelfDeadlock { path } => Some(path),
-            Self::Session(session::Error::Refused { path, .. }) if !path.is_empty() => Some(path),
+            Self::Lost { path, .. } | Self::Session(session::Error::Refused { path, .. })
+                if !path.is_empty() =>
+            {
+                Some(path)
+            }
             _ => None,
         }
     }
@@ -173,7 +207,10 @@ impl fmt::Display for LockError {
                 write!(f, "lock {path} not acquired in {}", Exact(*waited))?;
                 ahead.map_or(Ok(()), |ahead| write!(f, ", {ahead} ahead"))
             }
-            Self::Lost(loss) => write!(f, "lock lost: {loss}"),
+            Self::Lost { loss, path } => {
+                let space = if path.is_empty() { "" } else { " " };
+                write!(f, "lock{space}{path} lost: {loss}")
+            }
             Self::SequenceExhausted { path } => write!(
                 f,
                 "the sequence numbers of {path} are used up: let it drain until the server removes it, or use another path"
@@ -253,7 +290,7 @@ mod tests {
         );
         assert!(timed_out.is_timeout() && !timed_out.is_lost() && !timed_out.is_transient());
         assert_eq!(timed_out.effect(), Effect::NotApplied);
-        let closed = LockError::Lost(Loss::Closed);
+        let closed = LockError::lost(Loss::Closed);
         assert!(closed.is_lost() && !closed.is_timeout());
         assert_eq!(closed.effect(), Effect::Unknown);
         let lost = session::Error::NotConnected(None);
@@ -274,24 +311,24 @@ mod tests {
         let path = || "/l".to_owned();
         for (error, text) in [
             (
-                LockError::Lost(Loss::Elapsed),
+                LockError::lost(Loss::Elapsed),
                 "lock lost: the lease has run out",
             ),
             (
-                LockError::Lost(Loss::Expired),
+                LockError::lost(Loss::Expired),
                 "lock lost: the session has expired",
             ),
             (
-                LockError::Lost(Loss::Deleted),
+                LockError::lost(Loss::Deleted),
                 "lock lost: the lock node was deleted",
             ),
             (
-                LockError::Lost(Loss::Closed),
+                LockError::lost(Loss::Closed),
                 "lock lost: the client was closed",
             ),
             (
-                LockError::Lost(Loss::Overdue),
-                "lock lost: it was held for longer than its limit",
+                LockError::lost(Loss::Overdue).at("/l"),
+                "lock /l lost: it was held for longer than its limit",
             ),
             (
                 LockError::SequenceExhausted { path: path() },

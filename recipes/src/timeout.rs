@@ -19,7 +19,7 @@ pub(crate) async fn timeout<'a, T>(
     match select(lock, client.raw().sleep(wait)).await {
         Either::Left((result, _)) => result,
         // The timers of a client end with it.
-        Either::Right(_) if client.is_closed() => Err(LockError::Lost(Loss::Closed)),
+        Either::Right(_) if client.is_closed() => Err(LockError::lost(Loss::Closed).at(place().0)),
         Either::Right(_) => {
             let (path, ahead) = place();
             Err(LockError::TimedOut {

@@ -70,7 +70,11 @@ async fn the_data_of_another_holder_are_neither_read_nor_changed() {
         let late = [locked(&one, kind).await];
         break_lock(&two, &late[0].path()).await.unwrap();
         let holder = locked(&two, kind).await;
-        let lost = LockError::Lost(Loss::Deleted);
+        let path = late[0].path().rsplit_once('/').unwrap().0.to_owned();
+        let lost = LockError::Lost {
+            loss: Loss::Deleted,
+            path,
+        };
         let [guard] = late;
         assert_eq!(guard.set_data("late").await, Err(lost.clone()), "{kind}");
         assert_eq!(guard.data().await, Err(lost), "{kind}");
@@ -94,8 +98,8 @@ async fn nothing_is_written_in_a_later_session() {
         })
         .await;
         let next = locked(&client, kind).await;
-        let lost = LockError::Lost(Loss::Expired);
-        assert_eq!(guard.set_data("late").await, Err(lost), "{kind}");
+        let late = guard.set_data("late").await.unwrap_err();
+        assert_eq!(late.loss(), Some(Loss::Expired), "{kind}");
         let data = next.data().await.unwrap();
         assert_eq!(data.as_deref(), Some(&b"first"[..]), "{kind}");
         next.release().await.unwrap();

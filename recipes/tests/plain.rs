@@ -7,7 +7,7 @@ mod support;
 use std::time::Duration;
 
 use lockkeeper_proto::{OpCode, Version};
-use lockkeeper_recipes::{LockError, LockState, Loss, PlainMutex};
+use lockkeeper_recipes::{LockState, Loss, PlainMutex};
 use lockkeeper_server::When;
 use lockkeeper_session::Client;
 
@@ -36,7 +36,7 @@ async fn a_holder_that_knows_of_its_loss_deletes_nothing() {
                 1 => former.confirm().await,
                 _ => former.transaction().commit().await.map(drop),
             };
-            assert_eq!(told.unwrap_err(), LockError::Lost(Loss::Deleted));
+            assert_eq!(told.unwrap_err().loss(), Some(Loss::Deleted));
         }
         let next = soon(lock(&other).lock()).await.unwrap();
         drop(former);

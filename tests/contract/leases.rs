@@ -4,7 +4,7 @@
 
 use std::{pin::pin, time::Duration};
 
-use lockkeeper::{Client, LockError, Semaphore, error::Loss, proto::OpCode};
+use lockkeeper::{Client, Semaphore, error::Loss, proto::OpCode};
 use lockkeeper_server::{Server, When};
 
 use crate::{
@@ -65,7 +65,7 @@ async fn a_lease_is_not_taken_in_a_later_session_than_the_place_in_the_queue(ens
     }
     server.faults().expire(session);
     let error = soon(attempt).await.unwrap_err();
-    assert_eq!(error, LockError::Lost(Loss::Expired));
+    assert_eq!(error.loss(), Some(Loss::Expired));
     until("no lease is left", async || nodes(server, &path) == 0).await;
 }
 

@@ -55,7 +55,7 @@ pub(crate) async fn the_holder_is_told_before_another_contender_holds_it<K: Kind
     .await;
     let released = held.release().await;
     if loss.is_some() {
-        assert_eq!(released, Err(LockError::Lost(Loss::Expired)));
+        assert_eq!(released.unwrap_err().loss(), Some(Loss::Expired));
     }
     drop(rival);
     until("it can be had again", async || {
@@ -78,7 +78,8 @@ pub(crate) async fn a_holder_whose_node_is_deleted_is_told<K: Kind>(ensemble: &E
         operator.delete(&node, Version::ANY).await.unwrap();
         assert_eq!(soon(lost).await.unwrap(), Some(Loss::Deleted));
         let error = held.release().await.unwrap_err();
-        assert_eq!(error, LockError::Lost(Loss::Deleted));
+        assert_eq!(error.loss(), Some(Loss::Deleted));
+        names(&error, &path);
         until_free::<K>(&operator, &path).await;
     }
 }
@@ -92,7 +93,8 @@ pub(crate) async fn releasing_a_lost_lock_is_an_error<K: Kind>(ensemble: &Ensemb
         operator.delete(&node, Version::ANY).await.unwrap();
     }
     let error = held.release().await.unwrap_err();
-    assert_eq!(error, LockError::Lost(Loss::Deleted));
+    assert_eq!(error.loss(), Some(Loss::Deleted));
+    names(&error, &path);
     let held = soon(K::at(&client, &path).lock()).await.unwrap();
     held.release().await.unwrap();
 }
@@ -118,7 +120,8 @@ pub(crate) async fn a_waiter_whose_node_is_deleted_is_told<K: Kind>(ensemble: &E
     other.delete(&node.unwrap(), Version::ANY).await.unwrap();
     drop(rival);
     let error = soon(waiting).await.unwrap().unwrap_err();
-    assert_eq!(error, LockError::Lost(Loss::Deleted));
+    assert_eq!(error.loss(), Some(Loss::Deleted));
+    names(&error, &path);
     until_free::<K>(&other, &path).await;
 }
 
@@ -135,9 +138,11 @@ pub(crate) async fn a_closed_client_ends_holds_and_waits<K: Kind>(ensemble: &Ens
     until_waiting::<K>(&looker, &path, 1).await;
     client.close().await;
     let error = soon(waiting).await.unwrap().unwrap_err();
-    assert_eq!(error, LockError::Lost(Loss::Closed));
+    assert_eq!(error.loss(), Some(Loss::Closed));
+    names(&error, &path);
     let error = soon(late.lock()).await.err().expect("a closed client");
-    assert_eq!(error, LockError::Lost(Loss::Closed));
+    assert_eq!(error.loss(), Some(Loss::Closed));
+    names(&error, &path);
     drop(rival);
     until_free::<K>(&looker, &path).await;
 
@@ -146,4 +151,11 @@ pub(crate) async fn a_closed_client_ends_holds_and_waits<K: Kind>(ensemble: &Ens
     other.close().await;
     assert!(matches!(soon(lost).await, None | Some(Loss::Closed)));
     until_free::<K>(&looker, &path).await;
+}
+
+/// The error names the lock, or what belongs to it.
+fn names(error: &LockError, path: &str) {
+    let named = error.path().unwrap_or_default();
+    assert!(named.starts_with(path), "{error}");
+    assert!(error.to_string().contains(named), "{error}");
 }

@@ -36,7 +36,7 @@ pub(crate) async fn a_connection_lost_at_any_request_only_costs_time<K: Kind>(en
                 if let Err(error) = released {
                     assert!(is_heard, "{error}");
                     // The outcome of a leader has a loss, and no error.
-                    let is_of_leader = error == LockError::Lost(Loss::Elapsed);
+                    let is_of_leader = error.loss() == Some(Loss::Elapsed);
                     assert!(error.effect() == Effect::Unknown || is_of_leader, "{error}");
                     unknown += 1;
                 }

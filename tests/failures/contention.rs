@@ -379,7 +379,11 @@ impl Contender {
         };
         let _ = timeout(2 * SESSION_TIMEOUT, next).await;
         self.recorder.store(self.number, attempt, token);
-        if let Err(LockError::Lost(Loss::Deleted | Loss::Expired)) = self.write(guard).await {
+        if let Err(LockError::Lost {
+            loss: Loss::Deleted | Loss::Expired,
+            ..
+        }) = self.write(guard).await
+        {
             self.recorder.refused();
         }
     }
@@ -448,8 +452,11 @@ fn parse(node: &str) -> Applied {
 
 fn end_of(error: &LockError) -> End {
     match error {
-        LockError::Lost(Loss::Deleted) => End::LostDeleted,
-        LockError::Lost(_) => End::LostSession,
+        LockError::Lost {
+            loss: Loss::Deleted,
+            ..
+        } => End::LostDeleted,
+        LockError::Lost { .. } => End::LostSession,
         LockError::TimedOut { .. } => End::TimedOut,
         other => End::Failed(other.to_string()),
     }

@@ -108,7 +108,13 @@ pub(super) async fn acquire(lock: &Lock, wait: Wait) -> Result<Guard, Failure> {
             (Ok(None), _) => Err(Failure::Taken {
                 path: path.to_owned(),
             }),
-            (Err(LockError::Lost(Loss::Expired)), _) => {
+            (
+                Err(LockError::Lost {
+                    loss: Loss::Expired,
+                    ..
+                }),
+                _,
+            ) => {
                 exit::say(&format_args!(
                     "{path}: the session expired while waiting; entering the queue again"
                 ));

@@ -168,7 +168,7 @@ async fn release(guard: Guard, status: u8, path: &str) -> Result<u8, Failure> {
     // until the command ended.
     let unconfirmed = match timeout_at(until, guard.release()).await {
         Ok(Ok(())) => return Ok(status),
-        Ok(Err(LockError::Lost(loss))) => return report(loss),
+        Ok(Err(LockError::Lost { loss, .. })) => return report(loss),
         Ok(Err(error)) => error.to_string(),
         Err(_) => "no reply before the lease ended".to_owned(),
     };

@@ -48,7 +48,7 @@ impl Guard {
     pub(crate) fn new(mut node: LockNode, attempt: Attempt) -> Result<Self, LockError> {
         node.keep_lease();
         let Some(tag) = node.node().map(|node| node.tag) else {
-            return Err(LockError::Lost(Loss::Deleted));
+            return Err(LockError::lost(Loss::Deleted));
         };
         let token = u64::try_from(tag.czxid.0).unwrap_or(0);
         let guard = Self {
@@ -139,7 +139,7 @@ impl Guard {
 
     pub(super) fn refuse_if_lost(&self) -> Result<(), LockError> {
         let loss = self.node.session_loss().or_else(|| self.known_loss());
-        loss.map_or(Ok(()), |loss| Err(LockError::Lost(loss)))
+        loss.map_or(Ok(()), |loss| Err(self.named(LockError::lost(loss))))
     }
 
     /// The result of a request about the lock node. `None` says that the node is gone.
@@ -149,11 +149,11 @@ impl Guard {
     ) -> Result<T, LockError> {
         let error = match result {
             Ok(Some(result)) => return Ok(result),
-            Ok(None) => LockError::Lost(self.node.session_loss().unwrap_or(Loss::Deleted)),
+            Ok(None) => LockError::lost(self.node.session_loss().unwrap_or(Loss::Deleted)),
             Err(error) => LockError::of_session(error),
         };
         self.failed(&error);
-        Err(error)
+        Err(self.named(error))
     }
 
     /// Waits until the lock can no longer be relied on, and returns why. [`Loss::Elapsed`] comes before any other client can
@@ -254,11 +254,23 @@ impl Guard {
     /// The lock is released whether the future is awaited or dropped.
     pub async fn release(self) -> Result<(), LockError> {
         if let Some(loss) = self.node.session_loss().or_else(|| self.known_loss()) {
-            return Err(LockError::Lost(self.hold.end().lost(loss)));
+            return Err(self.named(LockError::lost(self.hold.end().lost(loss))));
         }
         let Self { hold, node, .. } = self;
         hold.end().released();
-        node.delete().await
+        let directory = node.directory().clone();
+        let deleted = node.delete().await;
+        deleted.map_err(|error| error.at(&directory.path))
+    }
+
+    /// The error with the path of the lock.
+    pub(crate) fn named(&self, error: LockError) -> LockError {
+        error.at(self.lock_path())
+    }
+
+    /// The path of the lock: the parent of the lock node.
+    pub(crate) fn lock_path(&self) -> &str {
+        &self.node.directory().path
     }
 
     /// Becomes a reader, with the token of the writer.
@@ -269,7 +281,9 @@ impl Guard {
             token,
             session_id,
         } = self;
-        let node = node.downgrade().await?;
+        let directory = node.directory().clone();
+        let node = node.downgrade().await;
+        let node = node.map_err(|error| error.at(&directory.path))?;
         let reader = Self {
             hold,
             node,
@@ -306,16 +320,16 @@ impl Guard {
     pub(crate) fn known_loss(&self) -> Option<Loss> {
         let end = self.hold.end();
         if self.node.saw_deletion() {
-            self.failed(&LockError::Lost(Loss::Deleted));
+            self.failed(&LockError::lost(Loss::Deleted));
         }
         end.loss()
     }
 
     /// Notes that an operation under the lock has failed, perhaps because the lock is lost.
     pub(crate) fn failed(&self, error: &LockError) {
-        if let LockError::Lost(loss) = error {
-            self.hold.end().lost(*loss);
-            if *loss == Loss::Deleted {
+        if let Some(loss) = error.loss() {
+            self.hold.end().lost(loss);
+            if loss == Loss::Deleted {
                 self.node.known_gone().store(true, Ordering::Release);
             }
         }

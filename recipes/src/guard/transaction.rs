@@ -88,8 +88,10 @@ impl<'a> GuardedTransaction<'a> {
             return Err(LockError::SeveralSessions);
         };
         // After a loss, a node with the same fixed name may belong to another contender.
-        if let Some(loss) = self.guards.iter().find_map(Guard::known_loss) {
-            return Err(LockError::Lost(loss));
+        for guard in self.guards {
+            if let Some(loss) = guard.known_loss() {
+                return Err(guard.named(LockError::lost(loss)));
+            }
         }
         match inner.commit().await {
             Ok(mut results) => Ok(results.split_off(self.checks.min(results.len()))),
@@ -99,11 +101,12 @@ impl<'a> GuardedTransaction<'a> {
                     None if code == ErrorCode::NO_NODE => {
                         let guard = self.guards.get(index);
                         let known = guard.and_then(Guard::known_loss);
-                        let error = LockError::Lost(known.unwrap_or(Loss::Deleted));
-                        if let Some(guard) = guard {
-                            guard.failed(&error);
-                        }
-                        Err(error)
+                        let error = LockError::lost(known.unwrap_or(Loss::Deleted));
+                        let Some(guard) = guard else {
+                            return Err(error);
+                        };
+                        guard.failed(&error);
+                        Err(guard.named(error))
                     }
                     of_users => {
                         let index = of_users.unwrap_or(0);
@@ -111,7 +114,15 @@ impl<'a> GuardedTransaction<'a> {
                     }
                 }
             }
-            Err(error) => Err(LockError::of_session(error)),
+            // The locks belong to one session, which is lost with the first of them.
+            Err(error) => {
+                let error = LockError::of_session(error);
+                let first = self.guards.first();
+                Err(match first {
+                    Some(first) => first.named(error),
+                    None => error,
+                })
+            }
         }
     }
 }

@@ -186,6 +186,7 @@ impl Election {
             select(pin!(stopped), pin!(work)).await;
         });
         Latch {
+            path: self.path().to_owned(),
             leadership: receiver,
             client: self.queue.client().clone(),
             _stop: stop,
@@ -226,6 +227,7 @@ pub enum Leadership {
 /// A contender of an election in the background. Made by [`Election::latch`]. Dropping it resigns.
 #[must_use = "dropping the latch resigns"]
 pub struct Latch {
+    path: String,
     leadership: watch::Receiver<Leadership>,
     /// Keeps the session open.
     client: Client,
@@ -268,7 +270,7 @@ impl Latch {
         let leads = |now: &Leadership| matches!(now, Leadership::Leader(_));
         match changes.wait_for(leads).await.as_deref() {
             Ok(Leadership::Leader(token)) => Ok(*token),
-            _ => Err(LockError::Lost(Loss::Closed)),
+            _ => Err(LockError::lost(Loss::Closed).at(&self.path)),
         }
     }
 }
@@ -294,7 +296,7 @@ async fn lead_under<T>(guard: Guard, work: impl AsyncFnOnce(&Guard) -> T) -> Lea
         Err(loss) => (None, Some(loss)),
         Ok(output) => match guard.release().await {
             Ok(()) => (Some(output), None),
-            Err(LockError::Lost(loss)) => (Some(output), Some(loss)),
+            Err(LockError::Lost { loss, .. }) => (Some(output), Some(loss)),
             // No server has said whether the leadership was held until now.
             Err(_) => (Some(output), Some(Loss::Elapsed)),
         },

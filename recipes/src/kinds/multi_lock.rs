@@ -374,8 +374,16 @@ impl MultiGuard {
             LockState::Elapsed => Loss::Elapsed,
             LockState::Lost(loss) => loss,
         };
+        let path = self.lost_path();
         self.release_quietly().await;
-        Err(LockError::Lost(loss))
+        Err(LockError::lost(loss).at(&path))
+    }
+
+    /// The path of the first lock that is not held.
+    fn lost_path(&self) -> String {
+        let is_lost = |guard: &&Guard| !guard.is_valid();
+        let lost = self.guards.iter().find(is_lost);
+        lost.map_or_else(String::new, |guard| guard.lock_path().to_owned())
     }
 
     async fn release_quietly(self) {

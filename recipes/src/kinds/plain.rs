@@ -122,6 +122,11 @@ impl PlainMutex {
 
     /// As [`lock`](Self::lock). Sets `contended` when another contender had the lock at first.
     async fn lock_reporting(&self, contended: &AtomicBool) -> Result<Guard, LockError> {
+        let granted = self.granted(contended).await;
+        granted.map_err(|error| error.at(self.path()))
+    }
+
+    async fn granted(&self, contended: &AtomicBool) -> Result<Guard, LockError> {
         let attempt = Attempt::new(&self.recorder);
         let (mut turn, mut node) = (PlainTurn::default(), self.node());
         loop {
@@ -165,6 +170,10 @@ impl PlainMutex {
     /// # Cancel safety
     /// As [`lock`](Self::lock).
     pub async fn try_lock(&self) -> Result<Option<Guard>, LockError> {
+        self.tried().await.map_err(|error| error.at(self.path()))
+    }
+
+    async fn tried(&self) -> Result<Option<Guard>, LockError> {
         let attempt = Attempt::new(&self.recorder);
         self.directory.count_listing();
         let children = match self.client.get_children(self.path()).await {

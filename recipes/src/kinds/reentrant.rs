@@ -83,8 +83,8 @@ impl ReentrantMutex {
         if let Some(guard) = hold.upgrade() {
             return match guard.state() {
                 LockState::Held | LockState::Suspended { .. } => Ok(ReentrantGuard(guard)),
-                LockState::Elapsed => Err(LockError::Lost(Loss::Elapsed)),
-                LockState::Lost(loss) => Err(LockError::Lost(loss)),
+                LockState::Elapsed => Err(guard.named(LockError::lost(Loss::Elapsed))),
+                LockState::Lost(loss) => Err(guard.named(LockError::lost(loss))),
             };
         }
         let guard = Arc::new(self.mutex.lock().await?);

@@ -166,6 +166,11 @@ impl Semaphore {
         if count == 0 {
             return Ok(Vec::new());
         }
+        let acquired = self.acquired(count).await;
+        acquired.map_err(|error| error.at(&self.path))
+    }
+
+    async fn acquired(&self, count: usize) -> Result<Vec<Guard>, LockError> {
         // Checked before it waits: with too high a count it would wait for ever.
         self.limit
             .allow(&self.client, count, self.queue.counters())
@@ -229,6 +234,12 @@ impl Semaphore {
         if count == 0 {
             return Ok(Some(Vec::new()));
         }
+        self.tried(count)
+            .await
+            .map_err(|error| error.at(&self.path))
+    }
+
+    async fn tried(&self, count: usize) -> Result<Option<Vec<Guard>>, LockError> {
         self.limit
             .allow(&self.client, count, self.queue.counters())
             .await?;
@@ -341,7 +352,7 @@ impl Semaphore {
         };
         if !nodes.iter().all(is_of_place) {
             // The place in the queue has gone with its session, and another waiter may be the first one by now.
-            return Err(LockError::Lost(Loss::Expired));
+            return Err(LockError::lost(Loss::Expired));
         }
         let (mut turn, mut leases, mut changed) = (LeaseTurn::default(), Vec::new(), None);
         if let Some(first) = first {
@@ -351,7 +362,7 @@ impl Semaphore {
         let (mut limit_changed, mut backoff) = (None, Backoff::default());
         loop {
             match turn.next(&facts(&nodes)) {
-                Err(loss) => return Err(gone(&mut nodes, &leases).unwrap_or(LockError::Lost(loss))),
+                Err(loss) => return Err(gone(&mut nodes, &leases).unwrap_or(LockError::lost(loss))),
                 Ok(Next::Grant) => break,
                 Ok(Next::Renew) => {
                     for node in &mut nodes {
@@ -388,7 +399,7 @@ impl Semaphore {
                             });
                         }
                         Err(Out::Lost(loss)) => {
-                            return Err(gone(&mut nodes, &leases).unwrap_or(LockError::Lost(loss)));
+                            return Err(gone(&mut nodes, &leases).unwrap_or(LockError::lost(loss)));
                         }
                     }
                 }
@@ -484,7 +495,7 @@ async fn wait_for_change(
     let (limit, lost) = (std::pin::pin!(limit), std::pin::pin!(place.lost()));
     match select(leases, select(limit, lost)).await {
         Either::Right((Either::Right((why, _)), _)) if why != Loss::Elapsed => {
-            Err(LockError::Lost(why))
+            Err(LockError::lost(why))
         }
         _ => Ok(()),
     }
@@ -547,7 +558,11 @@ impl SemaphoreTicket {
     /// # Cancel safety
     /// Dropping the future leaves the queue.
     pub async fn wait(self) -> Result<Guard, LockError> {
-        let place = self.ticket.wait().await?;
-        one(self.semaphore.lease(place, 1, self.attempt).await?)
+        let semaphore = &self.semaphore;
+        let leased = async {
+            let place = self.ticket.wait().await?;
+            one(semaphore.lease(place, 1, self.attempt).await?)
+        };
+        leased.await.map_err(|error| error.at(&semaphore.path))
     }
 }

@@ -72,7 +72,7 @@ impl LockNode {
         match self.task.life.end() {
             None => Ok(true),
             Some(End::Taken) => Ok(false),
-            Some(_) => Err(LockError::Lost(Loss::Deleted)),
+            Some(_) => Err(LockError::lost(Loss::Deleted)),
         }
     }
 
@@ -284,7 +284,7 @@ impl LockNode {
     pub(crate) fn gone(&mut self) -> LockError {
         let loss = self.session_loss().unwrap_or(Loss::Deleted);
         self.forget();
-        LockError::Lost(loss)
+        LockError::lost(loss)
     }
 
     /// Another client has deleted the node. The name of a plain lock may belong to the next holder: it is not deleted again.
@@ -318,7 +318,7 @@ impl LockNode {
     pub(crate) async fn delete(mut self) -> Result<(), LockError> {
         if !self.begin_delete() {
             self.forget();
-            return Err(LockError::Lost(Loss::Deleted));
+            return Err(LockError::lost(Loss::Deleted));
         }
         let session_id = self.node().map(|node| node.tag.session_id);
         self.task.life.release();
@@ -330,9 +330,9 @@ impl LockNode {
         match self.task.life.end() {
             Some(End::Deleted) => Ok(()),
             Some(End::DeletedOrGone) => Err(self.task.take_lost_delete()),
-            Some(End::SessionOver { closed: true }) => Err(LockError::Lost(Loss::Closed)),
-            Some(End::SessionOver { closed: false }) => Err(LockError::Lost(Loss::Expired)),
-            _ => Err(LockError::Lost(
+            Some(End::SessionOver { closed: true }) => Err(LockError::lost(Loss::Closed)),
+            Some(End::SessionOver { closed: false }) => Err(LockError::lost(Loss::Expired)),
+            _ => Err(LockError::lost(
                 session_id.and_then(loss).unwrap_or(Loss::Deleted),
             )),
         }
@@ -354,7 +354,7 @@ impl LockNode {
             return Ok(self);
         }
         let loss = session_id.and_then(|session_id| session_loss(&client, session_id));
-        Err(LockError::Lost(loss.unwrap_or(Loss::Deleted)))
+        Err(LockError::lost(loss.unwrap_or(Loss::Deleted)))
     }
 
     /// Deletes the node in the client's task, on behalf of the limit of a hold. Nothing is sent if the delete has begun.

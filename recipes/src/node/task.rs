@@ -232,16 +232,16 @@ impl NodeTask {
     /// The error of a delete whose reply was lost.
     pub(super) fn take_lost_delete(&mut self) -> LockError {
         let lost = self.lost_delete.take();
-        lost.map_or(LockError::Lost(Loss::Deleted), LockError::Session)
+        lost.map_or(LockError::lost(Loss::Deleted), LockError::Session)
     }
 
     /// What the caller is told of a failure.
     fn report(&mut self, failure: Failure) -> LockError {
         let error = match (failure, self.error.take()) {
             (Failure::SessionOver { closed: true }, _) | (_, None) => {
-                return LockError::Lost(Loss::Closed);
+                return LockError::lost(Loss::Closed);
             }
-            (Failure::SessionOver { closed: false }, _) => return LockError::Lost(Loss::Expired),
+            (Failure::SessionOver { closed: false }, _) => return LockError::lost(Loss::Expired),
             (_, Some(error)) => error,
         };
         let directory = &self.identity.directory;

@@ -96,13 +96,13 @@ impl LockQueue {
             attempt.refused();
             return Ok(None);
         }
-        let mut waiter = self.waiter().await?;
+        let waiter = self.waiter().await?;
         if waiter.ahead() > 0 {
             attempt.refused();
             return Ok(None);
         }
-        waiter.wait_for_turn(|_| {}).await?;
-        Guard::new(waiter.node, attempt).map(Some)
+        let ticket = Ticket::<Guard>::new(waiter, attempt);
+        ticket.granted(|_| {}).await.map(Some)
     }
 
     /// Enters the queue for a caller that may wait later. If it is its turn already, a deletion of its node must be
@@ -136,12 +136,13 @@ impl LockQueue {
         self.directory.count_listing();
         match self.client.get_children(self.path()).await {
             Err(error) if error.is_no_node() => Ok(Vec::new()),
-            children => Ok(children?),
+            children => children.map_err(|error| LockError::of_session(error).at(self.path())),
         }
     }
 
     async fn waiter(&self) -> Result<Waiter, LockError> {
-        Waiter::enter(&self.client, self.directory.clone(), self.kind).await
+        let entered = Waiter::enter(&self.client, self.directory.clone(), self.kind).await;
+        entered.map_err(|error| error.at(self.path()))
     }
 
     async fn lock_reporting(&self, report: impl FnMut(usize)) -> Result<Guard, LockError> {

@@ -44,8 +44,10 @@ impl<G> Ticket<G> {
 
     /// Waits for the turn. Calls `report` whenever it knows how many contenders are ahead.
     pub(crate) async fn granted(mut self, report: impl FnMut(usize)) -> Result<Guard, LockError> {
-        self.waiter.wait_for_turn(report).await?;
-        Guard::new(self.waiter.node, self.attempt)
+        let turn = self.waiter.wait_for_turn(report).await;
+        let directory = self.waiter.node.directory().clone();
+        let granted = turn.and_then(|()| Guard::new(self.waiter.node, self.attempt));
+        granted.map_err(|error| error.at(&directory.path))
     }
 }
 

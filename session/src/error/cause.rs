@@ -48,7 +48,7 @@ pub enum Cause {
     ///
     /// No server has answered the operation yet, and some servers close the connection on an operation that they do
     /// not support. When a caller asks for it again, the client sends it alone. If the connection ends in the same
-    /// way again, the caller gets [`Error::Unsupported`].
+    /// way again, the caller gets [`Error::Unsupported`](crate::Error::Unsupported).
     ClosedOn(OpCode),
     /// The server closed the connection during the handshake: it is not serving, or its data are older than what this
     /// client has seen.

@@ -91,7 +91,10 @@ impl Held for Work {
         let _ = self.done.send(());
         match self.term.await?.loss {
             None => Ok(()),
-            Some(loss) => Err(LockError::Lost(loss)),
+            Some(loss) => Err(LockError::Lost {
+                loss,
+                path: self.node,
+            }),
         }
     }
 }

@@ -501,7 +501,7 @@ fn under_lock(error: Option<&LockError>) -> Answer {
 fn end_of(error: &LockError) -> End {
     match error {
         LockError::TimedOut { .. } => End::TimedOut,
-        LockError::Lost(loss) => end_of_loss(*loss),
+        LockError::Lost { loss, .. } => end_of_loss(*loss),
         error => End::Failed(error.to_string()),
     }
 }
