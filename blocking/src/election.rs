@@ -71,7 +71,7 @@ impl Election {
         let output = work(&guard);
         let loss = match guard.release() {
             Ok(()) => None,
-            Err(LockError::Lost(loss)) => Some(loss),
+            Err(LockError::Lost { loss, .. }) => Some(loss),
             // No server has said whether the leadership was held until now.
             Err(_) => Some(Loss::Elapsed),
         };

@@ -83,7 +83,7 @@ fn a_mutex_has_tries_timeouts_and_tickets() {
     held.release().unwrap();
     let held = ticket.wait().unwrap();
     break_lock(&one, &held.path()).unwrap();
-    assert_eq!(held.release(), Err(LockError::Lost(Loss::Deleted)));
+    assert_eq!(held.release().unwrap_err().loss(), Some(Loss::Deleted));
     // A ticket that is dropped leaves the queue.
     let held = mutex.lock_timeout(LONG).unwrap();
     drop(waiting.enqueue().unwrap());
