@@ -1,7 +1,7 @@
 //! The background thread of a client: a runtime that runs the client's task, and nothing else.
 //!
-//! The thread ends when the client has ended. Whoever drops the last handle waits for that, for a limited time: a
-//! program whose `main` returns ends all its threads, and the session has to be closed before that.
+//! The thread ends when the client has ended. The drop of the last handle waits for that, for a limited time. A program
+//! ends all its threads when its `main` returns, and the session has to be closed before that.
 
 use std::{
     convert::Infallible,
