@@ -29,15 +29,30 @@ pub(super) fn open(pid: Pid) -> io::Result<()> {
 
 /// The process itself: stops, and becomes the command. Returns only the reason why it did not.
 pub(crate) fn pass(args: &GateArgs) -> Result<u8, Failure> {
-    kill_process(getpid(), Signal::STOP).map_err(|error| Failure::System(error.into()))?;
-    // The system also wakes a stopped process whose parent is gone.
-    if getppid().map(Pid::as_raw_pid) != Some(args.parent) {
+    let has_parent = || getppid().map(Pid::as_raw_pid) == Some(args.parent);
+    let system = |error: rustix::io::Errno| Failure::System(error.into());
+    // Nobody else would wake a stopped process whose parent is gone.
+    end_with_parent(true).map_err(system)?;
+    if has_parent() {
+        kill_process(getpid(), Signal::STOP).map_err(system)?;
+    }
+    if !has_parent() {
         return Ok(crate::exit::SYSTEM);
     }
+    // From here on, the watchdog ends the command and its whole group.
+    end_with_parent(false).map_err(system)?;
     let (program, arguments) = match args.command.as_slice() {
         [program, arguments @ ..] => (program.clone(), arguments),
         [] => (OsString::new(), &[][..]),
     };
     let error = process::Command::new(&program).args(arguments).exec();
     Err(Failure::Command { program, error })
+}
+
+/// Whether the system kills this process when its parent ends. Only Linux can do that; elsewhere a stopped process may be left.
+fn end_with_parent(ends: bool) -> rustix::io::Result<()> {
+    #[cfg(target_os = "linux")]
+    rustix::process::set_parent_process_death_signal(ends.then_some(Signal::KILL))?;
+    let _ = ends;
+    Ok(())
 }
