@@ -130,8 +130,8 @@ pub mod client {
 /// Dropping the last handle of a client closes the session in the same way: for at most one second. After that the servers
 /// have freed all that the session held.
 ///
-/// A program that ends without these drops keeps its locks until the servers expire its session: when it calls
-/// `std::process::exit`, is killed, or returns from `main` while another thread still has a guard.
+/// A program may end without these drops: it calls `std::process::exit`, is killed, or returns from `main` while another
+/// thread still has a guard. Then the servers keep its locks until they expire its session.
 ///
 /// # Inside an async runtime
 /// A method that would block a thread of a tokio runtime returns [`Error::InsideRuntime`], and sends nothing. Drops do not wait

@@ -1,5 +1,5 @@
-//! Checks the names and links in the documents: every file and test that they name exists, every chapter of the guide is
-//! included, and every log line and every error is listed.
+//! Checks the names and links in the documents. Every file and test that they name exists. Every chapter of the guide is
+//! included. Every log line and every error is listed.
 //!
 //! Not here: whether the documents are true.
 

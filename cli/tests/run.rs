@@ -312,6 +312,33 @@ fn a_killed_run_takes_its_command_with_it() {
     }
 }
 
+/// Whenever `run` is killed, also before its command has begun.
+#[test]
+fn a_run_that_is_killed_early_leaves_no_process() {
+    let arm = Arm::embedded();
+    // An argument that no other process has.
+    let marker = format!("4242.{}", std::process::id());
+    for delay_ms in 0..40 {
+        let mut run = arm.run(&[], &arm.path(), &["sleep", &marker]);
+        let mut run = run.spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(delay_ms));
+        run.kill().unwrap();
+        run.wait().unwrap();
+    }
+    wait_for("the end of all processes", || {
+        let mut processes = std::fs::read_dir("/proc").unwrap();
+        !processes.any(|process| {
+            let command = process.map(|process| std::fs::read(process.path().join("cmdline")));
+            command.is_ok_and(|command| {
+                command.is_ok_and(|it| {
+                    it.windows(marker.len())
+                        .any(|part| part == marker.as_bytes())
+                })
+            })
+        })
+    });
+}
+
 /// A script that tries a lock must not hang for a whole session timeout.
 #[test]
 fn a_try_without_an_answering_server_ends_soon() {

@@ -15,7 +15,11 @@ use std::{
     time::Duration,
 };
 
-use lockkeeper::{Client, Mutex, locks::PlainMutex};
+use lockkeeper::{
+    Client, LockError, Mutex,
+    error::{Effect, Loss},
+    locks::PlainMutex,
+};
 use lockkeeper_server::Server;
 use lockkeeper_sim::Rng;
 
@@ -42,8 +46,9 @@ impl Room {
         Self { path, size, taken }
     }
 
-    /// Counts a holder in and out again, and then releases the lock. An exclusive holder counts as `size`.
-    async fn pass<H: Held>(&self, held: H, exclusive: bool, random: &mut Rng) {
+    /// Counts a holder in and out again, and then releases the lock. An exclusive holder counts as `size`. Returns whether it is
+    /// known that the lock was held until the release.
+    async fn pass<H: Held>(&self, held: H, exclusive: bool, random: &mut Rng) -> bool {
         let space = if exclusive { self.size } else { 1 };
         let before = self.taken.fetch_add(space, Ordering::SeqCst);
         assert!(
@@ -53,9 +58,16 @@ impl Room {
         );
         tokio::task::yield_now().await;
         self.taken.fetch_sub(space, Ordering::SeqCst);
-        match random.below(3) {
-            0 => drop(held),
-            _ => held.release().await.unwrap(),
+        if random.below(3) == 0 {
+            drop(held);
+            return true;
+        }
+        match held.release().await {
+            Ok(()) => true,
+            // The reply to the delete was lost, and later the node was gone. An election reports this as `Elapsed`.
+            Err(LockError::Session(error)) if error.effect() == Effect::Unknown => false,
+            Err(LockError::Lost { loss, .. }) if loss == Loss::Elapsed => false,
+            Err(error) => panic!("{}: {error}", self.path),
         }
     }
 }
@@ -64,6 +76,10 @@ struct Stress {
     server: Server,
     acquired: AtomicUsize,
     wanted: usize,
+    /// How many connections were cut.
+    cuts: AtomicUsize,
+    /// How many releases ended without knowing who deleted the node.
+    unknown_releases: AtomicUsize,
     rooms: [Room; 8],
 }
 
@@ -84,8 +100,7 @@ impl Stress {
             _ => Some(lock.lock().await.unwrap()),
         };
         if let Some(held) = held {
-            self.acquired.fetch_add(1, Ordering::Relaxed);
-            room.pass(held, K::HOLDERS == 1, random).await;
+            self.pass(room, held, K::HOLDERS == 1, random).await;
         }
     }
 
@@ -94,8 +109,14 @@ impl Stress {
         let held = K::at(client, room.path).try_lock().await;
         // If the connection is cut during the try, the try returns that error.
         if let Ok(Some(held)) = held {
-            self.acquired.fetch_add(1, Ordering::Relaxed);
-            room.pass(held, K::HOLDERS == 1, random).await;
+            self.pass(room, held, K::HOLDERS == 1, random).await;
+        }
+    }
+
+    async fn pass<H: Held>(&self, room: &Room, held: H, exclusive: bool, random: &mut Rng) {
+        self.acquired.fetch_add(1, Ordering::Relaxed);
+        if !room.pass(held, exclusive, random).await {
+            self.unknown_releases.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -118,6 +139,7 @@ impl Stress {
                 _ => self.once::<Latching>(6, &client, random).await,
             }
             if random.below(500) == 0 {
+                self.cuts.fetch_add(1, Ordering::Relaxed);
                 self.server.faults().cut(client.snapshot().session_id);
             }
         }
@@ -148,6 +170,8 @@ async fn nothing_is_left_after_many_random_acquisitions() {
         server: Server::start().await.unwrap(),
         acquired: AtomicUsize::new(0),
         wanted,
+        cuts: AtomicUsize::new(0),
+        unknown_releases: AtomicUsize::new(0),
         rooms: [
             Room::new("/mutex", 1),
             Room::new("/rw", 1_000),
@@ -183,6 +207,13 @@ async fn nothing_is_left_after_many_random_acquisitions() {
         clients.iter().all(idle) && stress.left() == (0, Vec::new())
     })
     .await;
+    // A cut loses one reply of each task of the client at most.
+    let [cuts, unknown] =
+        [&stress.cuts, &stress.unknown_releases].map(|it| it.load(Ordering::Relaxed));
+    assert!(
+        unknown <= cuts * TASKS_OF_A_CLIENT,
+        "{unknown} unknown releases after {cuts} cuts"
+    );
     let requests = stress.server.counters().all_requests();
     println!(
         "{requests} requests, {} connections",

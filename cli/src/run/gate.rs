@@ -1,5 +1,5 @@
-//! The start of the command. Its process stops before it becomes the command, until the watchdog runs. So there is no moment at
-//! which `run` can be killed and leave the command behind.
+//! The start of the command. Its process stops before it becomes the command, until the watchdog runs. Until then, it ends with
+//! `run`. So there is no moment at which `run` can be killed and leave the command behind.
 //!
 //! Not here: ending the command when `run` is gone (`watchdog`).
 
@@ -49,7 +49,8 @@ pub(crate) fn pass(args: &GateArgs) -> Result<u8, Failure> {
     Err(Failure::Command { program, error })
 }
 
-/// Whether the system kills this process when its parent ends. Only Linux can do that; elsewhere a stopped process may be left.
+/// Sets whether the system kills this process when its parent ends. Only Linux can do that. Elsewhere a stopped process may be
+/// left, but never a running command.
 fn end_with_parent(ends: bool) -> rustix::io::Result<()> {
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(ends.then_some(Signal::KILL))?;

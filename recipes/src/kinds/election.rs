@@ -25,8 +25,10 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// An election: one of its contenders at a time is the leader.
 ///
-/// Use [`lead`](Self::lead) to run some work as the leader, [`lead_until`](Self::lead_until) if the program may shut down
-/// meanwhile, [`elect`](Self::elect) for a guard as a lock has, and [`latch`](Self::latch) to take part in the background.
+/// - [`lead`](Self::lead) runs some work as the leader.
+/// - [`lead_until`](Self::lead_until) does so in a program that may shut down meanwhile.
+/// - [`elect`](Self::elect) returns a guard, as a lock does.
+/// - [`latch`](Self::latch) takes part in the background.
 ///
 /// Cheap to clone. Compatible with Curator's `LeaderLatch` on the same path. (Curator's `LeaderSelector` is a mutex:
 /// use [`Mutex`](crate::Mutex) with it.)

@@ -46,6 +46,13 @@ pub(crate) fn resume(
     server: ServerId,
     session: &ConnectResponse,
 ) -> (ConnId, SessionId) {
+    let id = ask_for(world, server, session);
+    let response = ConnectResponse::decode(&mut world.frame(id)).unwrap();
+    (id, response.session_id)
+}
+
+/// Asks for the session on a new connection, without waiting for the answer.
+pub(crate) fn ask_for(world: &mut World, server: ServerId, session: &ConnectResponse) -> ConnId {
     let id = world.connect_to(server);
     let request = ConnectRequest {
         protocol_version: 0,
@@ -56,8 +63,7 @@ pub(crate) fn resume(
         read_only: None,
     };
     world.send(id, &framed(|writer| request.encode(writer)));
-    let response = ConnectResponse::decode(&mut world.frame(id)).unwrap();
-    (id, response.session_id)
+    id
 }
 
 /// The next reply: its xid and its contents.

@@ -9,7 +9,9 @@ use lockkeeper_proto::{
 use lockkeeper_server::engine::{ConnId, Direction, ServerId};
 
 use crate::{
-    followers::{LONGEST, ONE, OTHER, exists, is_silent, join, path_of, reply, resume, world},
+    followers::{
+        LONGEST, ONE, OTHER, ask_for, exists, is_silent, join, path_of, reply, resume, world,
+    },
     world::{MS, World, connect_frame, create, framed, request_frame},
 };
 
@@ -49,21 +51,6 @@ fn ping_for(world: &mut World, id: ConnId, ms: u32) {
 fn sync() -> Request {
     let path = "/".to_owned();
     Request::Sync(SyncRequest { path })
-}
-
-/// Asks for the session on a new connection, without waiting for the answer.
-fn ask_for(world: &mut World, server: ServerId, session: &ConnectResponse) -> ConnId {
-    let id = world.connect_to(server);
-    let request = ConnectRequest {
-        protocol_version: 0,
-        last_zxid_seen: Zxid::ZERO,
-        timeout_ms: 4000,
-        session_id: session.session_id,
-        password: session.password.clone(),
-        read_only: None,
-    };
-    world.send(id, &framed(|writer| request.encode(writer)));
-    id
 }
 
 fn lives(world: &World, session: &ConnectResponse) -> bool {

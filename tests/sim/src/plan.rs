@@ -256,8 +256,8 @@ pub enum FaultKind {
     Lag(u32, u64),
     /// The link between this client's server and its leader is cut for this long.
     CutOff(u32, Side, u64),
-    /// This client's server is the leader, and all links to it are cut: first how long it takes until the others have a new
-    /// leader, then for how long.
+    /// This client's server is the leader, and all links to it are cut. The first time is that until the others have a new
+    /// leader, the second one how long the links stay cut.
     Isolate(u32, u64, u64),
     /// A third party ends a client's session by force.
     Expire(u32),
