@@ -66,7 +66,10 @@ impl Room {
             Ok(()) => true,
             // The reply to the delete was lost, and later the node was gone. An election reports this as `Elapsed`.
             Err(LockError::Session(error)) if error.effect() == Effect::Unknown => false,
-            Err(LockError::Lost { loss, .. }) if loss == Loss::Elapsed => false,
+            Err(LockError::Lost {
+                loss: Loss::Elapsed,
+                ..
+            }) => false,
             Err(error) => panic!("{}: {error}", self.path),
         }
     }

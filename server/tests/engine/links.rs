@@ -2,8 +2,7 @@
 
 use lockkeeper_proto::{
     CreateMode, ErrorCode, OpCode, Request, Response, SessionId, Xid, Zxid,
-    connect::{ConnectRequest, ConnectResponse},
-    jute::Encode,
+    connect::ConnectResponse,
     records::{Empty, SyncRequest},
 };
 use lockkeeper_server::engine::{ConnId, Direction, ServerId};
@@ -12,7 +11,7 @@ use crate::{
     followers::{
         LONGEST, ONE, OTHER, ask_for, exists, is_silent, join, path_of, reply, resume, world,
     },
-    world::{MS, World, connect_frame, create, framed, request_frame},
+    world::{MS, World, connect_frame, create, request_frame},
 };
 
 /// A world whose leader hears of sessions every 250 ms.
