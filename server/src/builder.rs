@@ -8,7 +8,10 @@ use std::{
 
 use lockkeeper_proto::Zxid;
 
-use crate::{Server, engine::Config};
+use crate::{
+    Cluster, Server,
+    engine::{self, Config},
+};
 
 /// The settings of a server. [`Server::builder`] makes one.
 #[derive(Clone, Debug)]
@@ -18,6 +21,7 @@ pub struct Builder {
     pub(crate) config: Config,
     pub(crate) seed: Option<u64>,
     pub(crate) max_connections: usize,
+    pub(crate) sync_limit_ticks: u32,
     #[cfg(feature = "sasl-digest-md5")]
     users: crate::engine::digest_md5::Users,
 }
@@ -29,6 +33,7 @@ impl Default for Builder {
             config: Config::default(),
             seed: None,
             max_connections: 10_000,
+            sync_limit_ticks: 5,
             #[cfg(feature = "sasl-digest-md5")]
             users: crate::engine::digest_md5::Users::default(),
         }
@@ -37,7 +42,7 @@ impl Default for Builder {
 
 impl Builder {
     /// The address to listen on. Default: a free port on 127.0.0.1. The server has no encryption, so think twice before
-    /// you open it to other machines.
+    /// you open it to other machines. The members of a cluster take this port and the next ones, or free ports.
     pub fn listen(mut self, address: SocketAddr) -> Self {
         self.address = address;
         self
@@ -103,6 +108,20 @@ impl Builder {
         self
     }
 
+    /// ZooKeeper's `syncLimit`, in ticks: for how long a member of a [`Cluster`] that is cut off from the others goes on before it
+    /// gives up. Default: 5.
+    pub fn sync_limit(mut self, ticks: u32) -> Self {
+        self.sync_limit_ticks = ticks;
+        self
+    }
+
+    /// The password of the user `super`, as ZooKeeper's `superDigest`: a client that sends the auth packet `super:<password>` of
+    /// the scheme `digest` may do everything, whatever the ACLs say. Default: there is no such user.
+    pub fn super_user(mut self, password: &str) -> Self {
+        self.config.super_digest = Some(engine::digest(&format!("super:{password}")));
+        self
+    }
+
     /// Adds a user who can log in with SASL DIGEST-MD5 and this password. Call it again for each further user. Default:
     /// the server knows no SASL.
     ///
@@ -139,6 +158,17 @@ impl Builder {
     /// # Cancel safety
     /// If the future is dropped early, nothing listens.
     pub async fn start(self) -> io::Result<Server> {
-        Server::start_with(self).await
+        Server::start_with(self, None).await
+    }
+
+    /// Starts a cluster of so many servers with these settings.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    ///
+    /// # Cancel safety
+    /// As [`start`](Self::start).
+    pub async fn start_cluster(self, servers: u32) -> io::Result<Cluster> {
+        Cluster::start_with(self, servers).await
     }
 }

@@ -4,16 +4,17 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use lockkeeper_proto::{ErrorCode, SessionId};
-use tokio::sync::{mpsc, oneshot};
-
 use crate::{
     engine::{Effect, RuleId, When},
-    net::PortOrder,
+    net::Port,
     shared::Shared,
 };
+use futures::future::join_all;
+use lockkeeper_proto::{ErrorCode, SessionId};
 
 /// Makes a server misbehave while clients run. A cheap clone. Each call takes effect before it returns.
+///
+/// In a [`Cluster`](crate::Cluster), each method is about all servers.
 ///
 /// ```
 /// use lockkeeper_server::{Server, When};
@@ -32,12 +33,12 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Faults {
     shared: Arc<Shared>,
-    orders: mpsc::Sender<PortOrder>,
+    ports: Arc<[Port]>,
 }
 
 impl Faults {
-    pub(crate) fn new(shared: Arc<Shared>, orders: mpsc::Sender<PortOrder>) -> Self {
-        Self { shared, orders }
+    pub(crate) fn new(shared: Arc<Shared>, ports: Arc<[Port]>) -> Self {
+        Self { shared, ports }
     }
 
     /// Cuts the connection of a session now. The session lives on. Returns whether it had a connection.
@@ -158,6 +159,8 @@ impl Faults {
     /// This holds for the connections that are open now and for those that resume a session. It ends for a connection
     /// when its session writes or syncs, because a real follower is up to date with each transaction that it answers.
     /// It ends for all connections at [`thaw`](Self::thaw).
+    ///
+    /// In a cluster no member learns of any transaction until then, so no write is answered either.
     pub fn freeze_reads(&self) {
         self.shared.with(|engine, _| engine.freeze_reads());
     }
@@ -174,7 +177,8 @@ impl Faults {
             .with(|engine, _| engine.set_sequence(path, next))
     }
 
-    /// Ends all faults that were set with this type. Only a closed port stays closed.
+    /// Ends all faults that were set with this type. Only a closed port stays closed. In a cluster, links stay cut, and stopped
+    /// members stay stopped.
     pub fn clear(&self) {
         self.shared.resume(super::engine::Engine::clear_faults);
     }
@@ -187,10 +191,7 @@ impl Faults {
     /// # Cancel safety
     /// Once the future was polled, the port is closed even if the future is dropped.
     pub async fn close_port(&self) {
-        let (done, closed) = oneshot::channel();
-        if self.orders.send(PortOrder::Close(done)).await.is_ok() {
-            let _ = closed.await;
-        }
+        join_all(self.ports.iter().map(Port::close)).await;
     }
 
     /// Listens on the same port again.
@@ -202,13 +203,8 @@ impl Faults {
     /// # Cancel safety
     /// Once the future was polled, the server opens the port, if possible, even if the future is dropped.
     pub async fn open_port(&self) -> io::Result<()> {
-        let (done, opened) = oneshot::channel();
-        let gone = || io::Error::other("cannot open the port: the server has stopped");
-        self.orders
-            .send(PortOrder::Open(done))
-            .await
-            .map_err(|_| gone())?;
-        opened.await.map_err(|_| gone())?
+        let opened = join_all(self.ports.iter().map(Port::open)).await;
+        opened.into_iter().collect()
     }
 
     fn rule(&self, when: When, effect: Effect) -> RuleId {

@@ -9,7 +9,8 @@
 //! - ACLs with the schemes `world`, `auth`, `ip` and `digest`;
 //! - transactions and four-letter words.
 //!
-//! It is not a cluster, and it loses all data when it stops.
+//! It loses all data when it stops. A [`Cluster`] is several servers in one process, with elections, servers that lag, and
+//! links that are cut.
 //!
 //! ```
 //! use lockkeeper_server::Server;
@@ -23,8 +24,9 @@
 //! # }).unwrap();
 //! ```
 //!
-//! [`Server::faults`] makes the server misbehave on demand. [`Server::counters`] says what clients did, and
-//! [`Server::report`] what they left behind. [`engine::Engine`] is the whole server without sockets and clocks.
+//! [`Server::faults`] makes the server misbehave on demand, and [`Server::advance`] moves its clock. [`Server::counters`] says
+//! what clients did, and [`Server::report`] and [`Server::assert_no_leaks`] what they left behind. [`Server::dump`] and
+//! [`Server::load`] read and write the nodes. [`engine::Engine`] is the whole server without sockets and clocks.
 //!
 //! The server limits what one client can do to it:
 //!
@@ -58,6 +60,7 @@
 
 mod builder;
 mod clock;
+mod cluster;
 #[allow(
     clippy::exhaustive_enums,
     clippy::exhaustive_structs,
@@ -74,7 +77,11 @@ mod server;
 mod shared;
 
 pub use builder::Builder;
-pub use engine::{Counters, Report, RuleId, SessionReport, Traffic, When};
+pub use cluster::Cluster;
+pub use engine::{
+    Counters, Dump, DumpError, DumpedNode, LoadError, Report, RuleId, ServerId, SessionReport,
+    Traffic, When,
+};
 pub use faults::Faults;
 pub use lockkeeper_proto as proto;
 pub use server::Server;

@@ -1,8 +1,15 @@
-//! Sockets and tasks: one task for each connection, one for the port, one for the timer. No other task is spawned.
+//! Sockets and tasks: one task for each connection, one for each port, one for the timer. No other task is spawned.
 //!
 //! Not here: what the bytes mean (`engine`), the order in which they leave (`shared`).
 
-use std::{convert::Infallible, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    io,
+    net::{IpAddr, SocketAddr},
+    pin::pin,
+    sync::Arc,
+    time::Duration,
+};
 
 use bytes::BytesMut;
 use futures::future::{Either, select};
@@ -17,14 +24,21 @@ use tokio::{
 };
 
 use crate::{
-    engine::{ConnId, Received},
+    engine::{ConnId, Received, ServerId},
     outgoing::Outgoing,
     shared::Shared,
 };
 
-/// An order to the task of the port, with the sender of its answer.
+/// The port of one server.
 #[derive(Debug)]
-pub(crate) enum PortOrder {
+pub(crate) struct Port {
+    pub(crate) address: SocketAddr,
+    orders: mpsc::Sender<PortOrder>,
+}
+
+/// An order to the task of a port, with the sender of its answer.
+#[derive(Debug)]
+enum PortOrder {
     /// Stop listening: the operating system refuses connections.
     Close(oneshot::Sender<()>),
     /// Listen again on the same port.
@@ -34,30 +48,64 @@ pub(crate) enum PortOrder {
 /// Every task holds a clone while it runs, so the receiver closes when the last task ends.
 type Alive = mpsc::Sender<Infallible>;
 
-/// Starts the tasks of a server. The returned receiver never gets a message; it closes when all tasks have ended.
+impl Port {
+    /// The address in the form that clients take.
+    pub(crate) fn connect_string(&self) -> String {
+        let port = self.address.port();
+        match self.address.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => format!("127.0.0.1:{port}"),
+            IpAddr::V6(ip) if ip.is_unspecified() => format!("[::1]:{port}"),
+            _ => self.address.to_string(),
+        }
+    }
+
+    /// Stops listening. Once the future was polled, the port is closed even if the future is dropped.
+    pub(crate) async fn close(&self) {
+        let (done, closed) = oneshot::channel();
+        if self.orders.send(PortOrder::Close(done)).await.is_ok() {
+            let _ = closed.await;
+        }
+    }
+
+    /// Listens again.
+    pub(crate) async fn open(&self) -> io::Result<()> {
+        let (done, opened) = oneshot::channel();
+        let gone = || io::Error::other("cannot open the port: the server has stopped");
+        let order = self.orders.send(PortOrder::Open(done)).await;
+        order.map_err(|_| gone())?;
+        opened.await.map_err(|_| gone())?
+    }
+}
+
+/// Starts the tasks of all servers, with a port for each listener. The returned receiver never gets a message; it closes when
+/// all tasks have ended.
 pub(crate) fn start(
     shared: &Arc<Shared>,
-    listener: TcpListener,
-    address: SocketAddr,
-    orders: mpsc::Receiver<PortOrder>,
-) -> mpsc::Receiver<Infallible> {
+    listeners: Vec<(TcpListener, SocketAddr)>,
+) -> (Vec<Port>, mpsc::Receiver<Infallible>) {
     let (alive, ended) = mpsc::channel(1);
     let (own, held) = (Arc::clone(shared), alive.clone());
     tokio::spawn(async move {
         own.stop.run_until_cancelled(own.keep_time()).await;
         drop(held);
     });
-    let own = Arc::clone(shared);
-    tokio::spawn(async move {
-        let port = serve_port(&own, &alive, listener, address, orders);
-        own.stop.run_until_cancelled(port).await;
+    let listeners = (0..).map(ServerId).zip(listeners);
+    let ports = listeners.map(|(server, (listener, address))| {
+        let (orders, receiver) = mpsc::channel(1);
+        let (own, alive) = (Arc::clone(shared), alive.clone());
+        tokio::spawn(async move {
+            let port = serve_port(&own, &alive, server, listener, address, receiver);
+            own.stop.run_until_cancelled(port).await;
+        });
+        Port { address, orders }
     });
-    ended
+    (ports.collect(), ended)
 }
 
 async fn serve_port(
     shared: &Arc<Shared>,
     alive: &Alive,
+    server: ServerId,
     listener: TcpListener,
     address: SocketAddr,
     mut orders: mpsc::Receiver<PortOrder>,
@@ -67,7 +115,7 @@ async fn serve_port(
         let order = {
             let accepting = async {
                 match &listener {
-                    Some(listener) => accept_all(shared, alive, listener).await,
+                    Some(listener) => accept_all(shared, alive, server, listener).await,
                     None => std::future::pending().await,
                 }
             };
@@ -95,11 +143,11 @@ async fn serve_port(
     }
 }
 
-async fn accept_all(shared: &Arc<Shared>, alive: &Alive, listener: &TcpListener) {
+async fn accept_all(shared: &Arc<Shared>, alive: &Alive, server: ServerId, listener: &TcpListener) {
     loop {
         match listener.accept().await {
             Ok((stream, remote)) => {
-                let Some((id, outgoing)) = shared.accept(remote) else {
+                let Some((id, outgoing)) = shared.accept(server, remote) else {
                     tracing::warn!(%remote, "connection closed: the server has reached its limit of connections");
                     continue;
                 };

@@ -6,16 +6,17 @@ use std::{
     convert::Infallible,
     hash::{BuildHasher, RandomState},
     io,
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
     sync::Arc,
+    time::Duration,
 };
 
 use tokio::{net::TcpListener, sync::mpsc};
 
 use crate::{
-    Builder, Faults,
+    Builder, Dump, Faults, LoadError,
     engine::{Counters, Report},
-    net,
+    net::{self, Port},
     shared::Shared,
 };
 
@@ -25,11 +26,11 @@ use crate::{
 #[derive(Debug)]
 #[must_use = "a server stops when its handle is dropped"]
 pub struct Server {
-    shared: Arc<Shared>,
-    address: SocketAddr,
+    pub(crate) shared: Arc<Shared>,
+    /// One port; in a cluster one for each server.
+    pub(crate) ports: Arc<[Port]>,
     /// Closes when the last task of the server has ended.
     tasks: mpsc::Receiver<Infallible>,
-    orders: mpsc::Sender<net::PortOrder>,
 }
 
 impl Server {
@@ -46,45 +47,58 @@ impl Server {
         Self::builder().start().await
     }
 
-    pub(crate) async fn start_with(mut builder: Builder) -> io::Result<Self> {
-        let listener = TcpListener::bind(builder.address).await?;
-        let address = listener.local_addr()?;
+    /// Starts a server; a cluster if `members` has a number.
+    pub(crate) async fn start_with(mut builder: Builder, members: Option<u32>) -> io::Result<Self> {
+        let mut listeners = Vec::new();
+        for number in 0..members.unwrap_or(1) {
+            let mut address = builder.address;
+            if let Ok(number) = u16::try_from(number)
+                && address.port() > 0
+            {
+                address.set_port(address.port().saturating_add(number));
+            }
+            let listener = TcpListener::bind(address).await?;
+            let address = listener.local_addr()?;
+            tracing::debug!(%address, "listening");
+            listeners.push((listener, address));
+        }
         builder.config.seed = builder
             .seed
-            .unwrap_or_else(|| RandomState::new().hash_one(address));
+            .unwrap_or_else(|| RandomState::new().hash_one(members));
+        let sync_limit = builder
+            .config
+            .tick_time
+            .saturating_mul(builder.sync_limit_ticks);
         let shared = Arc::new(Shared::new(builder.config, builder.max_connections));
-        let (orders, receiver) = mpsc::channel(1);
-        let tasks = net::start(&shared, listener, address, receiver);
-        tracing::debug!(%address, "listening");
+        if let Some(members) = members {
+            shared.with(|engine, now| engine.set_ensemble(members, sync_limit, now));
+        }
+        let (ports, tasks) = net::start(&shared, listeners);
         Ok(Self {
             shared,
-            address,
+            ports: Arc::from(ports),
             tasks,
-            orders,
         })
     }
 
-    /// The address that the server listens on.
+    /// The address that the server listens on; in a cluster that of the first member.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
-        self.address
+        let port = self.ports.first();
+        port.map_or(SocketAddr::from(([0; 4], 0)), |port| port.address)
     }
 
-    /// The address in the form that clients take: `host:port`.
+    /// The address in the form that clients take: `host:port`. In a cluster the addresses of all members.
     #[must_use]
     pub fn connect_string(&self) -> String {
-        let port = self.address.port();
-        match self.address.ip() {
-            IpAddr::V4(ip) if ip.is_unspecified() => format!("127.0.0.1:{port}"),
-            IpAddr::V6(ip) if ip.is_unspecified() => format!("[::1]:{port}"),
-            _ => self.address.to_string(),
-        }
+        let all: Vec<String> = self.ports.iter().map(Port::connect_string).collect();
+        all.join(",")
     }
 
     /// The faults that a test can cause on this server.
     #[must_use]
     pub fn faults(&self) -> Faults {
-        Faults::new(Arc::clone(&self.shared), self.orders.clone())
+        Faults::new(Arc::clone(&self.shared), Arc::clone(&self.ports))
     }
 
     /// Counts of what has happened since the start.
@@ -103,6 +117,84 @@ impl Server {
     #[must_use]
     pub fn paths(&self) -> Vec<String> {
         self.shared.look(crate::engine::Engine::paths)
+    }
+
+    /// All nodes except the system's, with their data and ACLs.
+    #[must_use]
+    pub fn dump(&self) -> Dump {
+        self.shared.look(crate::engine::Engine::dump_nodes)
+    }
+
+    /// Creates the nodes of a dump, all of them in one transaction or none. Ephemeral nodes are left out.
+    ///
+    /// No ACL is checked. Clients get their watch events.
+    ///
+    /// ```
+    /// use lockkeeper_server::{Dump, Server};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let server = Server::start().await?;
+    /// let nodes: Dump = "/app data=v1\n/app/locks container".parse()?;
+    /// server.load(&nodes)?;
+    /// assert_eq!(server.dump(), nodes);
+    /// # server.shutdown().await;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// The first node that cannot be created: it exists, or its parent does not. A cluster without a leader creates no node.
+    pub fn load(&self, dump: &Dump) -> Result<(), LoadError> {
+        self.shared.with(|engine, now| engine.load_nodes(dump, now))
+    }
+
+    /// Moves the server's clock ahead. Everything that this time brings happens before the method returns: sessions expire, nodes
+    /// whose time to live is over and empty containers are deleted, delayed replies are sent.
+    ///
+    /// To the server, every client is silent meanwhile, also one that is connected. So a session lives on only if its timeout
+    /// is longer.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let server = lockkeeper_server::Server::start().await?;
+    /// // .. clients come, and some of them crash.
+    /// server.advance(Duration::from_secs(3600));
+    /// assert!(server.report().sessions.is_empty());
+    /// # server.shutdown().await;
+    /// # Ok::<(), std::io::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn advance(&self, time: Duration) {
+        self.shared.advance(time);
+    }
+
+    /// Asserts that clients have left nothing behind. Call this after all clients have closed their sessions.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let server = lockkeeper_server::Server::start().await?;
+    /// // .. clients come and go.
+    /// server.assert_no_leaks();
+    /// # server.shutdown().await;
+    /// # Ok::<(), std::io::Error>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Panics
+    /// If a session is left. The message names each session, and its ephemeral nodes and watches.
+    #[track_caller]
+    pub fn assert_no_leaks(&self) {
+        let left = self.report().sessions;
+        let lines = left
+            .iter()
+            .map(|(id, session)| format!("\n{id}: {session}"));
+        assert!(
+            left.is_empty(),
+            "sessions are left on the server:{}",
+            lines.collect::<String>()
+        );
     }
 
     /// Stops the server, and waits until its port and all connections are closed.

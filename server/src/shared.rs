@@ -1,4 +1,4 @@
-//! What the tasks of a server share: the engine behind a mutex, and the send queue of each connection.
+//! What the tasks of a server share: the engine behind a mutex, its clock, and the send queue of each connection.
 //!
 //! It is a std mutex, not tokio's: a task holds it for one batch of requests, and never across an await. A task queues
 //! what the engine wants to send before it releases the lock, so each connection gets its frames in the engine's order.
@@ -9,7 +9,7 @@ use std::{
     collections::HashMap,
     net::SocketAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use tokio::sync::Notify;
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     clock,
-    engine::{Config, ConnId, Engine, Now, Output},
+    engine::{Config, ConnId, Engine, Now, Output, ServerId},
     outgoing::Outgoing,
 };
 
@@ -41,6 +41,8 @@ struct Core {
     serving: usize,
     /// When the timer task will call the engine next.
     timer: Instant,
+    /// How far the engine's clock is ahead of the real one.
+    ahead: Duration,
 }
 
 impl Shared {
@@ -52,6 +54,7 @@ impl Shared {
             next_connection: 0,
             serving: 0,
             timer: now.instant,
+            ahead: Duration::ZERO,
         };
         Self {
             core: Mutex::new(core),
@@ -61,14 +64,14 @@ impl Shared {
         }
     }
 
-    /// Runs everything that is due, then calls `act` with the engine, then queues what the engine wants to send.
+    /// Runs everything that is due, then calls `act` with the engine, then runs what is due now, and queues what the engine
+    /// wants to send.
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut Engine, Now) -> R) -> R {
         let mut core = self.lock();
-        let now = clock::now();
-        if core.engine.next_deadline() <= now.instant {
-            core.engine.tick(now);
-        }
+        let now = later(clock::now(), core.ahead);
+        core.tick(now);
         let result = act(&mut core.engine, now);
+        core.tick(now);
         core.dispatch();
         if core.engine.next_deadline() < core.timer {
             self.earlier.notify_one();
@@ -78,11 +81,33 @@ impl Shared {
 
     /// Like [`with`](Self::with), for a change that releases requests which were held back. A connection may have more
     /// of them than the server can answer at once. The nudge makes its task ask for the rest.
-    pub(crate) fn resume(&self, act: impl FnOnce(&mut Engine, Now)) {
-        self.with(act);
+    pub(crate) fn resume<R>(&self, act: impl FnOnce(&mut Engine, Now) -> R) -> R {
+        let result = self.with(act);
         for peer in self.lock().peers.values() {
             peer.nudge();
         }
+        result
+    }
+
+    /// Moves the engine's clock ahead. The engine is called at each of its deadlines on the way.
+    pub(crate) fn advance(&self, time: Duration) {
+        let mut core = self.lock();
+        let mut now = later(clock::now(), core.ahead);
+        core.ahead = core.ahead.saturating_add(time);
+        let mut left = time;
+        loop {
+            let due = core.engine.next_deadline();
+            let step = due.saturating_duration_since(now.instant).min(left);
+            now = later(now, step);
+            left = left.saturating_sub(step);
+            core.engine.tick(now);
+            core.dispatch();
+            if left.is_zero() || core.engine.next_deadline() <= now.instant {
+                break;
+            }
+        }
+        drop(core);
+        self.earlier.notify_one();
     }
 
     /// Reads from the engine and changes nothing.
@@ -91,7 +116,11 @@ impl Shared {
     }
 
     /// Registers a new connection; `None` if there are too many.
-    pub(crate) fn accept(&self, remote: SocketAddr) -> Option<(ConnId, Arc<Outgoing>)> {
+    pub(crate) fn accept(
+        &self,
+        server: ServerId,
+        remote: SocketAddr,
+    ) -> Option<(ConnId, Arc<Outgoing>)> {
         let mut core = self.lock();
         if core.serving >= self.max_connections {
             return None;
@@ -102,7 +131,7 @@ impl Shared {
         core.next_connection = core.next_connection.saturating_add(1);
         core.peers.insert(id, Arc::clone(&outgoing));
         drop(core);
-        self.with(|engine, now| engine.connected(id, remote, now));
+        self.with(|engine, now| engine.connected_to(server, id, remote, now));
         Some((id, outgoing))
     }
 
@@ -126,7 +155,8 @@ impl Shared {
             let due = {
                 let mut core = self.lock();
                 core.timer = core.engine.next_deadline();
-                core.timer
+                let due = core.timer.checked_sub(core.ahead);
+                due.unwrap_or(core.timer)
             };
             let wake = tokio::time::sleep_until(due.into());
             let earlier = self.earlier.notified();
@@ -139,7 +169,23 @@ impl Shared {
     }
 }
 
+/// A later moment.
+fn later(now: Now, time: Duration) -> Now {
+    let ms = i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+    Now {
+        instant: now.instant.checked_add(time).unwrap_or(now.instant),
+        unix_ms: now.unix_ms.saturating_add(ms),
+    }
+}
+
 impl Core {
+    /// Runs everything that is due.
+    fn tick(&mut self, now: Now) {
+        if self.engine.next_deadline() <= now.instant {
+            self.engine.tick(now);
+        }
+    }
+
     fn dispatch(&mut self) {
         while let Some(output) = self.engine.poll_output() {
             match output {

@@ -6,9 +6,9 @@ use std::{net::Ipv4Addr, sync::Arc};
 
 use lockkeeper_proto::{Acl, ErrorCode, Id, Perms};
 
-use super::{sasl, tree::AclList};
+use super::{auth, sasl, tree::AclList};
 
-/// Whether a connection with these ids has at least one of the permissions in `need`.
+/// Whether a connection with these ids has at least one of the permissions in `need`. The user `super` has all.
 ///
 /// Source: `ZooKeeperServer.checkACL`.
 pub(crate) fn allows(acl: &[Acl], need: Perms, ids: &[Id]) -> bool {
@@ -17,6 +17,7 @@ pub(crate) fn allows(acl: &[Acl], need: Perms, ids: &[Id]) -> bool {
             entry.perms.allows_any_of(need)
                 && (is_anyone(&entry.id) || ids.iter().any(|own| matches(own, &entry.id)))
         })
+        || ids.iter().any(|own| own.scheme == auth::SUPER)
 }
 
 /// Like [`allows`], with an error if the answer is no.

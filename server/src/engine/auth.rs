@@ -26,6 +26,16 @@ pub(crate) fn identity(packet: &AuthPacket, remote: IpAddr) -> Option<Id> {
     }
 }
 
+/// The id of a client that has proved to be the user `super`.
+///
+/// Source: `DigestAuthenticationProvider.handleAuthentication`.
+pub(crate) fn super_id() -> Id {
+    id(SUPER, String::new())
+}
+
+/// The scheme of [`super_id`]. An ACL cannot contain it.
+pub(crate) const SUPER: &str = "super";
+
 /// The id of a remote address. Every connection has one.
 pub(crate) fn address_id(remote: IpAddr) -> Id {
     let text = match remote.to_canonical() {
@@ -66,7 +76,7 @@ pub(crate) fn client_info(ids: &[Id]) -> Vec<ClientInfo> {
 /// The digest of `user:password` as it stands in an ACL: the user, and a hash of the whole text.
 ///
 /// Source: `DigestAuthenticationProvider.generateDigest`.
-fn digest(credentials: &str) -> String {
+pub(crate) fn digest(credentials: &str) -> String {
     let user = credentials.split(':').next().unwrap_or_default();
     let hash = BASE64_STANDARD.encode(Sha1::digest(credentials.as_bytes()));
     format!("{user}:{hash}")

@@ -32,6 +32,7 @@ pub(crate) enum Phase {
 
 /// One connection.
 #[derive(Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "the flags are independent")]
 pub(crate) struct Connection {
     pub(crate) remote: SocketAddr,
     pub(crate) server: ServerId,
@@ -54,6 +55,8 @@ pub(crate) struct Connection {
     pub(crate) lagging: bool,
     /// Whether its output is discarded, because the connection is about to be closed.
     pub(crate) muted: bool,
+    /// Whether nothing more is read from it, because the reply to its last request will be lost.
+    pub(crate) is_deaf: bool,
     pub(crate) traffic: Traffic,
     /// The number of frames that the server has appended for it.
     pub(crate) sent: u64,
@@ -106,6 +109,7 @@ impl Connection {
             awaits_session: false,
             lagging: false,
             muted: false,
+            is_deaf: false,
             traffic: Traffic::default(),
             sent: 0,
             ready: BytesMut::new(),

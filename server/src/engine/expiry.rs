@@ -50,6 +50,9 @@ impl Engine {
             return;
         }
         self.reap_due = after(now.instant, self.config.container_check_interval);
+        if !self.has_leader() {
+            return;
+        }
         for path in self.live.tree.to_reap(now.unix_ms) {
             tracing::debug!(
                 path = &*path,

@@ -14,10 +14,7 @@
 //! Differences from a real ensemble:
 //!
 //! - A client's write, and a resumed session, reach the leader immediately, unless the link is cut. Only the way back takes time.
-//! - Rules ([`Engine::add_rule`]) are meant for handshakes only. Of the rules for requests only [`Effect::CutBefore`]
-//!   works.
-//!
-//! [`Effect::CutBefore`]: super::Effect::CutBefore
+//! - A follower refuses a write by itself if a rule says so. Otherwise rules take effect when the request is answered.
 //!
 //! Not here: links between servers that are cut, and leaders that are deposed (`links`).
 //!
@@ -41,7 +38,7 @@ use super::{
     connection::Connection,
     hash::Seeded,
     links::Link,
-    rules::is_write,
+    rules::{Fate, is_write},
     txn::{Author, Txn},
     view::View,
     watches::Watches,
@@ -55,6 +52,8 @@ pub(crate) struct Followers {
     seed: Seeded,
     /// The number of transactions that were sent to the followers so far.
     sent: u64,
+    /// Whether transactions arrive at all.
+    pub(super) commits: bool,
     pub(super) all: BTreeMap<ServerId, Follower>,
 }
 
@@ -79,6 +78,14 @@ struct Waiting {
     connection: ConnId,
     xid: Xid,
     request: Request,
+    fate: Fate,
+}
+
+impl Waiting {
+    /// Whether the reply must wait for the leader.
+    fn needs_commit(&self) -> bool {
+        self.fate.refuse.is_none() && needs_commit(self.request.op())
+    }
 }
 
 /// A transaction on its way to the followers.
@@ -111,7 +118,7 @@ impl Followers {
         let all = self
             .all
             .values()
-            .filter(|follower| !follower.gets_nothing());
+            .filter(|follower| self.commits && !follower.gets_nothing());
         all.filter_map(|follower| follower.coming.front())
             .map(|(due, _)| *due)
             .min()
@@ -129,6 +136,10 @@ impl Followers {
         self.all.values().map(|follower| &follower.view)
     }
 
+    pub(super) fn views_mut(&mut self) -> impl Iterator<Item = &mut View> {
+        self.all.values_mut().map(|follower| &mut follower.view)
+    }
+
     /// A connection has ended: removes its watches.
     pub(super) fn forget_watches(&mut self, id: ConnId) {
         for follower in self.all.values_mut() {
@@ -138,6 +149,12 @@ impl Followers {
 
     pub(super) fn set_held(&mut self, server: ServerId, is_held: bool) {
         if let Some(follower) = self.all.get_mut(&server) {
+            follower.is_held = is_held;
+        }
+    }
+
+    pub(super) fn set_all_held(&mut self, is_held: bool) {
+        for follower in self.all.values_mut() {
             follower.is_held = is_held;
         }
     }
@@ -213,8 +230,7 @@ impl Follower {
     /// The next request of a session that need not wait any longer.
     fn next_read(&mut self, session: SessionId) -> Option<Waiting> {
         let queue = self.waiting.get_mut(&session)?;
-        let reads = |next: &Waiting| !needs_commit(next.request.op());
-        let next = if queue.front().is_some_and(reads) {
+        let next = if queue.front().is_some_and(|next| !next.needs_commit()) {
             queue.pop_front()
         } else {
             None
@@ -340,6 +356,7 @@ impl Engine {
             longest,
             seed,
             sent: 0,
+            commits: true,
             all: all.collect(),
         });
     }
@@ -387,6 +404,7 @@ impl Engine {
         session: SessionId,
         xid: Xid,
         request: Request,
+        fate: Fate,
         now: Now,
     ) {
         let server = self.server_of(id);
@@ -402,23 +420,28 @@ impl Engine {
         let is_behind = follower.waiting.contains_key(&session);
         let proves = matches!(op, OpCode::AUTH | OpCode::SASL);
         let alone = answers_alone && follower.writes.is_empty();
-        if proves || !is_behind && (alone || !needs_commit(op)) {
-            return self.answer(id, session, xid, &request, now);
-        }
-        if needs_commit(op) {
-            follower.writes.push_back((session, xid));
-        }
         let waiting = Waiting {
             connection: id,
             xid,
             request: request.clone(),
+            fate,
         };
+        let needs_commit = waiting.needs_commit();
+        if proves || !is_behind && (alone || !needs_commit) {
+            return self.conclude(id, session, xid, &request, fate, now);
+        }
+        if needs_commit {
+            follower.writes.push_back((session, xid));
+        }
         follower
             .waiting
             .entry(session)
             .or_default()
             .push_back(waiting);
-        if needs_commit(op) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.is_deaf = fate.lose_reply;
+        }
+        if needs_commit {
             self.forward(id, session, xid, request, now);
         }
     }
@@ -481,7 +504,8 @@ impl Engine {
     }
 
     fn next_arrival(&mut self, server: ServerId, now: Now) -> Option<Arc<Commit>> {
-        let follower = self.followers.as_mut()?.all.get_mut(&server)?;
+        let followers = self.followers.as_mut().filter(|it| it.commits)?;
+        let follower = followers.all.get_mut(&server)?;
         let (due, _) = follower.coming.front()?;
         if follower.gets_nothing() || *due > now.instant {
             return None;
@@ -497,6 +521,12 @@ impl Engine {
         else {
             return;
         };
+        let asker = follower.asked_for(commit);
+        if let Some(lost) = asker.as_ref().filter(|asker| asker.fate.lose_reply)
+            && let Some(connection) = self.connections.get_mut(&lost.connection)
+        {
+            connection.muted = true;
+        }
         for change in commit.apply(&mut follower.view) {
             for event in change.trigger(&mut follower.view.watches, None) {
                 if let Some(connection) = self.connections.get_mut(&event.to) {
@@ -510,11 +540,14 @@ impl Engine {
             self.welcome(connection, Some(session), timeout, knows_read_only);
             return;
         }
-        if let Some(asker) = follower.asked_for(commit) {
+        if let Some(asker) = asker {
             let answer = commit.answer_to(&asker.request);
-            if answer == Err(ErrorCode::SESSION_MOVED) {
+            if answer == Err(ErrorCode::SESSION_MOVED) || asker.fate.lose_reply {
                 self.close(asker.connection);
             } else {
+                if let Some(delay) = asker.fate.delay {
+                    self.hold(asker.connection, delay, now);
+                }
                 self.reply(asker.connection, asker.xid, commit.zxid, &answer);
             }
             self.answer_reads(server, session, now);
@@ -534,7 +567,7 @@ impl Engine {
             let id = next.connection;
             let asks = self.connections.get(&id).and_then(Connection::session);
             if asks == Some(session) {
-                self.answer(id, session, next.xid, &next.request, now);
+                self.conclude(id, session, next.xid, &next.request, next.fate, now);
             }
         }
     }

@@ -9,7 +9,7 @@
 
 use std::{collections::BTreeSet, fmt::Write as _};
 
-use super::{Engine, connection::Connection, watches::Watches};
+use super::{Engine, ServerId, connection::Connection, watches::Watches};
 
 /// The version that the server reports. Clients read the number in front.
 pub(crate) const VERSION: &str = concat!("3.9.3-lockkeeper-", env!("CARGO_PKG_VERSION"));
@@ -21,15 +21,15 @@ const OTHERS: [&[u8; 4]; 7] = [
 
 impl Engine {
     /// The answer to a word; `None` if the bytes are not a word.
-    pub(super) fn answer_word(&self, word: [u8; 4]) -> Option<String> {
+    pub(super) fn answer_word(&self, word: [u8; 4], server: ServerId) -> Option<String> {
         let mut text = String::new();
         // Writing to a string cannot fail.
         let _ = match &word {
             b"ruok" => write!(text, "imok"),
             b"isro" => write!(text, "rw"),
-            b"srvr" => self.server(&mut text, |_| Ok(())),
-            b"stat" => self.server(&mut text, |text| self.clients(text)),
-            b"mntr" => self.monitor(&mut text),
+            b"srvr" => self.server(&mut text, server, |_| Ok(())),
+            b"stat" => self.server(&mut text, server, |text| self.clients(text)),
+            b"mntr" => self.monitor(&mut text, server),
             b"cons" => self.full_clients(&mut text),
             b"dump" => self.dump(&mut text),
             b"wchs" => self.watch_summary(&mut text),
@@ -54,6 +54,7 @@ impl Engine {
     fn server(
         &self,
         text: &mut String,
+        server: ServerId,
         clients: impl FnOnce(&mut String) -> std::fmt::Result,
     ) -> std::fmt::Result {
         writeln!(text, "Zookeeper version: {VERSION}, built on unknown")?;
@@ -64,8 +65,16 @@ impl Engine {
         writeln!(text, "Connections: {}", self.connections.len())?;
         writeln!(text, "Outstanding: 0")?;
         writeln!(text, "Zxid: {}", self.live.zxid)?;
-        writeln!(text, "Mode: standalone")?;
+        writeln!(text, "Mode: {}", self.mode(server))?;
         writeln!(text, "Node count: {}", self.node_count())
+    }
+
+    fn mode(&self, server: ServerId) -> &'static str {
+        match self.leader() {
+            None => "standalone",
+            Some(leader) if leader == server => "leader",
+            Some(_) => "follower",
+        }
     }
 
     fn clients(&self, text: &mut String) -> std::fmt::Result {
@@ -93,11 +102,11 @@ impl Engine {
         writeln!(text)
     }
 
-    fn monitor(&self, text: &mut String) -> std::fmt::Result {
+    fn monitor(&self, text: &mut String, server: ServerId) -> std::fmt::Result {
         let ephemerals = self.live.tree.ephemerals().values();
         let ephemerals: usize = ephemerals.map(std::collections::BTreeSet::len).sum();
         writeln!(text, "zk_version\t{VERSION}, built on unknown")?;
-        writeln!(text, "zk_server_state\tstandalone")?;
+        writeln!(text, "zk_server_state\t{}", self.mode(server))?;
         for (key, value) in [
             ("min_latency", 0),
             ("max_latency", 0),

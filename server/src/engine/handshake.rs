@@ -93,9 +93,6 @@ impl Engine {
             return self.replicate((session, Xid(0)), start, answer, now);
         }
         self.welcome(id, session, timeout, knows_read_only);
-        if fate.lose_reply {
-            self.close(id);
-        }
     }
 
     /// Answers the handshake with the session, or with zeros if the client has no session.
@@ -135,7 +132,8 @@ impl Engine {
         if let Some(session) = session.and_then(|session| self.sessions.get_mut(session)) {
             session.connection = Some(id);
         }
-        if session.is_none() {
+        let is_muted = |own: &Connection| own.muted;
+        if session.is_none() || self.connections.get(&id).is_some_and(is_muted) {
             self.close(id);
         }
     }

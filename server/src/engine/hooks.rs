@@ -9,6 +9,7 @@ use lockkeeper_proto::{SessionId, path};
 use super::{
     BATCH_LIMIT, ConnId, Engine, Now, Received,
     connection::{Connection, Phase},
+    followers::Followers,
     rules::{Effect, RuleId, When},
 };
 
@@ -103,8 +104,13 @@ impl Engine {
 
     /// Sets the number of the next sequential child of a node. Returns whether the node exists.
     pub fn set_sequence(&mut self, path: &str, next: i32) -> bool {
-        let node = self.live.tree.get_mut(path);
-        node.map(|node| node.created = next).is_some()
+        let followers = self.followers.iter_mut().flat_map(Followers::views_mut);
+        let mut is_there = false;
+        for view in followers.chain([&mut self.live]) {
+            let node = view.tree.get_mut(path);
+            is_there = node.map(|node| node.created = next).is_some();
+        }
+        is_there
     }
 
     /// Whether a connection is stalled.

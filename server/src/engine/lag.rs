@@ -36,7 +36,10 @@ impl Engine {
     ///
     /// It ends earlier for a connection that writes or syncs.
     pub fn freeze_reads(&mut self) {
-        self.freeze(ServerId::FIRST, false);
+        match &mut self.followers {
+            Some(followers) => followers.set_all_held(true),
+            None => self.freeze(ServerId::FIRST, false),
+        }
     }
 
     /// Like [`freeze_reads`](Self::freeze_reads), for the connections of one server of an ensemble. The server refuses
@@ -74,6 +77,9 @@ impl Engine {
 
     /// Brings every connection up to date and sends the events that were held back.
     pub fn thaw(&mut self) {
+        if let Some(followers) = &mut self.followers {
+            followers.set_all_held(false);
+        }
         let servers: Vec<ServerId> = self.frozen.keys().copied().collect();
         for server in servers {
             self.thaw_server(server);

@@ -18,6 +18,8 @@
 //!
 //! Source: `Learner`, `LearnerHandler`, `Leader.lead`, `Leader.processSync`, `PrepRequestProcessor` (`SESSION_MOVED`),
 //! `FinalRequestProcessor` (it closes the connection then).
+//!
+//! Not here: who leads, and when servers give up by themselves (`ensemble`).
 
 use std::{collections::VecDeque, time::Instant};
 
@@ -64,6 +66,13 @@ enum Upward {
 impl Link {
     pub(super) fn is_cut(&self) -> bool {
         self.to_leader_cut || self.from_leader_cut
+    }
+
+    pub(super) fn has_cut(&self, direction: Direction) -> bool {
+        match direction {
+            Direction::ToLeader => self.to_leader_cut,
+            Direction::FromLeader => self.from_leader_cut,
+        }
     }
 
     /// The follower gives up: nothing more of what waits reaches the leader.
@@ -264,7 +273,7 @@ impl Engine {
         followers.all.get(&server).map(|follower| &follower.link)
     }
 
-    fn link_of(&mut self, server: ServerId) -> Option<&mut Link> {
+    pub(super) fn link_of(&mut self, server: ServerId) -> Option<&mut Link> {
         let followers: &mut Followers = self.followers.as_mut()?;
         followers
             .all
@@ -273,7 +282,7 @@ impl Engine {
     }
 
     /// Cuts all connections of one server.
-    pub(super) fn cut_server(&mut self, server: ServerId) {
+    pub fn cut_server(&mut self, server: ServerId) {
         let own = |connection: &Connection| connection.server == server;
         let cut = self.connections.iter().filter(|(_, it)| own(it));
         let cut: Vec<ConnId> = cut.map(|(id, _)| *id).collect();

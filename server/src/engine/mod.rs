@@ -21,7 +21,9 @@
 //! | `acl`, `auth` | permissions; the identities of a connection |
 //! | `sasl`, `digest_md5` | logging in; the mechanism for it |
 //! | `rules`, `hooks`, `lag`, `relay`, `followers`, `links` | faults on demand, for tests |
+//! | `ensemble` | the members of an ensemble: who leads, and what cuts between them mean |
 //! | `report`, `four_letter` | what tests and clients can ask about a running server |
+//! | `dump` | all nodes as text, and nodes from text |
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -35,6 +37,7 @@ use lockkeeper_proto::{SessionId, Zxid, frame};
 
 use self::{
     connection::{Connection, Phase},
+    ensemble::Ensemble,
     followers::Followers,
     hash::Seeded,
     lag::Frozen,
@@ -50,6 +53,8 @@ mod changes;
 mod connection;
 #[cfg(feature = "sasl-digest-md5")]
 pub(crate) mod digest_md5;
+mod dump;
+mod ensemble;
 mod expiry;
 mod followers;
 mod four_letter;
@@ -74,7 +79,9 @@ mod view;
 mod watches;
 mod writes;
 
+pub(crate) use auth::digest;
 pub use connection::Traffic;
+pub use dump::{Dump, DumpError, DumpedNode, LoadError};
 pub use links::Direction;
 pub use report::{Counters, Report, SessionReport};
 pub use rules::{Effect, RuleId, When};
@@ -101,6 +108,8 @@ pub struct Config {
     pub first_zxid: Zxid,
     /// For how long after its start the server creates no ephemeral node.
     pub no_ephemerals_for: Duration,
+    /// The digest of the user `super`, for whom no ACL counts.
+    pub(crate) super_digest: Option<String>,
     /// The users who may log in, and the mechanism.
     pub(crate) sasl: Option<Arc<dyn sasl::Mechanism>>,
     /// `sessionRequireClientSASLAuth`: the server does not answer a client that has not logged in.
@@ -119,6 +128,7 @@ impl Default for Config {
             seed: 0,
             first_zxid: Zxid::ZERO,
             no_ephemerals_for: Duration::ZERO,
+            super_digest: None,
             sasl: None,
             sasl_required: false,
         }
@@ -178,6 +188,8 @@ pub struct Engine {
     frozen: BTreeMap<ServerId, Frozen>,
     /// Set if clients are connected to followers.
     followers: Option<Followers>,
+    /// Set if the followers elect their leaders.
+    ensemble: Option<Ensemble>,
     /// Set while the leader learns late which sessions were active.
     relay: Option<Relay>,
     sessions: Sessions,
@@ -209,6 +221,7 @@ impl Engine {
             live,
             frozen: BTreeMap::new(),
             followers: None,
+            ensemble: None,
             relay: None,
             sessions: Sessions::new(now.instant, now.unix_ms, config.tick_time, config.seed),
             connections: BTreeMap::new(),
@@ -237,6 +250,9 @@ impl Engine {
         self.handshakes.insert((due, id));
         self.connections
             .insert(id, Connection::new(remote, server, due));
+        if !self.is_serving(server) {
+            self.cut(id);
+        }
     }
 
     /// Bytes came from a connection, split anywhere.
@@ -276,8 +292,11 @@ impl Engine {
 
     /// Time has passed: sessions expire, containers are deleted, and frames that were held back leave.
     pub fn tick(&mut self, now: Now) {
+        self.give_up(now);
         self.relay(now);
-        self.expire_sessions(now);
+        if self.has_leader() {
+            self.expire_sessions(now);
+        }
         self.reap(now);
         self.arrive(now);
         while let Some((due, id)) = self.handshakes.first().copied()
@@ -307,11 +326,12 @@ impl Engine {
     #[must_use]
     pub fn next_deadline(&self) -> Instant {
         let firsts = [
-            self.sessions.next_expiry(),
+            self.sessions.next_expiry().filter(|_| self.has_leader()),
             self.handshakes.first().map(|(due, _)| *due),
             self.held.first().map(|(due, _)| *due),
             self.relay.as_ref().map(Relay::due),
             self.followers.as_ref().and_then(Followers::due),
+            self.ensemble.as_ref().and_then(Ensemble::due),
         ];
         let earliest = firsts.into_iter().flatten().min();
         earliest.map_or(self.reap_due, |due| due.min(self.reap_due))
@@ -357,7 +377,7 @@ impl Engine {
             let Some(connection) = self.connections.get_mut(&id) else {
                 break;
             };
-            if connection.phase == Phase::Closing {
+            if connection.phase == Phase::Closing || connection.is_deaf {
                 break;
             }
             let is_over = std::mem::take(&mut self.turn_is_over) || frames >= TURN;
@@ -370,7 +390,7 @@ impl Engine {
             }
             if connection.phase == Phase::Fresh
                 && let Some(word) = connection.input.first_chunk().copied()
-                && let Some(answer) = self.answer_word(word)
+                && let Some(answer) = self.answer_word(word, self.server_of(id))
             {
                 self.with(id, |connection| connection.send_raw(answer.as_bytes()));
                 self.close(id);

@@ -1,6 +1,10 @@
 //! What tests can ask about a running server: counters, and a snapshot of its state.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use lockkeeper_proto::{OpCode, Perms, SessionId, Stat, Zxid};
@@ -91,8 +95,28 @@ pub struct SessionReport {
     pub ephemerals: Vec<String>,
     /// The number of watches of its connection.
     pub watches: usize,
+    /// The paths of these watches, sorted.
+    pub watched: Vec<String>,
     /// Counts of what its present connection has sent; zeros if it has none.
     pub traffic: Traffic,
+}
+
+/// The ephemeral nodes and the watched paths of the session.
+impl fmt::Display for SessionReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = if self.is_connected {
+            "connected"
+        } else {
+            "not connected"
+        };
+        write!(f, "{state}")?;
+        for (what, paths) in [("nodes", &self.ephemerals), ("watches", &self.watched)] {
+            if !paths.is_empty() {
+                write!(f, "; {what}: {}", paths.join(", "))?;
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Engine {
@@ -115,6 +139,7 @@ impl Engine {
                 is_connected: connection.is_some(),
                 ephemerals: ephemerals.map(std::string::ToString::to_string).collect(),
                 watches: connection.map_or(0, |(id, _)| self.watches_of(id)),
+                watched: connection.map_or(Vec::new(), |(id, _)| self.watched_by(id)),
                 traffic: connection.map_or(Traffic::default(), |(_, own)| own.traffic),
             };
             (id, report)
@@ -157,6 +182,12 @@ impl Engine {
 
     fn watches_of(&self, id: super::ConnId) -> usize {
         self.views().map(|view| view.watches.len_of(id)).sum()
+    }
+
+    fn watched_by(&self, id: super::ConnId) -> Vec<String> {
+        let paths = self.views().flat_map(|view| view.watches.paths_of(id));
+        let paths: BTreeSet<_> = paths.map(std::string::ToString::to_string).collect();
+        paths.into_iter().collect()
     }
 
     pub(super) fn views(&self) -> impl Iterator<Item = &super::view::View> {

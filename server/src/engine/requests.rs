@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 use lockkeeper_proto::{
-    CreateMode, ErrorCode, OpCode, Request, Response, SessionId, Xid, Zxid,
+    CreateMode, ErrorCode, Id, OpCode, Request, Response, SessionId, Xid, Zxid,
     header::RequestHeader,
     jute::{Decode, NegativeCounts, Reader},
     multi::{MultiOp, MultiRequest},
@@ -16,7 +16,7 @@ use lockkeeper_proto::{
 use super::{
     ConnId, Engine, Now, auth,
     reads::{self, Asker},
-    rules::Seen,
+    rules::{Fate, Seen},
     set_watches,
     txn::{Author, Txn},
     writes::{self, MultiOutcome},
@@ -87,18 +87,37 @@ impl Engine {
         if fate.cut_before {
             return self.close(id);
         }
+        self.turn_is_over = op == OpCode::GET_ALL_CHILDREN_NUMBER;
+        let is_too_early = now.instant < self.ephemerals_from && makes_ephemeral(&request);
+        let too_early = is_too_early.then_some(ErrorCode::THROTTLED_OP);
+        let fate = Fate {
+            refuse: fate.refuse.or(too_early),
+            ..fate
+        };
+        if self.followers.is_some() {
+            self.request_at_follower(id, session, xid, request, fate, now);
+        } else {
+            self.conclude(id, session, xid, &request, fate, now);
+        }
+    }
+
+    /// Executes a request and answers it, as the rules of tests want it.
+    pub(super) fn conclude(
+        &mut self,
+        id: ConnId,
+        session: SessionId,
+        xid: Xid,
+        request: &Request,
+        fate: Fate,
+        now: Now,
+    ) {
+        let op = request.op();
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.muted = fate.lose_reply;
         }
-        self.turn_is_over = op == OpCode::GET_ALL_CHILDREN_NUMBER;
-        if self.followers.is_some() {
-            return self.request_at_follower(id, session, xid, request, now);
-        }
-        let is_too_early = now.instant < self.ephemerals_from && makes_ephemeral(&request);
-        let too_early = is_too_early.then_some(ErrorCode::THROTTLED_OP);
-        let answer = match fate.refuse.or(too_early) {
+        let answer = match fate.refuse {
             Some(code) => self.seen_by(id, Err(code)),
-            None => self.execute(id, session, &request, now),
+            None => self.execute(id, session, request, now),
         };
         if let Some(delay) = fate.delay {
             self.hold(id, delay, now);
@@ -127,22 +146,6 @@ impl Engine {
         }
         let zxid = self.view_of(id).zxid;
         self.reply(id, xid, zxid, &Err(ErrorCode::MARSHALLING_ERROR));
-    }
-
-    /// Executes a request and answers it.
-    pub(super) fn answer(
-        &mut self,
-        id: ConnId,
-        session: SessionId,
-        xid: Xid,
-        request: &Request,
-        now: Now,
-    ) {
-        let answer = self.execute(id, session, request, now);
-        self.reply(id, xid, answer.zxid, &answer.result);
-        if answer.close {
-            self.close(id);
-        }
     }
 
     fn execute(&mut self, id: ConnId, session: SessionId, request: &Request, now: Now) -> Answer {
@@ -218,10 +221,21 @@ impl Engine {
     ) -> Result<Response, ErrorCode> {
         self.catch_up(id);
         let ids = self.connections.get(&id).map(|own| own.ids.clone());
+        self.transaction(ids.as_deref().unwrap_or_default(), session, request, now)
+    }
+
+    /// Executes one transaction of somebody with these identities.
+    pub(super) fn transaction(
+        &mut self,
+        ids: &[Id],
+        session: SessionId,
+        request: &Request,
+        now: Now,
+    ) -> Result<Response, ErrorCode> {
         let author = Author {
             zxid: self.next_zxid(),
             unix_ms: now.unix_ms,
-            ids: ids.as_deref().unwrap_or_default(),
+            ids,
             knows_sasl: self.config.sasl.is_some(),
         };
         let mut txn = Txn::new(&mut self.live.tree, author);
@@ -274,6 +288,9 @@ impl Engine {
     fn authenticate(&mut self, id: ConnId, packet: &AuthPacket) -> Answer {
         let proved = (self.connections.get_mut(&id)).and_then(|connection| {
             let identity = auth::identity(packet, connection.remote.ip())?;
+            if self.config.super_digest.as_deref() == Some(&*identity.id) {
+                connection.ids = auth::with(&connection.ids, auth::super_id())?;
+            }
             connection.ids = auth::with(&connection.ids, identity)?;
             Some(())
         });

@@ -240,11 +240,15 @@ impl Watches {
 
     /// The number of watches of a connection.
     pub(crate) fn len_of(&self, connection: ConnId) -> usize {
-        let paths = self.paths_of.get(&connection).into_iter().flatten();
-        paths
+        self.paths_of(connection)
             .filter_map(|path| self.at.get(path)?.get(&connection))
             .map(|modes| modes.count())
             .sum()
+    }
+
+    /// The paths at which a connection has watches.
+    pub(crate) fn paths_of(&self, connection: ConnId) -> impl Iterator<Item = &Arc<str>> {
+        self.paths_of.get(&connection).into_iter().flatten()
     }
 
     /// The connections that watch.

@@ -193,7 +193,11 @@ impl Peer {
     }
 
     pub(crate) async fn join_for(server: &Server, timeout_ms: i32) -> Self {
-        let raw = Raw::connect(server.local_addr()).await;
+        Self::join_at(server.local_addr(), timeout_ms).await
+    }
+
+    pub(crate) async fn join_at(address: SocketAddr, timeout_ms: i32) -> Self {
+        let raw = Raw::connect(address).await;
         Self::start(raw, &new_session(timeout_ms))
             .await
             .expect("a new session is refused")
@@ -201,7 +205,11 @@ impl Peer {
 
     /// Moves the session to another connection, with the last zxid that this client has seen.
     pub(crate) async fn resume(self, server: &Server) -> Option<Self> {
-        let raw = Raw::connect(server.local_addr()).await;
+        self.resume_at(server.local_addr()).await
+    }
+
+    pub(crate) async fn resume_at(self, address: SocketAddr) -> Option<Self> {
+        let raw = Raw::connect(address).await;
         let request = self.resume_request();
         Self::start(raw, &request).await
     }

@@ -13,6 +13,7 @@ use lockkeeper_proto::{
 use lockkeeper_server::engine::{Config, Engine, Now, Received};
 use proptest::prelude::*;
 
+mod elections;
 mod ensemble;
 mod followers;
 mod links;

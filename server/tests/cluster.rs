@@ -1,0 +1,279 @@
+//! Several servers in one process, seen from their ports.
+//!
+//! Not here: when members give up and whom they elect (`engine::elections`), what a cut link means (`engine::links`).
+
+mod common;
+
+use std::{net::SocketAddr, time::Duration};
+
+use common::{Peer, Raw, create, delete, exists, get_children, get_data, new_session, set_data};
+use lockkeeper_proto::{
+    CreateMode::{Ephemeral, Persistent, PersistentSequential},
+    ErrorCode, EventType, OpCode,
+};
+use lockkeeper_server::{Cluster, ServerId, When};
+
+fn address(cluster: &Cluster, server: ServerId) -> SocketAddr {
+    cluster.connect_string_of(server).parse().unwrap()
+}
+
+async fn join(cluster: &Cluster, server: ServerId) -> Peer {
+    Peer::join_at(address(cluster, server), 10_000).await
+}
+
+/// A cluster, its leader, and its two followers.
+async fn three() -> (Cluster, ServerId, [ServerId; 2]) {
+    let cluster = Cluster::start(3).await.unwrap();
+    let leader = cluster.leader().unwrap();
+    let followers = cluster.followers().try_into().unwrap();
+    (cluster, leader, followers)
+}
+
+/// Whether the server accepts no connection, or closes it before the handshake is over.
+async fn is_refused(cluster: &Cluster, server: ServerId) -> bool {
+    let Ok(stream) = tokio::net::TcpStream::connect(address(cluster, server)).await else {
+        return true;
+    };
+    drop(stream);
+    let mut raw = Raw::connect(address(cluster, server)).await;
+    raw.try_send(&common::framed(&new_session(10_000))).await;
+    !raw.next_frame_or_end().await
+}
+
+#[tokio::test]
+async fn every_member_serves_one_tree() {
+    let cluster = Cluster::start(3).await.unwrap();
+    let all: Vec<_> = cluster.servers().collect();
+    assert_eq!(all, [ServerId(0), ServerId(1), ServerId(2)]);
+    let addresses: Vec<_> = all
+        .iter()
+        .map(|it| cluster.connect_string_of(*it))
+        .collect();
+    assert_eq!(cluster.connect_string(), addresses.join(","));
+    let mut watcher = join(&cluster, all[0]).await;
+    watcher.call(&get_children("/", true)).await.unwrap();
+    for server in all {
+        let mut peer = join(&cluster, server).await;
+        let path = format!("/{}", server.0);
+        peer.create(&path, Persistent).await.unwrap();
+        peer.call(&set_data(&path, b"x")).await.unwrap();
+        peer.call(&get_data(&path, false)).await.unwrap();
+        let moved = peer.resume_at(address(&cluster, ServerId(1))).await;
+        let mut moved = moved.unwrap();
+        moved.call(&exists(&path, false)).await.unwrap();
+        moved.close().await;
+    }
+    assert_eq!(
+        watcher.event().await.event_type,
+        EventType::NODE_CHILDREN_CHANGED
+    );
+    watcher.close().await;
+    assert_eq!(cluster.paths(), ["/0", "/1", "/2"]);
+    cluster.assert_no_leaks();
+    cluster.shutdown().await;
+}
+
+#[tokio::test]
+async fn each_member_says_what_it_is() {
+    let (cluster, leader, [one, _]) = three().await;
+    for (server, mode) in [(leader, "Mode: leader"), (one, "Mode: follower")] {
+        let mut raw = Raw::connect(address(&cluster, server)).await;
+        raw.send(b"srvr").await;
+        let text = String::from_utf8(raw.rest().await).unwrap();
+        assert!(text.contains(mode), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_stopped_leader_is_replaced_and_follows_when_it_is_back() {
+    let (cluster, leader, [one, other]) = three().await;
+    let mut peer = join(&cluster, leader).await;
+    peer.create("/e", Ephemeral).await.unwrap();
+    cluster.stop(leader).await;
+    peer.raw.assert_closed().await;
+    assert!(is_refused(&cluster, leader).await);
+    let next = cluster.leader().unwrap();
+    assert!([one, other].contains(&next));
+    let mut peer = peer.resume_at(address(&cluster, one)).await.unwrap();
+    peer.call(&delete("/e")).await.unwrap();
+    peer.create("/n", Persistent).await.unwrap();
+    cluster.restart(leader).await.unwrap();
+    assert_eq!(cluster.leader(), Some(next));
+    let mut back = join(&cluster, leader).await;
+    assert_eq!(back.children("/").await.unwrap(), ["n", "zookeeper"]);
+    back.create("/m", Persistent).await.unwrap();
+    // Without two of the three, nobody serves.
+    cluster.stop(one).await;
+    cluster.stop(other).await;
+    assert_eq!(cluster.leader(), None);
+    back.raw.assert_closed().await;
+    assert!(is_refused(&cluster, leader).await);
+    cluster.restart(other).await.unwrap();
+    let mut back = back.resume_at(address(&cluster, leader)).await.unwrap();
+    assert_eq!(back.children("/").await.unwrap(), ["m", "n", "zookeeper"]);
+}
+
+#[tokio::test]
+async fn a_member_that_lags_reads_the_old_state_and_answers_no_write() {
+    let (cluster, leader, [one, _]) = three().await;
+    let mut behind = join(&cluster, one).await;
+    let mut ahead = join(&cluster, leader).await;
+    behind.call(&get_children("/", true)).await.unwrap();
+    cluster.lag(one);
+    ahead.create("/n", Persistent).await.unwrap();
+    assert_eq!(behind.children("/").await.unwrap(), ["zookeeper"]);
+    let request = create("/m", b"", Persistent);
+    let xid = behind.send(&request).await;
+    assert!(behind.raw.is_silent().await);
+    cluster.catch_up(one);
+    behind.reply_to(xid, &request).await.unwrap().unwrap();
+    assert_eq!(
+        behind.event().await.event_type,
+        EventType::NODE_CHILDREN_CHANGED
+    );
+    assert_eq!(behind.children("/").await.unwrap(), ["m", "n", "zookeeper"]);
+}
+
+#[tokio::test]
+async fn a_cut_link_is_silent_until_the_sync_limit_and_what_waits_arrives_when_it_is_healed() {
+    let (cluster, leader, [one, _]) = three().await;
+    let mut cut_off = join(&cluster, one).await;
+    let mut other = join(&cluster, leader).await;
+    cluster.cut_link(one, leader);
+    let request = create("/late", b"", Persistent);
+    let xid = cut_off.send(&request).await;
+    other.create("/n", Persistent).await.unwrap();
+    assert!(cut_off.raw.is_silent().await);
+    cluster.heal_link(leader, one);
+    cut_off.reply_to(xid, &request).await.unwrap().unwrap();
+    // Once more, for longer than a follower waits: 5 ticks.
+    cluster.cut_link(one, leader);
+    cluster.advance(Duration::from_millis(2500));
+    cut_off.raw.assert_closed().await;
+    assert!(is_refused(&cluster, one).await);
+    cluster.heal();
+    let mut cut_off = cut_off.resume_at(address(&cluster, one)).await.unwrap();
+    assert_eq!(
+        cut_off.children("/").await.unwrap(),
+        ["late", "n", "zookeeper"]
+    );
+}
+
+#[tokio::test]
+async fn a_leader_that_is_cut_off_goes_on_in_vain() {
+    let (cluster, leader, [one, other]) = three().await;
+    let mut cut_off = join(&cluster, leader).await;
+    cluster.isolate(leader);
+    let next = cluster.depose().unwrap();
+    assert!([one, other].contains(&next));
+    assert_eq!(cluster.followers().len(), 2);
+    assert_eq!(cut_off.children("/").await.unwrap(), ["zookeeper"]);
+    cut_off.send(&create("/lost", b"", Persistent)).await;
+    let mut peer = join(&cluster, next).await;
+    peer.create("/n", Persistent).await.unwrap();
+    assert!(cut_off.raw.is_silent().await);
+    cluster.heal();
+    cut_off.raw.assert_closed().await;
+    let mut cut_off = cut_off.resume_at(address(&cluster, leader)).await.unwrap();
+    assert_eq!(cut_off.children("/").await.unwrap(), ["n", "zookeeper"]);
+    assert_eq!(cluster.leader(), Some(next));
+}
+
+#[tokio::test]
+async fn one_direction_can_be_cut() {
+    let (cluster, leader, [one, _]) = three().await;
+    let mut peer = join(&cluster, one).await;
+    cluster.cut_one_way(leader, one);
+    let request = create("/n", b"", Persistent);
+    let xid = peer.send(&request).await;
+    assert!(peer.raw.is_silent().await);
+    assert_eq!(cluster.paths(), ["/n"], "the leader has the write");
+    cluster.heal();
+    peer.reply_to(xid, &request).await.unwrap().unwrap();
+    cluster.cut_one_way(one, leader);
+    peer.send(&delete("/n")).await;
+    assert!(peer.raw.is_silent().await);
+    assert_eq!(
+        cluster.paths(),
+        ["/n"],
+        "the leader does not have the write"
+    );
+}
+
+#[tokio::test]
+async fn clients_of_one_member_can_be_cut_and_refused() {
+    let (cluster, leader, [one, _]) = three().await;
+    let mut peer = join(&cluster, one).await;
+    let mut other = join(&cluster, leader).await;
+    cluster.refuse_clients(one).await;
+    peer.create("/n", Persistent).await.unwrap();
+    cluster.cut_clients(one);
+    peer.raw.assert_closed().await;
+    assert!(is_refused(&cluster, one).await && !is_refused(&cluster, leader).await);
+    assert_eq!(cluster.followers().len(), 2);
+    other.call(&exists("/n", false)).await.unwrap();
+    cluster.accept_clients(one).await.unwrap();
+    peer.resume_at(address(&cluster, one)).await.unwrap();
+}
+
+#[tokio::test]
+async fn faults_of_requests_work_in_a_cluster() {
+    /// Shorter than the session, and longer than any test waits for silence.
+    const DELAY: Duration = Duration::from_secs(9);
+    let (cluster, _, [one, other]) = three().await;
+    let faults = cluster.faults();
+    let mut peer = join(&cluster, one).await;
+    peer.call(&get_children("/", true)).await.unwrap();
+    // The write is applied; its reply, its event, and the requests behind it are lost.
+    faults.lose_reply(When::create());
+    let both = [create("/a", b"", Persistent), create("/b", b"", Persistent)];
+    let frames = both.map(|it| common::request_frame(lockkeeper_proto::Xid(9), &it));
+    peer.raw.send(&frames.concat()).await;
+    peer.raw.assert_closed().await;
+    assert_eq!(cluster.paths(), ["/a"]);
+    let mut peer = peer.resume_at(address(&cluster, other)).await.unwrap();
+    assert_eq!(peer.children("/").await.unwrap(), ["a", "zookeeper"]);
+    // A lost read.
+    faults.lose_reply(When::op(OpCode::GET_DATA));
+    assert_eq!(peer.try_call(&get_data("/a", false)).await, None);
+    let mut peer = peer.resume_at(address(&cluster, one)).await.unwrap();
+
+    faults.refuse(When::write(), ErrorCode::NO_AUTH);
+    let refused = peer.call(&delete("/a")).await;
+    assert_eq!(refused, Err(ErrorCode::NO_AUTH));
+    faults.refuse(When::op(OpCode::EXISTS), ErrorCode::NO_AUTH);
+    let refused = peer.call(&exists("/a", false)).await;
+    assert_eq!(refused, Err(ErrorCode::NO_AUTH));
+    faults.cut_before(When::write());
+    assert_eq!(peer.try_call(&delete("/a")).await, None);
+    let mut peer = peer.resume_at(address(&cluster, one)).await.unwrap();
+
+    for request in [delete("/a"), exists("/", false)] {
+        faults.delay_reply(When::op(request.op()), DELAY);
+        let xid = peer.send(&request).await;
+        assert!(peer.raw.is_silent().await);
+        cluster.advance(DELAY);
+        peer.reply_to(xid, &request).await.unwrap().unwrap();
+    }
+    assert_eq!(cluster.paths(), Vec::<String>::new());
+    assert_eq!(faults.pending(), 0);
+
+    assert!(faults.set_sequence("/", 41));
+    for (server, name) in [(one, "/s-0000000041"), (other, "/s-0000000042")] {
+        let mut peer = join(&cluster, server).await;
+        let created = peer.create("/s-", PersistentSequential).await;
+        assert_eq!(created.as_deref(), Ok(name));
+    }
+    faults.lose_reply(When::op(OpCode::CREATE_SESSION));
+    let mut raw = Raw::connect(address(&cluster, one)).await;
+    assert_eq!(raw.handshake(&new_session(10_000)).await, None);
+    faults.close_port().await;
+    assert!(is_refused(&cluster, one).await && is_refused(&cluster, other).await);
+    faults.open_port().await.unwrap();
+    faults.freeze_reads();
+    let xid = peer.send(&delete("/s-0000000041")).await;
+    assert!(peer.raw.is_silent().await);
+    faults.clear();
+    let deleted = peer.reply_to(xid, &delete("/s-0000000041")).await;
+    assert!(deleted.unwrap().is_ok());
+}

@@ -1,0 +1,206 @@
+//! What tests do with a server besides faults: move its clock, look for what clients left, read and write all nodes, be `super`.
+
+mod common;
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use common::{Peer, create_with, delete, exists, get_children, get_data, set_data};
+use lockkeeper_proto::{
+    Acl,
+    CreateMode::{Ephemeral, Persistent},
+    ErrorCode, EventType, Perms, Request, Response,
+    records::{AuthPacket, Empty, SetAclRequest},
+};
+use lockkeeper_server::{Cluster, Dump, Server};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Runs a test on a server and on a cluster. Its clients are connected to the first member.
+macro_rules! on_both {
+    ($($(#[$attribute:meta])* async fn $name:ident($server:ident: &Server) $body:block)*) => {$(
+        $(#[$attribute])*
+        #[tokio::test]
+        async fn $name() {
+            async fn test($server: &Server) $body
+            test(&Server::start().await.unwrap()).await;
+            test(&Cluster::start(3).await.unwrap()).await;
+        }
+    )*};
+}
+
+on_both! {
+    async fn advancing_the_clock_ends_sessions_without_waiting(server: &Server) {
+        let mut short = Peer::join_for(server, 2_000).await;
+        let mut long = Peer::join_for(server, 60_000).await;
+        short.create("/e", Ephemeral).await.unwrap();
+        long.call(&exists("/e", true)).await.unwrap();
+        server.advance(SECOND);
+        short.create("/f", Ephemeral).await.unwrap();
+        server.advance(SECOND);
+        assert_eq!(server.report().sessions.len(), 2, "the create was activity");
+        server.advance(2 * SECOND);
+        short.raw.assert_closed().await;
+        assert_eq!(long.event().await.event_type, EventType::NODE_DELETED);
+        assert_eq!(server.paths(), Vec::<String>::new());
+        // Requests after that are handled at the new time.
+        let before = server.counters().expired;
+        long.create("/n", Persistent).await.unwrap();
+        server.advance(59 * SECOND);
+        long.call(&exists("/n", false)).await.unwrap();
+        server.advance(59 * SECOND);
+        assert_eq!(server.counters().expired, before);
+        server.advance(3 * SECOND);
+        long.raw.assert_closed().await;
+    }
+
+    async fn nodes_are_loaded_all_or_none_and_dumped_as_they_were(server: &Server) {
+        let mut peer = Peer::join(server).await;
+        peer.call(&get_children("/", true)).await.unwrap();
+        let nodes: Dump = NODES.parse().unwrap();
+        server.load(&nodes).unwrap();
+        assert_eq!(server.dump(), nodes);
+        assert_eq!(server.dump().to_string(), NODES);
+        assert_eq!(
+            peer.event().await.event_type,
+            EventType::NODE_CHILDREN_CHANGED
+        );
+        assert_eq!(peer.children("/").await.unwrap(), ["a", "b", "zookeeper"]);
+        let refused = peer.call(&delete("/a")).await;
+        assert_eq!(refused, Err(ErrorCode::NOT_EMPTY));
+        let refused = peer.call(&set_data("/b", b"")).await;
+        assert_eq!(refused, Err(ErrorCode::NO_AUTH));
+
+        for (text, path, code) in [
+            ("/new\n/a data=y", "/a", ErrorCode::NODE_EXISTS),
+            ("/new\n/no/parent", "/no/parent", ErrorCode::NO_NODE),
+        ] {
+            let error = server.load(&text.parse().unwrap()).unwrap_err();
+            assert_eq!((&*error.path, error.code), (path, code));
+            assert_eq!(server.dump(), nodes, "{text}");
+        }
+        // An ephemeral node is dumped, and not loaded: its session would be missing.
+        peer.create("/e", Ephemeral).await.unwrap();
+        let with_ephemeral = server.dump();
+        assert_eq!(with_ephemeral.to_string(), format!("{NODES}/e ephemeral data=\n"));
+        let other = Server::start().await.unwrap();
+        other.load(&with_ephemeral).unwrap();
+        assert_eq!(other.dump(), nodes);
+    }
+}
+
+#[tokio::test]
+async fn advancing_the_clock_moves_the_times_of_nodes() {
+    let server = Server::start().await.unwrap();
+    let mut peer = Peer::join_for(&server, 60_000).await;
+    peer.create("/n", Persistent).await.unwrap();
+    server.advance(50 * SECOND);
+    peer.call(&set_data("/n", b"")).await.unwrap();
+    let Ok(Response::Exists(answer)) = peer.call(&exists("/n", false)).await else {
+        panic!("/n is missing");
+    };
+    let stat = answer.stat;
+    assert!(
+        (50_000..60_000).contains(&(stat.mtime - stat.ctime)),
+        "{stat:?}"
+    );
+}
+
+#[tokio::test]
+async fn what_clients_left_is_named() {
+    let server = Server::start().await.unwrap();
+    server.assert_no_leaks();
+    let mut peer = Peer::join(&server).await;
+    peer.create("/e", Ephemeral).await.unwrap();
+    peer.call(&get_children("/", true)).await.unwrap();
+    peer.call(&get_data("/e", true)).await.unwrap();
+    let quiet = Peer::join(&server).await;
+    server.faults().cut(quiet.session);
+    let found = catch_unwind(AssertUnwindSafe(|| server.assert_no_leaks())).unwrap_err();
+    let text = found.downcast_ref::<String>().unwrap();
+    let expected = format!(
+        "sessions are left on the server:\n{}: connected; nodes: /e; watches: /, /e\n{}: not connected",
+        peer.session, quiet.session
+    );
+    assert_eq!(*text, expected);
+    peer.close().await;
+    assert!(server.faults().expire(quiet.session));
+    server.assert_no_leaks();
+}
+
+const NODES: &str = "\
+/a data=x
+/a/c container
+/a/t ttl=60000 data=
+/b data=\\x00\\xff\\x20 acl=r:world:anyone acl=rwcda:digest:u:Jq7wMyA/w2Vd5WIDAKdu4OIIFEQ=
+";
+
+#[tokio::test]
+async fn a_cluster_without_a_leader_loads_nothing() {
+    let cluster = Cluster::start(2).await.unwrap();
+    cluster.stop(cluster.leader().unwrap()).await;
+    let error = cluster.load(&"/a".parse().unwrap()).unwrap_err();
+    assert_eq!(error.code, ErrorCode::CONNECTION_LOSS);
+    assert_eq!(cluster.paths(), Vec::<String>::new());
+}
+
+fn auth(credentials: &'static str) -> Request {
+    Request::Auth(AuthPacket {
+        auth_type: 0,
+        scheme: "digest".to_owned(),
+        auth: Some(Bytes::from_static(credentials.as_bytes())),
+    })
+}
+
+/// As `superDigest` of a real server: confirmed with 3.9.3, except for the order of the identities.
+#[tokio::test]
+async fn no_acl_counts_for_the_user_super() {
+    let server = Server::builder()
+        .super_user("secret")
+        .start()
+        .await
+        .unwrap();
+    let mut owner = Peer::join(&server).await;
+    owner.call(&auth("u:p")).await.unwrap();
+    let nobody = Acl::new(Perms::READ, "digest", "u:Jq7wMyA/w2Vd5WIDAKdu4OIIFEQ=");
+    let node = create_with("/n", b"", Persistent, vec![nobody]);
+    owner.call(&node).await.unwrap();
+    let refused = owner.call(&set_data("/n", b"")).await;
+    assert_eq!(refused, Err(ErrorCode::NO_AUTH));
+    for credentials in ["super:wrong", "u:secret", "super:"] {
+        let mut peer = Peer::join(&server).await;
+        peer.call(&auth(credentials)).await.unwrap();
+        let refused = peer.call(&get_data("/n", false)).await;
+        assert_eq!(refused, Err(ErrorCode::NO_AUTH), "{credentials}");
+    }
+    let mut root = Peer::join(&server).await;
+    root.call(&auth("super:secret")).await.unwrap();
+    root.call(&get_data("/n", true)).await.unwrap();
+    root.call(&set_data("/n", b"")).await.unwrap();
+    assert_eq!(root.event().await.event_type, EventType::NODE_DATA_CHANGED);
+    // What `auth` stands for is the identity with the password's hash.
+    let set = Request::SetAcl(SetAclRequest {
+        path: "/n".to_owned(),
+        acl: Some(Acl::CREATOR_ALL.into()),
+        version: lockkeeper_proto::Version::ANY,
+    });
+    root.call(&set).await.unwrap();
+    assert!(
+        server
+            .dump()
+            .to_string()
+            .contains("acl=rwcda:digest:super:")
+    );
+    let Ok(Response::WhoAmI(answer)) = root.call(&Request::WhoAmI(Empty {})).await else {
+        panic!("no answer");
+    };
+    let schemes: Vec<_> = answer
+        .client_info
+        .iter()
+        .map(|it| &*it.auth_scheme)
+        .collect();
+    assert_eq!(schemes, ["ip", "super", "digest"]);
+}
