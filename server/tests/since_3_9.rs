@@ -223,3 +223,51 @@ async fn a_bad_flag_fails_a_whole_transaction_wherever_it_stands() {
     }
     assert!(!server.paths().iter().any(|path| path == "/y"));
 }
+
+/// Older servers answer with the error of the operation. Of several defects the first one counts: a bad flag takes a transaction,
+/// and a null ACL takes none.
+#[tokio::test]
+async fn a_null_acl_fails_a_whole_transaction_wherever_it_stands() {
+    let (server, _, mut peer) = world().await;
+    let record = |path: &str, flags, acl: Option<&[Acl]>| CreateRequest {
+        path: path.to_owned(),
+        data: None,
+        acl: acl.map(|acl| acl.to_vec().into()),
+        flags,
+    };
+    let plain = |path, flags, acl| MultiOp::Create(record(path, flags, acl));
+    let open = Some(Acl::OPEN_UNSAFE);
+    let with_ttl = MultiOp::CreateTtl(CreateTtlRequest {
+        path: "/t".to_owned(),
+        data: None,
+        acl: None,
+        flags: 5,
+        ttl_ms: 1000,
+    });
+    let null = || plain("/x", 0, None);
+    let mut call = async |ops| peer.call(&Request::Multi(MultiRequest { ops })).await;
+    for (ops, zxids) in [
+        (vec![null()], 0),
+        (vec![plain("/y", 0, open), null()], 0),
+        (vec![plain("/no/y", 0, open), null()], 0),
+        (vec![MultiOp::Create2(record("/x", 0, None))], 0),
+        (vec![MultiOp::CreateContainer(record("/x", 4, None))], 0),
+        (vec![plain("/x", 5, None)], 0),
+        (vec![plain("/x", 9, None)], 1),
+        (vec![null(), plain("/y", 9, open)], 0),
+        (vec![plain("/y", 9, open), null()], 1),
+        (vec![with_ttl.clone(), null()], 0),
+    ] {
+        let before = server.report().zxid;
+        let refused = call(ops.clone()).await;
+        assert_eq!(refused, Err(ErrorCode::MARSHALLING_ERROR), "{ops:?}");
+        assert_eq!(server.report().zxid.0 - before.0, zxids, "{ops:?}");
+    }
+    let refused = call(vec![with_ttl]).await;
+    let Ok(Response::Multi(results)) = refused else {
+        panic!("{refused:?}");
+    };
+    let invalid = MultiResult::Error(ErrorCode::INVALID_ACL);
+    assert_eq!(results.results, [invalid]);
+    assert_eq!(server.paths(), ["/p", "/p/n"]);
+}

@@ -232,6 +232,11 @@ impl Engine {
         request: &Request,
         now: Now,
     ) -> Result<Response, ErrorCode> {
+        if let Request::Multi(multi) = request
+            && writes::lacks_acl(multi, session)
+        {
+            return Err(ErrorCode::MARSHALLING_ERROR);
+        }
         let author = Author {
             zxid: self.next_zxid(),
             unix_ms: now.unix_ms,

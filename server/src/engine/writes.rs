@@ -72,7 +72,7 @@ pub(crate) fn apply_multi(
     for op in &request.ops {
         match in_multi(op, session) {
             Ok(kind) => kinds.push(kind),
-            Err(Unreadable) => return MultiOutcome::Malformed,
+            Err(_) => return MultiOutcome::Malformed,
         }
     }
     for (op, kind) in request.ops.iter().zip(kinds) {
@@ -100,9 +100,23 @@ struct Kind {
     with_stat: bool,
 }
 
-/// A multi that the real server could not decode to its end.
-#[derive(Debug)]
-struct Unreadable;
+/// Why the real server could not decode a multi to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unreadable {
+    /// A flag is unknown, or does not fit the operation.
+    Flag,
+    /// A create has null for its ACL.
+    NoAcl,
+}
+
+/// Whether a multi cannot be decoded because of a null ACL. Such a multi takes no transaction. A `createTTL` with a null ACL
+/// fails by itself.
+///
+/// Source: 3.9.3, by experiment.
+pub(crate) fn lacks_acl(request: &MultiRequest, session: SessionId) -> bool {
+    let mut ops = request.ops.iter();
+    ops.find_map(|op| in_multi(op, session).err()) == Some(Unreadable::NoAcl)
+}
 
 /// What a create outside a multi makes, depending on operation and flags.
 fn alone(op: OpCode, flags: i32, ttl_ms: i64, session: SessionId) -> Result<Kind, ErrorCode> {
@@ -132,14 +146,17 @@ fn in_multi(
     op: &MultiOp,
     session: SessionId,
 ) -> Result<Option<Result<Kind, ErrorCode>>, Unreadable> {
-    let (flags, ttl_ms) = match op {
+    let (flags, ttl_ms, has_acl) = match op {
         MultiOp::Create(request)
         | MultiOp::Create2(request)
-        | MultiOp::CreateContainer(request) => (request.flags, None),
-        MultiOp::CreateTtl(request) => (request.flags, Some(request.ttl_ms)),
+        | MultiOp::CreateContainer(request) => (request.flags, None, request.acl.is_some()),
+        MultiOp::CreateTtl(request) => (request.flags, Some(request.ttl_ms), true),
         _ => return Ok(None),
     };
-    let mode = CreateMode::from_flags(flags, ttl_ms.unwrap_or(0)).ok_or(Unreadable)?;
+    let mode = CreateMode::from_flags(flags, ttl_ms.unwrap_or(0)).ok_or(Unreadable::Flag)?;
+    if !has_acl {
+        return Err(Unreadable::NoAcl);
+    }
     let sequential = mode.is_sequential();
     let kind = |owner, with_stat| Kind {
         owner,
@@ -147,7 +164,7 @@ fn in_multi(
         with_stat,
     };
     if mode.ttl_ms().is_some() {
-        let ttl_ms = ttl_ms.ok_or(Unreadable)?;
+        let ttl_ms = ttl_ms.ok_or(Unreadable::Flag)?;
         return Ok(Some(ttl_owner(ttl_ms).map(|owner| kind(owner, true))));
     }
     let is_container = mode == CreateMode::Container || matches!(op, MultiOp::CreateContainer(_));
