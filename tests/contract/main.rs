@@ -1,8 +1,8 @@
-//! The promises of every kind of lock, tested on the embedded server and on a real ZooKeeper.
+//! The promises of every kind of lock, tested on the embedded server, on an embedded cluster, and on a real ZooKeeper.
 //!
 //! A rule is a generic function over [`Kind`](kinds::Kind), which gives all kinds of lock the same interface. Each rule
-//! runs for each kind that it applies to, as two tests: for example `of_a_mutex::first_come_first_served::embedded` and
-//! `::real`.
+//! runs for each kind that it applies to, as three tests: for example `of_a_mutex::first_come_first_served::embedded`,
+//! `::cluster` and `::real`.
 //!
 //! | file | rules about |
 //! |---|---|
@@ -38,10 +38,10 @@ mod types;
 use kinds::{Blocking, Both, Latching, Leading, Leasing, Reading, Reentering, Writing};
 use lockkeeper::{Mutex, locks::PlainMutex};
 
-/// Makes two tests of each rule for one kind. The optional `(..)` holds the arguments of `tokio::test`.
-macro_rules! both_arms {
+/// Makes three tests of each rule for one kind. The optional `(..)` holds the arguments of `tokio::test`.
+macro_rules! all_arms {
     ($kind:ty, $file:ident: $($rule:ident)*) => {
-        both_arms!($kind, $file (flavor = "current_thread"): $($rule)*);
+        all_arms!($kind, $file (flavor = "current_thread"): $($rule)*);
     };
     ($kind:ty, $file:ident $runtime:tt: $($rule:ident)*) => {$(
         mod $rule {
@@ -54,6 +54,11 @@ macro_rules! both_arms {
             }
 
             #[tokio::test $runtime]
+            async fn cluster() {
+                run(Arm::Cluster, $file::$rule::<$kind>).await;
+            }
+
+            #[tokio::test $runtime]
             #[ignore = "needs a real ZooKeeper: tests/run.sh"]
             async fn real() {
                 run(Arm::Real, $file::$rule::<$kind>).await;
@@ -62,7 +67,7 @@ macro_rules! both_arms {
     )*};
 }
 
-/// Makes one test of each rule for one kind, on the embedded server, because the rule needs its faults.
+/// Makes two tests of each rule for one kind, on embedded servers, because the rule needs their faults.
 macro_rules! embedded {
     ($kind:ty, $file:ident: $($rule:ident)*) => {$(
         mod $rule {
@@ -73,6 +78,11 @@ macro_rules! embedded {
             async fn embedded() {
                 run(Arm::Embedded, $file::$rule::<$kind>).await;
             }
+
+            #[tokio::test]
+            async fn cluster() {
+                run(Arm::Cluster, $file::$rule::<$kind>).await;
+            }
         }
     )*};
 }
@@ -80,14 +90,14 @@ macro_rules! embedded {
 /// The rules for every kind.
 macro_rules! contract {
     ($kind:ty) => {
-        both_arms!($kind, exclusion (flavor = "multi_thread", worker_threads = 2):
+        all_arms!($kind, exclusion (flavor = "multi_thread", worker_threads = 2):
             it_never_has_more_holders_than_allowed tasks_of_one_session_take_turns);
-        both_arms!($kind, exclusion: it_can_have_as_many_holders_as_allowed);
-        both_arms!($kind, giving_up:
+        all_arms!($kind, exclusion: it_can_have_as_many_holders_as_allowed);
+        all_arms!($kind, giving_up:
             a_timeout_leaves_nothing an_attempt_dropped_at_any_poll_leaves_nothing a_waiter_that_gives_up_is_skipped
             a_guard_dropped_outside_a_runtime_releases a_dropped_lock_can_be_taken_again_at_once);
-        both_arms!($kind, loss: a_closed_client_ends_holds_and_waits);
-        both_arms!($kind, directory:
+        all_arms!($kind, loss: a_closed_client_ends_holds_and_waits);
+        all_arms!($kind, directory:
             its_directory_may_be_deleted_between_two_uses foreign_nodes_in_the_directory_are_ignored);
         embedded!($kind, loss: the_holder_is_told_before_another_contender_holds_it);
         embedded!($kind, outage:
@@ -98,7 +108,7 @@ macro_rules! contract {
 /// The rules for the kinds that grant the lock in order: all but readers and the plain lock.
 macro_rules! in_order {
     ($kind:ty) => {
-        both_arms!($kind, exclusion: first_come_first_served);
+        all_arms!($kind, exclusion: first_come_first_served);
     };
 }
 
@@ -107,14 +117,14 @@ macro_rules! in_order {
 /// These are all kinds but two: a waiter for the plain lock has no node, and a latch creates a new one.
 macro_rules! waits_by_node {
     ($kind:ty) => {
-        both_arms!($kind, loss: a_waiter_whose_node_is_deleted_is_told);
+        all_arms!($kind, loss: a_waiter_whose_node_is_deleted_is_told);
     };
 }
 
 /// The rules for the kinds that return errors: all but the latch.
 macro_rules! tells {
     ($kind:ty) => {
-        both_arms!($kind, loss:
+        all_arms!($kind, loss:
             a_holder_whose_node_is_deleted_is_told releasing_a_lost_lock_is_an_error);
         embedded!($kind, outage: an_attempt_refused_at_any_request_leaves_nothing);
     };
@@ -123,23 +133,23 @@ macro_rules! tells {
 /// The rules for the kinds that have a try.
 macro_rules! tries {
     ($kind:ty) => {
-        both_arms!($kind, giving_up: a_try_takes_a_free_lock_and_refuses_a_held_one);
+        all_arms!($kind, giving_up: a_try_takes_a_free_lock_and_refuses_a_held_one);
     };
 }
 
 /// The rules for blocking locks: all that drop no future. Their futures are threads.
 macro_rules! blocking {
     ($kind:ty) => {
-        both_arms!(Blocking<$kind>, exclusion (flavor = "multi_thread", worker_threads = 2):
+        all_arms!(Blocking<$kind>, exclusion (flavor = "multi_thread", worker_threads = 2):
             it_never_has_more_holders_than_allowed tasks_of_one_session_take_turns);
-        both_arms!(Blocking<$kind>, exclusion: it_can_have_as_many_holders_as_allowed);
-        both_arms!(Blocking<$kind>, giving_up:
+        all_arms!(Blocking<$kind>, exclusion: it_can_have_as_many_holders_as_allowed);
+        all_arms!(Blocking<$kind>, giving_up:
             a_timeout_leaves_nothing a_dropped_lock_can_be_taken_again_at_once
             a_try_takes_a_free_lock_and_refuses_a_held_one);
-        both_arms!(Blocking<$kind>, loss:
+        all_arms!(Blocking<$kind>, loss:
             a_closed_client_ends_holds_and_waits a_holder_whose_node_is_deleted_is_told
             releasing_a_lost_lock_is_an_error);
-        both_arms!(Blocking<$kind>, directory:
+        all_arms!(Blocking<$kind>, directory:
             its_directory_may_be_deleted_between_two_uses foreign_nodes_in_the_directory_are_ignored);
         embedded!(Blocking<$kind>, loss: the_holder_is_told_before_another_contender_holds_it);
         embedded!(Blocking<$kind>, outage:

@@ -1,4 +1,5 @@
-//! The servers of the end-to-end tests. Each test runs twice: on the embedded server and on a real ZooKeeper.
+//! The servers of the end-to-end tests. Each test runs on the embedded server and on a real ZooKeeper; some run on an embedded
+//! cluster, too.
 //!
 //! Invariants:
 //! - A test that uses only its [`Ensemble`] cannot see which arm it runs on.
@@ -30,29 +31,39 @@ use std::{
 };
 
 use lockkeeper::{Client, CreateMode, Version, proto::path};
-use lockkeeper_server::Server;
+use lockkeeper_server::{Cluster, Server};
 
 /// The kind of server that a test runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arm {
     /// A new embedded server, for this test alone.
     Embedded,
+    /// A new cluster of three embedded servers, for this test alone. Each client connects to any of them.
+    Cluster,
     /// The ZooKeeper that `tests/run.sh` names in `LOCKKEEPER_TEST_ZOOKEEPER`. Other tests use it at the same time.
     Real,
 }
 
 impl Arm {
     pub(crate) async fn start(self) -> Ensemble {
-        let (servers, server) = match self {
+        let own = match self {
             Self::Embedded => {
-                let server = embedded().await;
-                (server.connect_string(), Some(server))
+                let server = builder().start().await;
+                Some(Own::Server(server.expect("a free port on loopback")))
             }
-            Self::Real => (from_environment("LOCKKEEPER_TEST_ZOOKEEPER"), None),
+            Self::Cluster => {
+                let cluster = builder().start_cluster(3).await;
+                Some(Own::Cluster(cluster.expect("free ports on loopback")))
+            }
+            Self::Real => None,
+        };
+        let servers = match &own {
+            Some(own) => own.server().connect_string(),
+            None => from_environment("LOCKKEEPER_TEST_ZOOKEEPER"),
         };
         let ensemble = Ensemble {
             servers,
-            server,
+            own,
             handed_out: Mutex::default(),
             parts: AtomicU64::new(0),
         };
@@ -65,9 +76,20 @@ impl Arm {
     }
 }
 
-async fn embedded() -> Server {
-    let server = builder().start().await;
-    server.expect("a free port on loopback")
+/// Embedded servers.
+#[derive(Debug)]
+enum Own {
+    Server(Server),
+    Cluster(Cluster),
+}
+
+impl Own {
+    fn server(&self) -> &Server {
+        match self {
+            Self::Server(server) => server,
+            Self::Cluster(cluster) => cluster,
+        }
+    }
 }
 
 /// The settings of an embedded server: the same as those of the real server in `tests/lib/zookeeper.sh`.
@@ -85,7 +107,7 @@ pub(crate) fn builder() -> lockkeeper_server::Builder {
 #[derive(Debug)]
 pub(crate) struct Ensemble {
     servers: String,
-    server: Option<Server>,
+    own: Option<Own>,
     handed_out: Mutex<Vec<String>>,
     /// How many parts of the test are done. See [`part_done`](Self::part_done).
     parts: AtomicU64,
@@ -101,7 +123,7 @@ impl Ensemble {
         client.close().await;
         Self {
             servers,
-            server,
+            own: server.map(Own::Server),
             handed_out: Mutex::default(),
             parts: AtomicU64::new(0),
         }
@@ -117,9 +139,9 @@ impl Ensemble {
         self.parts.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The embedded server, with its faults and counters; `None` on the real arm.
+    /// The embedded server or cluster, with its faults and counters; `None` on the real arm.
     pub(crate) fn server(&self) -> Option<&Server> {
-        self.server.as_ref()
+        self.own.as_ref().map(Own::server)
     }
 
     /// A new client with its own session and [`SESSION_TIMEOUT`].
@@ -148,7 +170,7 @@ impl Ensemble {
 
     /// Deletes the nodes of the test on a real server. An embedded server goes away with the test.
     async fn clean_up(&self) {
-        if self.server.is_some() {
+        if self.own.is_some() {
             return;
         }
         let handed_out = std::mem::take(
