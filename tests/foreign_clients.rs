@@ -1,4 +1,4 @@
-//! Foreign clients on the embedded server: Apache's client in Java, and kazoo in Python.
+//! Foreign clients on the embedded server and on a cluster of three: Apache's client in Java, and kazoo in Python.
 //!
 //! Each test runs one section of a program in tests/interop. All checks of these programs pass on a real `ZooKeeper`, so a
 //! failure here shows that the embedded server differs. Not here: Curator, which runs on both kinds of server (`curator`).
@@ -6,16 +6,20 @@
 mod support;
 
 use support::{Arm, programs};
+use tokio::process::Command;
 
-/// Runs one section. It must succeed, and delete all its nodes.
-async fn section(mut program: tokio::process::Command, name: &str) {
-    let ensemble = Arm::Embedded.start().await;
-    let server = ensemble.server().expect("the embedded server");
-    let before = server.paths();
-    program.args([&ensemble.servers(), name]);
-    assert_eq!(programs::output(program).await, format!("ok {name}\n"));
-    assert_eq!(server.paths(), before);
-    assert_eq!(server.report().sessions.len(), 0, "{:?}", server.report());
+/// Runs one section on each arm. It must succeed, and leave no node and no session.
+async fn section(program: impl Fn() -> Command, name: &str) {
+    for arm in [Arm::Embedded, Arm::Cluster] {
+        let ensemble = arm.start().await;
+        let server = ensemble.server().expect("an embedded server");
+        let before = server.paths();
+        let mut program = program();
+        program.args([&ensemble.servers(), name]);
+        assert_eq!(programs::output(program).await, format!("ok {name}\n"));
+        assert_eq!(server.paths(), before);
+        server.assert_no_leaks();
+    }
 }
 
 macro_rules! sections {
@@ -23,7 +27,7 @@ macro_rules! sections {
         #[tokio::test]
         #[ignore = $needs]
         async fn $test() {
-            super::section($program, $section).await;
+            super::section(|| $program, $section).await;
         }
     )*};
 }
