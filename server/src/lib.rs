@@ -1,7 +1,7 @@
 //! An in-process `ZooKeeper` server: the real protocol, in memory, on one machine.
 //!
 //! For tests, so that code which needs ZooKeeper can be tested without Java and Docker, and for services on a single
-//! machine. It behaves as a standalone Apache ZooKeeper 3.9.3 does. It has
+//! machine. It behaves as Apache ZooKeeper 3.9.3 does. It has
 //!
 //! - sessions that expire in ticks;
 //! - ephemeral and sequential nodes, containers, and nodes with a time to live;
