@@ -15,7 +15,7 @@ const B: ServerId = ServerId(1);
 const C: ServerId = ServerId(2);
 
 /// How long members go on without what their role needs.
-const LIMIT: Duration = Duration::from_millis(2500);
+pub(crate) const LIMIT: Duration = Duration::from_millis(2500);
 
 /// Two milliseconds less.
 const NEARLY: Duration = Duration::from_millis(2498);
@@ -60,7 +60,7 @@ fn answered(world: &mut World, id: ConnId) -> String {
     path_of(reply(world, id, OpCode::CREATE).1)
 }
 
-fn sees(world: &mut World, id: ConnId, path: &str) -> bool {
+pub(crate) fn sees(world: &mut World, id: ConnId, path: &str) -> bool {
     world.send(id, &request_frame(Xid(2), &exists(path)));
     let (_, answer) = reply(world, id, OpCode::EXISTS);
     assert!(matches!(answer, Ok(_) | Err(ErrorCode::NO_NODE)));
@@ -68,7 +68,7 @@ fn sees(world: &mut World, id: ConnId, path: &str) -> bool {
 }
 
 /// Whether a server closes a new connection at once.
-fn refuses(world: &mut World, server: ServerId) -> bool {
+pub(crate) fn refuses(world: &mut World, server: ServerId) -> bool {
     let id = world.connect_to(server);
     world.collect();
     world.of(id).1

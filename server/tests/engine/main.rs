@@ -14,6 +14,7 @@ use lockkeeper_server::engine::{Config, Engine, Now, Received};
 use proptest::prelude::*;
 
 mod elections;
+mod elections_at_random;
 mod ensemble;
 mod followers;
 mod links;
