@@ -7,6 +7,7 @@ use lockkeeper_server::engine::{ConnId, ServerId};
 
 use crate::{
     followers::{exists, is_silent, join, path_of, reply, resume},
+    links::sync,
     world::{MS, World, create, request_frame},
 };
 
@@ -150,7 +151,11 @@ fn a_leader_without_a_majority_commits_nothing_and_is_replaced() {
     let (id, session) = join(&mut world, C);
     cut(&mut world, C, A);
     cut(&mut world, C, B);
+    // A leader answers a sync by itself while no write is pending.
+    world.send(id, &request_frame(Xid(1), &sync()));
+    assert!(reply(&mut world, id, OpCode::SYNC).1.is_ok());
     write(&mut world, id, "/lost");
+    world.send(id, &request_frame(Xid(2), &sync()));
     assert!(is_silent(&mut world, id));
     world.pass(NEARLY);
     assert!(is_silent(&mut world, id));

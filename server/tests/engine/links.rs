@@ -47,7 +47,7 @@ fn ping_for(world: &mut World, id: ConnId, ms: u32) {
     }
 }
 
-fn sync() -> Request {
+pub(crate) fn sync() -> Request {
     let path = "/".to_owned();
     Request::Sync(SyncRequest { path })
 }
