@@ -221,6 +221,21 @@ async fn a_bad_flag_fails_a_whole_transaction_wherever_it_stands() {
             );
         }
     }
+    // A create with a time to live fails by itself.
+    let with_ttl = MultiOp::CreateTtl(CreateTtlRequest {
+        path: "/x".to_owned(),
+        data: None,
+        acl: Some(Acl::OPEN_UNSAFE.into()),
+        flags: 9,
+        ttl_ms: 1000,
+    });
+    let ops = vec![good(), with_ttl];
+    let refused = peer.call(&Request::Multi(MultiRequest { ops })).await;
+    let Ok(Response::Multi(results)) = refused else {
+        panic!("{refused:?}");
+    };
+    let codes = [ErrorCode::OK, ErrorCode::BAD_ARGUMENTS];
+    assert_eq!(results.results, codes.map(MultiResult::Error));
     assert!(!server.paths().iter().any(|path| path == "/y"));
 }
 

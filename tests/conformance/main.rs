@@ -60,7 +60,7 @@ mod server;
 mod support;
 mod words;
 
-/// Makes two tests of each script: `name::embedded` and `name::real`.
+/// Makes three tests of each script: `name::embedded`, `name::cluster` and `name::real`.
 macro_rules! conformance {
     ($($(#[$attribute:meta])* $name:ident: $script:literal;)*) => {
         $crate::support::on_both_arms! {$(

@@ -41,7 +41,7 @@ pub(crate) async fn happened(ensemble: &Ensemble, script: &str) -> Vec<String> {
 }
 
 struct Runner {
-    servers: String,
+    servers: Vec<String>,
     names: Names,
     connections: BTreeMap<char, Connection>,
     /// When the connection that was last dropped or hushed last sent something.
@@ -54,7 +54,7 @@ impl Runner {
     /// Creates the root of the case, and asks the server which address it sees for this machine.
     async fn new(ensemble: &Ensemble, login: Option<&str>) -> Self {
         let mut runner = Self {
-            servers: ensemble.servers(),
+            servers: ensemble.servers().split(',').map(str::to_owned).collect(),
             names: Names::default(),
             connections: BTreeMap::new(),
             last_word: Instant::now(),
@@ -140,10 +140,16 @@ impl Runner {
         self.say(who, &outcome);
     }
 
+    /// The server of this connection. In a cluster, neighbours in the alphabet have different ones.
+    fn server_of(&self, who: char) -> &str {
+        let number = usize::try_from(u32::from(who)).expect("a letter");
+        &self.servers[number % self.servers.len()]
+    }
+
     /// Opens a connection with a new session if `who` has none.
     async fn open(&mut self, who: char) {
         if !self.connections.contains_key(&who) {
-            let mut connection = Connection::open(&self.servers).await;
+            let mut connection = Connection::open(self.server_of(who)).await;
             let response = connection.handshake(&new_session(30_000)).await;
             let response = response.expect("a session");
             let password = response.password.expect("a password");
@@ -271,7 +277,7 @@ impl Runner {
             }
             ("bytes", bytes) => {
                 if !self.connections.contains_key(&who) {
-                    let connection = Connection::open(&self.servers).await;
+                    let connection = Connection::open(self.server_of(who)).await;
                     self.connections.insert(who, connection);
                 }
                 let bytes = Words::new(bytes, &self.names).bytes().expect("bytes");
@@ -308,7 +314,7 @@ impl Runner {
             },
         };
         words.end();
-        let mut connection = Connection::open(&self.servers).await;
+        let mut connection = Connection::open(self.server_of(who)).await;
         let response = connection.handshake(&request).await;
         if response.is_some() {
             self.connections.insert(who, connection);
@@ -351,7 +357,7 @@ impl Runner {
 
     /// Sends a four-letter word. The answer is text.
     async fn word(&mut self, who: char, word: &str) {
-        let mut connection = Connection::open(&self.servers).await;
+        let mut connection = Connection::open(self.server_of(who)).await;
         connection.output = BytesMut::from(word);
         connection.flush().await;
         let answer = connection.rest().await;

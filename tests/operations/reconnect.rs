@@ -14,7 +14,7 @@ use crate::{
 
 /// A client behind a relay.
 async fn behind_a_relay(ensemble: &Ensemble) -> (Client, Relay) {
-    let relay = Relay::before(ensemble.servers()).await;
+    let relay = Relay::before(ensemble.one_server()).await;
     let client = Client::builder(&relay.servers())
         .unwrap()
         .session_timeout(crate::support::SESSION_TIMEOUT)

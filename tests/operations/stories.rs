@@ -125,7 +125,7 @@ struct Story {
 
 impl Story {
     async fn begin(ensemble: &Ensemble, seed: u64) -> Self {
-        let relay = Relay::before(ensemble.servers()).await;
+        let relay = Relay::before(ensemble.one_server()).await;
         let client = Client::builder(&relay.servers()).unwrap();
         let client = client.session_timeout(SESSION_TIMEOUT).connect();
         let root = ensemble.unique_path("story");

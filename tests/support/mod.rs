@@ -1,5 +1,4 @@
-//! The servers of the end-to-end tests. Each test runs on the embedded server and on a real ZooKeeper; some run on an embedded
-//! cluster, too.
+//! The servers of the end-to-end tests. Each test runs on the embedded server, on an embedded cluster, and on a real ZooKeeper.
 //!
 //! Invariants:
 //! - A test that uses only its [`Ensemble`] cannot see which arm it runs on.
@@ -134,6 +133,12 @@ impl Ensemble {
         self.servers.clone()
     }
 
+    /// The address of one server.
+    pub(crate) fn one_server(&self) -> String {
+        let first = self.servers.split(',').next();
+        first.unwrap_or_default().to_owned()
+    }
+
     /// Says that one of several parts of a test is done. The time limit of the test then starts again.
     pub(crate) fn part_done(&self) {
         self.parts.fetch_add(1, Ordering::Relaxed);
@@ -226,7 +231,7 @@ pub(crate) async fn run(arm: Arm, test: impl AsyncFnOnce(&Ensemble)) {
     ensemble.clean_up().await;
 }
 
-/// Makes two tests of each function: `name::embedded` and `name::real`.
+/// Makes three tests of each function: on the embedded arm `name::embedded` and `name::cluster`, on the other `name::real`.
 ///
 /// ```ignore
 /// on_both_arms! {
@@ -246,6 +251,11 @@ macro_rules! on_both_arms {
             #[tokio::test]
             async fn embedded() {
                 $crate::support::run($crate::support::Arm::Embedded, test).await;
+            }
+
+            #[tokio::test]
+            async fn cluster() {
+                $crate::support::run($crate::support::Arm::Cluster, test).await;
             }
 
             #[tokio::test]

@@ -153,7 +153,14 @@ fn in_multi(
         MultiOp::CreateTtl(request) => (request.flags, Some(request.ttl_ms), true),
         _ => return Ok(None),
     };
-    let mode = CreateMode::from_flags(flags, ttl_ms.unwrap_or(0)).ok_or(Unreadable::Flag)?;
+    let Some(mode) = CreateMode::from_flags(flags, ttl_ms.unwrap_or(0)) else {
+        let refused = Some(Err(ErrorCode::BAD_ARGUMENTS));
+        return if ttl_ms.is_some() {
+            Ok(refused)
+        } else {
+            Err(Unreadable::Flag)
+        };
+    };
     if !has_acl {
         return Err(Unreadable::NoAcl);
     }
