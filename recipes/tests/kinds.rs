@@ -515,3 +515,19 @@ async fn several_clients_can_set_the_first_limit_at_the_same_time() {
     assert_eq!((first, second), (Ok(()), Ok(())));
     assert_eq!(one.available().await.unwrap(), 1);
 }
+
+/// Once, the listing behind the last create was taken although it did not show a lease whose create came after it. The caller was told
+/// that a lease was deleted, and that lease stayed until the end of the session.
+#[tokio::test]
+async fn several_leases_are_taken_although_the_create_of_one_was_throttled() {
+    let server = server().await;
+    let client = client(&server).await;
+    let semaphore = Semaphore::new(&client, "/s", 2).unwrap();
+    semaphore.acquire().await.unwrap().release().await.unwrap();
+    let first_lease = When::create().within("/s/leases");
+    server.faults().refuse(first_lease, ErrorCode::THROTTLED_OP);
+    let leases = soon(semaphore.acquire_many(2)).await.unwrap();
+    assert_eq!((leases.len(), server.faults().pending()), (2, 0));
+    drop(leases);
+    soon(semaphore.acquire_many(2)).await.unwrap();
+}

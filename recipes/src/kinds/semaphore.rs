@@ -421,7 +421,7 @@ impl Semaphore {
     }
 
     /// Creates leases, all of them before it waits for the first reply. Returns them with the listing behind the last
-    /// create, which shows all of them, if there is one. That listing sets no watch.
+    /// create, if it shows all of them. That listing sets no watch.
     async fn create_leases(
         &self,
         count: usize,
@@ -442,7 +442,10 @@ impl Semaphore {
             return Ok((nodes, None));
         };
         match listing.await {
-            Ok(Response::GetChildren2(list)) => Ok((nodes, Some(list))),
+            // A create that was repeated came behind the listing.
+            Ok(Response::GetChildren2(list)) if missing(&nodes, &list.children).is_none() => {
+                Ok((nodes, Some(list)))
+            }
             Err(error) if !(error.is_transient() || error.is_no_node()) => Err(error.into()),
             _ => Ok((nodes, None)),
         }
@@ -515,10 +518,15 @@ fn facts(nodes: &[LockNode]) -> Facts {
 /// Forgets the first lease whose session is over or whose node this listing does not show. Returns the error for the
 /// caller. The other leases are deleted when they are dropped.
 fn gone(nodes: &mut [LockNode], listed: &[String]) -> Option<LockError> {
-    let is_gone = |node: &&mut LockNode| {
+    let gone = missing(nodes, listed)?;
+    nodes.get_mut(gone).map(LockNode::gone)
+}
+
+/// The first lease whose session is over or whose node this listing does not show.
+fn missing(nodes: &[LockNode], listed: &[String]) -> Option<usize> {
+    nodes.iter().position(|node| {
         node.session_loss().is_some() || !listed.iter().any(|lease| lease == node.name())
-    };
-    nodes.iter_mut().find(is_gone).map(LockNode::gone)
+    })
 }
 
 /// The only lease of a request for one.
