@@ -162,8 +162,11 @@ impl<T> Machine<T> {
         body: &mut Reader,
     ) {
         let connection = self.connection.as_ref();
+        // Watches that were refused have not reported what came before.
+        let is_refused =
+            matches!(request.reply_to, ReplyTo::SetWatches { .. }) && !header.err.is_ok();
         let shows_progress = connection.is_none_or(|open| open.restore.shows_progress());
-        if header.zxid > Zxid::ZERO && shows_progress {
+        if header.zxid > Zxid::ZERO && shows_progress && !is_refused {
             self.session.last_zxid = self.session.last_zxid.max(header.zxid);
         }
         self.write_answered(now, &request, Some(header.err));

@@ -230,6 +230,23 @@ fn a_server_that_does_not_restore_watches_is_given_up() {
     assert_eq!(pair.machine.watch_count(), 1);
 }
 
+/// Once, the zxid of the refusal counted as read. So a change that came before the refusal was never reported.
+#[test]
+fn a_refused_restore_shows_nothing() {
+    let mut pair = Pair::connected(|_| {});
+    pair.watch(get("/a", true), OK);
+    pair.submit(sync("/"));
+    let (xid, _) = pair.request().unwrap();
+    pair.reply(xid, 42, Err(ErrorCode::NO_NODE));
+    for _ in 0..2 {
+        pair.cut();
+        pair.connect();
+        let (xid, restored) = pair.request().unwrap();
+        assert_eq!(restored, set_watches(42, &["/a"], &[], &[]));
+        pair.reply(xid, 43, Err(ErrorCode::THROTTLED_OP));
+    }
+}
+
 #[test]
 fn events_kept_back_have_a_bound() {
     let mut pair = Pair::connected(|_| {});
