@@ -73,6 +73,20 @@ impl Client {
         Ok(Builder::new(&servers.parse()?))
     }
 
+    fn on(inner: session::Client, host: Host) -> Self {
+        Self {
+            inner,
+            host: Some(Arc::new(host)),
+        }
+    }
+
+    /// The async client of the same session, for a program on an executor other than tokio. The client's task stays on the
+    /// background thread, so the program needs no tokio runtime. The session also lives as long as clones of it do.
+    #[must_use]
+    pub fn as_async(&self) -> &session::Client {
+        &self.inner
+    }
+
     /// Closes the session, and waits until the servers have confirmed this or the connection is lost. On a thread of a tokio
     /// runtime it does not wait.
     ///
@@ -174,6 +188,8 @@ impl Client {
             -> Result<Create2Response, Error>;
         /// Creates a node, also on servers before 3.5, and returns only its path.
         fn create_without_stat(path: &str, data: impl Into<Bytes>, mode: CreateMode) -> Result<String, Error>;
+        /// Creates a node, and the nodes above it that are missing.
+        fn create_all(path: &str, data: impl Into<Bytes>, mode: CreateMode) -> Result<Create2Response, Error>;
         /// Deletes a node that has no children.
         fn delete(path: &str, version: Version) -> Result<(), Error>;
         /// Reads a node's metadata; `None` when the node does not exist.
@@ -291,10 +307,18 @@ impl Builder {
     /// As the async method. [`Error::InsideRuntime`] on a thread of a tokio runtime; [`Error::NoThread`] when the system
     /// cannot start the thread.
     pub fn connect(self) -> Result<Client, Error> {
-        let (inner, host) = host::connect(self.inner)?;
-        Ok(Client {
-            inner,
-            host: Some(Arc::new(host)),
-        })
+        let (inner, host) = host::start(self.inner, session::Builder::connect)?;
+        Ok(Client::on(inner, host))
+    }
+
+    /// Starts the client's background thread, and returns a client at once, which connects in the background.
+    ///
+    /// See the async [`connect_lazy`](lockkeeper_session::Builder::connect_lazy).
+    ///
+    /// # Errors
+    /// [`Error::InsideRuntime`] and [`Error::NoThread`], as [`connect`](Self::connect).
+    pub fn connect_lazy(self) -> Result<Client, Error> {
+        let (inner, host) = host::start(self.inner, async |builder| Ok(builder.connect_lazy()))?;
+        Ok(Client::on(inner, host))
     }
 }

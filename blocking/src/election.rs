@@ -17,6 +17,9 @@ use crate::{
 session!(Election, Latch);
 
 /// An election: one of its contenders at a time is the leader. See the async [`Election`](lockkeeper_recipes::Election).
+///
+/// There is no `lead_until`: a program without async has no future that ends when it is to shut down. Call
+/// [`elect_timeout`](Self::elect_timeout) in a loop, and look at a flag of your own in between. Each call enters the queue again.
 #[derive(Clone, Debug)]
 pub struct Election {
     inner: recipes::Election,

@@ -31,8 +31,11 @@ pub(crate) struct Host {
     ended: Mutex<Receiver<Infallible>>,
 }
 
-/// Connects a client on a thread of its own.
-pub(crate) fn connect(builder: Builder) -> Result<(Client, Host), Error> {
+/// Makes a client on a thread of its own.
+pub(crate) fn start(
+    builder: Builder,
+    connect: impl AsyncFnOnce(Builder) -> Result<Client, Error> + Send + 'static,
+) -> Result<(Client, Host), Error> {
     if is_in_runtime() {
         return Err(Error::InsideRuntime);
     }
@@ -41,7 +44,7 @@ pub(crate) fn connect(builder: Builder) -> Result<(Client, Host), Error> {
     let thread = thread::Builder::new()
         .name("lockkeeper".to_owned())
         .spawn(move || {
-            run(builder, &sender);
+            run(async || connect(builder).await, &sender);
             drop(running);
         })
         .map_err(|error| Error::NoThread(error.kind()))?;
@@ -55,7 +58,10 @@ pub(crate) fn connect(builder: Builder) -> Result<(Client, Host), Error> {
 }
 
 /// Runs a client until it has ended.
-fn run(builder: Builder, connected: &Sender<Result<Client, Error>>) {
+fn run(
+    connect: impl AsyncFnOnce() -> Result<Client, Error>,
+    connected: &Sender<Result<Client, Error>>,
+) {
     let runtime = match runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -64,7 +70,7 @@ fn run(builder: Builder, connected: &Sender<Result<Client, Error>>) {
         }
     };
     runtime.block_on(async {
-        let connecting = builder.connect().await;
+        let connecting = connect().await;
         let snapshots = connecting.as_ref().map(Client::snapshots);
         let mut snapshots = snapshots.ok();
         // Only the receiver keeps the client.

@@ -27,6 +27,9 @@ fn nodes_are_made_read_changed_and_deleted() {
         Some(client.get_data("/a").unwrap().stat)
     );
     assert_eq!(stat.version, Version(1));
+    let deep = client.create_all("/d/e/f", "1", CreateMode::Persistent);
+    assert_eq!(deep.unwrap().path, "/d/e/f");
+    assert!(client.exists("/d/e").unwrap().is_some());
     let mut children = client.get_children("/a").unwrap();
     children.sort();
     assert_eq!(children, ["b", "c"]);

@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures::executor::block_on;
 use lockkeeper_blocking::{
     Client, Election, Member, MultiLock, Mutex, PlainMutex, ReentrantMutex, RwLock, Semaphore,
     inspect,
@@ -33,6 +34,8 @@ fn a_blocking_call_inside_a_runtime_is_an_error() {
     ensemble.runtime.block_on(async {
         let again = Client::connect(&ensemble.servers());
         assert_eq!(again.unwrap_err(), Error::InsideRuntime);
+        let lazy = Client::builder(&ensemble.servers()).unwrap().connect_lazy();
+        assert_eq!(lazy.unwrap_err(), Error::InsideRuntime);
         assert_eq!(client.exists("/"), Err(Error::InsideRuntime));
         let write = client.transaction().delete("/a", Version::ANY);
         assert_eq!(write.commit(), Err(Error::InsideRuntime));
@@ -101,6 +104,44 @@ fn a_drop_inside_a_runtime_does_not_wait() {
     let closing = other.clone();
     ensemble.runtime.block_on(async { closing.close() });
     assert!(other.is_closed() && !guards[0].is_valid());
+}
+
+/// An executor without tokio uses the client on the background thread.
+#[test]
+fn the_async_client_of_a_blocking_one_needs_no_runtime() {
+    let ensemble = Ensemble::start();
+    let client = ensemble.client();
+    let mutex = lockkeeper_recipes::Mutex::new(client.as_async(), "/mutex").unwrap();
+    let guard = block_on(mutex.lock()).unwrap();
+    assert!(
+        Mutex::new(&client, "/mutex")
+            .unwrap()
+            .try_lock()
+            .unwrap()
+            .is_none()
+    );
+    block_on(guard.release()).unwrap();
+}
+
+/// The servers are away when the program starts, and come later.
+#[test]
+fn a_lazy_client_starts_without_a_server() {
+    let ensemble = Ensemble::start();
+    ensemble
+        .runtime
+        .block_on(ensemble.server.faults().close_port());
+    let builder = Client::builder(&ensemble.servers()).unwrap();
+    let client = builder.session_timeout(LONG).connect_lazy().unwrap();
+    assert!(!client.snapshot().state.is_connected());
+    ensemble
+        .runtime
+        .block_on(ensemble.server.faults().open_port())
+        .unwrap();
+    client.sync("/").unwrap();
+    assert!(client.snapshot().state.is_connected());
+    // The background thread belongs to this client, too: its drop closes the session.
+    drop(client);
+    assert!(ensemble.server.report().sessions.is_empty());
 }
 
 /// A client that runs in the program's runtime serves threads, too.
