@@ -54,6 +54,7 @@
 //! | feature | what |
 //! |---|---|
 //! | `blocking` | the module `blocking`: the client and the locks for code without async |
+//! | `metrics` | [`LockMeter`](locks::LockMeter) reports to the recorder of the crate `metrics` |
 //! | `tls` | encryption by rustls: `Connector::tls`, `tls::TlsConfig` |
 //! | `sasl-digest-md5` | a user and a password for servers that demand SASL: `DigestMd5`, `Builder::sasl` |
 //! | `digest` | ids of the `digest` scheme for ACLs: `digest::id`, `digest::acl` |
@@ -149,9 +150,9 @@ pub mod locks {
     pub use crate::{FencingToken, Guard, Mutex, RwLock, Semaphore};
     #[doc(inline)]
     pub use lockkeeper_recipes::{
-        GuardedTransaction, LockMetrics, LockState, Member, MultiGuard, MultiLock, Participant,
-        PlainMutex, QueueEntry, REVOKE, Recipe, ReentrantGuard, ReentrantMutex, SemaphoreTicket,
-        Ticket, WriteGuard, break_lock, inspect, rank, revoke,
+        GuardedTransaction, LockMeter, LockMetrics, LockState, Member, MultiGuard, MultiLock,
+        Participant, PlainMutex, QueueEntry, REVOKE, Recipe, ReentrantGuard, ReentrantMutex,
+        SemaphoreTicket, Ticket, WriteGuard, break_lock, inspect, rank, revoke,
     };
 }
 
@@ -196,8 +197,11 @@ pub mod error {
 #[cfg(any(doc, doctest))]
 pub mod guide;
 
-/// The layer below the methods of a client, for programs that write a recipe of their own. See [`Client::raw`].
+/// The layers below the methods of a client: [`Client::raw`] for programs that write a recipe of their own, and the
+/// [state machine](raw::machine) of a session for programs that have an I/O layer of their own.
 pub mod raw {
+    #[doc(inline)]
+    pub use lockkeeper_session::machine;
     #[doc(inline)]
     pub use lockkeeper_session::{GroupEvent, LeaseKeeper, PendingReply, Raw, Sleep, WatchGroup};
 }

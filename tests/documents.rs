@@ -1,5 +1,6 @@
 //! Checks the names and links in the documents. Every file and test that they name exists. Every chapter of the guide is
-//! included. Every log line and every error is listed.
+//! included. Every log line and every error is listed. The
+//! alerts use names that exist.
 //!
 //! Not here: whether the documents are true.
 
@@ -8,6 +9,8 @@ use std::{
     fs,
     path::{Path, PathBuf},
 };
+
+use lockkeeper::{client::Metrics, locks::LockMetrics};
 
 /// The documents in the root folder, in `docs` and in `docs/guide`.
 fn documents() -> Vec<PathBuf> {
@@ -228,4 +231,29 @@ fn the_document_lists_exactly_the_log_lines_of_the_code() {
         .collect();
     assert_eq!(written, listed);
     assert!(written.len() > 20, "{written:?}");
+}
+
+/// An alert on a name that no exporter has would never fire.
+#[test]
+fn the_alerts_use_only_names_of_exported_numbers() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let (locks, client) = (LockMetrics::default(), Metrics::default());
+    let mut exported: BTreeSet<&str> = BTreeSet::new();
+    exported.extend(locks.counters().map(|(name, _)| name));
+    exported.extend(locks.gauges().map(|(name, _)| name));
+    exported.extend(locks.durations().map(|(name, _)| name));
+    exported.extend(client.counters().map(|(name, _)| name));
+    exported.extend(client.gauges().map(|(name, _)| name));
+    let text = fs::read_to_string(root.join("docs/alerts.yml")).unwrap();
+    let rules = text.lines().filter(|line| line.contains("expr: "));
+    let is_name = |letter: char| letter.is_ascii_lowercase() || letter == '_';
+    let mut used = 0;
+    for name in rules.flat_map(|rule| rule.split(|letter| !is_name(letter))) {
+        if name.starts_with("lockkeeper_") {
+            used += 1;
+            let name = name.strip_suffix("_bucket").unwrap_or(name);
+            assert!(exported.contains(name), "{name}");
+        }
+    }
+    assert!(used >= 9, "{used} names");
 }

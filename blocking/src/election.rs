@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use lockkeeper_proto::path::PathError;
 use lockkeeper_recipes::{
-    self as recipes, FencingToken, LockError, LockMetrics, Loss, Participant,
+    self as recipes, FencingToken, LockError, LockMeter, LockMetrics, Loss, Participant,
 };
 
 use crate::{
@@ -43,6 +43,8 @@ impl Election {
     builds! { "lockkeeper_recipes::Election":
         /// The same election, where the contender's node has `id` as its data.
         fn with_id(id: impl Into<Bytes>);
+        /// The same election, but this meter counts.
+        fn with_meter(meter: &LockMeter);
     }
 
     gets! { "lockkeeper_recipes::Election":

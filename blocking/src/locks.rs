@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use lockkeeper_proto::path::PathError;
-use lockkeeper_recipes::{self as recipes, LockError, LockMetrics, Participant};
+use lockkeeper_recipes::{self as recipes, LockError, LockMeter, LockMetrics, Participant};
 
 use crate::{
     Client, Guard, MultiGuard, ReentrantGuard, SemaphoreTicket, Ticket, WriteGuard,
@@ -82,6 +82,8 @@ impl Mutex {
     builds! { "lockkeeper_recipes::Mutex":
         /// The same mutex, whose nodes have `data`.
         fn with_data(data: impl Into<Bytes>);
+        /// The same lock, but this meter counts.
+        fn with_meter(meter: &LockMeter);
     }
 
     gets! { "lockkeeper_recipes::Mutex":
@@ -109,6 +111,8 @@ impl PlainMutex {
     builds! { "lockkeeper_recipes::PlainMutex":
         /// The same mutex, whose node has `data`.
         fn with_data(data: impl Into<Bytes>);
+        /// The same lock, but this meter counts.
+        fn with_meter(meter: &LockMeter);
     }
 
     gets! { "lockkeeper_recipes::PlainMutex":
@@ -134,6 +138,8 @@ impl RwLock {
     builds! { "lockkeeper_recipes::RwLock":
         /// The same lock, whose nodes have `data`.
         fn with_data(data: impl Into<Bytes>);
+        /// The same lock, but this meter counts.
+        fn with_meter(meter: &LockMeter);
     }
 
     gets! { "lockkeeper_recipes::RwLock":
@@ -201,6 +207,8 @@ impl Semaphore {
     builds! { "lockkeeper_recipes::Semaphore":
         /// The same semaphore, whose nodes have `data`.
         fn with_data(data: impl Into<Bytes>);
+        /// The same lock, but this meter counts.
+        fn with_meter(meter: &LockMeter);
     }
 
     gets! { "lockkeeper_recipes::Semaphore":
@@ -266,6 +274,14 @@ impl ReentrantMutex {
     #[must_use]
     pub fn with_data(self, data: impl Into<Bytes>) -> Self {
         Self::of(self.inner.with_data(data), self.client)
+    }
+
+    /// The same mutex, but this meter counts.
+    ///
+    /// See the async [`with_meter`](lockkeeper_recipes::ReentrantMutex::with_meter).
+    #[must_use]
+    pub fn with_meter(self, meter: &LockMeter) -> Self {
+        Self::of(self.inner.with_meter(meter), self.client)
     }
 
     /// The [`Mutex`] behind it, with its path, participants and metrics.

@@ -52,7 +52,7 @@
 //! | `backoff` | the pauses before a throttled or refused request is repeated |
 //! | `revocation` | asking a holder to release a lock, and forcing it |
 //! | `timeout` | waiting no longer than the caller wants |
-//! | `metrics` | counters of each lock |
+//! | `metrics` | counters of each lock, and of many locks under one name |
 //! | `error` | the error of all the locks, and the ways to lose a lock |
 //! | `fuzzing`, `decisions` | entry points for the fuzz target and for `tests/model` |
 
@@ -104,7 +104,7 @@ pub use kinds::{
     semaphore::{Semaphore, SemaphoreTicket},
 };
 pub use lockkeeper_session::DurationHistogram;
-pub use metrics::LockMetrics;
+pub use metrics::{LockMeter, LockMetrics};
 pub use participants::Participant;
 pub use queue::{rank, ticket::Ticket};
 pub use revocation::{REVOKE, break_lock, revoke};

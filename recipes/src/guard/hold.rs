@@ -13,10 +13,7 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use crate::{
-    error::Loss,
-    metrics::{Recorder, count},
-};
+use crate::{error::Loss, metrics::Recorder};
 
 /// An attempt to get a lock. If it is dropped before the grant, it counts as given up.
 #[derive(Debug)]
@@ -29,6 +26,7 @@ pub(crate) struct Attempt {
 
 impl Attempt {
     pub(crate) fn new(recorder: &Arc<Recorder>) -> Self {
+        recorder.counters.waiting.begin();
         Self {
             recorder: recorder.clone(),
             since: recorder.clock.running(),
@@ -39,17 +37,18 @@ impl Attempt {
 
     /// The first look showed a contender ahead.
     pub(crate) fn contended(&self) {
-        count(&self.recorder.contended);
+        self.recorder.counters.contended.count();
         tracing::debug!(parent: &self.span, "waiting for contenders ahead");
     }
 
     /// The lock is granted, with this fencing token.
     pub(crate) fn granted(mut self, token: u64) -> Hold {
         self.is_settled = true;
-        count(&self.recorder.acquired);
+        self.recorder.counters.acquired.count();
         let now = self.recorder.clock.running();
         let waited = now.saturating_duration_since(self.since);
-        self.recorder.wait.record(waited);
+        self.recorder.counters.wait.record(waited);
+        self.recorder.counters.held.begin();
         tracing::debug!(parent: &self.span, token, ?waited, "granted");
         let end = Arc::new(HoldEnd {
             end: OnceLock::new(),
@@ -68,15 +67,16 @@ impl Attempt {
     /// It was a try, and another contender has the lock.
     pub(crate) fn refused(mut self) {
         self.is_settled = true;
-        count(&self.recorder.refused);
+        self.recorder.counters.refused.count();
         tracing::debug!(parent: &self.span, "held by another contender, not waiting");
     }
 }
 
 impl Drop for Attempt {
     fn drop(&mut self) {
+        self.recorder.counters.waiting.end();
         if !self.is_settled {
-            count(&self.recorder.given_up);
+            self.recorder.counters.given_up.count();
             let waited = self.recorder.elapsed(self.since);
             tracing::debug!(parent: &self.span, ?waited, "given up");
         }
@@ -126,7 +126,8 @@ impl Drop for Hold {
     fn drop(&mut self) {
         let held = self.held_for();
         self.end.released();
-        self.end.recorder.hold.record(held);
+        self.end.recorder.counters.hold.record(held);
+        self.end.recorder.counters.held.end();
         if self.end.loss().is_none() {
             tracing::debug!(parent: &self.end.span, ?held, "released");
         }
@@ -158,7 +159,7 @@ impl HoldEnd {
     /// The lock is lost for good. The first call decides how: returns what it said.
     pub(crate) fn lost(&self, loss: Loss) -> Loss {
         if self.end.set(Some(loss)).is_ok() {
-            count(&self.recorder.lost);
+            self.recorder.counters.lost.count();
             let Recorder { path, kind, .. } = &*self.recorder;
             tracing::warn!(parent: &self.span, path, kind, token = self.token, %loss, "lock lost");
         }

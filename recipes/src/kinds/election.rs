@@ -13,7 +13,7 @@ use tokio::sync::{oneshot, watch};
 use crate::{
     error::{LockError, Loss},
     guard::{FencingToken, Guard, LockState},
-    metrics::LockMetrics,
+    metrics::{LockMeter, LockMetrics},
     participants::Participant,
     queue::lock_queue::LockQueue,
     queue::rank::Kind,
@@ -52,6 +52,14 @@ impl Election {
     pub fn with_id(self, id: impl Into<Bytes>) -> Self {
         Self {
             queue: self.queue.with_data(id.into()),
+        }
+    }
+
+    /// The same election, but this meter counts: see [`LockMeter`](crate::LockMeter).
+    #[must_use]
+    pub fn with_meter(self, meter: &LockMeter) -> Self {
+        Self {
+            queue: self.queue.with_meter(meter),
         }
     }
 

@@ -8,12 +8,7 @@ use bytes::Bytes;
 use lockkeeper_proto::{CreateMode, Version, path};
 use lockkeeper_session::{Client, Watcher};
 
-use crate::{
-    backoff::Backoff,
-    error::LockError,
-    metrics::{RequestCounters, count},
-    node::directory::Directory,
-};
+use crate::{backoff::Backoff, error::LockError, metrics::Counters, node::directory::Directory};
 
 /// The limit of a semaphore.
 #[derive(Clone, Debug)]
@@ -30,7 +25,7 @@ impl Limit {
         &self,
         client: &Client,
         asked: usize,
-        counters: &RequestCounters,
+        counters: &Counters,
     ) -> Result<(), LockError> {
         if asked == 1 && matches!(self, Self::Shared(_)) {
             return Ok(());
@@ -45,7 +40,7 @@ impl Limit {
     pub(super) async fn read(
         &self,
         client: &Client,
-        counters: &RequestCounters,
+        counters: &Counters,
     ) -> Result<(usize, Option<Watcher>), LockError> {
         let path = match self {
             Self::Fixed(limit) => return Ok((*limit, None)),
@@ -53,7 +48,7 @@ impl Limit {
         };
         let mut backoff = Backoff::default();
         loop {
-            count(&counters.requests);
+            counters.requests.count();
             match client.get_data_and_watch(path).await {
                 Err(error) if error.is_transient() => backoff.after(client, &error).await,
                 read => {
@@ -75,7 +70,7 @@ pub(super) async fn set(
     client: &Client,
     path: &str,
     limit: usize,
-    counters: &Arc<RequestCounters>,
+    counters: &Arc<Counters>,
 ) -> Result<(), LockError> {
     let count = i32::try_from(limit).map_err(|_| LockError::OverLimit {
         asked: limit,
@@ -103,7 +98,7 @@ pub(super) async fn set(
 async fn make_parent_of(
     client: &Client,
     node: &str,
-    counters: &Arc<RequestCounters>,
+    counters: &Arc<Counters>,
 ) -> Result<(), LockError> {
     let parent = path::parent(node).unwrap_or(path::ROOT);
     let parent = Directory::new(client, parent, Bytes::new(), counters.clone());

@@ -11,7 +11,7 @@ use lockkeeper_session::Client;
 use crate::{
     error::LockError,
     guard::Guard,
-    metrics::LockMetrics,
+    metrics::{LockMeter, LockMetrics},
     participants::Participant,
     queue::rank::Kind,
     queue::{lock_queue::LockQueue, ticket::Ticket},
@@ -53,6 +53,14 @@ impl Mutex {
     pub fn with_data(self, data: impl Into<Bytes>) -> Self {
         Self {
             queue: self.queue.with_data(data.into()),
+        }
+    }
+
+    /// The same mutex, but this meter counts: see [`LockMeter`](crate::LockMeter).
+    #[must_use]
+    pub fn with_meter(self, meter: &LockMeter) -> Self {
+        Self {
+            queue: self.queue.with_meter(meter),
         }
     }
 

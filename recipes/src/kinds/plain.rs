@@ -20,7 +20,7 @@ use crate::{
     error::LockError,
     guard::{Guard, hold::Attempt},
     inspect::Recipe,
-    metrics::{LockMetrics, Recorder},
+    metrics::{LockMeter, LockMetrics, Recorder},
     node::{
         directory::Directory,
         identity::Naming,
@@ -90,6 +90,16 @@ impl PlainMutex {
         }
     }
 
+    /// The same lock, but this meter counts: see [`LockMeter`](crate::LockMeter).
+    #[must_use]
+    pub fn with_meter(self, meter: &LockMeter) -> Self {
+        Self {
+            directory: Arc::new(self.directory.counted_by(meter.counters().clone())),
+            recorder: Arc::new(self.recorder.metered(meter)),
+            ..self
+        }
+    }
+
     pub(crate) fn client(&self) -> &Client {
         &self.client
     }
@@ -103,7 +113,7 @@ impl PlainMutex {
     /// What this lock has cost its users in this process, over all its clones.
     #[must_use]
     pub fn metrics(&self) -> LockMetrics {
-        self.recorder.snapshot()
+        self.recorder.counters.snapshot()
     }
 
     /// Waits for the lock.

@@ -22,6 +22,7 @@ use crate::{
     error::{LockError, Loss},
     guard::{Guard, LockState},
     kinds::mutex::Mutex,
+    metrics::LockMeter,
     timeout::timeout,
 };
 
@@ -59,6 +60,15 @@ impl ReentrantMutex {
         Self {
             mutex: self.mutex.with_data(data),
             owners: Arc::default(),
+        }
+    }
+
+    /// The same mutex, with the same owners, but this meter counts: see [`LockMeter`](crate::LockMeter).
+    #[must_use]
+    pub fn with_meter(self, meter: &LockMeter) -> Self {
+        Self {
+            mutex: self.mutex.with_meter(meter),
+            ..self
         }
     }
 

@@ -12,7 +12,7 @@ use crate::{
     error::LockError,
     guard::Guard,
     guard::transaction::GuardedTransaction,
-    metrics::LockMetrics,
+    metrics::{LockMeter, LockMetrics},
     participants::Participant,
     queue::rank::Kind,
     queue::{lock_queue::LockQueue, ticket::Ticket},
@@ -54,6 +54,15 @@ impl RwLock {
         Self {
             readers: self.readers.with_data(data.clone()),
             writers: self.writers.with_data(data),
+        }
+    }
+
+    /// The same lock, but this meter counts: see [`LockMeter`](crate::LockMeter).
+    #[must_use]
+    pub fn with_meter(self, meter: &LockMeter) -> Self {
+        Self {
+            readers: self.readers.with_meter(meter),
+            writers: self.writers.with_meter(meter),
         }
     }
 

@@ -32,7 +32,7 @@ use crate::{
     error::{LockError, Loss},
     guard::{Guard, hold::Attempt},
     inspect::Recipe,
-    metrics::{LockMetrics, Recorder},
+    metrics::{Counters, LockMeter, LockMetrics, Recorder},
     node::{directory::Directory, identity::Naming, lock_node::LockNode, name},
     participants::{Participant, participants, remove_pending_lease},
     queue::{
@@ -97,8 +97,9 @@ impl Semaphore {
 
     fn with_limit(client: &Client, path: &str, limit: Limit) -> Result<Self, PathError> {
         path::check(path).map_err(|problem| PathError::new(path, problem))?;
+        let counters: Arc<Counters> = Arc::default();
         let queue = LockQueue::new(client, &path::join(path, name::LOCKS), Kind::Mutex)?;
-        let counters = queue.counters().clone();
+        let queue = queue.requests_counted_by(counters.clone());
         let leases = path::join(path, name::LEASES);
         let leases = Directory::new(client, &leases, Bytes::new(), counters.clone());
         let recorder = Recorder::of(client, path, "semaphore", counters);
@@ -125,6 +126,17 @@ impl Semaphore {
         }
     }
 
+    /// The same semaphore, but this meter counts: see [`LockMeter`](crate::LockMeter).
+    #[must_use]
+    pub fn with_meter(self, meter: &LockMeter) -> Self {
+        Self {
+            leases: Arc::new(self.leases.counted_by(meter.counters().clone())),
+            queue: self.queue.requests_counted_by(meter.counters().clone()),
+            recorder: Arc::new(self.recorder.metered(meter)),
+            ..self
+        }
+    }
+
     pub(crate) fn client(&self) -> &Client {
         &self.client
     }
@@ -138,7 +150,7 @@ impl Semaphore {
     /// What this semaphore has cost its users in this process, over all its clones.
     #[must_use]
     pub fn metrics(&self) -> LockMetrics {
-        self.recorder.snapshot()
+        self.recorder.counters.snapshot()
     }
 
     /// Waits for one lease.

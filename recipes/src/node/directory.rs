@@ -13,7 +13,7 @@ use lockkeeper_proto::{
 };
 use lockkeeper_session::Client;
 
-use crate::metrics::{RequestCounters, count};
+use crate::metrics::Counters;
 
 /// The directory of a lock.
 #[derive(Debug)]
@@ -25,16 +25,11 @@ pub(crate) struct Directory {
     /// The data of each new node.
     pub(crate) data: Bytes,
     /// The counters of requests about this directory.
-    pub(crate) counters: Arc<RequestCounters>,
+    pub(crate) counters: Arc<Counters>,
 }
 
 impl Directory {
-    pub(crate) fn new(
-        client: &Client,
-        path: &str,
-        data: Bytes,
-        counters: Arc<RequestCounters>,
-    ) -> Self {
+    pub(crate) fn new(client: &Client, path: &str, data: Bytes, counters: Arc<Counters>) -> Self {
         Self {
             path: path.to_owned(),
             server_path: client.raw().server_path(path),
@@ -53,15 +48,23 @@ impl Directory {
         }
     }
 
+    /// The same directory. These counters count the requests.
+    pub(crate) fn counted_by(&self, counters: Arc<Counters>) -> Self {
+        Self {
+            counters,
+            ..self.with_data(self.data.clone())
+        }
+    }
+
     /// Counts a request that another module makes.
     pub(crate) fn count(&self) {
-        count(&self.counters.requests);
+        self.counters.requests.count();
     }
 
     /// Counts a listing that another module requests.
     pub(crate) fn count_listing(&self) {
         self.count();
-        count(&self.counters.listings);
+        self.counters.listings.count();
     }
 
     pub(crate) fn list_request(&self) -> Request {

@@ -14,7 +14,6 @@ use super::{
 use crate::{
     backoff::Backoff,
     error::{LockError, Loss},
-    metrics::count,
 };
 
 /// The replies that a node's life waits for.
@@ -224,7 +223,7 @@ impl NodeTask {
         }
         let directory = &self.identity.directory;
         let name = self.life.node().map_or("", |node| &*node.name);
-        count(&directory.counters.not_deleted);
+        directory.counters.not_deleted.count();
         let path = &directory.path;
         tracing::warn!(path, name, %error, "node not deleted, trying again while the session lives");
     }
@@ -280,7 +279,7 @@ impl NodeTask {
                     {
                         let name = &*node.name;
                         tracing::debug!(path, name, "deleting the node of an abandoned attempt");
-                        count(&directory.counters.cleaned_up);
+                        directory.counters.cleaned_up.count();
                     }
                     self.backoff.pause().await;
                     self.send(ask).await;

@@ -21,7 +21,7 @@ use super::{
 use crate::{
     error::LockError,
     guard::{Guard, hold::Attempt},
-    metrics::{LockMetrics, Recorder, RequestCounters},
+    metrics::{Counters, LockMeter, LockMetrics, Recorder},
     node::directory::Directory,
     participants::{Participant, participants},
     timeout::timeout,
@@ -57,6 +57,22 @@ impl LockQueue {
         }
     }
 
+    /// The same queue. This meter counts its attempts and requests.
+    pub(crate) fn with_meter(self, meter: &LockMeter) -> Self {
+        Self {
+            recorder: Arc::new(self.recorder.metered(meter)),
+            ..self.requests_counted_by(meter.counters().clone())
+        }
+    }
+
+    /// The same queue. These counters count its requests, but not its attempts.
+    pub(crate) fn requests_counted_by(self, counters: Arc<Counters>) -> Self {
+        Self {
+            directory: Arc::new(self.directory.counted_by(counters)),
+            ..self
+        }
+    }
+
     /// The same queue, which does not keep the session open.
     pub(crate) fn detached(self) -> Self {
         Self {
@@ -65,7 +81,7 @@ impl LockQueue {
         }
     }
 
-    pub(crate) fn counters(&self) -> &Arc<RequestCounters> {
+    pub(crate) fn counters(&self) -> &Arc<Counters> {
         &self.directory.counters
     }
 
@@ -123,7 +139,7 @@ impl LockQueue {
     }
 
     pub(crate) fn metrics(&self) -> LockMetrics {
-        self.recorder.snapshot()
+        self.recorder.counters.snapshot()
     }
 
     pub(crate) async fn participants(&self) -> Result<Vec<Participant>, LockError> {

@@ -1,7 +1,7 @@
 //! Counters of what a client has done.
 //!
 //! They are plain numbers behind the machine's lock: counting costs an addition, and a snapshot shows one moment.
-//! Not here: exporting them. The application takes a snapshot as often as it needs one.
+//! Not here: exporting them. The application takes a snapshot as often as it needs one: `examples/prometheus.rs`.
 
 use super::Machine;
 use crate::{DurationHistogram, Error};
@@ -57,6 +57,41 @@ impl Metrics {
     #[must_use]
     pub fn outstanding(&self) -> usize {
         self.in_flight + self.queued
+    }
+
+    /// The numbers that only grow, each with its name for an exporter.
+    #[must_use]
+    pub fn counters(&self) -> [(&'static str, u64); 10] {
+        [
+            ("lockkeeper_client_succeeded_total", self.succeeded),
+            ("lockkeeper_client_refused_total", self.refused),
+            ("lockkeeper_client_unknown_total", self.unknown),
+            ("lockkeeper_client_not_sent_total", self.not_sent),
+            ("lockkeeper_client_bytes_sent_total", self.bytes_sent),
+            (
+                "lockkeeper_client_bytes_received_total",
+                self.bytes_received,
+            ),
+            ("lockkeeper_client_attempts_total", self.attempts),
+            ("lockkeeper_client_connections_total", self.connections),
+            (
+                "lockkeeper_client_expired_sessions_total",
+                self.expired_sessions,
+            ),
+            ("lockkeeper_client_events_total", self.events),
+        ]
+    }
+
+    /// The numbers of the present moment, each with its name for an exporter.
+    #[must_use]
+    pub fn gauges(&self) -> [(&'static str, usize); 5] {
+        [
+            ("lockkeeper_client_in_flight", self.in_flight),
+            ("lockkeeper_client_queued", self.queued),
+            ("lockkeeper_client_queued_bytes", self.queued_bytes),
+            ("lockkeeper_client_waiting", self.waiting),
+            ("lockkeeper_client_watches", self.watches),
+        ]
     }
 
     /// Counts a request by its result.

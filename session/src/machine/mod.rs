@@ -56,6 +56,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// The buffers of [`Machine::transmit`] and [`Input::Frame`].
+pub use bytes::{Bytes, BytesMut};
 use lockkeeper_proto::{OpCode, Request, Response, SessionId, records::Empty};
 
 pub use config::{Auth, Config, OnExpiry};
