@@ -257,3 +257,22 @@ fn the_alerts_use_only_names_of_exported_numbers() {
     }
     assert!(used >= 9, "{used} names");
 }
+
+#[test]
+fn every_example_is_listed_and_runs_as_a_test() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |file| fs::read_to_string(root.join(file)).unwrap();
+    let (list, manifest) = (read("examples/README.md"), read("Cargo.toml"));
+    let mut found = 0;
+    for entry in fs::read_dir(root.join("examples")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|end| end == "rs") {
+            found += 1;
+            let name = path.file_stem().unwrap().to_str().unwrap();
+            assert!(list.contains(&format!("[`{name}`]({name}.rs)")), "{name}");
+            let runs = format!("[[example]]\nname = \"{name}\"\ntest = true\n");
+            assert!(manifest.contains(&runs), "{name}");
+        }
+    }
+    assert_eq!(found, list.matches(".rs)").count());
+}

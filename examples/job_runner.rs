@@ -1,0 +1,122 @@
+//! How do several copies of a program run each job once, although the copy that runs them may stop at any time?
+//!
+//! One copy is elected. It takes the jobs from a folder. A job and its result are one transaction under the leadership: a
+//! copy that has lost it writes nothing.
+//!
+//! Run it with `cargo run --example job_runner [HOSTS]`. Without HOSTS it uses an embedded server.
+
+use std::time::Duration;
+
+use lockkeeper::{Client, CreateMode, Election, Guard, LockError, Version, error::Loss};
+use lockkeeper_server::Server;
+use tokio::{sync::watch, time::sleep};
+
+/// Runs jobs until there is none, or `stop` says so. Returns their number.
+async fn run_jobs(
+    guard: &Guard,
+    jobs: &str,
+    id: &str,
+    stop: &watch::Receiver<bool>,
+) -> Result<u32, LockError> {
+    let mut done = 0;
+    let mut names = guard.client().get_children(jobs).await?;
+    names.sort();
+    for name in names {
+        if *stop.borrow() {
+            break;
+        }
+        println!("{id} runs {name}");
+        sleep(Duration::from_millis(5)).await; // the job
+        guard
+            .transaction()
+            .delete(&format!("{jobs}/{name}"), Version::ANY)
+            .create(
+                &format!("{jobs}-done/{name}"),
+                id.to_owned(),
+                CreateMode::Persistent,
+            )
+            .commit()
+            .await?;
+        done += 1;
+    }
+    Ok(done)
+}
+
+/// One copy of the program. Returns how many jobs it has done.
+async fn copy(
+    client: &Client,
+    jobs: &str,
+    id: &str,
+    mut stop: watch::Receiver<bool>,
+) -> Result<u32, LockError> {
+    let election = Election::new(client, &format!("{jobs}-leader"))?.with_id(id.to_owned());
+    loop {
+        let working = stop.clone();
+        let shutdown = stop.wait_for(|stop| *stop);
+        let work = async |guard: &Guard| run_jobs(guard, jobs, id, &working).await;
+        let again = match election.lead_until(shutdown, work).await {
+            Ok(None) => return Ok(0), // told to stop while it waited
+            Ok(Some(led)) => match led.output {
+                Some(Ok(done)) => return Ok(done),
+                Some(Err(error)) => error,
+                None => LockError::Lost {
+                    loss: led.loss.unwrap_or(Loss::Elapsed),
+                    path: election.path().to_owned(),
+                },
+            },
+            Err(error) => error,
+        };
+        let closed = again.loss() == Some(Loss::Closed);
+        if closed || !(again.is_transient() || again.is_lost()) {
+            return Err(again);
+        }
+        eprintln!("{id} begins again: {again}");
+        sleep(Duration::from_millis(100)).await;
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let embedded = Server::start().await?;
+    let servers = std::env::args().nth(1).filter(|arg| arg.contains(':'));
+    let servers = servers.unwrap_or_else(|| embedded.connect_string());
+
+    let (one, two) = (
+        Client::connect(&servers).await?,
+        Client::connect(&servers).await?,
+    );
+    let jobs = one
+        .create("/jobs-", "", CreateMode::PersistentSequential)
+        .await?
+        .path;
+    one.create(&format!("{jobs}-done"), "", CreateMode::Persistent)
+        .await?;
+    for number in 1..=6 {
+        one.create(&format!("{jobs}/job-{number}"), "", CreateMode::Persistent)
+            .await?;
+    }
+
+    // A signal handler would send this. The first copy is told to stop after its second job.
+    let (stop_one, stop_two) = (watch::Sender::new(false), watch::Sender::new(false));
+    let stopping = async {
+        while one.get_children(&format!("{jobs}-done")).await?.len() < 2 {
+            sleep(Duration::from_millis(1)).await;
+        }
+        stop_one.send_replace(true);
+        Ok(())
+    };
+    let (first, second, ()) = tokio::try_join!(
+        copy(&one, &jobs, "copy 1", stop_one.subscribe()),
+        copy(&two, &jobs, "copy 2", stop_two.subscribe()),
+        stopping
+    )?;
+    println!("copy 1 has done {first} jobs, copy 2 has done {second}");
+    assert_eq!(one.get_children(&format!("{jobs}-done")).await?.len(), 6);
+    assert!(one.get_children(&jobs).await?.is_empty());
+    Ok(())
+}
+
+#[test]
+fn it_runs() {
+    main().unwrap();
+}

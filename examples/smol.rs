@@ -1,0 +1,50 @@
+//! How do I use the locks in a program without tokio, here on the executor of smol?
+//!
+//! The client runs on a background thread of its own (feature `blocking`). Everything else runs on the program's executor.
+//!
+//! Run it with `cargo run --features blocking --example smol [HOSTS]`. Without HOSTS it uses an embedded server.
+
+use async_executor::Executor;
+use futures_lite::future::block_on;
+use lockkeeper::{LockError, Mutex, blocking};
+
+/// Takes turns with the other tasks.
+async fn worker(mutex: Mutex, number: u32) -> Result<u64, LockError> {
+    let guard = mutex.lock().await?;
+    let token = guard.fencing_token().get();
+    println!("worker {number} has the lock, token {token}");
+    guard.release().await?;
+    Ok(token)
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    // Only the embedded server needs a tokio runtime of the program's own.
+    let runtime = tokio::runtime::Runtime::new()?;
+    let embedded = runtime.block_on(lockkeeper_server::Server::start())?;
+    let servers = std::env::args().nth(1).filter(|arg| arg.contains(':'));
+    let servers = servers.unwrap_or_else(|| embedded.connect_string());
+
+    let host = blocking::Client::connect(&servers)?; // keep it: its drop closes the session in order
+    let mutex = Mutex::new(host.as_async(), "/locks/orders")?;
+
+    // `smol::spawn` and `smol::block_on` do the same with an executor that they have made.
+    let executor = Executor::new();
+    let workers: Vec<_> = (1..=5)
+        .map(|number| executor.spawn(worker(mutex.clone(), number)))
+        .collect();
+    let mut tokens = block_on(executor.run(async {
+        let mut tokens = Vec::new();
+        for worker in workers {
+            tokens.push(worker.await?);
+        }
+        Ok::<_, LockError>(tokens)
+    }))?;
+    tokens.dedup();
+    assert_eq!(tokens.len(), 5, "each holder has a token of its own");
+    Ok(())
+}
+
+#[test]
+fn it_runs() {
+    main().unwrap();
+}
