@@ -30,7 +30,7 @@ print(*sorted(package["name"] for package in json.load(sys.stdin)["packages"] if
 [ "$publishable" = "$(printf '%s\n' "${PUBLISHED[@]}" | sort | xargs)" ] || die "published: $publishable"
 
 # Tests are left out of the packages: cargo warns of each of them.
-cargo package --locked --allow-dirty ${fast:+--no-verify} "${PUBLISHED[@]/#/--package=}" 2>&1 | grep -v '^warning: ignoring test'
+cargo package --locked --allow-dirty ${fast:+--no-verify} "${PUBLISHED[@]/#/--package=}" 2>&1 | grep --line-buffered -v '^warning: ignoring test'
 
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 for crate in "${PUBLISHED[@]}"; do
@@ -59,14 +59,14 @@ cd "$SCRATCH/hello"
     done
 } >>Cargo.toml
 awk '/^```rust$/ { inside = 1; next } /^```$/ && inside { exit } inside' "$root/README.md" >src/main.rs
-grep '^cargo add ' "$root/README.md" | sed 's/ *#.*//' >"$SCRATCH/add"
-[ "$(wc -l <"$SCRATCH/add")" -ge 2 ] || die "the README has no cargo add lines"
-# The crates are not in a registry yet: the same lines, with the folders.
-sed -i "s# \(lockkeeper[a-z-]*\)# --path $SCRATCH/\1-$version#g" "$SCRATCH/add"
-sed -i "s# --path # #2g" "$SCRATCH/add"
-cat "$SCRATCH/add"
-bash -e "$SCRATCH/add"
+# The crates are not in a registry yet, so their folders are added.
+grep '^cargo add ' "$root/README.md" | sed 's/ *#.*//' | while read -r cargo add crates; do
+    case $crates in
+        lockkeeper*) for crate in $crates; do cargo add --quiet --path "$SCRATCH/$crate-$version"; done ;;
+        *) eval "$cargo $add --quiet $crates" ;;
+    esac
+done
 cargo run --quiet
-cargo add --quiet lockkeeper --path "$SCRATCH/lockkeeper-$version" --features blocking,digest,sasl-digest-md5,tls
+cargo add --quiet --path "$SCRATCH/lockkeeper-$version" --features blocking,digest,metrics,sasl-digest-md5,tls
 cargo run --quiet
 echo "The packages are complete."
