@@ -4,7 +4,7 @@
 # - Each package has a readme, both licences, the data that a registry shows, and at most MOST bytes.
 # - cargo builds each package from the packages before it, as a registry serves them. (Not with --fast.)
 # - A program in an empty folder builds from these packages alone, and runs. It is the first program of the README, with the
-#   README's own `cargo add` lines. It builds again with all features. (Not with --fast.)
+#   README's own `cargo add` lines. It builds again with all features, and the documentation, too. (Not with --fast.)
 #
 # Files that are not committed are packaged, too.
 set -euo pipefail
@@ -69,4 +69,6 @@ done
 cargo run --quiet
 cargo add --quiet --path "$SCRATCH/lockkeeper-$version" --features blocking,digest,metrics,sasl-digest-md5,tls
 cargo run --quiet
+# The documentation includes the guide.
+RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps -p lockkeeper
 echo "The packages are complete."
