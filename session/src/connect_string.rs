@@ -1,6 +1,6 @@
 //! The list of servers and the chroot: `host:port,host:port/chroot`.
 //!
-//! Only text is parsed here. The client resolves the names at each attempt to connect.
+//! Only text is parsed here. The client resolves the names at each attempt to connect. A slash at the end is ignored.
 
 use std::{fmt, net::SocketAddr, str::FromStr};
 
@@ -102,9 +102,13 @@ impl FromStr for ConnectString {
             text: text.to_owned(),
             problem,
         };
-        let (hosts, chroot) = match text.find('/') {
-            Some(slash) => text.split_at(slash),
-            None => (text, path::ROOT),
+        if let Some((scheme, _)) = text.split_once("://") {
+            return Err(error(Problem::Scheme(scheme.to_owned())));
+        }
+        let meant = text.trim_end_matches('/');
+        let (hosts, chroot) = match meant.find('/') {
+            Some(slash) => meant.split_at(slash),
+            None => (meant, path::ROOT),
         };
         path::check(chroot)
             .map_err(|problem| error(Problem::Chroot(chroot.to_owned(), problem)))?;
@@ -169,6 +173,7 @@ pub struct ConnectStringError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Problem {
     NoHost,
+    Scheme(String),
     Host(String, char),
     Brackets(String),
     Port(String),
@@ -182,6 +187,10 @@ impl fmt::Display for ConnectStringError {
             Problem::NoHost => {
                 f.write_str("a host is missing; the format is host:port,host:port/chroot")
             }
+            Problem::Scheme(scheme) => write!(
+                f,
+                "leave out {scheme}://; the format is host:port,host:port/chroot"
+            ),
             Problem::Host(host, c) => write!(f, "host {host:?} contains the character {c:?}"),
             Problem::Brackets(text) => {
                 write!(
@@ -219,6 +228,7 @@ mod tests {
         assert_eq!(parse("zk").unwrap().to_string(), "zk:2181");
         assert_eq!(parse("[fe80::1]").unwrap().to_string(), "[fe80::1]:2181");
         assert_eq!(parse("zk/").unwrap().chroot(), None);
+        assert_eq!(parse("zk/app/").unwrap().to_string(), "zk:2181/app");
     }
 
     #[test]
@@ -237,8 +247,9 @@ mod tests {
             ("a b:1", "character ' '"),
             ("[[::1]:1", "character '['"),
             ("zk]:1", "character ']'"),
-            ("zk/app/", "chroot \"/app/\": it must not end with /"),
             ("zk//app", "chroot \"//app\": empty name"),
+            ("zk://a:2181/app", "leave out zk://"),
+            ("http://a:2181", "leave out http://"),
         ] {
             let message = parse(text).unwrap_err();
             assert!(message.contains(part), "{text:?}: {message}");

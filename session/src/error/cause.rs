@@ -66,6 +66,9 @@ pub enum Cause {
         /// The session timeout must be longer than this.
         margin: Duration,
     },
+    /// The server is not ZooKeeper: it answered the handshake with text. This is the first line, with everything escaped that is
+    /// not printable ASCII.
+    NotZooKeeper(Arc<str>),
     /// The server's reply to the handshake could not be decoded, or its values are invalid.
     BadHandshake(Option<DecodeError>),
     /// The client received nothing from the server for this time.
@@ -102,7 +105,7 @@ impl Cause {
     pub fn is_permanent(&self) -> bool {
         match self {
             Self::Tls(failure) => failure.is_permanent(),
-            Self::ShortSession { .. } => true,
+            Self::ShortSession { .. } | Self::NotZooKeeper(_) => true,
             _ => false,
         }
     }
@@ -151,6 +154,7 @@ impl fmt::Display for Cause {
                 granted.as_millis(),
                 margin.as_millis()
             ),
+            Self::NotZooKeeper(said) => write!(f, "not ZooKeeper: it said {said}"),
             Self::BadHandshake(None) => f.write_str("invalid reply to the handshake"),
             Self::BadHandshake(Some(error)) => {
                 write!(f, "the reply to the handshake cannot be decoded: {error}")

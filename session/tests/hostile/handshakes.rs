@@ -6,14 +6,13 @@ use bytes::Bytes;
 use lockkeeper_proto::{
     SessionId,
     connect::ConnectResponse,
-    frame::FrameError,
     jute::{DecodeError, DecodeErrorKind, Encode},
 };
 use lockkeeper_session::{Cause, Client, Effect, Error, OnExpiry, State};
 use tokio::time::Instant;
 
 use super::{
-    server::{ID, Peer, Server, assert_well, length, message, sound, unreachable_because},
+    server::{ID, Peer, Server, assert_well, message, sound, unreachable_because},
     waiting::soon,
 };
 
@@ -201,15 +200,27 @@ async fn a_client_that_ends_with_its_session_can_be_closed() {
     soon(client.close()).await;
 }
 
+/// The error was a frame of 1,213,486,160 bytes, after the whole time for the connect.
 #[tokio::test]
-async fn a_web_server_is_reported_as_a_bad_frame() {
-    let text = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
-    let cause = learnt(Bytes::from_static(text)).await;
-    let too_long = FrameError::TooLong {
-        length: usize::try_from(length(b"HTTP")).unwrap(),
-        limit: 8 << 20,
-    };
-    assert_eq!(cause, Cause::Frame(too_long));
+async fn a_server_that_is_not_zookeeper_is_quoted_immediately() {
+    for (text, said) in [
+        (
+            &b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"[..],
+            "HTTP/1.1 400 Bad Request",
+        ),
+        (
+            b"-ERR unknown \x1b[31m command\n",
+            "-ERR unknown \\x1b[31m command",
+        ),
+        (&[b'x'; 500], &*"x".repeat(80)),
+    ] {
+        let server = greeting(usize::MAX, Bytes::from_static(text)).await;
+        let begin = Instant::now();
+        let error = server.client(TIMEOUT).await.unwrap_err();
+        assert!(begin.elapsed() < TIMEOUT, "it is permanent");
+        assert_eq!(server.connections(), 1);
+        assert_eq!(unreachable_because(error), Cause::NotZooKeeper(said.into()));
+    }
 }
 
 #[tokio::test]

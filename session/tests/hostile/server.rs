@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use lockkeeper_proto::{
     ErrorCode, EventType, KeeperState, OpCode, Request, Response, SessionId, Stat, WatcherEvent,
     Xid, Zxid,
@@ -353,9 +353,4 @@ pub(crate) async fn assert_patient(server: &Server, client: &Client) {
     }
     let connections = server.connections() - before;
     assert!(connections <= 8, "{connections} connections in 1.5 s");
-}
-
-/// The frame length that the first four bytes of a stream announce.
-pub(crate) fn length(bytes: &[u8]) -> i32 {
-    (&mut &*bytes).get_i32()
 }

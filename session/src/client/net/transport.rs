@@ -69,11 +69,16 @@ impl fmt::Debug for Connector {
 /// A frame may be this many times as long as the limit and is still skipped. A longer frame also ends the connection.
 const MOST_SKIPPED: usize = 8;
 
+/// The most bytes that are reported of a server that is not ZooKeeper.
+const LONGEST_GREETING: usize = 80;
+
 /// Cuts a stream into frames. Each frame is a slice of the buffer into which it was read. A frame that is too long is
 /// skipped, so that the frames after it can be read.
 #[derive(Debug)]
 pub(crate) struct FrameDecoder {
     limit: usize,
+    /// Whether a frame has come.
+    has_begun: bool,
     /// The bytes of an oversized frame that are still to be skipped.
     skip: usize,
     /// The error for a frame that is too long to be skipped.
@@ -100,8 +105,28 @@ impl FrameDecoder {
     pub(crate) fn new(limit: usize) -> Self {
         Self {
             limit,
+            has_begun: false,
             skip: 0,
             end: None,
+        }
+    }
+
+    /// Whether the server has begun a line of text in place of its first frame. The complete line is the error. No first frame
+    /// looks like text: as a length, four letters are half a GiB or more.
+    fn begins_with_text(&self, stream: &[u8], is_end: bool) -> Result<bool, ReadError> {
+        let is_text =
+            |start: &[u8; PREFIX_LEN]| start.iter().all(|byte| (b' '..=b'~').contains(byte));
+        if self.has_begun || !stream.first_chunk().is_some_and(is_text) {
+            return Ok(false);
+        }
+        let start = stream.get(..LONGEST_GREETING).unwrap_or(stream);
+        let line = start.iter().position(|byte| matches!(byte, b'\r' | b'\n'));
+        match line {
+            None if start.len() < LONGEST_GREETING && !is_end => Ok(true),
+            end => {
+                let line = start.get(..end.unwrap_or(start.len())).unwrap_or(start);
+                Err(ReadError::NotZooKeeper(line.escape_ascii().to_string()))
+            }
         }
     }
 }
@@ -122,8 +147,14 @@ impl Decoder for FrameDecoder {
                 return Ok(None);
             }
         }
+        if self.begins_with_text(stream, false)? {
+            return Ok(None);
+        }
         match frame::split(stream, self.limit) {
-            Ok(frame) => Ok(frame.map(Incoming::Frame)),
+            Ok(frame) => {
+                self.has_begun |= frame.is_some();
+                Ok(frame.map(Incoming::Frame))
+            }
             Err(error @ FrameError::TooLong { length, limit }) => {
                 stream.advance(PREFIX_LEN);
                 self.skip = length;
@@ -136,6 +167,7 @@ impl Decoder for FrameDecoder {
 
     /// The end of the stream inside a frame needs no special handling: the incomplete frame is useless.
     fn decode_eof(&mut self, stream: &mut BytesMut) -> Result<Option<Incoming>, ReadError> {
+        self.begins_with_text(stream, true)?;
         self.decode(stream)
     }
 }
@@ -145,6 +177,7 @@ impl Decoder for FrameDecoder {
 pub(crate) enum ReadError {
     Io(io::Error),
     Frame(FrameError),
+    NotZooKeeper(String),
 }
 
 impl From<io::Error> for ReadError {
@@ -164,6 +197,7 @@ impl From<ReadError> for Cause {
         match error {
             ReadError::Io(error) => (&error).into(),
             ReadError::Frame(error) => Self::Frame(error),
+            ReadError::NotZooKeeper(said) => Self::NotZooKeeper(said.into()),
         }
     }
 }
