@@ -1,13 +1,17 @@
 //! The command line: its arguments, and the help texts.
 //!
 //! Invariant: everything that can be checked without a server is checked here, so bad usage never has an effect.
-//! Not here: the arguments of `queue` (`queue`), of commands on nodes (`nodes::args`), and about servers (`servers`).
+//! Not here: the arguments of `run` (`run::args`), `queue` (`queue`), of commands on nodes (`nodes::args`), and about servers
+//! (`servers`).
 
-use std::{ffi::OsString, fmt, num::NonZero, path::PathBuf, time::Duration};
+use std::{ffi::OsString, fmt, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, error::ErrorKind};
 
-use crate::{duration, nodes::NodeCommand, paths::LockPath, queue::QueueArgs, servers::ServerArgs};
+use crate::{
+    doctor::DoctorArgs, duration, exit::Level, nodes::NodeCommand, queue::QueueArgs, run::RunArgs,
+    servers::ServerArgs,
+};
 
 /// Run a command under a distributed lock, on Apache ZooKeeper or on one machine.
 #[derive(Debug, Parser)]
@@ -25,6 +29,21 @@ use crate::{duration, nodes::NodeCommand, paths::LockPath, queue::QueueArgs, ser
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
+
+    /// Say more: the details of an error; run tells each of its steps
+    #[arg(long, short, global = true)]
+    verbose: bool,
+}
+
+impl Cli {
+    /// How much the program says about itself.
+    pub(crate) fn level(&self) -> Level {
+        match &self.command {
+            Command::Run(args) if args.quiet => Level::Quiet,
+            _ if self.verbose => Level::Verbose,
+            _ => Level::Usual,
+        }
+    }
 }
 
 /// A hint to print after clap's error message, for mistakes that clap cannot explain.
@@ -39,78 +58,11 @@ pub(crate) fn hint(error: &clap::Error, arguments: &[OsString]) -> Option<&'stat
 pub(crate) enum Command {
     Run(Box<RunArgs>),
     Queue(Box<QueueArgs>),
+    Doctor(Box<DoctorArgs>),
     Serve(ServeArgs),
     Demo(DemoArgs),
-    #[command(hide = true)]
-    Gate(GateArgs),
-    #[command(hide = true)]
-    Watchdog(WatchdogArgs),
     #[command(flatten)]
     Node(NodeCommand),
-}
-
-/// Run a command while holding a lock
-#[derive(Args, Debug)]
-#[command(max_term_width = 80, after_help = RUN_EXAMPLE, after_long_help = RUN_DETAILS)]
-pub(crate) struct RunArgs {
-    #[command(flatten)]
-    pub(crate) servers: ServerArgs,
-
-    /// How long the servers keep the lock when they hear nothing from lockkeeper
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse_positive)]
-    pub(crate) session_timeout: Duration,
-
-    /// Share the lock with other runs that use --shared; a run without --shared excludes them
-    #[arg(long, conflicts_with = "holders")]
-    pub(crate) shared: bool,
-
-    /// Let up to N commands hold the lock at once; all users of a path must give --holders and the same N
-    #[arg(long, value_name = "N")]
-    pub(crate) holders: Option<NonZero<usize>>,
-
-    /// The longest wait for a server and the lock together [default: no limit for the lock]
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
-    pub(crate) wait: Option<Duration>,
-
-    /// Do not wait; if the lock is taken, the attempt costs the servers one read. A server must answer within a
-    /// second
-    #[arg(long = "try", conflicts_with = "wait")]
-    pub(crate) try_once: bool,
-
-    /// After the lock is lost: how long the command has from TERM to KILL [default: an eighth of the session
-    /// timeout, at most 5s]
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
-    pub(crate) grace: Option<Duration>,
-
-    /// The lock: a path in ZooKeeper, created if it is missing
-    #[arg(value_name = "PATH")]
-    pub(crate) path: LockPath,
-
-    /// The command to run, and its arguments
-    #[arg(value_name = "COMMAND", last = true, required = true)]
-    pub(crate) command: Vec<OsString>,
-}
-
-/// What becomes the command of `run`
-#[derive(Args, Debug)]
-pub(crate) struct GateArgs {
-    /// The process id of `run`
-    pub(crate) parent: i32,
-
-    /// The command, and its arguments
-    #[arg(last = true, required = true)]
-    pub(crate) command: Vec<OsString>,
-}
-
-/// What `run` starts beside its command
-#[derive(Args, Debug)]
-pub(crate) struct WatchdogArgs {
-    /// The process to end with `run`
-    pub(crate) pid: i32,
-
-    /// End its whole process group
-    #[arg(long)]
-    pub(crate) group: bool,
 }
 
 /// Run the embedded ZooKeeper server
@@ -123,13 +75,14 @@ pub(crate) struct WatchdogArgs {
         a client that comes back is told that its session has expired. A client that is cut\n\
         off relies on its lock until the session timeout. So the server creates no ephemeral\n\
         node for the time of --max-session-timeout after its start: clients that lock wait.\n\
-        If the former server had a longer one, give that. --fresh starts without the wait.\n\n\
-        Example:\n  lockkeeper serve --listen 127.0.0.1:2181"
+        If the former server had a longer one, give that. --fresh starts without the wait,\n\
+        and so does a server with a COMMAND on a port of its own.\n\n\
+        Example:\n  lockkeeper serve --listen 127.0.0.1:2181\n  lockkeeper serve -- ./integration-tests.sh"
 )]
 pub(crate) struct ServeArgs {
-    /// The address to listen on; port 0 picks a free port
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:2181", value_parser = listen)]
-    pub(crate) listen: String,
+    /// The address to listen on; port 0 picks a free port [default: 127.0.0.1:2181, with a COMMAND 127.0.0.1:0]
+    #[arg(long, value_name = "HOST:PORT", value_parser = listen)]
+    pub(crate) listen: Option<String>,
 
     /// ZooKeeper's tickTime: sessions expire in steps of one tick; the shortest session timeout is two ticks
     #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = duration::parse_positive)]
@@ -146,6 +99,18 @@ pub(crate) struct ServeArgs {
     /// Serve only the users in this file: one line sasl:USER:PASSWORD for each, as in a client's --auth-file
     #[arg(long, value_name = "FILE")]
     pub(crate) auth_file: Option<PathBuf>,
+
+    /// Also serve clients that give no name, as other servers do by default. ACLs can still keep them out
+    #[arg(long, requires = "auth_file")]
+    pub(crate) allow_anonymous: bool,
+
+    /// Tell everybody who asks with the words cons, dump or stat of sessions and paths, also with --auth-file
+    #[arg(long, requires = "auth_file")]
+    pub(crate) show_sessions: bool,
+
+    /// Run this command beside the server, with `$LOCKKEEPER_CONNECT` set to it, and end with the status of the command
+    #[arg(value_name = "COMMAND", last = true)]
+    pub(crate) command: Vec<OsString>,
 }
 
 /// Watch clients contend for a lock, and see one of them lose it
@@ -173,59 +138,6 @@ pub(crate) struct DemoArgs {
 
 const DEMO_CONNECT_HELP: &str =
     "The ZooKeeper servers to use: host:port,host:port/chroot [default: an embedded server]";
-
-const RUN_EXAMPLE: &str = "\
-Exit status: that of the command (128+n if signal n ended it), or
-  64 bad usage     69 no server reached in time     74 lock lost while it ran
-  75 lock not acquired in time     126, 127 the command cannot run, or be found
-
-Example:
-  lockkeeper run --wait 5m /locks/backup -- ./backup.sh
-
-More with --help.";
-
-const RUN_DETAILS: &str = "\
-Exit status:
-  that of the command, 128+n if signal n ended it; or
-  64   bad usage or a bad path, or a path with another kind of lock: a run
-       with --holders and one without cannot use the same path
-  69   no server reached in time, or a server refused
-  71   the operating system refused something
-  74   the lock was lost while the command ran; the command was ended
-  75   the lock was not acquired in time (--wait, --try)
-  126  the command cannot be executed
-  127  the command was not found
-  128+n  signal n ended the wait for the lock; no lock node is left behind
-
-The command's environment:
-  LOCKKEEPER_TOKEN  the fencing token: a number that grows with each holder.
-                    A service that remembers the highest token it has seen,
-                    and refuses lower ones, is safe from earlier holders
-  LOCKKEEPER_PATH   the path of the lock
-  LOCKKEEPER_NODE   the node in ZooKeeper that holds it
-
-The lock is lost when its lease runs out because no server answers, when the
-session expires, or when the lock's node is deleted. Then the command gets TERM,
-and after the grace time KILL.
-
-When no server answers, the command gets TERM so early that the default grace
-time ends with the lease: nobody else can have the lock by then. A longer
---grace lets the command overlap with the next holder. When the node was
-deleted, the next holder can start immediately.
-
-Signals: lockkeeper passes TERM, HUP, INT, QUIT, USR1, USR2 on to the command.
-  - Usually the command leads its own process group. USR1 and USR2 go to the
-    command alone. The other signals, and those after a lost lock, go to the
-    whole group, so a script ends together with the programs it has started.
-  - In the foreground of a terminal, the command stays in the process group of
-    lockkeeper, and signals go to the command alone. INT and QUIT are not
-    passed on: the terminal itself sends them, so Ctrl-C arrives once.
-
-If lockkeeper itself is killed, its watchdog process kills the command. The lock
-becomes free when the session expires.
-
-Example:
-  lockkeeper run --wait 5m /locks/backup -- ./backup.sh";
 
 /// Checks the form of `host:port`; the host may be a name.
 fn listen(text: &str) -> Result<String, BadListen> {

@@ -1,4 +1,4 @@
-//! Parsing and printing durations: `30`, `1.5s`, `500ms`, `2m`, `1h`.
+//! Parsing and printing durations: `30`, `1.5s`, `500ms`, `1m30s`, `1h`, `1d`.
 //!
 //! A number without a unit means seconds, as for flock(1) and sleep(1).
 
@@ -7,21 +7,43 @@ use std::{fmt, time::Duration};
 /// The longest duration that is accepted: a year. Nobody waits longer, and a sum of two never overflows.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
+/// The units, the largest first, in seconds. In a sum, each unit must be smaller than the one before.
+const UNITS: [(&str, f64); 5] = [
+    ("d", 86_400.0),
+    ("h", 3600.0),
+    ("m", 60.0),
+    ("s", 1.0),
+    ("ms", 0.001),
+];
+
 /// Parses a duration. Zero is allowed.
 pub(crate) fn parse(text: &str) -> Result<Duration, BadDuration> {
-    let digits = text
-        .find(|c: char| !(c.is_ascii_digit() || c == '.'))
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let number: f64 = number.parse().map_err(|_| BadDuration::Form)?;
-    let unit = match unit {
-        "ms" => 0.001,
-        "" | "s" => 1.0,
-        "m" => 60.0,
-        "h" => 3600.0,
-        _ => return Err(BadDuration::Form),
-    };
-    Duration::try_from_secs_f64(number * unit)
+    let mut seconds = 0.0;
+    let mut units = UNITS.as_slice();
+    let mut rest = text;
+    loop {
+        let end = |part: &str, is_part: fn(char) -> bool| {
+            part.find(|c| !is_part(c)).unwrap_or(part.len())
+        };
+        let (number, after) = rest.split_at(end(rest, |c| c.is_ascii_digit() || c == '.'));
+        let (unit, after) = after.split_at(end(after, |c| c.is_ascii_alphabetic()));
+        let number: f64 = number.parse().map_err(|_| BadDuration::Form)?;
+        // Only a number that stands alone may have no unit.
+        let unit = if unit.is_empty() && rest == text {
+            "s"
+        } else {
+            unit
+        };
+        let at = units.iter().position(|(name, _)| *name == unit);
+        let at = at.ok_or(BadDuration::Form)?;
+        seconds += number * units[at].1;
+        units = &units[at + 1..];
+        rest = after;
+        if rest.is_empty() {
+            break;
+        }
+    }
+    Duration::try_from_secs_f64(seconds)
         .ok()
         .filter(|duration| *duration <= LONGEST)
         .ok_or(BadDuration::TooLong)
@@ -51,7 +73,7 @@ impl fmt::Display for BadDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Form => {
-                "a duration looks like 30, 1.5s, 500ms, 2m or 1h; without a unit it means seconds"
+                "a duration looks like 30, 1.5s, 500ms, 1m30s, 1h or 1d; without a unit it means seconds"
             }
             Self::Zero => "it must be 1ms or more",
             Self::TooLong => "it must be a year or less",
@@ -118,6 +140,9 @@ mod tests {
             ("500ms", 500),
             ("2m", 120_000),
             ("1h", 3_600_000),
+            ("1d", 86_400_000),
+            ("1m30s", 90_000),
+            ("1d2h3m4s5ms", 93_784_005),
         ] {
             assert_eq!(parse(text), Ok(Duration::from_millis(ms)), "{text}");
         }
@@ -125,7 +150,9 @@ mod tests {
 
     #[test]
     fn text_that_is_not_a_duration_is_refused() {
-        for text in ["", "s", "-1", "1 s", "1d", "1.2.3", "inf", "NaN", "1e3"] {
+        for text in [
+            "", "s", "-1", "1 s", "1w", "1m30", "30s1m", "1s1s", "1.2.3", "inf", "NaN", "1e3",
+        ] {
             assert_eq!(parse(text), Err(BadDuration::Form), "{text:?}");
         }
         let endless = "9".repeat(400);

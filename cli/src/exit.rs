@@ -2,13 +2,24 @@
 //!
 //! The numbers from 64 on come from `sysexits.h`; shells use 126, 127 and 128+n. When `run` has started a command, it
 //! passes on the status of that command unchanged, even if the number has another meaning here.
+//!
+//! Not here: the words for a server's refusal (`refusal`).
 
-use std::{ffi::OsString, fmt, io, time::Duration};
+use std::{
+    ffi::OsString,
+    fmt, io,
+    sync::atomic::{AtomicU8, Ordering},
+    time::Duration,
+};
 
-use lockkeeper::{Error, LockError};
+use lockkeeper::{Error, LockError, Version};
 use rustix::process::Signal;
 
-use crate::{duration::Human, servers::BadServers};
+use crate::{
+    duration::{Human, Long},
+    refusal::{self, Plain},
+    servers::BadServers,
+};
 
 /// Success.
 pub(crate) const OK: u8 = 0;
@@ -26,6 +37,8 @@ pub(crate) const SYSTEM: u8 = 71;
 pub(crate) const LOST: u8 = 74;
 /// The lock was not acquired in time: try again later. Source: `EX_TEMPFAIL`.
 pub(crate) const NOT_ACQUIRED: u8 = 75;
+/// The command has run in this period already: see `--once-per`. The number has no other meaning in `sysexits.h`.
+pub(crate) const ALREADY_DONE: u8 = 80;
 /// The command cannot be executed. Source: POSIX, "Exit Status for Commands".
 pub(crate) const CANNOT_EXECUTE: u8 = 126;
 /// The command cannot be found. Source: as above.
@@ -38,8 +51,59 @@ pub(crate) fn of_signal(signal: i32) -> u8 {
     u8::try_from(signal).map_or(SIGNAL_BASE, |signal| SIGNAL_BASE.saturating_add(signal))
 }
 
-/// Prints a message to stderr.
+/// How much the program says about itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Level {
+    /// Nothing, except bad usage.
+    Quiet,
+    /// What the user should know.
+    Usual,
+    /// Each step, and the details of errors.
+    Verbose,
+}
+
+/// The level of this process. `main` sets it once.
+static LEVEL: AtomicU8 = AtomicU8::new(Level::Usual as u8);
+
+pub(crate) fn set_level(level: Level) {
+    LEVEL.store(level as u8, Ordering::Relaxed);
+}
+
+/// Whether messages of this level are printed.
+pub(crate) fn says(level: Level) -> bool {
+    LEVEL.load(Ordering::Relaxed) >= level as u8
+}
+
+/// Prints a message to stderr, unless the user wants none.
 pub(crate) fn say(what: &dyn fmt::Display) {
+    if says(Level::Usual) {
+        print(what);
+    }
+}
+
+/// Prints a message to stderr, if the user wants to hear of each step.
+pub(crate) fn tell(what: &dyn fmt::Display) {
+    if says(Level::Verbose) {
+        print(what);
+    }
+}
+
+/// Prints a failure: always, if it is bad usage.
+pub(crate) fn report(failure: &Failure) {
+    if failure.is_silent() {
+        return;
+    }
+    if failure.status() == USAGE {
+        print(failure);
+    } else {
+        say(failure);
+    }
+    if let Some(error) = failure.error() {
+        tell(&format_args!("the error in full: {error}"));
+    }
+}
+
+fn print(what: &dyn fmt::Display) {
     use io::Write as _;
     // A closed stderr must not end a command that runs well.
     let _ = writeln!(io::stderr(), "lockkeeper: {what}");
@@ -59,6 +123,23 @@ pub(crate) enum Failure {
     Refused(Error),
     /// There is no such node.
     NoNode(String),
+    /// The data have another version than the user expects.
+    Version {
+        path: String,
+        expected: Version,
+        present: Version,
+        error: Error,
+    },
+    /// This line of stdin is not one that `export` has written.
+    BadLine(usize),
+    /// The node exists with other data.
+    Differs(String),
+    /// The command runs under this lock already, and would wait for itself.
+    Inside(String),
+    /// The lock's directory is open to everyone, and should not be.
+    OpenToAll(String),
+    /// The command has run in this period.
+    AlreadyDone { path: String, period: Duration },
     /// This node must not be deleted recursively.
     Protected(String),
     /// The lock is taken, and the user does not want to wait.
@@ -91,8 +172,15 @@ impl Failure {
         match self {
             Self::Servers(_)
             | Self::Protected(_)
+            | Self::BadLine(_)
+            | Self::Inside(_)
+            | Self::OpenToAll(_)
             | Self::Refused(Error::BadPath(_) | Error::TooLarge { .. }) => USAGE,
-            Self::Refused(Error::Unsupported { .. }) | Self::NoNode(_) => REFUSED,
+            Self::Refused(Error::Unsupported { .. })
+            | Self::NoNode(_)
+            | Self::Version { .. }
+            | Self::Differs(_) => REFUSED,
+            Self::AlreadyDone { .. } => ALREADY_DONE,
             Self::Refused(error) if error.code().is_some() => REFUSED,
             Self::Refused(_) | Self::Connect(_) | Self::NoChroot(_) | Self::NoAnswer { .. } => {
                 UNAVAILABLE
@@ -112,6 +200,19 @@ impl Failure {
         }
     }
 
+    /// The client's error, if the message says less than it.
+    fn error(&self) -> Option<&Error> {
+        match self {
+            Self::Refused(error)
+            | Self::Version { error, .. }
+            | Self::Lock {
+                error: LockError::Session(error),
+                ..
+            } => error.code().map(|_| error),
+            _ => None,
+        }
+    }
+
     /// Whether the failure needs no message: the reader of stdout has closed the pipe, as in `lockkeeper ls | head`.
     pub(crate) fn is_silent(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
@@ -122,8 +223,38 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Servers(problem) => problem.fmt(f),
-            Self::Connect(error) | Self::Refused(error) => error.fmt(f),
-            Self::NoNode(path) => write!(f, "{path}: there is no such node"),
+            Self::Connect(error) | Self::Refused(error) => Plain(error).fmt(f),
+            Self::NoNode(path) => write!(f, "{path}: {}", refusal::NO_NODE),
+            Self::Version {
+                path,
+                expected,
+                present,
+                ..
+            } => write!(
+                f,
+                "{path}: the data have version {present}, not {expected}; nothing was changed"
+            ),
+            Self::BadLine(number) => {
+                write!(
+                    f,
+                    "line {number} of stdin is not one that `lockkeeper export` has written"
+                )
+            }
+            Self::Differs(path) => write!(
+                f,
+                "{path} exists with other data, and nothing was changed; --overwrite replaces them"
+            ),
+            Self::Inside(path) => write!(
+                f,
+                "{path}: this command runs under that lock already, and would wait for itself"
+            ),
+            Self::OpenToAll(path) => write!(
+                f,
+                "{path} exists, and everyone may change it; restrict it with `lockkeeper setacl`, or leave out --acl"
+            ),
+            Self::AlreadyDone { path, period } => {
+                write!(f, "{path}: it has run in this period of {}", Long(*period))
+            }
             Self::Protected(path) => write!(
                 f,
                 "{path} cannot be deleted recursively; name the nodes below it that should go"
@@ -148,6 +279,10 @@ impl fmt::Display for Failure {
                 path,
                 error: LockError::Lost { loss, .. },
             } => write!(f, "{path}: place in the queue lost: {loss}"),
+            Self::Lock {
+                path,
+                error: LockError::Session(Error::Refused { op, code, .. }),
+            } => write!(f, "{path}: {}", refusal::reason(*op, *code)),
             Self::Lock { path, error } => write!(f, "{path}: {error}"),
             Self::Command { program, error } => {
                 let program = program.display();
@@ -167,17 +302,6 @@ impl fmt::Display for Failure {
 impl From<BadServers> for Failure {
     fn from(problem: BadServers) -> Self {
         Self::Servers(problem)
-    }
-}
-
-impl std::error::Error for Failure {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        // `Display` prints the wrapped error already, so its source comes next.
-        match self {
-            Self::Connect(error) | Self::Refused(error) => error.source(),
-            Self::Lock { error, .. } => error.source(),
-            _ => None,
-        }
     }
 }
 

@@ -8,12 +8,14 @@
 //! | `paths` | parsing the paths of locks and nodes |
 //! | `duration` | parsing and printing durations |
 //! | `exit` | exit statuses, and the failures behind them |
+//! | `refusal` | the refusals of servers, in words for people |
 //! | `signals` | signals of the process, as a stream |
 //! | `client` | one client for one command |
 //! | `text` | text that is safe on a terminal, and columns |
 //! | `run` | `lockkeeper run` |
 //! | `queue` | `lockkeeper queue` |
-//! | `nodes` | `lockkeeper ls`, `tree`, `get`, .. |
+//! | `nodes` | `lockkeeper ls`, `get`, `export`, .. |
+//! | `doctor` | `lockkeeper doctor` |
 //! | `serve` | `lockkeeper serve` |
 //! | `demo` | `lockkeeper demo` |
 //!
@@ -23,11 +25,13 @@
 mod args;
 mod client;
 mod demo;
+mod doctor;
 mod duration;
 mod exit;
 mod nodes;
 mod paths;
 mod queue;
+mod refusal;
 mod run;
 mod security;
 mod serve;
@@ -45,6 +49,14 @@ use exit::Failure;
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = env::args_os().collect();
+    // What `run` starts needs no command line, and should start fast.
+    match arguments.as_slice() {
+        [_, name, rest @ ..] if name == run::gate::NAME => return end(run::gate::pass(rest)),
+        [_, name, rest @ ..] if name == run::watchdog::NAME => {
+            return end(Ok(run::watchdog::watch(rest)));
+        }
+        _ => {}
+    }
     let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
         Err(error) => {
@@ -59,15 +71,16 @@ fn main() -> ExitCode {
             });
         }
     };
-    let status = match execute(cli.command) {
-        Ok(status) => status,
-        Err(failure) => {
-            if !failure.is_silent() {
-                exit::say(&failure);
-            }
-            failure.status()
-        }
-    };
+    exit::set_level(cli.level());
+    end(execute(cli.command))
+}
+
+/// The exit status. Reports a failure.
+fn end(result: Result<u8, Failure>) -> ExitCode {
+    let status = result.unwrap_or_else(|failure| {
+        exit::report(&failure);
+        failure.status()
+    });
     ExitCode::from(status)
 }
 
@@ -77,8 +90,6 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::Run(args) => {
             runtime(&mut Builder::new_current_thread())?.block_on(run::run(*args))
         }
-        Command::Gate(args) => run::gate::pass(&args),
-        Command::Watchdog(args) => Ok(run::watchdog::watch(&args)),
         Command::Queue(args) => {
             runtime(&mut Builder::new_current_thread())?.block_on(queue::run(*args))
         }
@@ -87,6 +98,9 @@ fn execute(command: Command) -> Result<u8, Failure> {
         }
         Command::Serve(args) => {
             runtime(&mut Builder::new_multi_thread())?.block_on(serve::run(&args))
+        }
+        Command::Doctor(args) => {
+            runtime(&mut Builder::new_current_thread())?.block_on(doctor::run(&args))
         }
         Command::Demo(args) => {
             runtime(&mut Builder::new_multi_thread())?.block_on(demo::run(&args))

@@ -5,7 +5,10 @@
 //! - No message contains a secret. An error names a bad line by its number.
 
 use std::{
-    env, fmt, fs, io,
+    env, fmt,
+    fs::File,
+    io::{self, Read as _},
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
 };
 
@@ -20,12 +23,15 @@ pub(crate) const VARIABLE: &str = "LOCKKEEPER_AUTH";
 /// The scheme for SASL DIGEST-MD5. Servers use the same name for such identities in ACLs.
 const SASL: &str = "sasl";
 
+/// Read and write permission for users who are neither the owner nor in the group of a file.
+const OTHERS: u32 = 0o006;
+
 const AUTH_HELP: &str =
     "The identities: lines such as digest:USER:PASSWORD [default: the lines of $LOCKKEEPER_AUTH]";
 
 const AUTH_DETAILS: &str = "\
-The identities, one per line. Let no other user read the file [default: the lines of $LOCKKEEPER_AUTH, which the \
-command of `lockkeeper run` inherits]
+The identities, one per line. A file that every user may read is refused [default: the lines of $LOCKKEEPER_AUTH, \
+which the command of `lockkeeper run` does not get without --pass-auth]
 
 digest:USER:PASSWORD is for ACLs of the digest scheme. sasl:USER:PASSWORD is for SASL DIGEST-MD5, which some servers \
 demand. SCHEME:CREDENTIALS is for any other scheme that the servers know";
@@ -64,6 +70,10 @@ impl SecurityArgs {
         self.authenticate(builder)
     }
 
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.tls_ca.is_some()
+    }
+
     /// Whether the command line has any of these options.
     pub(crate) fn is_given(&self) -> bool {
         self.tls_ca.is_some() || self.auth_file.is_some()
@@ -85,10 +95,8 @@ impl SecurityArgs {
 
     fn authenticate(&self, builder: Builder) -> Result<Builder, BadSecurity> {
         if let Some(path) = &self.auth_file {
-            return match fs::read_to_string(path) {
-                Ok(text) => with_identities(builder, &text, &Origin::File(path.clone())),
-                Err(error) => Err(BadSecurity::Unreadable(path.clone(), error)),
-            };
+            let text = secret(path)?;
+            return with_identities(builder, &text, &Origin::File(path.clone()));
         }
         match env::var(VARIABLE) {
             Ok(text) => with_identities(builder, &text, &Origin::Variable),
@@ -96,6 +104,19 @@ impl SecurityArgs {
             Err(env::VarError::NotUnicode(_)) => Err(BadSecurity::NotText),
         }
     }
+}
+
+/// Reads a file with secrets. A file that every user of the machine may read keeps none.
+fn secret(path: &Path) -> Result<String, BadSecurity> {
+    let unreadable = |error| BadSecurity::Unreadable(path.to_owned(), error);
+    let mut file = File::open(path).map_err(unreadable)?;
+    let about = file.metadata().map_err(unreadable)?;
+    if about.is_file() && about.permissions().mode() & OTHERS != 0 {
+        return Err(BadSecurity::OpenToOthers(path.to_owned()));
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text).map_err(unreadable)?;
+    Ok(text)
 }
 
 /// Adds the identities in `text`, one per line, to the settings.
@@ -121,8 +142,7 @@ fn with_identities(
 
 /// Reads the users of a server from a file. Unlike a client, a server can have several.
 pub(crate) fn users(path: &Path) -> Result<Vec<(String, String)>, BadSecurity> {
-    let text = fs::read_to_string(path);
-    let text = text.map_err(|error| BadSecurity::Unreadable(path.to_owned(), error))?;
+    let text = secret(path)?;
     let origin = Origin::File(path.to_owned());
     let user = |(number, line)| match identity(line) {
         Ok(Identity::Sasl { user, password }) => Ok((user.to_owned(), password.to_owned())),
@@ -191,6 +211,8 @@ impl fmt::Display for Origin {
 pub(crate) enum BadSecurity {
     Tls(TlsConfigError),
     Unreadable(PathBuf, io::Error),
+    /// Every user of the machine may read or change the file.
+    OpenToOthers(PathBuf),
     /// The file has no users.
     Nobody(PathBuf),
     NotText,
@@ -214,6 +236,13 @@ impl fmt::Display for BadSecurity {
         match self {
             Self::Tls(error) => error.fmt(f),
             Self::Unreadable(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::OpenToOthers(path) => {
+                let path = path.display();
+                write!(
+                    f,
+                    "{path}: every user may read or change it; run chmod o= {path}"
+                )
+            }
             Self::Nobody(path) => write!(
                 f,
                 "{}: there is no user in it; add a line such as sasl:USER:PASSWORD",

@@ -7,6 +7,7 @@
 //!   created before. A client that comes back is told at once that its session has expired.
 
 use std::{
+    ffi::OsString,
     io::{self, Write as _},
     net::SocketAddr,
     time::{SystemTime, UNIX_EPOCH},
@@ -19,20 +20,32 @@ use tokio::net::lookup_host;
 use crate::{
     args::ServeArgs,
     duration::Human,
-    exit::{self, Failure},
+    exit::{self, Failure, Level},
+    run::child::{Child, Environment, Place, exit_status},
     security,
-    servers::BadServers,
-    signals::{ENDING, Signals},
+    servers::{self, BadServers},
+    signals::{PASSED_ON, Signals},
 };
 
-/// Runs the server. Prints its address to stdout as soon as clients can connect.
+/// Where the server listens unless the user says otherwise.
+const USUAL: &str = "127.0.0.1:2181";
+/// The same for a server with a command: a port of its own, so that several can run.
+const OWN: &str = "127.0.0.1:0";
+
+/// Runs the server until a signal, or until the end of the command. Says its address as soon as clients can connect: on stdout, but
+/// stdout belongs to the command if there is one.
 pub(crate) async fn run(args: &ServeArgs) -> Result<u8, Failure> {
-    let mut signals = Signals::catch(&ENDING).map_err(Failure::System)?;
+    let mut signals = Signals::catch(&PASSED_ON).map_err(Failure::System)?;
+    let is_alone = args.command.is_empty();
+    let listen = args
+        .listen
+        .as_deref()
+        .unwrap_or(if is_alone { USUAL } else { OWN });
     let refused = |error| Failure::Listen {
-        address: args.listen.clone(),
+        address: listen.to_owned(),
         error,
     };
-    let address = resolve(&args.listen).await.map_err(refused)?;
+    let address = resolve(listen).await.map_err(refused)?;
     let mut builder = Server::builder()
         .listen(address)
         .tick_time(args.tick_time)
@@ -44,7 +57,12 @@ pub(crate) async fn run(args: &ServeArgs) -> Result<u8, Failure> {
         for (user, password) in users {
             builder = builder.user(&user, &password);
         }
-        builder = builder.require_sasl();
+        if !args.allow_anonymous {
+            builder = builder.require_sasl();
+        }
+        if !args.show_sessions {
+            builder = builder.hide_sessions();
+        }
     }
     if !address.ip().is_loopback() {
         exit::say(match &args.auth_file {
@@ -54,22 +72,54 @@ pub(crate) async fn run(args: &ServeArgs) -> Result<u8, Failure> {
             Some(_) => &"no encryption: an attacker on the network can read and change everything",
         });
     }
-    if !args.fresh {
+    // Nobody knew a port that is free now.
+    let is_fresh = args.fresh || (!is_alone && address.port() == 0);
+    if !is_fresh {
         builder = builder.no_ephemerals_for(args.max_session_timeout);
     }
     let server = builder.start().await.map_err(refused)?;
-    announce(server.local_addr()).map_err(Failure::Output)?;
-    exit::say(&"nothing is kept on disk: nodes and sessions are gone when the server ends");
-    if !args.fresh {
+    let address = server.local_addr();
+    if is_alone {
+        announce(address).map_err(Failure::Output)?;
+    } else {
+        exit::tell(&format_args!("listening on {address}"));
+    }
+    if is_alone || exit::says(Level::Verbose) {
+        exit::say(&"nothing is kept on disk: nodes and sessions are gone when the server ends");
+    }
+    if !is_fresh {
         let wait = Human(args.max_session_timeout);
         exit::say(&format_args!(
             "no lock is granted before {wait} have passed: clients of a former server may still rely on theirs; \
              --fresh if there was none"
         ));
     }
-    signals.ending().await;
+    let status = if is_alone {
+        signals.ending().await;
+        exit::OK
+    } else {
+        beside(&args.command, &server, &mut signals).await?
+    };
     server.shutdown().await;
-    Ok(exit::OK)
+    Ok(status)
+}
+
+/// Runs the command, and passes signals on to it.
+async fn beside(
+    command: &[OsString],
+    server: &Server,
+    signals: &mut Signals,
+) -> Result<u8, Failure> {
+    let mut environment = Environment::default();
+    environment.set(servers::VARIABLE, server.connect_string());
+    let mut child = Child::start(command, &environment, Place::of_this())?;
+    loop {
+        tokio::select! {
+            biased;
+            status = child.wait() => return Ok(exit_status(status.map_err(Failure::System)?)),
+            signal = signals.next() => child.pass_on(signal),
+        }
+    }
 }
 
 /// A number above all that a former life of this server has used: the microseconds since 1970, and 4096 numbers for each.

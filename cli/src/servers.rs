@@ -16,7 +16,7 @@ use lockkeeper::{
 use crate::security::{BadSecurity, SecurityArgs};
 
 /// The environment variable with the servers, used when `--connect` is not given.
-const VARIABLE: &str = "LOCKKEEPER_CONNECT";
+pub(crate) const VARIABLE: &str = "LOCKKEEPER_CONNECT";
 
 const CONNECT_HELP: &str =
     "The ZooKeeper servers: host:port,host:port/chroot [default: $LOCKKEEPER_CONNECT]";
@@ -49,13 +49,18 @@ impl ServerArgs {
         }
     }
 
-    fn settings_for(&self, servers: &ConnectString) -> Result<Builder, BadServers> {
+    pub(crate) fn settings_for(&self, servers: &ConnectString) -> Result<Builder, BadServers> {
         let settings = Builder::new(servers);
         self.security.apply(settings).map_err(BadServers::Security)
     }
 
+    /// Whether connections are encrypted.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.security.is_encrypted()
+    }
+
     /// The servers. Only the variable can be bad here: clap has checked `--connect` already.
-    fn servers(&self) -> Result<ConnectString, BadServers> {
+    pub(crate) fn servers(&self) -> Result<ConnectString, BadServers> {
         if let Some(servers) = &self.connect {
             return Ok(servers.clone());
         }

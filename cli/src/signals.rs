@@ -17,6 +17,16 @@ use tokio::signal::unix::{self, SignalKind};
 /// The signals that ask a process to end.
 pub(crate) const ENDING: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
 
+/// The signals that are passed on to a command: those, and two whose meaning only the command knows.
+pub(crate) const PASSED_ON: [Signal; 6] = [
+    Signal::INT,
+    Signal::TERM,
+    Signal::HUP,
+    Signal::QUIT,
+    Signal::USR1,
+    Signal::USR2,
+];
+
 /// Receives signals. They stay caught until the process ends, also after this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Signals(Vec<(Signal, unix::Signal)>);
@@ -36,6 +46,13 @@ impl Signals {
                 Ok((*signal, stream))
             });
         caught.collect::<io::Result<_>>().map(Self)
+    }
+
+    /// Catches one more signal, unless it is ignored.
+    pub(crate) fn catch_also(&mut self, signal: Signal) -> io::Result<()> {
+        let Self(more) = Self::catch(&[signal])?;
+        self.0.extend(more);
+        Ok(())
     }
 
     /// Waits for the next signal.

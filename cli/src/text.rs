@@ -6,8 +6,12 @@
 use std::{
     fmt::{self, Write as _},
     io::{self, IsTerminal as _, Write as _},
+    thread,
     time::{Duration, SystemTime},
 };
+
+use rustix::event::{PollFd, PollFlags, poll};
+use tokio::sync::oneshot;
 
 use crate::exit::Failure;
 
@@ -18,6 +22,39 @@ pub(crate) fn print(text: impl AsRef<[u8]>) -> Result<(), Failure> {
     written
         .and_then(|()| stdout.flush())
         .map_err(Failure::Output)
+}
+
+/// Returns when nobody reads stdout any more, as behind `head -1`. A command that waits for events would not learn it before the
+/// next event. Call it once: a thread waits, and never ends if stdout is a file or a terminal.
+pub(crate) async fn closed() -> Failure {
+    let (tell, told) = oneshot::channel();
+    let wait = move || {
+        let stdout = io::stdout();
+        // The system reports errors whatever is asked for.
+        let mut stdout = [PollFd::new(&stdout, PollFlags::empty())];
+        while poll(&mut stdout, None).is_err() {}
+        let _ = tell.send(());
+    };
+    let waiting = thread::Builder::new().name("reader".to_owned()).spawn(wait);
+    if waiting.is_ok() && told.await.is_ok() {
+        return Failure::Output(io::ErrorKind::BrokenPipe.into());
+    }
+    std::future::pending().await
+}
+
+/// The width of the terminal on stdout, if it is one.
+pub(crate) fn width() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    Some(usize::from(size.ws_col)).filter(|width| *width > 0)
+}
+
+/// Cuts a line that is wider than this, and marks the cut.
+pub(crate) fn cut(line: &str, width: usize) -> String {
+    if line.chars().count() <= width {
+        return line.to_owned();
+    }
+    let kept = line.chars().take(width.saturating_sub(1));
+    kept.chain(['…']).collect()
 }
 
 /// Whether stdout is a terminal.
@@ -73,6 +110,16 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     text
 }
 
+/// The bytes that [`hex`] has printed; `None` if the text is none of its results.
+pub(crate) fn bytes(hex: &str) -> Option<Vec<u8>> {
+    let pairs = hex.as_bytes().chunks(2);
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    if hex.len() % 2 == 1 {
+        return None;
+    }
+    pairs.map(byte).collect()
+}
+
 /// A time by the clock of a server or of this machine, in UTC.
 pub(crate) fn moment(since_1970: Duration) -> impl fmt::Display {
     humantime::format_rfc3339_millis(SystemTime::UNIX_EPOCH + since_1970)
@@ -88,15 +135,22 @@ pub(crate) fn ago(since_1970: Duration) -> Duration {
     now().saturating_sub(since_1970)
 }
 
+/// A time in milliseconds.
+pub(crate) fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// Rows of cells in aligned columns. Each column is as wide as its widest cell.
-pub(crate) fn table<const N: usize>(rows: &[[String; N]]) -> String {
+pub(crate) fn table<Row: AsRef<[String]>>(rows: &[Row]) -> String {
+    let rows = || rows.iter().map(AsRef::as_ref);
     let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column));
+        let cells = rows().filter_map(|row| row.get(column));
         cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
     };
-    let widths: Vec<usize> = (0..N).map(width).collect();
+    let columns = rows().map(<[String]>::len).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
     let mut text = String::new();
-    for row in rows {
+    for row in rows() {
         let mut line = String::new();
         for (cell, width) in row.iter().zip(&widths) {
             let _ = write!(line, "{cell:<width$}  ");
@@ -126,5 +180,12 @@ mod tests {
         let rows = [["a", "bb", "x y"], ["ccc", "", ""], ["é", "d", "z"]];
         let rows = rows.map(|row| row.map(str::to_owned));
         assert_eq!(table(&rows), "a    bb  x y\nccc\né    d   z\n");
+    }
+
+    #[test]
+    fn a_line_is_cut_to_the_width() {
+        assert_eq!(cut("größe", 5), "größe");
+        assert_eq!(cut("größer", 5), "größ…");
+        assert_eq!(cut("x", 0), "…");
     }
 }

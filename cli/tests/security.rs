@@ -9,7 +9,15 @@ mod certificates;
 mod gate;
 mod support;
 
-use std::{fs, path::PathBuf, sync::Arc, time::Instant};
+use std::{
+    fs::{self, Permissions},
+    io::{Read as _, Write as _},
+    net::TcpStream,
+    os::unix::fs::PermissionsExt as _,
+    path::PathBuf,
+    sync::Arc,
+    time::Instant,
+};
 
 use lockkeeper::{
     CreateMode,
@@ -37,6 +45,7 @@ impl Files {
     fn write(&self, name: &str, text: &str) -> String {
         let path = self.0.join(name);
         fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
         path.to_str().unwrap().to_owned()
     }
 }
@@ -94,6 +103,26 @@ fn bad_security_options_give_status_64_and_an_error_without_the_secret() {
         ended.stderr
     );
     assert!(!ended.stderr.contains(SECRET), "{}", ended.stderr);
+}
+
+/// Every user of the machine could read the passwords. Their group is the choice of the owner.
+#[test]
+fn a_file_of_identities_that_every_user_may_read_is_refused() {
+    let arm = Arm::embedded();
+    let files = Files::new("open");
+    let auth = files.write("auth", &format!("sasl:ann:{SECRET}\n"));
+    for mode in [0o644, 0o604, 0o602] {
+        fs::set_permissions(&auth, Permissions::from_mode(mode)).unwrap();
+        for command in [
+            &["serve", "--listen", "127.0.0.1:0"][..],
+            &["ls", "--connect", &arm.connect],
+        ] {
+            let ended = ended(lockkeeper(command).args(["--auth-file", &auth]));
+            assert_eq!(ended.status, 64, "{command:?}: {}", ended.stderr);
+            let text = format!("{auth}: every user may read or change it; run chmod o= {auth}");
+            assert!(ended.stderr.contains(&text), "{}", ended.stderr);
+        }
+    }
 }
 
 /// Only the user `super` has permissions on the lock's directory.
@@ -243,6 +272,63 @@ fn a_server_with_users_refuses_other_clients() {
         assert_eq!(wrong.status, 69, "{}", wrong.stderr);
         assert!(wrong.stderr.contains(why), "{auth:?}: {}", wrong.stderr);
     }
+}
+
+/// Everybody who reached the port could ask for all sessions, and for the paths of all locks.
+#[test]
+fn a_server_with_users_tells_strangers_nothing() {
+    let files = Files::new("strangers");
+    let users = files.write("users", &format!("sasl:alice:{SECRET}\n"));
+    let start = |options: &[&str]| {
+        let mut serve = lockkeeper(&["serve", "--fresh", "--listen", "127.0.0.1:0"]);
+        let mut serve = Running::start(serve.args(["--auth-file", &users]).args(options));
+        let line = serve.line();
+        (
+            serve,
+            line.strip_prefix("listening on ").unwrap().to_owned(),
+        )
+    };
+    let ask = |address: &str, word: &str| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(word.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let (_closed, address) = start(&[]);
+    for word in ["cons", "dump", "stat", "wchp"] {
+        let answer = ask(&address, word);
+        assert!(answer.contains("not in the whitelist"), "{word}: {answer}");
+    }
+    assert_eq!(ask(&address, "ruok"), "imok");
+    let (_open, address) = start(&["--show-sessions"]);
+    assert!(ask(&address, "dump").contains("SessionTracker"));
+}
+
+/// As the usual default of other servers: who gives no name is nobody, and ACLs may keep nobody out.
+#[test]
+fn a_server_with_users_may_serve_anonymous_clients_too() {
+    let files = Files::new("anonymous");
+    let users = files.write("users", &format!("sasl:alice:{SECRET}\n"));
+    let mut serve = lockkeeper(&["serve", "--fresh", "--listen", "127.0.0.1:0"]);
+    let options = ["--auth-file", &users, "--allow-anonymous"];
+    let mut serve = Running::start(serve.args(options));
+    let line = serve.line();
+    let address = line.strip_prefix("listening on ").unwrap();
+    let lockkeeper = |arguments: &[&str], auth: Option<&str>| {
+        let mut command = lockkeeper(arguments);
+        command.args(["--connect", address]);
+        command.envs(auth.map(|auth| ("LOCKKEEPER_AUTH", auth)));
+        ended(&mut command)
+    };
+    let alice = format!("sasl:alice:{SECRET}");
+    assert_eq!(lockkeeper(&["create", "/hers"], Some(&alice)).status, 0);
+    let acl = ["setacl", "/hers", "sasl:alice:cdrwa"];
+    assert_eq!(lockkeeper(&acl, Some(&alice)).status, 0);
+    assert_eq!(lockkeeper(&["create", "/everyones"], None).status, 0);
+    assert_eq!(lockkeeper(&["get", "/hers"], None).status, 1);
+    assert_eq!(lockkeeper(&["get", "/hers"], Some(&alice)).status, 0);
+    assert_eq!(lockkeeper(&["ls"], Some("sasl:alice:wrong")).status, 69);
 }
 
 #[test]

@@ -176,3 +176,39 @@ fn serve_warns_when_other_hosts_can_connect() {
     serve.signal(Signal::TERM);
     assert!(serve.end().stderr.contains("no encryption"));
 }
+
+/// For tests of programs: a server that is gone when they end.
+#[test]
+fn a_command_beside_the_server_decides_the_status() {
+    let me = env!("CARGO_BIN_EXE_lockkeeper");
+    let script = format!(
+        "{me} create /a x > /dev/null && {me} get /a && {me} run /lock -- echo \" locked\"; exit 7"
+    );
+    let ran = ended(&mut lockkeeper(&["serve", "--", "sh", "-c", &script]));
+    assert_eq!(
+        (ran.status, &*ran.stdout, &*ran.stderr),
+        (7, "x locked\n", "")
+    );
+    let missing = ended(&mut lockkeeper(&[
+        "serve",
+        "--",
+        "lockkeeper-no-such-command",
+    ]));
+    assert_eq!((missing.status, &*missing.stdout), (127, ""));
+
+    if !is_ignored(Signal::TERM) {
+        let script =
+            "trap 'echo told; exit 3' TERM; echo $LOCKKEEPER_CONNECT; while :; do sleep 0.05; done";
+        let mut serve = Running::start(&mut lockkeeper(&["serve", "--", "sh", "-c", script]));
+        let address: std::net::SocketAddr = serve.line().parse().unwrap();
+        serve.signal(Signal::TERM);
+        let ended = serve.end();
+        assert_eq!(
+            (ended.status, &*ended.stdout),
+            (3, "told\n"),
+            "{}",
+            ended.stderr
+        );
+        assert!(std::net::TcpStream::connect(address).is_err());
+    }
+}

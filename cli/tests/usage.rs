@@ -22,7 +22,7 @@ fn bad_usage_gives_status_64_and_an_error_that_helps() {
         (&["run", "/", "--", "x"], "/locks/backup"),
         (
             &["run", "--wait", "soon", "/a", "--", "x"],
-            "500ms, 2m or 1h",
+            "500ms, 1m30s, 1h or 1d",
         ),
         (
             &["run", "--session-timeout", "0", "/a", "--", "x"],

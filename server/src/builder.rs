@@ -144,6 +144,13 @@ impl Builder {
         self
     }
 
+    /// The four-letter words that name sessions, addresses or paths (`cons`, `dump`, `stat`) are refused. Everybody who reaches
+    /// the port could ask. Default: they are answered, as the other words are.
+    pub fn hide_sessions(mut self) -> Self {
+        self.config.sessions_hidden = true;
+        self
+    }
+
     /// The seed of session passwords and of the order of children. Default: random.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);

@@ -9,7 +9,9 @@ use std::{
 };
 
 use clap::{Args, Subcommand};
+use lockkeeper::node::Acl;
 
+use super::acl;
 use crate::{client::ClientArgs, duration, paths::NodePath};
 
 #[derive(Debug, Subcommand)]
@@ -22,14 +24,22 @@ pub(crate) enum NodeCommand {
     Create(CreateArgs),
     Rm(RmArgs),
     Watch(WatchArgs),
+    Getacl(GetAclArgs),
+    Setacl(SetAclArgs),
+    Sync(SyncArgs),
+    Whoami(WhoAmIArgs),
+    Config(ConfigArgs),
+    Export(ExportArgs),
+    Import(ImportArgs),
 }
 
 impl NodeCommand {
-    /// The new data of the node, as given on the command line.
+    /// The new data of the node, as given on the command line; `-` stands for stdin.
     pub(super) fn data(&self) -> Option<&OsStr> {
         match self {
             Self::Set(args) => Some(&args.data),
             Self::Create(args) => args.data.as_deref(),
+            Self::Import(_) => Some(OsStr::new("-")),
             _ => None,
         }
     }
@@ -45,6 +55,13 @@ impl NodeCommand {
             Self::Create(args) => &args.client,
             Self::Rm(args) => &args.client,
             Self::Watch(args) => &args.client,
+            Self::Getacl(args) => &args.client,
+            Self::Setacl(args) => &args.client,
+            Self::Sync(args) => &args.client,
+            Self::Whoami(args) => &args.client,
+            Self::Config(args) => &args.client,
+            Self::Export(args) => &args.client,
+            Self::Import(args) => &args.client,
         }
     }
 }
@@ -62,6 +79,14 @@ pub(crate) struct LsArgs {
     /// Also show each child's version, bytes, children, time of the last change and session
     #[arg(long, short)]
     pub(super) long: bool,
+
+    /// List everything below the node, by its whole path
+    #[arg(long, short = 'R')]
+    pub(super) recursive: bool,
+
+    /// Print JSON: an object with the metadata in one line for each node
+    #[arg(long, conflicts_with = "long")]
+    pub(super) json: bool,
 
     #[arg(value_name = "PATH", default_value = "/")]
     pub(super) path: NodePath,
@@ -110,6 +135,10 @@ pub(crate) struct GetArgs {
 pub(crate) struct StatArgs {
     #[command(flatten)]
     pub(super) client: ClientArgs,
+
+    /// Print JSON: an object in one line
+    #[arg(long)]
+    pub(super) json: bool,
 
     #[arg(value_name = "PATH")]
     pub(super) path: NodePath,
@@ -219,7 +248,132 @@ pub(crate) struct WatchArgs {
     #[arg(long, value_name = "N")]
     pub(super) count: Option<NonZero<usize>>,
 
+    /// Print JSON: an object in one line for each event
+    #[arg(long)]
+    pub(super) json: bool,
+
     /// The node; it need not exist yet
+    #[arg(value_name = "PATH")]
+    pub(super) path: NodePath,
+}
+
+/// Show who may do what with a node
+#[derive(Args, Debug)]
+#[command(
+    max_term_width = 80,
+    after_help = "Each line is one entry: SCHEME:ID:PERMISSIONS. setacl takes the same form. The\n\
+        permissions are c create a child, d delete a child, r read, w write, a admin.\n\n\
+        Example:\n  lockkeeper getacl /locks"
+)]
+pub(crate) struct GetAclArgs {
+    #[command(flatten)]
+    pub(super) client: ClientArgs,
+
+    #[arg(value_name = "PATH")]
+    pub(super) path: NodePath,
+}
+
+/// Set who may do what with a node
+#[derive(Args, Debug)]
+#[command(
+    max_term_width = 80,
+    after_help = "The entries replace all earlier ones. auth::cdrwa stands for the identities of\n\
+        this client.\n\n\
+        Example:\n  lockkeeper setacl --auth-file auth /locks auth::cdrwa world:anyone:r"
+)]
+pub(crate) struct SetAclArgs {
+    #[command(flatten)]
+    pub(super) client: ClientArgs,
+
+    /// Only if the ACL has this version, the aversion that stat shows
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
+    pub(super) version: Option<i32>,
+
+    #[arg(value_name = "PATH")]
+    pub(super) path: NodePath,
+
+    /// The entries: SCHEME:ID:PERMISSIONS
+    #[arg(value_name = "ENTRY", required = true, value_parser = acl::entry)]
+    pub(super) acl: Vec<Acl>,
+}
+
+/// Wait until the server has applied all earlier writes
+#[derive(Args, Debug)]
+#[command(
+    max_term_width = 80,
+    after_help = "Example:\n  lockkeeper sync / && echo the server answers, and so does its leader"
+)]
+pub(crate) struct SyncArgs {
+    #[command(flatten)]
+    pub(super) client: ClientArgs,
+
+    #[arg(value_name = "PATH", default_value = "/")]
+    pub(super) path: NodePath,
+}
+
+/// Show as whom the server knows this client
+#[derive(Args, Debug)]
+#[command(
+    max_term_width = 80,
+    after_help = "The servers must be ZooKeeper 3.7 or later.\n\n\
+        Example:\n  lockkeeper whoami --auth-file auth"
+)]
+pub(crate) struct WhoAmIArgs {
+    #[command(flatten)]
+    pub(super) client: ClientArgs,
+}
+
+/// Show the servers of the ensemble
+#[derive(Args, Debug)]
+#[command(
+    max_term_width = 80,
+    after_help = "A server without an ensemble shows nothing.\n\n\
+        Example:\n  lockkeeper config"
+)]
+pub(crate) struct ConfigArgs {
+    #[command(flatten)]
+    pub(super) client: ClientArgs,
+}
+
+/// Write a node and everything below it to stdout
+#[derive(Args, Debug)]
+#[command(
+    max_term_width = 80,
+    after_help = "Each line is a JSON object: the path below PATH, the data (in hexadecimal if they\n\
+        are not UTF-8), and the ACL. Ephemeral nodes are left out. The nodes are read one\n\
+        after another: changes meanwhile may be in the output or not.\n\n\
+        Example:\n  lockkeeper export /app > app.jsonl"
+)]
+pub(crate) struct ExportArgs {
+    #[command(flatten)]
+    pub(super) client: ClientArgs,
+
+    #[arg(value_name = "PATH")]
+    pub(super) path: NodePath,
+}
+
+/// Create the nodes that export has written, from stdin
+#[derive(Args, Debug)]
+#[command(
+    max_term_width = 80,
+    after_help = "A line for each node says what is done: create, set, or same. A node that exists\n\
+        keeps its ACL. If a node has other data and --overwrite is not given, nothing is\n\
+        changed at all.\n\n\
+        Example:\n  lockkeeper import --dry-run /copy < app.jsonl"
+)]
+pub(crate) struct ImportArgs {
+    #[command(flatten)]
+    pub(super) client: ClientArgs,
+
+    /// Say what would be done, and change nothing
+    #[arg(long, short = 'n')]
+    pub(super) dry_run: bool,
+
+    /// Replace the data of nodes that exist
+    #[arg(long)]
+    pub(super) overwrite: bool,
+
+    /// Where the exported node goes; it need not exist
     #[arg(value_name = "PATH")]
     pub(super) path: NodePath,
 }

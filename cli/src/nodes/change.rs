@@ -8,7 +8,7 @@ use std::{
 
 use bytes::Bytes;
 use futures::{StreamExt as _, stream};
-use lockkeeper::{Client, CreateMode, Error, Version, proto::path};
+use lockkeeper::{Client, CreateMode, Error, Version, proto::ErrorCode};
 
 use super::{
     args::{CreateArgs, RmArgs, SetArgs},
@@ -20,10 +20,30 @@ use crate::{exit::Failure, text};
 const PROTECTED: [&str; 2] = ["/", "/zookeeper"];
 
 pub(super) async fn set(args: &SetArgs, data: Bytes, client: &Client) -> Result<(), Failure> {
-    let version = args.version.map_or(Version::ANY, Version);
-    let set = client.set_data(args.path.as_str(), data, version);
-    set.await.map_err(Failure::Refused)?;
-    Ok(())
+    let (path, version) = (
+        args.path.as_str(),
+        args.version.map_or(Version::ANY, Version),
+    );
+    match client.set_data(path, data, version).await {
+        Ok(_) => Ok(()),
+        Err(error) => Err(with_version(path, version, error, client).await),
+    }
+}
+
+/// Adds the present version to the error for a version conflict.
+async fn with_version(path: &str, expected: Version, error: Error, client: &Client) -> Failure {
+    if error.code() != Some(ErrorCode::BAD_VERSION) {
+        return Failure::Refused(error);
+    }
+    match client.exists(path).await {
+        Ok(Some(stat)) => Failure::Version {
+            path: path.to_owned(),
+            expected,
+            present: stat.version,
+            error,
+        },
+        _ => Failure::Refused(error),
+    }
 }
 
 pub(super) async fn create(args: &CreateArgs, data: Bytes, client: &Client) -> Result<(), Failure> {
@@ -35,41 +55,23 @@ pub(super) async fn create(args: &CreateArgs, data: Bytes, client: &Client) -> R
         (_, None, false) => CreateMode::Persistent,
     };
     let path = args.path.as_str();
-    if args.parents {
-        create_parents(client, path)
-            .await
-            .map_err(Failure::Refused)?;
-    }
-    let created = client.create(path, data, mode).await;
+    let created = if args.parents {
+        client.create_all(path, data, mode).await
+    } else {
+        client.create(path, data, mode).await
+    };
     let created = created.map_err(Failure::Refused)?;
     text::print(format!("{}\n", text::name(&created.path)))
-}
-
-/// Creates the missing parents of a node. It reads before it creates, because most parents usually exist.
-async fn create_parents(client: &Client, path: &str) -> Result<(), Error> {
-    let mut missing = Vec::new();
-    let mut above = path::parent(path);
-    while let Some(parent) = above.filter(|parent| *parent != path::ROOT) {
-        if client.exists(parent).await?.is_some() {
-            break;
-        }
-        missing.push(parent);
-        above = path::parent(parent);
-    }
-    for parent in missing.into_iter().rev() {
-        match client.create(parent, "", CreateMode::Persistent).await {
-            Err(error) if !error.is_node_exists() => return Err(error),
-            _ => {}
-        }
-    }
-    Ok(())
 }
 
 pub(super) async fn rm(args: &RmArgs, client: &Client) -> Result<(), Failure> {
     let path = args.path.as_str();
     if !args.recursive {
         let version = args.version.map_or(Version::ANY, Version);
-        return client.delete(path, version).await.map_err(Failure::Refused);
+        return match client.delete(path, version).await {
+            Ok(()) => Ok(()),
+            Err(error) => Err(with_version(path, version, error, client).await),
+        };
     }
     if PROTECTED.contains(&path) {
         return Err(Failure::Protected(path.to_owned()));

@@ -1,47 +1,59 @@
-//! `lockkeeper ls`, `get` and `stat`: show one node, or its children.
+//! `lockkeeper ls`, `get`, `stat` and `config`: show one node, or what is below it.
 
 use futures::{StreamExt as _, stream};
 use lockkeeper::{Client, client::SessionId, node::Stat, proto::path};
 
 use super::{
     args::{GetArgs, LsArgs, StatArgs},
-    walk::AT_ONCE,
+    metadata,
+    walk::{AT_ONCE, walk},
 };
 use crate::{exit::Failure, text};
 
 pub(super) async fn ls(args: &LsArgs, client: &Client) -> Result<(), Failure> {
-    let parent = args.path.as_str();
-    let mut names = client
-        .get_children(parent)
-        .await
-        .map_err(Failure::Refused)?;
-    names.sort_unstable();
-    if !args.long {
-        let lines: String = names
-            .iter()
-            .flat_map(|name| [text::name(name), "\n".to_owned()])
-            .collect();
+    let depth = if args.recursive { None } else { Some(1) };
+    let found = walk(client, args.path.as_str(), depth).await;
+    let mut paths: Vec<_> = found
+        .map_err(Failure::Refused)?
+        .into_iter()
+        .skip(1)
+        .map(|it| it.path)
+        .collect();
+    paths.sort_unstable();
+    let shown = |path: &str| {
+        if args.recursive {
+            text::name(path)
+        } else {
+            text::name(path::name(path))
+        }
+    };
+    if !args.long && !args.json {
+        let lines: String = paths.iter().map(|path| shown(path) + "\n").collect();
         return text::print(lines);
     }
-    let paths = names.iter().map(|name| path::join(parent, name));
-    let stats = paths.map(|path| async move { client.exists(&path).await });
+    let stats = paths
+        .iter()
+        .map(async |path: &String| client.exists(path).await);
     let mut stats = stream::iter(stats.collect::<Vec<_>>()).buffered(AT_ONCE);
     let heads = ["VERSION", "BYTES", "CHILDREN", "CHANGED", "SESSION", "NAME"];
     let mut rows = vec![heads.map(str::to_owned)];
-    for name in &names {
-        // A child that was deleted meanwhile is left out.
-        if let Some(Some(stat)) = stats.next().await.transpose().map_err(Failure::Refused)? {
-            rows.push([
-                stat.version.to_string(),
-                stat.data_length.to_string(),
-                stat.num_children.to_string(),
-                text::moment(stat.modified()).to_string(),
-                owner(&stat),
-                text::name(name),
-            ]);
-        }
+    let mut lines = String::new();
+    for path in &paths {
+        // A node that was deleted meanwhile is left out.
+        let Some(Some(stat)) = stats.next().await.transpose().map_err(Failure::Refused)? else {
+            continue;
+        };
+        lines += &metadata::line(path, &stat);
+        rows.push([
+            stat.version.to_string(),
+            stat.data_length.to_string(),
+            stat.num_children.to_string(),
+            text::moment(stat.modified()).to_string(),
+            owner(&stat),
+            shown(path),
+        ]);
     }
-    text::print(text::table(&rows))
+    text::print(if args.json { lines } else { text::table(&rows) })
 }
 
 pub(super) async fn get(args: &GetArgs, client: &Client) -> Result<(), Failure> {
@@ -62,6 +74,9 @@ pub(super) async fn stat(args: &StatArgs, client: &Client) -> Result<(), Failure
     // `exists` needs no read permission. The other reads report a missing node themselves, but they need it.
     let stat = client.exists(path).await.map_err(Failure::Refused)?;
     let stat = stat.ok_or_else(|| Failure::NoNode(path.to_owned()))?;
+    if args.json {
+        return text::print(metadata::line(path, &stat));
+    }
     let rows = [
         ("path", text::name(path)),
         ("data", format!("{} bytes", stat.data_length)),
@@ -87,4 +102,11 @@ pub(super) fn owner(stat: &Stat) -> String {
         SessionId::NONE => "-".to_owned(),
         owner => owner.to_string(),
     }
+}
+
+/// The configuration of the ensemble, as the servers write it.
+pub(super) async fn config(client: &Client) -> Result<(), Failure> {
+    let config = client.get_config().await.map_err(Failure::Refused)?;
+    let data = config.data.unwrap_or_default();
+    text::print(text::harmless_lines(&String::from_utf8_lossy(&data)))
 }

@@ -1,11 +1,13 @@
 //! `lockkeeper watch`: prints a line for each event.
 
-use std::num::NonZero;
+use std::{num::NonZero, pin::pin};
 
 use lockkeeper::{
     Client,
     watch::{AddWatchMode, EventType, WatchNotice},
 };
+
+use serde_json::json;
 
 use super::args::WatchArgs;
 use crate::{exit::Failure, text};
@@ -21,16 +23,28 @@ pub(super) async fn watch(args: &WatchArgs, client: &Client) -> Result<(), Failu
         .add_watch(path, mode)
         .await
         .map_err(Failure::Refused)?;
+    let mut closed = pin!(text::closed());
     let mut left = args.count.map(NonZero::get);
-    while left != Some(0)
-        && let Some(notice) = watcher.next().await
-    {
+    while left != Some(0) {
+        let notice = tokio::select! {
+            biased;
+            notice = watcher.next() => notice,
+            closed = &mut closed => return Err(closed),
+        };
+        let Some(notice) = notice else {
+            break;
+        };
         let (what, node) = match notice.map_err(Failure::Refused)? {
             WatchNotice::Event(event) => (word(event.event_type), event.path),
             _ => ("missed", path.to_owned()),
         };
-        let now = text::moment(text::now());
-        text::print(format!("{now}  {what:<8}  {}\n", text::name(&node)))?;
+        let now = text::now();
+        text::print(if args.json {
+            let event = json!({"time_ms": text::millis(now), "event": what, "path": node});
+            format!("{event}\n")
+        } else {
+            format!("{}  {what:<8}  {}\n", text::moment(now), text::name(&node))
+        })?;
         left = left.map(|left| left - 1);
     }
     Ok(())

@@ -5,7 +5,7 @@
 use lockkeeper::locks::QueueEntry;
 use serde_json::{Value, json};
 
-use super::table::role;
+use super::table::{expires, role};
 use crate::text;
 
 /// One listing of a lock's queue.
@@ -13,7 +13,7 @@ pub(super) fn line(path: &str, entries: &[QueueEntry]) -> String {
     let contenders: Vec<Value> = entries.iter().map(contender).collect();
     let look = json!({
         "path": path,
-        "time_ms": millis(text::now()),
+        "time_ms": text::millis(text::now()),
         "contenders": contenders,
     });
     format!("{look}\n")
@@ -29,14 +29,10 @@ fn contender(standing: &QueueEntry) -> Value {
         "as": role(standing.recipe),
         "node": participant.path,
         "session": participant.session_id.to_string(),
+        "expires": expires(standing),
         "czxid": participant.stat.czxid.0,
         "created_ms": participant.stat.ctime,
         "data": text.ok().flatten(),
         "data_hex": text.err().and(data).map(text::hex),
     })
-}
-
-/// A time in milliseconds.
-fn millis(time: std::time::Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

@@ -12,6 +12,8 @@ mod changes;
 mod json;
 mod table;
 
+use std::pin::pin;
+
 use clap::Args;
 use futures::{FutureExt as _, Stream, StreamExt as _};
 use lockkeeper::{
@@ -29,7 +31,9 @@ use crate::{client::ClientArgs, exit::Failure, paths::LockPath, text};
     after_help = "The command reads the lock nodes of lockkeeper, Curator, go-zk and kazoo, for\n\
         every kind of lock. WHO is the text that the contender has written into its\n\
         node. AGE is the time since the contender entered the queue. A waiter for a\n\
-        plain lock has no node and is not shown.\n\n\
+        plain lock has no node and is not shown. On a terminal the lines are cut to its\n\
+        width, except with --long. A node marked (never expires) belongs to no session:\n\
+        only a user can delete it.\n\n\
         To take a lock away from a holder that does not release it, find its node with\n\
         --long, and delete the node with lockkeeper rm NODE. The holder is told, but it\n\
         decides itself when it stops.\n\n\
@@ -75,14 +79,21 @@ async fn show(args: &QueueArgs, client: &Client) -> Result<(), Failure> {
         text::print(json::line(path, &seen))?;
     } else {
         let exists = !seen.is_empty() || exists(client, path).await?;
-        text::print(table::text(path, &seen, args.long, exists))?;
+        let width = text::width().filter(|_| !args.long);
+        text::print(table::text(path, &seen, args.long, exists, width))?;
     }
     let Some(watcher) = &mut watcher else {
         return Ok(());
     };
+    let mut closed = pin!(text::closed());
     loop {
         // One listing is enough for all events that have arrived meanwhile.
-        match newest(watcher).await {
+        let newest = tokio::select! {
+            biased;
+            newest = newest(watcher) => newest,
+            closed = &mut closed => return Err(closed),
+        };
+        match newest {
             Some(Err(error)) => return Err(Failure::Refused(error)),
             None => return Ok(()),
             Some(Ok(_)) => {}
@@ -94,7 +105,11 @@ async fn show(args: &QueueArgs, client: &Client) -> Result<(), Failure> {
         if args.json {
             text::print(json::line(path, &now))?;
         } else {
-            text::print(changes::text(&seen, &now, args.long))?;
+            let changes = changes::text(&seen, &now, args.long);
+            text::print(table::fitted(
+                &changes,
+                text::width().filter(|_| !args.long),
+            ))?;
         }
         seen = now;
     }

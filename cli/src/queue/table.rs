@@ -1,11 +1,23 @@
 //! The table that `lockkeeper queue` prints for people.
 
-use lockkeeper::locks::{QueueEntry, Recipe};
+use lockkeeper::{
+    client::SessionId,
+    locks::{QueueEntry, Recipe},
+};
 
 use crate::{duration::Long, text};
 
+/// A terminal that is narrower than this gets no column for the session.
+const WIDE: usize = 76;
+
 /// A heading, and a row for each contender.
-pub(super) fn text(path: &str, entries: &[QueueEntry], long: bool, exists: bool) -> String {
+pub(super) fn text(
+    path: &str,
+    entries: &[QueueEntry],
+    long: bool,
+    exists: bool,
+    width: Option<usize>,
+) -> String {
     let path = text::harmless(path);
     if entries.is_empty() {
         let why = if exists {
@@ -17,17 +29,32 @@ pub(super) fn text(path: &str, entries: &[QueueEntry], long: bool, exists: bool)
     }
     let holders = entries.iter().filter(|it| it.holds).count();
     let waiting = entries.len() - holders;
+    let narrow = width.is_some_and(|width| width < WIDE);
     let head = ["", "AHEAD", "AGE", "AS", "SESSION", "WHO"].map(str::to_owned);
     let rows: Vec<_> = [head]
         .into_iter()
         .chain(entries.iter().map(|it| row(it, long)))
+        .map(|row| match (narrow, row) {
+            (true, [state, ahead, age, role, _, who]) => vec![state, ahead, age, role, who],
+            (false, row) => row.to_vec(),
+        })
         .collect();
-    format!(
+    let text = format!(
         "{path}: {holders} {}, {waiting} {}\n{}",
         if holders == 1 { "holds" } else { "hold" },
         if waiting == 1 { "waits" } else { "wait" },
         text::table(&rows)
-    )
+    );
+    fitted(&text, width)
+}
+
+/// The lines of a text, cut to the width of the terminal.
+pub(super) fn fitted(text: &str, width: Option<usize>) -> String {
+    let line = |line| match width {
+        Some(width) => text::cut(line, width) + "\n",
+        None => format!("{line}\n"),
+    };
+    text.lines().map(line).collect()
 }
 
 fn row(standing: &QueueEntry, long: bool) -> [String; 6] {
@@ -37,7 +64,10 @@ fn row(standing: &QueueEntry, long: bool) -> [String; 6] {
         ahead.unwrap_or_default(),
         age(standing).to_string(),
         role(standing.recipe).to_owned(),
-        standing.participant.session_id.to_string(),
+        match standing.participant.session_id {
+            SessionId::NONE => "-".to_owned(),
+            session => session.to_string(),
+        },
         who(standing, long),
     ]
 }
@@ -47,18 +77,20 @@ pub(super) fn age(standing: &QueueEntry) -> Long {
     Long(text::ago(standing.participant.stat.created()))
 }
 
-/// The data of a contender's node, and with `long` also the path of the node.
+/// The data of a contender's node, a mark if no session ends it, and with `long` also the path of the node.
 pub(super) fn who(standing: &QueueEntry, long: bool) -> String {
     let data = text::data_in_a_line(standing.participant.data.as_deref());
-    if !long {
-        return data;
-    }
-    let node = text::harmless(&standing.participant.path);
-    if data.is_empty() {
-        node
-    } else {
-        format!("{data}  {node}")
-    }
+    let endless = !expires(standing);
+    let mark = endless.then(|| "(never expires)".to_owned());
+    let node = long.then(|| text::harmless(&standing.participant.path));
+    let parts = [mark, Some(data), node].into_iter().flatten();
+    let parts: Vec<_> = parts.filter(|part| !part.is_empty()).collect();
+    parts.join("  ")
+}
+
+/// Whether the contender's node goes when its session ends. Somebody has made the others by mistake.
+pub(super) fn expires(standing: &QueueEntry) -> bool {
+    standing.participant.session_id != SessionId::NONE
 }
 
 /// The role of a contender, in both outputs.

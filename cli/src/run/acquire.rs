@@ -9,17 +9,20 @@ use std::{
     time::Duration,
 };
 
-use lockkeeper::{Client, Guard, LockError, client::Builder, error::Loss};
+use lockkeeper::{Client, Guard, LockError, client::Builder, error::Loss, locks::inspect};
 use tokio::time::{Instant, timeout};
 
-use super::lock::Lock;
+use super::{RunArgs, lock::Lock};
 use crate::{
-    args::RunArgs,
-    exit::{self, Failure},
+    exit::{self, Failure, Level},
+    text,
 };
 
 /// After this time a user at a terminal is told that the command waits for the lock.
 const SILENCE: Duration = Duration::from_secs(1);
+
+/// The same for a user who wants to hear of each step. A wait that is shorter is no wait.
+const VERBOSE_SILENCE: Duration = Duration::from_millis(50);
 
 /// How long servers may take to answer an attempt that does not wait.
 const TRY: Duration = Duration::from_secs(1);
@@ -46,6 +49,26 @@ impl Wait {
                 whole,
                 deadline: Instant::now() + whole,
             },
+        }
+    }
+
+    /// Waits for requests that come before or behind the wait for the lock.
+    pub(super) async fn bound(
+        self,
+        path: &str,
+        requests: impl Future<Output = Result<(), Failure>>,
+    ) -> Result<(), Failure> {
+        let Some(left) = self.left() else {
+            return requests.await;
+        };
+        // The grant may have come in the last moment of the wait.
+        let left = left.max(TRY);
+        match timeout(left, requests).await {
+            Ok(done) => done,
+            Err(_) => Err(Failure::NoAnswer {
+                path: path.to_owned(),
+                waited: left,
+            }),
         }
     }
 
@@ -84,7 +107,7 @@ pub(super) async fn connect(
 ///
 /// # Cancel safety
 /// The same as for [`Mutex::lock`](lockkeeper::Mutex::lock).
-pub(super) async fn acquire(lock: &Lock, wait: Wait) -> Result<Guard, Failure> {
+pub(super) async fn acquire(client: &Client, lock: &Lock, wait: Wait) -> Result<Guard, Failure> {
     let path = lock.path();
     loop {
         let acquired = match wait {
@@ -97,10 +120,12 @@ pub(super) async fn acquire(lock: &Lock, wait: Wait) -> Result<Guard, Failure> {
                     });
                 }
             },
-            Wait::Forever => wait_for(path, lock.lock()).await.map(Some),
+            Wait::Forever => wait_for(client, path, lock.lock()).await.map(Some),
             Wait::Until { .. } => {
                 let left = wait.left().unwrap_or_default();
-                wait_for(path, lock.lock_timeout(left)).await.map(Some)
+                wait_for(client, path, lock.lock_timeout(left))
+                    .await
+                    .map(Some)
             }
         };
         return match (acquired, wait) {
@@ -135,14 +160,45 @@ pub(super) async fn acquire(lock: &Lock, wait: Wait) -> Result<Guard, Failure> {
     }
 }
 
-/// Waits for the lock. If stderr is a terminal, prints a message when the wait takes longer than [`SILENCE`].
-async fn wait_for<T>(path: &str, lock: impl Future<Output = T>) -> T {
+/// Waits for the lock. If the wait takes long, says so to users who are there to read it: after [`SILENCE`] to one at a terminal, and
+/// soon to one who wants to hear of each step.
+async fn wait_for<T>(client: &Client, path: &str, lock: impl Future<Output = T>) -> T {
     let mut lock = pin!(lock);
-    if io::stderr().is_terminal() {
-        match timeout(SILENCE, &mut lock).await {
-            Ok(result) => return result,
-            Err(_) => exit::say(&format_args!("{path}: waiting for the lock")),
-        }
+    let silence = if exit::says(Level::Verbose) {
+        VERBOSE_SILENCE
+    } else if io::stderr().is_terminal() {
+        SILENCE
+    } else {
+        return lock.await;
+    };
+    if let Ok(result) = timeout(silence, &mut lock).await {
+        return result;
+    }
+    tokio::select! {
+        biased;
+        result = &mut lock => return result,
+        place = place(client, path) => exit::say(&format_args!("{path}: waiting for the lock{place}")),
     }
     lock.await
+}
+
+/// Our place in the queue, and a holder, as far as they are known.
+async fn place(client: &Client, path: &str) -> String {
+    let Ok(entries) = inspect(client, path).await else {
+        return String::new();
+    };
+    let session = client.snapshot().session_id;
+    let ours = entries
+        .iter()
+        .find(|it| it.participant.session_id == session);
+    let place = ours.map(|ours| format!(", {} ahead", ours.ahead));
+    let holder = entries.iter().find(|it| it.holds).map(|holder| {
+        match text::data_in_a_line(holder.participant.data.as_deref()) {
+            who if who.is_empty() => {
+                format!("; session {} holds it", holder.participant.session_id)
+            }
+            who => format!("; held by {who}"),
+        }
+    });
+    [place, holder].into_iter().flatten().collect()
 }

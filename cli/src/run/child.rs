@@ -13,7 +13,7 @@ use std::{
 };
 
 use rustix::process::{
-    Pid, Signal, getpgrp, kill_process, kill_process_group, test_kill_process_group,
+    Pid, Signal, getpgrp, getpid, kill_process, kill_process_group, test_kill_process_group,
 };
 use tokio::{
     process,
@@ -31,7 +31,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// The process group in which a command is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(crate) enum Place {
     /// In the foreground of a terminal, in our own process group.
     Foreground,
     /// Anywhere else, in its own process group.
@@ -40,7 +40,7 @@ pub(super) enum Place {
 
 impl Place {
     /// The place for a command that this process starts.
-    pub(super) fn of_this() -> Self {
+    pub(crate) fn of_this() -> Self {
         let foreground =
             File::open("/dev/tty").and_then(|tty| Ok(rustix::termios::tcgetpgrp(tty)?));
         match foreground {
@@ -50,9 +50,32 @@ impl Place {
     }
 }
 
+/// The variables in which the environment of a command differs from ours: new values, and variables to remove.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Environment(Vec<(&'static str, Option<String>)>);
+
+impl Environment {
+    pub(crate) fn set(&mut self, name: &'static str, value: impl Into<String>) {
+        self.0.push((name, Some(value.into())));
+    }
+
+    pub(crate) fn remove(&mut self, name: &'static str) {
+        self.0.push((name, None));
+    }
+
+    pub(super) fn apply(&self, command: &mut std::process::Command) {
+        for (name, value) in &self.0 {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+    }
+}
+
 /// A running command. Dropping this value kills the command.
 #[derive(Debug)]
-pub(super) struct Child {
+pub(crate) struct Child {
     process: process::Child,
     pid: Pid,
     place: Place,
@@ -63,9 +86,9 @@ pub(super) struct Child {
 
 impl Child {
     /// Starts the command. It inherits stdin, stdout and stderr.
-    pub(super) fn start(
+    pub(crate) fn start(
         command: &[OsString],
-        environment: &[(&str, String)],
+        environment: &Environment,
         place: Place,
     ) -> Result<Self, Failure> {
         Self::try_start(command, environment, place).map_err(Failure::System)
@@ -73,14 +96,12 @@ impl Child {
 
     fn try_start(
         command: &[OsString],
-        environment: &[(&str, String)],
+        environment: &Environment,
         place: Place,
     ) -> io::Result<Self> {
         let mut start = gate::closed(command)?;
         start.kill_on_drop(true);
-        for (name, value) in environment {
-            start.env(name, value);
-        }
+        environment.apply(start.as_std_mut());
         if place == Place::OwnGroup {
             start.process_group(0);
         }
@@ -105,12 +126,12 @@ impl Child {
     ///
     /// # Cancel safety
     /// The future may be dropped, and the method called again.
-    pub(super) async fn wait(&mut self) -> io::Result<ExitStatus> {
+    pub(crate) async fn wait(&mut self) -> io::Result<ExitStatus> {
         self.process.wait().await
     }
 
     /// Passes on a signal that this process has received.
-    pub(super) fn pass_on(&self, signal: Signal) {
+    pub(crate) fn pass_on(&self, signal: Signal) {
         match (self.place, signal) {
             // The terminal has sent the signal to the command, too.
             (Place::Foreground, Signal::INT | Signal::QUIT) => {}
@@ -120,13 +141,32 @@ impl Child {
         }
     }
 
+    /// Stops the command and this process, until this process gets CONT. The command stays stopped.
+    pub(super) fn stop_both(&self) {
+        self.send(self.place, Signal::STOP);
+        let _ = kill_process(getpid(), Signal::STOP);
+    }
+
+    /// Lets the command go on after a stop.
+    pub(super) fn go_on(&self) {
+        self.send(self.place, Signal::CONT);
+    }
+
+    /// Kills the command, which had a grace time.
+    pub(super) fn kill(&self) {
+        exit::say(&format_args!(
+            "{self} did not end in the grace time; killing it"
+        ));
+        self.send(self.place, Signal::KILL);
+    }
+
     /// Ends the command with TERM, and after the grace time with KILL.
     ///
     /// Returns when the command has ended. If it leads a process group, the whole group has ended or was killed.
     pub(super) async fn end(mut self, grace: Duration, signals: &mut Signals) -> io::Result<()> {
         self.send(self.place, Signal::TERM);
         // A stopped process handles TERM only after CONT.
-        self.send(self.place, Signal::CONT);
+        self.go_on();
         let deadline = Instant::now() + grace;
         let mut killed = false;
         loop {
@@ -137,8 +177,7 @@ impl Child {
                     break;
                 }
                 () = sleep_until(deadline), if !killed => {
-                    exit::say(&format_args!("{self} did not end in the grace time; killing it"));
-                    self.send(self.place, Signal::KILL);
+                    self.kill();
                     killed = true;
                 }
                 signal = signals.next() => self.pass_on(signal),
@@ -176,7 +215,7 @@ impl fmt::Display for Child {
 }
 
 /// The status that a shell would report for this end.
-pub(super) fn exit_status(status: ExitStatus) -> u8 {
+pub(crate) fn exit_status(status: ExitStatus) -> u8 {
     match (status.code(), status.signal()) {
         (Some(code), _) => u8::try_from(code).unwrap_or(u8::MAX),
         (None, signal) => exit::of_signal(signal.unwrap_or(0)),

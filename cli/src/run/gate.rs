@@ -8,12 +8,15 @@ use std::{env, ffi::OsString, io, os::unix::process::CommandExt as _, process};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getpid, getppid, kill_process, waitid};
 use tokio::process::Command;
 
-use crate::{args::GateArgs, exit::Failure};
+use crate::exit::Failure;
+
+/// The first argument of the process.
+pub(crate) const NAME: &str = "--gate";
 
 /// The process that becomes the command when [`open`] lets it.
 pub(super) fn closed(command: &[OsString]) -> io::Result<Command> {
     let mut gate = Command::new(env::current_exe()?);
-    gate.arg("gate").arg(getpid().to_string()).arg("--");
+    gate.arg(NAME).arg(getpid().to_string());
     gate.args(command);
     Ok(gate)
 }
@@ -28,8 +31,13 @@ pub(super) fn open(pid: Pid) -> io::Result<()> {
 }
 
 /// The process itself: stops, and becomes the command. Returns only the reason why it did not.
-pub(crate) fn pass(args: &GateArgs) -> Result<u8, Failure> {
-    let has_parent = || getppid().map(Pid::as_raw_pid) == Some(args.parent);
+///
+/// The arguments are the process id of `run`, and the command.
+pub(crate) fn pass(arguments: &[OsString]) -> Result<u8, Failure> {
+    let [parent, program, arguments @ ..] = arguments else {
+        return Ok(crate::exit::USAGE);
+    };
+    let has_parent = || getppid().is_some_and(|pid| *parent == *pid.to_string());
     let system = |error: rustix::io::Errno| Failure::System(error.into());
     // Nobody else would wake a stopped process whose parent is gone.
     end_with_parent(true).map_err(system)?;
@@ -41,12 +49,11 @@ pub(crate) fn pass(args: &GateArgs) -> Result<u8, Failure> {
     }
     // From here on, the watchdog ends the command and its whole group.
     end_with_parent(false).map_err(system)?;
-    let (program, arguments) = match args.command.as_slice() {
-        [program, arguments @ ..] => (program.clone(), arguments),
-        [] => (OsString::new(), &[][..]),
-    };
-    let error = process::Command::new(&program).args(arguments).exec();
-    Err(Failure::Command { program, error })
+    let error = process::Command::new(program).args(arguments).exec();
+    Err(Failure::Command {
+        program: program.clone(),
+        error,
+    })
 }
 
 /// Sets whether the system kills this process when its parent ends. Only Linux can do that. Elsewhere a stopped process may be

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use lockkeeper::{Client, Error, Guard, LockError, Mutex, RwLock, Semaphore};
 
-use crate::{args::RunArgs, exit::Failure};
+use super::RunArgs;
+use crate::exit::Failure;
 
 /// A lock at a path, and the way in which this command takes it.
 #[derive(Debug)]

@@ -7,36 +7,36 @@
 //! - `run` returns the command's own status only if the lock was held from the command's start to its end;
 //! - if `run` cannot know that, it reports a lost lock.
 
+mod access;
 mod acquire;
-mod child;
+mod args;
+pub(crate) mod child;
 pub(crate) mod gate;
 mod lock;
+mod notify;
+mod on_loss;
+mod once;
 pub(crate) mod watchdog;
 
-use std::{ffi::OsString, path::Path, pin::pin, process, time::Duration};
+use std::{env, ffi::OsString, path::Path, pin::pin, process, time::Duration};
 
 use lockkeeper::{Client, Guard, LockError, error::Loss, locks::LockState};
 use rustix::process::Signal;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::{
-    args::RunArgs,
+    duration::{Human, Long},
     exit::{self, Failure},
-    signals::Signals,
+    security,
+    signals::{PASSED_ON, Signals},
 };
 use acquire::Wait;
-use child::{Child, Place};
+pub(crate) use args::RunArgs;
+use child::{Child, Environment, Place};
 use lock::Lock;
-
-/// The signals that `run` catches and passes on to the command.
-const CAUGHT: [Signal; 6] = [
-    Signal::INT,
-    Signal::TERM,
-    Signal::HUP,
-    Signal::QUIT,
-    Signal::USR1,
-    Signal::USR2,
-];
+use notify::Notify;
+use on_loss::OnLoss;
+use once::Once;
 
 /// How long closing the session may take. Without the close, the servers let the session expire later.
 const GOODBYE: Duration = Duration::from_secs(2);
@@ -44,25 +44,46 @@ const GOODBYE: Duration = Duration::from_secs(2);
 /// The longest default grace time.
 const LONGEST_GRACE: Duration = Duration::from_secs(5);
 
+/// The variables of the command. A run inside it reads them.
+const TOKEN: &str = "LOCKKEEPER_TOKEN";
+const PATH: &str = "LOCKKEEPER_PATH";
+const NODE: &str = "LOCKKEEPER_NODE";
+
 /// Runs the command under the lock, and returns the exit status.
 pub(crate) async fn run(args: RunArgs) -> Result<u8, Failure> {
     let wait = Wait::new(&args);
     let settings = args.servers.settings()?;
-    let mut signals = Signals::catch(&CAUGHT).map_err(Failure::System)?;
+    let mut signals = Signals::catch(&PASSED_ON).map_err(Failure::System)?;
+    let notify = Notify::new(args.notify).map_err(Failure::System)?;
     let client = tokio::select! {
         biased;
         signal = signals.ending() => return Ok(exit::of_signal(signal.as_raw())),
         client = acquire::connect(settings, args.session_timeout, wait) => client?,
     };
-    let status = under_lock(&client, &args, wait, &mut signals).await;
+    let granted = client.snapshot().session_timeout;
+    if granted != args.session_timeout {
+        let (granted, asked) = (Long(granted), Long(args.session_timeout));
+        exit::say(&format_args!(
+            "the servers grant a session timeout of {granted}, not {asked}"
+        ));
+    }
+    let status = under_lock(&client, &args, wait, &notify, &mut signals).await;
+    notify.say("STOPPING=1");
     let _ = timeout(GOODBYE, client.close()).await;
-    status
+    match status {
+        Err(failure @ (Failure::Taken { .. } | Failure::TimedOut { .. })) => {
+            exit::report(&failure);
+            Ok(args.conflict_exit_code)
+        }
+        status => status,
+    }
 }
 
 async fn under_lock(
     client: &Client,
     args: &RunArgs,
     wait: Wait,
+    notify: &Notify,
     signals: &mut Signals,
 ) -> Result<u8, Failure> {
     let path = args.path.as_str();
@@ -70,11 +91,66 @@ async fn under_lock(
     let guard = tokio::select! {
         biased;
         signal = signals.ending() => return Ok(exit::of_signal(signal.as_raw())),
-        guard = acquire::acquire(&lock, wait) => guard?,
+        guard = granted(client, args, &lock, wait, notify) => guard?,
     };
-    let child = Child::start(&args.command, &environment(&guard, path), Place::of_this())?;
-    let grace = args.grace.unwrap_or_else(|| grace_for(client));
-    hold(guard, child, signals, path, grace).await
+    let place = Place::of_this();
+    if place == Place::OwnGroup {
+        signals.catch_also(Signal::TSTP).map_err(Failure::System)?;
+    }
+    let environment = environment(&guard, args);
+    let child = Child::start(&args.command, &environment, place)?;
+    notify.say(&format!("READY=1\nSTATUS={path} is held"));
+    let on_loss = OnLoss::new(args.on_loss.as_deref(), environment);
+    hold(guard, child, signals, args, on_loss).await
+}
+
+/// Acquires the lock: at the right time, with the right access, and not inside itself.
+async fn granted(
+    client: &Client,
+    args: &RunArgs,
+    lock: &Lock,
+    wait: Wait,
+    notify: &Notify,
+) -> Result<Guard, Failure> {
+    let path = args.path.as_str();
+    let once = args
+        .once_per
+        .map(|period| Once::new(client, path, period, args.acl));
+    let before = async {
+        if is_inside(client, path).await? {
+            return Err(Failure::Inside(path.to_owned()));
+        }
+        access::prepare(client, args).await?;
+        match &once {
+            Some(once) => once.check().await.map(drop),
+            None => Ok(()),
+        }
+    };
+    wait.bound(path, before).await?;
+    notify.say(&format!("STATUS=waiting for {path}"));
+    let began = Instant::now();
+    let guard = acquire::acquire(client, lock, wait).await?;
+    let (waited, token) = (Human(began.elapsed()), guard.fencing_token());
+    exit::tell(&format_args!(
+        "{path}: granted after {waited}, token {token}"
+    ));
+    if let Some(once) = &once {
+        wait.bound(path, once.begin(&guard)).await?;
+    }
+    Ok(guard)
+}
+
+/// Whether this process is part of a command that runs under this lock. Its node says so: another server or chroot has no such
+/// node.
+async fn is_inside(client: &Client, path: &str) -> Result<bool, Failure> {
+    let (outer, node) = (env::var(PATH), env::var(NODE));
+    match (outer, node) {
+        (Ok(outer), Ok(node)) if outer == path => {
+            let stat = client.exists(&node).await;
+            Ok(stat.map_err(Failure::Refused)?.is_some())
+        }
+        _ => Ok(false),
+    }
 }
 
 /// The data of the lock's node, for an operator who looks at the queue.
@@ -88,13 +164,19 @@ fn who(command: &[OsString]) -> String {
     format!("host={host} pid={pid} command={program}")
 }
 
-/// The environment variables for the command.
-fn environment(guard: &Guard, path: &str) -> [(&'static str, String); 3] {
-    [
-        ("LOCKKEEPER_TOKEN", guard.fencing_token().to_string()),
-        ("LOCKKEEPER_PATH", path.to_owned()),
-        ("LOCKKEEPER_NODE", guard.path()),
-    ]
+/// The environment of the command: what it may know of its lock, and not what only `run` should know.
+fn environment(guard: &Guard, args: &RunArgs) -> Environment {
+    let mut environment = Environment::default();
+    environment.set(TOKEN, guard.fencing_token().to_string());
+    environment.set(PATH, args.path.as_str());
+    environment.set(NODE, guard.path());
+    if !args.pass_auth {
+        environment.remove(security::VARIABLE);
+    }
+    if args.notify {
+        environment.remove(notify::VARIABLE);
+    }
+    environment
 }
 
 /// The default grace time: an eighth of the session timeout. A lease that servers renew has always more left than that.
@@ -121,37 +203,68 @@ async fn hold(
     guard: Guard,
     mut child: Child,
     signals: &mut Signals,
-    path: &str,
-    grace: Duration,
+    args: &RunArgs,
+    on_loss: OnLoss<'_>,
 ) -> Result<u8, Failure> {
+    let path = args.path.as_str();
+    let grace = args.grace.unwrap_or_else(|| grace_for(guard.client()));
     let ended = {
         let mut loss = pin!(guard.lost());
         let mut runs_out = pin!(runs_out(&guard, grace.min(grace_for(guard.client()))));
+        let mut kill_at = None;
         loop {
             tokio::select! {
                 biased;
                 why = &mut loss => break Err(why.to_string()),
                 () = &mut runs_out => break Err("no server answers, and the lease runs out".to_owned()),
                 status = child.wait() => break Ok(status.map_err(Failure::System)?),
-                signal = signals.next() => child.pass_on(signal),
+                () = at(kill_at) => {
+                    kill_at = None;
+                    child.kill();
+                }
+                signal = signals.next() => match signal {
+                    Signal::TSTP => {
+                        child.stop_both();
+                        if guard.is_valid() {
+                            child.go_on();
+                        }
+                    }
+                    signal => {
+                        child.pass_on(signal);
+                        if signal == Signal::TERM && kill_at.is_none() {
+                            kill_at = args.grace.map(|grace| Instant::now() + grace);
+                        }
+                    }
+                },
             }
         }
     };
     match ended {
-        Ok(status) => release(guard, child::exit_status(status), path).await,
+        Ok(status) => release(guard, child::exit_status(status), args).await,
         Err(loss) => {
             exit::say(&format_args!(
                 "{path}: lock lost: {loss}; ending {child} within {}",
-                crate::duration::Human(grace)
+                Human(grace)
             ));
+            let script = on_loss.start(&loss);
             child.end(grace, signals).await.map_err(Failure::System)?;
+            script.end().await;
             Ok(exit::LOST)
         }
     }
 }
 
+/// Waits until this moment, or for ever.
+async fn at(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}
+
 /// Releases the lock after the command has ended with this status.
-async fn release(guard: Guard, status: u8, path: &str) -> Result<u8, Failure> {
+async fn release(guard: Guard, status: u8, args: &RunArgs) -> Result<u8, Failure> {
+    let path = args.path.as_str();
     let report = |loss: Loss| {
         exit::say(&format_args!(
             "{path}: lock lost before the command ended: {loss}"
@@ -167,7 +280,10 @@ async fn release(guard: Guard, status: u8, path: &str) -> Result<u8, Failure> {
     // Wait no longer than the lease. A later reply could say that the session has expired, although the lock was held
     // until the command ended.
     let unconfirmed = match timeout_at(until, guard.release()).await {
-        Ok(Ok(())) => return Ok(status),
+        Ok(Ok(())) => {
+            exit::tell(&format_args!("{path}: released"));
+            return Ok(status);
+        }
         Ok(Err(LockError::Lost { loss, .. })) => return report(loss),
         Ok(Err(error)) => error.to_string(),
         Err(_) => "no reply before the lease ended".to_owned(),
@@ -175,5 +291,5 @@ async fn release(guard: Guard, status: u8, path: &str) -> Result<u8, Failure> {
     exit::say(&format_args!(
         "{path}: release not confirmed ({unconfirmed}); the lock becomes free at the latest when the session expires"
     ));
-    Ok(status)
+    Ok(if args.strict { exit::LOST } else { status })
 }

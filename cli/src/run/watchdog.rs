@@ -7,6 +7,7 @@
 
 use std::{
     env,
+    ffi::OsString,
     io::{self, Read as _, Write as _},
     os::unix::process::CommandExt as _,
     process::{Child, Command, Stdio},
@@ -15,7 +16,10 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::child::Place;
-use crate::{args::WatchdogArgs, exit};
+use crate::exit;
+
+/// The first argument of the process.
+pub(crate) const NAME: &str = "--watchdog";
 
 /// A running watchdog. Dropping this value says that the command has ended.
 #[derive(Debug)]
@@ -25,10 +29,11 @@ impl Watchdog {
     /// Watches over the command with this process id.
     pub(super) fn start(pid: Pid, place: Place) -> io::Result<Self> {
         let mut command = Command::new(env::current_exe()?);
-        command.arg("watchdog").arg(pid.as_raw_pid().to_string());
-        if place == Place::OwnGroup {
-            command.arg("--group");
-        }
+        let what = match place {
+            Place::OwnGroup => "group",
+            Place::Foreground => "process",
+        };
+        command.args([NAME, &pid.as_raw_pid().to_string(), what]);
         // In a group of its own: no signal of the terminal reaches it.
         let command = command.process_group(0).stdin(Stdio::piped());
         let command = command.stdout(Stdio::null()).stderr(Stdio::null());
@@ -47,10 +52,16 @@ impl Drop for Watchdog {
 }
 
 /// The watchdog itself. Returns when the command has ended, or kills it.
-pub(crate) fn watch(args: &WatchdogArgs) -> u8 {
+///
+/// The arguments are the process id of the command, and whether it leads a process group.
+pub(crate) fn watch(arguments: &[OsString]) -> u8 {
+    let [pid, what] = arguments else {
+        return exit::USAGE;
+    };
     let has_ended = matches!(io::stdin().read(&mut [0]), Ok(1..));
-    if !has_ended && let Some(pid) = Pid::from_raw(args.pid) {
-        let _ = if args.group {
+    let pid = pid.to_str().and_then(|pid| pid.parse().ok());
+    if !has_ended && let Some(pid) = pid.and_then(Pid::from_raw) {
+        let _ = if what == "group" {
             kill_process_group(pid, Signal::KILL)
         } else {
             kill_process(pid, Signal::KILL)

@@ -1,7 +1,7 @@
 //! Four-letter words: four bytes in place of a handshake. The server answers with text and closes the connection.
 //!
 //! Served: `ruok`, `isro`, `srvr`, `stat`, `mntr`, `cons`, `dump`, `wchs`, `conf`, `envi`. For the real server's other
-//! words the answer says that they are not in the whitelist. Any other four bytes are the length of a frame.
+//! words the answer says that they are not in the whitelist, and on request for those that name sessions or paths, too. Any other four bytes are the length of a frame.
 //!
 //! The server does not measure latencies and prints 0.
 //!
@@ -19,12 +19,24 @@ const OTHERS: [&[u8; 4]; 7] = [
     b"crst", b"dirs", b"gtmk", b"hash", b"srst", b"wchc", b"wchp",
 ];
 
+/// Words whose answers name sessions, addresses or paths.
+const TELLING: [&[u8; 4]; 3] = [b"cons", b"dump", b"stat"];
+
 impl Engine {
     /// The answer to a word; `None` if the bytes are not a word.
     pub(super) fn answer_word(&self, word: [u8; 4], server: ServerId) -> Option<String> {
+        let is_closed =
+            OTHERS.contains(&&word) || (self.config.sessions_hidden && TELLING.contains(&&word));
         let mut text = String::new();
         // Writing to a string cannot fail.
         let _ = match &word {
+            word if is_closed => {
+                let word = String::from_utf8_lossy(word);
+                writeln!(
+                    text,
+                    "{word} is not executed because it is not in the whitelist."
+                )
+            }
             b"ruok" => write!(text, "imok"),
             b"isro" => write!(text, "rw"),
             b"srvr" => self.server(&mut text, server, |_| Ok(())),
@@ -39,13 +51,6 @@ impl Engine {
                 text,
                 "Environment:\nzookeeper.version={VERSION}, built on unknown\n"
             ),
-            other if OTHERS.contains(&other) => {
-                let word = String::from_utf8_lossy(&word);
-                writeln!(
-                    text,
-                    "{word} is not executed because it is not in the whitelist."
-                )
-            }
             _ => return None,
         };
         Some(text)

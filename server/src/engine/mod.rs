@@ -114,6 +114,8 @@ pub struct Config {
     pub(crate) sasl: Option<Arc<dyn sasl::Mechanism>>,
     /// `sessionRequireClientSASLAuth`: the server does not answer a client that has not logged in.
     pub(crate) sasl_required: bool,
+    /// Whether no four-letter word names sessions, addresses or paths.
+    pub(crate) sessions_hidden: bool,
 }
 
 impl Default for Config {
@@ -131,6 +133,7 @@ impl Default for Config {
             super_digest: None,
             sasl: None,
             sasl_required: false,
+            sessions_hidden: false,
         }
     }
 }

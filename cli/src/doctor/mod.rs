@@ -1,0 +1,84 @@
+//! `lockkeeper doctor`: asks each server by itself, and says what is wrong and what to do.
+//!
+//! | file | what |
+//! |---|---|
+//! | `ask` | what one server answers |
+//! | `problems` | what is wrong, and what to do |
+//! | `report` | the output for people and for programs |
+
+mod ask;
+mod problems;
+mod report;
+
+use std::time::Duration;
+
+use clap::Args;
+use futures::future::join_all;
+
+use crate::{
+    duration,
+    exit::{self, Failure},
+    servers::{BadServers, ServerArgs},
+    signals::{ENDING, Signals},
+    text,
+};
+
+/// Examine the servers, and say what is wrong and what to do
+#[derive(Args, Debug)]
+#[command(
+    max_term_width = 80,
+    after_help = "For each server: whether it can be reached, its version, the round trip, the session\n\
+        timeouts that it grants, whether it knows containers and persistent watches, and\n\
+        how far its clock is from the one of this machine. To learn this, the command opens\n\
+        two sessions with each server, and creates a node below / that is gone at its end.\n\
+        It leaves the node out with --no-write.\n\n\
+        Exit status: 0 nothing is wrong; 1 something is; 69 no server was reached.\n\n\
+        Example:\n  lockkeeper doctor --connect zk1:2181,zk2:2181,zk3:2181"
+)]
+pub(crate) struct DoctorArgs {
+    #[command(flatten)]
+    servers: ServerArgs,
+
+    /// How long each server has for the connection, and for each of its replies
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse_positive)]
+    timeout: Duration,
+
+    /// Write nothing: leaves the clocks and the containers out
+    #[arg(long)]
+    no_write: bool,
+
+    /// Print JSON: one object in one line
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) async fn run(args: &DoctorArgs) -> Result<u8, Failure> {
+    let mut signals = Signals::catch(&ENDING).map_err(Failure::System)?;
+    let servers = args.servers.servers()?;
+    let chroot = servers.chroot().unwrap_or_default();
+    let mut asked = Vec::new();
+    for endpoint in servers.endpoints() {
+        let one = format!("{endpoint}{chroot}");
+        let servers = one.parse().map_err(BadServers::BadVariable)?;
+        let settings = args.servers.settings_for(&servers)?;
+        asked.push(ask::server(endpoint, settings, args));
+    }
+    let answers = tokio::select! {
+        biased;
+        signal = signals.ending() => return Ok(exit::of_signal(signal.as_raw())),
+        answers = join_all(asked) => answers,
+    };
+    let problems = problems::of(&answers, args.servers.is_encrypted());
+    text::print(if args.json {
+        report::json(&answers, &problems)
+    } else {
+        report::text(&answers, &problems)
+    })?;
+    Ok(if answers.iter().all(|answer| answer.told.is_err()) {
+        exit::UNAVAILABLE
+    } else if problems.is_empty() {
+        exit::OK
+    } else {
+        exit::BROKEN
+    })
+}

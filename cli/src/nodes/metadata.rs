@@ -1,0 +1,27 @@
+//! A node's metadata as JSON, for `ls`, `stat` and programs that read them.
+//!
+//! Invariant: later versions may add keys, but remove none.
+
+use lockkeeper::{client::SessionId, node::Stat};
+use serde_json::json;
+
+/// One object in one line.
+pub(super) fn line(path: &str, stat: &Stat) -> String {
+    let session =
+        (stat.ephemeral_owner != SessionId::NONE).then(|| stat.ephemeral_owner.to_string());
+    let node = json!({
+        "path": path,
+        "version": stat.version.0,
+        "bytes": stat.data_length,
+        "children": stat.num_children,
+        "created_ms": stat.ctime,
+        "changed_ms": stat.mtime,
+        "session": session,
+        "czxid": stat.czxid.0,
+        "mzxid": stat.mzxid.0,
+        "pzxid": stat.pzxid.0,
+        "cversion": stat.cversion.0,
+        "aversion": stat.aversion.0,
+    });
+    format!("{node}\n")
+}

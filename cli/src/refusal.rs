@@ -1,0 +1,79 @@
+//! The refusals of servers, in words for people: what is wrong, and what to do.
+//!
+//! `-v` prints the client's own error as well (`exit::report`). Not here: exit statuses.
+
+use std::fmt;
+
+use lockkeeper::{
+    Error,
+    proto::{ErrorCode, OpCode},
+};
+
+/// The words for a missing node.
+pub(crate) const NO_NODE: &str = "there is no such node";
+
+/// An error of the client, in words for people.
+#[derive(Debug)]
+pub(crate) struct Plain<'a>(pub(crate) &'a Error);
+
+impl fmt::Display for Plain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Error::Refused { op, path, code, .. } => {
+                let reason = reason(*op, *code);
+                match (path.as_str(), op.name()) {
+                    ("", Some(op)) => write!(f, "{op}: {reason}"),
+                    ("", None) => f.write_str(&reason),
+                    (path, _) => write!(f, "{path}: {reason}"),
+                }
+            }
+            other => other.fmt(f),
+        }
+    }
+}
+
+/// Why a server refuses an operation.
+pub(crate) fn reason(op: OpCode, code: ErrorCode) -> String {
+    let creates = matches!(
+        op,
+        OpCode::CREATE | OpCode::CREATE2 | OpCode::CREATE_CONTAINER | OpCode::CREATE_TTL
+    );
+    let text = match code {
+        ErrorCode::NO_NODE if creates => "its parent does not exist; --parents creates it",
+        ErrorCode::NO_NODE => NO_NODE,
+        ErrorCode::NODE_EXISTS => "the node exists already",
+        ErrorCode::NOT_EMPTY => "the node has children; --recursive deletes them, too",
+        ErrorCode::BAD_VERSION => "the version is another one",
+        ErrorCode::NO_AUTH => {
+            "no permission by the ACL; give an identity that has it with --auth-file"
+        }
+        ErrorCode::NO_CHILDREN_FOR_EPHEMERALS => {
+            "its parent is ephemeral, and can have no children"
+        }
+        ErrorCode::INVALID_ACL => {
+            "the server does not accept the ACL; an entry for the creator needs an identity (--auth-file)"
+        }
+        ErrorCode::QUOTA_EXCEEDED => "a quota does not allow it",
+        ErrorCode::NOT_READ_ONLY => "the server has lost its ensemble, and only answers reads",
+        other => return other.to_string(),
+    };
+    text.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_without_words_of_its_own_is_the_code() {
+        assert_eq!(
+            reason(OpCode::CREATE2, ErrorCode::NO_NODE),
+            "its parent does not exist; --parents creates it"
+        );
+        assert_eq!(reason(OpCode::GET_DATA, ErrorCode::NO_NODE), NO_NODE);
+        assert_eq!(
+            reason(OpCode::SYNC, ErrorCode::THROTTLED_OP),
+            "throttled (-127)"
+        );
+    }
+}

@@ -1,0 +1,59 @@
+//! `--acl`: who may use the lock.
+//!
+//! To delete a node, a client needs a permission on the node above it. So the ACL of the lock's directory decides who can enter the
+//! queue, and who can throw others out. The library makes directories that are open to everyone. So `--acl creator` makes the
+//! directory first.
+
+use lockkeeper::{
+    Client, CreateMode,
+    node::{Acl, Perms},
+    proto::path,
+};
+
+use super::{RunArgs, args::Access};
+use crate::exit::Failure;
+
+/// What a client needs to harm the users of a lock.
+const HARMFUL: Perms = Perms(Perms::ALL.0 & !Perms::READ.0);
+
+/// Makes the lock's directories for the identities of this client, if `--acl` asks for that.
+pub(super) async fn prepare(client: &Client, args: &RunArgs) -> Result<(), Failure> {
+    if args.acl == Access::World {
+        return Ok(());
+    }
+    let top = args.path.as_str();
+    own(client, top).await?;
+    if args.holders.is_some() {
+        own(client, &path::join(top, "locks")).await?;
+        own(client, &path::join(top, "leases")).await?;
+    }
+    Ok(())
+}
+
+/// Creates a node that only the identities of this client may use. One that exists must not be open to everyone.
+pub(super) async fn own(client: &Client, node: &str) -> Result<(), Failure> {
+    let create = || client.create_with_acl(node, "", CreateMode::Persistent, Acl::CREATOR_ALL);
+    let mut created = create().await;
+    if created.as_ref().is_err_and(lockkeeper::Error::is_no_node) {
+        if let Some(parent) = path::parent(node) {
+            match client.create_all(parent, "", CreateMode::Persistent).await {
+                Err(error) if !error.is_node_exists() => return Err(Failure::Refused(error)),
+                _ => {}
+            }
+        }
+        created = create().await;
+    }
+    match created {
+        Ok(_) => Ok(()),
+        Err(error) if error.is_node_exists() => {
+            let acl = client.get_acl(node).await.map_err(Failure::Refused)?.acl;
+            let open =
+                |entry: &Acl| entry.id.scheme == "world" && entry.perms.allows_any_of(HARMFUL);
+            if acl.iter().any(open) {
+                return Err(Failure::OpenToAll(node.to_owned()));
+            }
+            Ok(())
+        }
+        Err(error) => Err(Failure::Refused(error)),
+    }
+}

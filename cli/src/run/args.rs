@@ -1,0 +1,166 @@
+//! The arguments of `lockkeeper run`, and its help texts.
+
+use std::{ffi::OsString, num::NonZero, time::Duration};
+
+use clap::{Args, ValueEnum};
+
+use crate::{duration, exit, paths::LockPath, servers::ServerArgs};
+
+/// Run a command while holding a lock
+#[derive(Args, Debug)]
+#[command(max_term_width = 80, after_help = RUN_EXAMPLE, after_long_help = RUN_DETAILS)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of the command line"
+)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) servers: ServerArgs,
+
+    /// How long the servers keep the lock when they hear nothing from lockkeeper
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse_positive)]
+    pub(crate) session_timeout: Duration,
+
+    /// Share the lock with other runs that use --shared; a run without --shared excludes them
+    #[arg(long, conflicts_with = "holders")]
+    pub(crate) shared: bool,
+
+    /// Let up to N commands hold the lock at once; all users of a path must give --holders and the same N
+    #[arg(long, value_name = "N")]
+    pub(crate) holders: Option<NonZero<usize>>,
+
+    /// The longest wait for a server and the lock together [default: no limit for the lock]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) wait: Option<Duration>,
+
+    /// Do not wait; if the lock is taken, the attempt costs the servers one read. A server must answer within a
+    /// second
+    #[arg(long = "try", conflicts_with = "wait")]
+    pub(crate) try_once: bool,
+
+    /// How long the command has from TERM to KILL: after the lock is lost [default: an eighth of the session timeout,
+    /// at most 5s], and after lockkeeper itself gets TERM [default: for ever]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) grace: Option<Duration>,
+
+    /// Run the command once in each period, by the clock of the servers: 15m begins at :00, :15, :30 and :45 UTC. A
+    /// command that fails has run, too
+    #[arg(long, value_name = "PERIOD", value_parser = duration::parse_positive, conflicts_with_all = ["shared", "holders"])]
+    pub(crate) once_per: Option<Duration>,
+
+    /// Who may use the lock, if this run creates its directory: everyone, or only identities of this run, which
+    /// need --auth-file
+    #[arg(long, value_name = "WHO", value_enum, default_value_t = Access::World)]
+    pub(crate) acl: Access,
+
+    /// The exit status when the lock is not acquired in time, instead of 75
+    #[arg(long, short = 'E', value_name = "N", default_value_t = exit::NOT_ACQUIRED, hide_default_value = true)]
+    pub(crate) conflict_exit_code: u8,
+
+    /// Exit with 74 also when no server has confirmed the release
+    #[arg(long)]
+    pub(crate) strict: bool,
+
+    /// Say nothing, also when the lock is not acquired or lost: only the exit status tells
+    #[arg(long, short, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+
+    /// When the lock is lost, run this with sh -c, beside the end of the command; `$LOCKKEEPER_LOSS` has the reason
+    #[arg(long, value_name = "SCRIPT")]
+    pub(crate) on_loss: Option<OsString>,
+
+    /// Tell systemd when the lock is held (READY=1), for a unit with Type=notify
+    #[arg(long)]
+    pub(crate) notify: bool,
+
+    /// Pass `$LOCKKEEPER_AUTH` on to the command, which otherwise does not get it
+    #[arg(long)]
+    pub(crate) pass_auth: bool,
+
+    /// The lock: a path in ZooKeeper, created if it is missing
+    #[arg(value_name = "PATH")]
+    pub(crate) path: LockPath,
+
+    /// The command to run, and its arguments
+    #[arg(value_name = "COMMAND", last = true, required = true)]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// Who may use the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Access {
+    /// Everyone who reaches the servers.
+    World,
+    /// Only the identities of the client that creates it.
+    Creator,
+}
+
+const RUN_EXAMPLE: &str = "\
+Exit status: that of the command (128+n if signal n ended it), or
+  64 bad usage     69 no server reached in time     74 lock lost while it ran
+  75 lock not acquired in time     80 done already in this period (--once-per)
+  126, 127 the command cannot run, or be found
+
+Example:
+  lockkeeper run --wait 5m /locks/backup -- ./backup.sh
+
+More with --help.";
+
+const RUN_DETAILS: &str = "\
+Exit status:
+  that of the command, 128+n if signal n ended it; or
+  64   bad usage or a bad path, or a path with another kind of lock: a run
+       with --holders and one without cannot use the same path; or the lock
+       that this run is inside of
+  69   no server reached in time, or a server refused
+  71   the operating system refused something
+  74   the lock was lost while the command ran; the command was ended
+  75   the lock was not acquired in time (--wait, --try); see -E
+  80   the command has run in this period already (--once-per)
+  126  the command cannot be executed
+  127  the command was not found
+  128+n  signal n ended the wait for the lock; no lock node is left behind
+
+The command's environment:
+  LOCKKEEPER_TOKEN  the fencing token: a number that grows with each holder.
+                    A service that remembers the highest token it has seen,
+                    and refuses lower ones, is safe from earlier holders
+  LOCKKEEPER_PATH   the path of the lock
+  LOCKKEEPER_NODE   the node in ZooKeeper that holds it
+
+A run inside a run: if the inner one asks for the lock of the outer one, it ends
+with 64 and does not wait for itself. LOCKKEEPER_PATH and LOCKKEEPER_NODE tell.
+
+The lock is lost when its lease runs out because no server answers, when the
+session expires, or when the lock's node is deleted. Then the command gets TERM,
+and after the grace time KILL.
+
+When no server answers, the command gets TERM so early that the default grace
+time ends with the lease: nobody else can have the lock by then. A longer
+--grace lets the command overlap with the next holder. When the node was
+deleted, the next holder can start immediately.
+
+Once in a period: --once-per 15m writes the time of each start, by the servers'
+clock, to the node PATH.once, while it holds the lock. The clocks of the machines
+do not matter. A start counts, also if the command fails.
+
+Signals: lockkeeper passes TERM, HUP, INT, QUIT, USR1, USR2 on to the command.
+  - Usually the command leads its own process group. USR1 and USR2 go to the
+    command alone. The other signals, and those after a lost lock, go to the
+    whole group, so a script ends together with the programs it has started.
+  - In the foreground of a terminal, the command stays in the process group of
+    lockkeeper, and signals go to the command alone. INT and QUIT are not
+    passed on: the terminal itself sends them, so Ctrl-C arrives once.
+
+  - TSTP outside a terminal stops the command and lockkeeper. After CONT the
+    command goes on if the lock is still held; otherwise it is ended.
+
+A process that the command leaves behind, as a daemon does, runs on without the
+lock: the lock is released when the command itself ends. Start daemons in the
+foreground.
+
+If lockkeeper itself is killed, its watchdog process kills the command. The lock
+becomes free when the session expires.
+
+Example:
+  lockkeeper run --wait 5m /locks/backup -- ./backup.sh";

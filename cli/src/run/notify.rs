@@ -1,0 +1,37 @@
+//! `--notify`: tells systemd about the state of `run`.
+//!
+//! Source: `sd_notify(3)`. The service manager names a datagram socket in a variable; each datagram has lines such as `READY=1`.
+
+use std::{env, io, os::unix::net::UnixDatagram};
+
+/// The variable that names the socket. The command does not get it: its messages would be mistaken for ours.
+pub(super) const VARIABLE: &str = "NOTIFY_SOCKET";
+
+/// A way to the service manager, if there is one.
+#[derive(Debug)]
+pub(super) struct Notify(Option<UnixDatagram>);
+
+impl Notify {
+    /// Without `is_asked`, and outside a service manager, this value says nothing.
+    pub(super) fn new(is_asked: bool) -> io::Result<Self> {
+        let Some(name) = env::var_os(VARIABLE).filter(|_| is_asked) else {
+            return Ok(Self(None));
+        };
+        let socket = UnixDatagram::unbound()?;
+        #[cfg(target_os = "linux")]
+        if let Some(name) = name.as_encoded_bytes().strip_prefix(b"@") {
+            use std::os::{linux::net::SocketAddrExt as _, unix::net::SocketAddr};
+            socket.connect_addr(&SocketAddr::from_abstract_name(name)?)?;
+            return Ok(Self(Some(socket)));
+        }
+        socket.connect(name)?;
+        Ok(Self(Some(socket)))
+    }
+
+    /// Sends lines. A service manager that does not listen must not end a command that runs well.
+    pub(super) fn say(&self, lines: &str) {
+        if let Some(socket) = &self.0 {
+            let _ = socket.send(lines.as_bytes());
+        }
+    }
+}

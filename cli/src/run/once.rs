@@ -1,0 +1,120 @@
+//! `--once-per`: at most one start of the command in each period, by the servers' time alone.
+//!
+//! Periods are counted from 1970 on, so `15m` begins at each quarter of an hour in UTC. Two nodes beside the lock keep the time:
+//! - `PATH.once` has the time of the last start, in milliseconds since 1970. It is written under the lock, in a transaction that
+//!   fails if the lock is lost.
+//! - `PATH.once/clock` is written by everyone. The server notes the time of each write, and answers it. That is what time it is.
+//!
+//! Invariant: no clock of this machine decides anything. If the servers' clock goes back, no period is run again.
+//! Nothing of this is below `PATH`: some clients take every child of a lock's directory for a contender.
+
+use std::time::Duration;
+
+use lockkeeper::{Client, CreateMode, Error, Guard, LockError, Version, proto::path};
+
+use super::{access, args::Access};
+use crate::exit::Failure;
+
+/// The record of one lock.
+#[derive(Debug)]
+pub(super) struct Once<'a> {
+    client: &'a Client,
+    path: &'a str,
+    record: String,
+    clock: String,
+    period: Duration,
+    access: Access,
+}
+
+/// The moment of a check, by the servers' clock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Checked {
+    now_ms: i64,
+    /// The version of the record that was read.
+    version: Version,
+}
+
+impl<'a> Once<'a> {
+    pub(super) fn new(client: &'a Client, path: &'a str, period: Duration, access: Access) -> Self {
+        let record = format!("{path}.once");
+        Self {
+            client,
+            path,
+            clock: path::join(&record, "clock"),
+            record,
+            period,
+            access,
+        }
+    }
+
+    /// Looks whether the command has run in this period.
+    ///
+    /// # Errors
+    /// [`Failure::AlreadyDone`] if it has.
+    pub(super) async fn check(&self) -> Result<Checked, Failure> {
+        // The record is read before the clock: a start in between is not seen here, but under the lock.
+        let record = match self.client.get_data(&self.record).await {
+            Err(error) if error.is_no_node() => {
+                self.create().await?;
+                self.client.get_data(&self.record).await
+            }
+            record => record,
+        };
+        let record = record.map_err(Failure::Refused)?;
+        let now_ms = self.now().await.map_err(Failure::Refused)?;
+        let text = record.data.as_deref().map(String::from_utf8_lossy);
+        let last_ms = text.and_then(|text| text.trim().parse::<i64>().ok());
+        if last_ms.is_some_and(|last| self.period_of(now_ms) <= self.period_of(last)) {
+            return Err(Failure::AlreadyDone {
+                path: self.path.to_owned(),
+                period: self.period,
+            });
+        }
+        Ok(Checked {
+            now_ms,
+            version: record.stat.version,
+        })
+    }
+
+    /// Checks again, and notes the start of the command, all under the lock.
+    pub(super) async fn begin(&self, guard: &Guard) -> Result<(), Failure> {
+        let Checked { now_ms, version } = self.check().await?;
+        let noted = guard
+            .transaction()
+            .set_data(&self.record, now_ms.to_string(), version);
+        noted
+            .commit()
+            .await
+            .map(drop)
+            .map_err(|error: LockError| Failure::Lock {
+                path: self.path.to_owned(),
+                error,
+            })
+    }
+
+    /// The servers' time, in milliseconds since 1970.
+    async fn now(&self) -> Result<i64, Error> {
+        let written = self.client.set_data(&self.clock, "", Version::ANY).await?;
+        Ok(written.mtime)
+    }
+
+    fn period_of(&self, ms: i64) -> i64 {
+        let length = i64::try_from(self.period.as_millis()).unwrap_or(i64::MAX);
+        ms.div_euclid(length.max(1))
+    }
+
+    async fn create(&self) -> Result<(), Failure> {
+        if self.access == Access::Creator {
+            access::own(self.client, &self.record).await?;
+            return access::own(self.client, &self.clock).await;
+        }
+        match self
+            .client
+            .create_all(&self.clock, "", CreateMode::Persistent)
+            .await
+        {
+            Err(error) if !error.is_node_exists() => Err(Failure::Refused(error)),
+            _ => Ok(()),
+        }
+    }
+}
