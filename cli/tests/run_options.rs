@@ -321,7 +321,8 @@ fn a_command_runs_once_in_a_period(arm: &Arm) {
 
 /// Stops both or neither: a command that goes on while `run` is stopped would lose its lock without a word.
 fn a_stopped_run_stops_its_command(arm: &Arm) {
-    let script = "echo $$; while :; do sleep 0.05; done";
+    // A shell that has just started a program waits for it without showing that it is stopped, too.
+    let script = "echo $$; exec sleep 600";
     let mut run = Running::start(&mut arm.run(&[], &arm.path(), &["sh", "-c", script]));
     let pid = pid_of(&run.line());
     let state = |pid: rustix::process::Pid| {
