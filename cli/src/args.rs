@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand, error::ErrorKind};
 
 use crate::{
     doctor::DoctorArgs, duration, exit::Level, nodes::NodeCommand, queue::QueueArgs, run::RunArgs,
-    servers::ServerArgs,
+    servers::ServerArgs, wire::WireArgs,
 };
 
 /// Run a command under a distributed lock, on Apache ZooKeeper or on one machine.
@@ -61,6 +61,7 @@ pub(crate) enum Command {
     Doctor(Box<DoctorArgs>),
     Serve(ServeArgs),
     Demo(DemoArgs),
+    Wire(WireArgs),
     #[command(flatten)]
     Node(NodeCommand),
 }
@@ -140,7 +141,7 @@ const DEMO_CONNECT_HELP: &str =
     "The ZooKeeper servers to use: host:port,host:port/chroot [default: an embedded server]";
 
 /// Checks the form of `host:port`; the host may be a name.
-fn listen(text: &str) -> Result<String, BadListen> {
+pub(crate) fn listen(text: &str) -> Result<String, BadListen> {
     let (host, port) = text.rsplit_once(':').ok_or(BadListen)?;
     let bare_ipv6 = host.contains(':') && !(host.starts_with('[') && host.ends_with(']'));
     if host.is_empty() || bare_ipv6 || port.parse::<u16>().is_err() {
@@ -151,7 +152,7 @@ fn listen(text: &str) -> Result<String, BadListen> {
 
 /// The address does not have the form `host:port`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct BadListen;
+pub(crate) struct BadListen;
 
 impl fmt::Display for BadListen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -8,6 +8,7 @@
 use std::{
     ffi::OsString,
     fmt, io,
+    path::PathBuf,
     sync::atomic::{AtomicU8, Ordering},
     time::Duration,
 };
@@ -130,6 +131,10 @@ pub(crate) enum Failure {
         present: Version,
         error: Error,
     },
+    /// A file cannot be read.
+    File(PathBuf, io::Error),
+    /// This line of the file is not one of a recording.
+    NotRecorded(PathBuf, usize),
     /// This line of stdin is not one that `export` has written.
     BadLine(usize),
     /// The node exists with other data.
@@ -173,6 +178,7 @@ impl Failure {
             Self::Servers(_)
             | Self::Protected(_)
             | Self::BadLine(_)
+            | Self::NotRecorded(..)
             | Self::Inside(_)
             | Self::OpenToAll(_)
             | Self::Refused(Error::BadPath(_) | Error::TooLarge { .. }) => USAGE,
@@ -196,7 +202,11 @@ impl Failure {
                 _ => CANNOT_EXECUTE,
             },
             Self::Output(_) if self.is_silent() => of_signal(Signal::PIPE.as_raw()),
-            Self::Listen { .. } | Self::System(_) | Self::Input(_) | Self::Output(_) => SYSTEM,
+            Self::Listen { .. }
+            | Self::System(_)
+            | Self::File(..)
+            | Self::Input(_)
+            | Self::Output(_) => SYSTEM,
         }
     }
 
@@ -233,6 +243,13 @@ impl fmt::Display for Failure {
             } => write!(
                 f,
                 "{path}: the data have version {present}, not {expected}; nothing was changed"
+            ),
+            Self::File(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::NotRecorded(path, number) => write!(
+                f,
+                "{}, line {number}: neither C> nor S> with hexadecimal digits, nor a comment; \
+                 raw bytes need --from client or --from server",
+                path.display()
             ),
             Self::BadLine(number) => {
                 write!(

@@ -17,6 +17,7 @@
 //! | `nodes` | `lockkeeper ls`, `get`, `export`, .. |
 //! | `doctor` | `lockkeeper doctor` |
 //! | `serve` | `lockkeeper serve` |
+//! | `wire` | `lockkeeper wire` |
 //! | `demo` | `lockkeeper demo` |
 //!
 //! Messages go to stderr, and each begins with `lockkeeper:`. Stdout carries only the output of the command that `run`
@@ -38,6 +39,7 @@ mod serve;
 mod servers;
 mod signals;
 mod text;
+mod wire;
 
 use std::{env, process::ExitCode};
 
@@ -101,6 +103,9 @@ fn execute(command: Command) -> Result<u8, Failure> {
         }
         Command::Doctor(args) => {
             runtime(&mut Builder::new_current_thread())?.block_on(doctor::run(&args))
+        }
+        Command::Wire(args) => {
+            runtime(&mut Builder::new_current_thread())?.block_on(wire::run(&args))
         }
         Command::Demo(args) => {
             runtime(&mut Builder::new_multi_thread())?.block_on(demo::run(&args))

@@ -29,7 +29,11 @@ pub(crate) const PASSED_ON: [Signal; 6] = [
 
 /// Receives signals. They stay caught until the process ends, also after this value is dropped.
 #[derive(Debug)]
-pub(crate) struct Signals(Vec<(Signal, unix::Signal)>);
+pub(crate) struct Signals {
+    /// Those that were ignored when the process started.
+    ignored: u64,
+    streams: Vec<(Signal, unix::Signal)>,
+}
 
 impl Signals {
     /// Catches these signals, except those that are ignored.
@@ -37,21 +41,22 @@ impl Signals {
     /// # Errors
     /// The operating system's error when it refuses to install a handler.
     pub(crate) fn catch(signals: &[Signal]) -> io::Result<Self> {
-        let ignored = ignored();
-        let caught = signals
-            .iter()
-            .filter(|signal| !is_in(ignored, **signal))
-            .map(|signal| {
-                let stream = unix::signal(SignalKind::from_raw(signal.as_raw()))?;
-                Ok((*signal, stream))
-            });
-        caught.collect::<io::Result<_>>().map(Self)
+        let mut caught = Self {
+            ignored: ignored(),
+            streams: Vec::new(),
+        };
+        for signal in signals {
+            caught.catch_also(*signal)?;
+        }
+        Ok(caught)
     }
 
     /// Catches one more signal, unless it is ignored.
     pub(crate) fn catch_also(&mut self, signal: Signal) -> io::Result<()> {
-        let Self(more) = Self::catch(&[signal])?;
-        self.0.extend(more);
+        if !is_in(self.ignored, signal) {
+            let stream = unix::signal(SignalKind::from_raw(signal.as_raw()))?;
+            self.streams.push((signal, stream));
+        }
         Ok(())
     }
 
@@ -74,7 +79,7 @@ impl Signals {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Signal> {
-        for (signal, stream) in &mut self.0 {
+        for (signal, stream) in &mut self.streams {
             if stream.poll_recv(cx).is_ready() {
                 return Poll::Ready(*signal);
             }

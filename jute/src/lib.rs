@@ -69,6 +69,8 @@ mod codec;
 mod error;
 mod reader;
 mod record;
+#[cfg(feature = "trace")]
+mod trace;
 mod writer;
 
 #[cfg(test)]
@@ -78,6 +80,8 @@ mod cases;
 pub use codec::{Decode, Encode};
 pub use error::{DecodeError, DecodeErrorKind, EncodeError};
 pub use reader::{NegativeCounts, Reader};
+#[cfg(feature = "trace")]
+pub use trace::{Traced, TracedValue};
 pub use writer::Writer;
 
 #[doc(hidden)]

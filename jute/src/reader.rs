@@ -8,11 +8,15 @@
 //! Not here: the fields of a record (`record!`), the encoding of each type (`codec`).
 
 use alloc::string::String;
+#[cfg(feature = "trace")]
+use alloc::vec::Vec;
 
 use byteorder::{BigEndian, ByteOrder};
 use bytes::{Buf, Bytes};
 
 use crate::{DecodeError, DecodeErrorKind};
+#[cfg(feature = "trace")]
+use crate::{Traced, TracedValue};
 
 /// How a reader treats a vector count below -1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,6 +36,8 @@ pub struct Reader {
     field: &'static str,
     negative_counts: NegativeCounts,
     lossy_strings: bool,
+    #[cfg(feature = "trace")]
+    trace: Option<Vec<Traced>>,
 }
 
 impl Reader {
@@ -45,6 +51,38 @@ impl Reader {
             field: "input",
             negative_counts: NegativeCounts::default(),
             lossy_strings: false,
+            #[cfg(feature = "trace")]
+            trace: None,
+        }
+    }
+
+    /// Makes the reader note each value that it reads.
+    #[cfg(feature = "trace")]
+    #[must_use]
+    pub fn with_trace(mut self) -> Self {
+        self.trace = Some(Vec::new());
+        self
+    }
+
+    /// The values that were read so far; none without [`with_trace`](Self::with_trace).
+    #[cfg(feature = "trace")]
+    #[must_use]
+    pub fn trace(&self) -> &[Traced] {
+        self.trace.as_deref().unwrap_or_default()
+    }
+
+    /// Notes the value of the last `length` bytes.
+    #[cfg(feature = "trace")]
+    fn note(&mut self, length: usize, value: TracedValue) {
+        let read = self.total.saturating_sub(self.rest.len());
+        let (field, offset) = (self.field, read.saturating_sub(length));
+        if let Some(trace) = &mut self.trace {
+            trace.push(Traced {
+                field,
+                offset,
+                length,
+                value,
+            });
         }
     }
 
@@ -94,6 +132,13 @@ impl Reader {
     /// # Errors
     /// `Short` when fewer are left.
     pub fn take_array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
+        let bytes = self.array::<N>()?;
+        #[cfg(feature = "trace")]
+        self.note(N, TracedValue::Fixed(Bytes::copy_from_slice(&bytes)));
+        Ok(bytes)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         let Some(bytes) = self.rest.first_chunk::<N>().copied() else {
             return Err(self.error(DecodeErrorKind::Short {
                 needed: N,
@@ -109,7 +154,14 @@ impl Reader {
     /// # Errors
     /// `Short` when fewer are left.
     pub fn take_i32(&mut self) -> Result<i32, DecodeError> {
-        Ok(BigEndian::read_i32(&self.take_array::<4>()?))
+        let int = self.int()?;
+        #[cfg(feature = "trace")]
+        self.note(4, TracedValue::Int(int));
+        Ok(int)
+    }
+
+    fn int(&mut self) -> Result<i32, DecodeError> {
+        Ok(BigEndian::read_i32(&self.array::<4>()?))
     }
 
     /// Reads a `long`: eight bytes.
@@ -117,7 +169,10 @@ impl Reader {
     /// # Errors
     /// `Short` when fewer are left.
     pub fn take_i64(&mut self) -> Result<i64, DecodeError> {
-        Ok(BigEndian::read_i64(&self.take_array::<8>()?))
+        let long = BigEndian::read_i64(&self.array::<8>()?);
+        #[cfg(feature = "trace")]
+        self.note(8, TracedValue::Long(long));
+        Ok(long)
     }
 
     /// Reads a `buffer`: a length, then that many bytes. Returns `None` for null.
@@ -130,13 +185,19 @@ impl Reader {
     /// - `Short`: fewer than four bytes are left, so the length is not complete.
     pub fn take_buffer(&mut self) -> Result<Option<Bytes>, DecodeError> {
         let length = self.take_length()?;
-        Ok(length.map(|length| self.rest.split_to(length)))
+        let buffer = length.map(|length| self.rest.split_to(length));
+        #[cfg(feature = "trace")]
+        self.note(
+            length.unwrap_or(0).saturating_add(4),
+            TracedValue::Buffer(buffer.clone()),
+        );
+        Ok(buffer)
     }
 
     /// Reads a length, and checks that as many bytes are left. Returns `None` for null.
     fn take_length(&mut self) -> Result<Option<usize>, DecodeError> {
         let start = self.clone_position();
-        let length = self.take_i32()?;
+        let length = self.int()?;
         if length == -1 {
             return Ok(None);
         }
@@ -163,6 +224,8 @@ impl Reader {
     pub fn take_string(&mut self) -> Result<Option<String>, DecodeError> {
         let start = self.clone_position();
         let Some(length) = self.take_length()? else {
+            #[cfg(feature = "trace")]
+            self.note(4, TracedValue::Text(None));
             return Ok(None);
         };
         // Borrow the bytes. To split off a `Bytes` that shares the memory would cost more than the copy into a `String`.
@@ -177,6 +240,11 @@ impl Reader {
                 .ok_or_else(|| start.error(DecodeErrorKind::NotUtf8))?,
         };
         self.rest.advance(length);
+        #[cfg(feature = "trace")]
+        self.note(
+            length.saturating_add(4),
+            TracedValue::Text(Some(text.clone())),
+        );
         Ok(Some(text))
     }
 
@@ -191,13 +259,19 @@ impl Reader {
     /// - `Short`: fewer than four bytes are left, so the count is not complete.
     pub fn take_count(&mut self, smallest: usize) -> Result<Option<usize>, DecodeError> {
         let start = self.clone_position();
-        let count = self.take_i32()?;
+        let count = self.int()?;
         if count == -1 {
+            #[cfg(feature = "trace")]
+            self.note(4, TracedValue::Count(None));
             return Ok(None);
         }
         let Ok(count) = usize::try_from(count) else {
             return match self.negative_counts {
-                NegativeCounts::Empty => Ok(Some(0)),
+                NegativeCounts::Empty => {
+                    #[cfg(feature = "trace")]
+                    self.note(4, TracedValue::Count(Some(0)));
+                    Ok(Some(0))
+                }
                 NegativeCounts::Refuse => Err(start.error(DecodeErrorKind::Negative(count))),
             };
         };
@@ -208,6 +282,8 @@ impl Reader {
             };
             return Err(start.error(kind));
         }
+        #[cfg(feature = "trace")]
+        self.note(4, TracedValue::Count(Some(count)));
         Ok(Some(count))
     }
 

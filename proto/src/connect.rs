@@ -92,7 +92,7 @@ impl Decode for ConnectRequest {
             timeout_ms: base.timeout_ms,
             session_id: base.session_id,
             password: base.password,
-            read_only: decode_read_only(reader)?,
+            read_only: decode_read_only(reader, "ConnectRequest.read_only")?,
         })
     }
 }
@@ -119,16 +119,17 @@ impl Decode for ConnectResponse {
             timeout_ms: base.timeout_ms,
             session_id: base.session_id,
             password: base.password,
-            read_only: decode_read_only(reader)?,
+            read_only: decode_read_only(reader, "ConnectResponse.read_only")?,
         })
     }
 }
 
 /// Reads the optional last byte. Only the length of the frame shows whether it is present.
-fn decode_read_only(reader: &mut Reader) -> Result<Option<bool>, DecodeError> {
+fn decode_read_only(reader: &mut Reader, field: &'static str) -> Result<Option<bool>, DecodeError> {
     if reader.left() == 0 {
         Ok(None)
     } else {
+        reader.enter(field);
         bool::decode(reader).map(Some)
     }
 }

@@ -8,7 +8,7 @@
 use std::{
     ffi::OsStr,
     io::{BufRead as _, BufReader, Read as _},
-    process::{Child, ChildStdout, Command, ExitStatus, Stdio},
+    process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio},
     sync::atomic::{AtomicU32, Ordering},
     thread,
     time::{Duration, Instant, SystemTime},
@@ -187,6 +187,7 @@ fn code(status: ExitStatus) -> i32 {
 pub(crate) struct Running {
     child: Child,
     stdout: BufReader<ChildStdout>,
+    stderr: BufReader<ChildStderr>,
 }
 
 impl Running {
@@ -198,13 +199,25 @@ impl Running {
             .spawn()
             .unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
-        Self { child, stdout }
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        Self {
+            child,
+            stdout,
+            stderr,
+        }
     }
 
     /// The next line of stdout without its newline; empty at the end of stdout.
     pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
         self.stdout.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    /// The next line of stderr without its newline.
+    pub(crate) fn error_line(&mut self) -> String {
+        let mut line = String::new();
+        self.stderr.read_line(&mut line).unwrap();
         line.trim_end().to_owned()
     }
 
@@ -229,8 +242,7 @@ impl Running {
         });
         let (mut stdout, mut stderr) = (String::new(), String::new());
         self.stdout.read_to_string(&mut stdout).unwrap();
-        let pipe = self.child.stderr.as_mut().unwrap();
-        pipe.read_to_string(&mut stderr).unwrap();
+        self.stderr.read_to_string(&mut stderr).unwrap();
         Ended {
             status: code(status.unwrap()),
             stdout,
