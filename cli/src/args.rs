@@ -9,8 +9,15 @@ use std::{ffi::OsString, fmt, path::PathBuf, time::Duration};
 use clap::{Args, Parser, Subcommand, error::ErrorKind};
 
 use crate::{
-    doctor::DoctorArgs, duration, exit::Level, nodes::NodeCommand, queue::QueueArgs, run::RunArgs,
-    servers::ServerArgs, wire::WireArgs,
+    doctor::DoctorArgs,
+    duration,
+    exit::Level,
+    nodes::NodeCommand,
+    packaging::{CompletionsArgs, ManArgs},
+    queue::QueueArgs,
+    run::RunArgs,
+    servers::ServerArgs,
+    wire::WireArgs,
 };
 
 /// Run a command under a distributed lock, on Apache ZooKeeper or on one machine.
@@ -18,6 +25,7 @@ use crate::{
 #[command(
     name = "lockkeeper",
     version,
+    long_version = concat!(env!("CARGO_PKG_VERSION"), "\nfeatures: sasl-digest-md5, tls"),
     arg_required_else_help = true,
     max_term_width = 80,
     after_help = "Example:\n  \
@@ -62,6 +70,8 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     Demo(DemoArgs),
     Wire(WireArgs),
+    Completions(CompletionsArgs),
+    Man(ManArgs),
     #[command(flatten)]
     Node(NodeCommand),
 }

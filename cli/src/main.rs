@@ -18,6 +18,7 @@
 //! | `doctor` | `lockkeeper doctor` |
 //! | `serve` | `lockkeeper serve` |
 //! | `wire` | `lockkeeper wire` |
+//! | `packaging` | `lockkeeper completions`, `lockkeeper man` |
 //! | `demo` | `lockkeeper demo` |
 //!
 //! Messages go to stderr, and each begins with `lockkeeper:`. Stdout carries only the output of the command that `run`
@@ -30,6 +31,7 @@ mod doctor;
 mod duration;
 mod exit;
 mod nodes;
+mod packaging;
 mod paths;
 mod queue;
 mod refusal;
@@ -104,6 +106,8 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::Doctor(args) => {
             runtime(&mut Builder::new_current_thread())?.block_on(doctor::run(&args))
         }
+        Command::Completions(args) => packaging::completions(&args),
+        Command::Man(args) => packaging::man(&args),
         Command::Wire(args) => {
             runtime(&mut Builder::new_current_thread())?.block_on(wire::run(&args))
         }
