@@ -27,6 +27,38 @@ fn the_demo_starts_its_own_server_and_fits_any_number_of_clients() {
     }
 }
 
+/// script(1), of util-linux, runs the demo in a narrow terminal.
+#[test]
+#[cfg(target_os = "linux")]
+fn the_demo_fits_a_narrow_terminal_and_draws_a_picture() {
+    let file = std::env::temp_dir().join(format!("lockkeeper-demo-{}.svg", std::process::id()));
+    let (binary, svg) = (env!("CARGO_BIN_EXE_lockkeeper"), file.display());
+    let command = format!("stty cols 50; NO_COLOR=1 exec {binary} demo --seconds 1 --svg {svg}");
+    let mut script = std::process::Command::new("script");
+    let demo = ended(script.args(["--quiet", "--return", "--command", &command, "/dev/null"]));
+    assert_eq!(demo.status, 0, "{}", demo.stdout);
+    for line in demo.stdout.lines() {
+        assert!(line.trim_end().chars().count() <= 50, "{line:?}");
+    }
+    let picture = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    let holds = demo
+        .stdout
+        .lines()
+        .find_map(|line| line.strip_prefix("holds "));
+    let holds: usize = holds
+        .unwrap()
+        .split_whitespace()
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap();
+    // One more is in the legend.
+    assert_eq!(picture.matches("<rect class=\"holds\"").count(), holds + 1);
+    assert!(picture.contains("late write refused</text>"), "{picture}");
+    assert!(picture.ends_with("</svg>\n"), "{picture}");
+}
+
 #[test]
 fn the_demo_can_be_ended_early() {
     let signal = Signal::TERM;

@@ -12,6 +12,7 @@
 //! | `screen` | a line for each hold |
 //! | `audit` | whether the lock kept its promises |
 //! | `summary` | the numbers at the end |
+//! | `svg` | all of it as a picture |
 
 mod audit;
 mod contender;
@@ -19,6 +20,7 @@ mod events;
 mod screen;
 mod setup;
 mod summary;
+mod svg;
 
 use std::{
     io,
@@ -35,6 +37,7 @@ use crate::{
     args::DemoArgs,
     exit::{self, Failure},
     signals::{ENDING, Signals},
+    text,
 };
 use audit::Audit;
 use contender::{Contender, Phase};
@@ -67,7 +70,7 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<u8, Failure> {
 async fn contend(args: &DemoArgs, setup: &Setup, signals: &mut Signals) -> Result<u8, Failure> {
     let start = Instant::now();
     let clients = usize::from(args.clients);
-    let screen = Screen::new(clients, start, setup.first_zxid);
+    let screen = Screen::new(clients, start, setup.first_zxid, text::width());
     screen
         .head(args.seconds, &setup.place, setup.session_timeout())
         .map_err(Failure::Output)?;
@@ -109,8 +112,17 @@ async fn contend(args: &DemoArgs, setup: &Setup, signals: &mut Signals) -> Resul
         .and_then(|()| log.screen.finish())
         .map_err(Failure::Output)?;
 
+    if let Some(file) = &args.svg {
+        let picture = svg::picture(&log.events, clients, start);
+        std::fs::write(file, picture).map_err(|error| Failure::File(file.clone(), error))?;
+    }
     let audit = Audit::new(&log.events, clients, setup.count().await);
-    let kept = summary::print_summary(&audit, start.elapsed(), signal.is_none());
+    let kept = summary::print_summary(
+        &audit,
+        start.elapsed(),
+        signal.is_none(),
+        log.screen.width(),
+    );
     Ok(match signal {
         _ if !kept.map_err(Failure::Output)? => exit::BROKEN,
         Some(signal) => exit::of_signal(signal.as_raw()),

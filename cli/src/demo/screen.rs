@@ -1,7 +1,7 @@
 //! The output of the demo: a column for each client, and a line for each hold.
 //!
 //! Invariants: lines are only added, never changed, so the output is the same on a terminal and in a file. They come in the
-//! order of their times, and have at most 80 columns. `anstream` removes the colours in files and pipes, and when
+//! order of their times. They have at most 80 columns, and on a narrow terminal at most its width, but at least 50. `anstream` removes the colours in files and pipes, and when
 //! `NO_COLOR` is set.
 //!
 //! Not here: the summary at the end (`summary`).
@@ -36,6 +36,8 @@ const COLOURS: [AnsiColor; 5] = [
 
 /// The most columns of a line. Every character that the demo prints is one column wide.
 const WIDTH: usize = 80;
+/// The fewest columns of a line, unless there are many clients.
+const NARROW: usize = 50;
 /// Columns of the time, `1234.567`.
 const TIME: usize = 8;
 /// Columns of a duration, with a space before it.
@@ -69,6 +71,8 @@ struct Hold {
 pub(super) struct Screen {
     start: Instant,
     lanes: Vec<Lane>,
+    /// The most columns of a line.
+    width: usize,
     /// Columns of a client, and the gap behind it.
     lane: (usize, &'static str),
     /// Columns of a token, with a space before it.
@@ -82,30 +86,51 @@ pub(super) struct Screen {
 }
 
 impl Screen {
-    pub(super) fn new(clients: usize, start: Instant, first_token: u64) -> Self {
+    /// A screen on a terminal of this width, or in a file.
+    pub(super) fn new(
+        clients: usize,
+        start: Instant,
+        first_token: u64,
+        terminal: Option<usize>,
+    ) -> Self {
+        // Two more columns, because tokens grow.
+        let token = (first_token.to_string().len() + 2).max(7);
+        let width = terminal.unwrap_or(WIDTH).clamp(NARROW, WIDTH);
+        let is_wide = width == WIDTH && clients <= WIDE;
+        let lane = if is_wide { (2, " ") } else { (1, "") };
+        // Neither the numbers of a hold nor words fit in less.
+        let fewest = TIME + 2 + clients + 1 + token + 2 * DURATION + 2;
         Self {
             start,
             lanes: vec![Lane::Elsewhere; clients],
-            lane: if clients <= WIDE { (2, " ") } else { (1, "") },
-            // Two more columns, because tokens grow.
-            token: (first_token.to_string().len() + 2).max(7),
+            width: width.max(fewest),
+            lane,
+            token,
             paused: None,
             hold: None,
             behind: Vec::new(),
         }
     }
 
+    /// The most columns of a line.
+    pub(super) fn width(&self) -> usize {
+        self.width
+    }
+
     /// Prints the heading: what the demo does, and what the signs mean.
     pub(super) fn head(&self, seconds: u32, servers: &str, timeout: Duration) -> io::Result<()> {
         let (clients, timeout) = (self.lanes.len(), Human(timeout));
         let place = format!("on {servers}, session timeout {timeout}");
-        let place = wrap(&place, WIDTH).join("\n");
+        let place = wrap(&place, self.width).join("\n");
+        let rule = "each holder adds 1 to a counter on the server; one holder will be paused";
+        let rule = wrap(rule, self.width).join("\n");
+        let between = if self.width < WIDTH { "\n" } else { "   " };
         let signs = [Lane::Holds, Lane::Waits, Lane::Elsewhere, Lane::Paused];
         let [holds, waits, elsewhere, paused] = signs.map(|lane| self.sign(lane, 0));
         print(format!(
             "{BOLD}{clients} clients contend for one lock for {seconds} s{BOLD:#}\n{place}\n\
-             each holder adds 1 to a counter on the server; one holder will be paused\n\n\
-             {holds} holds the lock   {waits} waits for it   \
+             {rule}\n\n\
+             {holds} holds the lock   {waits} waits for it{between}\
              {elsewhere} does something else   {paused} is paused\n"
         ))?;
         let (width, gap) = self.lane;
@@ -211,7 +236,7 @@ impl Screen {
         let mut row = self.row(at);
         for part in wrap(&text.to_string(), self.room()) {
             self.behind.push(format!("{row}{style}{part}{style:#}"));
-            row = " ".repeat(WIDTH - self.room());
+            row = " ".repeat(self.width - self.room());
         }
         match self.hold {
             Some(_) => Ok(()),
@@ -233,7 +258,7 @@ impl Screen {
     /// How many columns the beginning of a line leaves.
     fn room(&self) -> usize {
         let (width, gap) = self.lane;
-        WIDTH - (TIME + 2 + self.lanes.len() * (width + gap.len()) + 1)
+        self.width - (TIME + 2 + self.lanes.len() * (width + gap.len()) + 1)
     }
 
     fn sign(&self, lane: Lane, client: usize) -> String {
@@ -277,7 +302,7 @@ fn bar(held: Duration, room: usize) -> String {
 }
 
 /// Breaks a text at spaces into lines of at most `width` columns. Longer words are cut.
-fn wrap(text: &str, width: usize) -> Vec<String> {
+pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
         let word: String = word.chars().take(width).collect();
@@ -313,14 +338,24 @@ mod tests {
 
     #[test]
     fn rows_of_any_number_of_clients_leave_room_for_words() {
-        for clients in [2, 8, 9, 24] {
-            let screen = Screen::new(clients, Instant::now(), u64::MAX);
+        for (clients, terminal) in [2, 8, 9, 24]
+            .into_iter()
+            .flat_map(|it| [(it, None), (it, Some(50))])
+        {
+            let screen = Screen::new(clients, Instant::now(), u64::MAX, terminal);
             let row = screen.row(Instant::now());
             let row = anstream::adapter::strip_str(&row).to_string();
-            assert_eq!(row.chars().count() + screen.room(), WIDTH);
+            assert_eq!(row.chars().count() + screen.room(), screen.width);
             let used = screen.token + 2 * DURATION + 2;
-            assert!(screen.room() >= used.max(40), "{clients}: {used}");
+            assert!(screen.room() >= used, "{clients}: {used}");
         }
+        for clients in 2..=12 {
+            assert_eq!(
+                Screen::new(clients, Instant::now(), 1, Some(30)).width,
+                NARROW
+            );
+        }
+        assert_eq!(Screen::new(24, Instant::now(), 1, Some(300)).width, WIDTH);
     }
 
     #[test]

@@ -6,17 +6,31 @@ use std::{io, time::Duration};
 
 use super::{
     audit::{Audit, percentile},
-    screen::{BAD, BOLD, GOOD, print},
+    screen::{BAD, BOLD, GOOD, print, wrap},
 };
 use crate::duration::Human;
 
+/// Columns of the name of a number.
+const NAME: usize = 10;
+
 /// Prints the summary. Returns true if the lock kept every promise that was tested.
 ///
-/// `complete` says that the demo was not ended early, so every promise was tested.
-pub(super) fn print_summary(audit: &Audit, took: Duration, complete: bool) -> io::Result<bool> {
+/// `complete` says that the demo was not ended early, so every promise was tested. No line is longer than `width`.
+pub(super) fn print_summary(
+    audit: &Audit,
+    took: Duration,
+    complete: bool,
+    width: usize,
+) -> io::Result<bool> {
     print("")?;
     for (name, text) in numbers(audit, took) {
-        print(format!("{BOLD}{name:<10}{BOLD:#}{text}"))?;
+        // The columns of the numbers stay, if the line fits.
+        let mut lines = vec![text];
+        if NAME + lines[0].chars().count() > width {
+            lines = wrap(&lines[0], width - NAME);
+        }
+        let gap = format!("\n{:NAME$}", "");
+        print(format!("{BOLD}{name:<NAME$}{BOLD:#}{}", lines.join(&gap)))?;
     }
     print("")?;
     let broken = audit.broken(complete);
@@ -24,11 +38,14 @@ pub(super) fn print_summary(audit: &Audit, took: Duration, complete: bool) -> io
         print(format!("{BAD}BROKEN{BAD:#}: {promise}"))?;
     }
     if broken.is_empty() {
-        let mut kept = format!("{GOOD}OK{GOOD:#}: no two clients held the lock at once");
-        if complete {
-            kept += ", and the late write was refused";
-        }
-        print(kept)?;
+        let late = if complete {
+            ", and the late write was refused"
+        } else {
+            ""
+        };
+        let kept = format!("OK: no two clients held the lock at once{late}");
+        let kept = wrap(&kept, width).join("\n");
+        print(format!("{GOOD}OK{GOOD:#}{}", kept.trim_start_matches("OK")))?;
     }
     Ok(broken.is_empty())
 }
