@@ -27,9 +27,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     server.faults().stall(); // from here on the server sends nothing
     tokio::select! {
-        () = work() => println!("done"),
+        biased; // the loss first: no work is done when it is known
         // This happens before another client can get the lock.
         loss = guard.lost() => println!("stopped in time: {loss}"),
+        () = work() => println!("done"),
     }
     assert!(!guard.is_valid());
     Ok(())
