@@ -7,6 +7,7 @@
 #   - None is a proc-macro, because a proc-macro brings syn and its compile time.
 #   - None except libc has a build script, because a build script runs with the permissions of the user who builds.
 #   - None is another ZooKeeper client, because this client implements the protocol itself.
+# It also compares what each optional feature adds with a list.
 # Prints the crates and their count, and fails with a list of all broken rules. Other platforms link other system crates,
 # and are not checked.
 set -euo pipefail
@@ -58,3 +59,22 @@ if len(crates) > most:
     breaches.append(f"{len(crates)} crates are linked, but the budget is {most}")
 sys.exit("\n".join(f"FAILED: {breach}" for breach in breaches) or None)
 PYTHON
+
+# names FEATURE: the crates from outside the workspace that a program links with this feature.
+names() {
+    cargo tree --locked -p lockkeeper -e normal --prefix none --target "$TARGET" --features "$1" |
+        awk '$1 !~ /^lockkeeper/ { print $1 }' | sort -u
+}
+failed=0
+while read -r feature expected; do
+    added=$(comm -13 <(names "") <(names "$feature") | xargs)
+    echo "   $feature adds: ${added:-nothing}"
+    [ "$added" = "$expected" ] || { echo "FAILED: the list for $feature is: $expected" && failed=1; }
+done <<'FEATURES'
+blocking
+digest base64 block-buffer cfg-if cpufeatures crypto-common digest generic-array sha1 typenum
+metrics metrics rapidhash rustversion
+sasl-digest-md5 block-buffer cfg-if crypto-common digest generic-array md-5 typenum
+tls cfg-if getrandom ring rustls rustls-pki-types rustls-webpki subtle tokio-rustls untrusted zeroize
+FEATURES
+exit "$failed"
