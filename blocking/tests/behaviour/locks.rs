@@ -10,7 +10,7 @@ use lockkeeper_blocking::{
     PlainMutex, ReadTransaction, ReentrantGuard, ReentrantMutex, RwLock, Semaphore, Ticket,
     Transaction, Watcher, WriteGuard, break_lock, inspect,
 };
-use lockkeeper_recipes::{LockError, Loss};
+use lockkeeper_recipes::{LockError, LockMeter, Loss};
 
 use crate::{Ensemble, LONG, SHORT};
 
@@ -243,4 +243,28 @@ fn an_election_has_one_leader() {
     assert!(waiting.elected_timeout(LONG).unwrap() > Some(token));
     drop(waiting);
     election.elect().unwrap().release().unwrap();
+}
+
+#[test]
+fn a_meter_counts_for_each_kind_of_lock() {
+    let ensemble = Ensemble::start();
+    let client = ensemble.client();
+    let meter = LockMeter::new("all");
+    let mutex = Mutex::new(&client, "/mutex").unwrap();
+    let plain = PlainMutex::new(&client, "/plain").unwrap();
+    let shared = RwLock::new(&client, "/rw").unwrap();
+    let limit = Semaphore::new(&client, "/semaphore", 2).unwrap();
+    let own = ReentrantMutex::new(&client, "/own").unwrap();
+    let election = Election::new(&client, "/election").unwrap();
+    let guards = [
+        mutex.with_meter(&meter).lock().unwrap(),
+        plain.with_meter(&meter).lock().unwrap(),
+        shared.with_meter(&meter).read().unwrap(),
+        limit.with_meter(&meter).acquire().unwrap(),
+        election.with_meter(&meter).elect().unwrap(),
+    ];
+    let reentrant = own.with_meter(&meter).lock("a").unwrap();
+    assert_eq!(meter.metrics().held, 6);
+    drop((guards, reentrant));
+    assert_eq!(meter.metrics().hold.count(), 6);
 }
