@@ -1,4 +1,4 @@
-//! How does a program always have the present configuration at hand, without a request for each look?
+//! How does a program read its configuration without a request each time?
 //!
 //! The configuration is a folder with a node for each key. The mirror reads all of it after each change: simple, and right
 //! for some hundred keys. For larger trees see the chapter "Watching a tree" of the guide.

@@ -1,6 +1,6 @@
 //! How does one of many machines do the nightly job, with the least load on the servers?
 //!
-//! A `PlainMutex` is one node. Nobody waits for it here: whoever finds it taken leaves.
+//! A `PlainMutex` is one node. Nobody waits for it here: a machine that finds it taken leaves.
 //!
 //! Run it with `cargo run --example plain [HOSTS]`. Without HOSTS it uses an embedded server.
 

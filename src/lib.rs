@@ -123,6 +123,8 @@ pub mod client {
 /// `connect` starts one background thread, which holds the connection and keeps the session alive. It ends with the client.
 /// All types may be used from several threads at the same time, and moved between threads.
 ///
+/// `Client::as_async` is the async client on that thread: for programs on an executor other than tokio.
+///
 /// # Drop
 /// Dropping a guard releases its lock, and waits until a server has confirmed the release, for at most one second. So the
 /// release was sent when the drop returns, and the next contender has the lock, unless the client has no connection or the
