@@ -68,12 +68,12 @@ impl Shared {
     /// wants to send.
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut Engine, Now) -> R) -> R {
         let mut core = self.lock();
-        let now = later(clock::now(), core.ahead);
+        let now = core.now();
         core.tick(now);
         let result = act(&mut core.engine, now);
-        core.tick(now);
+        let due = core.tick(now);
         core.dispatch();
-        if core.engine.next_deadline() < core.timer {
+        if due < core.timer {
             self.earlier.notify_one();
         }
         result
@@ -92,7 +92,7 @@ impl Shared {
     /// Moves the engine's clock ahead. The engine is called at each of its deadlines on the way.
     pub(crate) fn advance(&self, time: Duration) {
         let mut core = self.lock();
-        let mut now = later(clock::now(), core.ahead);
+        let mut now = core.now();
         core.ahead = core.ahead.saturating_add(time);
         let mut left = time;
         loop {
@@ -179,11 +179,24 @@ fn later(now: Now, time: Duration) -> Now {
 }
 
 impl Core {
-    /// Runs everything that is due.
-    fn tick(&mut self, now: Now) {
-        if self.engine.next_deadline() <= now.instant {
-            self.engine.tick(now);
+    /// The present moment on the engine's clock.
+    fn now(&self) -> Now {
+        let now = clock::now();
+        if self.ahead.is_zero() {
+            now
+        } else {
+            later(now, self.ahead)
         }
+    }
+
+    /// Runs everything that is due. Returns when something is due next.
+    fn tick(&mut self, now: Now) -> Instant {
+        let due = self.engine.next_deadline();
+        if due > now.instant {
+            return due;
+        }
+        self.engine.tick(now);
+        self.engine.next_deadline()
     }
 
     fn dispatch(&mut self) {

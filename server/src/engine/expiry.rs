@@ -5,7 +5,7 @@
 //!
 //! Not here: when a session expires (`sessions`).
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use lockkeeper_proto::{Response, SessionId, Xid, Zxid, records::Empty};
 
@@ -21,6 +21,15 @@ impl Engine {
     pub(super) fn expire_sessions(&mut self, now: Now) {
         for session in self.sessions.expired(now.instant) {
             self.expire_session(session, now);
+        }
+    }
+
+    /// When a session may expire.
+    pub(super) fn next_expiry(&self) -> Option<Instant> {
+        if self.has_leader() {
+            self.sessions.next_expiry()
+        } else {
+            None
         }
     }
 

@@ -329,7 +329,7 @@ impl Engine {
     #[must_use]
     pub fn next_deadline(&self) -> Instant {
         let firsts = [
-            self.sessions.next_expiry().filter(|_| self.has_leader()),
+            self.next_expiry(),
             self.handshakes.first().map(|(due, _)| *due),
             self.held.first().map(|(due, _)| *due),
             self.relay.as_ref().map(Relay::due),
