@@ -9,6 +9,7 @@
 //! | `exclusion` | how many hold the lock at the same time, and in which order contenders get it |
 //! | `giving_up` | timeouts, tries, and futures that are dropped at any await |
 //! | `loss` | what holders and waiters learn of a loss, and when |
+//! | `partition` | what holders learn when servers are cut off from each other; on the embedded cluster alone |
 //! | `directory` | foreign nodes in the lock's directory, and a directory that is deleted |
 //! | `outage` | a fault at any request of an acquisition and release; on the embedded server alone |
 //! | `mutex` | further methods of tickets and guards: not rules, but tests of the mutex, on both arms |
@@ -28,6 +29,7 @@ mod leases;
 mod loss;
 mod mutex;
 mod outage;
+mod partition;
 mod plain;
 mod rig;
 mod stress;
@@ -87,6 +89,20 @@ macro_rules! embedded {
     )*};
 }
 
+/// Makes one test of each rule for one kind. The rule starts clusters of its own.
+macro_rules! cluster {
+    ($kind:ty, $file:ident: $($rule:ident)*) => {$(
+        mod $rule {
+            use super::*;
+
+            #[tokio::test]
+            async fn cluster() {
+                $file::$rule::<$kind>().await;
+            }
+        }
+    )*};
+}
+
 /// The rules for every kind.
 macro_rules! contract {
     ($kind:ty) => {
@@ -100,6 +116,7 @@ macro_rules! contract {
         all_arms!($kind, directory:
             its_directory_may_be_deleted_between_two_uses foreign_nodes_in_the_directory_are_ignored);
         embedded!($kind, loss: the_holder_is_told_before_another_contender_holds_it);
+        cluster!($kind, partition: a_holder_that_is_cut_off_is_told_before_another_contender_holds_it);
         embedded!($kind, outage:
             a_connection_lost_at_any_request_only_costs_time an_attempt_dropped_at_any_request_leaves_nothing);
     };
@@ -152,6 +169,7 @@ macro_rules! blocking {
         all_arms!(Blocking<$kind>, directory:
             its_directory_may_be_deleted_between_two_uses foreign_nodes_in_the_directory_are_ignored);
         embedded!(Blocking<$kind>, loss: the_holder_is_told_before_another_contender_holds_it);
+        cluster!(Blocking<$kind>, partition: a_holder_that_is_cut_off_is_told_before_another_contender_holds_it);
         embedded!(Blocking<$kind>, outage:
             a_connection_lost_at_any_request_only_costs_time an_attempt_refused_at_any_request_leaves_nothing);
     };
