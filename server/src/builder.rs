@@ -115,8 +115,8 @@ impl Builder {
         self
     }
 
-    /// The password of the user `super`, as ZooKeeper's `superDigest`: a client that sends the auth packet `super:<password>` of
-    /// the scheme `digest` may do everything, whatever the ACLs say. Default: there is no such user.
+    /// The password of the user `super`, as ZooKeeper's `superDigest`. For a client that authenticates as `super:<password>` with
+    /// the scheme `digest`, the server checks no ACL. Default: there is no such user.
     pub fn super_user(mut self, password: &str) -> Self {
         self.config.super_digest = Some(engine::digest(&format!("super:{password}")));
         self

@@ -113,7 +113,7 @@ impl Cluster {
     /// The members elect another leader now, as if they had not heard the present one for the sync limit.
     ///
     /// A leader with whole links becomes a follower. A leader that is cut off ([`isolate`](Self::isolate)) goes on until the sync
-    /// limit is over: it answers reads and pings of its clients, resumes sessions, and never answers a write.
+    /// limit is over. It answers reads and pings of its clients, and resumes sessions, but never answers a write.
     ///
     /// Returns the new leader; `None` if no other member reaches a majority.
     ///

@@ -11,7 +11,7 @@
 //! Other bytes than visible ASCII characters, and the backslash and the two quotes, are escaped as in Rust: `\x20` is a space. A
 //! line that begins with `#`, and an empty line, mean nothing.
 //!
-//! Not here: versions, times, transaction ids, and the numbers of sequential nodes. A loaded node begins anew.
+//! Not here: versions, times, transaction ids, and the numbers of sequential nodes. A loaded node is a new one.
 
 use std::{error, fmt, str::FromStr, time::Duration};
 
