@@ -47,6 +47,8 @@ pub(crate) struct NodeIdentity {
     pub(crate) directory: Arc<Directory>,
     pub(super) protection: Protection,
     pub(super) naming: Naming,
+    /// Whether a listing goes out behind the create.
+    pub(super) lists: bool,
 }
 
 impl NodeIdentity {
@@ -56,6 +58,7 @@ impl NodeIdentity {
             directory,
             protection: Protection::random(client),
             naming,
+            lists: naming != Naming::Fixed,
         }
     }
 
@@ -94,13 +97,12 @@ impl NodeIdentity {
         }
     }
 
-    /// The listing behind the create; none for a fixed name. That of leases tells whether their directory is a new one.
+    /// The listing behind the create, if there is one. That of leases tells whether their directory is a new one.
     pub(crate) fn list_request(&self) -> Option<Request> {
-        match self.naming {
-            Naming::Sequential(name::LEASE) => Some(self.directory.list_with_stat_request()),
-            Naming::Sequential(_) => Some(self.directory.list_request()),
-            Naming::Fixed => None,
-        }
+        self.lists.then(|| match self.naming {
+            Naming::Sequential(name::LEASE) => self.directory.list_with_stat_request(),
+            _ => self.directory.list_request(),
+        })
     }
 
     /// The name of the reader's node that takes the place of this writer's: the same number, so the same place in the queue.

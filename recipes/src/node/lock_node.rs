@@ -26,7 +26,10 @@ use super::{
 use crate::{
     backoff::Backoff,
     error::{LockError, Loss},
-    queue::turn::Facts,
+    queue::{
+        crowd::{Crowd, Member},
+        turn::Facts,
+    },
 };
 
 /// A node of ours, or one that may be created.
@@ -55,6 +58,19 @@ impl LockNode {
             keeper: None,
             delete_started: OnceLock::new(),
         }
+    }
+
+    /// Joins the other contenders of this client in the queue. Only some of them make a listing behind their create.
+    pub(crate) fn join(&mut self, crowd: &Arc<Crowd>) {
+        let (member, lists) = crowd.join();
+        self.task.identity.lists = lists;
+        self.task.member = Some(member);
+    }
+
+    /// Once the node is there: the last node of this client ahead of it, and how many are ahead at least.
+    pub(crate) fn last_of_crowd(&mut self) -> Option<(Arc<str>, usize)> {
+        let task = &mut *self.task;
+        task.member.as_mut()?.entered(&task.life.node()?.name)
     }
 
     /// Begins the delete. False if the limit of the hold has begun it.
@@ -86,6 +102,11 @@ impl LockNode {
     /// The listing that was sent behind the create, once.
     pub(crate) fn take_listing(&mut self) -> Option<PendingReply> {
         self.task.listing.take()
+    }
+
+    /// Its part in the crowd of contenders of this client.
+    pub(crate) fn member(&self) -> Option<&Member> {
+        self.task.member.as_ref()
     }
 
     /// The node, once it is there.

@@ -14,6 +14,7 @@ use super::{
 use crate::{
     backoff::Backoff,
     error::{LockError, Loss},
+    queue::crowd::Member,
 };
 
 /// The replies that a node's life waits for.
@@ -39,6 +40,8 @@ pub(super) struct NodeTask {
     pending: Pending,
     /// The listing behind the create.
     pub(super) listing: Option<PendingReply>,
+    /// The node's part in the crowd of contenders of this client.
+    pub(super) member: Option<Member>,
     /// Why the last request failed.
     error: Option<SessionError>,
     /// Why the reply to a delete was lost.
@@ -56,6 +59,7 @@ impl NodeTask {
             life,
             pending: Pending::Nothing,
             listing: None,
+            member: None,
             error: None,
             lost_delete: None,
             backoff: Backoff::default(),

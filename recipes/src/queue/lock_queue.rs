@@ -14,6 +14,7 @@ use lockkeeper_proto::path::{self, PathError};
 use lockkeeper_session::Client;
 
 use super::{
+    crowd::{Crowd, Crowds},
     rank::{self, Kind},
     ticket::Ticket,
     waiter::Waiter,
@@ -33,6 +34,8 @@ pub(crate) struct LockQueue {
     client: Client,
     directory: Arc<Directory>,
     kind: Kind,
+    /// The other contenders of this client, if they may use each other's listings.
+    crowd: Option<Arc<Crowd>>,
     recorder: Arc<Recorder>,
 }
 
@@ -43,6 +46,10 @@ impl LockQueue {
         let directory = Directory::new(client, path, Bytes::new(), recorder.counters.clone());
         Ok(Self {
             client: client.without_deadline(),
+            crowd: kind.is_plain_queue().then(|| {
+                let crowds = client.raw().extension::<Crowds>();
+                crowds.at(&directory.server_path, kind)
+            }),
             directory: Arc::new(directory),
             kind,
             recorder,
@@ -157,7 +164,8 @@ impl LockQueue {
     }
 
     async fn waiter(&self) -> Result<Waiter, LockError> {
-        let entered = Waiter::enter(&self.client, self.directory.clone(), self.kind).await;
+        let directory = self.directory.clone();
+        let entered = Waiter::enter(&self.client, directory, self.kind, self.crowd.as_ref()).await;
         entered.map_err(|error| error.at(self.path()))
     }
 

@@ -102,6 +102,11 @@ impl Kind {
         }
     }
 
+    /// Whether it waits for every contender ahead, and no contender ahead can become another one with the same number.
+    pub(crate) fn is_plain_queue(self) -> bool {
+        matches!(self, Self::Mutex | Self::Latch)
+    }
+
     pub(crate) fn role(self) -> Role {
         if self == Self::Read {
             Role::Shared

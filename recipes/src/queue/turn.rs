@@ -13,6 +13,9 @@
 //!   outage come in any order.
 //! - The lease is valid. A process that slept may see an old event after its session has expired.
 //!
+//! A listing that another contender of the same client has made may be used in place of that of the contender itself: when the
+//! nearest node was deleted, under the same conditions. What such a listing proves is in `crowd`.
+//!
 //! Not here: who is ahead of whom (`rank`), the node itself (`node`), sending and waiting (`waiter`).
 
 #![allow(
@@ -103,6 +106,8 @@ enum Place {
         /// Whether the deletion of the nearest node is the grant.
         is_last: bool,
     },
+    /// The nearest node was deleted, and others may be ahead.
+    Left,
 }
 
 /// A waiter's turn in a queue.
@@ -143,6 +148,7 @@ impl<N: Clone + AsRef<str>> Turn<N> {
 
     /// A listing is asked for on this connection.
     pub fn asked(&mut self, connection: u64) {
+        self.place = Place::Unknown;
         self.connection = connection;
     }
 
@@ -150,7 +156,7 @@ impl<N: Clone + AsRef<str>> Turn<N> {
     /// they do not count.
     pub fn is_next(&self) -> bool {
         match self.place {
-            Place::Unknown => false,
+            Place::Unknown | Place::Left => false,
             Place::First => true,
             Place::Behind { is_last } => is_last && self.kind != Kind::Read,
         }
@@ -177,7 +183,7 @@ impl<N: Clone + AsRef<str>> Turn<N> {
         Ok(match self.place {
             Place::First if may_hold => Next::Grant,
             Place::First => Next::Renew,
-            Place::Unknown => Next::List,
+            Place::Unknown | Place::Left => Next::List,
             Place::Behind { .. } => Next::Wait,
         })
     }
@@ -202,9 +208,7 @@ impl<N: Clone + AsRef<str>> Turn<N> {
         };
         match rank_and_note(self.kind, children, own.as_ref(), note) {
             Rank::First => {
-                self.place = Place::First;
-                self.nearest = None;
-                self.second = None;
+                self.first();
                 Ok(Listed {
                     ahead: 0,
                     missing: Vec::new(),
@@ -228,6 +232,24 @@ impl<N: Clone + AsRef<str>> Turn<N> {
             Rank::Gone => Err(Out::Lost(Loss::Deleted)),
             Rank::Exhausted => Err(Out::Exhausted),
         }
+    }
+
+    /// Waits for this node, without a listing: others may be ahead, too. Returns the nodes to watch now, all with one request.
+    pub fn follow(&mut self, own: &N, nearest: N) -> Vec<N> {
+        self.place = Place::Behind { is_last: false };
+        self.watch(own, nearest, None)
+    }
+
+    /// Whether a listing of another contender of the same client may prove that it is this contender's turn.
+    pub fn may_be_first(&self) -> bool {
+        self.place == Place::Left
+    }
+
+    /// Nobody is ahead.
+    pub fn first(&mut self) {
+        self.place = Place::First;
+        self.nearest = None;
+        self.second = None;
     }
 
     /// Notes that these nodes are to be watched, and returns those that are not watched yet.
@@ -284,12 +306,13 @@ impl<N: Clone + AsRef<str>> Turn<N> {
         }
         if self.is_nearest(node) {
             self.nearest = None;
-            self.place = match self.place {
-                Place::Behind { is_last: true } if is_deleted && self.is_on(connection) => {
-                    Place::First
-                }
-                _ => Place::Unknown,
-            };
+            self.place =
+                match self.place {
+                    Place::Behind { is_last } if is_deleted && self.is_on(connection) => {
+                        if is_last { Place::First } else { Place::Left }
+                    }
+                    _ => Place::Unknown,
+                };
         } else if self.watches_ahead(node) {
             self.second = None;
             if self.place != Place::First {

@@ -8,6 +8,7 @@ use lockkeeper_proto::{EventType, Response};
 use lockkeeper_session::{Client, Error as SessionError, GroupEvent, PendingReply};
 
 use super::{
+    crowd::{Crowd, Member},
     other_kinds,
     rank::Kind,
     turn::{Next, Out, Turn},
@@ -15,7 +16,6 @@ use super::{
 use crate::{
     backoff::Backoff,
     error::LockError,
-    inspect::Recipe,
     node::{directory::Directory, identity::Naming, lock_node::LockNode},
 };
 
@@ -24,7 +24,7 @@ use crate::{
 pub(crate) struct Waiter {
     pub(crate) node: LockNode,
     turn: Turn<Arc<str>>,
-    recipe: Recipe,
+    kind: Kind,
     /// How many contenders were ahead in the last listing; 0 when the lock is granted.
     ahead: usize,
     /// When the watch on the node just ahead last fired.
@@ -32,24 +32,44 @@ pub(crate) struct Waiter {
 }
 
 impl Waiter {
-    /// Enters the queue, and lists it once.
+    /// Enters the queue, and lists it once. In a crowd, most contenders wait for another one of the same client instead.
     pub(crate) async fn enter(
         client: &Client,
         directory: Arc<Directory>,
         kind: Kind,
+        crowd: Option<&Arc<Crowd>>,
     ) -> Result<Self, LockError> {
         let mut waiter = Self {
             node: LockNode::new(client, directory, Naming::Sequential(kind.marker())),
             turn: Turn::new(kind),
-            recipe: kind.recipe(),
+            kind,
             ahead: 0,
             nearest_fired: None,
         };
         waiter.turn.asked(client.snapshot().connections);
+        if let Some(crowd) = crowd {
+            waiter.node.join(crowd);
+        }
         waiter.node.create().await?;
         let listing = waiter.node.take_listing();
-        waiter.list(listing).await?;
+        let last = waiter.node.last_of_crowd();
+        if listing.is_some() || !waiter.follow(last) {
+            waiter.list(listing).await?;
+        }
         Ok(waiter)
+    }
+
+    /// Waits for the last contender of the same client ahead, without a listing. Returns whether there is one.
+    fn follow(&mut self, last: Option<(Arc<str>, usize)>) -> bool {
+        let own = self.node.node().map(|node| node.name.clone());
+        let (Some((nearest, ahead)), Some(own)) = (last, own) else {
+            return false;
+        };
+        self.ahead = ahead;
+        let missing = self.turn.follow(&own, nearest);
+        let turn = &self.turn;
+        self.node.watch(missing, |name| turn.watches(name, &own));
+        true
     }
 
     /// How many contenders were ahead in the last listing.
@@ -106,6 +126,9 @@ impl Waiter {
     fn event(&mut self, event: Result<GroupEvent, SessionError>) -> Result<(), LockError> {
         let event = event.map_err(LockError::of_session)?;
         let is_deleted = event.event_type == EventType::NODE_DELETED;
+        if is_deleted && let Some(member) = self.node.member() {
+            member.deleted(&event.name);
+        }
         let connection = self.node.client().snapshot().connections;
         if self.turn.is_nearest(&event.name) {
             self.nearest_fired = Some(self.node.client().now());
@@ -123,6 +146,10 @@ impl Waiter {
 
     /// Lists the queue, or takes the listing that is under way, and watches the nodes ahead.
     async fn list(&mut self, mut listing: Option<PendingReply>) -> Result<(), LockError> {
+        if listing.is_none() && self.is_first_of_crowd() {
+            self.turn.first();
+            return Ok(());
+        }
         let mut backoff = Backoff::default();
         let children = loop {
             let reply = match listing.take() {
@@ -145,9 +172,11 @@ impl Waiter {
         };
         match self.turn.listed(children.iter().map(String::as_str), &own) {
             Ok(listed) => {
-                let directory = self.node.directory();
-                let suspects = listed.suspects.iter().map(|name| &**name);
-                other_kinds::refuse(self.node.client(), directory, self.recipe, suspects).await?;
+                if !listed.suspects.is_empty() {
+                    let (client, directory) = (self.node.client(), self.node.directory());
+                    let suspects = listed.suspects.iter().map(|name| &**name);
+                    other_kinds::refuse(client, directory, self.kind.recipe(), suspects).await?;
+                }
                 self.ahead = listed.ahead;
                 let turn = &self.turn;
                 if turn.is_next() {
@@ -155,10 +184,19 @@ impl Waiter {
                 }
                 self.node
                     .watch(listed.missing, |name| turn.watches(name, &own));
-                Ok(())
             }
-            Err(out) => Err(self.out(out)),
+            Err(out) => return Err(self.out(out)),
         }
+        if let Some(member) = self.node.member() {
+            member.listed(self.kind, children);
+        }
+        Ok(())
+    }
+
+    /// Whether the listing of another contender of this client proves that nobody is ahead.
+    fn is_first_of_crowd(&self) -> bool {
+        let first = |member: &Member| member.is_first(self.node.name());
+        self.turn.may_be_first() && self.node.member().is_some_and(first)
     }
 
     async fn ask_for_listing(&mut self) -> PendingReply {
@@ -215,7 +253,7 @@ mod tests {
             Bytes::new(),
             Arc::default(),
         ));
-        let enter = || Waiter::enter(&client, directory.clone(), Kind::Mutex);
+        let enter = || Waiter::enter(&client, directory.clone(), Kind::Mutex, None);
         let _first = enter().await.unwrap();
         let mut second = enter().await.unwrap();
         let listing = second.ask_for_listing().await;

@@ -3,6 +3,7 @@
 //! Not here: capacity (`capacity`), the machine behind its lock (`shared`).
 
 use std::{
+    any::Any,
     future::Future,
     pin::Pin,
     sync::Arc,
@@ -111,6 +112,13 @@ impl Raw<'_> {
             requests.into_iter().map(submit).collect()
         };
         self.client.when_capacity(bytes, submit).await
+    }
+
+    /// What the caller keeps for this client: the value of this type. It is made at the first call, and lives as long as the
+    /// client. All handles of the client share it.
+    #[must_use]
+    pub fn extension<T: Any + Default + Send + Sync>(self) -> Arc<T> {
+        self.client.shared.extension()
     }
 
     /// Returns a clone of the client that does not keep the session open. Use it for work that must not outlive the other

@@ -9,6 +9,7 @@
 //! (`watches::event_queue`).
 
 use std::{
+    any::Any,
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::Waker,
@@ -47,6 +48,8 @@ pub(crate) struct Shared {
     pub(crate) lease_renewed: Notify,
     pub(crate) chroot: Option<String>,
     pub(crate) random: Random,
+    /// What layers above keep for this client, one value of each type.
+    extensions: Mutex<Vec<Arc<dyn Any + Send + Sync>>>,
 }
 
 pub(crate) struct Core {
@@ -111,12 +114,28 @@ impl Shared {
             lease_renewed: Notify::new(),
             chroot,
             random,
+            extensions: Mutex::default(),
         }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Core> {
         // The machine does not panic. If it did, callers would still need their replies.
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The value of this type; made at the first call.
+    pub(crate) fn extension<T: Any + Default + Send + Sync>(&self) -> Arc<T> {
+        let mut extensions = self
+            .extensions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let mut of_type = extensions.iter().map(|it| it.clone().downcast());
+        if let Some(Ok(extension)) = of_type.find(Result::is_ok) {
+            return extension;
+        }
+        let extension = Arc::<T>::default();
+        extensions.push(extension.clone());
+        extension
     }
 
     /// Lets `act` change the machine, and wakes the driver. When the machine has ended there is no driver, and this

@@ -3,6 +3,7 @@
 //! Times are virtual milliseconds. Not here: carrying out a plan (`world`, `work`), reducing one that fails (`shrink`).
 
 mod aimed;
+mod crowd;
 mod partitions;
 mod under_way;
 
@@ -12,7 +13,7 @@ use lockkeeper_session::LeasePolicy;
 
 use crate::rng::Rng;
 
-/// Of this many plans, three are aimed at situations that random plans hardly ever reach.
+/// Of this many plans, four are aimed at situations that random plans hardly ever reach.
 pub const AIMED: u64 = 8;
 
 /// Of the seeds modulo [`AIMED`], those with a plan about links between servers that are cut.
@@ -279,6 +280,7 @@ impl Plan {
     pub fn of(seed: u64) -> Self {
         match seed % AIMED {
             0 => return aimed::plan(seed),
+            2 => return crowd::plan(seed),
             4 => return under_way::plan(seed),
             PARTITIONS => return partitions::plan(seed),
             _ => {}

@@ -209,13 +209,22 @@ pub(super) fn vanishes(rng: &mut Rng, plan: &mut Plan, trigger: Trigger, vanish:
 }
 
 pub(super) fn client(rng: &mut Rng, plan: &mut Plan, timeout_ms: u64, steps: Vec<Step>) {
+    client_of_tasks(rng, plan, timeout_ms, vec![steps]);
+}
+
+pub(super) fn client_of_tasks(
+    rng: &mut Rng,
+    plan: &mut Plan,
+    timeout_ms: u64,
+    tasks: Vec<Vec<Step>>,
+) {
     let drift = rng.within(0, 2 * DRIFT_PPM);
     plan.clients.push(ClientPlan {
         id: u32::try_from(plan.clients.len() + 1).unwrap_or(1),
         drift_ppm: i64::try_from(drift).unwrap_or(0) - i64::try_from(DRIFT_PPM).unwrap_or(0),
         offset_ms: rng.within(0, 3_600_000),
         timeout_ms,
-        tasks: vec![steps],
+        tasks,
     });
 }
 

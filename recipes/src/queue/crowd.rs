@@ -1,0 +1,181 @@
+//! What the contenders of one client in one queue know together, so that a crowd of them does not list the queue for each.
+//!
+//! A contender of a crowd needs no listing when it enters: it waits for a contender of the same client ahead of it. When that
+//! one has left, the newest listing of any of them may prove that nobody is ahead. Why that is sound: a listing that shows our
+//! node was made after our create, so it shows everybody who was ahead of us then. Later nodes have higher numbers. So if the
+//! deletion of each node ahead in that listing was reported since, nobody is ahead.
+//!
+//! Only for contenders that wait for everybody ahead. A listing that shows a writer proves nothing: the writer may become a
+//! reader, which has the same number. Neither does a listing that shows another kind of lock.
+//!
+//! Not here: when a listing may be used (`turn`), sending requests (`waiter`).
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use super::{
+    other_kinds,
+    rank::{Kind, SEQUENCE_LIMIT},
+};
+use crate::node::name;
+
+/// One of this many arrivals makes a listing, as a part of the crowd: the listings grow with the crowd, and become fewer.
+const PART: usize = 4;
+
+/// The crowds of a client, by the paths of their queues and the markers of their nodes.
+#[derive(Debug, Default)]
+pub(crate) struct Crowds(Mutex<HashMap<(String, &'static str), Weak<Crowd>>>);
+
+impl Crowds {
+    /// The crowd at this path. All locks of one kind there share it.
+    pub(crate) fn at(&self, server_path: &str, kind: Kind) -> Arc<Crowd> {
+        let mut crowds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (server_path.to_owned(), kind.marker());
+        if let Some(crowd) = crowds.get(&key).and_then(Weak::upgrade) {
+            return crowd;
+        }
+        if crowds.len() == crowds.capacity() {
+            crowds.retain(|_, crowd| crowd.strong_count() > 0);
+        }
+        let crowd = Arc::default();
+        crowds.insert(key, Arc::downgrade(&crowd));
+        crowd
+    }
+}
+
+/// The contenders of one client in one queue.
+#[derive(Debug, Default)]
+pub(crate) struct Crowd {
+    /// How many contenders have entered or are entering.
+    size: AtomicUsize,
+    state: Mutex<State>,
+}
+
+/// What a crowd knows. A few contenders are no crowd: each of them lists the queue when it enters.
+#[derive(Debug, Default)]
+struct State {
+    /// How many contenders have begun to enter since the newest listing was asked for.
+    unlisted: usize,
+    /// The nodes of those that have entered, by their numbers.
+    entered: VecDeque<(i32, Arc<str>)>,
+    /// The contenders in the newest listing, by their numbers, without those whose deletion was reported.
+    listed: VecDeque<(i32, String)>,
+}
+
+impl Crowd {
+    /// A contender begins to enter. Returns whether it makes a listing behind its create.
+    pub(crate) fn join(self: &Arc<Self>) -> (Member, bool) {
+        let size = 1 + self.size.fetch_add(1, Ordering::Relaxed);
+        let member = Member {
+            crowd: self.clone(),
+            number: None,
+        };
+        if size <= PART {
+            return (member, true);
+        }
+        let mut state = self.lock();
+        state.unlisted += 1;
+        let lists = state.unlisted * PART >= size;
+        if lists {
+            state.unlisted = 0;
+        }
+        (member, lists)
+    }
+
+    /// How many there are, if they are a crowd.
+    fn size(&self) -> Option<usize> {
+        Some(self.size.load(Ordering::Relaxed)).filter(|size| *size > PART)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic of another thread leaves at most a listing that proves nothing.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A contender in a crowd, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Member {
+    crowd: Arc<Crowd>,
+    number: Option<i32>,
+}
+
+impl Member {
+    /// The contender has entered. Returns the node of the last one ahead that is known, and how many are ahead at least.
+    pub(crate) fn entered(&mut self, own: &Arc<str>) -> Option<(Arc<str>, usize)> {
+        let size = self.crowd.size()?;
+        let number = name::number(own).filter(|number| *number <= SEQUENCE_LIMIT)?;
+        self.number = Some(number);
+        let mut state = self.crowd.lock();
+        let ahead = state.entered.partition_point(|(other, _)| *other < number);
+        state.entered.insert(ahead, (number, own.clone()));
+        let (_, last) = state.entered.get(ahead.checked_sub(1)?)?;
+        Some((last.clone(), size - 1))
+    }
+
+    /// The queue was listed.
+    pub(crate) fn listed(&self, kind: Kind, children: Vec<String>) {
+        if self.crowd.size().is_some() {
+            let listed = in_order(kind, children).unwrap_or_default();
+            let mut state = self.crowd.lock();
+            state.unlisted = 0;
+            state.listed = listed.into();
+        }
+    }
+
+    /// The deletion of this node was reported.
+    pub(crate) fn deleted(&self, node: &str) {
+        let Some(number) = self.crowd.size().and_then(|_| name::number(node)) else {
+            return;
+        };
+        let listed = &mut self.crowd.lock().listed;
+        let index = listed.partition_point(|(other, _)| *other < number);
+        if listed.get(index).is_some_and(|(_, name)| name == node) {
+            listed.remove(index);
+        }
+    }
+
+    /// Whether the newest listing proves that nobody is ahead of this contender.
+    pub(crate) fn is_first(&self, own: &str) -> bool {
+        let state = self.crowd.lock();
+        state.listed.front().is_some_and(|(_, name)| name == own)
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.crowd.size.fetch_sub(1, Ordering::Relaxed);
+        let Some(number) = self.number else {
+            return;
+        };
+        let mut state = self.crowd.lock();
+        let index = state.entered.partition_point(|(other, _)| *other < number);
+        state.entered.remove(index);
+        if state.entered.is_empty() {
+            state.listed = VecDeque::new();
+        }
+    }
+}
+
+/// The contenders among these children, by their numbers; `None` if the listing proves nothing.
+fn in_order(kind: Kind, children: Vec<String>) -> Option<Vec<(i32, String)>> {
+    let mut contenders = Vec::with_capacity(children.len());
+    for child in children {
+        if let Some((number, _)) = kind.contender(&child) {
+            if child.contains(name::WRITE) || !(0..=SEQUENCE_LIMIT).contains(&number) {
+                return None;
+            }
+            contenders.push((number, child));
+        } else if other_kinds::may_be_ahead(&child, i32::MAX) {
+            return None;
+        }
+    }
+    contenders.sort_unstable_by_key(|(number, _)| *number);
+    let is_unique = contenders.is_sorted_by(|(one, _), (next, _)| one < next);
+    is_unique.then_some(contenders)
+}

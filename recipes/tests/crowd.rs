@@ -1,0 +1,225 @@
+//! Many contenders of one client in one queue: they use each other's listings, and exclude each other nevertheless.
+//!
+//! Each test enters a queue in a known order, and looks who is granted the lock after each release.
+
+mod support;
+
+use std::{
+    future::{Future, poll_fn},
+    pin::pin,
+    task::Poll,
+};
+
+use lockkeeper_proto::OpCode;
+use lockkeeper_recipes::{Guard, LockError, Loss, Mutex, RwLock, Ticket, break_lock};
+use lockkeeper_server::Server;
+use lockkeeper_session::Client;
+
+use support::{
+    client, server, server_and_two,
+    waiting::{driven, idle, soon, until},
+};
+
+const PATH: &str = "/crowd";
+/// Large enough that most contenders make no listing when they enter.
+const MANY: usize = 20;
+
+/// Enters the queue this many times. Each contender has a lock object of its own.
+async fn enter(client: &Client, count: usize) -> Vec<Ticket> {
+    let mut tickets = Vec::new();
+    for _ in 0..count {
+        let mutex = Mutex::new(client, PATH).unwrap();
+        tickets.push(soon(mutex.enqueue()).await.unwrap());
+    }
+    tickets
+}
+
+fn listings(server: &Server) -> u64 {
+    server.counters().requests_of(OpCode::GET_CHILDREN)
+}
+
+/// Everybody waits at the same time. They are granted the lock in their order, each after the release of the one before.
+async fn granted_in_order(client: &Client, tickets: Vec<Ticket>) {
+    let numbered = tickets.into_iter().enumerate();
+    let (granted, mut grants) = tokio::sync::mpsc::unbounded_channel::<(usize, Guard)>();
+    let count = numbered.len();
+    for (number, ticket) in numbered {
+        let granted = granted.clone();
+        tokio::spawn(async move {
+            let guard = ticket.wait().await.unwrap();
+            granted.send((number, guard)).unwrap();
+        });
+    }
+    for expected in 0..count {
+        let (number, guard) = soon(grants.recv()).await.unwrap();
+        assert_eq!(number, expected);
+        idle(client).await;
+        assert!(grants.try_recv().is_err(), "two holders");
+        soon(guard.release()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_crowd_lists_the_queue_rarely() {
+    let server = server().await;
+    let client = client(&server).await;
+    let tickets = enter(&client, 5 * MANY).await;
+    let entering = listings(&server);
+    granted_in_order(&client, tickets).await;
+    // Without others' listings, each contender makes one when it enters, and all but two make one before their turn.
+    assert!(entering <= 30, "{entering}");
+    let all = listings(&server);
+    assert!(all <= 60, "{all}");
+}
+
+#[tokio::test]
+async fn contenders_that_enter_together_list_the_queue_rarely() {
+    let server = server().await;
+    let client = client(&server).await;
+    let locks: Vec<_> = (0..5 * MANY)
+        .map(|_| {
+            let mutex = Mutex::new(&client, PATH).unwrap();
+            tokio::spawn(async move {
+                let guard = mutex.lock().await.unwrap();
+                guard.release().await.unwrap();
+            })
+        })
+        .collect();
+    for lock in locks {
+        soon(lock).await.unwrap();
+    }
+    let listings = listings(&server);
+    assert!(listings <= 100, "{listings}");
+}
+
+#[tokio::test]
+async fn others_between_the_contenders_of_a_crowd_have_their_turn() {
+    let (_server, one, other) = server_and_two().await;
+    let mut tickets = enter(&one, MANY).await;
+    tickets.extend(enter(&other, 2).await);
+    tickets.extend(enter(&one, MANY).await);
+    tickets.extend(enter(&other, 1).await);
+    tickets.extend(enter(&one, 1).await);
+    granted_in_order(&one, tickets).await;
+}
+
+#[tokio::test]
+async fn who_gives_up_does_not_let_the_next_one_pass() {
+    let (_server, one, _) = server_and_two().await;
+    let mut tickets = enter(&one, MANY).await;
+    drop(tickets.drain(MANY / 2..MANY - 2));
+    granted_in_order(&one, tickets).await;
+}
+
+#[tokio::test]
+async fn a_waiter_whose_node_is_deleted_ends_and_the_next_one_waits_on() {
+    let (_server, one, other) = server_and_two().await;
+    let mut tickets = enter(&one, MANY).await;
+    let broken = tickets.remove(MANY / 2);
+    break_lock(&other, &broken.path()).await.unwrap();
+    let error = soon(broken.wait()).await.unwrap_err();
+    assert_eq!(error.loss(), Some(Loss::Deleted), "{error}");
+    granted_in_order(&one, tickets).await;
+}
+
+/// Three of the last contenders of a crowd: the holder, and two waiters that made no listing when they entered. And those behind.
+async fn late_holder(client: &Client) -> (Guard, Ticket, Ticket, Vec<Ticket>) {
+    let mut tickets = enter(client, MANY).await;
+    let last = tickets.split_off(MANY - 5);
+    granted_in_order(client, tickets).await;
+    let mut last = last.into_iter();
+    let mut next = || last.next().unwrap();
+    let (first, second, third) = (next(), next(), next());
+    let holder = soon(first.wait()).await.unwrap();
+    (holder, second, third, last.collect())
+}
+
+/// The node of a waiter is deleted just before the one ahead of it: it must not take the lock.
+#[tokio::test]
+async fn a_waiter_without_its_node_is_not_granted_the_lock() {
+    let (_server, one, other) = server_and_two().await;
+    let (holder, next, behind, mut tickets) = late_holder(&one).await;
+    break_lock(&other, &next.path()).await.unwrap();
+    soon(holder.release()).await.unwrap();
+    let error = soon(next.wait()).await.unwrap_err();
+    assert_eq!(error.loss(), Some(Loss::Deleted), "{error}");
+    tickets.insert(0, behind);
+    granted_in_order(&one, tickets).await;
+}
+
+#[tokio::test]
+async fn a_change_of_the_node_ahead_is_not_its_deletion() {
+    let (_server, one, other) = server_and_two().await;
+    let tickets = enter(&one, MANY).await;
+    for ticket in &tickets {
+        let any = lockkeeper_proto::Version::ANY;
+        other.set_data(&ticket.path(), "x", any).await.unwrap();
+    }
+    granted_in_order(&one, tickets).await;
+}
+
+/// The same. The waiter that hears of the change leaves before it has listed the queue.
+#[tokio::test]
+async fn a_change_of_the_holders_node_does_not_let_the_second_waiter_pass() {
+    let (_server, one, other) = server_and_two().await;
+    let (holder, first, second, tickets) = late_holder(&one).await;
+    let any = lockkeeper_proto::Version::ANY;
+    other.set_data(&holder.path(), "x", any).await.unwrap();
+    one.sync("/").await.unwrap();
+    {
+        let mut first = pin!(first.wait());
+        let polled = poll_fn(|cx| Poll::Ready(first.as_mut().poll(cx).is_pending()));
+        assert!(polled.await);
+    }
+    let mut second = pin!(second.wait());
+    assert!(driven(&one, second.as_mut()).await.is_none(), "two holders");
+    soon(holder.release()).await.unwrap();
+    soon(soon(second).await.unwrap().release()).await.unwrap();
+    granted_in_order(&one, tickets).await;
+}
+
+#[tokio::test]
+async fn a_crowd_goes_on_after_its_connection_was_cut() {
+    let (server, one, _) = server_and_two().await;
+    let tickets = enter(&one, MANY).await;
+    let before = one.snapshot().connections;
+    server.faults().cut_all();
+    until("the next connection", async || {
+        one.snapshot().connections > before && one.exists("/").await.is_ok()
+    })
+    .await;
+    granted_in_order(&one, tickets).await;
+}
+
+/// A reader that was a writer has the number of the writer, and no listing before shows it.
+#[tokio::test]
+async fn a_writer_that_becomes_a_reader_is_still_ahead() {
+    let (_server, one, other) = server_and_two().await;
+    let rw = RwLock::new(&other, PATH).unwrap();
+    let writer = soon(rw.write()).await.unwrap();
+    let mut tickets = enter(&one, MANY).await;
+    let mut first = pin!(tickets.remove(0).wait());
+    let reader = soon(writer.downgrade()).await.unwrap();
+    assert!(
+        driven(&one, first.as_mut()).await.is_none(),
+        "a mutex beside a reader"
+    );
+    reader.release().await.unwrap();
+    soon(soon(first).await.unwrap().release()).await.unwrap();
+    granted_in_order(&one, tickets).await;
+}
+
+/// A latch and a mutex at one path do not exclude each other. Whoever comes second is refused, also when it made no listing.
+#[tokio::test]
+async fn a_member_of_a_crowd_is_refused_beside_another_kind_of_lock() {
+    let (_server, one, other) = server_and_two().await;
+    let tickets = enter(&one, MANY).await;
+    // A node as a latch makes it, in spite of the contenders of the mutex.
+    let latch = format!("{PATH}/x-latch-");
+    let mode = lockkeeper_proto::CreateMode::EphemeralSequential;
+    other.create(&latch, "", mode).await.unwrap();
+    let last = enter(&one, 1).await.remove(0);
+    granted_in_order(&one, tickets).await;
+    let error = soon(last.wait()).await.unwrap_err();
+    assert!(matches!(error, LockError::OtherKind { .. }), "{error}");
+}
