@@ -3,7 +3,7 @@
 //! A crowd makes few listings, and its contenders use those of each other (`crowd` in the recipes). Four tasks of one client
 //! or fewer never do, and random plans have no more.
 
-use super::{Cancel, Fault, FaultKind, Plan, Step, Target, aimed};
+use super::{Cancel, Fault, FaultKind, Leave, Plan, Step, Target, aimed};
 use crate::rng::Rng;
 
 /// Draws a plan with a crowd from a seed.
@@ -51,10 +51,13 @@ fn contender(rng: &mut Rng, is_other: bool) -> Vec<Step> {
         let target = rng.pick(&kinds).filter(|_| is_other);
         let hold_ms = rng.within(0, 30);
         let mut step = aimed::lock(rng, target.unwrap_or(Target::Mutex(0)), hold_ms, 1);
-        if let Step::Lock(step) = &mut step
-            && rng.chance(200)
-        {
-            step.cancel = Cancel::After(rng.within(1, 300));
+        if let Step::Lock(step) = &mut step {
+            if rng.chance(200) {
+                step.cancel = Cancel::After(rng.within(1, 300));
+            }
+            if is_other {
+                step.leave = Leave::Downgrade;
+            }
         }
         steps.push(step);
     }
