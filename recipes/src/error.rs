@@ -19,7 +19,7 @@ pub enum LockError {
         path: String,
         /// How long the caller waited.
         waited: Duration,
-        /// How many contenders were ahead when the queue was last listed. For a plain lock, 1 if another contender
+        /// How many contenders were ahead when this client last listed the queue. For a plain lock, 1 if another contender
         /// held it.
         ///
         /// `None` when the queue was not listed yet, and for locks that do not count the contenders ahead: a

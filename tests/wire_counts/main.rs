@@ -139,6 +139,22 @@ async fn no_hand_over_in_a_deep_queue_waits_for_a_request() {
     }
 }
 
+/// The fifth contender of one client makes no listing, the sixth does.
+#[tokio::test]
+async fn most_contenders_of_a_crowd_make_no_listing() {
+    let (server, path) = server_with_lock().await;
+    let (client, tally) = client(&server).await;
+    let mutex = Mutex::new(&client, path).unwrap();
+    let mut tickets = Vec::new();
+    for number in 1..=6 {
+        tally.clear();
+        tickets.push(mutex.enqueue().await.unwrap());
+        heard(&server, OpCode::SET_WATCHES, number).await;
+        let enter = if number == 5 { &ACQUIRE[..1] } else { ACQUIRE };
+        assert_eq!(tally.writes(), [enter, &[OpCode::SET_WATCHES]], "{number}");
+    }
+}
+
 #[tokio::test]
 async fn writes_under_the_lock_and_its_release_are_one_request() {
     let (server, path) = server_with_lock().await;

@@ -67,7 +67,7 @@ impl LockNode {
         self.task.member = Some(member);
     }
 
-    /// Once the node is there: the last node of this client ahead of it, and how many are ahead at least.
+    /// Once the node is there: the last node of this client ahead of it, and how many are ahead.
     pub(crate) fn last_of_crowd(&mut self) -> Option<(Arc<str>, usize)> {
         let task = &mut *self.task;
         task.member.as_mut()?.entered(&task.life.node()?.name)

@@ -87,9 +87,9 @@ impl Crowd {
         (member, lists)
     }
 
-    /// How many there are, if they are a crowd.
-    fn size(&self) -> Option<usize> {
-        Some(self.size.load(Ordering::Relaxed)).filter(|size| *size > PART)
+    /// Whether there are more than this many.
+    fn is_above(&self, size: usize) -> bool {
+        self.size.load(Ordering::Relaxed) > size
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -106,21 +106,26 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// The contender has entered. Returns the node of the last one ahead that is known, and how many are ahead at least.
+    /// The contender has entered. Returns the node of the last one ahead that is known, and how many are ahead in the newest
+    /// listing.
     pub(crate) fn entered(&mut self, own: &Arc<str>) -> Option<(Arc<str>, usize)> {
-        let size = self.crowd.size()?;
+        // Those who come later do without the only one.
+        if !self.crowd.is_above(1) {
+            return None;
+        }
         let number = name::number(own).filter(|number| *number <= SEQUENCE_LIMIT)?;
         self.number = Some(number);
         let mut state = self.crowd.lock();
-        let ahead = state.entered.partition_point(|(other, _)| *other < number);
-        state.entered.insert(ahead, (number, own.clone()));
-        let (_, last) = state.entered.get(ahead.checked_sub(1)?)?;
-        Some((last.clone(), size - 1))
+        let index = state.entered.partition_point(|(other, _)| *other < number);
+        state.entered.insert(index, (number, own.clone()));
+        let (_, last) = state.entered.get(index.checked_sub(1)?)?;
+        let ahead = state.listed.partition_point(|(other, _)| *other < number);
+        Some((last.clone(), ahead.max(index)))
     }
 
     /// The queue was listed.
     pub(crate) fn listed(&self, kind: Kind, children: Vec<String>) {
-        if self.crowd.size().is_some() {
+        if self.crowd.is_above(PART) {
             let listed = in_order(kind, children).unwrap_or_default();
             let mut state = self.crowd.lock();
             state.unlisted = 0;
@@ -130,7 +135,10 @@ impl Member {
 
     /// The deletion of this node was reported.
     pub(crate) fn deleted(&self, node: &str) {
-        let Some(number) = self.crowd.size().and_then(|_| name::number(node)) else {
+        if !self.crowd.is_above(PART) {
+            return;
+        }
+        let Some(number) = name::number(node) else {
             return;
         };
         let listed = &mut self.crowd.lock().listed;
