@@ -87,7 +87,7 @@ pub mod decisions {
     pub use crate::{
         kinds::{lease_turn, plain_turn},
         node::life,
-        queue::turn,
+        queue::{listing, turn},
     };
 }
 

@@ -1,14 +1,9 @@
 //! What the contenders of one client in one queue know together, so that a crowd of them does not list the queue for each.
 //!
 //! A contender of a crowd needs no listing when it enters: it waits for a contender of the same client ahead of it. When that
-//! one has left, the newest listing of any of them may prove that nobody is ahead. Why that is sound: a listing that shows our
-//! node was made after our create, so it shows everybody who was ahead of us then. Later nodes have higher numbers. So if the
-//! deletion of each node ahead in that listing was reported since, nobody is ahead.
+//! one has left, the newest listing of any of them may prove that nobody is ahead.
 //!
-//! Only for contenders that wait for everybody ahead. A listing that shows a writer proves nothing: the writer may become a
-//! reader, which has the same number. Neither does a listing that shows another kind of lock.
-//!
-//! Not here: when a listing may be used (`turn`), sending requests (`waiter`).
+//! Not here: what a listing proves (`listing`), when it may be used (`turn`), sending requests (`waiter`).
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -19,7 +14,7 @@ use std::{
 };
 
 use super::{
-    other_kinds,
+    listing::Listing,
     rank::{Kind, SEQUENCE_LIMIT},
 };
 use crate::node::name;
@@ -63,8 +58,8 @@ struct State {
     unlisted: usize,
     /// The nodes of those that have entered, by their numbers.
     entered: VecDeque<(i32, Arc<str>)>,
-    /// The contenders in the newest listing, by their numbers, without those whose deletion was reported.
-    listed: VecDeque<(i32, String)>,
+    /// The newest listing.
+    listed: Listing<String>,
 }
 
 impl Crowd {
@@ -119,39 +114,29 @@ impl Member {
         let index = state.entered.partition_point(|(other, _)| *other < number);
         state.entered.insert(index, (number, own.clone()));
         let (_, last) = state.entered.get(index.checked_sub(1)?)?;
-        let ahead = state.listed.partition_point(|(other, _)| *other < number);
-        Some((last.clone(), ahead.max(index)))
+        Some((last.clone(), state.listed.ahead(number).max(index)))
     }
 
     /// The queue was listed.
     pub(crate) fn listed(&self, kind: Kind, children: Vec<String>) {
         if self.crowd.is_above(PART) {
-            let listed = in_order(kind, children).unwrap_or_default();
+            let listed = Listing::new(kind, children);
             let mut state = self.crowd.lock();
             state.unlisted = 0;
-            state.listed = listed.into();
+            state.listed = listed;
         }
     }
 
-    /// The deletion of this node was reported.
-    pub(crate) fn deleted(&self, node: &str) {
-        if !self.crowd.is_above(PART) {
-            return;
-        }
-        let Some(number) = name::number(node) else {
-            return;
-        };
-        let listed = &mut self.crowd.lock().listed;
-        let index = listed.partition_point(|(other, _)| *other < number);
-        if listed.get(index).is_some_and(|(_, name)| name == node) {
-            listed.remove(index);
+    /// A watch on this node has fired: the node was deleted, or its data were changed.
+    pub(crate) fn event(&self, node: &str, is_deleted: bool) {
+        if self.crowd.is_above(PART) {
+            self.crowd.lock().listed.event(node, is_deleted);
         }
     }
 
     /// Whether the newest listing proves that nobody is ahead of this contender.
     pub(crate) fn is_first(&self, own: &str) -> bool {
-        let state = self.crowd.lock();
-        state.listed.front().is_some_and(|(_, name)| name == own)
+        self.crowd.lock().listed.is_first(own)
     }
 }
 
@@ -165,25 +150,7 @@ impl Drop for Member {
         let index = state.entered.partition_point(|(other, _)| *other < number);
         state.entered.remove(index);
         if state.entered.is_empty() {
-            state.listed = VecDeque::new();
+            state.listed = Listing::default();
         }
     }
-}
-
-/// The contenders among these children, by their numbers; `None` if the listing proves nothing.
-fn in_order(kind: Kind, children: Vec<String>) -> Option<Vec<(i32, String)>> {
-    let mut contenders = Vec::with_capacity(children.len());
-    for child in children {
-        if let Some((number, _)) = kind.contender(&child) {
-            if child.contains(name::WRITE) || !(0..=SEQUENCE_LIMIT).contains(&number) {
-                return None;
-            }
-            contenders.push((number, child));
-        } else if other_kinds::may_be_ahead(&child, i32::MAX) {
-            return None;
-        }
-    }
-    contenders.sort_unstable_by_key(|(number, _)| *number);
-    let is_unique = contenders.is_sorted_by(|(one, _), (next, _)| one < next);
-    is_unique.then_some(contenders)
 }

@@ -14,7 +14,7 @@
 //! - The lease is valid. A process that slept may see an old event after its session has expired.
 //!
 //! A listing that another contender of the same client has made may be used in place of that of the contender itself: when the
-//! nearest node was deleted, under the same conditions. What such a listing proves is in `crowd`.
+//! nearest node was deleted, under the same conditions. What such a listing proves is in `listing`.
 //!
 //! Not here: who is ahead of whom (`rank`), the node itself (`node`), sending and waiting (`waiter`).
 
@@ -174,6 +174,12 @@ impl<N: Clone + AsRef<str>> Turn<N> {
         ahead.into_iter().flatten().for_each(&mut change);
     }
 
+    /// Changes the number of the connection, likewise.
+    #[doc(hidden)]
+    pub fn renumber(&mut self, connection: u64) {
+        self.connection = connection;
+    }
+
     /// What to do next. Every event that has arrived must have been handed over.
     ///
     /// # Errors
@@ -306,13 +312,12 @@ impl<N: Clone + AsRef<str>> Turn<N> {
         }
         if self.is_nearest(node) {
             self.nearest = None;
-            self.place =
-                match self.place {
-                    Place::Behind { is_last } if is_deleted && self.is_on(connection) => {
-                        if is_last { Place::First } else { Place::Left }
-                    }
-                    _ => Place::Unknown,
-                };
+            let is_proof = is_deleted && self.is_on(connection);
+            self.place = match self.place {
+                Place::Behind { is_last: true } if is_proof => Place::First,
+                Place::Behind { is_last: false } if is_proof => Place::Left,
+                _ => Place::Unknown,
+            };
         } else if self.watches_ahead(node) {
             self.second = None;
             if self.place != Place::First {

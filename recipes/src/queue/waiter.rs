@@ -126,8 +126,8 @@ impl Waiter {
     fn event(&mut self, event: Result<GroupEvent, SessionError>) -> Result<(), LockError> {
         let event = event.map_err(LockError::of_session)?;
         let is_deleted = event.event_type == EventType::NODE_DELETED;
-        if is_deleted && let Some(member) = self.node.member() {
-            member.deleted(&event.name);
+        if let Some(member) = self.node.member() {
+            member.event(&event.name, is_deleted);
         }
         let connection = self.node.client().snapshot().connections;
         if self.turn.is_nearest(&event.name) {

@@ -129,6 +129,7 @@ pub(crate) fn describe(
                 lag(before, view)
             };
             format!("{} receives the reply to its {request}{lag}", who(i))
+                + follows(before, after, i)
         }
         Action::Tell(i, at) => {
             format!(
@@ -224,6 +225,17 @@ fn request(contender: &Contender) -> &'static str {
         (_, Some((Read::Limit, _))) => "look at the limit",
         (_, Some((Read::Renew, _))) => "look at its node",
         _ => "listing",
+    }
+}
+
+/// Whether its node is there and it lists nothing.
+fn follows(before: &State, after: &State, i: usize) -> &'static str {
+    let contender = &after.contenders[i];
+    let is_placed = before.contenders[i].phase != contender.phase;
+    if is_placed && contender.phase == Phase::Deciding && contender.read.is_none() {
+        ", and waits for one ahead"
+    } else {
+        ""
     }
 }
 

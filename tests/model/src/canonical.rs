@@ -69,6 +69,7 @@ impl State {
             self.contenders[i].forget(scenario, i, has_lease);
         }
         for client in 0..CONTENDERS {
+            self.forget_listing(scenario, client);
             self.forget_session(scenario, client);
         }
         self.forget_nodes();
@@ -84,7 +85,7 @@ impl State {
         for task in scenario.tasks(client) {
             if let Decider::Queue(turn) = &mut self.contenders[task].turn {
                 let is_same = turn.is_on(connection);
-                turn.asked(u64::from(is_same));
+                turn.renumber(u64::from(is_same));
             }
         }
         let tasks = || {
@@ -170,6 +171,8 @@ impl State {
             }
             let nodes = self.nodes[..count].iter_mut();
             nodes.for_each(|node| visit(&mut node.name));
+            let listed = self.sessions.iter_mut().flat_map(|it| &mut it.listed);
+            listed.flatten().for_each(&mut *visit);
         };
         let is_numbered = |name: &Name| name.marker != Marker::Plain;
         all_names(&mut |name| {

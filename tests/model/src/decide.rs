@@ -15,6 +15,7 @@ use lockkeeper_recipes::{
 
 use crate::{
     client::{done, enter, give_up, gone, leave_queue},
+    crowd,
     history::{NEVER, Time},
     name::Name,
     scenario::{Role, Scenario},
@@ -144,6 +145,7 @@ fn queue(after: &mut State, scenario: &Scenario, i: usize, mut turn: Turn<Name>)
             since = view;
             let shown = after.shown(view).map(|node| node.name.as_ref());
             turn.listed(shown, &own).map(|listed| {
+                crowd::listed(after, scenario, i, view);
                 let contender = &mut after.contenders[i];
                 watch(contender, &turn, own, &listed.missing);
                 let is_refused = scenario.tries[i] && !contender.is_placed && listed.ahead > 0;
@@ -163,6 +165,7 @@ fn queue(after: &mut State, scenario: &Scenario, i: usize, mut turn: Turn<Name>)
         if event.is_deleted && turn.is_nearest(event.name.as_ref()) {
             since = after.died(event.name);
         }
+        crowd::told(after, scenario, i, event);
         match turn.event(
             event.name.as_ref(),
             event.is_deleted,
@@ -174,7 +177,13 @@ fn queue(after: &mut State, scenario: &Scenario, i: usize, mut turn: Turn<Name>)
             Err(_) => return gone(after, i),
         }
     }
-    let next = turn.next(&facts(after, scenario, i));
+    let mut next = turn.next(&facts(after, scenario, i));
+    let is_asking = next == Ok(turn::Next::List) && turn.may_be_first();
+    if is_asking && crowd::is_first(after, scenario, i, own) {
+        turn.first();
+        since = after.sessions[scenario.clients[i]].view;
+        next = turn.next(&facts(after, scenario, i));
+    }
     after.contenders[i].turn = Decider::Queue(turn);
     match next {
         Err(_) => gone(after, i),
@@ -192,7 +201,7 @@ fn queue(after: &mut State, scenario: &Scenario, i: usize, mut turn: Turn<Name>)
 }
 
 /// Gives up the watches that are of no use any more, and requests those that are missing.
-fn watch(contender: &mut Contender, turn: &Turn<Name>, own: Name, missing: &[Name]) {
+pub(crate) fn watch(contender: &mut Contender, turn: &Turn<Name>, own: Name, missing: &[Name]) {
     let is_wanted = |name: Name| turn.watches(name.as_ref(), own.as_ref());
     for watch in &mut contender.watches {
         if watch.name().is_some_and(|name| !is_wanted(name)) {

@@ -14,7 +14,7 @@
 //! |---|---|
 //! | `scenario`, [`runs`] | who contends for what, and what may go wrong |
 //! | `state`, `name`, `history` | one state, the names of nodes, the time of the servers |
-//! | `client`, `decide` | what contenders do, driven by the machines of the recipes |
+//! | `client`, `decide`, `crowd` | what contenders do, driven by the machines of the recipes |
 //! | `server` | what the servers, the network and operators do |
 //! | `check`, [`Violation`] | what must hold |
 //! | `canonical` | which states are the same |
@@ -38,6 +38,7 @@ mod action;
 mod canonical;
 mod check;
 mod client;
+mod crowd;
 mod decide;
 mod explore;
 mod history;

@@ -29,6 +29,21 @@ fn queues() -> [(&'static str, Scenario); 8] {
     ]
 }
 
+/// Contenders of one client, which use each other's listings.
+fn crowds() -> [(&'static str, Scenario); 3] {
+    use Kind::{Mutex, Write};
+    let mutexes = queue([Mutex; 3], [false; CONTENDERS]);
+    let beside_writer = queue([Mutex, Mutex, Write], [false; CONTENDERS]);
+    [
+        ("3 mutexes of 2 clients", mutexes.with_shared_client()),
+        ("3 mutexes of 1 client", mutexes.with_one_client()),
+        (
+            "2 mutexes of 1 client, 1 writer",
+            beside_writer.with_shared_client(),
+        ),
+    ]
+}
+
 fn plain_locks() -> [(&'static str, Scenario); 3] {
     let plain = Scenario::new([Role::Plain; CONTENDERS]);
     let of_two = plain.with_shared_client();
@@ -61,6 +76,7 @@ fn changed_semaphores() -> [(&'static str, Scenario); 2] {
 pub fn named(name: &str, faults: Faults) -> Option<(String, Scenario)> {
     let all = queues()
         .into_iter()
+        .chain(crowds())
         .chain(plain_locks())
         .chain(semaphores());
     let mut all = all.chain(changed_semaphores());
@@ -90,6 +106,8 @@ pub fn ordinary() -> Vec<(String, Scenario)> {
         faults(0, 0, 0, 2, 0),
     ];
     runs.extend(with_faults(&queues()[..1], &heavy));
+    runs.extend(with_faults(&crowds(), &light));
+    runs.extend(with_faults(&crowds(), &[faults(0, 1, 0, 0, 0)]));
     let each = [
         faults(0, 0, 0, 0, 1),
         faults(1, 0, 0, 0, 0),
@@ -119,6 +137,14 @@ pub fn full() -> Vec<(String, Scenario)> {
         ],
     );
     runs.extend(with_faults(&queues()[..1], &[faults(1, 1, 1, 1, 0)]));
+    let of_crowds = [
+        faults(0, 0, 0, 0, 2),
+        faults(1, 0, 1, 0, 0),
+        faults(1, 0, 0, 1, 0),
+        faults(0, 1, 1, 0, 0),
+        faults(0, 0, 1, 1, 0),
+    ];
+    runs.extend(with_faults(&crowds(), &of_crowds));
     let each = [
         faults(0, 0, 0, 0, 2),
         faults(1, 0, 1, 0, 0),

@@ -91,6 +91,13 @@ impl Scenario {
         Self { clients, ..self }
     }
 
+    /// The same scenario, in which all contenders are tasks of one client.
+    #[must_use]
+    pub fn with_one_client(self) -> Self {
+        let clients = [0; CONTENDERS];
+        Self { clients, ..self }
+    }
+
     pub(crate) fn is_plain(&self) -> bool {
         self.roles[0] == Role::Plain
     }

@@ -5,7 +5,7 @@ use lockkeeper_recipes::decisions::life::Failure;
 
 use crate::{
     action::Action,
-    client,
+    client, crowd,
     decide::is_in_the_way,
     history::{NEVER, Time},
     name::{Marker, Name},
@@ -26,7 +26,15 @@ pub(crate) fn each_step(state: &State, scenario: &Scenario, visit: &mut impl FnM
     for i in 0..CONTENDERS {
         let session = &state.sessions[scenario.clients[i]];
         if session.is_up {
-            write_steps(state, scenario, i, &mut next);
+            write_steps(state, scenario, i, &mut |action, change| {
+                next(action, change);
+                for nearest in crowd::ahead(state, scenario, i) {
+                    next(action, &|after| {
+                        change(after);
+                        crowd::follow(after, scenario, i, nearest);
+                    });
+                }
+            });
             read_steps(state, scenario, i, &mut next);
             event_steps(state, scenario, i, &mut next);
         } else if state.contenders[i].floating != Request::Nothing {
@@ -149,7 +157,8 @@ fn first_event(state: &State, scenario: &Scenario, i: usize) -> Time {
 
 /// When the node with this name was deleted that was created at this time.
 fn died(state: &State, name: Name, born: Time) -> Time {
-    let node = state.node_at(name, born);
+    let mut nodes = state.nodes().iter().filter(|node| !node.is_place);
+    let node = nodes.find(|node| node.name == name && node.born == born);
     node.expect("a watched node is kept").died
 }
 

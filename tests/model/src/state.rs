@@ -346,6 +346,8 @@ pub(crate) struct Session {
     pub(crate) has_lease: bool,
     /// When the servers ended it, unknown to the client.
     pub(crate) expired: Time,
+    /// What the newest listing of the client's tasks shows in the queue, without the nodes whose deletion was reported.
+    pub(crate) listed: [Option<Name>; CONTENDERS],
 }
 
 impl Session {
@@ -355,6 +357,7 @@ impl Session {
         view: 0,
         has_lease: true,
         expired: NEVER,
+        listed: [None; CONTENDERS],
     };
 
     pub(crate) fn lives(self) -> bool {

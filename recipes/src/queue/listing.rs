@@ -1,0 +1,87 @@
+//! What a listing proves to other contenders of the same client, as a pure value.
+//!
+//! A listing that shows our node was made after our create, so it shows everybody who was ahead of us then. Later nodes have
+//! higher numbers. So if the deletion of each node ahead in that listing was reported since, nobody is ahead.
+//!
+//! Only for contenders that wait for everybody ahead. A listing that shows a writer proves nothing: the writer may become a
+//! reader, which has the same number. Neither does a listing that shows another kind of lock.
+//!
+//! Not here: who keeps the listing (`crowd`), when it may be used (`turn`).
+
+use std::collections::VecDeque;
+
+use super::{
+    other_kinds,
+    rank::{Kind, SEQUENCE_LIMIT},
+};
+use crate::node::name;
+
+/// The contenders in a listing of the queue, by their numbers, without those whose deletion was reported.
+#[derive(Debug)]
+pub struct Listing<N>(VecDeque<(i32, N)>);
+
+impl<N> Default for Listing<N> {
+    /// Proves nothing.
+    fn default() -> Self {
+        Self(VecDeque::new())
+    }
+}
+
+impl<N: AsRef<str>> Listing<N> {
+    /// The queue of a contender of this kind was listed.
+    pub fn new(kind: Kind, children: impl IntoIterator<Item = N>) -> Self {
+        in_order(kind, children).map_or_else(Self::default, |contenders| Self(contenders.into()))
+    }
+
+    /// A watch on this node has fired: the node was deleted, or its data were changed.
+    pub fn event(&mut self, node: &str, is_deleted: bool) {
+        let Some(number) = name::number(node).filter(|_| is_deleted) else {
+            return;
+        };
+        let index = self.ahead(number);
+        let listed = self.0.get(index);
+        if listed.is_some_and(|(_, name)| name.as_ref() == node) {
+            self.0.remove(index);
+        }
+    }
+
+    /// How many contenders have lower numbers than this one.
+    pub(crate) fn ahead(&self, number: i32) -> usize {
+        self.0.partition_point(|(other, _)| *other < number)
+    }
+
+    /// Whether it proves that nobody is ahead of this contender.
+    #[must_use]
+    pub fn is_first(&self, own: &str) -> bool {
+        let first = self.0.front();
+        first.is_some_and(|(_, name)| name.as_ref() == own)
+    }
+
+    /// The nodes that are left. The model keeps them.
+    #[doc(hidden)]
+    pub fn nodes(&self) -> impl Iterator<Item = &N> {
+        self.0.iter().map(|(_, name)| name)
+    }
+}
+
+/// The contenders among these children, by their numbers; `None` if the listing proves nothing.
+fn in_order<N: AsRef<str>>(
+    kind: Kind,
+    children: impl IntoIterator<Item = N>,
+) -> Option<Vec<(i32, N)>> {
+    let mut contenders = Vec::new();
+    for child in children {
+        let name = child.as_ref();
+        if let Some((number, _)) = kind.contender(name) {
+            if name.contains(name::WRITE) || !(0..=SEQUENCE_LIMIT).contains(&number) {
+                return None;
+            }
+            contenders.push((number, child));
+        } else if other_kinds::may_be_ahead(name, i32::MAX) {
+            return None;
+        }
+    }
+    contenders.sort_unstable_by_key(|(number, _)| *number);
+    let is_unique = contenders.is_sorted_by(|(one, _), (next, _)| one < next);
+    is_unique.then_some(contenders)
+}
