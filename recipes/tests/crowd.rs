@@ -209,6 +209,22 @@ async fn a_writer_that_becomes_a_reader_is_still_ahead() {
     granted_in_order(&one, tickets).await;
 }
 
+/// Contenders whose nodes are gone are still in the hands of their users. A try must not take one of them for a contender ahead.
+#[tokio::test]
+async fn a_try_in_a_crowd_is_granted_a_free_lock() {
+    let (_server, one, other) = server_and_two().await;
+    let tickets = enter(&one, MANY).await;
+    for ticket in &tickets {
+        break_lock(&other, &ticket.path()).await.unwrap();
+    }
+    for _ in 0..MANY {
+        let guard = soon(Mutex::new(&one, PATH).unwrap().try_lock()).await;
+        soon(guard.unwrap().expect("it is free").release())
+            .await
+            .unwrap();
+    }
+}
+
 /// A latch and a mutex at one path do not exclude each other. Whoever comes second is refused, also when it made no listing.
 #[tokio::test]
 async fn a_member_of_a_crowd_is_refused_beside_another_kind_of_lock() {

@@ -119,7 +119,8 @@ impl LockQueue {
             attempt.refused();
             return Ok(None);
         }
-        let waiter = self.waiter().await?;
+        // Only a listing says whether somebody is ahead: members of the crowd may have lost their nodes.
+        let waiter = self.waiter(None).await?;
         if waiter.ahead() > 0 {
             attempt.refused();
             return Ok(None);
@@ -138,7 +139,7 @@ impl LockQueue {
 
     pub(crate) async fn enter<G>(&self) -> Result<Ticket<G>, LockError> {
         let attempt = Attempt::new(&self.recorder);
-        let waiter = self.waiter().await?;
+        let waiter = self.waiter(self.crowd.as_ref()).await?;
         if waiter.ahead() > 0 {
             attempt.contended();
         }
@@ -163,9 +164,9 @@ impl LockQueue {
         }
     }
 
-    async fn waiter(&self) -> Result<Waiter, LockError> {
+    async fn waiter(&self, crowd: Option<&Arc<Crowd>>) -> Result<Waiter, LockError> {
         let directory = self.directory.clone();
-        let entered = Waiter::enter(&self.client, directory, self.kind, self.crowd.as_ref()).await;
+        let entered = Waiter::enter(&self.client, directory, self.kind, crowd).await;
         entered.map_err(|error| error.at(self.path()))
     }
 
