@@ -125,7 +125,7 @@ async fn a_waiter_whose_node_is_deleted_ends_and_the_next_one_waits_on() {
 /// Three of the last contenders of a crowd: the holder, and two waiters that made no listing when they entered. And those behind.
 async fn late_holder(client: &Client) -> (Guard, Ticket, Ticket, Vec<Ticket>) {
     let mut tickets = enter(client, MANY).await;
-    let last = tickets.split_off(MANY - 5);
+    let last = tickets.split_off(MANY - 7);
     granted_in_order(client, tickets).await;
     let mut last = last.into_iter();
     let mut next = || last.next().unwrap();
