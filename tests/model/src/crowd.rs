@@ -1,8 +1,8 @@
 //! The contenders of one client in one queue: a crowd from two of them on. What a listing proves is the shipped [`Listing`].
 //! The code around it is that of `crowd` and `waiter` in the recipes.
 //!
-//! Not modelled: the rule by which a client chooses who lists the queue, and how large a crowd must be. Each contender may list
-//! or follow any task of its client ahead.
+//! Not modelled: how a client chooses who lists the queue, and how large a crowd must be. Each contender may list, or follow any
+//! task of its client ahead.
 
 use lockkeeper_recipes::{decisions::listing::Listing, rank::Kind};
 
