@@ -9,7 +9,7 @@
 
 use std::{collections::BTreeSet, fmt::Write as _};
 
-use super::{Engine, ServerId, connection::Connection, watches::Watches};
+use super::{ConnId, Engine, ServerId, connection::Connection, watches::Watches};
 
 /// The version that the server reports. Clients read the number in front.
 pub(crate) const VERSION: &str = concat!("3.9.3-lockkeeper-", env!("CARGO_PKG_VERSION"));
@@ -24,7 +24,8 @@ const TELLING: [&[u8; 4]; 3] = [b"cons", b"dump", b"stat"];
 
 impl Engine {
     /// The answer to a word; `None` if the bytes are not a word.
-    pub(super) fn answer_word(&self, word: [u8; 4], server: ServerId) -> Option<String> {
+    pub(super) fn answer_word(&self, id: ConnId, word: [u8; 4]) -> Option<String> {
+        let server = self.server_of(id);
         let is_closed =
             OTHERS.contains(&&word) || (self.config.sessions_hidden && TELLING.contains(&&word));
         let mut text = String::new();
@@ -38,6 +39,7 @@ impl Engine {
                 )
             }
             b"ruok" => write!(text, "imok"),
+            b"isro" if self.is_read_only(id) => write!(text, "ro"),
             b"isro" => write!(text, "rw"),
             b"srvr" => self.server(&mut text, server, |_| Ok(())),
             b"stat" => self.server(&mut text, server, |text| self.clients(text)),

@@ -67,6 +67,9 @@ impl Engine {
             return self.close(id);
         }
         let timeout = self.negotiate(request.timeout_ms);
+        if self.is_read_only(id) {
+            return self.read_only_handshake(id, &request, timeout);
+        }
         let is_new = request.session_id == SessionId::NONE;
         if self.leads_in_vain(server) && self.sessions.get(request.session_id).is_none() {
             // It cannot know that the session is over.
@@ -103,6 +106,7 @@ impl Engine {
         timeout: Duration,
         knows_read_only: bool,
     ) {
+        let is_read_only = self.is_read_only(id);
         let Some(connection) = self.connections.get_mut(&id) else {
             return;
         };
@@ -119,7 +123,7 @@ impl Engine {
             timeout_ms: session.map_or(0, |_| millis(timeout)),
             session_id: session.unwrap_or(SessionId::NONE),
             password: Some(password),
-            read_only: knows_read_only.then_some(false),
+            read_only: knows_read_only.then_some(is_read_only),
         };
         self.counters.replies = self.counters.replies.saturating_add(1);
         self.with(id, |connection| {

@@ -20,7 +20,7 @@
 //! | `sessions`, `expiry` | live sessions and their timeouts; the end of sessions, containers and TTL nodes |
 //! | `acl`, `auth` | permissions; the identities of a connection |
 //! | `sasl`, `digest_md5` | logging in; the mechanism for it |
-//! | `rules`, `hooks`, `lag`, `relay`, `followers`, `links` | faults on demand, for tests |
+//! | `rules`, `hooks`, `lag`, `read_only`, `relay`, `followers`, `links` | faults on demand, for tests |
 //! | `ensemble` | the members of an ensemble: who leads, and what cuts between them mean |
 //! | `report`, `four_letter` | what tests and clients can ask about a running server |
 //! | `dump` | all nodes as text, and nodes from text |
@@ -63,6 +63,7 @@ mod hash;
 mod hooks;
 mod lag;
 mod links;
+mod read_only;
 mod reads;
 mod relay;
 mod report;
@@ -189,6 +190,8 @@ pub struct Engine {
     live: View,
     /// The state that lagging connections see, for each server whose reads are frozen.
     frozen: BTreeMap<ServerId, Frozen>,
+    /// The servers that have no majority.
+    read_only: BTreeSet<ServerId>,
     /// Set if clients are connected to followers.
     followers: Option<Followers>,
     /// Set if the followers elect their leaders.
@@ -223,6 +226,7 @@ impl Engine {
         Self {
             live,
             frozen: BTreeMap::new(),
+            read_only: BTreeSet::new(),
             followers: None,
             ensemble: None,
             relay: None,
@@ -393,7 +397,7 @@ impl Engine {
             }
             if connection.phase == Phase::Fresh
                 && let Some(word) = connection.input.first_chunk().copied()
-                && let Some(answer) = self.answer_word(word, self.server_of(id))
+                && let Some(answer) = self.answer_word(id, word)
             {
                 self.with(id, |connection| connection.send_raw(answer.as_bytes()));
                 self.close(id);

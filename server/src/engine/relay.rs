@@ -48,6 +48,7 @@ impl Engine {
             relay.heard.retain(|(by, _)| *by != server);
         }
         self.frozen.remove(&server);
+        self.read_only.remove(&server);
         if let Some(followers) = &mut self.followers {
             followers.fail(server);
         }
@@ -57,6 +58,7 @@ impl Engine {
     pub fn restart(&mut self, now: Now) {
         self.cut_all();
         self.frozen.clear();
+        self.read_only.clear();
         self.settle_followers();
         self.begin_term(now);
     }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use lockkeeper_proto::{OpCode, Perms, SessionId, Stat, Zxid};
+use lockkeeper_proto::{OpCode, Perms, SessionId, Stat, WatcherType, Zxid};
 
 use super::{
     Engine, acl,
@@ -174,6 +174,15 @@ impl Engine {
     pub fn node(&self, path: &str) -> Option<(Stat, Option<Bytes>)> {
         let node = self.live.tree.get(path)?;
         Some((node.stat(), node.data.clone()))
+    }
+
+    /// The watches of a session's connection: paths and types, in order. `None` if the session has no connection.
+    #[must_use]
+    pub fn watches_of_session(&self, session: SessionId) -> Option<Vec<(String, WatcherType)>> {
+        let id = self.sessions.get(session)?.connection?;
+        let mut all: Vec<_> = self.views().flat_map(|view| view.watches.of(id)).collect();
+        all.sort();
+        Some(all)
     }
 
     pub(super) fn all_watches(&self) -> usize {

@@ -115,7 +115,8 @@ impl Engine {
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.muted = fate.lose_reply;
         }
-        let answer = match fate.refuse {
+        let refusal = fate.refuse.or_else(|| self.read_only_refusal(id, op));
+        let answer = match refusal {
             Some(code) => self.seen_by(id, Err(code)),
             None => self.execute(id, session, request, now),
         };
@@ -179,8 +180,11 @@ impl Engine {
                 self.seen_by(id, Err(ErrorCode::RECONFIG_DISABLED))
             }
             Request::CloseSession(_) => {
-                self.catch_up(id);
-                self.end_session(session, Xid(0), now);
+                // Only a read-only server knows its sessions.
+                if !self.is_read_only(id) {
+                    self.catch_up(id);
+                    self.end_session(session, Xid(0), now);
+                }
                 let result = Ok(Response::CloseSession(Empty {}));
                 Answer {
                     close: true,

@@ -59,9 +59,15 @@ impl Sessions {
 
     /// Starts a session.
     pub(crate) fn create(&mut self, timeout: Duration, now: Instant) -> SessionId {
+        let id = self.unlisted();
+        self.insert(id, timeout, now);
+        id
+    }
+
+    /// The id of a session that does not live here.
+    pub(crate) fn unlisted(&mut self) -> SessionId {
         let id = SessionId(self.next_id);
         self.next_id = self.next_id.wrapping_add(1);
-        self.insert(id, timeout, now);
         id
     }
 

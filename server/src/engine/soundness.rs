@@ -38,6 +38,7 @@ impl Engine {
                 let speaker = self.sessions.get(session).and_then(|own| own.connection);
                 // A follower may not know yet that the session is over.
                 let is_over = self.followers.is_some() && self.sessions.get(session).is_none();
+                let is_over = is_over || self.is_read_only(*id);
                 assert!(is_over || speaker == Some(*id), "{session}");
             }
             let waits = self.handshakes.contains(&(connection.handshake_due, *id));

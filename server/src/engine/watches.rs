@@ -251,6 +251,19 @@ impl Watches {
         self.paths_of.get(&connection).into_iter().flatten()
     }
 
+    /// The watches of a connection: paths and types, in order.
+    pub(crate) fn of(&self, connection: ConnId) -> impl Iterator<Item = (String, WatcherType)> {
+        let paths = self.paths_of.get(&connection).into_iter().flatten();
+        paths.flat_map(move |path| {
+            let set = move |modes| self.has(connection, path, modes);
+            let types = WatcherType::NAMED.iter().copied();
+            let set = types.filter(move |watcher_type| {
+                *watcher_type != WatcherType::ANY && Modes::of_type(*watcher_type).is_some_and(set)
+            });
+            set.map(move |watcher_type| (path.to_string(), watcher_type))
+        })
+    }
+
     /// The connections that watch.
     pub(crate) fn connections(&self) -> impl Iterator<Item = ConnId> {
         self.paths_of.keys().copied()

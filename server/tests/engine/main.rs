@@ -18,6 +18,7 @@ mod elections_at_random;
 mod ensemble;
 mod followers;
 mod links;
+mod read_only;
 mod world;
 
 use world::{MS, World, connect_frame, create, delete, framed, origin, request_frame};
