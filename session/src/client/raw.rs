@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lockkeeper_proto::{Request, SessionId};
+use lockkeeper_proto::{Request, SessionId, WatcherType};
 
 use super::{
     Client, Clock, PendingReply, Watcher, shared::Core, timers::Sleep, watches::group::WatchGroup,
@@ -204,6 +204,13 @@ impl Raw<'_> {
     #[must_use]
     pub fn watch_group(self) -> WatchGroup {
         WatchGroup::new(self.client.shared.clone())
+    }
+
+    /// The watches that the server should have: paths and types, in order. For tests.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn wanted_watches(self) -> Vec<(String, WatcherType)> {
+        self.client.shared.lock().machine.wanted_watches()
     }
 
     /// Runs a future in the client's own task, until the future or the client ends.

@@ -24,7 +24,7 @@ use super::{
 /// | policy | no two valid holders, if | costs | a lease lasts |
 /// |---|---|---|---|
 /// | `Proved` | clocks run at nearly the same rate | a small write every `T / 8` in a session that holds a lock, or is next, and writes nothing else | `T` / 5 to `T` / 2 after the last contact |
-/// | `Bounded` | the same, and what was stated of the servers is true | nothing | `T` less the margin |
+/// | `Bounded` | the same, and what was stated of the servers is true | nothing | `T` less a sixteenth and the stated time |
 /// | `Assumed` | the same, and a server that answers clients is heard by its leader | nothing | `T` less the margin |
 ///
 /// No policy is needed for fencing tokens and for transactions under a lock: they do not depend on time.
@@ -35,8 +35,9 @@ pub enum LeasePolicy {
     /// the lease ends before the session.
     #[default]
     Proved,
-    /// A server that its leader does not hear goes on answering clients for a time that its settings bound. The lease ends
-    /// earlier by that time. It takes a session timeout of more than `sync_limit + 1.5` ticks.
+    /// A server that its leader does not hear goes on answering clients for `sync_limit + 1.5` ticks at most. So an answer shows
+    /// that the leader has heard of requests that were answered that long before. It takes a session timeout of 1.3 times as
+    /// much.
     Bounded {
         /// `tickTime` of the servers.
         tick: Duration,
@@ -57,14 +58,26 @@ impl LeasePolicy {
         // How much slower than the servers' the client's clock may run.
         let drift = timeout / 16;
         match self {
-            Self::Proved => drift,
-            // Half a tick until the next ping of the leader, and one in which the server notices the silence.
-            Self::Bounded { tick, sync_limit } => tick
-                .saturating_mul(sync_limit)
-                .saturating_add(tick.saturating_mul(3) / 2)
-                .saturating_add(drift),
+            Self::Proved | Self::Bounded { .. } => drift,
             Self::Assumed { margin } => margin.unwrap_or(timeout / 3),
         }
+    }
+
+    /// For how long a server may go on after its leader last heard of a session, if that is stated.
+    fn lag(self) -> Option<Duration> {
+        let Self::Bounded { tick, sync_limit } = self else {
+            return None;
+        };
+        // Half a tick until the next ping of the leader, and one in which the server notices the silence.
+        let notices = tick.saturating_mul(3) / 2;
+        Some(tick.saturating_mul(sync_limit).saturating_add(notices))
+    }
+
+    /// The session timeout that leaves no time for the lease.
+    pub(crate) fn least(self, timeout: Duration) -> Duration {
+        // The touch that an answer shows may be older by the time between two pings.
+        let lag = self.lag().map(|lag| lag.saturating_add(timeout / 6));
+        self.margin(timeout).saturating_add(lag.unwrap_or_default())
     }
 }
 
@@ -104,7 +117,12 @@ impl<T> Machine<T> {
             return;
         }
         connection.proof = Some(Proof::new(sent, now, timeout, !is_new));
-        self.session.confirm(sent);
+        // The leader that lets a session be resumed may have lost its majority.
+        let lag = self.config.lease.lag().filter(|_| !is_new);
+        connection.trail.touched(sent, now, Duration::ZERO);
+        if let Some(from) = sent.checked_sub(lag.unwrap_or_default()) {
+            self.session.confirm(from);
+        }
         if is_new {
             // A session is made by a transaction, and the leader counts from when it handled it.
             self.session.prove(sent);
@@ -114,11 +132,24 @@ impl<T> Machine<T> {
 
     /// A ping that was sent at this instant is answered: its server has heard of the session.
     pub(crate) fn ping_answered(&mut self, now: Instant, sent: Instant) {
-        if let Some(proof) = self.connection.as_mut().and_then(|it| it.proof.as_mut()) {
-            proof.touched(sent, now);
-            self.session.confirm(sent);
+        if self.touched(now, sent).is_some() {
             self.lease_renewed(now);
         }
+    }
+
+    /// A request of the client was sent and answered at these instants. Returns the proof; `None` on a read-only server.
+    fn touched(&mut self, now: Instant, sent: Instant) -> Option<&mut Proof> {
+        let connection = self.connection.as_mut()?;
+        let proof = connection.proof.as_mut()?;
+        proof.touched(sent, now);
+        let heard = match self.config.lease.lag() {
+            Some(lag) => connection.trail.touched(sent, now, lag),
+            None => Some(sent),
+        };
+        if let Some(heard) = heard {
+            self.session.confirm(heard);
+        }
+        Some(proof)
     }
 
     /// A request is answered with this code; `None` if the reply was not read.
@@ -133,9 +164,7 @@ impl<T> Machine<T> {
         if !is_write(request.op) {
             return;
         }
-        if let Some(proof) = self.connection.as_mut().and_then(|it| it.proof.as_mut()) {
-            proof.touched(request.sent, now);
-            self.session.confirm(request.sent);
+        if let Some(proof) = self.touched(now, request.sent) {
             let is_transaction = reply.is_some_and(is_transaction);
             if let Some(touched) = proof.answered(request.xid, is_transaction) {
                 self.session.prove(touched);
@@ -153,7 +182,7 @@ impl<T> Machine<T> {
 
     /// When the next ping is due.
     pub(crate) fn ping_due(&self, open: &Connection<T>) -> Instant {
-        if self.awaits_lease && self.config.lease != LeasePolicy::Proved {
+        if self.awaits_lease && matches!(self.config.lease, LeasePolicy::Assumed { .. }) {
             open.last_ping
         } else {
             open.last_ping + self.timing.ping

@@ -58,7 +58,7 @@ use std::{
 
 /// The buffers of [`Machine::transmit`] and [`Input::Frame`].
 pub use bytes::{Bytes, BytesMut};
-use lockkeeper_proto::{OpCode, Request, Response, SessionId, records::Empty};
+use lockkeeper_proto::{OpCode, Request, Response, SessionId, WatcherType, records::Empty};
 
 pub use config::{Auth, Config, OnExpiry};
 pub use lease::LeasePolicy;
@@ -67,7 +67,7 @@ pub use metrics::Metrics;
 pub use output::{Event, Input, Notice, Output, Snapshot, State};
 /// For `tests/model`, not for users.
 #[doc(hidden)]
-pub use proof::Proof;
+pub use proof::{Proof, Trail};
 pub use requests::{
     backlog::{RequestOptions, request_bytes},
     unsupported::UnsupportedReason,
@@ -259,6 +259,13 @@ impl<T> Machine<T> {
     #[must_use]
     pub fn watch_count(&self) -> usize {
         self.watches.len()
+    }
+
+    /// The watches that the server should have: paths and types, in order. For tests.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn wanted_watches(&self) -> Vec<(String, WatcherType)> {
+        self.watches.wanted()
     }
 
     /// Ends the session and the machine. With a connection, the machine first sends what was submitted, then `closeSession`.

@@ -5,7 +5,16 @@
 use lockkeeper_model::lease;
 
 /// The others take minutes without optimization.
-const QUICK: [&str; 3] = ["a new connection", "assumed", "sync in place of writes"];
+const QUICK: [&str; 8] = [
+    "a new connection",
+    "assumed",
+    "sync in place of writes",
+    "bounded, half a tick too late",
+    "bounded, by a margin",
+    "bounded, with a sync limit stated too low",
+    "bounded, cut in one direction",
+    "bounded, with a leader that is paused",
+];
 
 #[test]
 fn only_the_weak_rules_let_a_lease_outlive_its_session() {

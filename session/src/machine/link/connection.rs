@@ -11,7 +11,7 @@ use crate::{
     machine::{
         State,
         link::{auth::PendingAuth, moving::WritableSearch, sasl::SaslExchange},
-        proof::Proof,
+        proof::{Proof, Trail},
         requests::in_flight::InFlight,
         watches::restore::Restore,
     },
@@ -36,6 +36,8 @@ pub(crate) struct Connection<T> {
     pub(crate) last_received: Instant,
     /// What the answers on this connection prove of the session; `None` before the handshake, and on a read-only server.
     pub(crate) proof: Option<Proof>,
+    /// The same under the policy `Bounded`.
+    pub(crate) trail: Trail,
     /// Whether a write of the machine's own is queued or under way, which is to prove something.
     pub(crate) is_proving: bool,
     /// The state to report as soon as the server has accepted the identities.
@@ -79,6 +81,7 @@ impl<T> Connection<T> {
             last_ping: now,
             last_received: now,
             proof: None,
+            trail: Trail::default(),
             is_proving: false,
             announced_state: None,
             is_moving: false,

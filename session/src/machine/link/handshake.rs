@@ -123,7 +123,7 @@ impl<T> Machine<T> {
             self.connection = connection;
         }
         let timeout = Duration::from_millis(u64::try_from(response.timeout_ms).unwrap_or(0));
-        let margin = self.config.lease.margin(timeout);
+        let margin = self.config.lease.least(timeout);
         if margin >= timeout {
             let granted = timeout;
             return self.give_up(now, Cause::ShortSession { granted, margin });

@@ -11,7 +11,7 @@ use std::{
     sync::Arc,
 };
 
-use lockkeeper_proto::{EventType, path};
+use lockkeeper_proto::{EventType, WatcherType, path};
 
 use crate::machine::{
     watches::batches::Batches,
@@ -282,6 +282,25 @@ impl WatchTable {
         lists.copied().collect()
     }
 
+    /// What the servers should have: paths and types, in order.
+    pub(crate) fn wanted(&self) -> Vec<(String, WatcherType)> {
+        let types = [
+            WatcherType::CHILDREN,
+            WatcherType::DATA,
+            WatcherType::PERSISTENT,
+            WatcherType::PERSISTENT_RECURSIVE,
+        ];
+        let all = self.paths.iter().flat_map(|(path, watches)| {
+            let is_wanted = |watcher_type: &WatcherType| {
+                let mut kinds = WatchKind::of_type(*watcher_type).iter();
+                kinds.any(|kind| watches.has(*kind))
+            };
+            let wanted = types.into_iter().filter(is_wanted);
+            wanted.map(|watcher_type| (path.to_string(), watcher_type))
+        });
+        all.collect()
+    }
+
     /// Takes out and returns all listeners, in the order of the paths: the session is over. Pending requests stay announced.
     pub(crate) fn drain(&mut self) -> Vec<WatchId> {
         self.drain_kinds(&WatchKind::ALL)
@@ -359,7 +378,7 @@ impl WatchTable {
 
 #[cfg(test)]
 mod tests {
-    use lockkeeper_proto::{Request, WatcherType, Zxid, records::RemoveWatchesRequest};
+    use lockkeeper_proto::{Request, Zxid, records::RemoveWatchesRequest};
 
     use super::*;
 
