@@ -41,6 +41,8 @@ pub struct LockMetrics {
     /// The time from the event that the contender just ahead is gone to the grant. No contender holds the lock
     /// meanwhile.
     pub hand_over: DurationHistogram,
+    /// How often a contender's turn came while its lease was not valid, so that it had to be renewed before the grant.
+    pub renewals: u64,
     /// Requests that acquire and release the lock, clean-ups included. Transactions, and requests that watch for a
     /// loss, are not counted.
     pub requests: u64,
@@ -70,6 +72,7 @@ impl LockMetrics {
             &mut self.listings,
             &mut self.cleaned_up,
             &mut self.not_deleted,
+            &mut self.renewals,
         ];
         for (number, (_, more)) in counters.into_iter().zip(other.counters()) {
             *number = number.saturating_add(more);
@@ -81,7 +84,7 @@ impl LockMetrics {
 
     /// The numbers that only grow, each with its name for an exporter.
     #[must_use]
-    pub fn counters(&self) -> [(&'static str, u64); 9] {
+    pub fn counters(&self) -> [(&'static str, u64); 10] {
         [
             ("lockkeeper_lock_acquired_total", self.acquired),
             ("lockkeeper_lock_contended_total", self.contended),
@@ -92,6 +95,7 @@ impl LockMetrics {
             ("lockkeeper_lock_listings_total", self.listings),
             ("lockkeeper_lock_cleaned_up_total", self.cleaned_up),
             ("lockkeeper_lock_not_deleted_total", self.not_deleted),
+            ("lockkeeper_lock_renewals_total", self.renewals),
         ]
     }
 
@@ -210,6 +214,7 @@ pub(crate) struct Counters {
     pub(crate) listings: Counter,
     pub(crate) cleaned_up: Counter,
     pub(crate) not_deleted: Counter,
+    pub(crate) renewals: Counter,
 }
 
 impl Recorder {
@@ -266,6 +271,7 @@ impl Counters {
             &mut this.listings,
             &mut this.cleaned_up,
             &mut this.not_deleted,
+            &mut this.renewals,
         ];
         for (counter, (key, _)) in counters.into_iter().zip(names.counters()) {
             counter.facade = Some(::metrics::counter!(key, "lock" => name.to_owned()));
@@ -297,6 +303,7 @@ impl Counters {
             listings: self.listings.get(),
             cleaned_up: self.cleaned_up.get(),
             not_deleted: self.not_deleted.get(),
+            renewals: self.renewals.get(),
         }
     }
 }

@@ -198,6 +198,7 @@ impl LockNode {
         let Some(session_id) = self.node().map(|node| node.tag.session_id) else {
             return Err(self.gone());
         };
+        self.directory().counters.renewals.count();
         let mut backoff = Backoff::default();
         loop {
             match self.confirm().await {
