@@ -208,6 +208,7 @@ impl Contention {
             calm,
             max_wait: Some(MAX_WAIT),
             news: MAX_WAIT,
+            hand_over: None,
             knows_sessions: false,
         };
         let history = self.recorder.history();

@@ -98,6 +98,7 @@ fn needs_ensemble_a_client_follows_and_never_reads_backwards() {
             calm: Duration::ZERO,
             max_wait: None,
             news: Duration::ZERO,
+            hand_over: None,
             knows_sessions: false,
         };
         let found = check(&events, &bounds);

@@ -5,6 +5,7 @@
 //! | no two holders at once, by their leases; a semaphore grants no more leases than its limit | `overlap` |
 //! | tokens grow in the order of the grants; no queued waiter is skipped, or granted after its node is gone | `order` |
 //! | a store refuses no holder with a valid lease, and accepts no lower token after a higher one | `order` |
+//! | the lock is handed over without delay when nothing goes wrong | `hand_over` |
 //! | every attempt ends in time, and no caller is told of a loss that did not happen | `ends` |
 //! | a listening holder hears each request to release, and no other; no release succeeds after the hold's limit | `asked` |
 //! | a watch fires before its reader sees newer data; the answer to a write is true; no node is left behind | `nodes` |
@@ -13,6 +14,7 @@
 
 mod asked;
 mod ends;
+mod hand_over;
 mod holds;
 mod nodes;
 mod order;
@@ -36,6 +38,8 @@ pub struct Bounds {
     /// How long it may take until a client knows what a third party did to its node. The checker ignores a grant to that
     /// client within this time. It checks a later grant like any other.
     pub news: Duration,
+    /// From when on, and in which time, a lock is handed over to the next waiter; `None` if nothing is known of the network.
+    pub hand_over: Option<(Duration, Duration)>,
     /// Whether the history has every end of a session ([`What::SessionOver`](crate::history::What::SessionOver)).
     pub knows_sessions: bool,
 }
@@ -58,6 +62,8 @@ pub enum Rule {
     Store,
     /// Every attempt ends in time.
     Endless,
+    /// When nothing goes wrong, a waiter has the lock soon after the holder ahead has released it.
+    HandOver,
     /// No caller is told of a loss that did not happen.
     FalseLoss,
     /// A listening holder hears each request to release its lock, and hears none that was not made.
@@ -70,6 +76,8 @@ pub enum Rule {
     Write,
     /// No node is left behind in a live session.
     Left,
+    /// The servers have the watches that their clients want, and no others.
+    Strayed,
     /// No task panics, and no client loops without end.
     Panic,
 }
@@ -99,6 +107,11 @@ impl fmt::Display for Violation {
     }
 }
 
+/// How many grants came after the lease of a holder had ended that did not release the lock.
+pub(crate) fn leases_that_ended(history: &[Event], bounds: &Bounds) -> u64 {
+    overlap::leases_that_ended(&Holds::of(history, &mut Vec::new()), bounds)
+}
+
 /// Finds all violations in a history, in order of time.
 #[must_use]
 pub fn check(history: &[Event], bounds: &Bounds) -> Vec<Violation> {
@@ -106,6 +119,7 @@ pub fn check(history: &[Event], bounds: &Bounds) -> Vec<Violation> {
     let holds = Holds::of(history, &mut found);
     overlap::check(&holds, bounds, &mut found);
     order::check(&holds, bounds, &mut found);
+    hand_over::check(&holds, bounds, &mut found);
     ends::check(&holds, bounds, &mut found);
     asked::check(&holds, bounds, &mut found);
     nodes::check(history, &mut found);

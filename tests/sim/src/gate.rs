@@ -3,7 +3,10 @@
 use std::{
     future::Future,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     task::{Context, Poll, Waker},
 };
 
@@ -14,9 +17,16 @@ use crate::rng::Rng;
 /// How many polls of one process within one virtual millisecond count as an endless loop.
 const ENDLESS_POLLS: u64 = 200_000;
 
+/// How often one poll may look at the clock. Whatever a client does, it looks at its clock: more is an endless loop.
+const ENDLESS_LOOKS: u64 = 100_000;
+
 /// The gate of one process. Its tasks run only while the process is neither paused nor dead.
 #[derive(Debug)]
-pub(crate) struct Gate(Mutex<State>);
+pub(crate) struct Gate {
+    state: Mutex<State>,
+    /// How often the present poll of a task has looked at the clock.
+    looks: AtomicU64,
+}
 
 #[derive(Debug)]
 struct State {
@@ -32,7 +42,7 @@ struct State {
 
 impl Gate {
     pub(crate) fn new(rng: Rng, yield_per_mille: u64) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(State {
+        let state = State {
             paused: false,
             dead: false,
             rng,
@@ -40,7 +50,23 @@ impl Gate {
             tasks: Vec::new(),
             at: Instant::now(),
             polls: 0,
-        })))
+        };
+        Arc::new(Self {
+            state: Mutex::new(state),
+            looks: AtomicU64::new(0),
+        })
+    }
+
+    /// The client looks at its clock.
+    ///
+    /// # Panics
+    /// Once, if one poll does so without end. Not again, since a task that panics still cleans up.
+    pub(crate) fn looks_at_clock(&self) {
+        let looks = self.looks.fetch_add(1, Ordering::Relaxed);
+        assert!(
+            looks != ENDLESS_LOOKS,
+            "a client loops: it looks at its clock {ENDLESS_LOOKS} times in one poll"
+        );
     }
 
     pub(crate) fn set_paused(&self, paused: bool) {
@@ -62,7 +88,7 @@ impl Gate {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -125,6 +151,7 @@ impl<F: Future> Future for Task<F> {
             return Poll::Pending;
         }
         drop(state);
+        this.gate.looks.store(0, Ordering::Relaxed);
         match &mut this.inner {
             Some(inner) => inner.as_mut().poll(cx).map(Some),
             None => Poll::Ready(None),
@@ -145,4 +172,23 @@ pub(crate) async fn at_most<F: Future>(polls: u64, future: F) -> Option<F::Outpu
         polled
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "a client loops: it looks at its clock")]
+    fn a_loop_inside_one_poll_is_found() {
+        let gate = Gate::new(Rng::from_seed(1), 0);
+        let looping = gate.clone();
+        let task = Task::new(&gate, async move {
+            loop {
+                looping.looks_at_clock();
+            }
+        });
+        let mut cx = Context::from_waker(Waker::noop());
+        let _ = Box::pin(task).as_mut().poll(&mut cx);
+    }
 }

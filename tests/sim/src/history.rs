@@ -9,7 +9,7 @@
 //!
 //! The events of one attempt come in this order:
 //!
-//! 1. [`Asked`](What::Asked), then perhaps [`Placed`](What::Placed).
+//! 1. [`Asked`](What::Asked), then perhaps [`Placed`](What::Placed) and [`Waiting`](What::Waiting).
 //! 2. If the lock is granted: [`Granted`](What::Granted), any number of [`Valid`](What::Valid) and [`Stored`](What::Stored),
 //!    perhaps [`Downgrading`](What::Downgrading) and [`Downgraded`](What::Downgraded), then [`LetGo`](What::LetGo).
 //! 3. [`Ended`](What::Ended).
@@ -82,6 +82,12 @@ pub enum What {
         node: String,
         /// The session that owns the node.
         session: i64,
+    },
+    /// From here on, the caller of the attempt waits for its turn and for nothing else. The checker looks at the time of a
+    /// hand-over only for such attempts.
+    Waiting {
+        /// The attempt.
+        attempt: Attempt,
     },
     /// The attempt has the lock.
     Granted {
@@ -201,6 +207,13 @@ pub enum What {
         /// Its `mzxid`; -1 for a node that does not exist.
         version: i64,
     },
+    /// The holder begins a write in a transaction under the lock.
+    Writing {
+        /// The attempt.
+        attempt: Attempt,
+        /// The number of the write.
+        write: u64,
+    },
     /// The caller of a write has its result.
     Answered {
         /// The number of the write, unique over all clients.
@@ -221,6 +234,15 @@ pub enum What {
         node: String,
         /// The session that owns it.
         session: i64,
+    },
+    /// At the end of the run: the server of a client has a watch that the client does not want, or the other way round.
+    Strayed {
+        /// The path, and the type of the watch.
+        watch: String,
+        /// The session of the client.
+        session: i64,
+        /// Whether the server has it.
+        is_set: bool,
     },
 }
 
@@ -288,6 +310,7 @@ impl fmt::Display for What {
                 }
             },
             Self::Placed { attempt, node, .. } => write!(f, "{attempt} is queued as {node}"),
+            Self::Waiting { attempt } => write!(f, "{attempt} waits for its turn"),
             Self::Granted {
                 attempt,
                 token,
@@ -330,9 +353,25 @@ impl fmt::Display for What {
             } => write!(f, "watch {watch} on {path} at version {version}"),
             Self::Fired { watch } => write!(f, "watch {watch} fires"),
             Self::Read { path, version } => write!(f, "reads {path} at version {version}"),
+            Self::Writing { attempt, write } => write!(f, "{attempt} begins write {write}"),
             Self::Answered { write, answer } => write!(f, "write {write} answered: {answer:?}"),
             Self::Applied { write, times } => write!(f, "write {write} was applied {times} times"),
             Self::Left { node, session } => write!(f, "{node} of {session:#x} was left behind"),
+            Self::Strayed {
+                watch,
+                session,
+                is_set,
+            } => {
+                let (has, lacks) = if *is_set {
+                    ("the server", "client")
+                } else {
+                    ("the client", "server")
+                };
+                write!(
+                    f,
+                    "{has} of {session:#x} has the watch {watch}, the {lacks} not"
+                )
+            }
         }
     }
 }

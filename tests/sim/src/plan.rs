@@ -5,19 +5,25 @@
 mod aimed;
 mod crowd;
 mod partitions;
+mod random;
+mod servers;
 mod under_way;
 
 use std::fmt;
 
 use lockkeeper_session::LeasePolicy;
 
-use crate::rng::Rng;
-
 /// Of this many plans, four are aimed at situations that random plans hardly ever reach.
 pub const AIMED: u64 = 8;
 
 /// Of the seeds modulo [`AIMED`], those with a plan about links between servers that are cut.
 pub const PARTITIONS: u64 = 6;
+
+/// Of this many plans, one is about servers that refuse requests, and about clients whose queues of requests are full.
+pub const REFUSALS: u64 = 16;
+
+/// Of the seeds modulo [`REFUSALS`], those with such a plan.
+const REFUSING: u64 = 9;
 
 /// The plan of a run.
 #[derive(Clone, Debug)]
@@ -38,6 +44,10 @@ pub struct Plan {
     pub sync_limit: u64,
     /// How clients know until when their sessions live.
     pub lease: LeasePolicy,
+    /// Whether clients accept read-only servers.
+    pub read_only: bool,
+    /// How many requests of a client may wait to be sent or answered; 0 for the client's default.
+    pub max_outstanding: usize,
     /// Whether sockets often take only a part of what a client writes.
     pub short_writes: bool,
     /// How long a message usually takes at most; a few take up to five times as long.
@@ -260,6 +270,12 @@ pub enum FaultKind {
     /// This client's server is the leader, and all links to it are cut. The first time is that until the others have a new
     /// leader, the second one how long the links stay cut.
     Isolate(u32, u64, u64),
+    /// A server has no majority for this long: it answers reads only.
+    ReadOnly(u32, u64),
+    /// No server has a majority for this long.
+    NoMajority(u64),
+    /// The servers refuse so many requests as throttled: one in how many. The rest of them is over after this long.
+    Throttle(u32, u32, u64),
     /// A third party ends a client's session by force.
     Expire(u32),
     /// A third party deletes a contender's node by hand.
@@ -283,79 +299,17 @@ impl Plan {
             2 => return crowd::plan(seed),
             4 => return under_way::plan(seed),
             PARTITIONS => return partitions::plan(seed),
+            _ if seed % REFUSALS == REFUSING => return servers::plan(seed),
             _ => {}
         }
-        let rng = &mut Rng::of(seed, "plan");
-        let tick_ms = rng.within(2, 5) * 100;
-        let servers = rng.small(1, 3);
-        let clients = rng.small(2, 5);
-        let storm_ms = rng.within(2, 20) * 1000;
-        let focus = rng.pick(&[None, None, Some(Target::Mutex(0)), Some(Target::Write(0))]);
-        let focus = focus.flatten();
-        let clients: Vec<_> = (1..=clients)
-            .map(|id| client(rng, id, tick_ms, focus))
-            .collect();
-        let faults = (0..rng.within(0, 14))
-            .map(|_| Fault {
-                at_ms: rng.within(0, storm_ms),
-                kind: fault(rng, u32::try_from(clients.len()).unwrap_or(1), servers),
-            })
-            .collect();
-        let mut plan = Self {
-            seed,
-            servers,
-            tick_ms,
-            reap_ms: rng.within(2, 40) * 100,
-            relay: rng.chance(700),
-            commit_ms: 0,
-            sync_limit: 0,
-            lease: LeasePolicy::Proved,
-            short_writes: false,
-            delay_ms: rng.pick(&[1, 5, 5, 30, 200]).unwrap_or(5),
-            yield_per_mille: rng.pick(&[0, 50, 300]).unwrap_or(0),
-            clients,
-            faults,
-        };
-        if plan.servers > 1 && rng.chance(300) {
-            plan.commit_ms = rng.pick(&[5, 50, 400]).unwrap_or(5);
-            for _ in 0..rng.small(0, 2) {
-                let kind = FaultKind::Depose(rng.within(0, 2000));
-                let at_ms = rng.within(0, storm_ms);
-                plan.faults.push(Fault { at_ms, kind });
-            }
-        }
-        plan.faults.sort_by_key(|fault| fault.at_ms);
-        plan.vary(&mut Rng::of(seed, "variety"));
-        plan
+        random::plan(seed)
     }
 
-    /// Adds what only some plans have: short writes, plain locks, latches, hold limits, requests to release.
-    fn vary(&mut self, rng: &mut Rng) {
-        self.short_writes = rng.chance(200);
-        let (plain, latch) = (rng.chance(250), rng.chance(250));
-        let (limits, listens) = (rng.chance(200), rng.chance(200));
-        let tasks = self.clients.iter_mut().flat_map(|client| {
-            let timeout_ms = client.timeout_ms;
-            let steps = client.tasks.iter_mut().flatten();
-            steps.map(move |step| (timeout_ms, step))
-        });
-        for (timeout_ms, step) in tasks {
-            match step {
-                Step::Lock(step) => {
-                    step.target = match step.target {
-                        Target::Mutex(1) | Target::Reentrant(1) if plain => Target::Plain,
-                        Target::Lead if latch => Target::Latch,
-                        target => target,
-                    };
-                    let limit_ms = rng.within(0, timeout_ms);
-                    let may_end = limits && step.leave != Leave::Downgrade;
-                    step.limit_ms = (may_end && rng.chance(300)).then_some(limit_ms);
-                    step.obeys_revoke = listens && rng.chance(500);
-                }
-                Step::Raw(RawStep::Poke) if listens => *step = Step::Raw(RawStep::Revoke),
-                _ => {}
-            }
-        }
+    /// Draws a plan in which the server of an idle holder is cut off. No seed of [`of`](Self::of) has it: it is for leases that
+    /// rely on the settings of the servers.
+    #[must_use]
+    pub fn of_idle_holder(seed: u64) -> Self {
+        partitions::idle_holder(seed)
     }
 
     /// When the last fault is over.
@@ -376,6 +330,15 @@ impl Plan {
         let faults: u64 = self.faults.iter().map(|fault| fault.kind.lasts_ms()).sum();
         let sessions = self.clients.iter().map(|client| client.timeout_ms).max();
         faults + 2 * sessions.unwrap_or(0) + 20 * (self.delay_ms + self.commit_ms)
+    }
+
+    /// How long a hand-over may take when nothing goes wrong: the delete, the event, two questions and a proof of the lease.
+    ///
+    /// Each message takes as long as the slowest one.
+    #[must_use]
+    pub fn hand_over_ms(&self) -> u64 {
+        let pieces = if self.short_writes { 1000 } else { 0 };
+        HAND_OVER * (5 * self.delay_ms + 1) + 6 * self.commit_ms + pieces
     }
 
     /// How long an attempt may take after the last fault: all holds one after the other, and sessions that expire.
@@ -401,6 +364,9 @@ impl FaultKind {
             | Self::Lag(_, ms)
             | Self::CutOff(_, _, ms)
             | Self::Isolate(_, _, ms)
+            | Self::ReadOnly(_, ms)
+            | Self::NoMajority(ms)
+            | Self::Throttle(_, _, ms)
             | Self::Pause(_, ms)
             | Self::Crash(_, ms) => ms,
             _ => 0,
@@ -412,7 +378,7 @@ impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "seed {}, {} servers, tick {} ms, containers deleted every {} ms, relay {}, commits within {} ms, sync limit {}, {:?}, short writes {}, delay {} ms, yield {}/1000",
+            "seed {}, {} servers, tick {} ms, containers deleted every {} ms, relay {}, commits within {} ms, sync limit {}, {:?}, read-only {}, queue of {}, short writes {}, delay {} ms, yield {}/1000",
             self.seed,
             self.servers,
             self.tick_ms,
@@ -421,6 +387,8 @@ impl fmt::Display for Plan {
             self.commit_ms,
             self.sync_limit,
             self.lease,
+            self.read_only,
+            self.max_outstanding,
             self.short_writes,
             self.delay_ms,
             self.yield_per_mille
@@ -461,129 +429,8 @@ impl Step {
     }
 }
 
-fn client(rng: &mut Rng, id: u32, tick_ms: u64, focus: Option<Target>) -> ClientPlan {
-    let drift = rng.within(0, 2 * DRIFT_PPM);
-    let timeout_ms = rng.within(2, 9) * tick_ms;
-    let tasks = (0..rng.pick(&[1, 1, 2, 3]).unwrap_or(1))
-        .map(|_| {
-            let raw = focus.is_none() && rng.chance(200);
-            (0..rng.within(1, 7))
-                .map(|_| step(rng, raw, timeout_ms, focus))
-                .collect()
-        })
-        .collect();
-    ClientPlan {
-        id,
-        drift_ppm: i64::try_from(drift).unwrap_or(0) - i64::try_from(DRIFT_PPM).unwrap_or(0),
-        offset_ms: rng.within(0, 3_600_000),
-        timeout_ms,
-        tasks,
-    }
-}
+/// How many messages one after the other a hand-over may take.
+const HAND_OVER: u64 = 16;
 
 /// How much a client's clock may run too fast or too slow, in parts per million: 5 %.
 pub const DRIFT_PPM: u64 = 50_000;
-
-fn step(rng: &mut Rng, raw: bool, timeout_ms: u64, focus: Option<Target>) -> Step {
-    if raw {
-        let node = rng.small(0, 1);
-        let common = RawStep::Read(node);
-        let others = [
-            (3, RawStep::Watch(node)),
-            (2, RawStep::Set(node)),
-            (1, RawStep::Delete(node)),
-            (1, RawStep::Create(node)),
-            (3, RawStep::Write),
-            (2, RawStep::WriteTwo),
-            (1, RawStep::Poke),
-        ];
-        return if rng.chance(200) {
-            Step::Sleep(rng.within(0, 500))
-        } else {
-            Step::Raw(rng.weighted(common, &others, 5))
-        };
-    }
-    if rng.chance(150) {
-        return Step::Sleep(rng.within(0, 2 * timeout_ms));
-    }
-    let number = u32::from(rng.chance(250));
-    let any = [
-        (3, Target::Read(number)),
-        (3, Target::Write(number)),
-        (3, Target::Lease),
-        (1, Target::Leases),
-        (2, Target::Reentrant(number)),
-        (1, Target::All),
-        (1, Target::Lead),
-    ];
-    let target = match focus {
-        None => rng.weighted(Target::Mutex(number), &any, 6),
-        Some(Target::Write(_)) => rng.weighted(
-            Target::Write(0),
-            &[(1, Target::Read(0)), (1, Target::Mutex(0))],
-            2,
-        ),
-        Some(focus) => focus,
-    };
-    let wait = rng.within(0, 3 * timeout_ms);
-    let entries = [
-        (2, Entry::Timeout(wait)),
-        (1, Entry::Try),
-        (4, Entry::Enqueue(rng.within(0, 200))),
-    ];
-    let cancels = [
-        (1, Cancel::Polls(rng.within(1, 12))),
-        (1, Cancel::After(rng.within(0, timeout_ms))),
-    ];
-    let leaves = [
-        (3, Leave::Drop),
-        (1, Leave::GiveUp(rng.within(1, 4))),
-        (2, Leave::With),
-        (2, Leave::Downgrade),
-    ];
-    let hold_ms = match rng.within(0, 9) {
-        0 => rng.within(timeout_ms, 3 * timeout_ms),
-        1..5 => rng.within(0, 300),
-        _ => rng.within(0, 20),
-    };
-    Step::Lock(LockStep {
-        target,
-        entry: rng.weighted(Entry::Lock, &entries, 5),
-        cancel: rng.weighted(Cancel::Never, &cancels, 6),
-        hold_ms,
-        limit_ms: None,
-        obeys_revoke: false,
-        looks: rng.within(0, 4),
-        leave: rng.weighted(Leave::Release, &leaves, 4),
-    })
-}
-
-fn fault(rng: &mut Rng, clients: u32, servers: u32) -> FaultKind {
-    let client = rng.small(1, clients);
-    let server = rng.small(0, servers - 1);
-    let trigger = rng.pick(&[
-        Trigger::Any,
-        Trigger::Create,
-        Trigger::Create,
-        Trigger::Delete,
-        Trigger::Multi,
-    ]);
-    let trigger = trigger.unwrap_or(Trigger::Any);
-    let long = rng.within(0, 6000);
-    let short = rng.within(0, 1000);
-    let kinds = [
-        (2, FaultKind::CutWrite(client, trigger)),
-        (6, FaultKind::LoseReply(client, trigger)),
-        (2, FaultKind::CutReply(client)),
-        (2, FaultKind::Silence(client, long)),
-        (2, FaultKind::Slow(client, short, long)),
-        (2, FaultKind::Fail(server, long)),
-        (1, FaultKind::Restart(long)),
-        (6, FaultKind::Lag(server, long)),
-        (2, FaultKind::Expire(client)),
-        (2, FaultKind::Delete(rng.draw())),
-        (3, FaultKind::Pause(client, long)),
-        (1, FaultKind::Crash(client, short)),
-    ];
-    rng.weighted(FaultKind::Cut(client), &kinds, 3)
-}

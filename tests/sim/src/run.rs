@@ -19,7 +19,7 @@ use crate::{
     check::{self, Bounds, Rule, Violation},
     history::{Event, What},
     plan::Plan,
-    work::{Career, Spawned, registers, set_up},
+    work::{Career, Spawned, Survivor, registers, set_up},
     world::{Figures, Sim},
 };
 
@@ -87,14 +87,26 @@ async fn run_in(plan: &Arc<Plan>, verbose: bool) -> Outcome {
         pump.abort();
     }
     let (history, lines, digest) = sim.lock().take_record();
+    let calm = sim.lock().calm();
+    let news = Duration::from_millis(plan.detection_ms());
+    let settled = if plan.faults.is_empty() {
+        calm
+    } else {
+        calm + news
+    };
     let bounds = Bounds {
-        calm: sim.lock().calm(),
+        calm,
         max_wait: Some(Duration::from_millis(plan.max_wait_ms())),
-        news: Duration::from_millis(plan.detection_ms()),
+        news,
+        hand_over: Some((settled, Duration::from_millis(plan.hand_over_ms()))),
         knows_sessions: true,
     };
     violations.extend(check::check(&history, &bounds));
-    let figures = sim.lock().figures.clone();
+    let mut figures = sim.lock().figures.clone();
+    if plan.sync_limit > 0 {
+        let ended = check::leases_that_ended(&history, &bounds);
+        figures.add_count("partitions: leases that ended before the next grant", ended);
+    }
     Outcome {
         violations,
         history,
@@ -109,7 +121,7 @@ async fn run_clients(
     sim: &Sim,
     plan: &Arc<Plan>,
     spawned: &Spawned,
-) -> Result<Vec<Client>, JoinError> {
+) -> Result<Vec<Survivor>, JoinError> {
     let admin = Client::builder("s0")
         .expect("a list of one server")
         .connector(sim.connector(0))
@@ -134,6 +146,12 @@ async fn run_clients(
     let storm = sim.lock().storm_left();
     let timeout = Duration::from_millis(timeout.unwrap_or(0));
     sleep(storm + 3 * timeout + Duration::from_secs(3)).await;
+    for _ in 0..500 {
+        if clients.iter().all(Survivor::is_at_rest) {
+            break;
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
     Ok(clients)
 }
 
@@ -142,13 +160,21 @@ fn take(spawned: &Spawned) -> Vec<JoinHandle<Option<()>>> {
     std::mem::take(&mut *tasks)
 }
 
-/// Records the state at the end of the run: nodes of live sessions, and how often each write was applied.
-fn look_back(sim: &Sim, clients: &[Client]) {
+/// Records the state at the end of the run: nodes and watches of live sessions, and how often each write was applied.
+fn look_back(sim: &Sim, survivors: &[Survivor]) {
     let mut world = sim.lock();
-    let live: Vec<_> = clients
+    let live: Vec<_> = survivors
         .iter()
-        .map(|client| client.snapshot().session_id.0)
+        .map(|survivor| survivor.client.snapshot().session_id.0)
         .collect();
+    for Survivor { client, .. } in survivors.iter().filter(|it| it.is_open()) {
+        let wanted = client.raw().wanted_watches();
+        world.compare_watches(client.snapshot().session_id, &wanted);
+    }
+    let renewals = survivors.iter().map(Survivor::renewals).sum();
+    world
+        .figures
+        .add_count("grants that waited for a lease", renewals);
     for (session, node) in world.ephemerals() {
         if live.contains(&session) {
             world.record(0, What::Left { node, session });

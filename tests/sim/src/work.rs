@@ -17,14 +17,15 @@ mod raw;
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
 use lockkeeper_proto::CreateMode;
-use lockkeeper_recipes::{Election, Mutex, PlainMutex, ReentrantMutex, RwLock, Semaphore};
+use lockkeeper_recipes as recipes;
+use lockkeeper_recipes::{Election, PlainMutex, ReentrantMutex, RwLock, Semaphore};
 use lockkeeper_session::{Client, Clock};
 use tokio::{
     task::JoinHandle,
@@ -40,7 +41,7 @@ use crate::{
 use raw::Watches;
 
 /// The driver tasks. At the end, the run checks whether one of them panicked.
-pub(crate) type Spawned = Arc<std::sync::Mutex<Vec<JoinHandle<Option<()>>>>>;
+pub(crate) type Spawned = Arc<Mutex<Vec<JoinHandle<Option<()>>>>>;
 
 /// How many paths there are for mutexes and read/write locks.
 const LINES: u32 = 2;
@@ -61,13 +62,45 @@ pub(crate) struct Worker {
 
 /// The locks and watches that the tasks of a process share.
 struct Locks {
-    mutexes: Vec<Mutex>,
+    mutexes: Vec<recipes::Mutex>,
     rw: Vec<RwLock>,
     reentrant: Vec<ReentrantMutex>,
     semaphore: Semaphore,
     election: Election,
     plain: PlainMutex,
-    watches: Watches,
+    watches: Mutex<Watches>,
+}
+
+/// What is left of a process when its tasks are done: the client is open, and has the watches that nobody has given up.
+pub(crate) struct Survivor {
+    pub(crate) client: Client,
+    locks: Arc<Locks>,
+}
+
+impl Survivor {
+    /// Whether the process has not crashed after its last step.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.client.is_closed()
+    }
+
+    /// Whether the client is connected and waits for no reply, or is closed.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        let is_idle = || self.client.metrics().outstanding() == 0;
+        !self.is_open() || self.client.snapshot().state.is_connected() && is_idle()
+    }
+
+    /// How often a turn came while the lease was not valid.
+    pub(crate) fn renewals(&self) -> u64 {
+        let Locks {
+            semaphore,
+            election,
+            plain,
+            ..
+        } = &*self.locks;
+        let mutexes = self.locks.mutexes.iter().map(recipes::Mutex::metrics);
+        let others = [semaphore.metrics(), election.metrics(), plain.metrics()];
+        mutexes.chain(others).map(|all| all.renewals).sum()
+    }
 }
 
 /// One client of the plan: all its processes, one after the other.
@@ -93,12 +126,12 @@ impl Career {
         }
     }
 
-    /// Runs the processes of the client, one after the other, until all steps are done. Returns the last process's `Client`.
-    pub(crate) async fn run(mut self) -> Client {
+    /// Runs the processes of the client, one after the other, until all steps are done. Returns what is left of the last one.
+    pub(crate) async fn run(mut self) -> Survivor {
         loop {
             self.lives += 1;
-            if let Some(client) = self.live().await {
-                return client;
+            if let Some(survivor) = self.live().await {
+                return survivor;
             }
             let away = self.sim.lock().away(self.plan.id);
             sleep(away).await;
@@ -106,7 +139,7 @@ impl Career {
     }
 
     /// Runs one process. Returns `None` if it was killed.
-    async fn live(&mut self) -> Option<Client> {
+    async fn live(&mut self) -> Option<Survivor> {
         let rng = Rng::of(self.run.seed, ("gate", self.plan.id, self.lives));
         let gate = Gate::new(rng, self.run.yield_per_mille);
         self.sim.lock().born(self.plan.id, gate.clone());
@@ -126,7 +159,6 @@ impl Career {
             let work = worker.work(steps.clone(), progress.clone());
             tasks.push(tokio::spawn(Task::new(&gate, work)));
         }
-        drop(locks);
         let mut done = true;
         for task in tasks {
             match task.await {
@@ -134,7 +166,7 @@ impl Career {
                 Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
             }
         }
-        done.then_some(client)
+        done.then_some(Survivor { client, locks })
     }
 
     async fn connect(&self, gate: &Arc<Gate>) -> Option<Client> {
@@ -144,14 +176,19 @@ impl Career {
         let mut attempt = 0;
         loop {
             attempt += 1;
-            let plan = self.plan.clone();
+            let (plan, looked) = (self.plan.clone(), gate.clone());
             let clock = Clock::new(move || {
+                looked.looks_at_clock();
                 let real = Instant::now().saturating_duration_since(origin);
                 origin.into_std() + shown_time(&plan, real)
             });
             let seed = Rng::of(self.run.seed, ("client", self.plan.id, self.lives, attempt)).draw();
-            let builder = Client::builder(&servers).ok()?;
+            let mut builder = Client::builder(&servers).ok()?;
+            if self.run.max_outstanding > 0 {
+                builder = builder.max_outstanding(self.run.max_outstanding);
+            }
             let connecting = builder
+                .read_only(self.run.read_only)
                 .lease_policy(self.run.lease)
                 .session_timeout(Duration::from_millis(self.plan.timeout_ms))
                 .connector(self.sim.connector(self.plan.id))
@@ -176,7 +213,7 @@ impl Locks {
         let path = |number| format!("/locks/l{number}");
         let all = || (0..LINES).map(path);
         let valid = "the paths are valid";
-        let mutex = |path: String| Mutex::new(client, &path).expect(valid);
+        let mutex = |path: String| recipes::Mutex::new(client, &path).expect(valid);
         let rw = |path: String| RwLock::new(client, &path).expect(valid);
         let reentrant = |path: String| ReentrantMutex::new(client, &path).expect(valid);
         Self {
@@ -186,7 +223,7 @@ impl Locks {
             semaphore: Semaphore::new(client, "/locks/s", LEASES).expect(valid),
             election: Election::new(client, "/locks/e").expect(valid),
             plain: PlainMutex::new(client, "/locks/p").expect(valid),
-            watches: Watches::default(),
+            watches: Mutex::default(),
         }
     }
 }

@@ -10,6 +10,7 @@
 //! | `servers` | the engine, in the role of all servers |
 //! | `faults` | the faults of the plan |
 //! | `partitions` | links between servers that are cut |
+//! | `refusals` | servers that refuse requests: they have no majority, or throttle |
 //! | `record` | the history, the log, the figures |
 //!
 //! Not here: what clients do (`work`), which faults there are (`plan`).
@@ -19,6 +20,7 @@ mod net;
 mod ops;
 mod partitions;
 mod record;
+mod refusals;
 mod servers;
 
 use std::{
@@ -32,7 +34,7 @@ use std::{
 use bytes::Bytes;
 use futures::future::select;
 use lockkeeper_proto::{SessionId, Zxid};
-use lockkeeper_server::engine::{Config, Engine, Now};
+use lockkeeper_server::engine::{Config, Engine, Now, RuleId};
 use lockkeeper_session::Client;
 use tokio::{sync::Notify, time::Instant};
 
@@ -71,6 +73,10 @@ pub(crate) struct World {
     servers: Vec<Server>,
     /// Whether all servers are down, until they restart.
     all_down: bool,
+    /// Whether no server has a majority.
+    no_majority: bool,
+    /// The rules by which requests are throttled, each with the index of its fault.
+    throttles: Vec<(usize, RuleId)>,
     /// The former leader, while the others have no leader.
     isolated: Option<u32>,
     /// The zxid of the last change by a third party. A deposed leader loses nothing up to it.
@@ -109,6 +115,7 @@ struct Process {
 struct Server {
     down_until: u64,
     lag_until: u64,
+    read_only_until: u64,
     /// The link to the leader: to it, and from it.
     cuts: [Option<partitions::Cut>; 2],
 }
@@ -225,6 +232,8 @@ impl Sim {
             clients: BTreeMap::new(),
             servers: vec![Server::default(); servers],
             all_down: false,
+            no_majority: false,
+            throttles: Vec::new(),
             isolated: None,
             kept: Zxid::ZERO,
             armed: Vec::new(),
@@ -321,7 +330,7 @@ impl World {
     fn catch_up(&mut self) {
         loop {
             let now = self.now();
-            if !self.all_down && self.engine_due() <= now {
+            if self.has_leader() && self.engine_due() <= now {
                 let now = self.engine_now();
                 self.engine.tick(now);
                 self.after_engine();
@@ -337,9 +346,14 @@ impl World {
             }
         }
         let queued = self.queue.peek().map(|Reverse(entry)| entry.at);
-        let engine = (!self.all_down).then(|| self.engine_due());
+        let engine = self.has_leader().then(|| self.engine_due());
         let next = queued.into_iter().chain(engine).min();
         self.pump_at = next.unwrap_or(u64::MAX >> 20);
+    }
+
+    /// Whether the servers have a leader, who ends sessions.
+    fn has_leader(&self) -> bool {
+        !self.all_down && !self.no_majority
     }
 
     /// When the engine wants to be called next, in microseconds.

@@ -32,10 +32,12 @@ pub(super) fn check(holds: &Holds<'_>, bounds: &Bounds, found: &mut Vec<Violatio
         let reason = match end {
             // When a session ends, its server may report the deletion of the node first.
             End::LostDeleted => {
-                was_deleted(holds, hold) || !bounds.knows_sessions || session_ended(holds, hold)
+                was_deleted(holds, hold)
+                    || !bounds.knows_sessions
+                    || session_ended(holds, bounds, hold)
             }
             End::LostOverdue => hold.limit.is_some_and(|limit| limit <= ended),
-            End::LostSession if bounds.knows_sessions => session_ended(holds, hold),
+            End::LostSession if bounds.knows_sessions => session_ended(holds, bounds, hold),
             _ => true,
         };
         if !reason {
@@ -58,12 +60,14 @@ fn was_deleted(holds: &Holds<'_>, hold: &Hold<'_>) -> bool {
     holds.deleted.contains_key(own) || holds.reader_deleted(hold).is_some()
 }
 
-/// Whether the session of the attempt is over. If the history does not have that session: whether any session is over.
-fn session_ended(holds: &Holds<'_>, hold: &Hold<'_>) -> bool {
+/// Whether the session of the attempt is over. If the history does not have that session: whether the client may have learned
+/// since the attempt began that any session is over.
+fn session_ended(holds: &Holds<'_>, bounds: &Bounds, hold: &Hold<'_>) -> bool {
     let own = hold.granted.map(|granted| granted.session);
     let own = own.or(hold.placed.map(|(_, _, session)| session));
-    match own {
-        Some(session) => holds.over.contains_key(&session),
-        None => !holds.over.is_empty(),
+    if let Some(session) = own {
+        return holds.over.contains_key(&session);
     }
+    let mut ends = holds.over.values();
+    ends.any(|over| over.saturating_add(bounds.news) >= hold.asked)
 }

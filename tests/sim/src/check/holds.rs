@@ -42,6 +42,8 @@ pub(super) struct Hold<'a> {
     pub(super) asked: Duration,
     /// Its place in the queue: since when, the node, and the session that owns the node.
     pub(super) placed: Option<(Duration, &'a str, i64)>,
+    /// Since when its caller waits for its turn, and for nothing else.
+    pub(super) waiting: Option<Duration>,
     pub(super) granted: Option<Granted<'a>>,
     /// The latest time until which the guard said that it is valid.
     pub(super) until: Duration,
@@ -122,6 +124,7 @@ impl<'a> Holds<'a> {
                 node,
                 session,
             } => self.open(*attempt)?.placed = Some((at, node, *session)),
+            What::Waiting { attempt } => self.open(*attempt)?.waiting = Some(at),
             What::Granted {
                 attempt,
                 token,
@@ -335,6 +338,7 @@ impl<'a> Hold<'a> {
             mode,
             asked,
             placed: None,
+            waiting: None,
             granted: None,
             until: Duration::ZERO,
             limit: None,

@@ -1,4 +1,4 @@
-//! Rules about single nodes: watches, answers to writes, and nodes left behind.
+//! Rules about single nodes: watches, answers to writes, nodes and watches left behind.
 //!
 //! Not here: rules about locks (the other modules).
 
@@ -76,6 +76,7 @@ pub(super) fn check(history: &[Event], found: &mut Vec<Violation>) {
                     format!("{node} of {session:#x} was left behind"),
                 );
             }
+            What::Strayed { .. } => broken(Rule::Strayed, what.to_string()),
             _ => {}
         }
     }

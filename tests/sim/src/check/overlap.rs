@@ -53,3 +53,25 @@ pub(super) fn check(holds: &Holds<'_>, bounds: &Bounds, found: &mut Vec<Violatio
         }
     }
 }
+
+/// How many grants came after the lease of a holder had ended that did not release the lock.
+///
+/// Only its lease has kept that holder from taking itself for the only one.
+pub(super) fn leases_that_ended(holds: &Holds<'_>, bounds: &Bounds) -> u64 {
+    let mut ended = 0;
+    for grants in holds.grants(bounds).values() {
+        for (index, (hold, granted)) in grants.iter().enumerate() {
+            let after = |moment: Option<Duration>| moment.is_none_or(|at| at > granted.at);
+            let outlived = grants.iter().take(index).any(|(other, theirs)| {
+                other.mode.conflicts(hold.mode)
+                    && other.until <= granted.at
+                    && other.until > theirs.at
+                    && after(other.let_go)
+                    && after(other.ended.map(|(at, _)| at))
+                    && after(holds.broken(theirs.node, theirs.session))
+            });
+            ended += u64::from(outlived);
+        }
+    }
+    ended
+}

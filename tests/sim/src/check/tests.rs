@@ -11,6 +11,7 @@ const BOUNDS: Bounds = Bounds {
     calm: Duration::ZERO,
     max_wait: Some(Duration::from_secs(100)),
     news: Duration::from_secs(2),
+    hand_over: None,
     knows_sessions: true,
 };
 
@@ -391,4 +392,48 @@ fn a_release_after_the_limit_and_a_loss_before_the_limit_are_found() {
         ends(pair(), 3, End::LostOverdue).breaks(),
         [Rule::FalseLoss]
     );
+}
+
+#[test]
+fn a_waiter_that_gets_the_lock_late_is_found_unless_something_went_wrong() {
+    let script = |granted| {
+        let attempt = Attempt(2);
+        let script = pair().at(0, 2, What::Waiting { attempt });
+        let script = script.releases(3, 1).ends(4, 1, End::Released);
+        let script = script.gets(granted, 2, 11, 20).releases(granted, 2);
+        script.ends(granted, 2, End::Released)
+    };
+    let bounds = |since| Bounds {
+        hand_over: Some((Duration::from_secs(since), Duration::from_secs(2))),
+        ..BOUNDS
+    };
+    assert_eq!(script(6).breaks_within(&bounds(0)), []);
+    assert_eq!(script(7).breaks_within(&bounds(0)), [Rule::HandOver]);
+    assert_eq!(script(7).breaks_within(&bounds(5)), []);
+    assert_eq!(script(7).breaks(), []);
+    // The caller did something else meanwhile.
+    let script = pair().releases(3, 1).ends(4, 1, End::Released);
+    let script = script.gets(7, 2, 11, 20).releases(7, 2);
+    let script = script.ends(7, 2, End::Released);
+    assert_eq!(script.breaks_within(&bounds(0)), []);
+}
+
+#[test]
+fn a_watch_that_only_one_side_has_is_found() {
+    for is_set in [true, false] {
+        let what = What::Strayed {
+            watch: "/a (data)".to_owned(),
+            session: 1,
+            is_set,
+        };
+        assert_eq!(Script::default().at(1, 0, what).breaks(), [Rule::Strayed]);
+    }
+}
+
+#[test]
+fn a_lease_that_ended_before_the_next_grant_is_counted() {
+    let count = |script: Script| super::leases_that_ended(&script.0, &BOUNDS);
+    assert_eq!(count(pair().gets(6, 2, 11, 20)), 1);
+    assert_eq!(count(pair().releases(3, 1).gets(6, 2, 11, 20)), 0);
+    assert_eq!(count(pair().gets(5, 2, 11, 20)), 0);
 }

@@ -38,6 +38,8 @@ pub(super) fn blank(rng: &mut Rng, seed: u64) -> Plan {
         commit_ms: 0,
         sync_limit: 0,
         lease: LeasePolicy::Proved,
+        read_only: false,
+        max_outstanding: 0,
         short_writes: false,
         delay_ms: rng.pick(&[1, 5]).unwrap_or(5),
         yield_per_mille: rng.pick(&[0, 50, 300]).unwrap_or(0),

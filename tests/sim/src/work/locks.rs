@@ -68,6 +68,10 @@ impl Worker {
             Target::Latch => return self.stand(step, &attempts).await,
             _ => {}
         }
+        let waits = matches!(step.entry, Entry::Lock | Entry::Timeout(_));
+        if waits && !matches!(step.target, Target::Leases | Target::All) {
+            self.waiting(attempts.first().copied());
+        }
         let entering = self.enter(step, &attempts);
         let entered = match step.cancel {
             Cancel::Never => Some(entering.await),
@@ -147,6 +151,7 @@ impl Worker {
                             let ticket = mutex.enqueue().await?;
                             self.placed(first, ticket.path());
                             sleep(wait).await;
+                            self.waiting(first);
                             some(ticket.wait().await, Held::One)
                         }
                     }
@@ -161,6 +166,7 @@ impl Worker {
                             let ticket = rw.enqueue_read().await?;
                             self.placed(first, ticket.path());
                             sleep(wait).await;
+                            self.waiting(first);
                             some(ticket.wait().await, Held::One)
                         }
                     }
@@ -175,6 +181,7 @@ impl Worker {
                             let ticket = rw.enqueue_write().await?;
                             self.placed(first, ticket.path());
                             sleep(wait).await;
+                            self.waiting(first);
                             some(ticket.wait().await, Held::Writer)
                         }
                     }
@@ -188,6 +195,7 @@ impl Worker {
                         Entry::Enqueue(_) => {
                             let ticket = semaphore.enqueue().await?;
                             sleep(wait).await;
+                            self.waiting(first);
                             some(ticket.wait().await, Held::One)
                         }
                     }
@@ -226,6 +234,7 @@ impl Worker {
     /// Takes part in an election, and leads for a while if elected.
     async fn lead(&mut self, step: LockStep, attempts: &[Attempt]) {
         let election = self.locks.election.clone();
+        self.waiting(attempts.first().copied());
         let this = &mut *self;
         let term = election.lead(async |guard: &Guard| {
             this.granted(attempts, &[guard]);
@@ -256,6 +265,14 @@ impl Worker {
                 session,
             };
             world.record(self.plan.id, what);
+        }
+    }
+
+    /// The attempt waits for its turn from now on, and for nothing else.
+    fn waiting(&self, attempt: Option<Attempt>) {
+        if let Some(attempt) = attempt {
+            let what = What::Waiting { attempt };
+            self.sim.lock().record(self.plan.id, what);
         }
     }
 
@@ -362,11 +379,19 @@ impl Worker {
             let store = lock_name(guard);
             world.send_to_store(attempt, store.into(), token, self.plan.id);
         } else {
-            let (write, prefix) = self.new_write();
+            let (write, prefix) = self.guarded_write(attempt);
             let transaction = self.fenced(guard.transaction(), attempt, guard, &prefix);
             let written = transaction.commit().await;
             self.answered(write, under_lock(written.as_ref().err()));
         }
+    }
+
+    /// As [`new_write`](Self::new_write), for a write under the lock.
+    fn guarded_write(&self, attempt: Attempt) -> (u64, String) {
+        let (write, prefix) = self.new_write();
+        let what = What::Writing { attempt, write };
+        self.sim.lock().record(self.plan.id, what);
+        (write, prefix)
     }
 
     /// Adds a fenced write to a transaction. Its data name the attempt, the token and the client.
@@ -406,7 +431,7 @@ impl Worker {
                 if matches!(step.target, Target::Mutex(_) | Target::Plain) =>
             {
                 self.let_go(attempts);
-                let (write, prefix) = self.new_write();
+                let (write, prefix) = self.guarded_write(first);
                 let text = format!("{} {} {}", first.0, guard.fencing_token(), self.plan.id);
                 let register = format!("/registers/{}", lock_name(&guard));
                 let written = guard.release_with(|transaction| {

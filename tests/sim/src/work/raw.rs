@@ -3,7 +3,7 @@
 //! Not here: the rules about them (`check::nodes`).
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -18,8 +18,14 @@ use crate::{
     plan::RawStep,
 };
 
-/// The watches of a process, with their numbers.
-pub(super) type Watches = Mutex<Vec<(u64, Watcher)>>;
+/// The watches of a process.
+#[derive(Default)]
+pub(super) struct Watches {
+    /// Those that have not fired, with their numbers.
+    open: Vec<(u64, Watcher)>,
+    /// Those that no task looks at any more. The servers have them until the end of the run.
+    kept: Vec<Watcher>,
+}
 
 /// A node that all clients read, change and watch.
 pub(super) fn node(number: u32) -> String {
@@ -120,7 +126,7 @@ impl Worker {
             };
             world.record(self.plan.id, what);
             drop(world);
-            self.watches().push((watch, watcher));
+            self.watches().open.push((watch, watcher));
         }
     }
 
@@ -132,7 +138,7 @@ impl Worker {
         self.look_at_watches();
         // That there is no node may have been answered before a watch that another task has set meanwhile.
         let is_unclear = |stat: &Option<Stat>| {
-            stat.is_none() && self.watches().iter().any(|(watch, _)| *watch > before)
+            stat.is_none() && self.watches().open.iter().any(|(watch, _)| *watch > before)
         };
         if let Ok(stat) = seen.as_ref()
             && !is_unclear(stat)
@@ -144,14 +150,14 @@ impl Worker {
         seen.is_ok()
     }
 
-    fn watches(&self) -> MutexGuard<'_, Vec<(u64, Watcher)>> {
+    fn watches(&self) -> MutexGuard<'_, Watches> {
         let watches = &self.locks.watches;
         watches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn look_at_watches(&self) {
         let (sim, id) = (self.sim.clone(), self.plan.id);
-        self.watches().retain_mut(|(watch, watcher)| {
+        self.watches().open.retain_mut(|(watch, watcher)| {
             let fired = watcher.now_or_never().is_some();
             if fired {
                 sim.lock().record(id, What::Fired { watch: *watch });
@@ -188,9 +194,11 @@ impl Worker {
                 sleep(Duration::from_millis(100)).await;
             }
         }
-        let watches = std::mem::take(&mut *self.watches());
-        for (watch, _) in watches {
+        let mut watches = self.watches();
+        let open = std::mem::take(&mut watches.open);
+        for (watch, watcher) in open {
             self.sim.lock().record(self.plan.id, What::Fired { watch });
+            watches.kept.push(watcher);
         }
     }
 }

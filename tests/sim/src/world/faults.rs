@@ -44,7 +44,7 @@ impl World {
                 self.fail(server, ms);
             }
             FaultKind::Restart(ms) => {
-                if !self.all_down {
+                if self.has_leader() {
                     self.figures.count("fault: all servers restarted");
                     self.all_down = true;
                     self.cut_links(|_| true);
@@ -52,7 +52,7 @@ impl World {
                 }
             }
             FaultKind::Depose(ms) => {
-                if !self.all_down {
+                if self.has_leader() {
                     self.figures.count("fault: leader deposed");
                     self.all_down = true;
                     self.cut_links(|_| true);
@@ -60,7 +60,7 @@ impl World {
                 }
             }
             FaultKind::Lag(server, ms) => {
-                if !self.all_down {
+                if self.has_leader() {
                     self.figures.count("fault: server lags");
                     self.engine.freeze_server(ServerId(server));
                     self.after_engine();
@@ -72,6 +72,9 @@ impl World {
             }
             FaultKind::CutOff(client, side, ms) => self.cut_off(client, side, ms),
             FaultKind::Isolate(client, elect_ms, ms) => self.isolate(client, elect_ms, ms),
+            FaultKind::ReadOnly(server, ms) => self.loses_majority(index, server, ms),
+            FaultKind::NoMajority(ms) => self.all_lose_majority(index, ms),
+            FaultKind::Throttle(count, every, ms) => self.throttle(index, count, every, ms),
             FaultKind::Expire(client) => self.end_session_of(client),
             FaultKind::Delete(which) => self.delete_contender(which),
             FaultKind::DeleteBehind(client) => {
@@ -129,6 +132,9 @@ impl World {
                     gate.set_paused(false);
                 }
             }
+            FaultKind::ReadOnly(server, _) => self.has_majority(server),
+            FaultKind::NoMajority(_) => self.all_have_majority(),
+            FaultKind::Throttle(..) => self.throttle_ends(index),
             _ => {}
         }
     }
@@ -140,7 +146,9 @@ impl World {
         if let Some(state) = self.server(server) {
             state.down_until = state.down_until.max(until);
         }
-        self.engine.fail_server(ServerId(server));
+        // When it is up again, there may still be no majority.
+        self.engine
+            .set_read_only(ServerId(server), self.no_majority);
         self.after_engine();
         self.cut_links(|link| link.server == server);
     }
@@ -194,7 +202,7 @@ impl World {
         let Some(session) = handle.map(|handle| handle.snapshot().session_id) else {
             return;
         };
-        if self.all_down || session == SessionId::NONE || !self.sessions.contains(&session) {
+        if !self.has_leader() || session == SessionId::NONE || !self.sessions.contains(&session) {
             return;
         }
         self.figures.count("fault: session ended by force");
@@ -246,7 +254,7 @@ impl World {
     }
 
     fn delete_by_hand(&mut self, node: &str) {
-        if self.all_down {
+        if !self.has_leader() {
             return;
         }
         self.figures.count("fault: node deleted by hand");

@@ -206,6 +206,7 @@ impl World {
         if alive && link.vanished.is_none() {
             self.log_up(id, &mut link, bytes);
             let client = link.client;
+            self.look_at_capacity(client);
             let mut bytes = Bytes::copy_from_slice(bytes);
             let ops = link.ops.in_these(&bytes);
             let blow = self.strike(client, |trigger| match trigger {

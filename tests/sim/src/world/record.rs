@@ -23,13 +23,18 @@ pub struct Figures(pub BTreeMap<&'static str, u64>);
 impl Figures {
     /// Counts one event.
     pub(crate) fn count(&mut self, what: &'static str) {
-        *self.0.entry(what).or_default() += 1;
+        self.add_count(what, 1);
+    }
+
+    /// Counts several events.
+    pub(crate) fn add_count(&mut self, what: &'static str, count: u64) {
+        *self.0.entry(what).or_default() += count;
     }
 
     /// Adds the figures of another run.
     pub fn add(&mut self, other: &Self) {
         for (what, count) in &other.0 {
-            *self.0.entry(what).or_default() += count;
+            self.add_count(what, *count);
         }
     }
 }

@@ -5,6 +5,7 @@
 use std::net::SocketAddr;
 
 use bytes::BytesMut;
+use lockkeeper_proto::{SessionId, WatcherType};
 use lockkeeper_server::engine::{ConnId, Output, Received, ServerId};
 
 use super::{Coming, World};
@@ -42,11 +43,15 @@ impl World {
             return;
         }
         let now = self.engine_now();
+        let rules = self.engine.pending_rules();
         let mut received = self.engine.received(ConnId(id), BytesMut::from(bytes), now);
         self.after_engine();
         while received == Received::Partly {
             received = self.engine.received(ConnId(id), BytesMut::new(), now);
             self.after_engine();
+        }
+        for _ in self.engine.pending_rules()..rules {
+            self.figures.count("requests throttled");
         }
     }
 
@@ -176,6 +181,29 @@ impl World {
                 nodes.map(move |node| (session.0, node))
             })
             .collect()
+    }
+
+    /// Records how the watches that a session has differ from those that its client wants.
+    pub(crate) fn compare_watches(&mut self, session: SessionId, wanted: &[(String, WatcherType)]) {
+        let Some(set) = self.engine.watches_of_session(session) else {
+            self.figures
+                .count("clients without a connection at the end");
+            return;
+        };
+        let both = wanted.iter().filter(|watch| set.contains(watch)).count();
+        self.figures.add_count("watches at the end", both as u64);
+        let missing = wanted.iter().filter(|watch| !set.contains(watch));
+        let missing = missing.map(|watch| (watch, false));
+        let left = set.iter().filter(|watch| !wanted.contains(watch));
+        let strayed = missing.chain(left.map(|watch| (watch, true)));
+        for ((path, watcher_type), is_set) in strayed {
+            let what = What::Strayed {
+                watch: format!("{path} ({watcher_type})"),
+                session: session.0,
+                is_set,
+            };
+            self.record(0, what);
+        }
     }
 
     /// The sequential nodes of contenders, of all locks.
