@@ -2,27 +2,35 @@
 
 use std::{
     process::ExitCode,
-    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread::ScopedJoinHandle,
     time::{Duration, Instant},
 };
 
 use lockkeeper_session::LeasePolicy;
 use lockkeeper_sim::{
-    Figures,
+    Figures, operations,
     plan::{AIMED, PARTITIONS, Plan},
     run, shrink,
 };
 
-const USAGE: &str = "usage: lockkeeper-sim [--seeds N] [--seed FIRST] [--threads N] [--seconds N] [--verbose] [--no-shrink] [--partitions] [--assumed]
+const USAGE: &str = "usage: lockkeeper-sim [--seeds N] [--seed FIRST] [--threads N] [--seconds N] [--verbose] [--history FILE] [--no-shrink] [--partitions] [--assumed]
 
   --seeds N     how many seeds to run (default 1000)
   --seed FIRST  the first seed (default 1)
   --threads N   how many seeds to run at the same time (default 1)
   --seconds N   start no new seed after N seconds
+  --history F   run only the first seed, and write its operations on locks to F, as a history of Jepsen in EDN
   --verbose     run only the first seed, and print everything that happens
   --no-shrink   do not look for a smaller plan that fails
   --partitions  of these seeds, run only those whose plan cuts links between servers
   --assumed     clients assume that their leases are valid, instead of proving it: this fails";
+
+/// A seed takes some milliseconds.
+const STUCK: Duration = Duration::from_secs(60);
 
 struct Options {
     seeds: u64,
@@ -30,6 +38,7 @@ struct Options {
     threads: u64,
     limit: Option<Duration>,
     verbose: bool,
+    history: Option<String>,
     shrinks: bool,
     partitions: bool,
     lease: LeasePolicy,
@@ -51,6 +60,16 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    if let Some(file) = &options.history {
+        let outcome = run(&options.plan(options.first), false);
+        return match std::fs::write(file, operations::edn(&outcome.history)) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(why) => {
+                eprintln!("{file}: {why}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     if options.verbose {
         return print_all(&options.plan(options.first));
     }
@@ -59,11 +78,16 @@ fn main() -> ExitCode {
     let begin = Instant::now();
     let next = AtomicU64::new(options.first);
     let failed = AtomicBool::new(false);
+    let running: Vec<_> = (0..options.threads).map(|_| Mutex::new(None)).collect();
     let mut results = Vec::new();
     std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..options.threads)
-            .map(|_| scope.spawn(|| work(&options, begin, &next, &failed)))
-            .collect();
+        let (options, next, failed) = (&options, &next, &failed);
+        let spawn = |running| scope.spawn(move || work(options, begin, next, failed, running));
+        let workers: Vec<_> = running.iter().map(spawn).collect();
+        while !workers.iter().all(ScopedJoinHandle::is_finished) {
+            end_if_stuck(&running);
+            std::thread::sleep(Duration::from_millis(20));
+        }
         results.extend(workers.into_iter().filter_map(|worker| worker.join().ok()));
     });
     let mut figures = Figures::default();
@@ -98,6 +122,7 @@ fn work(
     begin: Instant,
     next: &AtomicU64,
     failed: &AtomicBool,
+    running: &Mutex<Option<(u64, Instant)>>,
 ) -> (u64, Figures, Option<u64>) {
     let (mut done, mut figures) = (0, Figures::default());
     while !failed.load(Ordering::Relaxed)
@@ -110,7 +135,9 @@ fn work(
         if options.partitions && seed % AIMED != PARTITIONS {
             continue;
         }
+        set(running, Some((seed, Instant::now())));
         let outcome = run(&options.plan(seed), false);
+        set(running, None);
         done += 1;
         figures.add(&outcome.figures);
         if !outcome.violations.is_empty() {
@@ -119,6 +146,23 @@ fn work(
         }
     }
     (done, figures, None)
+}
+
+fn set<T>(to: &Mutex<T>, value: T) {
+    *to.lock().unwrap_or_else(PoisonError::into_inner) = value;
+}
+
+/// Ends the program if a seed takes far longer than any seed does: a task loops without looking at its clock.
+fn end_if_stuck(running: &[Mutex<Option<(u64, Instant)>>]) {
+    for seed in running {
+        let seed = *seed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((seed, since)) = seed
+            && since.elapsed() > STUCK
+        {
+            println!("\nseed {seed} fails:\nit has run for {STUCK:?}: something loops without end");
+            std::process::exit(1);
+        }
+    }
 }
 
 /// Prints everything about a seed that fails.
@@ -170,6 +214,7 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
         threads: 1,
         limit: None,
         verbose: false,
+        history: None,
         shrinks: true,
         partitions: false,
         lease: LeasePolicy::Proved,
@@ -185,6 +230,7 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
             "--threads" => options.threads = number()?,
             "--seconds" => options.limit = Some(Duration::from_secs(number()?)),
             "--verbose" => options.verbose = true,
+            "--history" => options.history = Some(args.next().ok_or("--history needs a file")?),
             "--no-shrink" => options.shrinks = false,
             "--partitions" => options.partitions = true,
             "--assumed" => options.lease = LeasePolicy::Assumed { margin: None },
