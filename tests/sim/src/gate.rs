@@ -5,7 +5,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     task::{Context, Poll, Waker},
 };
@@ -26,6 +26,8 @@ pub(crate) struct Gate {
     state: Mutex<State>,
     /// How often the present poll of a task has looked at the clock.
     looks: AtomicU64,
+    /// Whether one has looked without end.
+    has_looped: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -54,6 +56,7 @@ impl Gate {
         Arc::new(Self {
             state: Mutex::new(state),
             looks: AtomicU64::new(0),
+            has_looped: AtomicBool::new(false),
         })
     }
 
@@ -62,11 +65,15 @@ impl Gate {
     /// # Panics
     /// Once, if one poll does so without end. Not again, since a task that panics still cleans up.
     pub(crate) fn looks_at_clock(&self) {
-        let looks = self.looks.fetch_add(1, Ordering::Relaxed);
-        assert!(
-            looks != ENDLESS_LOOKS,
-            "a client loops: it looks at its clock {ENDLESS_LOOKS} times in one poll"
-        );
+        if self.looks.fetch_add(1, Ordering::Relaxed) == ENDLESS_LOOKS {
+            self.has_looped.store(true, Ordering::Relaxed);
+            panic!("a client loops: it looks at its clock {ENDLESS_LOOKS} times in one poll");
+        }
+    }
+
+    /// Whether a task of the process has ended because of a loop. Then the process is of no use.
+    pub(crate) fn has_looped(&self) -> bool {
+        self.has_looped.load(Ordering::Relaxed)
     }
 
     pub(crate) fn set_paused(&self, paused: bool) {

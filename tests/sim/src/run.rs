@@ -17,8 +17,10 @@ use tokio::{
 
 use crate::{
     check::{self, Bounds, Rule, Violation},
+    gate::{Gate, Task},
     history::{Event, What},
     plan::Plan,
+    rng::Rng,
     work::{Career, Spawned, Survivor, registers, set_up},
     world::{Figures, Sim},
 };
@@ -122,12 +124,23 @@ async fn run_clients(
     plan: &Arc<Plan>,
     spawned: &Spawned,
 ) -> Result<Vec<Survivor>, JoinError> {
+    let gate = Gate::new(Rng::of(plan.seed, "admin"), 0);
+    let looked = gate.clone();
+    let clock = move || {
+        looked.looks_at_clock();
+        tokio::time::Instant::now().into_std()
+    };
     let admin = Client::builder("s0")
         .expect("a list of one server")
         .connector(sim.connector(0))
-        .clock(Clock::new(|| tokio::time::Instant::now().into_std()))
+        .clock(Clock::new(clock))
         .seed(plan.seed);
-    if let Ok(admin) = admin.connect().await {
+    let spawn = |driver| {
+        let task = tokio::spawn(Task::new(&gate, driver));
+        let mut spawned = spawned.lock().unwrap_or_else(PoisonError::into_inner);
+        spawned.push(task);
+    };
+    if let Ok(admin) = admin.connect_on(spawn).await {
         let _ = set_up(&admin).await;
         admin.close().await;
     }

@@ -200,10 +200,11 @@ impl Career {
                         spawned.push(task);
                     }
                 });
-            match Task::new(gate, connecting).await? {
-                Ok(client) => return Some(client),
-                Err(_) => sleep(Duration::from_millis(100)).await,
+            if let Ok(client) = Task::new(gate, connecting).await? {
+                return Some(client);
             }
+            assert!(!gate.has_looped(), "the task of a client has looped");
+            sleep(Duration::from_millis(100)).await;
         }
     }
 }

@@ -108,7 +108,7 @@ fn two_hundred_seeds_break_no_rule_and_meet_every_fault() {
         ("partitions: leases that ended before the next grant", 3),
         ("requests throttled", 11),
         ("servers that gave up their leader", 12),
-        ("watches at the end", 14),
+        ("watches at the end", 7),
         ("watches set", 45),
         ("writers downgraded", 30),
         ("writes accepted only in part", 4000),
