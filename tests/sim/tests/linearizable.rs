@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use lockkeeper_sim::{
     operations::{Kind, Operation, operations},
-    plan::Plan,
+    plan::{AIMED, Plan},
     run,
 };
 use todc_utils::{Action, History, Specification, WGLChecker};
@@ -48,7 +48,8 @@ fn is_linearizable(operations: &[Operation]) -> bool {
 #[test]
 fn tokens_and_writes_under_a_lock_are_linearizable() {
     let mut checked = 0;
-    for seed in 0..80 {
+    // Many of the aimed plans write under a lock whose node is deleted.
+    for seed in (0..80).map(|number| number * AIMED / 2) {
         let outcome = run(&Plan::of(seed), false);
         let mut locks: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for operation in operations(&outcome.history) {
