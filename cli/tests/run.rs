@@ -232,7 +232,8 @@ fn a_command_that_ignores_term_is_killed(arm: &Arm) {
     assert!(!is_alive(pid_of(pid)));
 }
 
-/// `run` is stopped, its lock is lost, its command ends with 0, and then `run` goes on. It must not pass on that 0.
+/// `run` is stopped, its lock is lost, its command ends with 0, and then `run` goes on. It must not pass on that 0. The watchdog,
+/// which would have ended the command, was killed before.
 fn a_command_that_ends_without_the_lock_gives_status_74(arm: &Arm) {
     let path = arm.path();
     let script = "echo $$ $LOCKKEEPER_NODE; read x; exit 0";
@@ -248,6 +249,13 @@ fn a_command_that_ends_without_the_lock_gives_status_74(arm: &Arm) {
     let (pid, _) = line.split_once(' ').unwrap();
     let me = pid_of(&run.id().to_string());
 
+    let children = fs::read_to_string(format!("/proc/{me}/task/{me}/children")).unwrap();
+    let is_watchdog = |pid: &&str| {
+        let command = fs::read_to_string(format!("/proc/{pid}/cmdline"));
+        command.is_ok_and(|command| command.contains("--watchdog"))
+    };
+    let watchdog = children.split_whitespace().find(is_watchdog).unwrap();
+    rustix::process::kill_process(pid_of(watchdog), Signal::KILL).unwrap();
     rustix::process::kill_process(me, Signal::STOP).unwrap();
     wait_for("the end of the session", || arm.nodes(&path).is_empty());
     run.stdin

@@ -94,7 +94,7 @@ fn a_holder_stopped_for_too_long_ends_its_command(arm: &Arm) {
     let pid = pid_of(&holder.line());
     holder.signal(Signal::STOP);
     wait_for("the end of the session", || arm.nodes(&path).is_empty());
-    assert!(is_alive(pid));
+    assert!(!is_alive(pid), "it went on without the lock");
 
     holder.signal(Signal::CONT);
     let ended = holder.end();

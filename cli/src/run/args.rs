@@ -160,7 +160,9 @@ lock: the lock is released when the command itself ends. Start daemons in the
 foreground.
 
 If lockkeeper itself is killed, its watchdog process kills the command. The lock
-becomes free when the session expires.
+becomes free when the session expires. If lockkeeper is stopped or hangs, the
+watchdog kills the command when the lease has ended, before the session can end;
+a --grace that is longer than its default comes on top.
 
 Example:
   lockkeeper run --wait 5m /locks/backup -- ./backup.sh";

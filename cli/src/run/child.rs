@@ -80,8 +80,8 @@ pub(crate) struct Child {
     pid: Pid,
     place: Place,
     program: OsString,
-    /// Ends the command if this process is killed.
-    _watchdog: Watchdog,
+    /// Ends the command if this process is killed or stopped.
+    watchdog: Watchdog,
 }
 
 impl Child {
@@ -118,7 +118,7 @@ impl Child {
             pid,
             place,
             program: command.first().cloned().unwrap_or_default(),
-            _watchdog: watchdog,
+            watchdog,
         })
     }
 
@@ -145,6 +145,11 @@ impl Child {
     pub(super) fn stop_both(&self) {
         self.send(self.place, Signal::STOP);
         let _ = kill_process(getpid(), Signal::STOP);
+    }
+
+    /// Lets the command go on for this time. Then it is killed, even if this process is stopped, unless this is said again.
+    pub(super) fn may_go_on_for(&mut self, time: Duration) {
+        self.watchdog.tell(time);
     }
 
     /// Lets the command go on after a stop.

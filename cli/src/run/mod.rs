@@ -22,7 +22,7 @@ use std::{env, ffi::OsString, path::Path, pin::pin, process, time::Duration};
 
 use lockkeeper::{Client, Guard, LockError, error::Loss, locks::LockState};
 use rustix::process::Signal;
-use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout, timeout_at};
 
 use crate::{
     duration::{Human, Long},
@@ -40,6 +40,13 @@ use once::Once;
 
 /// How long closing the session may take. Without the close, the servers let the session expire later.
 const GOODBYE: Duration = Duration::from_secs(2);
+
+/// How often the watchdog hears of the lease: this many times in a session timeout. A lease lasts for a fifth of it, at least.
+const REPORTS: u32 = 16;
+
+/// A command whose `run` is stopped is killed this part of the session timeout after the end of the lease: half of what the lease
+/// ends before the session at least. A `run` that works kills it before.
+const SLACK: u32 = 32;
 
 /// The longest default grace time.
 const LONGEST_GRACE: Duration = Duration::from_secs(5);
@@ -207,14 +214,26 @@ async fn hold(
     on_loss: OnLoss<'_>,
 ) -> Result<u8, Failure> {
     let path = args.path.as_str();
-    let grace = args.grace.unwrap_or_else(|| grace_for(guard.client()));
+    let default_grace = grace_for(guard.client());
+    let grace = args.grace.unwrap_or(default_grace);
     let ended = {
         let mut loss = pin!(guard.lost());
-        let mut runs_out = pin!(runs_out(&guard, grace.min(grace_for(guard.client()))));
+        let mut runs_out = pin!(runs_out(&guard, grace.min(default_grace)));
         let mut kill_at = None;
+        let session_timeout = guard.client().snapshot().session_timeout;
+        let mut report = interval(session_timeout / REPORTS);
+        report.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 biased;
+                _ = report.tick() => {
+                    if let Some(until) = guard.valid_until() {
+                        let left = Instant::from_std(until).saturating_duration_since(Instant::now());
+                        // The command gets TERM so long before the end of the lease, and then has the grace time.
+                        let longest = (left + grace).saturating_sub(grace.min(default_grace));
+                        child.may_go_on_for(longest + session_timeout / SLACK);
+                    }
+                }
                 why = &mut loss => break Err(why.to_string()),
                 () = &mut runs_out => break Err("no server answers, and the lease runs out".to_owned()),
                 status = child.wait() => break Ok(status.map_err(Failure::System)?),
@@ -240,7 +259,11 @@ async fn hold(
         }
     };
     match ended {
-        Ok(status) => release(guard, child::exit_status(status), args).await,
+        Ok(status) => {
+            // Its process id may soon be that of another process: the watchdog must not kill it.
+            drop(child);
+            release(guard, child::exit_status(status), args).await
+        }
         Err(loss) => {
             exit::say(&format_args!(
                 "{path}: lock lost: {loss}; ending {child} within {}",

@@ -1,19 +1,30 @@
-//! A process that ends the command when `lockkeeper run` is killed. The command would go on without the lock.
+//! A process that ends the command when `lockkeeper run` cannot. The command would go on without the lock.
 //!
-//! The watchdog waits at a pipe whose other end only `run` has. When the command has ended, `run` writes a byte. The end of the
-//! pipe without that byte says that `run` is gone, however it was killed.
+//! The watchdog waits at a pipe whose other end only `run` has. `run` says again and again how long the command may go on: until a
+//! little after the lease of the lock. When the command has ended, `run` says that it may go on for no time at all.
+//! - The end of the pipe before that says that `run` is gone, however it was killed.
+//! - Silence until the end of that time says that `run` is stopped, or hangs.
 //!
-//! Not here: ending the command when the lock is lost (`child`).
+//! In both cases the watchdog kills the command. Not here: ending the command when the lock is lost (`child`).
 
 use std::{
     env,
     ffi::OsString,
-    io::{self, Read as _, Write as _},
-    os::unix::process::CommandExt as _,
-    process::{Child, Command, Stdio},
+    io,
+    process::Stdio,
+    time::{Duration, Instant},
 };
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use futures::FutureExt as _;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+    process::{Pid, Signal, kill_process, kill_process_group},
+};
+use tokio::{
+    io::AsyncWriteExt as _,
+    process::{ChildStdin, Command},
+};
 
 use super::child::Place;
 use crate::exit;
@@ -21,9 +32,12 @@ use crate::exit;
 /// The first argument of the process.
 pub(crate) const NAME: &str = "--watchdog";
 
+/// The length of a message: milliseconds, big-endian.
+const MESSAGE: usize = 8;
+
 /// A running watchdog. Dropping this value says that the command has ended.
 #[derive(Debug)]
-pub(super) struct Watchdog(Child);
+pub(super) struct Watchdog(Option<ChildStdin>);
 
 impl Watchdog {
     /// Watches over the command with this process id.
@@ -37,16 +51,22 @@ impl Watchdog {
         // In a group of its own: no signal of the terminal reaches it.
         let command = command.process_group(0).stdin(Stdio::piped());
         let command = command.stdout(Stdio::null()).stderr(Stdio::null());
-        command.spawn().map(Self)
+        Ok(Self(command.spawn()?.stdin.take()))
+    }
+
+    /// Says how long the command may go on.
+    pub(super) fn tell(&mut self, time: Duration) {
+        let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        if let Some(pipe) = &mut self.0 {
+            // A full pipe, or none: the watchdog is stopped, or was killed. `run` must not wait for it.
+            let _ = pipe.write_all(&ms.to_be_bytes()).now_or_never();
+        }
     }
 }
 
 impl Drop for Watchdog {
     fn drop(&mut self) {
-        if let Some(mut pipe) = self.0.stdin.take() {
-            // It may have been killed. Then there is nothing to tell. The byte stays in the pipe: nobody has to wait for the end.
-            let _ = pipe.write_all(b".");
-        }
+        self.tell(Duration::ZERO);
     }
 }
 
@@ -57,9 +77,10 @@ pub(crate) fn watch(arguments: &[OsString]) -> u8 {
     let [pid, what] = arguments else {
         return exit::USAGE;
     };
-    let has_ended = matches!(io::stdin().read(&mut [0]), Ok(1..));
     let pid = pid.to_str().and_then(|pid| pid.parse().ok());
-    if !has_ended && let Some(pid) = pid.and_then(Pid::from_raw) {
+    if !has_ended()
+        && let Some(pid) = pid.and_then(Pid::from_raw)
+    {
         let _ = if what == "group" {
             kill_process_group(pid, Signal::KILL)
         } else {
@@ -67,4 +88,38 @@ pub(crate) fn watch(arguments: &[OsString]) -> u8 {
         };
     }
     exit::OK
+}
+
+/// Waits until the command has ended, as `run` says, or must end.
+fn has_ended() -> bool {
+    let mut deadline = None;
+    loop {
+        if !is_readable(deadline) {
+            return false;
+        }
+        // Not buffered: what is in a buffer cannot be waited for. The system keeps messages of this length in one piece.
+        let mut message = [0; MESSAGE];
+        match rustix::io::read(io::stdin(), &mut message) {
+            Ok(MESSAGE) => match u64::from_be_bytes(message) {
+                0 => return true,
+                ms => deadline = Instant::now().checked_add(Duration::from_millis(ms)),
+            },
+            Err(Errno::INTR) => {}
+            _ => return false,
+        }
+    }
+}
+
+/// Waits for a message, or the end of the pipe. False at the deadline.
+fn is_readable(deadline: Option<Instant>) -> bool {
+    let stdin = io::stdin();
+    loop {
+        let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+        let left = left.map(|left| Timespec::try_from(left).unwrap_or_default());
+        match poll(&mut [PollFd::new(&stdin, PollFlags::IN)], left.as_ref()) {
+            Ok(0) => return false,
+            Ok(_) => return true,
+            Err(_) => {} // a signal
+        }
+    }
 }
