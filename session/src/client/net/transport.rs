@@ -110,23 +110,25 @@ impl FrameDecoder {
             end: None,
         }
     }
+}
 
-    /// Whether the server has begun a line of text in place of its first frame. The complete line is the error. No first frame
-    /// looks like text: as a length, four letters are half a GiB or more.
-    fn begins_with_text(&self, stream: &[u8], is_end: bool) -> Result<bool, ReadError> {
-        let is_text =
-            |start: &[u8; PREFIX_LEN]| start.iter().all(|byte| (b' '..=b'~').contains(byte));
-        if self.has_begun || !stream.first_chunk().is_some_and(is_text) {
-            return Ok(false);
-        }
-        let start = stream.get(..LONGEST_GREETING).unwrap_or(stream);
-        let line = start.iter().position(|byte| matches!(byte, b'\r' | b'\n'));
-        match line {
-            None if start.len() < LONGEST_GREETING && !is_end => Ok(true),
-            end => {
-                let line = start.get(..end.unwrap_or(start.len())).unwrap_or(start);
-                Err(ReadError::NotZooKeeper(line.escape_ascii().to_string()))
-            }
+/// Whether the server has begun a line of text in place of its first frame. The complete line is the error. No first frame looks like
+/// text: as a length, four letters are half a GiB or more.
+#[cold]
+fn begins_with_text(stream: &[u8], is_end: bool) -> Result<bool, ReadError> {
+    let is_text = |start: &[u8; PREFIX_LEN]| start.iter().all(|byte| (b' '..=b'~').contains(byte));
+    if !stream.first_chunk().is_some_and(is_text) {
+        return Ok(false);
+    }
+    let start = stream.get(..LONGEST_GREETING).unwrap_or(stream);
+    let line = start.iter().position(|byte| matches!(byte, b'\r' | b'\n'));
+    match line {
+        None if start.len() < LONGEST_GREETING && !is_end => Ok(true),
+        end => {
+            let line = start.get(..end.unwrap_or(start.len())).unwrap_or(start);
+            Err(ReadError::NotZooKeeper(
+                line.escape_ascii().to_string().into(),
+            ))
         }
     }
 }
@@ -147,7 +149,7 @@ impl Decoder for FrameDecoder {
                 return Ok(None);
             }
         }
-        if self.begins_with_text(stream, false)? {
+        if !self.has_begun && begins_with_text(stream, false)? {
             return Ok(None);
         }
         match frame::split(stream, self.limit) {
@@ -167,7 +169,9 @@ impl Decoder for FrameDecoder {
 
     /// The end of the stream inside a frame needs no special handling: the incomplete frame is useless.
     fn decode_eof(&mut self, stream: &mut BytesMut) -> Result<Option<Incoming>, ReadError> {
-        self.begins_with_text(stream, true)?;
+        if !self.has_begun {
+            begins_with_text(stream, true)?;
+        }
         self.decode(stream)
     }
 }
@@ -177,7 +181,7 @@ impl Decoder for FrameDecoder {
 pub(crate) enum ReadError {
     Io(io::Error),
     Frame(FrameError),
-    NotZooKeeper(String),
+    NotZooKeeper(Box<str>),
 }
 
 impl From<io::Error> for ReadError {
