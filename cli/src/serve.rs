@@ -112,7 +112,7 @@ async fn beside(
 ) -> Result<u8, Failure> {
     let mut environment = Environment::default();
     environment.set(servers::VARIABLE, server.connect_string());
-    let mut child = Child::start(command, &environment, Place::of_this())?;
+    let mut child = Child::start(command, &environment, Place::of_this(), None)?;
     loop {
         tokio::select! {
             biased;

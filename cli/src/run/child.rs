@@ -90,14 +90,16 @@ impl Child {
         command: &[OsString],
         environment: &Environment,
         place: Place,
+        may_go_on_for: Option<Duration>,
     ) -> Result<Self, Failure> {
-        Self::try_start(command, environment, place).map_err(Failure::System)
+        Self::try_start(command, environment, place, may_go_on_for).map_err(Failure::System)
     }
 
     fn try_start(
         command: &[OsString],
         environment: &Environment,
         place: Place,
+        may_go_on_for: Option<Duration>,
     ) -> io::Result<Self> {
         let mut start = gate::closed(command)?;
         start.kill_on_drop(true);
@@ -111,7 +113,11 @@ impl Child {
             .and_then(|id| i32::try_from(id).ok())
             .and_then(Pid::from_raw)
             .ok_or_else(|| io::Error::other("the command has no process id"))?;
-        let watchdog = Watchdog::start(pid, place)?;
+        let mut watchdog = Watchdog::start(pid, place)?;
+        // Before the command begins: this process may be stopped at any moment.
+        if let Some(time) = may_go_on_for {
+            watchdog.tell(time);
+        }
         gate::open(pid)?;
         Ok(Self {
             process,

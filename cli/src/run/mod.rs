@@ -105,7 +105,8 @@ async fn under_lock(
         signals.catch_also(Signal::TSTP).map_err(Failure::System)?;
     }
     let environment = environment(&guard, args);
-    let child = Child::start(&args.command, &environment, place)?;
+    let time = may_go_on_for(&guard, args);
+    let child = Child::start(&args.command, &environment, place, time)?;
     notify.say(&format!("READY=1\nSTATUS={path} is held"));
     let on_loss = OnLoss::new(args.on_loss.as_deref(), environment);
     hold(guard, child, signals, args, on_loss).await
@@ -191,6 +192,17 @@ fn grace_for(client: &Client) -> Duration {
     (client.snapshot().session_timeout / 8).min(LONGEST_GRACE)
 }
 
+/// How long the command may go on if this process says nothing more: until a moment after the lease. `None` if the lock is lost.
+fn may_go_on_for(guard: &Guard, args: &RunArgs) -> Option<Duration> {
+    let default_grace = grace_for(guard.client());
+    let grace = args.grace.unwrap_or(default_grace);
+    let until = Instant::from_std(guard.valid_until()?);
+    let left = until.saturating_duration_since(Instant::now());
+    let slack = guard.client().snapshot().session_timeout / SLACK;
+    // The command gets TERM so long before the end of the lease, and then has the grace time.
+    Some((left + grace + slack).saturating_sub(grace.min(default_grace)))
+}
+
 /// Waits until the lease of the lock has less than this left, so that the command can be ended before another client can get
 /// the lock.
 async fn runs_out(guard: &Guard, left: Duration) {
@@ -227,11 +239,8 @@ async fn hold(
             tokio::select! {
                 biased;
                 _ = report.tick() => {
-                    if let Some(until) = guard.valid_until() {
-                        let left = Instant::from_std(until).saturating_duration_since(Instant::now());
-                        // The command gets TERM so long before the end of the lease, and then has the grace time.
-                        let longest = (left + grace).saturating_sub(grace.min(default_grace));
-                        child.may_go_on_for(longest + session_timeout / SLACK);
+                    if let Some(time) = may_go_on_for(&guard, args) {
+                        child.may_go_on_for(time);
                     }
                 }
                 why = &mut loss => break Err(why.to_string()),
