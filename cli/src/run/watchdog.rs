@@ -10,20 +10,16 @@
 use std::{
     env,
     ffi::OsString,
-    io,
-    process::Stdio,
+    io::{self, Write as _},
+    os::unix::process::CommandExt as _,
+    process::{ChildStdin, Command, Stdio},
     time::{Duration, Instant},
 };
 
-use futures::FutureExt as _;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
     process::{Pid, Signal, kill_process, kill_process_group},
-};
-use tokio::{
-    io::AsyncWriteExt as _,
-    process::{ChildStdin, Command},
 };
 
 use super::child::Place;
@@ -51,7 +47,11 @@ impl Watchdog {
         // In a group of its own: no signal of the terminal reaches it.
         let command = command.process_group(0).stdin(Stdio::piped());
         let command = command.stdout(Stdio::null()).stderr(Stdio::null());
-        Ok(Self(command.spawn()?.stdin.take()))
+        let pipe = command.spawn()?.stdin.take();
+        if let Some(pipe) = &pipe {
+            rustix::io::ioctl_fionbio(pipe, true)?;
+        }
+        Ok(Self(pipe))
     }
 
     /// Says how long the command may go on.
@@ -59,7 +59,7 @@ impl Watchdog {
         let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         if let Some(pipe) = &mut self.0 {
             // A full pipe, or none: the watchdog is stopped, or was killed. `run` must not wait for it.
-            let _ = pipe.write_all(&ms.to_be_bytes()).now_or_never();
+            let _ = pipe.write_all(&ms.to_be_bytes());
         }
     }
 }
