@@ -1,6 +1,7 @@
 //! Applies each fault in `mutations.txt` to a copy of the sources, and checks that it is found.
 //!
-//! `cargo run -p lockkeeper-mutations [PART OF A NAME]`. The exit status is 1 when a check misses a fault. The copy and its
+//! `cargo run -p lockkeeper-mutations [--seconds N --first K] [PART OF A NAME]`. The exit status is 1 when a check misses a fault.
+//! With `--seconds`, no further fault is begun after that time; the list is taken in turn, from fault K on. The copy and its
 //! build are in `target/mutations`, and the next run uses both again.
 //!
 //! Not here: reading the list (the library).
@@ -10,7 +11,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, ExitCode, Output, Stdio},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use lockkeeper_mutations::{Check, Mutation, read};
@@ -19,9 +20,8 @@ use lockkeeper_mutations::{Check, Mutation, read};
 const SECONDS: &str = "600";
 
 fn main() -> ExitCode {
-    let wanted = std::env::args().nth(1).unwrap_or_default();
-    let all = match read() {
-        Ok(all) => all,
+    let (options, all) = match Options::read().and_then(|options| Ok((options, read()?))) {
+        Ok(read) => read,
         Err(why) => {
             eprintln!("{why}");
             return ExitCode::from(2);
@@ -34,27 +34,27 @@ fn main() -> ExitCode {
         built: target.join("mutations/target"),
     };
     sources.refresh(&root);
-    let chosen: Vec<_> = all.iter().filter(|it| it.name.contains(&wanted)).collect();
-    // A check that fails without the fault says nothing about it.
-    let mut passed = HashSet::new();
-    for (mutation, check) in chosen
-        .iter()
-        .flat_map(|it| it.checks.iter().map(move |check| (it, check)))
-    {
-        if !passed.insert(check) {
-            continue;
-        }
-        if let Ok(how) = sources.run(check) {
-            eprintln!(
-                "without any fault, a check of \"{}\" fails: {how}",
-                mutation.name
-            );
-            return ExitCode::FAILURE;
-        }
-    }
+    let named = |mutation: &&Mutation| mutation.name.contains(&options.part);
+    let mut chosen: Vec<_> = all.iter().filter(named).collect();
+    let first = options.first % chosen.len().max(1);
+    chosen.rotate_left(first);
     let (begin, mut tried, mut missed) = (Instant::now(), 0, 0);
-    for mutation in chosen {
+    let mut passed = HashSet::new();
+    for mutation in &chosen {
+        if options.limit.is_some_and(|limit| begin.elapsed() > limit) {
+            break;
+        }
         let since = Instant::now();
+        // A check that fails without the fault says nothing about it.
+        for check in mutation.checks.iter().filter(|check| passed.insert(*check)) {
+            if let Ok(how) = sources.run(check) {
+                eprintln!(
+                    "without any fault, a check of \"{}\" fails: {how}",
+                    mutation.name
+                );
+                return ExitCode::FAILURE;
+            }
+        }
         let found = sources.attempt(mutation);
         let seconds = since.elapsed().as_secs();
         tried += 1;
@@ -67,14 +67,46 @@ fn main() -> ExitCode {
         }
     }
     let seconds = begin.elapsed().as_secs();
-    println!("{seconds} s, {tried} faults, {missed} missed");
+    let of = chosen.len();
+    println!("{seconds} s, {tried} of {of} faults from number {first} on, {missed} missed");
     if tried == 0 {
-        eprintln!("no name contains {wanted:?}");
+        eprintln!("no name contains {:?}", options.part);
     }
     if missed == 0 && tried > 0 {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
+    }
+}
+
+/// What the command line asks for.
+#[derive(Default)]
+struct Options {
+    /// A part of the names of the faults.
+    part: String,
+    /// The fault to begin with.
+    first: usize,
+    /// No fault is begun later than this.
+    limit: Option<Duration>,
+}
+
+impl Options {
+    fn read() -> Result<Self, String> {
+        let mut options = Self::default();
+        let mut arguments = std::env::args().skip(1);
+        while let Some(argument) = arguments.next() {
+            let mut number = || {
+                let text = arguments.next().unwrap_or_default();
+                let number = text.parse::<u32>();
+                number.map_err(|_| format!("{argument} takes a number, not {text:?}"))
+            };
+            match argument.as_str() {
+                "--seconds" => options.limit = Some(Duration::from_secs(number()?.into())),
+                "--first" => options.first = usize::try_from(number()?).unwrap_or(0),
+                _ => options.part = argument,
+            }
+        }
+        Ok(options)
     }
 }
 
