@@ -19,10 +19,10 @@ pub enum LockError {
         path: String,
         /// How long the caller waited.
         waited: Duration,
-        /// How many contenders were ahead when this client last listed the queue. For a plain lock, 1 if another contender
-        /// held it.
+        /// How many contenders were ahead when this client last looked: at a listing of the queue, or at its own contenders.
+        /// For a plain lock, 1 if another contender held it.
         ///
-        /// `None` when the queue was not listed yet, and for locks that do not count the contenders ahead: a
+        /// `None` when it had not looked yet, and for locks that do not count the contenders ahead: a
         /// semaphore, a multi-lock, and a reentrant mutex.
         ahead: Option<usize>,
     },

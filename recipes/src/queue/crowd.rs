@@ -9,7 +9,7 @@ use std::{
     collections::{HashMap, VecDeque},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
@@ -48,6 +48,8 @@ impl Crowds {
 pub(crate) struct Crowd {
     /// How many contenders have entered or are entering.
     size: AtomicUsize,
+    /// Whether one of them entered when there was no other. Its node is not noted: that would cost every lock some time.
+    has_lone: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -69,6 +71,7 @@ impl Crowd {
         let member = Member {
             crowd: self.clone(),
             number: None,
+            is_lone: false,
         };
         if size <= PART {
             return (member, true);
@@ -97,15 +100,18 @@ impl Crowd {
 #[derive(Debug)]
 pub(crate) struct Member {
     crowd: Arc<Crowd>,
+    /// The number of its node, if that is noted.
     number: Option<i32>,
+    is_lone: bool,
 }
 
 impl Member {
-    /// The contender has entered. Returns the node of the last one ahead that is known, and how many are ahead in the newest
-    /// listing.
+    /// The contender has entered. Returns the node of the last one ahead that is known, and how many are ahead: those of this
+    /// client, or those in the newest listing if there are more.
     pub(crate) fn entered(&mut self, own: &Arc<str>) -> Option<(Arc<str>, usize)> {
-        // Those who come later do without the only one.
         if !self.crowd.is_above(1) {
+            self.is_lone = true;
+            self.crowd.has_lone.store(true, Ordering::Relaxed);
             return None;
         }
         let number = name::number(own).filter(|number| *number <= SEQUENCE_LIMIT)?;
@@ -114,7 +120,8 @@ impl Member {
         let index = state.entered.partition_point(|(other, _)| *other < number);
         state.entered.insert(index, (number, own.clone()));
         let (_, last) = state.entered.get(index.checked_sub(1)?)?;
-        Some((last.clone(), state.listed.ahead(number).max(index)))
+        let ahead = index + usize::from(self.crowd.has_lone.load(Ordering::Relaxed));
+        Some((last.clone(), state.listed.ahead(number).max(ahead)))
     }
 
     /// The queue was listed.
@@ -142,6 +149,9 @@ impl Member {
 
 impl Drop for Member {
     fn drop(&mut self) {
+        if self.is_lone {
+            self.crowd.has_lone.store(false, Ordering::Relaxed);
+        }
         self.crowd.size.fetch_sub(1, Ordering::Relaxed);
         let Some(number) = self.number else {
             return;
