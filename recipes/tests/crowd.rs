@@ -89,7 +89,8 @@ async fn contenders_that_enter_together_list_the_queue_rarely() {
         soon(lock).await.unwrap();
     }
     let listings = listings(&server);
-    assert!(listings <= 100, "{listings}");
+    // Without the listings of others it would be one for each, and more.
+    assert!(listings <= 60, "{listings}");
 }
 
 #[tokio::test]
