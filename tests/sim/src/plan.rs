@@ -334,11 +334,14 @@ impl Plan {
 
     /// How long a hand-over may take when nothing goes wrong: the delete, the event, two questions and a proof of the lease.
     ///
-    /// Each message takes as long as the slowest one.
+    /// Each message takes as long as the slowest one. `None` if a commit may take longer than a quarter of a session timeout:
+    /// then a lease may be over before it is proved, and a grant waits for a quick commit.
     #[must_use]
-    pub fn hand_over_ms(&self) -> u64 {
+    pub fn hand_over_ms(&self) -> Option<u64> {
+        let sessions = self.clients.iter().map(|client| client.timeout_ms).min();
         let pieces = if self.short_writes { 1000 } else { 0 };
-        HAND_OVER * (5 * self.delay_ms + 1) + 6 * self.commit_ms + pieces
+        let within = HAND_OVER * (5 * self.delay_ms + 1) + 6 * self.commit_ms + pieces;
+        (4 * self.commit_ms <= sessions?).then_some(within)
     }
 
     /// How long an attempt may take after the last fault: all holds one after the other, and sessions that expire.

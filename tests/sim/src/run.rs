@@ -100,7 +100,9 @@ async fn run_in(plan: &Arc<Plan>, verbose: bool) -> Outcome {
         calm,
         max_wait: Some(Duration::from_millis(plan.max_wait_ms())),
         news,
-        hand_over: Some((settled, Duration::from_millis(plan.hand_over_ms()))),
+        hand_over: plan
+            .hand_over_ms()
+            .map(|ms| (settled, Duration::from_millis(ms))),
         knows_sessions: true,
     };
     violations.extend(check::check(&history, &bounds));
