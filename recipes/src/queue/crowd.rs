@@ -106,8 +106,8 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// The contender has entered. Returns the node of the last one ahead that is known, and how many are ahead: those of this
-    /// client, or those in the newest listing if there are more.
+    /// The contender has entered. Returns the node of the last one ahead that is known, and how many are ahead. Those are the
+    /// contenders of this client, or those in the newest listing if there are more.
     pub(crate) fn entered(&mut self, own: &Arc<str>) -> Option<(Arc<str>, usize)> {
         if !self.crowd.is_above(1) {
             self.is_lone = true;

@@ -8,13 +8,14 @@
 //!
 //! - The event is the deletion of that node.
 //! - Our own node still exists: its watch, which the server set no later than the other one, has not fired. Events of one
-//!   connection come in the order of their transactions, so its event would have come first.
+//!   connection come in the order of their transactions, so its event would have come first. (One case is open: another task
+//!   of this client already watches the other node. Then its deletion may be heard before our watch is set.)
 //! - The connection is the one on which the queue was listed, and so the watches were set on it. Events that make up for an
 //!   outage come in any order.
 //! - The lease is valid. A process that slept may see an old event after its session has expired.
 //!
-//! A listing that another contender of the same client has made may be used in place of that of the contender itself: when the
-//! nearest node was deleted, under the same conditions. What such a listing proves is in `listing`.
+//! A contender may use a listing that another contender of the same client has made: when the nearest node was deleted, under
+//! the same conditions. What such a listing proves is in `listing`.
 //!
 //! Not here: who is ahead of whom (`rank`), the node itself (`node`), sending and waiting (`waiter`).
 

@@ -134,8 +134,8 @@ impl Proof {
     }
 }
 
-/// What the answers on one connection show, if a server stops answering soon after its leader stops hearing it: of a server
-/// that answers, the leader has heard what that server noted longer ago.
+/// What the answers on one connection show, if a server stops answering soon after its leader stops hearing it. While a server
+/// answers, its leader has heard what that server noted longer ago.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Trail(VecDeque<(Instant, Instant)>);
 
