@@ -8,10 +8,10 @@
 //!
 //! - The event is the deletion of that node.
 //! - Our own node still exists: its watch, which the server set no later than the other one, has not fired. Events of one
-//!   connection come in the order of their transactions, so its event would have come first. (One case is open: another task
-//!   of this client already watches the other node. Then its deletion may be heard before our watch is set.)
+//!   connection come in the order of their transactions, so its event would have come first. Another task of this client may
+//!   watch the other node already; so the client hands over no event before both watches are set.
 //! - The connection is the one on which the queue was listed, and so the watches were set on it. Events that make up for an
-//!   outage come in any order.
+//!   outage come in any order. When it ends, so does the wait for watches to be set.
 //! - The lease is valid. A process that slept may see an old event after its session has expired.
 //!
 //! A contender may use a listing that another contender of the same client has made: when the nearest node was deleted, under
@@ -288,7 +288,7 @@ impl<N: Clone + AsRef<str>> Turn<N> {
         ahead.any(|watched| watched.as_ref() == node)
     }
 
-    /// A watch has fired, on this connection: the node was deleted, or its data were changed. Returns whether our own node
+    /// A watch has fired, and this is the present connection, if there is one: the node was deleted, or its data were changed. Returns whether our own node
     /// must be watched again now.
     ///
     /// # Errors
@@ -298,7 +298,7 @@ impl<N: Clone + AsRef<str>> Turn<N> {
         node: &str,
         is_deleted: bool,
         own: &str,
-        connection: u64,
+        connection: Option<u64>,
     ) -> Result<bool, Out> {
         if node == own {
             self.is_own_watched = false;
@@ -313,7 +313,7 @@ impl<N: Clone + AsRef<str>> Turn<N> {
         }
         if self.is_nearest(node) {
             self.nearest = None;
-            let is_proof = is_deleted && self.is_on(connection);
+            let is_proof = is_deleted && connection == Some(self.connection);
             self.place = match self.place {
                 Place::Behind { is_last: true } if is_proof => Place::First,
                 Place::Behind { is_last: false } if is_proof => Place::Left,

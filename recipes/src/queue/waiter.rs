@@ -129,7 +129,11 @@ impl Waiter {
         if let Some(member) = self.node.member() {
             member.event(&event.name, is_deleted);
         }
-        let connection = self.node.client().snapshot().connections;
+        let snapshot = self.node.client().snapshot();
+        let connection = snapshot
+            .state
+            .is_connected()
+            .then_some(snapshot.connections);
         if self.turn.is_nearest(&event.name) {
             self.nearest_fired = Some(self.node.client().now());
         }

@@ -156,8 +156,8 @@ impl Raw<'_> {
     /// a change before the mark is not reported: read the node then. The watcher may report a change between the mark
     /// and the request that the caller has already seen.
     ///
-    /// The request is the one with which clients restore their watches (`setWatches`). The client does not wait for
-    /// its reply, and needs none: the server handles all later requests after it. Without a connection, the client
+    /// The request is the one with which clients restore their watches (`setWatches`). The caller needs no reply: the server
+    /// handles all later requests after this one. No watcher gets its event before the server has set all of them. Without a connection, the client
     /// sets the watches on the next connection, with the same guarantee. The watches outlive reconnects and end with
     /// the session.
     ///

@@ -128,6 +128,7 @@ pub(crate) fn is_in_the_way(state: &State, scenario: &Scenario, i: usize, view: 
 fn queue(after: &mut State, scenario: &Scenario, i: usize, mut turn: Turn<Name>) {
     let own = after.contenders[i].node().expect("its node");
     let connection = connection(after, scenario, i);
+    let is_up = after.sessions[scenario.clients[i]].is_up;
     // The point of the history at which its turn has come.
     let mut since = 0;
     let handled = match after.contenders[i].read.take() {
@@ -170,7 +171,7 @@ fn queue(after: &mut State, scenario: &Scenario, i: usize, mut turn: Turn<Name>)
             event.name.as_ref(),
             event.is_deleted,
             own.as_ref(),
-            connection,
+            is_up.then_some(connection),
         ) {
             Ok(true) => after.contenders[i].watches[OWN] = Watch::Requested(own),
             Ok(false) => {}

@@ -234,7 +234,8 @@ fn event_steps(state: &State, scenario: &Scenario, i: usize, next: &mut Next<'_>
     }
 }
 
-/// The event of a watch arrives. Tasks of one client have one watch on a node, as the server sees it.
+/// The event of a watch arrives. Tasks of one client have one watch on a node, as the server sees it. A task whose request is
+/// under way hears of it with the reply (`set_watches`).
 fn tell(after: &mut State, scenario: &Scenario, i: usize, fired: Watch, event: Event) {
     for task in scenario.tasks(scenario.clients[i]) {
         let contender = &mut after.contenders[task];

@@ -23,8 +23,8 @@ use crate::{
 /// One-shot watches of several nodes with one queue of events. Made by [`Raw::watch_group`](crate::Raw::watch_group).
 ///
 /// # Ordering
-/// The events come in the order in which the server sent them, before the reply of any request that shows the change. Events
-/// of different watches that make up for an outage come in any order.
+/// The events come in the order in which the server sent them. They come before the reply of any request that shows the change, but
+/// not before all watches of the same call are set. Events of different watches that make up for an outage come in any order.
 ///
 /// # Cancel safety
 /// Dropping the group ends all its watches.

@@ -13,7 +13,7 @@ use crate::{
         link::{auth::PendingAuth, moving::WritableSearch, sasl::SaslExchange},
         proof::{Proof, Trail},
         requests::in_flight::InFlight,
-        watches::restore::Restore,
+        watches::{early::EarlyEvents, restore::Restore},
     },
 };
 
@@ -29,6 +29,8 @@ pub(crate) struct Connection<T> {
     pub(crate) pending_auth: PendingAuth<T>,
     /// The watches of the former connection, while the server takes them over.
     pub(crate) restore: Restore,
+    /// Events that came before the requests for their watches were answered.
+    pub(crate) early: EarlyEvents,
     /// When the ping was sent that is not answered yet.
     pub(crate) ping_sent: Option<Instant>,
     /// When the last ping was sent, or else the handshake.
@@ -77,6 +79,7 @@ impl<T> Connection<T> {
             in_flight: VecDeque::new(),
             pending_auth: VecDeque::new(),
             restore: Restore::default(),
+            early: EarlyEvents::default(),
             ping_sent: None,
             last_ping: now,
             last_received: now,

@@ -96,8 +96,11 @@ impl<T> Machine<T> {
 
     /// Settles the requests of a connection that is gone. Requests that were not sent stay in the queue, except for those of
     /// the machine itself and those that do not wait for a connection.
-    fn settle_connection(&mut self, connection: Connection<T>, error: &Error) {
+    fn settle_connection(&mut self, mut connection: Connection<T>, error: &Error) {
         self.watches.disconnected();
+        for ((_, id), event) in connection.early.take() {
+            self.outputs.push_back(Output::Watch(id, Ok(event)));
+        }
         for identity in connection.pending_auth {
             if let Some(token) = identity.token {
                 self.complete(token, Err(error.clone()));

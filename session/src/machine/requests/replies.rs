@@ -215,9 +215,8 @@ impl<T> Machine<T> {
             }
             ReplyTo::SetWatches { restore: true } => self.restored(),
             // It does not matter whether the server had such a watch. Identities are answered under a number of their own.
-            ReplyTo::SetWatches { restore: false }
-            | ReplyTo::RemoveWatches
-            | ReplyTo::Auth { .. } => return,
+            ReplyTo::SetWatches { restore: false } => return self.watches_set(request.number),
+            ReplyTo::RemoveWatches | ReplyTo::Auth { .. } => return,
             ReplyTo::Close => return self.end(State::Closed, Cause::ByClient),
         }
         if needs_sasl {

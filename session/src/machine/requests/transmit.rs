@@ -112,6 +112,7 @@ impl<T> Machine<T> {
                 let error = Error::TooLarge { length, limit };
                 if matches!(queued.reply_to, ReplyTo::SetWatches { .. }) {
                     self.end_unset(&queued.request, &error);
+                    self.watches_set(queued.number);
                 }
                 if matches!(queued.reply_to, ReplyTo::SetWatches { restore: true }) {
                     self.restored();

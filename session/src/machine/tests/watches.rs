@@ -65,12 +65,55 @@ fn known_nodes_are_watched_with_one_request() {
     let paths = ["/b", "/a", "/b"];
     let watches = pair.machine.watch_nodes(paths);
     pair.pump();
-    assert_eq!(sent(&mut pair), [set_watches(42, &paths, &[], &[])]);
+    let (xid, request) = pair.request().unwrap();
+    assert_eq!(request, set_watches(42, &paths, &[], &[]));
+    pair.reply(xid, 42, Ok(sound_reply(&request)));
     pair.event(EventType::NODE_DELETED, "/b");
     assert_eq!(ids(&pair.fired()), [watches[0], watches[2]]);
     assert_eq!(pair.machine.watch_nodes([""; 0]), []);
     pair.pump();
     assert_eq!(pair.requests(), []);
+}
+
+/// Otherwise a waiter could hear of the release of the node ahead before anybody watches its own node.
+#[test]
+fn listeners_hear_of_nothing_before_their_watches_are_set() {
+    let mut pair = Pair::connected(|_| {});
+    let older = pair.watch(get("/ahead", true), OK);
+    let watches = pair.machine.watch_nodes(["/own", "/ahead"]);
+    let later = pair.machine.watch_nodes(["/own"]);
+    pair.pump();
+    pair.event(EventType::NODE_DELETED, "/ahead");
+    assert_eq!(ids(&pair.fired()), [older]);
+    pair.event(EventType::NODE_DELETED, "/own");
+    assert_eq!(pair.fired(), []);
+    let mut requests = pair.requests().into_iter();
+    let mut serve = |pair: &mut Pair| {
+        let (xid, request) = requests.next().unwrap();
+        pair.reply(xid, 42, Ok(sound_reply(&request)));
+    };
+    serve(&mut pair);
+    assert_eq!(ids(&pair.fired()), watches, "in the order of the paths");
+    serve(&mut pair);
+    assert_eq!(ids(&pair.fired()), later);
+    assert_eq!(pair.machine.watch_count(), 0);
+}
+
+#[test]
+fn the_end_of_a_connection_releases_the_events_that_were_kept() {
+    let mut pair = Pair::connected(|_| {});
+    let older = pair.watch(get("/a", true), OK);
+    let watches = pair.machine.watch_nodes(["/a", "/b"]);
+    pair.pump();
+    pair.event(CHANGED, "/a");
+    assert_eq!(ids(&pair.fired()), [older]);
+    pair.cut();
+    assert_eq!(ids(&pair.fired()), [watches[0]]);
+    // The other one is restored, and waits for no request any more.
+    pair.connect();
+    pair.serve();
+    pair.event(CHANGED, "/b");
+    assert_eq!(ids(&pair.fired()), [watches[1]]);
 }
 
 #[test]

@@ -29,7 +29,7 @@ impl<T> Machine<T> {
     /// - a transaction newer than all that the replies of this session have reported has set its data (changed).
     ///
     /// Otherwise the event is the next change of the data, or the deletion. Without a connection, the next connection sets
-    /// the watches, by the same rule.
+    /// the watches, by the same rule. No id gets its event before the server has answered: see `early`.
     pub fn watch_nodes(
         &mut self,
         paths: impl IntoIterator<Item = impl Into<String>>,
@@ -38,8 +38,15 @@ impl<T> Machine<T> {
         let shares = if self.watches.has_persistent() { 3 } else { 1 };
         let longest = self.config.max_request / shares;
         let mut batches = Batches::new(self.session.last_zxid, longest);
+        // Without a connection there is no request: the watches are restored. Usually there is one request; if there are
+        // more, the events come with the reply to the first.
+        let request = if self.is_connected() {
+            self.queue.next_number()
+        } else {
+            0
+        };
         let watch = |path: String| {
-            let id = self.watches.register_data(&path);
+            let id = self.watches.register_data(&path, request);
             batches.add(WatchKind::Data, path);
             id
         };
