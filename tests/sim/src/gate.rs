@@ -12,7 +12,10 @@ use std::{
 
 use tokio::time::Instant;
 
-use crate::rng::Rng;
+use crate::{
+    prompt::{self, Prompt},
+    rng::Rng,
+};
 
 /// How many polls of one process within one virtual millisecond count as an endless loop.
 const ENDLESS_POLLS: u64 = 200_000;
@@ -36,6 +39,7 @@ struct State {
     dead: bool,
     rng: Rng,
     yield_per_mille: u64,
+    prompt_per_mille: u64,
     /// For each task: the waker to call when the process resumes or dies.
     tasks: Vec<Option<Waker>>,
     at: Instant,
@@ -43,12 +47,13 @@ struct State {
 }
 
 impl Gate {
-    pub(crate) fn new(rng: Rng, yield_per_mille: u64) -> Arc<Self> {
+    pub(crate) fn new(rng: Rng, yield_per_mille: u64, prompt_per_mille: u64) -> Arc<Self> {
         let state = State {
             paused: false,
             dead: false,
             rng,
             yield_per_mille,
+            prompt_per_mille,
             tasks: Vec::new(),
             at: Instant::now(),
             polls: 0,
@@ -94,6 +99,19 @@ impl Gate {
         self.lock().dead
     }
 
+    /// What tells this process from others.
+    pub(crate) fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// Whether a task that is woken now runs at once.
+    pub(crate) fn runs_promptly(&self) -> bool {
+        let mut state = self.lock();
+        let per_mille = state.prompt_per_mille;
+        let may_run = per_mille > 0 && !state.paused && !state.dead;
+        may_run && state.rng.chance(per_mille)
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -108,25 +126,33 @@ impl State {
 }
 
 /// A task of a process. It returns `None` when the process dies.
-pub(crate) struct Task<F> {
+pub(crate) struct Task<F: Future> {
     gate: Arc<Gate>,
     slot: usize,
-    inner: Option<Pin<Box<F>>>,
+    inner: Option<Prompt<F>>,
 }
 
-impl<F: Future> Task<F> {
+impl<F> Task<F>
+where
+    F: Future + Send + 'static,
+    F::Output: Send,
+{
     pub(crate) fn new(gate: &Arc<Gate>, inner: F) -> Self {
         let mut state = gate.lock();
         state.tasks.push(None);
         Self {
             slot: state.tasks.len() - 1,
             gate: gate.clone(),
-            inner: Some(Box::pin(inner)),
+            inner: Some(Prompt::new(gate, inner)),
         }
     }
 }
 
-impl<F: Future> Future for Task<F> {
+impl<F> Future for Task<F>
+where
+    F: Future + Send + 'static,
+    F::Output: Send,
+{
     type Output = Option<F::Output>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -160,7 +186,7 @@ impl<F: Future> Future for Task<F> {
         drop(state);
         this.gate.looks.store(0, Ordering::Relaxed);
         match &mut this.inner {
-            Some(inner) => inner.as_mut().poll(cx).map(Some),
+            Some(inner) => prompt::polling(&this.gate, || inner.poll(cx)).map(Some),
             None => Poll::Ready(None),
         }
     }
@@ -188,7 +214,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "a client loops: it looks at its clock")]
     fn a_loop_inside_one_poll_is_found() {
-        let gate = Gate::new(Rng::from_seed(1), 0);
+        let gate = Gate::new(Rng::from_seed(1), 0, 0);
         let looping = gate.clone();
         let task = Task::new(&gate, async move {
             loop {

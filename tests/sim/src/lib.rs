@@ -23,6 +23,7 @@ mod gate;
 pub mod history;
 pub mod operations;
 pub mod plan;
+mod prompt;
 mod rng;
 mod run;
 mod shrink;

@@ -126,7 +126,7 @@ async fn run_clients(
     plan: &Arc<Plan>,
     spawned: &Spawned,
 ) -> Result<Vec<Survivor>, JoinError> {
-    let gate = Gate::new(Rng::of(plan.seed, "admin"), 0);
+    let gate = Gate::new(Rng::of(plan.seed, "admin"), 0, 0);
     let looked = gate.clone();
     let clock = move || {
         looked.looks_at_clock();

@@ -141,7 +141,7 @@ impl Career {
     /// Runs one process. Returns `None` if it was killed.
     async fn live(&mut self) -> Option<Survivor> {
         let rng = Rng::of(self.run.seed, ("gate", self.plan.id, self.lives));
-        let gate = Gate::new(rng, self.run.yield_per_mille);
+        let gate = Gate::new(rng, self.run.yield_per_mille, self.run.prompt_per_mille);
         self.sim.lock().born(self.plan.id, gate.clone());
         let client = self.connect(&gate).await?;
         self.sim.lock().introduce(self.plan.id, &client);
@@ -183,6 +183,7 @@ impl Career {
                 origin.into_std() + shown_time(&plan, real)
             });
             let seed = Rng::of(self.run.seed, ("client", self.plan.id, self.lives, attempt)).draw();
+            let (spawned, driven) = (self.spawned.clone(), gate.clone());
             let mut builder = Client::builder(&servers).ok()?;
             if self.run.max_outstanding > 0 {
                 builder = builder.max_outstanding(self.run.max_outstanding);
@@ -194,9 +195,9 @@ impl Career {
                 .connector(self.sim.connector(self.plan.id))
                 .seed(seed)
                 .clock(clock)
-                .connect_on(|driver| {
-                    let task = tokio::spawn(Task::new(gate, driver));
-                    if let Ok(mut spawned) = self.spawned.lock() {
+                .connect_on(move |driver| {
+                    let task = tokio::spawn(Task::new(&driven, driver));
+                    if let Ok(mut spawned) = spawned.lock() {
                         spawned.push(task);
                     }
                 });

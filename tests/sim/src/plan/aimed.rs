@@ -7,7 +7,7 @@ use lockkeeper_session::LeasePolicy;
 
 use super::{
     Cancel, ClientPlan, DRIFT_PPM, Entry, Fault, FaultKind, Leave, LockStep, Plan, RawStep, Step,
-    Target, Trigger, Vanish,
+    Target, Trigger, Vanish, prompt_per_mille,
 };
 use crate::rng::Rng;
 
@@ -43,6 +43,7 @@ pub(super) fn blank(rng: &mut Rng, seed: u64) -> Plan {
         short_writes: false,
         delay_ms: rng.pick(&[1, 5]).unwrap_or(5),
         yield_per_mille: rng.pick(&[0, 50, 300]).unwrap_or(0),
+        prompt_per_mille: prompt_per_mille(seed),
         clients: Vec::new(),
         faults: Vec::new(),
     }
