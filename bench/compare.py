@@ -3,7 +3,8 @@
 
     compare.py HOST:PORT WORKLOAD:PARAM[,PARAM...] ... [--only a,b] [--rounds 3] [--secs 3] [--json FILE]
     compare.py --report FILE [--baseline NAME]          print the tables of saved lines again
-    .. --summary                                        also print one table of medians, a column for each implementation
+    .. --summary                                        also print one table of medians, a column for each implementation;
+                                                        ≈ marks those that the rounds do not tell from the baseline
 
 An implementation is one line of peers/implementations.conf. Runs are interleaved, a b c a b c, so that other load on the
 machine affects all programs. When a program prints @start and @end on stderr, this script measures the server's CPU time
@@ -213,7 +214,16 @@ def table(workload, param, runs, baseline):
     sys.stdout.flush()
 
 
-def summary(found):
+def cell(results, base, key, digits):
+    """The median, with a ≈ if the rounds do not tell it from that of the baseline."""
+    values = list(map(key, results))
+    shown = number(statistics.median(values), digits)
+    known = list(map(key, base)) if base and base is not results else []
+    overlaps = known and min(values) <= max(known) and min(known) <= max(values)
+    return shown + (" ≈" if overlaps else "")
+
+
+def summary(found, baseline):
     """Prints one table of all workloads, as in the README. `found` maps workload and param to runs."""
     names = list(dict.fromkeys(name for runs in found.values() for name in runs))
     print("\n| | " + " | ".join(names) + " |\n|---|" + "--:|" * len(names))
@@ -226,10 +236,15 @@ def summary(found):
                 ".. RSS KB/session": lambda result: result["rss_per_session_kb"],
             }
         else:
-            keys = {"ops/s": lambda result: result["ops_per_s"], ".. client CPU µs/op": client_cpu}
+            keys = {
+                "ops/s": lambda result: result["ops_per_s"],
+                ".. p50 µs": lambda result: result["p50_us"],
+                ".. p99 µs": lambda result: result["p99_us"],
+                ".. client CPU µs/op": client_cpu,
+            }
         for what, key in keys.items():
-            digits = 0 if what.endswith("/s") else 1
-            cells = [number(median(good[name], key), digits) if good.get(name) else "–" for name in names]
+            digits = 1 if "CPU" in what else 0
+            cells = [cell(good[name], good.get(baseline), key, digits) if good.get(name) else "–" for name in names]
             head = what if what.startswith("..") else f"`{workload}` {param}: {what}"
             print(f"| {head} | " + " | ".join(cells) + " |")
     sys.stdout.flush()
@@ -289,7 +304,7 @@ def main():
     options = parser.parse_intermixed_args()
     if options.report:
         found = report(options.report, options.only, options.baseline)
-        return summary(found) if options.summary else None
+        return summary(found, options.baseline) if options.summary else None
     if not (options.server and options.workloads):
         parser.error("a server and a workload are needed")
     known = implementations(options.implementations)
@@ -303,7 +318,7 @@ def main():
         for param in map(int, params.split(",")):
             found[workload, param] = measure(options, commands, pid, workload, param)
     if options.summary:
-        summary(found)
+        summary(found, options.baseline)
 
 
 if __name__ == "__main__":
