@@ -1,0 +1,86 @@
+//! How do I see locks as spans in my traces?
+//!
+//! A lock is a span of level debug with the name `lock`: it begins with the attempt and ends with the release. Its fields are the path and
+//! the kind of lock; the grant with its token is an event of it. It is a child of the span in which the program takes the lock. This
+//! program keeps the spans in memory and prints them; a service has the exporter of `opentelemetry-otlp` in its place.
+//!
+//! Run it with `cargo run --example opentelemetry [HOSTS]`. Without HOSTS it uses an embedded server.
+
+use lockkeeper::{Client, Mutex};
+use lockkeeper_server::Server;
+use opentelemetry::trace::{SpanId, TracerProvider};
+use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider};
+use tracing::Instrument;
+use tracing_subscriber::{Layer, filter::Targets, layer::SubscriberExt, util::SubscriberInitExt};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let exporter = InMemorySpanExporter::default();
+    let provider = SdkTracerProvider::builder()
+        .with_simple_exporter(exporter.clone())
+        .build();
+    let layer = tracing_opentelemetry::layer()
+        .with_tracer(provider.tracer("orders"))
+        .with_location(false)
+        .with_target(false)
+        .with_threads(false)
+        .with_tracked_inactivity(false);
+    // The span of a lock has the level debug.
+    let targets = Targets::new()
+        .with_target("opentelemetry", tracing::Level::INFO)
+        .with_target("lockkeeper_recipes", tracing::Level::DEBUG);
+    tracing_subscriber::registry()
+        .with(layer.with_filter(targets))
+        .init();
+
+    let embedded = Server::start().await?;
+    let servers = std::env::args().nth(1).filter(|arg| arg.contains(':'));
+    let client = Client::connect(&servers.unwrap_or_else(|| embedded.connect_string())).await?;
+
+    let pay = async {
+        let guard = Mutex::new(&client, "/accounts/7")?.lock().await?;
+        println!("paid, with token {}", guard.fencing_token());
+        guard.release().await
+    };
+    pay.instrument(tracing::info_span!("pay", account = 7))
+        .await?;
+
+    let spans = exporter.get_finished_spans()?;
+    for span in &spans {
+        println!(
+            "{} took {:?}",
+            span.name,
+            span.end_time.duration_since(span.start_time)?
+        );
+        for field in &span.attributes {
+            println!("    {} = {}", field.key, field.value);
+        }
+        for event in &span.events.events {
+            println!("    event: {}", event.name);
+        }
+    }
+    let named = |name: &str| spans.iter().find(|span| span.name == name);
+    let (lock, pay) = (
+        named("lock").ok_or("no span")?,
+        named("pay").ok_or("no span")?,
+    );
+    assert_eq!(lock.parent_span_id, pay.span_context.span_id());
+    assert_eq!(pay.parent_span_id, SpanId::INVALID);
+    assert!(
+        lock.attributes
+            .iter()
+            .any(|field| field.value.as_str() == "/accounts/7")
+    );
+    assert!(
+        lock.events
+            .events
+            .iter()
+            .any(|event| event.name == "granted")
+    );
+    Ok(())
+}
+
+#[test]
+fn it_runs() {
+    main().unwrap();
+}
