@@ -11,6 +11,7 @@ use super::{Armed, Blow, Coming, World};
 use crate::{
     history::{Attempt, End, What},
     plan::{FaultKind, Trigger},
+    rng::Rng,
 };
 
 impl World {
@@ -270,11 +271,18 @@ impl World {
         self.after_engine();
     }
 
+    /// The process ends. In every second case it is killed, and does not even end its session: the server learns that the connection
+    /// is closed, and nothing else.
     fn crash(&mut self, client: u32) {
         let Some(gate) = self.gate(client).filter(|gate| !gate.is_dead()) else {
             return;
         };
-        self.figures.count("fault: client crashed");
+        if Rng::of(self.plan.seed, ("kill", client, self.now())).chance(500) {
+            self.figures.count("fault: client killed");
+            self.mute_client(client);
+        } else {
+            self.figures.count("fault: client crashed");
+        }
         gate.kill();
         let open: Vec<_> = self
             .open

@@ -370,6 +370,13 @@ impl World {
         }
     }
 
+    /// What this client writes from now on is lost.
+    pub(super) fn mute_client(&mut self, client: u32) {
+        for link in self.links.values_mut().filter(|link| link.client == client) {
+            link.vanished.get_or_insert(0);
+        }
+    }
+
     /// The client closes its end. The bytes that it has written still arrive.
     fn client_gone(&mut self, id: u64) {
         if let Some(link) = self.links.get_mut(&id) {
