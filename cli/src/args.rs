@@ -25,7 +25,12 @@ use crate::{
 #[command(
     name = "lockkeeper",
     version,
-    long_version = concat!(env!("CARGO_PKG_VERSION"), "\nfeatures: sasl-digest-md5, tls"),
+    long_version = concat!(
+        env!("CARGO_PKG_VERSION"),
+        "\ncommit: ",
+        env!("LOCKKEEPER_COMMIT"), // build.rs
+        "\nfeatures: sasl-digest-md5, tls"
+    ),
     arg_required_else_help = true,
     max_term_width = 80,
     after_help = "Example:\n  \

@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::{fs, process::Command};
+use std::{fs, path::Path, process::Command};
 
 use support::{ended, lockkeeper};
 
@@ -118,13 +118,70 @@ fn bash_completes_commands_options_and_values() {
     }
 }
 
+/// The output of a program that must succeed.
+fn output(command: &mut Command) -> String {
+    let ended = ended(command);
+    assert_eq!(ended.status, 0, "{command:?}: {}", ended.stderr);
+    ended.stdout
+}
+
 #[test]
-fn the_version_names_the_features() {
+fn the_version_names_the_commit_and_the_features() {
     let long = said(&["--version"]);
-    assert!(long.starts_with("lockkeeper 0."), "{long}");
-    assert!(
-        long.ends_with("\nfeatures: sasl-digest-md5, tls\n"),
-        "{long}"
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let commit = if root.join(".git").exists() {
+        let mut git = Command::new("git");
+        output(
+            git.arg("-C")
+                .arg(root)
+                .args(["rev-parse", "--short=12", "HEAD"]),
+        )
+    } else {
+        "unknown\n".to_owned()
+    };
+    let (version, rest) = long.split_once('\n').unwrap();
+    assert!(version.starts_with("lockkeeper 0."), "{long}");
+    assert_eq!(
+        rest,
+        format!("commit: {commit}features: sasl-digest-md5, tls\n")
     );
     assert_eq!(said(&["-V"]).lines().count(), 1);
+}
+
+/// A package from a registry has no repository, and must not name the commit of one that it happens to lie in.
+#[test]
+fn a_build_names_a_commit_only_if_the_repository_is_its_own() {
+    let folder = std::env::temp_dir().join(format!("lockkeeper-build-{}", std::process::id()));
+    let (package, script) = (folder.join("vendor/cli"), folder.join("build"));
+    fs::create_dir_all(&package).unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("build.rs");
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let mut rustc = Command::new(rustc);
+    output(
+        rustc
+            .args(["--edition=2024", "-o"])
+            .args([&script, &source]),
+    );
+    let built = |path: Option<&str>| {
+        let mut build = Command::new(&script);
+        path.map(|path| build.env("PATH", path));
+        let said = output(build.env("CARGO_MANIFEST_DIR", &package));
+        let commit = said
+            .lines()
+            .find_map(|line| line.strip_prefix("cargo::rustc-env=LOCKKEEPER_COMMIT="));
+        commit.unwrap().to_owned()
+    };
+    let git = |arguments: &[&str]| {
+        let identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"];
+        let mut git = Command::new("git");
+        output(git.arg("-C").args([&folder]).args(identity).args(arguments))
+    };
+    assert_eq!(built(None), "unknown");
+    git(&["init", "--quiet"]);
+    git(&["commit", "--quiet", "--allow-empty", "-m", "a"]);
+    assert_eq!(built(None), "unknown");
+    fs::rename(folder.join(".git"), folder.join("vendor/.git")).unwrap();
+    assert_eq!(built(None).len(), 12);
+    assert_eq!(built(Some("/nowhere")), "unknown");
+    fs::remove_dir_all(&folder).unwrap();
 }
