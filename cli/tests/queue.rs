@@ -2,6 +2,7 @@
 
 mod support;
 
+use lockkeeper::{CreateMode, node::Acl};
 use rustix::process::Signal;
 use serde_json::Value;
 use support::{Arm, Running, ended, is_ignored, lockkeeper};
@@ -11,6 +12,7 @@ on_both_arms!(
     json_shows_holders_and_waiters,
     follow_prints_each_change_of_the_queue,
     a_free_lock_and_a_missing_one_are_distinguished,
+    nodes_of_other_clients_are_marked,
 );
 
 fn queue(arm: &Arm, options: &[&str], path: &str) -> std::process::Command {
@@ -115,4 +117,53 @@ fn a_free_lock_and_a_missing_one_are_distinguished(arm: &Arm) {
     let free = ended(&mut queue(arm, &[], &path));
     let text = format!("{path}: free, and nobody waits\n");
     assert_eq!((free.status, free.stdout), (0, text));
+}
+
+/// The names and the data are those that these programs write: `tests/interop_recipes/` has the programs themselves.
+fn nodes_of_other_clients_are_marked(arm: &Arm) {
+    let path = arm.path();
+    let run = in_queue(arm, &[], &path);
+    let number = |number: u32| format!("{number:010}");
+    let (dashed, hex) = (
+        "37f2a2a2-6f2c-4c70-9f0e-3f1c7a3e9a11",
+        "0f9e8d7c6b5a49388271605f4e3d2c1b",
+    );
+    let others = [
+        (
+            format!("_c_{dashed}-lock-{}", number(1)),
+            "10.0.0.7",
+            Some("curator"),
+        ),
+        (format!("_c_{dashed}-lock-{}", number(2)), "orders", None),
+        (format!("_c_{hex}-lock-{}", number(3)), "", Some("go-zk")),
+        (
+            format!("{hex}__lock__{}", number(4)),
+            "worker",
+            Some("kazoo"),
+        ),
+        (format!("lock-{}", number(5)), "10.0.0.7", None),
+    ];
+    for (name, data, _) in &others {
+        let node = format!("{path}/{name}");
+        arm.create_with_acl(&node, CreateMode::Ephemeral, Acl::OPEN_UNSAFE.to_vec());
+        arm.set_data(&node, data);
+    }
+    let shown = ended(&mut queue(arm, &["--json"], &path));
+    let look: Value = serde_json::from_str(&shown.stdout).unwrap();
+    let contenders = look["contenders"].as_array().unwrap();
+    let programs: Vec<_> = contenders.iter().map(|it| it["client"].as_str()).collect();
+    let written = others.iter().map(|(_, _, program)| *program);
+    let expected: Vec<_> = [Some("lockkeeper")].into_iter().chain(written).collect();
+    assert_eq!(programs, expected, "{}", shown.stdout);
+
+    let shown = ended(&mut queue(arm, &[], &path));
+    let rows: Vec<_> = shown.stdout.lines().skip(2).collect();
+    assert!(!rows[0].contains('('), "{}", rows[0]);
+    for (row, (_, data, program)) in rows[1..].iter().zip(&others) {
+        let mark = program.map(|program| format!("({program})  "));
+        let who = format!("  {}{data}", mark.unwrap_or_default());
+        assert!(row.ends_with(who.trim_end()), "{row}");
+        assert_eq!(row.contains('('), program.is_some(), "{row}");
+    }
+    drop(run);
 }

@@ -5,7 +5,10 @@
 use lockkeeper::locks::QueueEntry;
 use serde_json::{Value, json};
 
-use super::table::{expires, role};
+use super::{
+    author,
+    table::{expires, role},
+};
 use crate::text;
 
 /// One listing of a lock's queue.
@@ -28,6 +31,7 @@ fn contender(standing: &QueueEntry) -> Value {
         "ahead": standing.ahead,
         "as": role(standing.recipe),
         "node": participant.path,
+        "client": author::of(standing),
         "session": participant.session_id.to_string(),
         "expires": expires(standing),
         "czxid": participant.stat.czxid.0,

@@ -5,9 +5,11 @@
 //! | `table` | the output for people |
 //! | `json` | the output for programs |
 //! | `changes` | the changes between two listings |
+//! | `author` | the client program that has written a node |
 //!
 //! Not here: reading the lock's nodes (`lockkeeper::locks::inspect`).
 
+mod author;
 mod changes;
 mod json;
 mod table;
@@ -33,7 +35,8 @@ use crate::{client::ClientArgs, exit::Failure, paths::LockPath, text};
         node. AGE is the time since the contender entered the queue. A waiter for a\n\
         plain lock has no node and is not shown. On a terminal the lines are cut to its\n\
         width, except with --long. A node marked (never expires) belongs to no session:\n\
-        only a user can delete it.\n\n\
+        only a user can delete it. The marks (curator), (kazoo) and (go-zk) name the\n\
+        program, where the name of the node or its data tell.\n\n\
         To take a lock away from a holder that does not release it, find its node with\n\
         --long, and delete the node with lockkeeper rm NODE. The holder is told, but it\n\
         decides itself when it stops.\n\n\

@@ -5,6 +5,7 @@ use lockkeeper::{
     locks::{QueueEntry, Recipe},
 };
 
+use super::author;
 use crate::{duration::Long, text};
 
 /// A terminal that is narrower than this gets no column for the session.
@@ -77,13 +78,16 @@ pub(super) fn age(standing: &QueueEntry) -> Long {
     Long(text::ago(standing.participant.stat.created()))
 }
 
-/// The data of a contender's node, a mark if no session ends it, and with `long` also the path of the node.
+/// The data of a contender's node, a mark if no session ends it, one if another program has written it, and with `long` also the
+/// path of the node.
 pub(super) fn who(standing: &QueueEntry, long: bool) -> String {
     let data = text::data_in_a_line(standing.participant.data.as_deref());
     let endless = !expires(standing);
     let mark = endless.then(|| "(never expires)".to_owned());
+    let other = author::of(standing).filter(|program| *program != "lockkeeper");
+    let other = other.map(|program| format!("({program})"));
     let node = long.then(|| text::harmless(&standing.participant.path));
-    let parts = [mark, Some(data), node].into_iter().flatten();
+    let parts = [mark, other, Some(data), node].into_iter().flatten();
     let parts: Vec<_> = parts.filter(|part| !part.is_empty()).collect();
     parts.join("  ")
 }

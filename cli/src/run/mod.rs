@@ -172,6 +172,14 @@ fn who(command: &[OsString]) -> String {
     format!("host={host} pid={pid} command={program}")
 }
 
+/// Whether the data of a lock node are those of a run.
+pub(crate) fn wrote(data: &str) -> bool {
+    let mut words = data.splitn(3, ' ');
+    ["host=", "pid=", "command="]
+        .iter()
+        .all(|key| words.next().is_some_and(|word| word.starts_with(key)))
+}
+
 /// The environment of the command: what it may know of its lock, and not what only `run` should know.
 fn environment(guard: &Guard, args: &RunArgs) -> Environment {
     let mut environment = Environment::default();

@@ -1,0 +1,66 @@
+//! Which client program has written the node of a contender, as far as its name and its data tell.
+//!
+//! Names of lockkeeper are those of Curator. Only the data tell one from the other: Curator's default data are the address of its
+//! host, and `lockkeeper run` writes its host and process.
+
+use std::net::IpAddr;
+
+use lockkeeper::{
+    locks::{QueueEntry, Recipe},
+    proto::path,
+};
+
+use crate::run;
+
+/// The prefix of a name of lockkeeper, Curator or go-zk, before a UUID.
+const PROTECTED: &str = "_c_";
+/// The data of a plain lock of lockkeeper begin with as many bytes, which `inspect` has left out.
+const MARK: i32 = 40;
+
+/// The name of the program. `None` if that cannot be told.
+pub(super) fn of(entry: &QueueEntry) -> Option<&'static str> {
+    let participant = &entry.participant;
+    let data = std::str::from_utf8(participant.data.as_deref().unwrap_or_default()).ok()?;
+    if entry.recipe == Recipe::Plain {
+        let rest = i32::try_from(data.len()).ok()?;
+        return (participant.stat.data_length == rest + MARK).then_some("lockkeeper");
+    }
+    let name = path::name(&participant.path);
+    let Some(name) = name.strip_prefix(PROTECTED) else {
+        return is_kazoo(name).then_some("kazoo");
+    };
+    if hexadecimal(name).is_some_and(|rest| rest.starts_with("-lock-")) {
+        return Some("go-zk");
+    }
+    let is_address = data.parse::<IpAddr>().is_ok();
+    match () {
+        () if !is_dashed_uuid(name) => None,
+        () if is_address => Some("curator"),
+        () if run::wrote(data) => Some("lockkeeper"),
+        () => None,
+    }
+}
+
+/// Whether kazoo names nodes so: a UUID without dashes, and for all but leases a marker and a number.
+fn is_kazoo(name: &str) -> bool {
+    hexadecimal(name).is_some_and(|rest| {
+        rest.is_empty() || rest.starts_with("__lock__") || rest.starts_with("__rlock__")
+    })
+}
+
+/// What follows a UUID without dashes.
+fn hexadecimal(name: &str) -> Option<&str> {
+    let (uuid, rest) = name.split_at_checked(32)?;
+    uuid.bytes()
+        .all(|it| it.is_ascii_hexdigit())
+        .then_some(rest)
+}
+
+/// Whether a name begins with a UUID in its usual form, and a dash.
+fn is_dashed_uuid(name: &str) -> bool {
+    let fits = |(at, it): (usize, u8)| match at {
+        8 | 13 | 18 | 23 | 36 => it == b'-',
+        _ => it.is_ascii_hexdigit(),
+    };
+    name.len() > 36 && name.bytes().take(37).enumerate().all(fits)
+}
