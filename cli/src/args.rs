@@ -12,6 +12,7 @@ use crate::{
     doctor::DoctorArgs,
     duration,
     exit::Level,
+    log::{Format, Least},
     nodes::NodeCommand,
     packaging::{CompletionsArgs, ManArgs},
     queue::QueueArgs,
@@ -123,6 +124,14 @@ pub(crate) struct ServeArgs {
     /// Tell everybody who asks with the words cons, dump or stat of sessions and paths, also with --auth-file
     #[arg(long, requires = "auth_file")]
     pub(crate) show_sessions: bool,
+
+    /// What the log on stderr has [default: info, with a COMMAND warn]
+    #[arg(long, value_name = "LEVEL", value_enum)]
+    pub(crate) log: Option<Least>,
+
+    /// How the lines of the log are written
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Text)]
+    pub(crate) log_format: Format,
 
     /// Run this command beside the server, with `$LOCKKEEPER_CONNECT` set to it, and end with the status of the command
     #[arg(value_name = "COMMAND", last = true)]

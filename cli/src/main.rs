@@ -17,6 +17,7 @@
 //! | `nodes` | `lockkeeper ls`, `get`, `export`, .. |
 //! | `doctor` | `lockkeeper doctor` |
 //! | `serve` | `lockkeeper serve` |
+//! | `log` | the log of `serve` |
 //! | `wire` | `lockkeeper wire` |
 //! | `packaging` | `lockkeeper completions`, `lockkeeper man` |
 //! | `demo` | `lockkeeper demo` |
@@ -30,6 +31,7 @@ mod demo;
 mod doctor;
 mod duration;
 mod exit;
+mod log;
 mod nodes;
 mod packaging;
 mod paths;

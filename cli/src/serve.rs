@@ -21,6 +21,7 @@ use crate::{
     args::ServeArgs,
     duration::Human,
     exit::{self, Failure, Level},
+    log::{self, Least},
     run::child::{Child, Environment, Place, exit_status},
     security,
     servers::{self, BadServers},
@@ -35,6 +36,23 @@ const OWN: &str = "127.0.0.1:0";
 /// Runs the server until a signal, or until the end of the command. Says its address as soon as clients can connect: on stdout, but
 /// stdout belongs to the command if there is one.
 pub(crate) async fn run(args: &ServeArgs) -> Result<u8, Failure> {
+    let usual = if args.command.is_empty() || exit::says(Level::Verbose) {
+        Least::Info
+    } else {
+        Least::Warn
+    };
+    log::start(args.log.unwrap_or(usual), args.log_format);
+    let served = serve(args).await;
+    served.or_else(|failure| {
+        if failure.is_silent() {
+            return Err(failure);
+        }
+        tracing::error!(target: log::OWN, "{failure}");
+        Ok(failure.status())
+    })
+}
+
+async fn serve(args: &ServeArgs) -> Result<u8, Failure> {
     let mut signals = Signals::catch(&PASSED_ON).map_err(Failure::System)?;
     let is_alone = args.command.is_empty();
     let listen = args
@@ -65,12 +83,13 @@ pub(crate) async fn run(args: &ServeArgs) -> Result<u8, Failure> {
         }
     }
     if !address.ip().is_loopback() {
-        exit::say(match &args.auth_file {
+        let danger = match &args.auth_file {
             None => {
-                &"no encryption, no passwords: any host that reaches this address can change data"
+                "no encryption, no passwords: any host that reaches this address can change data"
             }
-            Some(_) => &"no encryption: an attacker on the network can read and change everything",
-        });
+            Some(_) => "no encryption: an attacker on the network can read and change everything",
+        };
+        tracing::warn!(target: log::OWN, "{danger}");
     }
     // Nobody knew a port that is free now.
     let is_fresh = args.fresh || (!is_alone && address.port() == 0);
@@ -82,17 +101,19 @@ pub(crate) async fn run(args: &ServeArgs) -> Result<u8, Failure> {
     if is_alone {
         announce(address).map_err(Failure::Output)?;
     } else {
-        exit::tell(&format_args!("listening on {address}"));
+        tracing::info!(target: log::OWN, "listening on {address}");
     }
-    if is_alone || exit::says(Level::Verbose) {
-        exit::say(&"nothing is kept on disk: nodes and sessions are gone when the server ends");
-    }
+    tracing::info!(
+        target: log::OWN,
+        "nothing is kept on disk: nodes and sessions are gone when the server ends"
+    );
     if !is_fresh {
         let wait = Human(args.max_session_timeout);
-        exit::say(&format_args!(
+        tracing::warn!(
+            target: log::OWN,
             "no lock is granted before {wait} have passed: clients of a former server may still rely on theirs; \
              --fresh if there was none"
-        ));
+        );
     }
     let status = if is_alone {
         signals.ending().await;

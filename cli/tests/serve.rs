@@ -212,3 +212,115 @@ fn a_command_beside_the_server_decides_the_status() {
         assert!(std::net::TcpStream::connect(address).is_err());
     }
 }
+
+/// The log until a client has come and gone, as one text.
+fn log(options: &[&str]) -> String {
+    let always = [
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--max-session-timeout",
+        "1s",
+    ];
+    let mut serve = Running::start(lockkeeper(&always).args(options));
+    let line = serve.line();
+    let address = line.strip_prefix("listening on ").unwrap();
+    let listed = ended(&mut lockkeeper(&["ls", "--connect", address]));
+    assert_eq!((listed.status, &*listed.stderr), (0, ""));
+    serve.signal(Signal::TERM);
+    let ended = serve.end();
+    assert_eq!((ended.status, &*ended.stdout), (0, ""));
+    ended.stderr
+}
+
+#[test]
+fn the_level_of_the_log_decides_what_is_said() {
+    let (wait, disk, session) = ("no lock is granted", "nothing is kept", "session started");
+    for (options, has) in [
+        (&["--log", "off"][..], [false; 3]),
+        (&["--log", "error"], [false; 3]),
+        (&["--log", "warn"], [true, false, false]),
+        (&[], [true, true, false]),
+        (&["--log", "debug"], [true, true, true]),
+    ] {
+        let log = log(options);
+        let said = [wait, disk, session].map(|text| log.contains(text));
+        assert_eq!(said, has, "{options:?}: {log}");
+        assert!(
+            log.lines().all(|line| line.starts_with("lockkeeper: ")),
+            "{log}"
+        );
+    }
+    let debug = log(&["--log", "debug"]);
+    let line = debug.lines().find(|line| line.contains(session)).unwrap();
+    let words: Vec<_> = line.split(' ').collect();
+    assert!(words[1].ends_with('Z') && words[2] == "debug", "{line}");
+    assert!(words[5].starts_with("session=0x"), "{line}");
+}
+
+#[test]
+fn the_log_is_json_on_request_to_the_last_line() {
+    let objects = |log: &str| -> Vec<serde_json::Value> {
+        let lines = log.lines();
+        lines
+            .map(|line| serde_json::from_str(line).expect(line))
+            .collect()
+    };
+    let log = objects(&log(&["--log", "debug", "--log-format", "json"]));
+    let find = |text: &str| {
+        let is =
+            |object: &&serde_json::Value| object["message"].as_str().unwrap().starts_with(text);
+        log.iter()
+            .find(is)
+            .unwrap_or_else(|| panic!("{text}: {log:?}"))
+    };
+    let disk = find("nothing is kept");
+    assert_eq!(
+        (&disk["level"], &disk["target"]),
+        (&"info".into(), &"lockkeeper".into())
+    );
+    let session = find("session started");
+    assert_eq!(session["level"], "debug");
+    assert_eq!(session["target"], "lockkeeper_server::engine::handshake");
+    assert!(
+        session["session"].as_str().unwrap().starts_with("0x"),
+        "{session}"
+    );
+    assert!(
+        session["time"].as_str().unwrap().ends_with('Z'),
+        "{session}"
+    );
+
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let options = ["serve", "--log-format", "json", "--listen", &address];
+    let refused = ended(&mut lockkeeper(&options));
+    assert_eq!(refused.status, 71);
+    let last = objects(&refused.stderr).pop().unwrap();
+    let message = last["message"].as_str().unwrap();
+    assert!(
+        message.starts_with(&format!("cannot listen on {address}: ")),
+        "{last}"
+    );
+    assert_eq!(last["level"], "error");
+}
+
+#[test]
+fn the_error_says_which_levels_and_formats_there_are() {
+    for (option, value, right) in [
+        (
+            "--log",
+            "trace",
+            "[possible values: off, error, warn, info, debug]",
+        ),
+        ("--log-format", "yaml", "[possible values: text, json]"),
+    ] {
+        let refused = ended(&mut lockkeeper(&["serve", option, value]));
+        assert_eq!((refused.status, &*refused.stdout), (64, ""));
+        let said = refused.stderr;
+        assert!(
+            said.contains(&format!("'{value}'")) && said.contains(right),
+            "{said}"
+        );
+    }
+}
