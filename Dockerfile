@@ -14,9 +14,9 @@ RUN apk add --no-cache build-base
 WORKDIR /lockkeeper
 COPY . .
 # Alpine's target is musl, so the program is static.
-RUN cargo build --release --locked -p lockkeeper-cli && strip target/release/lockkeeper
+RUN cargo build --profile dist --locked -p lockkeeper-cli && strip target/dist/lockkeeper
 
 FROM scratch
-COPY --from=build /lockkeeper/target/release/lockkeeper /lockkeeper
+COPY --from=build /lockkeeper/target/dist/lockkeeper /lockkeeper
 USER 65534:65534
 ENTRYPOINT ["/lockkeeper"]
