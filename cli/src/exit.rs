@@ -20,6 +20,7 @@ use crate::{
     duration::{Human, Long},
     refusal::{self, Plain},
     servers::BadServers,
+    wire::pcap,
 };
 
 /// Success.
@@ -135,6 +136,8 @@ pub(crate) enum Failure {
     File(PathBuf, io::Error),
     /// This line of the file is not one of a recording.
     NotRecorded(PathBuf, usize),
+    /// The capture cannot be read further.
+    Capture(PathBuf, pcap::Problem),
     /// This line of stdin is not one that `export` has written.
     BadLine(usize),
     /// The node exists with other data.
@@ -179,6 +182,7 @@ impl Failure {
             | Self::Protected(_)
             | Self::BadLine(_)
             | Self::NotRecorded(..)
+            | Self::Capture(..)
             | Self::Inside(_)
             | Self::OpenToAll(_)
             | Self::Refused(Error::BadPath(_) | Error::TooLarge { .. }) => USAGE,
@@ -245,6 +249,7 @@ impl fmt::Display for Failure {
                 "{path}: the data have version {present}, not {expected}; nothing was changed"
             ),
             Self::File(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::Capture(path, problem) => write!(f, "{}: {problem}", path.display()),
             Self::NotRecorded(path, number) => write!(
                 f,
                 "{}, line {number}: neither C> nor S> with hexadecimal digits, nor a comment; \

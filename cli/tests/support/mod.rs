@@ -8,7 +8,7 @@
 use std::{
     ffi::OsStr,
     io::{BufRead as _, BufReader, Read as _},
-    process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio},
+    process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio},
     sync::atomic::{AtomicU32, Ordering},
     thread,
     time::{Duration, Instant, SystemTime},
@@ -192,8 +192,19 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) fn start(command: &mut Command) -> Self {
+        Self::with_stdin(command, Stdio::null())
+    }
+
+    /// Starts a command that reads what is written to the result.
+    pub(crate) fn start_to_write(command: &mut Command) -> (Self, ChildStdin) {
+        let mut running = Self::with_stdin(command, Stdio::piped());
+        let stdin = running.child.stdin.take().unwrap();
+        (running, stdin)
+    }
+
+    fn with_stdin(command: &mut Command, stdin: Stdio) -> Self {
         let mut child = command
-            .stdin(Stdio::null())
+            .stdin(stdin)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
