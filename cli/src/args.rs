@@ -146,7 +146,8 @@ pub(crate) struct ServeArgs {
     after_help = "The demo creates nodes below /lockkeeper-demo and deletes them at the end.\n\n\
         Exit status: 0 if the lock kept its promises; 1 if two clients held the lock at\n\
         once, or if the lock broke another promise.\n\n\
-        Example:\n  lockkeeper demo --clients 8 --seconds 10 --svg demo.svg"
+        Examples:\n  lockkeeper demo --clients 8 --seconds 10 --svg demo.svg\n  \
+        lockkeeper demo --partition"
 )]
 pub(crate) struct DemoArgs {
     #[command(flatten)]
@@ -160,7 +161,11 @@ pub(crate) struct DemoArgs {
     #[arg(long, value_name = "S", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub(crate) seconds: u32,
 
-    /// Also draw a picture: who waited for the lock, held it and was paused, and when
+    /// Do not pause a holder: cut the server of one holder from its leader, in an embedded cluster of three
+    #[arg(long, conflicts_with = "connect")]
+    pub(crate) partition: bool,
+
+    /// Also draw a picture: who waited for the lock, held it and was paused or cut off, and when
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
 }

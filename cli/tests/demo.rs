@@ -27,25 +27,36 @@ fn the_demo_starts_its_own_server_and_fits_any_number_of_clients() {
     }
 }
 
-/// script(1), of util-linux, runs the demo in a narrow terminal.
-#[test]
+/// A demo in a terminal of this width: its output, and its picture. script(1), of util-linux, makes the terminal.
 #[cfg(target_os = "linux")]
-fn the_demo_fits_a_narrow_terminal_and_draws_a_picture() {
-    let file = std::env::temp_dir().join(format!("lockkeeper-demo-{}.svg", std::process::id()));
+fn in_a_terminal(columns: usize, options: &str) -> (String, String) {
+    let name = format!("lockkeeper-demo-{columns}-{}.svg", std::process::id());
+    let file = std::env::temp_dir().join(name);
     let (binary, svg) = (env!("CARGO_BIN_EXE_lockkeeper"), file.display());
-    let command = format!("stty cols 50; NO_COLOR=1 exec {binary} demo --seconds 1 --svg {svg}");
+    let command = format!(
+        "stty cols {columns}; NO_COLOR=1 exec {binary} demo --seconds 1 --svg {svg} {options}"
+    );
     let mut script = std::process::Command::new("script");
     let demo = ended(script.args(["--quiet", "--return", "--command", &command, "/dev/null"]));
     assert_eq!(demo.status, 0, "{}", demo.stdout);
     for line in demo.stdout.lines() {
-        assert!(line.trim_end().chars().count() <= 50, "{line:?}");
+        assert!(
+            line.trim_end().chars().count() <= columns.min(80),
+            "{line:?}"
+        );
     }
     let picture = std::fs::read_to_string(&file).unwrap();
     std::fs::remove_file(&file).unwrap();
-    let holds = demo
-        .stdout
-        .lines()
-        .find_map(|line| line.strip_prefix("holds "));
+    assert!(picture.contains("late write refused</text>"), "{picture}");
+    assert!(picture.ends_with("</svg>\n"), "{picture}");
+    (demo.stdout, picture)
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn the_demo_fits_a_narrow_terminal_and_draws_a_picture() {
+    let (stdout, picture) = in_a_terminal(50, "");
+    let holds = stdout.lines().find_map(|line| line.strip_prefix("holds "));
     let holds: usize = holds
         .unwrap()
         .split_whitespace()
@@ -55,8 +66,58 @@ fn the_demo_fits_a_narrow_terminal_and_draws_a_picture() {
         .unwrap();
     // One more is in the legend.
     assert_eq!(picture.matches("<rect class=\"holds\"").count(), holds + 1);
-    assert!(picture.contains("late write refused</text>"), "{picture}");
-    assert!(picture.ends_with("</svg>\n"), "{picture}");
+    assert!(!picture.contains("<line class=\"severed\""), "{picture}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_partition_is_drawn_in_a_terminal_of_any_width_and_in_a_picture() {
+    let demos = [50, 80, 200].map(|columns| in_a_terminal(columns, "--partition --clients 3"));
+    for (stdout, picture) in demos {
+        assert!(
+            stdout.contains("client 1 ── server ") && stdout.contains(" ──╳── leader"),
+            "{stdout}"
+        );
+        assert_eq!(picture.matches("<line class=\"severed\"").count(), 1);
+        assert_eq!(picture.matches("<line class=\"link\"").count(), 2);
+        assert!(picture.contains(">the lease ends</text>"), "{picture}");
+    }
+}
+
+/// The server of client 1 does not know that it is cut off, and neither does its client: only the lease ends.
+#[test]
+fn the_lease_of_a_client_that_is_cut_off_ends_before_the_next_grant() {
+    let demo = ended(&mut lockkeeper(&["demo", "--partition", "--seconds", "1"]));
+    check_rest(&demo);
+    let at = |text: &str| {
+        let line = demo.stdout.lines().position(|line| line.contains(text));
+        line.unwrap_or_else(|| panic!("{text:?} is missing:\n{}", demo.stdout))
+    };
+    let order = [
+        at("is cut off:"),
+        at("──╳── leader"),
+        at("client 1: session expired after"),
+        at("the link is whole again"),
+        at("client 1: is_valid() = false; it writes"),
+        at("server refuses counter ="),
+    ];
+    assert!(order.is_sorted(), "{order:?}\n{}", demo.stdout);
+    at("lease of client 1 has ended"); // `check_rest` has seen that the times do not overlap
+
+    let refused = ended(&mut lockkeeper(&[
+        "demo",
+        "--partition",
+        "--connect",
+        "127.0.0.1:1",
+    ]));
+    assert_eq!(refused.status, 64);
+    assert!(
+        refused
+            .stderr
+            .contains("'--partition' cannot be used with '--connect"),
+        "{}",
+        refused.stderr
+    );
 }
 
 #[test]
@@ -94,6 +155,12 @@ fn the_error_names_a_missing_chroot() {
 }
 
 fn check(ended: &Ended) {
+    check_rest(ended);
+    assert!(ended.stdout.contains("is paused\n"), "{}", ended.stdout);
+}
+
+/// All but what happens to one client.
+fn check_rest(ended: &Ended) {
     let Ended {
         status,
         stdout,
@@ -107,7 +174,6 @@ fn check(ended: &Ended) {
     }
     for text in [
         "overlaps  0\n",
-        "is paused\n",
         "is_valid() = false",
         "server refuses counter =",
         "OK: no two clients held the lock at once",

@@ -16,7 +16,7 @@ pub(super) struct Hold {
     pub(super) granted: Instant,
     /// When the hold ended: at the release, or at the end of the lease. `None` if the client did not report it.
     pub(super) ended: Option<Instant>,
-    /// When the client was paused, if it was paused during this hold.
+    /// When the client was paused or cut off, if that was during this hold.
     pub(super) paused: Option<Instant>,
 }
 
@@ -32,9 +32,9 @@ pub(super) struct Audit {
     pub(super) in_doubt: u64,
     /// The number of writes that were refused because the lock was lost.
     pub(super) refused: u64,
-    /// The result of the paused client's late write.
+    /// The result of the late write of the client that was paused or cut off.
     late: Option<Write>,
-    /// Whether the paused client's guard said that the lock was lost.
+    /// Whether its guard said that the lock was lost.
     knew: bool,
     /// The final value of the counter.
     pub(super) count: Option<u64>,
@@ -71,6 +71,9 @@ impl Audit {
                 hold.ended = Some(*lease_until);
                 hold.paused = Some(at);
             }
+            (What::CutOff(_), Some(hold)) => hold.paused = Some(at),
+            // That of a paused client is known already.
+            (What::LeaseEnded, Some(hold)) => hold.ended = Some(at),
             (What::Released { ended, .. }, Some(hold)) => hold.ended = Some(*ended),
             (What::Woken { valid }, _) => self.knew = !valid,
             (What::WroteLate { write, .. }, _) => self.late = Some(write.clone()),
@@ -108,7 +111,7 @@ impl Audit {
         let lost = !self.counts_add_up();
         check(lost, "the counter does not match the number of writes");
         check(late_accepted, "a write without the lock was accepted");
-        let never = "no client was paused, or no other client got its lock";
+        let never = "no client was paused or cut off, or no other client got its lock";
         check(complete && self.late.is_none(), never);
         let unanswered = self.late.is_some() && !late_refused && !late_accepted;
         let text = "the late write got no answer, or the guard was still valid";
@@ -158,7 +161,7 @@ impl Audit {
         sorted(self.holds.windows(2).filter_map(hand_over))
     }
 
-    /// The paused client, the rest of its lease, and the time until the next grant, both from the start of the pause.
+    /// The client that was paused or cut off, the rest of its lease, and the time until the next grant, both from that start.
     pub(super) fn expiry(&self) -> Option<(usize, Duration, Duration)> {
         let at = self.holds.iter().position(|hold| hold.paused.is_some())?;
         let (hold, next) = (self.holds.get(at)?, self.holds.get(at + 1)?);
@@ -197,7 +200,7 @@ pub(super) fn percentile(sorted: &[Duration], percent: usize) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::events::Link, *};
 
     fn ms(ms: u64) -> Duration {
         Duration::from_millis(ms)
@@ -228,7 +231,7 @@ mod tests {
         assert_eq!(kept.shares(), (0, 2));
         let lost = "the counter does not match the number of writes";
         assert_eq!(audit(&three, 2).broken(false), [lost]);
-        let never_late = "no client was paused, or no other client got its lock";
+        let never_late = "no client was paused or cut off, or no other client got its lock";
         assert_eq!(kept.broken(true), [never_late]);
     }
 
@@ -280,6 +283,39 @@ mod tests {
         let lost = "the counter does not match the number of writes";
         let accepted = "a write without the lock was accepted";
         assert_eq!(paused(100, &Write::Done).broken(true), [lost, accepted]);
+    }
+
+    /// The client itself says when its lease has ended, also if that is after the next grant.
+    #[test]
+    fn a_client_that_is_cut_off_holds_the_lock_until_its_lease_ends() {
+        let cut_off = |lease_until: u64, next: u64| {
+            let start = Instant::now();
+            let granted = |token| What::Granted {
+                token,
+                waited: ms(1),
+            };
+            let link = Link {
+                server: 1,
+                leader: 2,
+            };
+            let mut events = [
+                (1, 0, granted(1)),
+                (2, 0, What::CutOff(link)),
+                (lease_until, 0, What::LeaseEnded),
+                (next, 1, granted(2)),
+            ];
+            events.sort_by_key(|(after, ..)| *after);
+            let events = events.map(|(after, client, what)| {
+                let at = start + ms(after);
+                Event { at, client, what }
+            });
+            Audit::new(&events, 2, Some(0))
+        };
+        let kept = cut_off(60, 100);
+        assert_eq!(kept.broken(false), Vec::<String>::new());
+        assert_eq!(kept.expiry(), Some((0, ms(58), ms(98))));
+        let overlap = "two clients held the lock at once, 1 time";
+        assert_eq!(cut_off(60, 59).broken(false), [overlap]);
     }
 
     #[test]

@@ -22,7 +22,7 @@ use tokio::{
 };
 
 use super::{
-    events::{Event, What, Write},
+    events::{Event, Link, What, Write},
     setup::number_in,
 };
 
@@ -41,14 +41,24 @@ const GLANCE: Duration = Duration::from_millis(5);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Contend,
-    /// The next client that gets the lock pauses, and sets the next phase.
-    PauseNext,
-    /// One client is paused; the others contend.
-    Paused,
-    /// The paused client goes on; all contend.
+    /// The next client that gets the lock, of those that may have trouble, sets the next phase.
+    TroubleNext,
+    /// One client is paused or cut off; the others contend.
+    Trouble,
+    /// That client goes on; all contend.
     Woken,
     /// All clients end.
     Finished,
+}
+
+/// What may happen to a client while it holds the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trouble {
+    None,
+    /// It is paused.
+    Pause,
+    /// Its server is cut from the leader.
+    Cut(Link),
 }
 
 /// A client that contends.
@@ -61,6 +71,7 @@ pub(super) struct Contender {
     pub(super) lock: String,
     /// The counter's path.
     pub(super) counter: String,
+    pub(super) trouble: Trouble,
     pub(super) phase: Arc<watch::Sender<Phase>>,
     pub(super) events: mpsc::Sender<Event>,
 }
@@ -122,8 +133,8 @@ impl Contender {
         self.tell(What::Granted { token, waited }).await;
         let lease_until = guard.valid_until().unwrap_or(granted);
         let next = self.read(guard.client()).await;
-        if self.must_pause() {
-            return self.pause(guard, next).await;
+        if self.has_trouble() {
+            return self.trouble(guard, next).await;
         }
         sleep(random(HOLD_MS)).await;
         let write = match next {
@@ -142,15 +153,11 @@ impl Contender {
         }
     }
 
-    /// Pauses with the lock held until another client has it, and then writes as if nothing had happened.
-    ///
-    /// The pause blocks the client's whole runtime. Its session sends and receives nothing, like a suspended process or
-    /// one in a long garbage collection.
-    async fn pause(&self, guard: Guard, next: Result<u64, String>) {
-        let lease_until = guard.valid_until().unwrap_or_else(Instant::now);
-        self.tell(What::Paused { lease_until }).await;
-        while *self.phase.borrow() == Phase::Paused {
-            thread::sleep(GLANCE);
+    /// Is paused or cut off with the lock held until another client has it, and then writes as if nothing had happened.
+    async fn trouble(&self, guard: Guard, next: Result<u64, String>) {
+        match self.trouble {
+            Trouble::Cut(link) => self.lose(&guard, link).await,
+            _ => self.pause(&guard).await,
         }
         if *self.phase.borrow() == Phase::Woken {
             let valid = guard.is_valid();
@@ -168,6 +175,39 @@ impl Contender {
         }
         // The release fails if the lock is lost. The demo has shown that already.
         let _ = guard.release().await;
+    }
+
+    /// The pause blocks the client's whole runtime. Its session sends and receives nothing, like a suspended process or
+    /// one in a long garbage collection.
+    async fn pause(&self, guard: &Guard) {
+        let lease_until = guard.valid_until().unwrap_or_else(Instant::now);
+        self.tell(What::Paused { lease_until }).await;
+        while *self.phase.borrow() == Phase::Trouble {
+            thread::sleep(GLANCE);
+        }
+    }
+
+    /// The link is cut when the event is seen. The client goes on until its guard tells of the loss, and then waits.
+    async fn lose(&self, guard: &Guard, link: Link) {
+        self.tell(What::CutOff(link)).await;
+        let lost = async {
+            guard.lost().await;
+            let now = Instant::now();
+            let (at, client) = (
+                guard.valid_until().map_or(now, |until| until.min(now)),
+                self.number,
+            );
+            self.send(Event {
+                at,
+                client,
+                what: What::LeaseEnded,
+            })
+            .await;
+        };
+        self.unless_finished(lost).await;
+        let mut phase = self.phase.subscribe();
+        // The sender is ours, too: there is no error.
+        let _ = phase.wait_for(|phase| *phase != Phase::Trouble).await;
     }
 
     /// The next value of the counter.
@@ -198,11 +238,11 @@ impl Contender {
         }
     }
 
-    /// Whether this client is the one that pauses.
-    fn must_pause(&self) -> bool {
+    /// Whether this client is the one that is paused or cut off.
+    fn has_trouble(&self) -> bool {
         self.phase.send_if_modified(|phase| {
-            let mine = *phase == Phase::PauseNext;
-            mine.then(|| *phase = Phase::Paused).is_some()
+            let mine = *phase == Phase::TroubleNext && self.trouble != Trouble::None;
+            mine.then(|| *phase = Phase::Trouble).is_some()
         })
     }
 
@@ -218,8 +258,12 @@ impl Contender {
 
     async fn tell(&self, what: What) {
         let (at, client) = (Instant::now(), self.number);
+        self.send(Event { at, client, what }).await;
+    }
+
+    async fn send(&self, event: Event) {
         // At the end of the demo nobody receives events any more.
-        let _ = self.events.send(Event { at, client, what }).await;
+        let _ = self.events.send(event).await;
     }
 }
 

@@ -25,16 +25,27 @@ pub(super) enum What {
     Released { ended: Instant, write: Write },
     /// The client holds the lock and is paused, like a suspended process.
     Paused { lease_until: Instant },
-    /// The lease of the paused client has ended.
+    /// The client holds the lock, and the link between its server and the leader is cut.
+    CutOff(Link),
+    /// The lease of the client that is paused or cut off has ended.
     LeaseEnded,
-    /// The paused client goes on with its old guard. `valid` is what the guard says.
+    /// The link is whole again.
+    Healed,
+    /// The client goes on with its old guard after a pause or a cut. `valid` is what the guard says.
     Woken { valid: bool },
-    /// The result of the write that the client made after its pause.
+    /// The result of the write that the client made after its pause or cut.
     WroteLate { value: u64, write: Write },
     /// An error that the client reports.
     Failed(String),
     /// The client has closed its session.
     Left,
+}
+
+/// The link that is cut, with the numbers of both servers, counted from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Link {
+    pub(super) server: u32,
+    pub(super) leader: u32,
 }
 
 /// The result of a write to the counter.

@@ -1,4 +1,4 @@
-//! `lockkeeper demo`: several clients contend for one lock, and one client is paused while it holds the lock.
+//! `lockkeeper demo`: several clients contend for one lock, and one client is paused or cut off while it holds the lock.
 //!
 //! ```text
 //! contenders ──► one list of timed events ──► screen, as they come; audit and summary at the end
@@ -40,7 +40,7 @@ use crate::{
     text,
 };
 use audit::Audit;
-use contender::{Contender, Phase};
+use contender::{Contender, Phase, Trouble};
 use events::{Event, What};
 use screen::Screen;
 use setup::Setup;
@@ -71,8 +71,9 @@ async fn contend(args: &DemoArgs, setup: &Setup, signals: &mut Signals) -> Resul
     let start = Instant::now();
     let clients = usize::from(args.clients);
     let screen = Screen::new(clients, start, setup.first_zxid, text::width());
+    let link = setup.link();
     screen
-        .head(args.seconds, &setup.place, setup.session_timeout())
+        .head(args.seconds, &setup.place, setup.session_timeout(), link)
         .map_err(Failure::Output)?;
 
     let (sender, receiver) = mpsc::channel(EVENTS);
@@ -80,9 +81,14 @@ async fn contend(args: &DemoArgs, setup: &Setup, signals: &mut Signals) -> Resul
     for number in 0..clients {
         let contender = Contender {
             number,
-            settings: setup.settings.clone(),
+            settings: setup.settings_of(number)?,
             lock: setup.lock.clone(),
             counter: setup.counter.clone(),
+            trouble: match link {
+                None => Trouble::Pause,
+                Some(link) if number == 0 => Trouble::Cut(link),
+                Some(_) => Trouble::None,
+            },
             phase: phase.clone(),
             events: sender.clone(),
         };
@@ -100,7 +106,7 @@ async fn contend(args: &DemoArgs, setup: &Setup, signals: &mut Signals) -> Resul
     let (signal, mut output) = tokio::select! {
         biased;
         signal = signals.ending() => (Some(signal), Ok(())),
-        output = pause_one(&mut log, &phase, start, end, limit) => (None, output),
+        output = trouble_one(&mut log, setup, &phase, start, end, limit) => (None, output),
     };
     phase.send_replace(Phase::Finished);
     // The clients must close their sessions even if nobody reads the output any more.
@@ -130,39 +136,55 @@ async fn contend(args: &DemoArgs, setup: &Setup, signals: &mut Signals) -> Resul
     })
 }
 
-/// Pauses a client until another client has its lock, wakes it, and waits for its write.
+/// Pauses a client or cuts it off until another client has its lock, lets it go on, and waits for its write.
 ///
 /// Returns at `end`, or a little after the late write if that is later. Returns at `limit` in any case.
-async fn pause_one(
+async fn trouble_one(
     log: &mut Log,
+    setup: &Setup,
     phase: &watch::Sender<Phase>,
     start: Instant,
     end: Instant,
     limit: Instant,
 ) -> io::Result<()> {
     log.run_until(start + (end - start) * 2 / 5).await?;
-    phase.send_replace(Phase::PauseNext);
-    let paused = |event: &Event| match event.what {
-        What::Paused { lease_until } => Some((event.client, lease_until)),
+    phase.send_replace(Phase::TroubleNext);
+    let trouble = |event: &Event| match event.what {
+        What::Paused { lease_until } => Some((event.client, Ok(lease_until))),
+        What::CutOff(link) => Some((event.client, Err(link))),
         _ => None,
     };
-    let Some((client, lease_until)) = log.find(limit, paused).await? else {
+    let Some((client, trouble)) = log.find(limit, trouble).await? else {
         return Ok(());
     };
     let granted = |event: &Event| {
         let granted = matches!(event.what, What::Granted { .. });
         (granted && event.client != client).then_some(event.at)
     };
-    let mut next = log.find(lease_until, granted).await?;
-    if next.is_none() {
-        let (at, what) = (lease_until, What::LeaseEnded);
-        log.add(Event { at, client, what })?;
-        next = log.find(limit, granted).await?;
-    }
+    let next = match trouble {
+        // A paused client cannot tell when its lease ends.
+        Ok(lease_until) => match log.find(lease_until, granted).await? {
+            None => {
+                let (at, what) = (lease_until, What::LeaseEnded);
+                log.add(Event { at, client, what })?;
+                log.find(limit, granted).await?
+            }
+            next => next,
+        },
+        Err(link) => {
+            setup.set_link(link, false);
+            log.find(limit, granted).await?
+        }
+    };
     let Some(next) = next else {
         return Ok(());
     };
     log.run_until(next + LINGER).await?;
+    if let Err(link) = trouble {
+        setup.set_link(link, true);
+        let (at, what) = (Instant::now(), What::Healed);
+        log.add(Event { at, client, what })?;
+    }
     phase.send_replace(Phase::Woken);
     let late = |event: &Event| matches!(event.what, What::WroteLate { .. }).then_some(event.at);
     if let Some(late) = log.find(limit, late).await? {

@@ -16,7 +16,7 @@ use anstyle::{AnsiColor, Style};
 
 use super::{
     contender::HOLD_MS,
-    events::{Event, What, Write},
+    events::{Event, Link, What, Write},
 };
 use crate::duration::Human;
 
@@ -54,6 +54,7 @@ enum Lane {
     Waits,
     Holds,
     Paused,
+    CutOff,
 }
 
 /// The present hold.
@@ -77,7 +78,7 @@ pub(super) struct Screen {
     lane: (usize, &'static str),
     /// Columns of a token, with a space before it.
     token: usize,
-    /// The number of the paused client, counted from 1, and the start of its pause.
+    /// The number of the client that is paused or cut off, counted from 1, and the start of that.
     paused: Option<(usize, Instant)>,
     /// The line of a hold is printed at its end, but has the time of its start.
     hold: Option<Hold>,
@@ -118,20 +119,34 @@ impl Screen {
     }
 
     /// Prints the heading: what the demo does, and what the signs mean.
-    pub(super) fn head(&self, seconds: u32, servers: &str, timeout: Duration) -> io::Result<()> {
+    pub(super) fn head(
+        &self,
+        seconds: u32,
+        servers: &str,
+        timeout: Duration,
+        link: Option<Link>,
+    ) -> io::Result<()> {
         let (clients, timeout) = (self.lanes.len(), Human(timeout));
         let place = format!("on {servers}, session timeout {timeout}");
         let place = wrap(&place, self.width).join("\n");
-        let rule = "each holder adds 1 to a counter on the server; one holder will be paused";
-        let rule = wrap(rule, self.width).join("\n");
+        let (fate, trouble, sign) = match link {
+            None => ("one holder will be paused", "is paused", Lane::Paused),
+            Some(_) => (
+                "the server of one holder will be cut from the leader",
+                "is cut off",
+                Lane::CutOff,
+            ),
+        };
+        let rule = format!("each holder adds 1 to a counter on the server; {fate}");
+        let rule = wrap(&rule, self.width).join("\n");
         let between = if self.width < WIDTH { "\n" } else { "   " };
-        let signs = [Lane::Holds, Lane::Waits, Lane::Elsewhere, Lane::Paused];
-        let [holds, waits, elsewhere, paused] = signs.map(|lane| self.sign(lane, 0));
+        let signs = [Lane::Holds, Lane::Waits, Lane::Elsewhere, sign];
+        let [holds, waits, elsewhere, sign] = signs.map(|lane| self.sign(lane, 0));
         print(format!(
             "{BOLD}{clients} clients contend for one lock for {seconds} s{BOLD:#}\n{place}\n\
              {rule}\n\n\
              {holds} holds the lock   {waits} waits for it{between}\
-             {elsewhere} does something else   {paused} is paused\n"
+             {elsewhere} does something else   {sign} {trouble}\n"
         ))?;
         let (width, gap) = self.lane;
         let mut head = format!("{BOLD}{:>TIME$}{BOLD:#}  ", "time");
@@ -186,11 +201,27 @@ impl Screen {
                 let text = format!("client {number}, token {token}, is paused");
                 self.note(at, STORY, text)?;
             }
+            What::CutOff(link) => {
+                let token = self.hold.take().map_or(0, |hold| hold.token);
+                self.finish()?;
+                self.paused = Some((number, at));
+                self.set(client, Lane::CutOff);
+                let text = format!("client {number}, token {token}, is cut off:");
+                self.note(at, STORY, text)?;
+                self.note(at, STORY, drawn(number, *link))?;
+            }
+            What::Healed => {
+                self.note(at, STORY, "the link is whole again")?;
+            }
             What::LeaseEnded => {
                 self.note(at, STORY, format!("lease of client {number} has ended"))?;
             }
             What::Woken { valid } => {
-                let text = format!("client {number} wakes: is_valid() = {valid}; it writes");
+                let wakes = match self.lanes.get(client) {
+                    Some(Lane::Paused) => " wakes",
+                    _ => "",
+                };
+                let text = format!("client {number}{wakes}: is_valid() = {valid}; it writes");
                 self.note(at, STORY, text)?;
                 self.set(client, Lane::Elsewhere);
             }
@@ -267,6 +298,7 @@ impl Screen {
             Lane::Waits => ("░", FAINT),
             Lane::Elsewhere => ("·", FAINT),
             Lane::Paused => ("z", STORY.bold()),
+            Lane::CutOff => ("╳", STORY.bold()),
         };
         format!("{style}{}{style:#}", sign.repeat(self.lane.0))
     }
@@ -276,6 +308,12 @@ impl Screen {
             *lane = now;
         }
     }
+}
+
+/// A client, its server and the leader, with the cut.
+fn drawn(client: usize, link: Link) -> String {
+    let server = link.server;
+    format!("client {client} ── server {server} ──╳── leader")
 }
 
 /// What went wrong with a write; `None` if it was applied.

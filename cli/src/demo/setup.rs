@@ -9,9 +9,10 @@ use std::{
 };
 
 use lockkeeper::{Client, CreateMode, Error, Version, client::Builder};
-use lockkeeper_server::Server;
+use lockkeeper_server::{Cluster, Server, ServerId};
 use tokio::time::timeout;
 
+use super::events::Link;
 use crate::{args::DemoArgs, exit::Failure};
 
 /// The parent of everything.
@@ -26,16 +27,24 @@ const TICK: Duration = Duration::from_millis(100);
 /// How long the clean-up may take.
 const CLEAN_UP: Duration = Duration::from_secs(5);
 
+/// Who serves the clients.
+#[derive(Debug)]
+enum Servers {
+    Named,
+    Embedded(Server),
+    Three(Cluster),
+}
+
 /// The servers and the nodes of one demo, and a client that creates and deletes these nodes.
 #[derive(Debug)]
 pub(super) struct Setup {
-    server: Option<Server>,
+    servers: Servers,
     client: Client,
     directory: String,
     /// The servers, as the heading shows them.
     pub(super) place: String,
-    /// The settings of all clients.
-    pub(super) settings: Builder,
+    /// The settings of a client of any server.
+    settings: Builder,
     /// The path of the lock.
     pub(super) lock: String,
     /// The path of the counter.
@@ -48,20 +57,25 @@ impl Setup {
     /// Starts the embedded server if the command line names no servers, and creates the nodes.
     pub(super) async fn new(args: &DemoArgs) -> Result<Self, Failure> {
         let named = args.servers.settings_if_named()?;
-        let (server, chroot, place, settings) = if let Some((servers, settings)) = named {
-            (None, servers.chroot(), servers.to_string(), settings)
+        let (servers, chroot, place, settings) = if let Some((servers, settings)) = named {
+            let place = servers.to_string();
+            (Servers::Named, servers.chroot(), place, settings)
+        } else if args.partition {
+            let cluster = Server::builder().tick_time(TICK).start_cluster(3).await;
+            let cluster = cluster.map_err(Failure::System)?;
+            let leader = cluster.leader().unwrap_or(ServerId(0));
+            let settings = at(&cluster, leader)?;
+            let place = "three embedded servers".to_owned();
+            (Servers::Three(cluster), None, place, settings)
         } else {
             let server = Server::builder().tick_time(TICK).start().await;
             let server = server.map_err(Failure::System)?;
             let address = server.local_addr();
             let place = format!("an embedded server at {address}");
             let settings = Builder::new(&address.into());
-            (Some(server), None, place, settings)
+            (Servers::Embedded(server), None, place, settings)
         };
-        let settings = settings
-            .session_timeout(SESSION_TIMEOUT)
-            .server_timeout(CONNECT_TIMEOUT / 4)
-            .connect_timeout(CONNECT_TIMEOUT);
+        let settings = timed(settings);
         let client = settings.clone().connect().await.map_err(Failure::Connect)?;
         let random = RandomState::new().hash_one(0);
         let directory = format!("{BASE}/{random:016x}");
@@ -72,7 +86,7 @@ impl Setup {
             _ => Failure::Connect(error),
         })?;
         Ok(Self {
-            server,
+            servers,
             client,
             place,
             settings,
@@ -81,6 +95,51 @@ impl Setup {
             directory,
             first_zxid,
         })
+    }
+
+    /// The settings of a client. In a cluster, the first client is alone at a follower; the others are at the other servers.
+    pub(super) fn settings_of(&self, client: usize) -> Result<Builder, Failure> {
+        let (Servers::Three(cluster), Some(cut)) = (&self.servers, self.cut()) else {
+            return Ok(self.settings.clone());
+        };
+        let others: Vec<_> = cluster.servers().filter(|it| *it != cut).collect();
+        let server = match client {
+            0 => cut,
+            client => others.get(client % others.len()).copied().unwrap_or(cut),
+        };
+        at(cluster, server).map(timed)
+    }
+
+    /// The follower that is going to be cut from its leader.
+    fn cut(&self) -> Option<ServerId> {
+        match &self.servers {
+            Servers::Three(cluster) => cluster.followers().first().copied(),
+            _ => None,
+        }
+    }
+
+    /// The link that is going to be cut.
+    pub(super) fn link(&self) -> Option<Link> {
+        let Servers::Three(cluster) = &self.servers else {
+            return None;
+        };
+        let (server, leader) = (self.cut()?, cluster.leader()?);
+        Some(Link {
+            server: server.0 + 1,
+            leader: leader.0 + 1,
+        })
+    }
+
+    /// Cuts the link, or mends it.
+    pub(super) fn set_link(&self, link: Link, whole: bool) {
+        if let Servers::Three(cluster) = &self.servers {
+            let [server, leader] = [link.server, link.leader].map(|number| ServerId(number - 1));
+            if whole {
+                cluster.heal_link(server, leader);
+            } else {
+                cluster.cut_link(server, leader);
+            }
+        }
     }
 
     /// The session timeout that the servers have granted.
@@ -95,7 +154,7 @@ impl Setup {
         number_in(node.data.as_deref())
     }
 
-    /// Deletes the nodes, and stops the embedded server.
+    /// Deletes the nodes, and stops the embedded servers.
     pub(super) async fn clear(self) {
         let clear = async {
             for path in [&self.counter, &self.lock, &self.directory, BASE] {
@@ -106,10 +165,25 @@ impl Setup {
             self.client.close().await;
         };
         let _ = timeout(CLEAN_UP, clear).await;
-        if let Some(server) = self.server {
-            server.shutdown().await;
+        match self.servers {
+            Servers::Named => {}
+            Servers::Embedded(server) => server.shutdown().await,
+            Servers::Three(cluster) => cluster.shutdown().await,
         }
     }
+}
+
+/// The settings for a client of one server of a cluster.
+fn at(cluster: &Cluster, server: ServerId) -> Result<Builder, Failure> {
+    let builder = Client::builder(&cluster.connect_string_of(server));
+    builder.map_err(|error| Failure::Connect(error.into()))
+}
+
+fn timed(settings: Builder) -> Builder {
+    settings
+        .session_timeout(SESSION_TIMEOUT)
+        .server_timeout(CONNECT_TIMEOUT / 4)
+        .connect_timeout(CONNECT_TIMEOUT)
 }
 
 /// Creates the nodes, and returns the zxid of the last one.

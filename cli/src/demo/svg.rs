@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use super::events::{Event, What, Write};
+use super::events::{Event, Link, What, Write};
 
 /// The width of the picture, and of what is left of the lanes, in pixels.
 const WIDTH: f64 = 1000.0;
@@ -30,6 +30,10 @@ enum Did {
     Paused {
         token: u64,
     },
+    /// The same.
+    CutOff {
+        token: u64,
+    },
 }
 
 impl Did {
@@ -38,6 +42,7 @@ impl Did {
             Self::Waited => "waits",
             Self::Held { .. } => "holds",
             Self::Paused { .. } => "paused",
+            Self::CutOff { .. } => "cut",
         }
     }
 
@@ -46,6 +51,7 @@ impl Did {
             Self::Waited => "waits for the lock".to_owned(),
             Self::Held { token } => format!("holds the lock with token {token}"),
             Self::Paused { token } => format!("is paused with token {token}"),
+            Self::CutOff { token } => format!("is cut off with token {token}"),
         }
     }
 }
@@ -67,9 +73,55 @@ struct Mark {
     words: String,
 }
 
+/// The link between a server and its leader, and when it was cut and mended.
+#[derive(Clone, Copy, Debug)]
+struct Severed {
+    link: Link,
+    cut: Instant,
+    healed: Option<Instant>,
+}
+
+impl Severed {
+    fn of(events: &[Event]) -> Option<Self> {
+        let (link, cut) = events.iter().find_map(|event| match event.what {
+            What::CutOff(link) => Some((link, event.at)),
+            _ => None,
+        })?;
+        let healed = events
+            .iter()
+            .find(|event| matches!(event.what, What::Healed));
+        let healed = healed.map(|event| event.at);
+        Some(Self { link, cut, healed })
+    }
+
+    /// A lane of its own: the link is a line, which is broken as long as it is cut.
+    fn drawn(self, x: impl Fn(Instant) -> f64, top: f64) -> [String; 5] {
+        let Link { server, leader } = self.link;
+        let (from, to) = (x(self.cut), self.healed.map_or(WIDTH - RIGHT, &x));
+        let (y, end) = (top + BAR / 2.0, WIDTH - RIGHT);
+        let line = |class, from: f64, to: f64| {
+            format!(
+                "<line class=\"{class}\" x1=\"{from:.1}\" y1=\"{y:.1}\" x2=\"{to:.1}\" y2=\"{y:.1}\"/>"
+            )
+        };
+        let (middle, words) = (from.midpoint(to), y - 5.0);
+        [
+            format!("<text x=\"16\" y=\"{:.1}\">link</text>", y + 4.0),
+            line("link", LEFT, from),
+            line("severed", from, to),
+            line("link", to, end),
+            format!(
+                "<text class=\"bad\" text-anchor=\"middle\" x=\"{middle:.1}\" y=\"{words:.1}\">\
+                 server {server} is cut from its leader, server {leader}</text>"
+            ),
+        ]
+    }
+}
+
 /// The text of the picture.
 pub(super) fn picture(events: &[Event], clients: usize, start: Instant) -> String {
     let (spans, marks) = drawn(events, clients);
+    let severed = Severed::of(events);
     let ends = spans.iter().map(|span| span.to);
     let end = ends
         .chain(marks.iter().map(|mark| mark.at))
@@ -85,7 +137,7 @@ pub(super) fn picture(events: &[Event], clients: usize, start: Instant) -> Strin
     };
     // At most 24 lanes: the number is exact.
     let lane = |client: usize| TOP + LANE * f64::from(u8::try_from(client).unwrap_or(u8::MAX));
-    let height = lane(clients) + BOTTOM;
+    let height = lane(clients + usize::from(severed.is_some())) + BOTTOM;
     let mut lines = vec![
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\">"
@@ -96,7 +148,7 @@ pub(super) fn picture(events: &[Event], clients: usize, start: Instant) -> Strin
             "<text class=\"title\" x=\"{LEFT}\" y=\"24\">{clients} clients and one lock</text>"
         ),
     ];
-    lines.extend(legend());
+    lines.extend(legend(severed.is_some()));
     for client in 0..clients {
         let (y, number) = (lane(client), client + 1);
         let (middle, end) = (y + BAR / 2.0 + 4.0, WIDTH - RIGHT);
@@ -117,7 +169,7 @@ pub(super) fn picture(events: &[Event], clients: usize, start: Instant) -> Strin
             "<rect class=\"{class}\" x=\"{from:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{BAR}\">\
              <title>client {number} {words} for {seconds:.3} s</title></rect>"
         ));
-        if let Did::Held { token } | Did::Paused { token } = span.did {
+        if let Did::Held { token } | Did::Paused { token } | Did::CutOff { token } = span.did {
             let token = token.to_string();
             let needs = DIGIT * f64::from(u8::try_from(token.len()).unwrap_or(u8::MAX));
             let y = y + BAR / 2.0 + 4.0;
@@ -146,6 +198,9 @@ pub(super) fn picture(events: &[Event], clients: usize, start: Instant) -> Strin
         };
         lines.push(format!("<line class=\"{class}\" x1=\"{x:.1}\" y1=\"{above:.1}\" x2=\"{x:.1}\" y2=\"{below:.1}\"/>"));
         lines.push(format!("<text class=\"{class}\" text-anchor=\"{anchor}\" x=\"{text:.1}\" y=\"{:.1}\">{words}</text>", y + BAR + 11.0));
+    }
+    if let Some(severed) = severed {
+        lines.extend(severed.drawn(x, lane(clients)));
     }
     let y = height - 12.0;
     for quarter in 0..=4 {
@@ -179,11 +234,19 @@ fn drawn(events: &[Event], clients: usize) -> (Vec<Span>, Vec<Mark>) {
             What::Released { ended, .. } => (*ended, None),
             What::Paused { lease_until } => {
                 mark(*lease_until, "lease", "the lease ends");
-                let token = match open.get(client) {
-                    Some(Some((Did::Held { token }, _))) => *token,
-                    _ => 0,
-                };
+                let token = token_of(open.get(client));
                 (at, Some(Did::Paused { token }))
+            }
+            What::CutOff(_) => {
+                let token = token_of(open.get(client));
+                (at, Some(Did::CutOff { token }))
+            }
+            What::LeaseEnded => {
+                // A paused client has the mark already.
+                if let Some(Some((Did::CutOff { .. }, _))) = open.get(client) {
+                    mark(at, "lease", "the lease ends");
+                }
+                continue;
             }
             What::WroteLate {
                 write: Write::Refused(_),
@@ -201,7 +264,7 @@ fn drawn(events: &[Event], clients: usize) -> (Vec<Span>, Vec<Mark>) {
                 mark(at, "bad", words);
                 continue;
             }
-            What::LeaseEnded => continue,
+            What::Healed => continue,
             What::Woken { .. } | What::Failed(_) | What::Left => (at, None),
         };
         let Some(present) = open.get_mut(client) else {
@@ -220,11 +283,23 @@ fn drawn(events: &[Event], clients: usize) -> (Vec<Span>, Vec<Mark>) {
     (spans, marks)
 }
 
-fn legend() -> impl Iterator<Item = String> {
+/// The token of a client that holds the lock.
+fn token_of(present: Option<&Option<(Did, Instant)>>) -> u64 {
+    match present {
+        Some(Some((Did::Held { token }, _))) => *token,
+        _ => 0,
+    }
+}
+
+fn legend(is_cut: bool) -> impl Iterator<Item = String> {
     let signs = [
         ("holds", "holds, with its token"),
         ("waits", "waits"),
-        ("paused", "is paused"),
+        if is_cut {
+            ("cut", "is cut off")
+        } else {
+            ("paused", "is paused")
+        },
     ];
     (0_u8..).zip(signs).map(|(index, (class, words))| {
         let x = LEFT + 190.0 * f64::from(index);
@@ -240,7 +315,9 @@ text { font: 12px sans-serif; fill: #333 }
 .lane { stroke: #ddd }
 .holds { fill: #2a7ab0 }
 .waits { fill: #d5dde3 }
-.paused { fill: #f0b429 }
+.paused, .cut { fill: #f0b429 }
+.link { stroke: #1b7f3b; stroke-width: 2 }
+.severed { stroke: #c0231c; stroke-width: 2; stroke-dasharray: 4 6 }
 .token { fill: #fff; font-size: 11px }
 .time { fill: #777 }
 line.lease, line.good, line.bad { stroke-width: 2 }
