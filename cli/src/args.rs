@@ -146,7 +146,7 @@ pub(crate) struct ServeArgs {
     after_help = "The demo creates nodes below /lockkeeper-demo and deletes them at the end.\n\n\
         Exit status: 0 if the lock kept its promises; 1 if two clients held the lock at\n\
         once, or if the lock broke another promise.\n\n\
-        Examples:\n  lockkeeper demo --clients 8 --seconds 10 --svg demo.svg\n  \
+        Example:\n  lockkeeper demo --clients 8 --seconds 10 --svg demo.svg\n  \
         lockkeeper demo --partition"
 )]
 pub(crate) struct DemoArgs {
