@@ -85,7 +85,6 @@ pub(crate) enum Command {
 /// Run the embedded ZooKeeper server
 #[derive(Args, Debug)]
 #[command(
-    max_term_width = 80,
     after_help = "The server is for tests, and for services on a single machine. It keeps all\n\
         data in memory, loses the data when it ends, and does not encrypt connections.\n\n\
         After a restart, the numbers of transactions and fencing tokens go on growing, and\n\
@@ -141,7 +140,6 @@ pub(crate) struct ServeArgs {
 /// Watch clients contend for a lock, and see one of them lose it
 #[derive(Args, Debug)]
 #[command(
-    max_term_width = 80,
     mut_arg("connect", |arg| arg.help(DEMO_CONNECT_HELP)),
     after_help = "The demo creates nodes below /lockkeeper-demo and deletes them at the end.\n\n\
         Exit status: 0 if the lock kept its promises; 1 if two clients held the lock at\n\

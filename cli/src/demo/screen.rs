@@ -1,8 +1,8 @@
 //! The output of the demo: a column for each client, and a line for each hold.
 //!
 //! Invariants: lines are only added, never changed, so the output is the same on a terminal and in a file. They come in the
-//! order of their times. They have at most 80 columns, and on a narrow terminal at most its width, but at least 50. `anstream` removes the colours in files and pipes, and when
-//! `NO_COLOR` is set.
+//! order of their times. They have at most 80 columns, and on a narrow terminal at most its width, but at least 50. `anstream`
+//! removes the colours in files and pipes, and when `NO_COLOR` is set.
 //!
 //! Not here: the summary at the end (`summary`).
 

@@ -26,7 +26,6 @@ use crate::{
 /// Examine the servers, and say what is wrong and what to do
 #[derive(Args, Debug)]
 #[command(
-    max_term_width = 80,
     after_help = "For each server: whether it can be reached, its version, the round trip, the session\n\
         timeouts that it grants, whether it knows containers and persistent watches, and\n\
         how far its clock is from the one of this machine. To learn this, the command opens\n\

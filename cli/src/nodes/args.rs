@@ -16,66 +16,69 @@ use crate::{client::ClientArgs, duration, paths::NodePath};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum NodeCommand {
-    Ls(LsArgs),
-    Tree(TreeArgs),
-    Get(GetArgs),
-    Stat(StatArgs),
-    Set(SetArgs),
-    Create(CreateArgs),
-    Rm(RmArgs),
-    Watch(WatchArgs),
-    Getacl(GetAclArgs),
-    Setacl(SetAclArgs),
-    Sync(SyncArgs),
-    Whoami(WhoAmIArgs),
-    Config(ConfigArgs),
-    Export(ExportArgs),
-    Import(ImportArgs),
+    Ls(OnServers<LsArgs>),
+    Tree(OnServers<TreeArgs>),
+    Get(OnServers<GetArgs>),
+    Stat(OnServers<StatArgs>),
+    Set(OnServers<SetArgs>),
+    Create(OnServers<CreateArgs>),
+    Rm(OnServers<RmArgs>),
+    Watch(OnServers<WatchArgs>),
+    Getacl(OnServers<GetAclArgs>),
+    Setacl(OnServers<SetAclArgs>),
+    Sync(OnServers<SyncArgs>),
+    Whoami(OnServers<WhoAmIArgs>),
+    Config(OnServers<ConfigArgs>),
+    Export(OnServers<ExportArgs>),
+    Import(OnServers<ImportArgs>),
+}
+
+// The arguments of a command, and the options about servers. A doc comment here would be in the help texts.
+#[derive(Args, Debug)]
+pub(crate) struct OnServers<T: Args> {
+    #[command(flatten)]
+    client: ClientArgs,
+    #[command(flatten)]
+    pub(super) args: T,
 }
 
 impl NodeCommand {
     /// The new data of the node, as given on the command line; `-` stands for stdin.
     pub(super) fn data(&self) -> Option<&OsStr> {
         match self {
-            Self::Set(args) => Some(&args.data),
-            Self::Create(args) => args.data.as_deref(),
+            Self::Set(set) => Some(&set.args.data),
+            Self::Create(create) => create.args.data.as_deref(),
             Self::Import(_) => Some(OsStr::new("-")),
             _ => None,
         }
     }
 
-    /// The options about servers, which every command has.
+    /// The options about servers.
     pub(super) fn client(&self) -> &ClientArgs {
         match self {
-            Self::Ls(args) => &args.client,
-            Self::Tree(args) => &args.client,
-            Self::Get(args) => &args.client,
-            Self::Stat(args) => &args.client,
-            Self::Set(args) => &args.client,
-            Self::Create(args) => &args.client,
-            Self::Rm(args) => &args.client,
-            Self::Watch(args) => &args.client,
-            Self::Getacl(args) => &args.client,
-            Self::Setacl(args) => &args.client,
-            Self::Sync(args) => &args.client,
-            Self::Whoami(args) => &args.client,
-            Self::Config(args) => &args.client,
-            Self::Export(args) => &args.client,
-            Self::Import(args) => &args.client,
+            Self::Ls(OnServers { client, .. })
+            | Self::Tree(OnServers { client, .. })
+            | Self::Get(OnServers { client, .. })
+            | Self::Stat(OnServers { client, .. })
+            | Self::Set(OnServers { client, .. })
+            | Self::Create(OnServers { client, .. })
+            | Self::Rm(OnServers { client, .. })
+            | Self::Watch(OnServers { client, .. })
+            | Self::Getacl(OnServers { client, .. })
+            | Self::Setacl(OnServers { client, .. })
+            | Self::Sync(OnServers { client, .. })
+            | Self::Whoami(OnServers { client, .. })
+            | Self::Config(OnServers { client, .. })
+            | Self::Export(OnServers { client, .. })
+            | Self::Import(OnServers { client, .. }) => client,
         }
     }
 }
 
 /// List the children of a node
 #[derive(Args, Debug)]
-#[command(
-    max_term_width = 80,
-    after_help = "Example:\n  lockkeeper ls --long /locks"
-)]
+#[command(after_help = "Example:\n  lockkeeper ls --long /locks")]
 pub(crate) struct LsArgs {
-    #[command(flatten)]
-    pub(super) client: ClientArgs,
-
     /// Also show each child's version, bytes, children, time of the last change and session
     #[arg(long, short)]
     pub(super) long: bool,
@@ -94,14 +97,8 @@ pub(crate) struct LsArgs {
 
 /// Show a node and everything below it
 #[derive(Args, Debug)]
-#[command(
-    max_term_width = 80,
-    after_help = "Example:\n  lockkeeper tree --depth 2 /locks"
-)]
+#[command(after_help = "Example:\n  lockkeeper tree --depth 2 /locks")]
 pub(crate) struct TreeArgs {
-    #[command(flatten)]
-    pub(super) client: ClientArgs,
-
     /// The number of levels to show below the node [default: all]
     #[arg(long, value_name = "LEVELS")]
     pub(super) depth: Option<usize>,
@@ -113,29 +110,19 @@ pub(crate) struct TreeArgs {
 /// Write a node's data to stdout
 #[derive(Args, Debug)]
 #[command(
-    max_term_width = 80,
     after_help = "The bytes are written unchanged. On a terminal, control characters are escaped,\n\
         and data that are not UTF-8 are shown in hexadecimal.\n\n\
         Example:\n  lockkeeper get /app/config > config.json"
 )]
 pub(crate) struct GetArgs {
-    #[command(flatten)]
-    pub(super) client: ClientArgs,
-
     #[arg(value_name = "PATH")]
     pub(super) path: NodePath,
 }
 
 /// Show a node's metadata
 #[derive(Args, Debug)]
-#[command(
-    max_term_width = 80,
-    after_help = "Example:\n  lockkeeper stat /app/config"
-)]
+#[command(after_help = "Example:\n  lockkeeper stat /app/config")]
 pub(crate) struct StatArgs {
-    #[command(flatten)]
-    pub(super) client: ClientArgs,
-
     /// Print JSON: an object in one line
     #[arg(long)]
     pub(super) json: bool,
@@ -144,19 +131,20 @@ pub(crate) struct StatArgs {
     pub(super) path: NodePath,
 }
 
-/// Set a node's data
+// What the data must be before they are replaced or deleted. See above.
 #[derive(Args, Debug)]
-#[command(
-    max_term_width = 80,
-    after_help = "Example:\n  lockkeeper set --version 3 /app/config - < config.json"
-)]
-pub(crate) struct SetArgs {
-    #[command(flatten)]
-    pub(super) client: ClientArgs,
-
+pub(crate) struct Expected {
     /// Only if the data have this version; stat shows it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
     pub(super) version: Option<i32>,
+}
+
+/// Set a node's data
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  lockkeeper set --version 3 /app/config - < config.json")]
+pub(crate) struct SetArgs {
+    #[command(flatten)]
+    pub(super) expected: Expected,
 
     #[arg(value_name = "PATH")]
     pub(super) path: NodePath,
@@ -169,15 +157,11 @@ pub(crate) struct SetArgs {
 /// Create a node, and print its path
 #[derive(Args, Debug)]
 #[command(
-    max_term_width = 80,
     after_help = "This command cannot create ephemeral nodes: the servers would delete them when\n\
         it ends. To hold a lock while another command runs, use lockkeeper run.\n\n\
         Example:\n  lockkeeper create --parents --sequential /jobs/job- ready"
 )]
 pub(crate) struct CreateArgs {
-    #[command(flatten)]
-    pub(super) client: ClientArgs,
-
     /// Append the parent's next sequence number to the name
     #[arg(long, short)]
     pub(super) sequential: bool,
@@ -204,21 +188,14 @@ pub(crate) struct CreateArgs {
 
 /// Delete a node
 #[derive(Args, Debug)]
-#[command(
-    max_term_width = 80,
-    after_help = "Example:\n  lockkeeper rm --recursive /app/old"
-)]
+#[command(after_help = "Example:\n  lockkeeper rm --recursive /app/old")]
 pub(crate) struct RmArgs {
-    #[command(flatten)]
-    pub(super) client: ClientArgs,
-
     /// Also delete everything below the node
     #[arg(long, short, conflicts_with = "version")]
     pub(super) recursive: bool,
 
-    /// Only if the data have this version; stat shows it
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
-    pub(super) version: Option<i32>,
+    #[command(flatten)]
+    pub(super) expected: Expected,
 
     #[arg(value_name = "PATH")]
     pub(super) path: NodePath,
@@ -227,7 +204,6 @@ pub(crate) struct RmArgs {
 /// Print what happens to a node, until a signal ends the command
 #[derive(Args, Debug)]
 #[command(
-    max_term_width = 80,
     after_help = "Each line has a time, an event and a node. The events are:\n  \
         created, changed, deleted   what happened to the node\n  \
         children                    a child was created or deleted\n  \
@@ -237,9 +213,6 @@ pub(crate) struct RmArgs {
         Example:\n  lockkeeper watch --recursive /app"
 )]
 pub(crate) struct WatchArgs {
-    #[command(flatten)]
-    pub(super) client: ClientArgs,
-
     /// Also watch everything below the node
     #[arg(long, short)]
     pub(super) recursive: bool,
@@ -260,15 +233,11 @@ pub(crate) struct WatchArgs {
 /// Show who may do what with a node
 #[derive(Args, Debug)]
 #[command(
-    max_term_width = 80,
     after_help = "Each line is one entry: SCHEME:ID:PERMISSIONS. setacl takes the same form. The\n\
         permissions are c create a child, d delete a child, r read, w write, a admin.\n\n\
         Example:\n  lockkeeper getacl /locks"
 )]
 pub(crate) struct GetAclArgs {
-    #[command(flatten)]
-    pub(super) client: ClientArgs,
-
     #[arg(value_name = "PATH")]
     pub(super) path: NodePath,
 }
@@ -276,15 +245,11 @@ pub(crate) struct GetAclArgs {
 /// Set who may do what with a node
 #[derive(Args, Debug)]
 #[command(
-    max_term_width = 80,
     after_help = "The entries replace all earlier ones. auth::cdrwa stands for the identities of\n\
         this client.\n\n\
         Example:\n  lockkeeper setacl --auth-file auth /locks auth::cdrwa world:anyone:r"
 )]
 pub(crate) struct SetAclArgs {
-    #[command(flatten)]
-    pub(super) client: ClientArgs,
-
     /// Only if the ACL has this version, the aversion that stat shows
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
     pub(super) version: Option<i32>,
@@ -300,54 +265,34 @@ pub(crate) struct SetAclArgs {
 /// Wait until the server has applied all earlier writes
 #[derive(Args, Debug)]
 #[command(
-    max_term_width = 80,
     after_help = "Example:\n  lockkeeper sync / && echo the server answers, and so does its leader"
 )]
 pub(crate) struct SyncArgs {
-    #[command(flatten)]
-    pub(super) client: ClientArgs,
-
     #[arg(value_name = "PATH", default_value = "/")]
     pub(super) path: NodePath,
 }
 
 /// Show as whom the server knows this client
 #[derive(Args, Debug)]
-#[command(
-    max_term_width = 80,
-    after_help = "The servers must be ZooKeeper 3.7 or later.\n\n\
-        Example:\n  lockkeeper whoami --auth-file auth"
-)]
-pub(crate) struct WhoAmIArgs {
-    #[command(flatten)]
-    pub(super) client: ClientArgs,
-}
+#[command(after_help = "The servers must be ZooKeeper 3.7 or later.\n\n\
+        Example:\n  lockkeeper whoami --auth-file auth")]
+pub(crate) struct WhoAmIArgs {}
 
 /// Show the servers of the ensemble
 #[derive(Args, Debug)]
-#[command(
-    max_term_width = 80,
-    after_help = "A server without an ensemble shows nothing.\n\n\
-        Example:\n  lockkeeper config"
-)]
-pub(crate) struct ConfigArgs {
-    #[command(flatten)]
-    pub(super) client: ClientArgs,
-}
+#[command(after_help = "A server without an ensemble shows nothing.\n\n\
+        Example:\n  lockkeeper config")]
+pub(crate) struct ConfigArgs {}
 
 /// Write a node and everything below it to stdout
 #[derive(Args, Debug)]
 #[command(
-    max_term_width = 80,
     after_help = "Each line is a JSON object: the path below PATH, the data (in hexadecimal if they\n\
         are not UTF-8), and the ACL. Ephemeral nodes are left out. The nodes are read one\n\
         after another: changes meanwhile may be in the output or not.\n\n\
         Example:\n  lockkeeper export /app > app.jsonl"
 )]
 pub(crate) struct ExportArgs {
-    #[command(flatten)]
-    pub(super) client: ClientArgs,
-
     #[arg(value_name = "PATH")]
     pub(super) path: NodePath,
 }
@@ -355,16 +300,12 @@ pub(crate) struct ExportArgs {
 /// Create the nodes that export has written, from stdin
 #[derive(Args, Debug)]
 #[command(
-    max_term_width = 80,
     after_help = "A line for each node says what is done: create, set, or same. A node that exists\n\
         keeps its ACL. If a node has other data and --overwrite is not given, nothing is\n\
         changed at all.\n\n\
         Example:\n  lockkeeper import --dry-run /copy < app.jsonl"
 )]
 pub(crate) struct ImportArgs {
-    #[command(flatten)]
-    pub(super) client: ClientArgs,
-
     /// Say what would be done, and change nothing
     #[arg(long, short = 'n')]
     pub(super) dry_run: bool,

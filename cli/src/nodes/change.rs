@@ -22,7 +22,7 @@ const PROTECTED: [&str; 2] = ["/", "/zookeeper"];
 pub(super) async fn set(args: &SetArgs, data: Bytes, client: &Client) -> Result<(), Failure> {
     let (path, version) = (
         args.path.as_str(),
-        args.version.map_or(Version::ANY, Version),
+        args.expected.version.map_or(Version::ANY, Version),
     );
     match client.set_data(path, data, version).await {
         Ok(_) => Ok(()),
@@ -67,7 +67,7 @@ pub(super) async fn create(args: &CreateArgs, data: Bytes, client: &Client) -> R
 pub(super) async fn rm(args: &RmArgs, client: &Client) -> Result<(), Failure> {
     let path = args.path.as_str();
     if !args.recursive {
-        let version = args.version.map_or(Version::ANY, Version);
+        let version = args.expected.version.map_or(Version::ANY, Version);
         return match client.delete(path, version).await {
             Ok(()) => Ok(()),
             Err(error) => Err(with_version(path, version, error, client).await),

@@ -32,24 +32,24 @@ pub(crate) async fn run(command: NodeCommand) -> Result<u8, Failure> {
     let data = command.data().map(change::data).transpose()?;
     let data = || data.clone().unwrap_or_default();
     let work = async |client: &Client| match &command {
-        NodeCommand::Ls(args) => look::ls(args, client).await,
-        NodeCommand::Tree(args) => tree::show(args, client).await,
-        NodeCommand::Get(args) => look::get(args, client).await,
-        NodeCommand::Stat(args) => look::stat(args, client).await,
-        NodeCommand::Set(args) => change::set(args, data(), client).await,
-        NodeCommand::Create(args) => change::create(args, data(), client).await,
-        NodeCommand::Rm(args) => change::rm(args, client).await,
-        NodeCommand::Watch(args) => watch::watch(args, client).await,
-        NodeCommand::Getacl(args) => acl::get(args, client).await,
-        NodeCommand::Setacl(args) => acl::set(args, client).await,
-        NodeCommand::Sync(args) => client
-            .sync(args.path.as_str())
+        NodeCommand::Ls(it) => look::ls(&it.args, client).await,
+        NodeCommand::Tree(it) => tree::show(&it.args, client).await,
+        NodeCommand::Get(it) => look::get(&it.args, client).await,
+        NodeCommand::Stat(it) => look::stat(&it.args, client).await,
+        NodeCommand::Set(it) => change::set(&it.args, data(), client).await,
+        NodeCommand::Create(it) => change::create(&it.args, data(), client).await,
+        NodeCommand::Rm(it) => change::rm(&it.args, client).await,
+        NodeCommand::Watch(it) => watch::watch(&it.args, client).await,
+        NodeCommand::Getacl(it) => acl::get(&it.args, client).await,
+        NodeCommand::Setacl(it) => acl::set(&it.args, client).await,
+        NodeCommand::Sync(it) => client
+            .sync(it.args.path.as_str())
             .await
             .map_err(Failure::Refused),
         NodeCommand::Whoami(_) => acl::who_am_i(client).await,
         NodeCommand::Config(_) => look::config(client).await,
-        NodeCommand::Export(args) => copy::export(args, client).await,
-        NodeCommand::Import(args) => copy::import(args, &data(), client).await,
+        NodeCommand::Export(it) => copy::export(&it.args, client).await,
+        NodeCommand::Import(it) => copy::import(&it.args, &data(), client).await,
     };
     command.client().with_client(work).await
 }

@@ -23,7 +23,6 @@ use crate::{
 /// Print the completion of commands and options for a shell
 #[derive(Args, Debug)]
 #[command(
-    max_term_width = 80,
     after_help = "Example:\n  lockkeeper completions bash > ~/.local/share/bash-completion/completions/lockkeeper"
 )]
 pub(crate) struct CompletionsArgs {
@@ -42,7 +41,6 @@ enum Shell {
 /// Write the manual pages into a directory
 #[derive(Args, Debug)]
 #[command(
-    max_term_width = 80,
     after_help = "There is a page for lockkeeper, and one for each command, such as lockkeeper-run.1.\n\n\
         Example:\n  lockkeeper man /usr/local/share/man/man1"
 )]

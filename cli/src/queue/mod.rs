@@ -29,7 +29,6 @@ use crate::{client::ClientArgs, exit::Failure, paths::LockPath, text};
 /// Show who holds a lock, and who waits for it
 #[derive(Args, Debug)]
 #[command(
-    max_term_width = 80,
     after_help = "The command reads the lock nodes of lockkeeper, Curator, go-zk and kazoo, for\n\
         every kind of lock. WHO is the text that the contender has written into its\n\
         node. AGE is the time since the contender entered the queue. A waiter for a\n\

@@ -78,8 +78,8 @@ pub(super) fn age(standing: &QueueEntry) -> Long {
     Long(text::ago(standing.participant.stat.created()))
 }
 
-/// The data of a contender's node, a mark if no session ends it, one if another program has written it, and with `long` also the
-/// path of the node.
+/// The data of a contender's node, and with `long` also its path. A mark says that no session ends the node, another one that
+/// another program has written it.
 pub(super) fn who(standing: &QueueEntry, long: bool) -> String {
     let data = text::data_in_a_line(standing.participant.data.as_deref());
     let endless = !expires(standing);

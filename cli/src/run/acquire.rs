@@ -160,8 +160,8 @@ pub(super) async fn acquire(client: &Client, lock: &Lock, wait: Wait) -> Result<
     }
 }
 
-/// Waits for the lock. If the wait takes long, says so to users who are there to read it: after [`SILENCE`] to one at a terminal, and
-/// soon to one who wants to hear of each step.
+/// Waits for the lock, and tells the user of a long wait. A user at a terminal hears of it after [`SILENCE`]. A user who wants to hear
+/// of each step hears of it soon.
 async fn wait_for<T>(client: &Client, path: &str, lock: impl Future<Output = T>) -> T {
     let mut lock = pin!(lock);
     let silence = if exit::says(Level::Verbose) {

@@ -8,7 +8,7 @@ use crate::{duration, exit, paths::LockPath, servers::ServerArgs};
 
 /// Run a command while holding a lock
 #[derive(Args, Debug)]
-#[command(max_term_width = 80, after_help = RUN_EXAMPLE, after_long_help = RUN_DETAILS)]
+#[command(after_help = RUN_EXAMPLE, after_long_help = RUN_DETAILS)]
 #[allow(
     clippy::struct_excessive_bools,
     reason = "each is an option of the command line"
@@ -38,8 +38,8 @@ pub(crate) struct RunArgs {
     #[arg(long = "try", conflicts_with = "wait")]
     pub(crate) try_once: bool,
 
-    /// How long the command has from TERM to KILL: after the lock is lost [default: an eighth of the session timeout,
-    /// at most 5s], and after lockkeeper itself gets TERM [default: for ever]
+    /// How long the command has from TERM to KILL. By default it has an eighth of the session timeout, at most 5s, after
+    /// the lock is lost; and for ever after lockkeeper itself gets TERM
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) grace: Option<Duration>,
 

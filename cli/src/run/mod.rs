@@ -44,8 +44,8 @@ const GOODBYE: Duration = Duration::from_secs(2);
 /// How often the watchdog hears of the lease: this many times in a session timeout. A lease lasts for a fifth of it, at least.
 const REPORTS: u32 = 16;
 
-/// A command whose `run` is stopped is killed this part of the session timeout after the end of the lease: half of what the lease
-/// ends before the session at least. A `run` that works kills it before.
+/// If `run` is stopped, its watchdog kills the command this part of the session timeout after the end of the lease. The lease ends at
+/// least twice as long before the session. A `run` that works ends the command before.
 const SLACK: u32 = 32;
 
 /// The longest default grace time.

@@ -28,11 +28,8 @@ use crate::{args::listen, duration, exit::Failure};
 
 /// Show the messages of ZooKeeper's protocol
 #[derive(Args, Debug)]
-#[command(
-    max_term_width = 80,
-    after_help = "Examples:\n  lockkeeper wire decode recording.hex\n  \
-        lockkeeper wire spy --listen 127.0.0.1:2180 --connect zk1:2181"
-)]
+#[command(after_help = "Examples:\n  lockkeeper wire decode recording.hex\n  \
+        lockkeeper wire spy --listen 127.0.0.1:2180 --connect zk1:2181")]
 pub(crate) struct WireArgs {
     #[command(subcommand)]
     command: WireCommand,
@@ -47,7 +44,6 @@ enum WireCommand {
 /// Print every field of recorded messages, with its offset
 #[derive(Args, Debug)]
 #[command(
-    max_term_width = 80,
     after_help = "A recording in hexadecimal has lines that begin with C> (bytes of the client) or S>\n\
         (bytes of the server), and comments that begin with #. The comment `server closes\n\
         the connection (EOF)` begins a new connection. With --from, a file is the raw bytes\n\
@@ -85,7 +81,6 @@ pub(crate) struct DecodeArgs {
 /// Relay between clients and a server, and print each message
 #[derive(Args, Debug)]
 #[command(
-    max_term_width = 80,
     after_help = "Each connection to --listen is relayed to --connect. Passwords and the credentials\n\
         of identities are not printed without --secrets.\n\n\
         --delay, --drop-after and --cut-after are for tests of programs: what do they do\n\

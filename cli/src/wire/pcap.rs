@@ -1,7 +1,7 @@
 //! Captures of a network in the classic format of tcpdump: the TCP segments in them.
 //!
 //! Format: `pcap-savefile(5)`. A header says the byte order and what stands in front of the IP packets. A record for each packet
-//! follows. Invariant: no bytes make this fail other than with an error, and no more than one packet is in memory.
+//! follows. Invariant: bytes that are no capture give an error, and only one packet is in memory at a time.
 //! Not here: the order of segments (`streams`).
 
 use std::{

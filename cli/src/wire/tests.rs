@@ -214,7 +214,7 @@ fn a_connection_without_its_begin_is_decoded_from_a_message_on() {
     assert!(messages[0].contains("what: \"getData\""), "{messages:?}");
 }
 
-/// Many connections, each of which waits for a byte that never comes: what is kept has a bound.
+/// Each of many connections waits for a byte that never comes.
 #[test]
 fn what_is_kept_of_a_hostile_capture_has_a_bound() {
     let mut streams = Streams::new(2181);
