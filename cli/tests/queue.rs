@@ -141,7 +141,8 @@ fn nodes_of_other_clients_are_marked(arm: &Arm) {
             "worker",
             Some("kazoo"),
         ),
-        (format!("lock-{}", number(5)), "10.0.0.7", None),
+        (format!("{hex}-lock-{}", number(5)), "worker", Some("kazoo")),
+        (format!("lock-{}", number(6)), "10.0.0.7", None),
     ];
     for (name, data, _) in &others {
         let node = format!("{path}/{name}");

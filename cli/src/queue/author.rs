@@ -41,10 +41,14 @@ pub(super) fn of(entry: &QueueEntry) -> Option<&'static str> {
     }
 }
 
-/// Whether kazoo names nodes so: a UUID without dashes, and for all but leases a marker and a number.
+/// Whether kazoo names nodes so: a UUID without dashes, and for all but leases a marker and a number. The last marker is for kazoo with
+/// the names of Curator.
 fn is_kazoo(name: &str) -> bool {
     hexadecimal(name).is_some_and(|rest| {
-        rest.is_empty() || rest.starts_with("__lock__") || rest.starts_with("__rlock__")
+        rest.is_empty()
+            || ["__lock__", "__rlock__", "-lock-"]
+                .iter()
+                .any(|it| rest.starts_with(it))
     })
 }
 
