@@ -32,7 +32,26 @@ mkdir -p "$tree/DEBIAN" "$share/man/man1" "$share/bash-completion/completions" "
 "$program" completions bash >"$share/bash-completion/completions/lockkeeper"
 "$program" completions zsh >"$share/zsh/vendor-completions/_lockkeeper"
 "$program" completions fish >"$share/fish/vendor_completions.d/lockkeeper.fish"
-cat LICENSE-MIT LICENSE-APACHE >"$share/doc/lockkeeper/copyright"
+# The program contains other crates, whose licences ask for their texts. A text that many crates have stands there once.
+{
+    cat LICENSE-MIT LICENSE-APACHE
+    cargo metadata --locked --format-version 1 >"$SCRATCH/metadata"
+    cargo tree --locked -p lockkeeper-cli -e normal --prefix none --format '{p}' | METADATA=$SCRATCH/metadata python3 -c '
+import json, os, pathlib, sys
+with open(os.environ["METADATA"]) as file:
+    packages = {(it["name"], it["version"]): it for it in json.load(file)["packages"]}
+first = {}
+for name, version in sorted({tuple(line.split()[:2]) for line in sys.stdin}):
+    package = packages[name, version.removeprefix("v")]
+    if not package["source"]:
+        continue
+    print("\n" + "=" * 70 + "\n\n" + name, version + ": " + package["license"])
+    for file in sorted(pathlib.Path(package["manifest_path"]).parent.iterdir()):
+        if file.is_file() and file.name.upper().startswith(("LICENSE", "COPYING", "COPYRIGHT", "NOTICE")):
+            text = file.read_text().strip()
+            other = first.setdefault(text, f"{name}, {file.name}")
+            print("\n" + (text if other == f"{name}, {file.name}" else f"{file.name}: as that of {other}"))'
+} >"$share/doc/lockkeeper/copyright"
 cp CHANGELOG.md "$share/doc/lockkeeper/changelog"
 gzip -9n "$share"/man/man1/*.1 "$share/doc/lockkeeper/changelog"
 # dpkg-shlibdeps says which packages have the shared libraries. It wants a source package.
@@ -77,6 +96,7 @@ for file in bin/lockkeeper share/man/man1/lockkeeper.1.gz share/man/man1/lockkee
     grep -qx "/usr/$file" <<<"$listed" || die "no /usr/$file"
     [ -s "$root/usr/$file" ] || die "/usr/$file is empty"
 done
+grep -q '^ring v.*: ' "$root/usr/share/doc/lockkeeper/copyright" || die "the licence of ring is missing"
 said=$("$root/usr/bin/lockkeeper" --version)
 grep -qx "lockkeeper $version" <<<"$said" || die "--version says: $said"
 # The page has the options of this program, and groff can read it.

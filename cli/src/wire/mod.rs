@@ -50,7 +50,8 @@ enum WireCommand {
         of one side.\n\n\
         A capture of tcpdump (the classic format, not pcapng) is known by its first bytes.\n\
         The port of the servers is 2181 unless --port says another one. Each message has\n\
-        its time and the number of its connection.\n\n\
+        its time and the number of its connection. Fragments of IP packets are left out.\n\n\
+        Passwords and credentials are shown.\n\n\
         What cannot be decoded is shown as bytes, with the reason. The status is 0 also then.\n\n\
         Examples:\n  lockkeeper wire decode recording.hex\n  \
         tcpdump -i any -U -w - port 2181 | lockkeeper wire decode -"
