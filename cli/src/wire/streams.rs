@@ -1,6 +1,6 @@
 //! The connections of a capture: puts the segments of each side in order, and decodes what they carry.
 //!
-//! Segments come twice, out of order, or not at all: a capture has holes. What waits for an earlier segment is kept, but not for
+//! Segments may come twice, out of order, or be missing: a capture has holes. What waits for an earlier segment is kept, but not for
 //! ever. Then the hole is told, and the rest is decoded as if a message began there.
 //!
 //! Invariants:
