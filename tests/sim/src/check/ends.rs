@@ -49,13 +49,23 @@ pub(super) fn check(holds: &Holds<'_>, bounds: &Bounds, found: &mut Vec<Violatio
 
 /// Whether a third party deleted the node of the attempt.
 ///
-/// If the history does not have that node: whether it deleted any node of the lock since the attempt began.
+/// If the history does not have that node: whether it deleted any node of the lock since the attempt began. An attempt at several
+/// locks fails as a whole, with the error of one of them.
 fn was_deleted(holds: &Holds<'_>, hold: &Hold<'_>) -> bool {
     let own = hold.granted.map(|granted| granted.node);
     let own = own.or(hold.placed.map(|(_, node, _)| node));
     let Some(own) = own else {
-        let mut deleted = holds.deleted.iter();
-        return deleted.any(|(node, at)| node.starts_with(&**hold.lock) && *at >= hold.asked);
+        let step = |other: &&Hold<'_>| (other.client, other.asked, other.ended.map(|(at, _)| at));
+        let is_same = |other: &&Hold<'_>| step(other) == step(&hold);
+        let mut locks = holds
+            .all
+            .values()
+            .filter(is_same)
+            .map(|other| &**other.lock);
+        return locks.any(|lock| {
+            let mut deleted = holds.deleted.iter();
+            deleted.any(|(node, at)| node.starts_with(lock) && *at >= hold.asked)
+        });
     };
     holds.deleted.contains_key(own) || holds.reader_deleted(hold).is_some()
 }

@@ -255,6 +255,28 @@ fn a_loss_that_did_not_happen_is_found() {
 }
 
 #[test]
+fn a_loss_at_one_of_several_locks_ends_the_attempt_at_all() {
+    let asked = |lock: &str, number| What::Asked {
+        attempt: Attempt(number),
+        lock: Arc::from(lock),
+        mode: Mode::Exclusive,
+    };
+    let breaks = |second: u64| {
+        let script = Script::default().at(0, 7, asked("/l", 1));
+        let script = script.at(second, 7, asked("/m", 2));
+        let node = "/l/x".to_owned();
+        let script = script.at(2, 0, What::Deleted { node });
+        let end = |number| What::Ended {
+            attempt: Attempt(number),
+            end: End::LostDeleted,
+        };
+        script.at(3, 7, end(1)).at(3, 7, end(2)).breaks()
+    };
+    assert_eq!(breaks(0), []);
+    assert_eq!(breaks(1), [Rule::FalseLoss], "another attempt");
+}
+
+#[test]
 fn a_reader_excludes_nobody_after_its_node_was_deleted_even_if_the_holder_never_heard_its_name() {
     let attempt = Attempt(1);
     let reader = format!("/l/r__READ__{}", &node(1)[node(1).len() - 10..]);
