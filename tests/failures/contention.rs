@@ -36,7 +36,7 @@ use crate::{
     proxy::Proxy,
     recorder::{Figures, Recorder},
     servers::{COUNT, Servers},
-    support::waiting::until,
+    support::waiting::LONG,
 };
 
 /// How many clients contend.
@@ -169,11 +169,18 @@ impl Contention {
     }
 
     pub(crate) async fn until_more_grants(&self, count: usize) {
+        self.until_more_grants_within(count, LONG).await;
+    }
+
+    pub(crate) async fn until_more_grants_within(&self, count: usize, limit: Duration) {
         let wanted = self.recorder.grants() + count;
-        until("the contenders get the lock", async || {
-            self.recorder.grants() >= wanted
-        })
-        .await;
+        let enough = async {
+            while self.recorder.grants() < wanted {
+                sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let granted = timeout(limit, enough).await;
+        assert!(granted.is_ok(), "timed out: the contenders get the lock");
     }
 
     /// Asks the next contender that gets the lock to hold on, and returns its number.
