@@ -310,10 +310,10 @@ impl<T> Machine<T> {
             .filter(|open| open.is_established())
     }
 
-    /// Queues a request of the machine itself. It does not outlive the connection, so it needs no deadline.
-    fn enqueue_own(&mut self, request: Request, reply_to: ReplyTo<T>) {
+    /// Queues a request of the machine itself, and returns its number. It does not outlive the connection, so it needs no deadline.
+    fn enqueue_own(&mut self, request: Request, reply_to: ReplyTo<T>) -> u64 {
         self.queue
-            .push(request, reply_to, RequestOptions::at(self.began));
+            .push(request, reply_to, RequestOptions::at(self.began))
     }
 
     fn set_state(&mut self, state: State) {

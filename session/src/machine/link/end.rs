@@ -98,7 +98,7 @@ impl<T> Machine<T> {
     /// the machine itself and those that do not wait for a connection.
     fn settle_connection(&mut self, mut connection: Connection<T>, error: &Error) {
         self.watches.disconnected();
-        for ((_, id), event) in connection.early.take() {
+        for (id, event) in connection.early.take() {
             self.outputs.push_back(Output::Watch(id, Ok(event)));
         }
         for identity in connection.pending_auth {

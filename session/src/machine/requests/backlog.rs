@@ -97,12 +97,6 @@ impl<T> Backlog<T> {
         self.queue.front().map(|queued| &queued.options)
     }
 
-    /// The number of the next request that is put at the end.
-    pub(crate) fn next_number(&self) -> u64 {
-        // The number in between is for the request that may have to follow the last one.
-        self.last_number + 2
-    }
-
     /// Puts a request at the end, and returns its number.
     pub(crate) fn push(
         &mut self,
@@ -110,7 +104,8 @@ impl<T> Backlog<T> {
         reply_to: ReplyTo<T>,
         options: RequestOptions,
     ) -> u64 {
-        self.last_number = self.next_number();
+        // The number in between is for the request that may have to follow this one.
+        self.last_number += 2;
         let weight = match &reply_to {
             ReplyTo::Caller { .. } => request_bytes(&request),
             _ => 0,

@@ -4,42 +4,66 @@
 //! other watches of the request, and says nothing about their nodes. So the listeners of a request hear of events only when it
 //! is answered, in the order of its paths.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::kind::WatchId;
 use crate::machine::Event;
 
-/// The events of one connection that came before the requests for their watches were answered.
+/// The requests of one connection that set watches and are not answered, and the events that came for their listeners.
 #[derive(Debug, Default)]
 pub(crate) struct EarlyEvents {
-    /// The number of the last request that is answered. All watches of earlier ones are set.
-    answered: u64,
-    events: BTreeMap<(u64, WatchId), Event>,
+    /// Oldest first.
+    unanswered: VecDeque<Unanswered>,
+    events: BTreeMap<WatchId, Event>,
+}
+
+/// A request, and its first and its last listener.
+#[derive(Debug)]
+struct Unanswered {
+    request: u64,
+    first: WatchId,
+    last: WatchId,
 }
 
 impl EarlyEvents {
-    /// All requests up to this number are answered. Returns the events that their listeners hear of now.
-    pub(crate) fn answered(&mut self, request: u64) -> BTreeMap<(u64, WatchId), Event> {
-        self.answered = self.answered.max(request);
-        if self.events.is_empty() {
-            return BTreeMap::new();
+    /// The request with this number will set the watches of these listeners.
+    pub(crate) fn sent(&mut self, request: u64, listeners: &[WatchId]) {
+        if let (Some(first), Some(last)) = (listeners.first(), listeners.last()) {
+            self.unanswered.push_back(Unanswered {
+                request,
+                first: *first,
+                last: *last,
+            });
         }
-        let later = self.events.split_off(&(self.answered + 1, WatchId(0)));
+    }
+
+    /// Whether the request of this listener is not answered.
+    pub(crate) fn is_early(&self, id: WatchId) -> bool {
+        let index = self.unanswered.partition_point(|sent| sent.last < id);
+        let sent = self.unanswered.get(index);
+        sent.is_some_and(|sent| sent.first <= id)
+    }
+
+    /// Keeps an event until the request of its listener is answered.
+    pub(crate) fn keep(&mut self, id: WatchId, event: Event) {
+        self.events.insert(id, event);
+    }
+
+    /// The request with this number is answered. Returns what its listeners hear of now.
+    pub(crate) fn answered(&mut self, request: u64) -> BTreeMap<WatchId, Event> {
+        let answered = self
+            .unanswered
+            .partition_point(|sent| sent.request <= request);
+        self.unanswered.drain(..answered);
+        let Some(next) = self.unanswered.front() else {
+            return self.take();
+        };
+        let later = self.events.split_off(&next.first);
         std::mem::replace(&mut self.events, later)
     }
 
-    /// The connection is over. Returns the events that are left.
-    pub(crate) fn take(&mut self) -> BTreeMap<(u64, WatchId), Event> {
+    /// Everything that is left: the connection is over.
+    pub(crate) fn take(&mut self) -> BTreeMap<WatchId, Event> {
         std::mem::take(&mut self.events)
-    }
-
-    /// Whether the watches of this request are set.
-    pub(crate) fn is_answered(&self, request: u64) -> bool {
-        request <= self.answered
-    }
-
-    /// Keeps an event until the request for its watch is answered.
-    pub(crate) fn keep(&mut self, request: u64, id: WatchId, event: Event) {
-        self.events.insert((request, id), event);
     }
 }

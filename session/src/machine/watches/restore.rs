@@ -56,8 +56,6 @@ impl<T> Machine<T> {
                 events: Vec::new(),
                 most: 3 * self.watches.len() + for_persistent,
             };
-            // Listeners of requests that were not answered before are among the restored ones.
-            connection.early.answered(self.queue.next_number() - 1);
         }
         self.queue.put_first(requests, self.began);
     }
@@ -102,7 +100,7 @@ impl<T> Machine<T> {
     /// The request with this number, which sets watches, is answered. Its listeners hear of the events that came before.
     pub(crate) fn watches_set(&mut self, request: u64) {
         if let Some(connection) = &mut self.connection {
-            for ((_, id), event) in connection.early.answered(request) {
+            for (id, event) in connection.early.answered(request) {
                 self.outputs.push_back(Output::Watch(id, Ok(event)));
             }
         }
@@ -115,9 +113,9 @@ impl<T> Machine<T> {
         let events = std::iter::repeat_n(event, recipients.len());
         for (recipient, event) in recipients.into_iter().zip(events) {
             self.outputs.push_back(match recipient {
-                Recipient::OneShot(id, request) => match &mut self.connection {
-                    Some(open) if !open.early.is_answered(request) => {
-                        open.early.keep(request, id, event);
+                Recipient::OneShot(id) => match &mut self.connection {
+                    Some(open) if open.early.is_early(id) => {
+                        open.early.keep(id, event);
                         continue;
                     }
                     _ => Output::Watch(id, Ok(event)),

@@ -38,27 +38,24 @@ impl<T> Machine<T> {
         let shares = if self.watches.has_persistent() { 3 } else { 1 };
         let longest = self.config.max_request / shares;
         let mut batches = Batches::new(self.session.last_zxid, longest);
-        // Without a connection there is no request: the watches are restored. Usually there is one request; if there are
-        // more, the events come with the reply to the first.
-        let request = if self.is_connected() {
-            self.queue.next_number()
-        } else {
-            0
-        };
         let watch = |path: String| {
-            let id = self.watches.register_data(&path, request);
+            let id = self.watches.register_data(&path);
             batches.add(WatchKind::Data, path);
             id
         };
-        let ids = paths.into_iter().map(Into::into).map(watch).collect();
+        let ids: Vec<_> = paths.into_iter().map(Into::into).map(watch).collect();
         if let Some(error) = self.ended().cloned() {
             self.end_watches(&error);
         } else if self.is_connected() {
             if self.unsupported.includes(OpCode::SET_WATCHES) {
                 self.end_one_shot();
             } else {
+                let mut last = 0;
                 for batch in batches.finish() {
-                    self.enqueue_own(batch, ReplyTo::SetWatches { restore: false });
+                    last = self.enqueue_own(batch, ReplyTo::SetWatches { restore: false });
+                }
+                if let Some(open) = self.established_mut() {
+                    open.early.sent(last, &ids);
                 }
             }
         }
@@ -96,7 +93,9 @@ impl<T> Machine<T> {
         for batch in batches.finish() {
             match self.unsupported.refusal(batch.op()) {
                 Some(error) => self.end_unset(&batch, &error),
-                None => self.enqueue_own(batch, ReplyTo::SetWatches { restore: false }),
+                None => {
+                    self.enqueue_own(batch, ReplyTo::SetWatches { restore: false });
+                }
             }
         }
         self.remove_from_server(requests.remove);

@@ -26,15 +26,15 @@ enum ListenerState {
     Pending,
     /// As `Pending`, and the listener has gone.
     Abandoned,
-    /// The watch is in the table. The number is that of the request that sets it, if nobody waited for the reply.
-    Registered(Arc<str>, WatchKind, u64),
+    /// The watch is in the table.
+    Registered(Arc<str>, WatchKind),
 }
 
 /// Who receives an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Recipient {
-    /// The listener to a one-shot watch, which the request with this number set. It is no longer in the table.
-    OneShot(WatchId, u64),
+    /// The listener to a one-shot watch. It is no longer in the table.
+    OneShot(WatchId),
     /// The listener to a persistent watch.
     Persistent(WatchId),
     /// The listener to a persistent watch on this node: a child of the node was created or deleted.
@@ -99,11 +99,11 @@ impl WatchTable {
         }
     }
 
-    fn register(&mut self, id: WatchId, path: &str, kind: WatchKind, request: u64) {
+    fn register(&mut self, id: WatchId, path: &str, kind: WatchKind) {
         let (path, watches) = self.entry(path);
         watches.of(kind).push(id);
         self.listeners
-            .insert(id, ListenerState::Registered(path, kind, request));
+            .insert(id, ListenerState::Registered(path, kind));
         self.persistent += usize::from(PersistentKind::of(kind).is_some());
         self.recursive += usize::from(kind == WatchKind::Recursive);
     }
@@ -140,7 +140,7 @@ impl WatchTable {
         *pending = pending.saturating_sub(1);
         let abandoned = match (place, kind) {
             (Some(ListenerState::Pending), Some(kind)) => {
-                self.register(id, path, kind, 0);
+                self.register(id, path, kind);
                 None
             }
             (Some(ListenerState::Abandoned), kind) => kind,
@@ -149,10 +149,10 @@ impl WatchTable {
         self.tidy(path, abandoned.as_slice())
     }
 
-    /// Enters a data watch that the `setWatches` with this number sets. Nobody waits for the reply.
-    pub(crate) fn register_data(&mut self, path: &str, request: u64) -> WatchId {
+    /// Enters a data watch that `setWatches` sets. Its reply is not waited for.
+    pub(crate) fn register_data(&mut self, path: &str) -> WatchId {
         let id = self.new_id();
-        self.register(id, path, WatchKind::Data, request);
+        self.register(id, path, WatchKind::Data);
         id
     }
 
@@ -164,7 +164,7 @@ impl WatchTable {
                 self.listeners.insert(id, ListenerState::Abandoned);
                 WatchRequests::default()
             }
-            Some(ListenerState::Registered(path, kind, _)) => {
+            Some(ListenerState::Registered(path, kind)) => {
                 if let Some(watches) = self.paths.get_mut(&path) {
                     watches.of(kind).retain(|other| *other != id);
                 }
@@ -218,11 +218,8 @@ impl WatchTable {
         if let Some(watches) = self.paths.get_mut(path) {
             let mut fired = |kind| {
                 for id in watches.of(kind).drain(..) {
-                    let request = match self.listeners.remove(&id) {
-                        Some(ListenerState::Registered(_, _, request)) => request,
-                        _ => 0,
-                    };
-                    told.push(Recipient::OneShot(id, request));
+                    self.listeners.remove(&id);
+                    told.push(Recipient::OneShot(id));
                 }
             };
             if !of_children {
@@ -409,15 +406,12 @@ mod tests {
         let other = registered(&mut table, "/b", WatchKind::Data);
         assert_eq!(table.fire("/c", EventType::NODE_DELETED), []);
         let told = table.fire("/a", EventType::NODE_DATA_CHANGED);
-        assert_eq!(
-            told,
-            [Recipient::OneShot(data, 0), Recipient::OneShot(exist, 0)]
-        );
+        assert_eq!(told, [Recipient::OneShot(data), Recipient::OneShot(exist)]);
         assert_eq!(table.fire("/a", EventType::NODE_DATA_CHANGED), []);
         let told = table.fire("/a", EventType::NODE_CHILDREN_CHANGED);
-        assert_eq!(told, [Recipient::OneShot(child, 0)]);
+        assert_eq!(told, [Recipient::OneShot(child)]);
         let told = table.fire("/b", EventType::NODE_DELETED);
-        assert_eq!(told, [Recipient::OneShot(other, 0)]);
+        assert_eq!(told, [Recipient::OneShot(other)]);
         assert_eq!(table.len(), 0);
         assert!(table.paths.is_empty());
     }
