@@ -97,12 +97,12 @@ impl NodeIdentity {
         }
     }
 
-    /// The listing behind the create, if there is one. That of leases tells whether their directory is a new one.
-    pub(crate) fn list_request(&self) -> Option<Request> {
-        self.lists.then(|| match self.naming {
+    /// The listing behind the create. That of leases tells whether their directory is a new one.
+    pub(crate) fn list_request(&self) -> Request {
+        match self.naming {
             Naming::Sequential(name::LEASE) => self.directory.list_with_stat_request(),
             _ => self.directory.list_request(),
-        })
+        }
     }
 
     /// The name of the reader's node that takes the place of this writer's: the same number, so the same place in the queue.

@@ -78,8 +78,8 @@ pub(crate) fn number(name: &str) -> Option<i32> {
 }
 
 /// The part of a name that identifies the node of one attempt: a random UUID in Curator's format.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Protection(String);
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Protection([u64; 2]);
 
 impl Protection {
     /// A new protection. Each attempt has its own, so that a late request of one cannot touch the node of another.
@@ -91,9 +91,14 @@ impl Protection {
         // Version 4, variant 1: RFC 9562.
         let high = (high & 0xffff_ffff_ffff_0fff) | 0x4000;
         let low = (low & 0x3fff_ffff_ffff_ffff) | 0x8000_0000_0000_0000;
-        let mut text = String::with_capacity(PROTECTION_LEN);
+        Self([high, low])
+    }
+
+    /// Its text with this marker behind it: the name to request. The server appends a number to it.
+    pub(crate) fn name(self, marker: &str) -> String {
+        let mut text = String::with_capacity(PROTECTION_LEN + marker.len());
         text.push_str(PROTECTED_PREFIX);
-        let bytes = high.to_be_bytes().into_iter().chain(low.to_be_bytes());
+        let bytes = self.0.into_iter().flat_map(u64::to_be_bytes);
         for (index, byte) in bytes.enumerate() {
             if matches!(index, 4 | 6 | 8 | 10) {
                 text.push('-');
@@ -106,22 +111,23 @@ impl Protection {
             );
         }
         text.push('-');
-        Self(text)
+        text.push_str(marker);
+        text
     }
 
     /// Whether the node with this name was created under this protection.
-    pub(crate) fn covers(&self, name: &str) -> bool {
-        name.starts_with(&self.0)
+    pub(crate) fn covers(self, name: &str) -> bool {
+        name.starts_with(&self.name(""))
     }
 
     /// Puts this protection in front of data, for a node with a fixed name: there the data identify the attempt.
-    pub(crate) fn mark(&self, data: &Bytes) -> Bytes {
-        [self.0.as_bytes(), data].concat().into()
+    pub(crate) fn mark(self, data: &Bytes) -> Bytes {
+        [self.name("").as_bytes(), data].concat().into()
     }
 
     /// Whether the data begin with this protection.
-    pub(crate) fn marks(&self, data: &[u8]) -> bool {
-        data.starts_with(self.0.as_bytes())
+    pub(crate) fn marks(self, data: &[u8]) -> bool {
+        data.starts_with(self.name("").as_bytes())
     }
 
     /// Removes the protection from the start of data, of any attempt. Data without a protection stay as they are.
@@ -131,16 +137,11 @@ impl Protection {
         let start = if marked { PROTECTION_LEN } else { 0 };
         data.slice(start..)
     }
-
-    /// The name to request. The server appends a number to it.
-    pub(crate) fn name(&self, marker: &str) -> String {
-        [&self.0, marker].concat()
-    }
 }
 
 impl fmt::Debug for Protection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.name(""))
     }
 }
 

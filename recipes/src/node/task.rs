@@ -24,9 +24,9 @@ enum Pending {
     Nothing,
     Create(PendingReply),
     /// The transaction that creates this reader's node.
-    Replace(PendingReply, OwnNode),
+    Replace(PendingReply, Box<OwnNode>),
     /// The barrier, and the listing behind it.
-    Barrier(PendingReply, PendingReply, u8),
+    Barrier(PendingReply, Box<PendingReply>, u8),
     Listing(PendingReply, u8),
     Check(PendingReply),
     Delete(PendingReply),
@@ -42,6 +42,12 @@ pub(super) struct NodeTask {
     pub(super) listing: Option<PendingReply>,
     /// The node's part in the crowd of contenders of this client.
     pub(super) member: Option<Member>,
+    trouble: Option<Box<Trouble>>,
+}
+
+/// What came of requests that failed. Few nodes have it.
+#[derive(Debug, Default)]
+struct Trouble {
     /// Why the last request failed.
     error: Option<SessionError>,
     /// Why the reply to a delete was lost.
@@ -60,10 +66,7 @@ impl NodeTask {
             pending: Pending::Nothing,
             listing: None,
             member: None,
-            error: None,
-            lost_delete: None,
-            backoff: Backoff::default(),
-            is_stuck: false,
+            trouble: None,
         }
     }
 
@@ -76,12 +79,23 @@ impl NodeTask {
             match self.life.next() {
                 Next::Rest => return Ok(()),
                 Next::Send(ask) => {
-                    self.backoff.pause().await;
+                    self.pause().await;
                     self.send(ask).await;
                 }
                 Next::Await => self.receive().await?,
             }
         }
+    }
+
+    /// Waits for the end of the pause before the next request, if there is one.
+    async fn pause(&mut self) {
+        if let Some(trouble) = &mut self.trouble {
+            trouble.backoff.pause().await;
+        }
+    }
+
+    fn trouble(&mut self) -> &mut Trouble {
+        self.trouble.get_or_insert_default()
     }
 
     /// Sends a request, as soon as there is capacity for it.
@@ -104,7 +118,7 @@ impl NodeTask {
                 let request = identity.replace_request(&reader.name, &writer.name);
                 let raw = identity.client.raw().within(writer.tag.session_id);
                 let [reply] = raw.submit_with_backpressure([request]).await;
-                Pending::Replace(reply, reader)
+                Pending::Replace(reply, Box::new(reader))
             }
             Ask::Find { skip } => {
                 let requests = [
@@ -113,7 +127,7 @@ impl NodeTask {
                 ];
                 let raw = look(identity, &self.life);
                 let [barrier, list] = raw.submit_with_backpressure(requests).await;
-                Pending::Barrier(barrier, list, skip)
+                Pending::Barrier(barrier, Box::new(list), skip)
             }
             Ask::Check(name) => {
                 let request = identity.check_request(&name);
@@ -132,7 +146,8 @@ impl NodeTask {
 
     /// Sends the delete at once. It takes from the reserve of request capacity, since a `Drop` cannot wait.
     pub(super) fn send_delete_now(&mut self) {
-        if self.backoff.is_due() {
+        let trouble = self.trouble.as_ref();
+        if trouble.is_some_and(|trouble| trouble.backoff.is_due()) {
             return;
         }
         if let Next::Send(Ask::Delete(node)) = self.life.next() {
@@ -160,7 +175,7 @@ impl NodeTask {
                 Answer::Created(result)
             }
             Pending::Replace(reply, reader) => Answer::Created(match reply.await {
-                Ok(response) if is_replaced(&response) => Ok(reader.clone()),
+                Ok(response) if is_replaced(&response) => Ok((**reader).clone()),
                 Ok(_) => Err(Failure::Unknown),
                 Err(error) => Err(self.failed(error)),
             }),
@@ -169,7 +184,7 @@ impl NodeTask {
                 _ => {
                     // The barrier has passed: the listing behind it shows everything.
                     if let Pending::Barrier(_, list, skip) = mem::take(&mut self.pending) {
-                        self.pending = Pending::Listing(list, skip);
+                        self.pending = Pending::Listing(*list, skip);
                     }
                     return Ok(());
                 }
@@ -198,7 +213,8 @@ impl NodeTask {
                 Err(error) => {
                     let failure = self.failed(error);
                     if failure == Failure::Unknown {
-                        self.lost_delete = self.error.take();
+                        let trouble = self.trouble();
+                        trouble.lost_delete = trouble.error.take();
                     }
                     Err(failure)
                 }
@@ -212,17 +228,17 @@ impl NodeTask {
 
     fn failed(&mut self, error: SessionError) -> Failure {
         let failure = self.identity.failure(&error);
-        let client = &self.identity.client;
+        let trouble = self.trouble.get_or_insert_default();
         if matches!(failure, Failure::Refused | Failure::Throttled) {
-            self.backoff.begin(client);
+            trouble.backoff.begin(&self.identity.client);
         }
-        self.error = Some(error);
+        trouble.error = Some(error);
         failure
     }
 
     /// A server refused to delete the node, or to say where it is. The client repeats the request while the session lives.
     pub(super) fn note_stuck(&mut self, error: &LockError) {
-        if mem::replace(&mut self.is_stuck, true) {
+        if mem::replace(&mut self.trouble().is_stuck, true) {
             return;
         }
         let directory = &self.identity.directory;
@@ -234,13 +250,13 @@ impl NodeTask {
 
     /// The error of a delete whose reply was lost.
     pub(super) fn take_lost_delete(&mut self) -> LockError {
-        let lost = self.lost_delete.take();
+        let lost = self.trouble().lost_delete.take();
         lost.map_or(LockError::lost(Loss::Deleted), LockError::Session)
     }
 
     /// What the caller is told of a failure.
     fn report(&mut self, failure: Failure) -> LockError {
-        let error = match (failure, self.error.take()) {
+        let error = match (failure, self.trouble().error.take()) {
             (Failure::SessionOver { closed: true }, _) | (_, None) => {
                 return LockError::lost(Loss::Closed);
             }
@@ -260,8 +276,7 @@ impl NodeTask {
         let settled = NodeLife::new(self.identity.is_fixed());
         Self {
             pending: mem::take(&mut self.pending),
-            backoff: mem::take(&mut self.backoff),
-            is_stuck: self.is_stuck,
+            trouble: self.trouble.take(),
             ..Self::new(
                 self.identity.detached(),
                 mem::replace(&mut self.life, settled),
@@ -285,7 +300,7 @@ impl NodeTask {
                         tracing::debug!(path, name, "deleting the node of an abandoned attempt");
                         directory.counters.cleaned_up.count();
                     }
-                    self.backoff.pause().await;
+                    self.pause().await;
                     self.send(ask).await;
                 }
                 Next::Await => {
@@ -308,19 +323,20 @@ async fn send_create(
     if makes_directory {
         let mut requests = identity.directory.make_requests();
         requests.push(identity.create_request());
-        let list = identity.list_request();
-        let is_listed = list.is_some();
-        requests.extend(list);
+        if identity.lists {
+            requests.push(identity.list_request());
+        }
         let mut replies = raw.submit_all_with_backpressure(requests).await;
-        let list = if is_listed { replies.pop() } else { None };
+        let list = if identity.lists { replies.pop() } else { None };
         return (replies.pop(), list);
     }
-    let create = identity.create_request();
-    if let Some(list) = identity.list_request() {
-        let [create, list] = raw.submit_with_backpressure([create, list]).await;
+    if identity.lists {
+        let requests = [identity.create_request(), identity.list_request()];
+        let [create, list] = raw.submit_with_backpressure(requests).await;
         (Some(create), Some(list))
     } else {
-        let [create] = raw.submit_with_backpressure([create]).await;
+        let requests = [identity.create_request()];
+        let [create] = raw.submit_with_backpressure(requests).await;
         (Some(create), None)
     }
 }

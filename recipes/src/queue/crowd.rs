@@ -61,7 +61,14 @@ struct State {
     /// The nodes of those that have entered, by their numbers.
     entered: VecDeque<(i32, Arc<str>)>,
     /// The newest listing.
-    listed: Listing<String>,
+    listed: Listing<Arc<str>>,
+}
+
+impl State {
+    /// How many contenders of this client have lower numbers.
+    fn index(&self, number: i32) -> usize {
+        self.entered.partition_point(|(other, _)| *other < number)
+    }
 }
 
 impl Crowd {
@@ -70,8 +77,7 @@ impl Crowd {
         let size = 1 + self.size.fetch_add(1, Ordering::Relaxed);
         let member = Member {
             crowd: self.clone(),
-            number: None,
-            is_lone: false,
+            place: Place::Unknown,
         };
         if size <= PART {
             return (member, true);
@@ -100,9 +106,17 @@ impl Crowd {
 #[derive(Debug)]
 pub(crate) struct Member {
     crowd: Arc<Crowd>,
-    /// The number of its node, if that is noted.
-    number: Option<i32>,
-    is_lone: bool,
+    place: Place,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// It has not entered.
+    Unknown,
+    /// It entered when there was no other.
+    Lone,
+    /// The number of its node is noted.
+    Noted(i32),
 }
 
 impl Member {
@@ -110,15 +124,16 @@ impl Member {
     /// contenders of this client, or those in the newest listing if there are more.
     pub(crate) fn entered(&mut self, own: &Arc<str>) -> Option<(Arc<str>, usize)> {
         if !self.crowd.is_above(1) {
-            self.is_lone = true;
+            self.place = Place::Lone;
             self.crowd.has_lone.store(true, Ordering::Relaxed);
             return None;
         }
         let number = name::number(own).filter(|number| *number <= SEQUENCE_LIMIT)?;
-        self.number = Some(number);
+        self.place = Place::Noted(number);
         let mut state = self.crowd.lock();
-        let index = state.entered.partition_point(|(other, _)| *other < number);
+        let index = state.index(number);
         state.entered.insert(index, (number, own.clone()));
+        state.listed.share(number, own);
         let (_, last) = state.entered.get(index.checked_sub(1)?)?;
         let ahead = index + usize::from(self.crowd.has_lone.load(Ordering::Relaxed));
         Some((last.clone(), state.listed.ahead(number).max(ahead)))
@@ -127,9 +142,13 @@ impl Member {
     /// The queue was listed.
     pub(crate) fn listed(&self, kind: Kind, children: Vec<String>) {
         if self.crowd.is_above(PART) {
-            let listed = Listing::new(kind, children);
+            let children = children.into_iter().map(Arc::<str>::from);
+            let mut listed = Listing::new(kind, children);
             let mut state = self.crowd.lock();
             state.unlisted = 0;
+            for (number, own) in &state.entered {
+                listed.share(*number, own);
+            }
             state.listed = listed;
         }
     }
@@ -149,15 +168,15 @@ impl Member {
 
 impl Drop for Member {
     fn drop(&mut self) {
-        if self.is_lone {
+        if matches!(self.place, Place::Lone) {
             self.crowd.has_lone.store(false, Ordering::Relaxed);
         }
         self.crowd.size.fetch_sub(1, Ordering::Relaxed);
-        let Some(number) = self.number else {
+        let Place::Noted(number) = self.place else {
             return;
         };
         let mut state = self.crowd.lock();
-        let index = state.entered.partition_point(|(other, _)| *other < number);
+        let index = state.index(number);
         state.entered.remove(index);
         if state.entered.is_empty() {
             state.listed = Listing::default();

@@ -57,6 +57,19 @@ impl<N: AsRef<str>> Listing<N> {
         first.is_some_and(|(_, name)| name.as_ref() == own)
     }
 
+    /// If it has this node, it uses this name of it: a name that is shared is in memory only once.
+    pub(crate) fn share(&mut self, number: i32, node: &N)
+    where
+        N: Clone,
+    {
+        let index = self.ahead(number);
+        if let Some((_, name)) = self.0.get_mut(index)
+            && name.as_ref() == node.as_ref()
+        {
+            name.clone_from(node);
+        }
+    }
+
     /// The nodes that are left. The model keeps them.
     #[doc(hidden)]
     pub fn nodes(&self) -> impl Iterator<Item = &N> {
@@ -81,6 +94,7 @@ fn in_order<N: AsRef<str>>(
             return None;
         }
     }
+    contenders.shrink_to_fit();
     contenders.sort_unstable_by_key(|(number, _)| *number);
     let is_unique = contenders.is_sorted_by(|(one, _), (next, _)| one < next);
     is_unique.then_some(contenders)

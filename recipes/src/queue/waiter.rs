@@ -104,8 +104,9 @@ impl Waiter {
                     }
                     return Ok(());
                 }
-                Ok(Next::List) => self.list(None).await?,
-                Ok(Next::Renew) => self.node.renew_lease().await?,
+                // In a box: most waiters need neither, and the future of each would be large.
+                Ok(Next::List) => Box::pin(self.list(None)).await?,
+                Ok(Next::Renew) => Box::pin(self.node.renew_lease()).await?,
                 Ok(Next::Wait) => {
                     report(self.ahead);
                     let event = self.node.event().await;
@@ -179,7 +180,9 @@ impl Waiter {
                 if !listed.suspects.is_empty() {
                     let (client, directory) = (self.node.client(), self.node.directory());
                     let suspects = listed.suspects.iter().map(|name| &**name);
-                    other_kinds::refuse(client, directory, self.kind.recipe(), suspects).await?;
+                    let recipe = self.kind.recipe();
+                    // In a box, as it is rare.
+                    Box::pin(other_kinds::refuse(client, directory, recipe, suspects)).await?;
                 }
                 self.ahead = listed.ahead;
                 let turn = &self.turn;

@@ -7,7 +7,7 @@
 use std::{
     future::Future,
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
     time::{Duration, Instant},
 };
 
@@ -48,8 +48,30 @@ impl RequestPolicy {
     }
 }
 
+/// What `act` has returned; or it waits for capacity, in a box, so that the futures of callers stay small.
+pub(crate) enum WhenCapacity<'a, R, F> {
+    Done(Option<R>),
+    Waiting(Pin<Box<Attempt<'a, F>>>),
+}
+
+impl<R: Unpin, F: FnOnce(&mut Core, Instant, RequestOptions) -> R + Unpin> Future
+    for WhenCapacity<'_, R, F>
+{
+    type Output = R;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<R> {
+        match &mut *self {
+            Self::Done(done) => done.take().map_or(Poll::Pending, Poll::Ready),
+            Self::Waiting(attempt) => {
+                let done = attempt.run(Some(cx.waker()));
+                done.map_or(Poll::Pending, Poll::Ready)
+            }
+        }
+    }
+}
+
 /// Runs `act` on the core when there is capacity for this many bytes of requests.
-struct WhenCapacity<'a, F> {
+pub(crate) struct Attempt<'a, F> {
     shared: &'a Shared,
     policy: RequestPolicy,
     bytes: usize,
@@ -58,44 +80,45 @@ struct WhenCapacity<'a, F> {
     ticket: Option<u64>,
 }
 
-impl<R, F: FnOnce(&mut Core, Instant, RequestOptions) -> R + Unpin> Future for WhenCapacity<'_, F> {
-    type Output = R;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<R> {
-        let this = &mut *self;
+impl<F> Attempt<'_, F> {
+    /// What `act` returns, if there is capacity now. Otherwise the waker waits for it, if there is one.
+    fn run<R>(&mut self, waker: Option<&Waker>) -> Option<R>
+    where
+        F: FnOnce(&mut Core, Instant, RequestOptions) -> R,
+    {
         let mut woken = Vec::new();
-        let done = this.shared.act(|core| {
+        let done = self.shared.act(|core| {
             let now = core.clock.now();
-            let options = *this.options.get_or_insert_with(|| this.policy.options(now));
+            let options = *self.options.get_or_insert_with(|| self.policy.options(now));
             // A request that fails immediately need not wait for its turn.
             let is_answered = core.machine.is_closing()
                 || options.deadline.is_some_and(|deadline| deadline <= now)
                 || (options.fail_fast && !core.machine.is_connected());
-            let is_next = is_answered || core.capacity_queue.is_first(this.ticket);
-            if !(is_next && core.machine.has_capacity(now, this.bytes, &options)) {
+            let is_next = is_answered || core.capacity_queue.is_first(self.ticket);
+            if !(is_next && core.machine.has_capacity(now, self.bytes, &options)) {
                 let waiting = Waiting {
-                    waker: cx.waker().clone(),
-                    bytes: this.bytes,
+                    waker: waker?.clone(),
+                    bytes: self.bytes,
                     options,
                 };
-                this.ticket = Some(core.capacity_queue.wait(this.ticket, waiting));
+                self.ticket = Some(core.capacity_queue.wait(self.ticket, waiting));
                 return None;
             }
-            if let Some(ticket) = this.ticket.take() {
+            if let Some(ticket) = self.ticket.take() {
                 core.capacity_queue.leave(ticket);
             }
-            let done = this.act.take().map(|act| act(core, now, options));
+            let done = self.act.take().map(|act| act(core, now, options));
             woken = core.woken(now);
             done
         });
         for waker in woken {
             waker.wake();
         }
-        done.map_or(Poll::Pending, Poll::Ready)
+        done
     }
 }
 
-impl<F> Drop for WhenCapacity<'_, F> {
+impl<F> Drop for Attempt<'_, F> {
     fn drop(&mut self) {
         let Some(ticket) = self.ticket.take() else {
             return;
@@ -170,19 +193,22 @@ impl Client {
         }
     }
 
-    /// Runs `act` on the core when there is capacity for this many bytes of requests.
-    pub(crate) fn when_capacity<R>(
-        &self,
-        bytes: usize,
-        act: impl FnOnce(&mut Core, Instant, RequestOptions) -> R + Unpin,
-    ) -> impl Future<Output = R> {
-        WhenCapacity {
+    /// Runs `act` on the core: at once, or when there is capacity for this many bytes of requests.
+    pub(crate) fn when_capacity<R, F>(&self, bytes: usize, act: F) -> WhenCapacity<'_, R, F>
+    where
+        F: FnOnce(&mut Core, Instant, RequestOptions) -> R,
+    {
+        let mut attempt = Attempt {
             shared: &self.shared,
             policy: self.policy,
             bytes,
             act: Some(act),
             options: None,
             ticket: None,
+        };
+        match attempt.run(None) {
+            Some(done) => WhenCapacity::Done(Some(done)),
+            None => WhenCapacity::Waiting(Box::pin(attempt)),
         }
     }
 }

@@ -223,9 +223,24 @@ impl Driver {
         }
         if self.timer.as_mut().poll(cx).is_ready() {
             self.armed = None;
+            self.give_back_room();
             return true;
         }
         false
+    }
+
+    /// Frees the room that a burst has left. The machine does the same at its timers.
+    fn give_back_room(&mut self) {
+        if self.out.is_empty() {
+            self.out = BytesMut::new();
+        }
+        self.inputs = Vec::new();
+        self.deliveries = Vec::new();
+        if let Link::Up(frames) = &mut self.link
+            && frames.read_buffer().is_empty()
+        {
+            *frames.read_buffer_mut() = BytesMut::with_capacity(READ_BYTES);
+        }
     }
 
     /// The runtime ends: sends what waits and the end of the session, as far as the socket takes it at once. Otherwise the

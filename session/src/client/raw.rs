@@ -93,11 +93,18 @@ impl Raw<'_> {
         self,
         requests: [Request; N],
     ) -> [PendingReply; N] {
+        self.submitted(requests).await
+    }
+
+    fn submitted<const N: usize>(
+        self,
+        requests: [Request; N],
+    ) -> impl Future<Output = [PendingReply; N]> {
         let bytes = requests.iter().map(request_bytes).sum();
-        let submit = |core: &mut Core, now: Instant, options: RequestOptions| {
+        let submit = move |core: &mut Core, now: Instant, options: RequestOptions| {
             requests.map(|request| core.submit(self.within, now, request, options))
         };
-        self.client.when_capacity(bytes, submit).await
+        self.client.when_capacity(bytes, submit)
     }
 
     /// As [`submit_with_backpressure`](Self::submit_with_backpressure), for a list of requests.

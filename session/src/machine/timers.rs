@@ -3,7 +3,7 @@
 //! `each_timer` says when each is due, and `handle_timer` what happens then. Nothing is stored here: a deadline follows from the
 //! state, so it cannot be stale.
 
-use std::time::Instant;
+use std::{collections::VecDeque, time::Instant};
 
 use crate::{
     Cause,
@@ -125,6 +125,15 @@ impl<T> Machine<T> {
         Some(oldest.since + self.timing.queue_wait)
     }
 
+    /// Frees the room that a burst of requests has left: nothing was sent for a while.
+    fn give_back_room(&mut self) {
+        self.queue.give_back_room();
+        give_back(&mut self.outputs);
+        if let Some(connection) = &mut self.connection {
+            give_back(&mut connection.in_flight);
+        }
+    }
+
     /// Handles a deadline that has come.
     fn handle_timer(&mut self, timer: Timer, now: Instant) {
         match timer {
@@ -156,8 +165,22 @@ impl<T> Machine<T> {
             // No other ping is sent meanwhile, so the session is in danger, even if the server sends other frames.
             Timer::Pong => self.give_up(now, Cause::RequestTimeout(self.timing.read)),
             Timer::Probe => self.probe_next_server(now),
-            Timer::Ping => self.send_ping(now),
-            Timer::Proof => self.send_proof(),
+            Timer::Ping => {
+                self.send_ping(now);
+                self.give_back_room();
+            }
+            Timer::Proof => {
+                self.send_proof();
+                self.give_back_room();
+            }
         }
     }
 }
+
+/// Frees what a queue does not need now, and would not need for a few elements more.
+pub(crate) fn give_back<E>(queue: &mut VecDeque<E>) {
+    queue.shrink_to(SPARE.max(queue.len()));
+}
+
+/// How many elements a queue keeps room for.
+const SPARE: usize = 16;

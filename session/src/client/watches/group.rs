@@ -101,10 +101,10 @@ impl WatchGroup {
         self.shared.act(|core| {
             let paths = names.iter().map(|name| path::join(directory, name));
             let ids = core.watch_group(paths.collect(), &self.events);
-            self.events
-                .lock()
-                .watches
-                .extend(ids.into_iter().zip(names));
+            let mut inner = self.events.lock();
+            // Most groups never watch more.
+            inner.watches.reserve_exact(names.len());
+            inner.watches.extend(ids.into_iter().zip(names));
         });
     }
 

@@ -7,7 +7,7 @@ use std::{collections::VecDeque, time::Instant};
 
 use lockkeeper_proto::{Request, multi::MultiOp};
 
-use crate::machine::ReplyTo;
+use crate::machine::{ReplyTo, timers::give_back};
 
 /// How long a request may wait, and for what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,6 +161,11 @@ impl<T> Backlog<T> {
         self.queue = stay;
         self.bytes = self.queue.iter().map(|queued| queued.weight).sum();
         go
+    }
+
+    /// Frees the room that a burst has left.
+    pub(crate) fn give_back_room(&mut self) {
+        give_back(&mut self.queue);
     }
 
     /// Takes out all requests.

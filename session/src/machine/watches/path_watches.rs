@@ -13,25 +13,54 @@ use crate::machine::{
 /// Everything about one path.
 #[derive(Debug, Default)]
 pub(crate) struct PathWatches {
-    pub(crate) listeners: [Vec<WatchId>; 5],
+    /// Who listens to which kind: mostly one or two. Those of one kind are in their order.
+    listeners: Vec<(WatchKind, WatchId)>,
     /// How many pending requests will leave a data (or exist), a child, and a persistent watch. While there are some, the
     /// server's watch must not be removed.
     pending: [u32; 3],
-    /// Kinds without listeners, whose server watch a pending request may still need.
-    unused: Vec<WatchKind>,
+    /// Kinds without listeners, whose server watch a pending request may still need; `None` for none, as mostly.
+    unused: Option<Box<[WatchKind]>>,
     pub(crate) server: ServerWatches,
 }
 
 impl PathWatches {
-    #[allow(clippy::indexing_slicing, reason = "there is a list for each kind")]
-    pub(crate) fn of(&mut self, kind: WatchKind) -> &mut Vec<WatchId> {
-        &mut self.listeners[kind as usize]
+    /// Somebody listens to this kind.
+    pub(crate) fn add(&mut self, kind: WatchKind, id: WatchId) {
+        if self.listeners.len() < 4 {
+            // There may be very many paths.
+            self.listeners.reserve_exact(1);
+        }
+        self.listeners.push((kind, id));
+    }
+
+    /// This listener has gone. Returns the kind that it listened to.
+    pub(crate) fn remove(&mut self, id: WatchId) -> Option<WatchKind> {
+        let index = self.listeners.iter().position(|(_, other)| *other == id)?;
+        Some(self.listeners.remove(index).0)
+    }
+
+    /// The listeners to this kind.
+    pub(crate) fn of(&self, kind: WatchKind) -> impl Iterator<Item = WatchId> {
+        let listeners = self.listeners.iter();
+        listeners
+            .filter(move |(of, _)| *of == kind)
+            .map(|(_, id)| *id)
+    }
+
+    /// Takes out the listeners to this kind.
+    pub(crate) fn take(&mut self, kind: WatchKind, mut take: impl FnMut(WatchId)) {
+        self.listeners.retain(|(of, id)| {
+            let is_taken = *of == kind;
+            if is_taken {
+                take(*id);
+            }
+            !is_taken
+        });
     }
 
     /// Whether anybody listens to this kind.
-    #[allow(clippy::indexing_slicing, reason = "there is a list for each kind")]
     pub(crate) fn has(&self, kind: WatchKind) -> bool {
-        !self.listeners[kind as usize].is_empty()
+        self.of(kind).next().is_some()
     }
 
     /// Whether a pending request will leave this kind.
@@ -60,14 +89,14 @@ impl PathWatches {
 
     /// Whether nobody listens, and no request is pending.
     pub(crate) fn is_empty(&self) -> bool {
-        !self.has_pending() && self.listeners.iter().all(Vec::is_empty)
+        !self.has_pending() && self.listeners.is_empty()
     }
 
     /// What to ask of the server when the listeners to the kinds `gone` have gone. Nothing while a request is pending that
     /// leaves a watch or relies on a persistent one: this is called again when that request is answered.
     pub(crate) fn tidy(&mut self, path: &str, gone: &[WatchKind]) -> WatchRequests {
         let mut gone = gone.to_vec();
-        gone.append(&mut self.unused);
+        gone.extend(self.unused.take().into_iter().flatten());
         if self.server.covers_data() {
             tidy_persistent(path, self, &gone)
         } else {
@@ -102,7 +131,7 @@ impl WatchRequests {
 
 /// As `tidy`, if the server has no persistent watch on the path.
 fn tidy_one_shot(path: &str, watches: &mut PathWatches, gone: &[WatchKind]) -> WatchRequests {
-    let mut requests = WatchRequests::default();
+    let (mut requests, mut unused) = (WatchRequests::default(), Vec::new());
     for kind in gone {
         let (has, watcher_type) = match kind {
             WatchKind::Data | WatchKind::Exist => (
@@ -115,12 +144,13 @@ fn tidy_one_shot(path: &str, watches: &mut PathWatches, gone: &[WatchKind]) -> W
         // Servers up to 3.8 remove any watch of the path in place of a one-shot watch.
         let needed = watches.is_pending(*kind) || watches.is_pending(WatchKind::Persistent);
         if !has && needed {
-            watches.unused.push(*kind);
+            unused.push(*kind);
         } else if !has {
             requests.remove(path, watcher_type);
         }
     }
     requests.remove.dedup();
+    watches.unused = (!unused.is_empty()).then(|| unused.into());
     requests
 }
 

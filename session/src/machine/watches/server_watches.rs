@@ -9,9 +9,13 @@
 
 use crate::machine::watches::kind::PersistentKind;
 
-/// The persistent watches that the server has on a path, or will have when it has processed what was sent.
+/// The persistent watches that the server has on a path, or will have when it has processed what was sent. `None`, as for most
+/// paths, if there was none on this connection.
 #[derive(Debug, Default)]
-pub(crate) struct ServerWatches {
+pub(crate) struct ServerWatches(Option<Box<OfPath>>);
+
+#[derive(Debug, Default)]
+struct OfPath {
     persistent: ServerWatch,
     recursive: ServerWatch,
     /// Whether the path had a recursive watch at any time on this connection.
@@ -28,18 +32,21 @@ struct ServerWatch {
 
 impl ServerWatches {
     fn watch(&mut self, persistent: PersistentKind) -> &mut ServerWatch {
+        let of_path = self.0.get_or_insert_default();
         match persistent {
-            PersistentKind::Persistent => &mut self.persistent,
-            PersistentKind::Recursive => &mut self.recursive,
+            PersistentKind::Persistent => &mut of_path.persistent,
+            PersistentKind::Recursive => &mut of_path.recursive,
         }
     }
 
     pub(crate) fn has(&self, persistent: PersistentKind) -> bool {
-        let watch = match persistent {
-            PersistentKind::Persistent => &self.persistent,
-            PersistentKind::Recursive => &self.recursive,
-        };
-        watch.stands || watch.asked > 0
+        self.0.as_ref().is_some_and(|of_path| {
+            let watch = match persistent {
+                PersistentKind::Persistent => &of_path.persistent,
+                PersistentKind::Recursive => &of_path.recursive,
+            };
+            watch.stands || watch.asked > 0
+        })
     }
 
     /// Whether a persistent watch reports what happens to the node itself.
@@ -55,12 +62,17 @@ impl ServerWatches {
     /// Whether the server may report single children instead of a change of the list. It does so while it has a
     /// recursive watch here, and until it has processed the request that replaces this watch.
     pub(crate) fn may_tell_of_children(&self) -> bool {
-        self.was_recursive
+        let of_path = self.0.as_ref();
+        of_path.is_some_and(|of_path| of_path.was_recursive)
+    }
+
+    fn note(&mut self, persistent: PersistentKind) {
+        self.0.get_or_insert_default().was_recursive |= persistent == PersistentKind::Recursive;
     }
 
     /// An `addWatch` is being sent.
     pub(crate) fn asks(&mut self, persistent: PersistentKind) {
-        self.was_recursive |= persistent == PersistentKind::Recursive;
+        self.note(persistent);
         self.watch(persistent).asked += 1;
     }
 
@@ -73,7 +85,7 @@ impl ServerWatches {
 
     /// The watch is set without an `addWatch`.
     pub(crate) fn stands(&mut self, persistent: PersistentKind) {
-        self.was_recursive |= persistent == PersistentKind::Recursive;
+        self.note(persistent);
         self.watch(persistent).stands = true;
     }
 

@@ -26,8 +26,8 @@ enum ListenerState {
     Pending,
     /// As `Pending`, and the listener has gone.
     Abandoned,
-    /// The watch is in the table.
-    Registered(Arc<str>, WatchKind),
+    /// The watch is in the table, at this path.
+    Registered(Arc<str>),
 }
 
 /// Who receives an event.
@@ -101,9 +101,8 @@ impl WatchTable {
 
     fn register(&mut self, id: WatchId, path: &str, kind: WatchKind) {
         let (path, watches) = self.entry(path);
-        watches.of(kind).push(id);
-        self.listeners
-            .insert(id, ListenerState::Registered(path, kind));
+        watches.add(kind, id);
+        self.listeners.insert(id, ListenerState::Registered(path));
         self.persistent += usize::from(PersistentKind::of(kind).is_some());
         self.recursive += usize::from(kind == WatchKind::Recursive);
     }
@@ -164,12 +163,13 @@ impl WatchTable {
                 self.listeners.insert(id, ListenerState::Abandoned);
                 WatchRequests::default()
             }
-            Some(ListenerState::Registered(path, kind)) => {
-                if let Some(watches) = self.paths.get_mut(&path) {
-                    watches.of(kind).retain(|other| *other != id);
+            Some(ListenerState::Registered(path)) => {
+                let watches = self.paths.get_mut(&path);
+                let kind = watches.and_then(|watches| watches.remove(id));
+                if let Some(kind) = kind {
+                    self.gone(kind, 1);
                 }
-                self.gone(kind, 1);
-                self.tidy(&path, &[kind])
+                self.tidy(&path, kind.as_slice())
             }
         }
     }
@@ -182,14 +182,14 @@ impl WatchTable {
     ) -> (Vec<WatchId>, WatchRequests) {
         let (mut taken, mut gone) = (Vec::new(), Vec::new());
         for kind in kinds {
-            let listeners = match self.paths.get_mut(path) {
-                Some(watches) => std::mem::take(watches.of(*kind)),
+            let before = taken.len();
+            match self.paths.get_mut(path) {
+                Some(watches) => watches.take(*kind, |id| taken.push(id)),
                 None => break,
-            };
-            if !listeners.is_empty() {
-                self.gone(*kind, listeners.len());
+            }
+            if taken.len() > before {
+                self.gone(*kind, taken.len() - before);
                 gone.push(*kind);
-                taken.extend(listeners);
             }
         }
         for id in &taken {
@@ -217,10 +217,10 @@ impl WatchTable {
         let of_children = event == EventType::NODE_CHILDREN_CHANGED;
         if let Some(watches) = self.paths.get_mut(path) {
             let mut fired = |kind| {
-                for id in watches.of(kind).drain(..) {
+                watches.take(kind, |id| {
                     self.listeners.remove(&id);
                     told.push(Recipient::OneShot(id));
-                }
+                });
             };
             if !of_children {
                 fired(WatchKind::Data);
@@ -231,8 +231,8 @@ impl WatchTable {
             }
             let is_echo = of_children && echo.as_deref() == Some(path);
             if !is_echo {
-                let listeners = watches.of(WatchKind::Persistent).iter();
-                told.extend(listeners.copied().map(Recipient::Persistent));
+                let listeners = watches.of(WatchKind::Persistent);
+                told.extend(listeners.map(Recipient::Persistent));
             }
             self.forget_if_empty(path);
         }
@@ -248,8 +248,8 @@ impl WatchTable {
         let mut above = Some(path).filter(|_| self.recursive > 0);
         while let Some(ancestor) = above {
             if let Some(watches) = self.paths.get_mut(ancestor) {
-                let listeners = watches.of(WatchKind::Recursive).iter();
-                told.extend(listeners.copied().map(Recipient::Persistent));
+                let listeners = watches.of(WatchKind::Recursive);
+                told.extend(listeners.map(Recipient::Persistent));
             }
             above = path::parent(ancestor);
         }
@@ -262,8 +262,8 @@ impl WatchTable {
         if watches.has(WatchKind::Persistent) && watches.server.may_tell_of_children() {
             let parent = parent.clone();
             let (_, watches) = self.entry(&parent);
-            let listeners = watches.of(WatchKind::Persistent).iter();
-            told.extend(listeners.map(|id| Recipient::Parent(*id, parent.clone())));
+            let listeners = watches.of(WatchKind::Persistent);
+            told.extend(listeners.map(|id| Recipient::Parent(id, parent.clone())));
             self.echo = Some(parent);
         }
     }
@@ -276,10 +276,10 @@ impl WatchTable {
     /// All listeners to persistent watches, in the order of the paths.
     pub(crate) fn persistent(&self) -> Vec<WatchId> {
         let lists = self.paths.values().flat_map(|watches| {
-            let [.., persistent, recursive] = &watches.listeners;
-            persistent.iter().chain(recursive)
+            let persistent = watches.of(WatchKind::Persistent);
+            persistent.chain(watches.of(WatchKind::Recursive))
         });
-        lists.copied().collect()
+        lists.collect()
     }
 
     /// What the servers should have: paths and types, in order.
@@ -323,7 +323,7 @@ impl WatchTable {
         let mut told = Vec::new();
         for watches in self.paths.values_mut() {
             for kind in kinds {
-                told.append(watches.of(*kind));
+                watches.take(*kind, |id| told.push(id));
             }
         }
         self.paths.retain(|_, watches| !watches.is_empty());

@@ -1,0 +1,107 @@
+//! The memory of a waiter, beside its future. The allocator of this program counts by thread. The server and the holder are on
+//! other threads, so only the client of the waiters is counted.
+
+mod support;
+
+use std::{mem, time::Duration};
+
+use allocation_counter::AllocationInfo;
+use lockkeeper_proto::OpCode;
+use lockkeeper_recipes::{Guard, Mutex};
+use lockkeeper_server::Server;
+use lockkeeper_session::Client;
+use tokio::runtime::{Builder, Runtime};
+
+use support::{client, server, waiting::until};
+
+const PATH: &str = "/lock";
+
+/// A server on its own threads, and a client that holds the lock there.
+struct Apart {
+    server: Server,
+    _holder: Guard,
+    threads: Runtime,
+}
+
+impl Apart {
+    fn new() -> Self {
+        let threads = Runtime::new().unwrap();
+        let (server, holder) = threads.block_on(async {
+            let server = server().await;
+            let holder = Mutex::new(&client(&server).await, PATH).unwrap();
+            let holder = holder.lock().await.unwrap();
+            (server, holder)
+        });
+        Self {
+            server,
+            _holder: holder,
+            threads,
+        }
+    }
+
+    /// How often the clients had nothing else to say.
+    fn quiet(&self) -> u64 {
+        let counters = self.server.counters();
+        counters.requests_of(OpCode::PING) + counters.requests_of(OpCode::MULTI)
+    }
+
+    /// Returns when all waiters wait, and the client has been quiet for a while.
+    async fn all_wait(&self, client: &Client, waiters: usize) {
+        until("all wait", async || {
+            client.sync("/").await.unwrap();
+            let now = client.metrics();
+            // Each watches its own node and the one ahead.
+            now.waiting == 0 && now.outstanding() == 0 && now.watches >= 2 * waiters
+        })
+        .await;
+        let before = self.quiet();
+        until("quiet", async || self.quiet() >= before + 6).await;
+    }
+}
+
+fn each(taken: &AllocationInfo, waiters: usize) -> usize {
+    usize::try_from(taken.bytes_current).unwrap() / waiters
+}
+
+/// The bytes that a waiter takes beside its future, which the executor allocates.
+fn beside_its_future(waiters: usize) -> usize {
+    let apart = Apart::new();
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let client = runtime.block_on(async {
+        let builder = Client::builder(&apart.server.connect_string()).unwrap();
+        let timeout = Duration::from_secs(1);
+        builder.session_timeout(timeout).connect().await.unwrap()
+    });
+    let mutex: &Mutex = Box::leak(Box::new(Mutex::new(&client, PATH).unwrap()));
+    let mut tasks = Vec::with_capacity(waiters);
+    let mut spawned = AllocationInfo::default();
+    let all = allocation_counter::measure(|| {
+        let _context = runtime.enter();
+        spawned = allocation_counter::measure(|| {
+            tasks.extend((0..waiters).map(|_| tokio::spawn(mutex.lock())));
+        });
+        runtime.block_on(apart.all_wait(&client, waiters));
+    });
+    let (all, spawned) = (each(&all, waiters), each(&spawned, waiters));
+    let each = all - spawned;
+    println!("{waiters} waiters: {each} bytes each, beside the future");
+    each
+}
+
+#[test]
+fn a_waiter_takes_at_most_a_kibibyte_beside_its_future() {
+    for waiters in [1_000, 10_000] {
+        let each = beside_its_future(waiters);
+        assert!(each <= 1024, "{each} bytes for each of {waiters} waiters");
+    }
+}
+
+#[test]
+fn the_future_of_a_lock_takes_at_most_a_kibibyte() {
+    let apart = Apart::new();
+    let client = apart.threads.block_on(client(&apart.server));
+    let mutex = Mutex::new(&client, PATH).unwrap();
+    let future = mem::size_of_val(&mutex.lock());
+    println!("the future of a lock: {future} bytes");
+    assert!(future <= 1024, "{future} bytes");
+}
