@@ -100,7 +100,8 @@ fn sleep_until(instant: Instant) {
 }
 
 /// The CPU time of this process so far, in user mode and in the kernel; 0 if it cannot be read.
-fn cpu() -> (f64, f64) {
+#[must_use]
+pub fn cpu() -> (f64, f64) {
     #[allow(clippy::cast_precision_loss, reason = "seconds, for people")]
     let seconds = |time: TimeVal| {
         time.tv_sec() as f64 + Duration::from_micros(time.tv_usec().unsigned_abs()).as_secs_f64()

@@ -93,6 +93,26 @@ async fn contenders_that_enter_together_list_the_queue_rarely() {
     assert!(listings <= 60, "{listings}");
 }
 
+/// The bytes that each of so many contenders has received when all of them wait. They enter together.
+async fn received_by_each(count: usize) -> u64 {
+    let (_server, one, other) = server_and_two().await;
+    let mutex = |client| Mutex::new(client, PATH).unwrap();
+    let _holder = soon(mutex(&other).lock()).await.unwrap();
+    let lock = mutex(&one);
+    let enters = (0..count).map(|_| lock.enqueue());
+    let tickets = soon(futures::future::try_join_all(enters)).await.unwrap();
+    let requests = lock.metrics().requests;
+    assert!(requests <= count as u64 * 21 / 10, "{requests} requests");
+    drop(tickets);
+    one.metrics().bytes_received / count as u64
+}
+
+#[tokio::test]
+async fn a_contender_that_enters_a_large_crowd_receives_no_more_than_in_a_small_one() {
+    let (few, many) = (received_by_each(500).await, received_by_each(5_000).await);
+    assert!(many <= few * 3 / 2, "{few} and {many} bytes");
+}
+
 #[tokio::test]
 async fn others_between_the_contenders_of_a_crowd_have_their_turn() {
     let (_server, one, other) = server_and_two().await;
@@ -112,6 +132,23 @@ async fn who_gives_up_does_not_let_the_next_one_pass() {
     granted_in_order(&one, tickets).await;
 }
 
+/// Each waiter whose neighbour gave up listed the queue: all of them together listed as much as their number, squared.
+#[tokio::test]
+async fn where_many_give_up_the_others_do_not_list_the_queue() {
+    let server = server().await;
+    let client = client(&server).await;
+    let tickets = enter(&client, 5 * MANY).await;
+    let entering = listings(&server);
+    let mut number = 0;
+    let stay = tickets.into_iter().filter(|_| {
+        number += 1;
+        number % 2 == 1
+    });
+    granted_in_order(&client, stay.collect()).await;
+    let more = listings(&server) - entering;
+    assert!(more <= 10, "{more}");
+}
+
 #[tokio::test]
 async fn a_waiter_whose_node_is_deleted_ends_and_the_next_one_waits_on() {
     let (_server, one, other) = server_and_two().await;
@@ -120,6 +157,18 @@ async fn a_waiter_whose_node_is_deleted_ends_and_the_next_one_waits_on() {
     break_lock(&other, &broken.path()).await.unwrap();
     let error = soon(broken.wait()).await.unwrap_err();
     assert_eq!(error.loss(), Some(Loss::Deleted), "{error}");
+    granted_in_order(&one, tickets).await;
+}
+
+/// The users of the waiters ahead do not look, so these still count among the crowd.
+#[tokio::test]
+async fn waiters_whose_nodes_are_gone_are_not_waited_for_again_and_again() {
+    let (_server, one, other) = server_and_two().await;
+    let mut tickets = enter(&one, MANY).await;
+    let broken: Vec<_> = tickets.drain(MANY / 4..MANY / 2).collect();
+    for ticket in &broken {
+        break_lock(&other, &ticket.path()).await.unwrap();
+    }
     granted_in_order(&one, tickets).await;
 }
 

@@ -69,6 +69,11 @@ impl State {
     fn index(&self, number: i32) -> usize {
         self.entered.partition_point(|(other, _)| *other < number)
     }
+
+    /// The index of the last one of them.
+    fn last_ahead_of(&self, number: i32) -> Option<usize> {
+        self.index(number).checked_sub(1)
+    }
 }
 
 impl Crowd {
@@ -134,9 +139,36 @@ impl Member {
         let index = state.index(number);
         state.entered.insert(index, (number, own.clone()));
         state.listed.share(number, own);
-        let (_, last) = state.entered.get(index.checked_sub(1)?)?;
-        let ahead = index + usize::from(self.crowd.has_lone.load(Ordering::Relaxed));
-        Some((last.clone(), state.listed.ahead(number).max(ahead)))
+        self.ahead(&state, index.checked_sub(1)?, number)
+    }
+
+    /// The nodes just ahead have left, from the lowest of these numbers to the highest. Returns the same as `entered`, for
+    /// another node.
+    ///
+    /// It is behind or ahead of all of them: one that is noted here, but gone, is not waited for twice.
+    pub(crate) fn left(&self, (lowest, highest): (i32, i32)) -> Option<(Arc<str>, usize)> {
+        // A few list the queue: then the next deletion may be the grant.
+        let Place::Noted(own) = self.place else {
+            return None;
+        };
+        self.crowd.is_above(PART).then_some(())?;
+        let state = self.crowd.lock();
+        let last = state.last_ahead_of(own)?;
+        if state
+            .entered
+            .get(last)
+            .is_some_and(|(last, _)| *last > highest)
+        {
+            return self.ahead(&state, last, own);
+        }
+        self.ahead(&state, state.last_ahead_of(lowest)?, own)
+    }
+
+    /// The node at this index, and how many are ahead of ours.
+    fn ahead(&self, state: &State, index: usize, own: i32) -> Option<(Arc<str>, usize)> {
+        let (_, node) = state.entered.get(index)?;
+        let ahead = index + 1 + usize::from(self.crowd.has_lone.load(Ordering::Relaxed));
+        Some((node.clone(), state.listed.ahead(own).max(ahead)))
     }
 
     /// The queue was listed.

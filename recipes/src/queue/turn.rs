@@ -15,7 +15,7 @@
 //! - The lease is valid. A process that slept may see an old event after its session has expired.
 //!
 //! A contender may use a listing that another contender of the same client has made: when the nearest node was deleted, under
-//! the same conditions. What such a listing proves is in `listing`.
+//! the same conditions. What such a listing proves is in `listing`. Or it may wait for another contender of the same client ahead.
 //!
 //! Not here: who is ahead of whom (`rank`), the node itself (`node`), sending and waiting (`waiter`).
 

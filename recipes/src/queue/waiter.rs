@@ -8,7 +8,7 @@ use lockkeeper_proto::{EventType, Response};
 use lockkeeper_session::{Client, Error as SessionError, GroupEvent, PendingReply};
 
 use super::{
-    crowd::{Crowd, Member},
+    crowd::Crowd,
     other_kinds,
     rank::Kind,
     turn::{Next, Out, Turn},
@@ -16,7 +16,7 @@ use super::{
 use crate::{
     backoff::Backoff,
     error::LockError,
-    node::{directory::Directory, identity::Naming, lock_node::LockNode},
+    node::{directory::Directory, identity::Naming, lock_node::LockNode, name},
 };
 
 /// A contender in a queue. Dropping it leaves the queue.
@@ -29,6 +29,8 @@ pub(crate) struct Waiter {
     ahead: usize,
     /// When the watch on the node just ahead last fired.
     nearest_fired: Option<Instant>,
+    /// The lowest and the highest number of the nodes just ahead that have left.
+    left: Option<(i32, i32)>,
 }
 
 impl Waiter {
@@ -45,6 +47,7 @@ impl Waiter {
             kind,
             ahead: 0,
             nearest_fired: None,
+            left: None,
         };
         waiter.turn.asked(client.snapshot().connections);
         if let Some(crowd) = crowd {
@@ -137,6 +140,10 @@ impl Waiter {
             .then_some(snapshot.connections);
         if self.turn.is_nearest(&event.name) {
             self.nearest_fired = Some(self.node.client().now());
+            if let Some(number) = name::number(&event.name) {
+                let (lowest, highest) = self.left.unwrap_or((number, number));
+                self.left = Some((lowest.min(number), highest.max(number)));
+            }
         }
         match self
             .turn
@@ -151,8 +158,7 @@ impl Waiter {
 
     /// Lists the queue, or takes the listing that is under way, and watches the nodes ahead.
     async fn list(&mut self, mut listing: Option<PendingReply>) -> Result<(), LockError> {
-        if listing.is_none() && self.is_first_of_crowd() {
-            self.turn.first();
+        if listing.is_none() && self.turn.may_be_first() && self.asks_the_crowd() {
             return Ok(());
         }
         let mut backoff = Backoff::default();
@@ -200,10 +206,17 @@ impl Waiter {
         Ok(())
     }
 
-    /// Whether the listing of another contender of this client proves that nobody is ahead.
-    fn is_first_of_crowd(&self) -> bool {
-        let first = |member: &Member| member.is_first(self.node.name());
-        self.turn.may_be_first() && self.node.member().is_some_and(first)
+    /// The node just ahead was deleted. Returns whether other contenders of this client know that nobody is ahead, or who is.
+    fn asks_the_crowd(&mut self) -> bool {
+        let Some(member) = self.node.member() else {
+            return false;
+        };
+        if member.is_first(self.node.name()) {
+            self.turn.first();
+            return true;
+        }
+        let last = self.left.and_then(|left| member.left(left));
+        self.follow(last)
     }
 
     async fn ask_for_listing(&mut self) -> PendingReply {

@@ -12,7 +12,7 @@ use lockkeeper_recipes::decisions::{
 
 use crate::{
     action::Action,
-    decide,
+    crowd, decide,
     history::{NEVER, Time},
     name::{Marker, Name},
     scenario::{Role, Scenario},
@@ -32,10 +32,19 @@ pub(crate) fn each_step(state: &State, scenario: &Scenario, visit: &mut impl FnM
                 next(Action::Start(i), &|after| start(after, scenario, i));
             }
             Phase::Trying | Phase::Deciding if decide::may_poll(contender) => {
-                next(Action::Poll(i), &|after| decide::poll(after, scenario, i));
+                next(Action::Poll(i), &|after| {
+                    decide::poll(after, scenario, i, None);
+                });
+                for ahead in crowd::ahead(state, scenario, i, contender.node()) {
+                    next(Action::Poll(i), &|after| {
+                        decide::poll(after, scenario, i, Some(ahead));
+                    });
+                }
             }
             Phase::Queueing if decide::has_turn(state, scenario, i) => {
-                next(Action::Poll(i), &|after| decide::poll(after, scenario, i));
+                next(Action::Poll(i), &|after| {
+                    decide::poll(after, scenario, i, None);
+                });
             }
             Phase::Holding => {
                 next(Action::Release(i), &|after| release(after, scenario, i));

@@ -2,7 +2,7 @@
 //! The code around it is that of `crowd` and `waiter` in the recipes.
 //!
 //! Not modelled: how a client chooses who lists the queue, and how large a crowd must be. Each contender may list, or follow any
-//! task of its client ahead.
+//! task of its client ahead: when it has entered, and when the one that it waited for has left.
 
 use lockkeeper_recipes::{decisions::listing::Listing, rank::Kind};
 
@@ -24,13 +24,27 @@ fn kind(scenario: &Scenario, i: usize) -> Option<Kind> {
 }
 
 /// The nodes of its client ahead of the one that the present reply tells it of.
-pub(crate) fn ahead(state: &State, scenario: &Scenario, i: usize) -> impl Iterator<Item = Name> {
+pub(crate) fn ahead_of_created(
+    state: &State,
+    scenario: &Scenario,
+    i: usize,
+) -> impl Iterator<Item = Name> {
     let contender = &state.contenders[i];
     let own = match contender.request {
         Request::Create if contender.committed != NEVER => Some(contender.created),
         Request::Check(name) => Some(name),
         _ => None,
     };
+    ahead(state, scenario, i, own)
+}
+
+/// The nodes of its client ahead of this one.
+pub(crate) fn ahead(
+    state: &State,
+    scenario: &Scenario,
+    i: usize,
+    own: Option<Name>,
+) -> impl Iterator<Item = Name> {
     let own = kind(scenario, i).and(own);
     let tasks = scenario.tasks(scenario.clients[i]);
     let nodes = tasks.filter_map(|task| state.contenders[task].node());

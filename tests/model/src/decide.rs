@@ -78,14 +78,14 @@ fn rank_of_place(state: &State, i: usize) -> Rank<'_> {
     rank(Kind::Mutex, names, place.as_ref())
 }
 
-/// Polls its future.
-pub(crate) fn poll(after: &mut State, scenario: &Scenario, i: usize) {
+/// Polls its future. If the node just ahead was deleted, it may wait for `another` one of its client instead of listing the queue.
+pub(crate) fn poll(after: &mut State, scenario: &Scenario, i: usize, another: Option<Name>) {
     let contender = &after.contenders[i];
     match (contender.phase, contender.turn) {
         (Phase::Queueing, _) if rank_of_place(after, i) == Rank::Gone => done(after, i),
         (Phase::Queueing, _) => enter(after, scenario, i),
         (Phase::Trying, _) => look_before(after, scenario, i),
-        (_, Decider::Queue(turn)) => queue(after, scenario, i, turn),
+        (_, Decider::Queue(turn)) => queue(after, scenario, i, turn, another),
         (_, Decider::Plain(_)) => plain(after, scenario, i),
         (_, Decider::Lease(turn)) => lease(after, scenario, i, turn),
         (_, Decider::Nothing) => {}
@@ -125,7 +125,13 @@ pub(crate) fn is_in_the_way(state: &State, scenario: &Scenario, i: usize, view: 
 }
 
 /// A waiter in a queue.
-fn queue(after: &mut State, scenario: &Scenario, i: usize, mut turn: Turn<Name>) {
+fn queue(
+    after: &mut State,
+    scenario: &Scenario,
+    i: usize,
+    mut turn: Turn<Name>,
+    another: Option<Name>,
+) {
     let own = after.contenders[i].node().expect("its node");
     let connection = connection(after, scenario, i);
     let is_up = after.sessions[scenario.clients[i]].is_up;
@@ -184,6 +190,9 @@ fn queue(after: &mut State, scenario: &Scenario, i: usize, mut turn: Turn<Name>)
         turn.first();
         since = after.sessions[scenario.clients[i]].view;
         next = turn.next(&facts(after, scenario, i));
+    } else if let Some(another) = another.filter(|_| is_asking) {
+        after.contenders[i].turn = Decider::Queue(turn);
+        return crowd::follow(after, scenario, i, another);
     }
     after.contenders[i].turn = Decider::Queue(turn);
     match next {

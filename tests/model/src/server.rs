@@ -28,7 +28,7 @@ pub(crate) fn each_step(state: &State, scenario: &Scenario, visit: &mut impl FnM
         if session.is_up {
             write_steps(state, scenario, i, &mut |action, change| {
                 next(action, change);
-                for nearest in crowd::ahead(state, scenario, i) {
+                for nearest in crowd::ahead_of_created(state, scenario, i) {
                     next(action, &|after| {
                         change(after);
                         crowd::follow(after, scenario, i, nearest);
