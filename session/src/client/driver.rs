@@ -238,6 +238,7 @@ impl Driver {
         self.deliveries = Vec::new();
         if let Link::Up(frames) = &mut self.link
             && frames.read_buffer().is_empty()
+            && frames.read_buffer().capacity() > READ_BYTES
         {
             *frames.read_buffer_mut() = BytesMut::with_capacity(READ_BYTES);
         }

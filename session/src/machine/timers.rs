@@ -131,11 +131,15 @@ impl<T> Machine<T> {
         give_back(&mut self.outputs);
         if let Some(connection) = &mut self.connection {
             give_back(&mut connection.in_flight);
+            connection.early.give_back_room();
         }
     }
 
     /// Handles a deadline that has come.
     fn handle_timer(&mut self, timer: Timer, now: Instant) {
+        if matches!(timer, Timer::Ping | Timer::Proof) {
+            self.give_back_room();
+        }
         match timer {
             Timer::Close => self.end(State::Closed, Cause::RequestTimeout(self.timing.request)),
             Timer::SessionEnd => {
@@ -165,14 +169,8 @@ impl<T> Machine<T> {
             // No other ping is sent meanwhile, so the session is in danger, even if the server sends other frames.
             Timer::Pong => self.give_up(now, Cause::RequestTimeout(self.timing.read)),
             Timer::Probe => self.probe_next_server(now),
-            Timer::Ping => {
-                self.send_ping(now);
-                self.give_back_room();
-            }
-            Timer::Proof => {
-                self.send_proof();
-                self.give_back_room();
-            }
+            Timer::Ping => self.send_ping(now),
+            Timer::Proof => self.send_proof(),
         }
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::kind::WatchId;
-use crate::machine::Event;
+use crate::machine::{Event, timers::give_back};
 
 /// The requests of one connection that set watches and are not answered, and the events that came for their listeners.
 #[derive(Debug, Default)]
@@ -60,6 +60,11 @@ impl EarlyEvents {
         };
         let later = self.events.split_off(&next.first);
         std::mem::replace(&mut self.events, later)
+    }
+
+    /// Frees the room that a burst has left.
+    pub(crate) fn give_back_room(&mut self) {
+        give_back(&mut self.unanswered);
     }
 
     /// Everything that is left: the connection is over.
