@@ -25,7 +25,7 @@ use crate::{
     wait,
 };
 
-/// A ZooKeeper client for code without async: [`lockkeeper_session::Client`] with blocking methods.
+/// A ZooKeeper client for code without async: the async [`Client`](lockkeeper_session::Client) with blocking methods.
 ///
 /// A clone is cheap, and any thread may use it. All clones share one session, and one background thread.
 ///

@@ -28,7 +28,7 @@ pub enum LockError {
     },
     /// The lock, or the place in the queue, is lost.
     Lost {
-        /// How.
+        /// How it was lost.
         loss: Loss,
         /// The path of the lock. A guard of a semaphore names the directory of the leases.
         path: String,

@@ -80,7 +80,8 @@ pub struct QueueEntry {
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let server = lockkeeper_server::Server::start().await?;
 /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
-/// use lockkeeper_recipes::{Mutex, inspect};
+/// # mod lockkeeper { pub use lockkeeper_recipes::Mutex; pub mod locks { pub use lockkeeper_recipes::inspect; } }
+/// use lockkeeper::{Mutex, locks::inspect};
 ///
 /// let mutex = Mutex::new(&client, "/locks/orders")?.with_data("worker 7");
 /// let guard = mutex.lock().await?;

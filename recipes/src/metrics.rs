@@ -143,7 +143,8 @@ impl Sum for LockMetrics {
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let server = lockkeeper_server::Server::start().await?;
 /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
-/// use lockkeeper_recipes::{LockMeter, Mutex};
+/// # mod lockkeeper { pub use lockkeeper_recipes::Mutex; pub mod locks { pub use lockkeeper_recipes::LockMeter; } }
+/// use lockkeeper::{Mutex, locks::LockMeter};
 ///
 /// let accounts = LockMeter::new("accounts");
 /// for account in 0..3 {

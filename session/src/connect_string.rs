@@ -44,7 +44,8 @@ impl From<SocketAddr> for Endpoint {
 /// A list of servers and an optional chroot, parsed from a connect string.
 ///
 /// ```
-/// use lockkeeper_session::ConnectString;
+/// # mod lockkeeper { pub mod client { pub use lockkeeper_session::ConnectString; } }
+/// use lockkeeper::client::ConnectString;
 ///
 /// let servers: ConnectString = "zk1,zk2:2182,[::1]:2183/app".parse()?;
 /// assert_eq!(servers.endpoints().len(), 3);

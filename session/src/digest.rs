@@ -8,7 +8,12 @@
 //!
 //! ```
 //! # use lockkeeper_server::Server;
-//! use lockkeeper_session::{Client, digest, proto::{CreateMode, Perms}};
+//! # mod lockkeeper {
+//! #     pub use lockkeeper_session::Client; pub use lockkeeper_proto::CreateMode;
+//! #     pub mod client { pub use lockkeeper_session::digest; }
+//! #     pub mod node { pub use lockkeeper_proto::Perms; }
+//! # }
+//! use lockkeeper::{Client, CreateMode, client::digest, node::Perms};
 //!
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
 //! # let server = Server::builder().start().await?;
@@ -38,7 +43,8 @@ use sha1::{Digest as _, Sha1};
 /// Source: `DigestAuthenticationProvider.java`, `generateDigest`.
 ///
 /// ```
-/// let id = lockkeeper_session::digest::id("super", "test");
+/// # mod lockkeeper { pub use lockkeeper_session as client; }
+/// let id = lockkeeper::client::digest::id("super", "test");
 /// assert_eq!(id, "super:D/InIHSb7yEEbrWz8b9l71RjZJU=");
 /// ```
 #[must_use]

@@ -39,7 +39,8 @@ const NONCE_COUNT: &str = "00000001";
 /// takes its randomness from the system when it is made.
 ///
 /// ```no_run
-/// use lockkeeper_session::{Client, DigestMd5};
+/// # mod lockkeeper { pub use lockkeeper_session::Client; pub mod client { pub use lockkeeper_session::DigestMd5; } }
+/// use lockkeeper::{Client, client::DigestMd5};
 ///
 /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 /// let client = Client::builder("zk1:2181")?

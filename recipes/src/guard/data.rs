@@ -46,7 +46,8 @@ impl Guard {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = lockkeeper_server::Server::start().await?;
     /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
-    /// let mutex = lockkeeper_recipes::Mutex::new(&client, "/jobs/import")?.with_data("host-7");
+    /// # use lockkeeper_recipes as lockkeeper;
+    /// let mutex = lockkeeper::Mutex::new(&client, "/jobs/import")?.with_data("host-7");
     /// let guard = mutex.lock().await?;
     /// guard.set_data("host-7: 40 of 100 files").await?;
     /// let holder = &mutex.participants().await?[0];

@@ -112,7 +112,8 @@ impl Election {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = lockkeeper_server::Server::start().await?;
     /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
-    /// use lockkeeper_recipes::Election;
+    /// # use lockkeeper_recipes as lockkeeper;
+    /// use lockkeeper::Election;
     /// use tokio::sync::watch;
     ///
     /// let stop = watch::Sender::new(false); // a signal handler sends `true`
@@ -162,7 +163,8 @@ impl Election {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = lockkeeper_server::Server::start().await?;
     /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
-    /// let election = lockkeeper_recipes::Election::new(&client, "/leader")?;
+    /// # use lockkeeper_recipes as lockkeeper;
+    /// let election = lockkeeper::Election::new(&client, "/leader")?;
     /// let leader = election.elect().await?;
     /// assert!(leader.is_valid() && leader.fencing_token().get() > 0);
     /// leader.release().await?;

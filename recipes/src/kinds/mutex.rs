@@ -22,6 +22,24 @@ use crate::{
 /// Cheap to clone. Each call of `lock` is a contender of its own, also among the tasks of one client. Any task may
 /// release the guard.
 ///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = lockkeeper_server::Server::start().await?;
+/// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
+/// # let work = async {};
+/// # use lockkeeper_recipes as lockkeeper;
+/// let mutex = lockkeeper::Mutex::new(&client, "/locks/orders")?.with_data("worker 7");
+/// let guard = mutex.lock().await?;
+/// tokio::select! {
+///     biased; // the loss first: no work is done when it is known
+///     loss = guard.lost() => println!("stopped in time: {loss}"),
+///     () = work => {}
+/// }
+/// guard.release().await?; // success says that the lock was held until now
+/// # Ok(()) }
+/// ```
+///
 /// # Compatibility
 /// Curator's `InterProcessMutex` and go-zk's `Lock` on the same path exclude this mutex, and this mutex excludes them.
 ///

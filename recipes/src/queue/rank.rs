@@ -131,7 +131,8 @@ impl Kind {
 /// The order is that of the numbers. A reader that was a writer keeps the writer's number, and stands just behind it.
 ///
 /// ```
-/// use lockkeeper_recipes::rank::{Kind, Rank, rank};
+/// # mod lockkeeper { pub mod locks { pub use lockkeeper_recipes::rank; } }
+/// use lockkeeper::locks::rank::{Kind, Rank, rank};
 ///
 /// let children = ["x-lock-0000000011", "y-lock-0000000009", "z-lock-0000000010", "README"];
 /// assert_eq!(rank(Kind::Mutex, children, "y-lock-0000000009"), Rank::First);
@@ -215,7 +216,8 @@ pub fn is_contended<'a>(kind: Kind, children: impl IntoIterator<Item = &'a str>)
 /// created its own lease before it looks, and sees it among these children, has been granted it.
 ///
 /// ```
-/// use lockkeeper_recipes::rank::within_limit;
+/// # mod lockkeeper { pub mod locks { pub use lockkeeper_recipes::rank; } }
+/// use lockkeeper::locks::rank::within_limit;
 ///
 /// let children = ["x-lease-0000000004", "y-lease-0000000007", "README"];
 /// assert!(within_limit(children, 2) && !within_limit(children, 1));

@@ -235,7 +235,8 @@ impl Builder {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = lockkeeper_server::Server::start().await?;
     /// # let servers = server.connect_string();
-    /// let client = lockkeeper_session::Client::builder(&servers)?.connect_lazy();
+    /// # use lockkeeper_session as lockkeeper;
+    /// let client = lockkeeper::Client::builder(&servers)?.connect_lazy();
     /// assert!(!client.snapshot().state.is_connected());
     /// client.sync("/").await?; // waits for the connection
     /// assert!(client.snapshot().state.is_connected());

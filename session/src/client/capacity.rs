@@ -151,7 +151,8 @@ impl Client {
     /// # let server = lockkeeper_server::Server::start().await?;
     /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
     /// use std::time::Duration;
-    /// use lockkeeper_session::Error;
+    /// # use lockkeeper_session as lockkeeper;
+    /// use lockkeeper::Error;
     ///
     /// let hasty = client.with_deadline(Duration::from_millis(50));
     /// hasty.sync("/").await?;

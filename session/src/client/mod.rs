@@ -230,7 +230,8 @@ impl Client {
     /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
     /// let before = client.snapshot();
     /// client.move_to_next_server();
-    /// let moved = |now: &lockkeeper_session::Snapshot| now.connections > before.connections;
+    /// # mod lockkeeper { pub use lockkeeper_session as client; }
+    /// let moved = |now: &lockkeeper::client::Snapshot| now.connections > before.connections;
     /// client.snapshots().wait_for(moved).await?;
     /// assert_eq!(client.snapshot().session_id, before.session_id);
     /// # Ok(()) }

@@ -180,7 +180,11 @@ impl Raw<'_> {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = lockkeeper_server::Server::start().await?;
     /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
-    /// use lockkeeper_proto::{CreateMode, EventType, Version};
+    /// # mod lockkeeper {
+    /// #     pub use lockkeeper_proto::{CreateMode, Version};
+    /// #     pub mod watch { pub use lockkeeper_proto::EventType; }
+    /// # }
+    /// use lockkeeper::{CreateMode, Version, watch::EventType};
     ///
     /// for path in ["/a", "/b"] {
     ///     client.create(path, "", CreateMode::Persistent).await?;

@@ -29,7 +29,8 @@ impl Client {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = lockkeeper_server::Server::start().await?;
     /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
-    /// use lockkeeper_proto::Acl;
+    /// # mod lockkeeper { pub mod node { pub use lockkeeper_proto::Acl; } }
+    /// use lockkeeper::node::Acl;
     ///
     /// assert_eq!(client.get_acl("/").await?.acl, Acl::OPEN_UNSAFE);
     /// # Ok(()) }
@@ -62,7 +63,8 @@ impl Client {
     /// # let server = lockkeeper_server::Server::start().await?;
     /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
     /// # use lockkeeper_proto::CreateMode;
-    /// use lockkeeper_proto::{Acl, Version};
+    /// # mod lockkeeper { pub use lockkeeper_proto::Version; pub mod node { pub use lockkeeper_proto::Acl; } }
+    /// use lockkeeper::{Version, node::Acl};
     ///
     /// client.create("/a", "", CreateMode::Persistent).await?;
     /// let stat = client.set_acl("/a", Acl::READ_UNSAFE, Version(0)).await?;
@@ -108,7 +110,8 @@ impl Client {
     /// # let server = lockkeeper_server::Server::start().await?;
     /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
     /// # use lockkeeper_proto::CreateMode;
-    /// use lockkeeper_proto::Acl;
+    /// # mod lockkeeper { pub mod node { pub use lockkeeper_proto::Acl; } }
+    /// use lockkeeper::node::Acl;
     ///
     /// client.add_auth("digest", "ann:secret").await?;
     /// client.create_with_acl("/mine", "", CreateMode::Persistent, Acl::CREATOR_ALL).await?;

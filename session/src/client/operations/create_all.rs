@@ -47,7 +47,8 @@ impl Client {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = lockkeeper_server::Server::start().await?;
     /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
-    /// use lockkeeper_proto::CreateMode;
+    /// # use lockkeeper_proto as lockkeeper;
+    /// use lockkeeper::CreateMode;
     ///
     /// let mode = CreateMode::Persistent;
     /// client.create_all("/apps/shop/colour", "green", mode).await?;

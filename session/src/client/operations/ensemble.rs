@@ -62,7 +62,8 @@ impl Client {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = lockkeeper_server::Server::start().await?;
     /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
-    /// use lockkeeper_proto::EnsembleConfig;
+    /// # mod lockkeeper { pub mod client { pub use lockkeeper_proto::EnsembleConfig; } }
+    /// use lockkeeper::client::EnsembleConfig;
     ///
     /// let found = client.get_config().await?;
     /// let config = EnsembleConfig::parse(&found.data.unwrap_or_default())?;
@@ -135,7 +136,8 @@ impl Client {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = lockkeeper_server::Server::start().await?;
     /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
-    /// use lockkeeper_proto::ErrorCode;
+    /// # mod lockkeeper { pub mod error { pub use lockkeeper_proto::ErrorCode; } }
+    /// use lockkeeper::error::ErrorCode;
     ///
     /// let refused = client.reconfig("", "3", None).await.unwrap_err();
     /// assert_eq!(refused.code(), Some(ErrorCode::RECONFIG_DISABLED));

@@ -61,7 +61,8 @@ impl Client {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = lockkeeper_server::Server::start().await?;
     /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
-    /// use lockkeeper_proto::CreateMode;
+    /// # use lockkeeper_proto as lockkeeper;
+    /// use lockkeeper::CreateMode;
     ///
     /// client.create("/jobs", "", CreateMode::Container).await?;
     /// let job = client.create("/jobs/job-", "work", CreateMode::EphemeralSequential).await?;
@@ -96,7 +97,11 @@ impl Client {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = lockkeeper_server::Server::start().await?;
     /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
-    /// use lockkeeper_proto::{Acl, CreateMode, Version};
+    /// # mod lockkeeper {
+    /// #     pub use lockkeeper_proto::{CreateMode, Version};
+    /// #     pub mod node { pub use lockkeeper_proto::Acl; }
+    /// # }
+    /// use lockkeeper::{CreateMode, Version, node::Acl};
     ///
     /// let read_only = Acl::READ_UNSAFE;
     /// client.create_with_acl("/fixed", "1", CreateMode::Persistent, read_only).await?;
@@ -136,7 +141,8 @@ impl Client {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = lockkeeper_server::Server::start().await?;
     /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
-    /// use lockkeeper_proto::CreateMode;
+    /// # use lockkeeper_proto as lockkeeper;
+    /// use lockkeeper::CreateMode;
     ///
     /// let path = client.create_without_stat("/a", "", CreateMode::Persistent).await?;
     /// assert_eq!(path, "/a");
@@ -188,7 +194,8 @@ impl Client {
     /// # let server = lockkeeper_server::Server::start().await?;
     /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
     /// # use lockkeeper_proto::CreateMode;
-    /// use lockkeeper_proto::Version;
+    /// # use lockkeeper_proto as lockkeeper;
+    /// use lockkeeper::Version;
     ///
     /// client.create("/a", "", CreateMode::Persistent).await?;
     /// client.delete("/a", Version(0)).await?;

@@ -45,7 +45,8 @@ impl Client {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = lockkeeper_server::Server::start().await?;
     /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
-    /// use lockkeeper_session::ReadResult;
+    /// # mod lockkeeper { pub mod client { pub use lockkeeper_session::ReadResult; } }
+    /// use lockkeeper::client::ReadResult;
     ///
     /// let reads = client.read_transaction().get_children("/").get_data("/nowhere");
     /// let results = reads.commit().await?;

@@ -58,8 +58,11 @@ impl Client {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = lockkeeper_server::Server::start().await?;
     /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
-    /// use lockkeeper_proto::{CreateMode, Version};
-    /// use lockkeeper_session::OpResult;
+    /// # mod lockkeeper {
+    /// #     pub use lockkeeper_proto::{CreateMode, Version};
+    /// #     pub mod client { pub use lockkeeper_session::OpResult; }
+    /// # }
+    /// use lockkeeper::{CreateMode, Version, client::OpResult};
     ///
     /// let results = client
     ///     .transaction()

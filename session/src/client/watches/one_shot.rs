@@ -35,7 +35,11 @@ impl Client {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = lockkeeper_server::Server::start().await?;
     /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
-    /// use lockkeeper_proto::{CreateMode, EventType};
+    /// # mod lockkeeper {
+    /// #     pub use lockkeeper_proto::CreateMode;
+    /// #     pub mod watch { pub use lockkeeper_proto::EventType; }
+    /// # }
+    /// use lockkeeper::{CreateMode, watch::EventType};
     ///
     /// let (stat, created) = client.exists_and_watch("/soon").await?;
     /// assert_eq!(stat, None);
@@ -70,7 +74,8 @@ impl Client {
     /// # let server = lockkeeper_server::Server::start().await?;
     /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
     /// # use lockkeeper_proto::CreateMode;
-    /// use lockkeeper_proto::Version;
+    /// # use lockkeeper_proto as lockkeeper;
+    /// use lockkeeper::Version;
     ///
     /// client.create("/config", "v1", CreateMode::Persistent).await?;
     /// let (node, changed) = client.get_data_and_watch("/config").await?;
@@ -110,7 +115,11 @@ impl Client {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = lockkeeper_server::Server::start().await?;
     /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
-    /// use lockkeeper_proto::{CreateMode, EventType};
+    /// # mod lockkeeper {
+    /// #     pub use lockkeeper_proto::CreateMode;
+    /// #     pub mod watch { pub use lockkeeper_proto::EventType; }
+    /// # }
+    /// use lockkeeper::{CreateMode, watch::EventType};
     ///
     /// let (names, changed) = client.get_children_and_watch("/").await?;
     /// client.create("/one-more", "", CreateMode::Persistent).await?;

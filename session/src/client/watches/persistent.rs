@@ -46,8 +46,11 @@ impl Client {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = lockkeeper_server::Server::start().await?;
     /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
-    /// use lockkeeper_proto::{AddWatchMode, CreateMode, EventType};
-    /// use lockkeeper_session::WatchNotice;
+    /// # mod lockkeeper {
+    /// #     pub use lockkeeper_proto::CreateMode;
+    /// #     pub mod watch { pub use lockkeeper_proto::{AddWatchMode, EventType}; pub use lockkeeper_session::WatchNotice; }
+    /// # }
+    /// use lockkeeper::{CreateMode, watch::{AddWatchMode, EventType, WatchNotice}};
     ///
     /// let mut tree = client.add_watch("/app", AddWatchMode::PERSISTENT_RECURSIVE).await?;
     /// client.create("/app", "", CreateMode::Persistent).await?;
@@ -89,7 +92,8 @@ impl Client {
     /// # let server = lockkeeper_server::Server::start().await?;
     /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
     /// # use lockkeeper_proto::{AddWatchMode, CreateMode, Version};
-    /// use lockkeeper_session::WatchNotice;
+    /// # mod lockkeeper { pub mod watch { pub use lockkeeper_session::WatchNotice; } }
+    /// use lockkeeper::watch::WatchNotice;
     ///
     /// client.create("/a", "", CreateMode::Persistent).await?;
     /// let mut slow = client.add_watch_with_queue("/a", AddWatchMode::PERSISTENT, 1).await?;
@@ -146,7 +150,8 @@ impl Client {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = lockkeeper_server::Server::start().await?;
     /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
-    /// use lockkeeper_proto::WatcherType;
+    /// # mod lockkeeper { pub mod watch { pub use lockkeeper_proto::WatcherType; } }
+    /// use lockkeeper::watch::WatcherType;
     ///
     /// let (_, watcher) = client.get_data_and_watch("/").await?;
     /// assert!(client.check_watches("/", WatcherType::DATA).await?);
@@ -187,8 +192,11 @@ impl Client {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = lockkeeper_server::Server::start().await?;
     /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
-    /// use lockkeeper_proto::WatcherType;
-    /// use lockkeeper_session::Error;
+    /// # mod lockkeeper {
+    /// #     pub use lockkeeper_session::Error;
+    /// #     pub mod watch { pub use lockkeeper_proto::WatcherType; }
+    /// # }
+    /// use lockkeeper::{Error, watch::WatcherType};
     ///
     /// let (_, watcher) = client.get_data_and_watch("/").await?;
     /// assert_eq!(client.remove_watches("/", WatcherType::ANY)?, 1);
