@@ -2,13 +2,13 @@
 //!
 //! ```
 //! # use lockkeeper_server::Server;
-//! use lockkeeper::{Client, Mutex, Version};
+//! use lockkeeper::{Client, CreateMode, Mutex, Version};
 //!
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
 //! # let server = Server::builder().start().await?;
 //! # let servers = server.connect_string();
 //! let client = Client::connect(&servers).await?;
-//! client.create("/orders", "0", Default::default()).await?;
+//! client.create("/orders", "0", CreateMode::Persistent).await?;
 //!
 //! let guard = Mutex::new(&client, "/locks/orders")?.lock().await?;
 //! println!("held with token {}", guard.fencing_token());
@@ -59,7 +59,10 @@
 //! | `sasl-digest-md5` | a user and a password for servers that demand SASL: `DigestMd5`, `Builder::sasl` |
 //! | `digest` | ids of the `digest` scheme for ACLs: `digest::id`, `digest::acl` |
 
-/// The protocol: every record, operation and error code. For programs that read or write its messages themselves.
+// On docs.rs, each item of an optional feature names it.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+#[doc(inline)]
 pub use lockkeeper_proto as proto;
 #[doc(inline)]
 pub use lockkeeper_proto::{CreateMode, Version, path::PathError};
@@ -80,15 +83,22 @@ pub mod client {
     #[cfg(feature = "digest")]
     #[doc(inline)]
     pub use lockkeeper_session::digest;
-    #[cfg(feature = "tls")]
-    #[doc(inline)]
-    pub use lockkeeper_session::tls;
     #[doc(inline)]
     pub use lockkeeper_session::{
         Builder, Clock, ConnectString, Connector, DurationHistogram, Endpoint, Lease, LeasePolicy,
         Metrics, OnExpiry, OpResult, Peer, ReadResult, ReadTransaction, Snapshot, State,
         Transaction, Transport, WhenDisconnected, sasl,
     };
+
+    /// TLS with rustls: encrypts the byte stream of a connector. Start with [`TlsConfig`](tls::TlsConfig).
+    // A module of its own: otherwise the documentation has every page of rustls.
+    #[cfg(feature = "tls")]
+    pub mod tls {
+        #[doc(no_inline)]
+        pub use lockkeeper_session::tls::rustls;
+        #[doc(inline)]
+        pub use lockkeeper_session::tls::{Origin, TlsConfig, TlsConfigError};
+    }
 }
 
 /// The client and the locks for code without async (feature `blocking`).

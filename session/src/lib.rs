@@ -31,6 +31,7 @@
 //! | `sasl-digest-md5` | user and password for servers that require SASL: `DigestMd5`, `Builder::sasl` |
 //! | `digest` | ids of the `digest` scheme for ACLs: `digest::id`, `digest::acl` |
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(
     not(test),
     deny(

@@ -1,23 +1,4 @@
-//! TLS with rustls: encrypts the byte stream of a connector.
-//!
-//! Servers offer TLS on a separate port (`secureClientPort`). Their certificates usually come from an authority of
-//! the operator. Most servers also require a certificate from the client. All certificates and keys are in PEM
-//! format.
-//!
-//! ```no_run
-//! use lockkeeper_session::{Client, Connector, tls::TlsConfig};
-//!
-//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
-//! let tls = TlsConfig::from_ca_file("ca.pem")?.identity_files("client.pem", "client.key")?;
-//! let client = Client::builder("zk1:2281,zk2:2281")?
-//!     .connector(Connector::tls(tls))
-//!     .connect()
-//!     .await?;
-//! # Ok(()) }
-//! ```
-//!
-//! Not here: a way to skip the check of a certificate or of its name. If you need one, build it with rustls and
-//! [`TlsConfig::from_rustls`].
+//! TLS with rustls: encrypts the byte stream of a connector. Start with [`TlsConfig`].
 
 use std::{
     fmt, fs,
@@ -49,6 +30,29 @@ use crate::{Cause, Endpoint, TlsFailure};
 ///
 /// A server's certificate must be for the host name or address of the connect string, unless
 /// [`server_name`](Self::server_name) sets another name.
+///
+/// Servers offer TLS on a separate port (`secureClientPort`). Their certificates usually come from an authority of
+/// the operator. Most servers also require a certificate from the client. All certificates and keys are in PEM
+/// format.
+///
+/// ```no_run
+/// # mod lockkeeper {
+/// #     pub use lockkeeper_session::Client;
+/// #     pub mod client { pub use lockkeeper_session::{Connector, tls}; }
+/// # }
+/// use lockkeeper::{Client, client::{Connector, tls::TlsConfig}};
+///
+/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// let tls = TlsConfig::from_ca_file("ca.pem")?.identity_files("client.pem", "client.key")?;
+/// let client = Client::builder("zk1:2281,zk2:2281")?
+///     .connector(Connector::tls(tls))
+///     .connect()
+///     .await?;
+/// # Ok(()) }
+/// ```
+///
+/// There is no setting to skip the check of a certificate or of its name. If you need that, build it with rustls and
+/// [`TlsConfig::from_rustls`].
 #[derive(Clone)]
 pub struct TlsConfig {
     rustls: ClientConfig,
@@ -270,13 +274,13 @@ impl fmt::Display for TlsConfigError {
 impl std::error::Error for TlsConfigError {}
 
 impl Connector {
-    /// Makes a connector for TLS over TCP, see [`TlsConfig`].
+    /// Makes a connector for TLS over TCP, see [`TlsConfig`]. Needs the feature `tls`.
     #[must_use]
     pub fn tls(config: TlsConfig) -> Self {
         Self::tcp().with_tls(config)
     }
 
-    /// Adds TLS to the streams of this connector.
+    /// Adds TLS to the streams of this connector. Needs the feature `tls`.
     #[must_use]
     pub fn with_tls(self, config: TlsConfig) -> Self {
         let has_identity = config.rustls.client_auth_cert_resolver.has_certs();
