@@ -176,7 +176,7 @@ async fn waiters_whose_nodes_are_gone_are_not_waited_for_again_and_again() {
 /// Three of the last contenders of a crowd: the holder, and two waiters that made no listing when they entered. And those behind.
 async fn late_holder(client: &Client) -> (Guard, Ticket, Ticket, Vec<Ticket>) {
     let mut tickets = enter(client, MANY).await;
-    let last = tickets.split_off(MANY - 7);
+    let last = tickets.split_off(MANY - 6);
     granted_in_order(client, tickets).await;
     let mut last = last.into_iter();
     let mut next = || last.next().unwrap();
