@@ -288,8 +288,8 @@ impl<N: Clone + AsRef<str>> Turn<N> {
         ahead.any(|watched| watched.as_ref() == node)
     }
 
-    /// A watch has fired, and this is the present connection, if there is one: the node was deleted, or its data were changed. Returns whether our own node
-    /// must be watched again now.
+    /// A watch has fired: the node was deleted, or its data were changed. `connection` is the present one, if there is one.
+    /// Returns whether our own node must be watched again now.
     ///
     /// # Errors
     /// Our own node was deleted.
