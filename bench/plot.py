@@ -26,6 +26,7 @@ WORDS = {
     "lock_shared_session": "one lock, {} tasks of a session",
     "get_pipelined": "reads, {} in flight",
     "create_delete": "create and delete, {} at once",
+    "crowd": "one lock, {} waiters",
 }
 PANELS = [
     ("operations a second: more is better", lambda result: result["ops_per_s"]),

@@ -16,10 +16,10 @@ mkdir -p "$BUILD"
 
 # Same optimisation as the other Rust programs: see peers/Cargo.toml.
 build_lockkeeper() {
-    cargo build --release --locked --package lockkeeper-bench --manifest-path "$PEERS/../Cargo.toml" \
+    cargo build --release --locked --package lockkeeper-bench --features tls --manifest-path "$PEERS/../Cargo.toml" \
         --config 'profile.release.lto="thin"' --config profile.release.codegen-units=1 \
         --target-dir "$BUILD/target-lockkeeper" &&
-        cp "$BUILD/target-lockkeeper/release/lockkeeper-bench" "$BUILD/"
+        cp "$BUILD"/target-lockkeeper/release/lockkeeper-{bench,crowd} "$BUILD/"
 }
 
 build_rust() {

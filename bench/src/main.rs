@@ -2,28 +2,58 @@
 //!
 //! - `BENCH_RT=ct` runs it on one thread instead of one per core.
 //! - `BENCH_RELEASE=drop` releases locks by dropping their guards, without waiting for the delete.
+//! - `BENCH_LEASE=assumed` assumes that leases are valid, instead of proving it.
+//! - `BENCH_TLS=CA.pem` encrypts, and trusts this authority. It needs the feature `tls`.
 //!
 //! The name in the line tells the variant. Not here: how to read the line (`README.md`).
 
 use std::{env, process::ExitCode};
 
-use lockkeeper::{Client, CreateMode, Mutex, Version};
+use lockkeeper::{
+    Client, CreateMode, Mutex, Version,
+    client::{Builder, LeasePolicy},
+};
 use lockkeeper_bench::{
     Failure,
     runner::{self, Peer, SESSION_TIMEOUT},
 };
 
 fn main() -> ExitCode {
-    if drops() {
-        runner::main::<Session>("lockkeeper-drop")
-    } else {
-        runner::main::<Session>("lockkeeper")
+    let mut name = String::from("lockkeeper");
+    for (is_set, variant) in [
+        (drops(), "-drop"),
+        (assumes(), "-assumed"),
+        (env::var_os("BENCH_TLS").is_some(), "-tls"),
+    ] {
+        if is_set {
+            name.push_str(variant);
+        }
     }
+    runner::main::<Session>(&name)
 }
 
 /// Whether the program drops guards, instead of waiting for the reply to the release.
 fn drops() -> bool {
     env::var("BENCH_RELEASE").is_ok_and(|set| set == "drop")
+}
+
+fn assumes() -> bool {
+    env::var("BENCH_LEASE").is_ok_and(|set| set == "assumed")
+}
+
+/// Encrypts the connections, if `BENCH_TLS` is set.
+fn encrypted(builder: Builder) -> Result<Builder, Failure> {
+    let Some(authority) = env::var_os("BENCH_TLS") else {
+        return Ok(builder);
+    };
+    #[cfg(feature = "tls")]
+    {
+        use lockkeeper::client::{Connector, tls::TlsConfig};
+        let tls = TlsConfig::from_ca_file(authority)?;
+        Ok(builder.connector(Connector::tls(tls)))
+    }
+    #[cfg(not(feature = "tls"))]
+    Err(format!("BENCH_TLS={} needs the feature `tls`", authority.display()).into())
 }
 
 #[derive(Clone)]
@@ -36,9 +66,11 @@ impl Peer for Session {
     type Lock = Lock;
 
     async fn connect(server: &str) -> Result<Self, Failure> {
-        let builder = Client::builder(server)?;
-        let client = builder.session_timeout(SESSION_TIMEOUT).connect().await?;
-        Ok(Self(client))
+        let mut builder = Client::builder(server)?.session_timeout(SESSION_TIMEOUT);
+        if assumes() {
+            builder = builder.lease_policy(LeasePolicy::Assumed { margin: None });
+        }
+        Ok(Self(encrypted(builder)?.connect().await?))
     }
 
     async fn create(&self, path: &str, data: &[u8], ephemeral: bool) -> Result<(), Failure> {

@@ -43,6 +43,7 @@ async fn run(server: &str, waiters: &str, sessions: &str) -> Result<(), Failure>
     let path = format!("/lockkeeper-bench-{}", std::process::id());
     let first = Mutex::new(&connect(server).await?, &path)?.lock().await?;
     let mut crowd = Crowd {
+        waiters,
         clients: Vec::new(),
         locks: Vec::new(),
         meter: LockMeter::new("crowd"),
@@ -98,6 +99,7 @@ async fn run(server: &str, waiters: &str, sessions: &str) -> Result<(), Failure>
 
 /// The sessions, and what their locks cost.
 struct Crowd {
+    waiters: usize,
     clients: Vec<Client>,
     locks: Vec<Mutex>,
     meter: LockMeter,
@@ -106,7 +108,7 @@ struct Crowd {
 /// What was used so far.
 struct Used {
     at: Instant,
-    cpu: f64,
+    cpu: (f64, f64),
     resident_kb: u64,
     requests: u64,
     listings: u64,
@@ -115,11 +117,10 @@ struct Used {
 
 impl Crowd {
     fn now(&self) -> Used {
-        let (user, system) = cpu();
         let locks = self.meter.metrics();
         Used {
             at: Instant::now(),
-            cpu: user + system,
+            cpu: cpu(),
             resident_kb: resident_kb(),
             requests: locks.requests,
             listings: locks.listings,
@@ -145,12 +146,14 @@ impl Crowd {
         let seconds = (now.at - before.at).as_secs_f64();
         let each = |now: u64, before: u64| (now as f64 - before as f64) / operations as f64;
         println!(
-            "{{\"phase\":\"{what}\",\"sessions\":{},\"ops\":{operations},\"secs\":{seconds:.3},\"ops_per_s\":{:.0},\
-             \"cpu_us_per_op\":{:.1},\"requests_per_op\":{:.2},\"listings\":{},\"received_per_op\":{:.0},\
-             \"resident_kb_per_op\":{:.2}}}",
+            "{{\"workload\":\"crowd\",\"name\":\"{what}\",\"param\":{},\"sessions\":{},\"ops\":{operations},\
+             \"secs\":{seconds:.3},\"ops_per_s\":{:.0},\"cpu_user_s\":{:.4},\"cpu_sys_s\":{:.4},\
+             \"requests_per_op\":{:.2},\"listings\":{},\"received_per_op\":{:.0},\"resident_kb_per_op\":{:.2}}}",
+            self.waiters,
             self.clients.len(),
             operations as f64 / seconds,
-            (now.cpu - before.cpu) * 1e6 / operations as f64,
+            now.cpu.0 - before.cpu.0,
+            now.cpu.1 - before.cpu.1,
             each(now.requests, before.requests),
             now.listings - before.listings,
             each(now.received, before.received),
