@@ -107,7 +107,7 @@ def lines(found, names, panel, key, left, height):
         y = bottom - height * part / 4
         yield rule(left, y, left + PANEL - 60, y, "grid")
         yield text(left - 6, y + 4, short(most * part / 4), "small", "end")
-    yield text(left + PANEL - 45, bottom + 16, WORDS.get(next(iter(found))[0], "{}").split("{} ")[-1], "small")
+    yield text(left + PANEL - 38, bottom + 16, WORDS.get(next(iter(found))[0], "{}").split("{} ")[-1], "small")
     for param in params:
         yield text(place[param], bottom + 16, param, "small", "middle")
     for at, name in enumerate(names):
