@@ -10,7 +10,8 @@ use std::{
     time::Duration,
 };
 
-use lockkeeper_recipes::{Election, LockError, Loss, Mutex, Semaphore};
+use lockkeeper_proto::Version;
+use lockkeeper_recipes::{Election, LockError, Loss, Member, MultiLock, Mutex, Semaphore};
 use lockkeeper_session::Client;
 use tokio::sync::Notify;
 
@@ -127,4 +128,32 @@ async fn asking_for_more_than_a_shared_limit_is_an_error_and_blocks_nobody() {
     );
     others.set_limit(1).await.unwrap();
     drop(soon(others.acquire()).await.unwrap());
+}
+
+/// An earlier version waited on for the second lock, and was granted both, although other contenders had held the first one
+/// meanwhile.
+#[tokio::test]
+async fn a_multi_lock_that_waits_is_told_of_the_deletion_of_a_lock_that_it_holds() {
+    let server = server().await;
+    let (one, other) = (client(&server).await, client(&server).await);
+    let locks = ["/a", "/b"].map(|path| Mutex::new(&one, path).unwrap());
+    let both = MultiLock::new(locks.each_ref().map(Member::from)).unwrap();
+    let held = soon(Mutex::new(&other, "/b").unwrap().lock())
+        .await
+        .unwrap();
+    let waiting = tokio::spawn(async move { both.lock().await });
+    until("it waits for the second lock", async || {
+        below(&server, "/b") == 2
+    })
+    .await;
+    let first = locks[0].participants().await.unwrap().remove(0);
+    other.delete(&first.path, Version::ANY).await.unwrap();
+    let error = soon(waiting).await.unwrap().unwrap_err();
+    let (loss, path) = (Loss::Deleted, "/a".to_owned());
+    assert_eq!(error, LockError::Lost { loss, path });
+    until("it has left the second queue", async || {
+        below(&server, "/b") == 1
+    })
+    .await;
+    held.release().await.unwrap();
 }

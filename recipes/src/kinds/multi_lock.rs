@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures::future::{BoxFuture, FutureExt, select_all};
+use futures::future::{BoxFuture, Either, FutureExt, select, select_all};
 use lockkeeper_session::{Client, OpResult};
 
 use crate::{
@@ -25,6 +25,9 @@ use crate::{
     kinds::semaphore::Semaphore,
     timeout::timeout,
 };
+
+/// How long a multi-lock waits for its next lock before it watches those that it holds: longer than the round trips to a free lock.
+const SHORT_WAIT: Duration = Duration::from_millis(100);
 
 /// One of the locks of a [`MultiLock`]. Made from a lock with `From`, or with [`read`](Self::read) and
 /// [`write`](Self::write).
@@ -208,7 +211,7 @@ impl MultiLock {
             guards: Vec::with_capacity(self.members.len()),
         };
         for member in &self.members {
-            match member.0.lock().await {
+            match held.and(member.0.lock()).await {
                 Ok(guard) => {
                     held.guards.push(guard);
                     count.store(held.guards.len(), Ordering::Relaxed);
@@ -364,6 +367,27 @@ impl MultiGuard {
             outcome = outcome.and(released);
         }
         outcome
+    }
+
+    /// Waits for the next lock. Fails when a lock that is already held is lost meanwhile. The end of a lease is no reason: the
+    /// lease may be renewed before the next lock is there.
+    async fn and(&self, next: BoxFuture<'_, Result<Guard, LockError>>) -> Result<Guard, LockError> {
+        let Some(first) = self.guards.first() else {
+            return next.await;
+        };
+        let known = async {
+            loop {
+                first.client().raw().sleep(SHORT_WAIT).await;
+                match self.lost().await {
+                    Loss::Elapsed => {}
+                    loss => return loss,
+                }
+            }
+        };
+        match select(pin!(known), next).await {
+            Either::Left((loss, _)) => Err(LockError::lost(loss).at(&self.lost_path())),
+            Either::Right((next, _)) => next,
+        }
     }
 
     /// The guard itself if all the locks are held. The session of the first ones may have ended while the last one was
