@@ -197,7 +197,8 @@ impl MultiLock {
     ///
     /// # Errors
     /// - The error of the first lock that could not be acquired. The locks before it are released.
-    /// - [`LockError::Lost`] when a lock was lost before the last one was acquired. All of them are released.
+    /// - [`LockError::Lost`] when a lock was lost before the last one was acquired. All of them are released. If another client
+    ///   deletes a node of ours right before that, [`MultiGuard::lost`] reports it.
     ///
     /// # Cancel safety
     /// The future may be dropped at any time. The client then deletes its nodes, so that they block no other contender.
