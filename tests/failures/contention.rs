@@ -35,7 +35,7 @@ use tokio::{
 use crate::{
     proxy::Proxy,
     recorder::{Figures, Recorder},
-    servers::{COUNT, Servers},
+    servers::{COUNT, Servers, port_of},
     support::waiting::LONG,
 };
 
@@ -165,7 +165,39 @@ impl Contention {
 
     /// The server that a client is connected to.
     pub(crate) fn server_of(&self, servers: &Servers, number: u32) -> Option<usize> {
-        servers.of(self.client(number))
+        let client = self.client(number);
+        let Some(proxy) = self.proxy(number) else {
+            return servers.of(client);
+        };
+        let port = port_of(client)?;
+        proxy
+            .ports()
+            .iter()
+            .position(|of_server| *of_server == port)
+    }
+
+    /// Waits until a client holds the lock that is connected to such a server, asks it to hold on, and returns the server. The
+    /// connections of other holders are reset: their clients go on to the next server.
+    pub(crate) async fn hold_on_at(
+        &mut self,
+        servers: &Servers,
+        is_wanted: impl Fn(usize) -> bool,
+    ) -> usize {
+        loop {
+            let holder = self.hold_on().await;
+            match self.server_of(servers, holder) {
+                Some(server) if is_wanted(server) => return server,
+                _ => {
+                    self.recorder.disturbed();
+                    self.proxy(holder).expect("a proxy").reset();
+                    self.let_go();
+                }
+            }
+        }
+    }
+
+    fn proxy(&self, number: u32) -> Option<&Proxy> {
+        self.proxies.get(usize::try_from(number).expect("few"))
     }
 
     pub(crate) async fn until_more_grants(&self, count: usize) {

@@ -135,16 +135,14 @@ fn needs_ensemble_the_leader_is_stopped_and_goes_on() {
     under(
         "the leader is stopped, and goes on, twice",
         Kind::Mutex,
-        false,
+        true,
         async |servers, contention| {
             for has_holder in [false, true] {
                 let leader = servers.leader();
                 if has_holder {
-                    while let holder = contention.hold_on().await
-                        && contention.server_of(servers, holder) != Some(leader)
-                    {
-                        contention.let_go();
-                    }
+                    contention
+                        .hold_on_at(servers, |server| server == leader)
+                        .await;
                 }
                 contention.recorder.disturbed();
                 servers.stop(leader);

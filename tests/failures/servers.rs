@@ -198,11 +198,8 @@ impl Servers {
 
     /// The server that a client is connected to. The client must not use a proxy.
     pub(crate) fn of(&self, client: &Client) -> Option<usize> {
-        let snapshot = client.snapshot();
-        let connected = snapshot.state.is_connected();
-        let server = snapshot.server.filter(|_| connected)?;
-        let mut each = self.each.iter();
-        each.position(|each| each.port == server.port)
+        let port = port_of(client)?;
+        self.each.iter().position(|each| each.port == port)
     }
 
     pub(crate) fn leader(&self) -> usize {
@@ -318,6 +315,13 @@ impl Servers {
 }
 
 /// A server's line in configurations, with its ports for followers and for votes.
+/// The port that a client is connected to.
+pub(crate) fn port_of(client: &Client) -> Option<u16> {
+    let snapshot = client.snapshot();
+    let connected = snapshot.state.is_connected();
+    Some(snapshot.server.filter(|_| connected)?.port)
+}
+
 fn line(number: usize, [peer, election]: [u16; 2]) -> String {
     format!("server.{number}=127.0.0.1:{peer}:{election}")
 }

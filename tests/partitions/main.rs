@@ -277,21 +277,14 @@ fn needs_ensemble_a_proved_lease_ends_before_its_session_whatever_is_cut() {
 fn needs_ensemble_clients_contend_while_servers_are_cut_off() {
     on_ensemble(async |ensemble| {
         ensemble.mend().await;
-        let mut contention = Contention::start(&ensemble.servers, Kind::Mutex, false).await;
+        let mut contention = Contention::start(&ensemble.servers, Kind::Mutex, true).await;
         for round in 0..rounds().unwrap_or(1) {
             // Without their leader, real servers may look for another one for more than a minute. A single round has no time for that.
             let is_tried = |cut: &Cut| rounds().is_some() || *cut != Cut::Leader;
             for cut in CUTS.into_iter().filter(is_tried) {
-                let (server, leader) = loop {
-                    let holder = contention.hold_on().await;
-                    let leader = ensemble.servers.leader();
-                    match contention.server_of(&ensemble.servers, holder) {
-                        Some(server) if (server == leader) == (cut == Cut::Leader) => {
-                            break (server, leader);
-                        }
-                        _ => contention.let_go(),
-                    }
-                };
+                let leader = ensemble.servers.leader();
+                let is_wanted = |server| (server == leader) == (cut == Cut::Leader);
+                let server = contention.hold_on_at(&ensemble.servers, is_wanted).await;
                 println!("round {round}: {cut:?}");
                 contention.recorder.disturbed();
                 ensemble.cut_around(server, leader, cut);
