@@ -14,7 +14,7 @@ document() {
 }
 for crate in jute proto blocking; do document "lockkeeper-$crate"; done
 document lockkeeper-server --features sasl-digest-md5
-document lockkeeper-session --features digest,sasl-digest-md5,tls
+document lockkeeper-session --features digest,sasl-digest-md5,srv,tls
 document lockkeeper-recipes --features metrics
 document lockkeeper --all-features
 python3 - target/doc/lockkeeper{,_blocking,_jute,_proto,_recipes,_server,_session}.json >"$names" <<'PYTHON'

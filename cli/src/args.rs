@@ -21,6 +21,19 @@ use crate::{
     wire::WireArgs,
 };
 
+#[cfg(not(feature = "srv"))]
+macro_rules! features {
+    () => {
+        "sasl-digest-md5, tls"
+    };
+}
+#[cfg(feature = "srv")]
+macro_rules! features {
+    () => {
+        "sasl-digest-md5, srv, tls"
+    };
+}
+
 /// Run a command under a distributed lock, on Apache ZooKeeper or on one machine.
 #[derive(Debug, Parser)]
 #[command(
@@ -30,7 +43,8 @@ use crate::{
         env!("CARGO_PKG_VERSION"),
         "\ncommit: ",
         env!("LOCKKEEPER_COMMIT"), // build.rs
-        "\nfeatures: sasl-digest-md5, tls"
+        "\nfeatures: ",
+        features!()
     ),
     arg_required_else_help = true,
     max_term_width = 80,

@@ -18,8 +18,11 @@ use crate::security::{BadSecurity, SecurityArgs};
 /// The environment variable with the servers, used when `--connect` is not given.
 pub(crate) const VARIABLE: &str = "LOCKKEEPER_CONNECT";
 
+#[cfg(not(feature = "srv"))]
 const CONNECT_HELP: &str =
     "The ZooKeeper servers: host:port,host:port/chroot [default: $LOCKKEEPER_CONNECT]";
+#[cfg(feature = "srv")]
+const CONNECT_HELP: &str = "The ZooKeeper servers: host:port,host:port/chroot or dns-srv://name/chroot [default: $LOCKKEEPER_CONNECT]";
 
 #[derive(Args, Debug)]
 pub(crate) struct ServerArgs {

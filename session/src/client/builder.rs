@@ -35,6 +35,9 @@ pub struct Builder {
     policy: RequestPolicy,
     clock: Clock,
     random: Random,
+    /// The name servers for SRV records; `None` for those of the system.
+    #[cfg(feature = "srv")]
+    pub(super) resolver: Option<super::net::srv::ResolverConfig>,
 }
 
 impl Builder {
@@ -49,6 +52,8 @@ impl Builder {
             policy: RequestPolicy::default(),
             clock: Clock::system(),
             random: Random::system(),
+            #[cfg(feature = "srv")]
+            resolver: None,
         }
     }
 
@@ -70,6 +75,7 @@ impl Builder {
     /// Sets how long one server may take to accept the connection, and again to complete the handshake.
     ///
     /// Default: the session timeout divided by the number of servers, and at least a quarter of the session timeout.
+    /// For a DNS SRV record it is a quarter; the lookup is part of the first of both times.
     pub fn server_timeout(mut self, timeout: Duration) -> Self {
         self.config.server_timeout = Some(timeout);
         self
@@ -167,6 +173,8 @@ impl Builder {
     }
 
     /// Sets how the client opens byte streams to servers. Default: [`Connector::tcp`].
+    ///
+    /// For a DNS SRV record, the client gives the connector the targets of the record.
     pub fn connector(mut self, connector: Connector) -> Self {
         self.connector = connector;
         self
@@ -251,9 +259,12 @@ impl Builder {
 
     /// Starts the client's task.
     fn start(self, spawn: impl FnOnce(BoxFuture<'static, ()>)) -> Client {
+        let connector = self.connector;
+        #[cfg(feature = "srv")]
+        let connector = super::net::srv::over(connector, self.resolver, self.random.clone());
         let machine = Machine::new(self.config, self.clock.now());
         let shared = Arc::new(Shared::new(machine, self.clock, self.chroot, self.random));
-        let driver = Driver::new(shared.clone(), self.connector, self.frame_limit);
+        let driver = Driver::new(shared.clone(), connector, self.frame_limit);
         spawn(Box::pin(driver));
         Client::start(shared, self.policy)
     }

@@ -27,7 +27,7 @@ use tokio_util::{codec::FramedRead, io::poll_write_buf};
 use super::{
     clock::Clock,
     net::probe::probe,
-    net::transport::{Connector, FrameDecoder, Transport},
+    net::transport::{Connecting, Connector, FrameDecoder, Purpose, Transport},
     shared::{Delivery, LinkCommand, Shared},
 };
 use crate::{Cause, machine::Input};
@@ -72,7 +72,7 @@ struct Turn {
 
 enum Link {
     Down,
-    Connecting(BoxFuture<'static, std::io::Result<Box<dyn Transport>>>),
+    Connecting(Connecting),
     Up(FramedRead<Box<dyn Transport>, FrameDecoder>),
 }
 
@@ -176,12 +176,14 @@ impl Driver {
                     self.out.clear();
                 }
                 LinkCommand::Probe(endpoint) => {
-                    let stream = self.connector.connect((*endpoint).clone());
+                    let stream = self.connector.connect((*endpoint).clone(), Purpose::Probe);
                     let probing = probe(self.shared.clone(), endpoint, stream);
                     self.background.push(Box::pin(probing));
                 }
                 LinkCommand::Connect(endpoint) => {
-                    let connecting = self.connector.connect((*endpoint).clone());
+                    let connecting = self
+                        .connector
+                        .connect((*endpoint).clone(), Purpose::Session);
                     self.replace_link(Link::Connecting(connecting));
                 }
             }

@@ -121,9 +121,13 @@ impl Config {
     ///
     /// It is a share of the session timeout, so that a few dead servers do not cost the session. Source: `ClientCnxn.java`
     /// divides by the number of servers. Here each server gets at least a quarter: with a long list it would have too little
-    /// time to answer.
+    /// time to answer. An SRV record counts as a long list.
     pub(crate) fn server_timeout(&self, session_timeout: Duration) -> Duration {
-        let shares = u32::try_from(self.endpoints.len().clamp(1, 4)).unwrap_or(4);
+        let shares = if self.endpoints.iter().any(Endpoint::is_srv) {
+            4
+        } else {
+            u32::try_from(self.endpoints.len().clamp(1, 4)).unwrap_or(4)
+        };
         self.server_timeout
             .unwrap_or(session_timeout.max(SHORTEST_TIMEOUT) / shares)
     }

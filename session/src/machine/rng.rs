@@ -25,7 +25,7 @@ impl Rng {
     }
 
     /// A number below `bound`; 0 when that is 0.
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.next().checked_rem(bound).unwrap_or(0)
     }
 

@@ -3,13 +3,11 @@
 //! Not here: how long an attempt may take and which server is next. The machine drops an attempt that takes too long.
 
 use std::{
+    fmt,
     future::Future,
     io,
     net::SocketAddr,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -17,7 +15,7 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::net::{TcpStream, lookup_host};
 
 use crate::Endpoint;
-use crate::client::random::random_u64;
+use crate::client::{net::transport::Purpose, random::random_u64};
 
 /// How long one address may take to accept before the next address is tried as well.
 ///
@@ -26,12 +24,44 @@ const STAGGER: Duration = Duration::from_millis(250);
 /// The most addresses of one name in one attempt. The next attempt starts with other addresses.
 const MOST_ADDRESSES: usize = 16;
 
+/// Which address is first in an attempt.
+///
+/// Each attempt begins with the next one, so that an address that accepts connections and does not serve cannot hide
+/// the other addresses. Only a session that follows a probe begins as the probe did: with the server that may just
+/// have said that it accepts writes.
+#[derive(Debug)]
+pub(super) struct Turn {
+    next: usize,
+    was_probe: bool,
+}
+
+impl Turn {
+    pub(super) fn new(first: usize) -> Self {
+        Self {
+            next: first,
+            was_probe: false,
+        }
+    }
+
+    /// The index of the first address of this attempt.
+    pub(super) fn next(&mut self, purpose: Purpose) -> usize {
+        let is_probe = purpose == Purpose::Probe;
+        if is_probe && self.was_probe {
+            self.next = self.next.wrapping_add(1);
+        }
+        let first = self.next;
+        if !is_probe {
+            self.next = first.wrapping_add(1);
+        }
+        self.was_probe = is_probe;
+        first
+    }
+}
+
 /// Opens the connections of a client.
 #[derive(Clone, Debug)]
 pub(crate) struct Dialer {
-    /// The index of the address that is first. It advances with each attempt, so that an address that accepts
-    /// connections and does not serve cannot hide the other addresses.
-    turn: Arc<AtomicUsize>,
+    turn: Arc<Mutex<Turn>>,
 }
 
 impl Dialer {
@@ -39,7 +69,7 @@ impl Dialer {
         // Different clients that start together begin with different addresses of a name.
         let first = usize::try_from(random_u64() >> 33).unwrap_or_default();
         Self {
-            turn: Arc::new(AtomicUsize::new(first)),
+            turn: Arc::new(Mutex::new(Turn::new(first))),
         }
     }
 
@@ -47,8 +77,10 @@ impl Dialer {
     pub(crate) fn dial(
         &self,
         endpoint: Endpoint,
+        purpose: Purpose,
     ) -> impl Future<Output = io::Result<TcpStream>> + Send + use<> {
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = turn.next(purpose);
         async move {
             let found = lookup_host((endpoint.host.as_str(), endpoint.port)).await?;
             let addresses = in_turn(found.collect(), turn);
@@ -63,20 +95,23 @@ impl Dialer {
 fn in_turn(mut addresses: Vec<SocketAddr>, turn: usize) -> Vec<SocketAddr> {
     addresses.sort_unstable();
     addresses.dedup();
+    begin_with(&mut addresses, turn);
+    addresses
+}
+
+/// Rotates the list so that it begins with this index, and cuts it.
+pub(super) fn begin_with<A>(addresses: &mut Vec<A>, turn: usize) {
     if let Some(first) = turn.checked_rem(addresses.len()) {
         addresses.rotate_left(first);
     }
     addresses.truncate(MOST_ADDRESSES);
-    addresses
 }
 
 /// Returns the first connection that is accepted. An address is tried when the address before it has failed or has
 /// not answered for [`STAGGER`]. Earlier attempts continue.
-async fn first_of<T, F>(
-    addresses: Vec<SocketAddr>,
-    connect: impl Fn(SocketAddr) -> F,
-) -> io::Result<T>
+pub(super) async fn first_of<A, T, F>(addresses: Vec<A>, connect: impl Fn(A) -> F) -> io::Result<T>
 where
+    A: Clone + fmt::Display,
     F: Future<Output = io::Result<T>>,
 {
     let several = addresses.len() > 1;
@@ -85,7 +120,7 @@ where
     let mut attempts = FuturesUnordered::new();
     loop {
         if let Some(address) = rest.next() {
-            let attempt = connect(address);
+            let attempt = connect(address.clone());
             attempts.push(async move { (address, attempt.await) });
         }
         let ended = if rest.len() == 0 {
@@ -109,7 +144,7 @@ where
 
 #[cfg(test)]
 mod tests {
-    use std::{future::pending, sync::Mutex};
+    use std::future::pending;
 
     use tokio::time::{Instant, sleep};
 
@@ -170,8 +205,28 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
         assert!(error.to_string().starts_with("192.0.2.9:2181: "), "{error}");
         assert_eq!(begin.elapsed(), Duration::ZERO);
-        let nowhere = first_of(Vec::new(), |_| async { Err::<(), _>(refused()) });
+        let nowhere = first_of(Vec::<SocketAddr>::new(), |_| async {
+            Err::<(), _>(refused())
+        });
         assert_eq!(nowhere.await.unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    /// Regression: of a name with two addresses, a client that had left a read-only server for the other one came back to
+    /// the read-only server, over and over.
+    #[test]
+    fn a_session_after_a_probe_begins_with_the_address_of_the_probe() {
+        let mut turn = Turn::new(5);
+        let attempts = [
+            (Purpose::Session, 5),
+            (Purpose::Session, 6),
+            (Purpose::Probe, 7),
+            (Purpose::Probe, 8),
+            (Purpose::Session, 8),
+            (Purpose::Session, 9),
+        ];
+        for (purpose, first) in attempts {
+            assert_eq!(turn.next(purpose), first);
+        }
     }
 
     #[test]

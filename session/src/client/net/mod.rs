@@ -5,12 +5,15 @@
 //! | file | what |
 //! |---|---|
 //! | `dial` | TCP connections: names and their addresses |
+//! | `srv` | DNS SRV records, and the servers behind them (feature `srv`) |
 //! | `tls` | encrypted connections (feature `tls`) |
 //! | `probe` | asking a server whether it accepts writes |
 //! | `transport` | byte streams, and how they are cut into frames |
 
 mod dial;
 pub(super) mod probe;
+#[cfg(feature = "srv")]
+pub(super) mod srv;
 #[cfg(feature = "tls")]
 pub mod tls;
 pub(super) mod transport;

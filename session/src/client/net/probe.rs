@@ -6,19 +6,16 @@
 use std::{future::poll_fn, io, pin::Pin, sync::Arc, time::Duration};
 
 use bytes::BytesMut;
-use futures::future::BoxFuture;
 use tokio::io::AsyncWrite;
 use tokio_util::io::{poll_read_buf, poll_write_buf};
 
-use crate::client::{net::transport::Transport, shared::Shared};
+use crate::client::{net::transport::Connecting, shared::Shared};
 use crate::{Endpoint, machine::Input};
 
 /// How long the server has to answer.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 /// A limit for the answer; a real answer to `isro` is shorter.
 const LONGEST_ANSWER: usize = 256;
-
-type Connecting = BoxFuture<'static, io::Result<Box<dyn Transport>>>;
 
 /// Asks the server and tells the machine the answer. A server that does not answer or refuses the connection counts
 /// as one that does not accept writes.

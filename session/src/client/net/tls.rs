@@ -285,12 +285,12 @@ impl Connector {
     pub fn with_tls(self, config: TlsConfig) -> Self {
         let has_identity = config.rustls.client_auth_cert_resolver.has_certs();
         let connector = TlsConnector::from(Arc::new(config.rustls));
-        Self::new(move |endpoint| {
+        Self::with_purpose(move |endpoint, purpose| {
             let name = config
                 .server_name
                 .clone()
                 .map_or_else(|| name_of(&endpoint), Ok);
-            let below = self.connect(endpoint);
+            let below = self.connect(endpoint, purpose);
             let connector = connector.clone();
             Box::pin(async move {
                 let explain = |error| explain(error, has_identity);

@@ -24,7 +24,17 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Transport for T {}
 #[derive(Clone)]
 pub struct Connector(Arc<Connect>);
 
-type Connect = dyn Fn(Endpoint) -> BoxFuture<'static, io::Result<Box<dyn Transport>>> + Send + Sync;
+/// An attempt to open a byte stream.
+pub(crate) type Connecting = BoxFuture<'static, io::Result<Box<dyn Transport>>>;
+type Connect = dyn Fn(Endpoint, Purpose) -> Connecting + Send + Sync;
+
+/// What a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Session,
+    /// To ask whether the server accepts writes.
+    Probe,
+}
 
 impl Connector {
     /// Makes a connector that calls `connect` for each attempt.
@@ -35,6 +45,13 @@ impl Connector {
             + Sync
             + 'static,
     {
+        Self::with_purpose(move |endpoint, _| connect(endpoint))
+    }
+
+    /// Like [`new`](Self::new), for a connector that treats probes differently.
+    pub(crate) fn with_purpose(
+        connect: impl Fn(Endpoint, Purpose) -> Connecting + Send + Sync + 'static,
+    ) -> Self {
         Self(Arc::new(connect))
     }
 
@@ -46,17 +63,14 @@ impl Connector {
     #[must_use]
     pub fn tcp() -> Self {
         let dialer = Dialer::new();
-        Self::new(move |endpoint| {
-            let dialing = dialer.dial(endpoint);
+        Self::with_purpose(move |endpoint, purpose| {
+            let dialing = dialer.dial(endpoint, purpose);
             Box::pin(async move { Ok(Box::new(dialing.await?) as Box<dyn Transport>) })
         })
     }
 
-    pub(crate) fn connect(
-        &self,
-        endpoint: Endpoint,
-    ) -> BoxFuture<'static, io::Result<Box<dyn Transport>>> {
-        (self.0)(endpoint)
+    pub(crate) fn connect(&self, endpoint: Endpoint, purpose: Purpose) -> Connecting {
+        (self.0)(endpoint, purpose)
     }
 }
 

@@ -180,7 +180,12 @@ fn a_server_that_does_not_accept_or_answer_in_time_is_given_up() {
 
 #[test]
 fn each_of_several_servers_gets_its_share_of_the_timeout() {
-    for (servers, share) in [("a", 9000), ("a,b,c", 3000), ("a,b,c,d,e,f,g", 2250)] {
+    for (servers, share) in [
+        ("a", 9000),
+        ("a,b,c", 3000),
+        ("a,b,c,d,e,f,g", 2250),
+        ("dns-srv://_zookeeper._tcp.example.org", 2250),
+    ] {
         let servers: crate::ConnectString = servers.parse().unwrap();
         let mut pair = Pair::new(|config| config.endpoints = servers.endpoints().to_vec());
         pair.tick();

@@ -195,6 +195,30 @@ fn the_session_of_a_read_only_server_is_replaced_without_an_expiry() {
     );
 }
 
+/// One name may stand for several servers: addresses, or the targets of an SRV record.
+#[test]
+fn the_only_name_is_asked_for_a_server_that_accepts_writes() {
+    let record = Endpoint {
+        host: "_zookeeper._tcp.example.org".to_owned(),
+        port: 0,
+    };
+    let mut pair = Pair::new(|config| {
+        config.endpoints = vec![record.clone()];
+        config.read_only = true;
+    });
+    pair.reach();
+    pair.accept_read_only(SessionId(5));
+    pair.wait(Duration::from_millis(100));
+    let found = pair.asked().unwrap();
+    assert_eq!(*found, record);
+    pair.answer_probe(found, true);
+    assert_eq!(pair.disconnects(), 1);
+    pair.states();
+    pair.reach();
+    pair.accept(ID, TIMEOUT);
+    assert_eq!(pair.states(), [State::Connected]);
+}
+
 #[test]
 fn an_answer_to_a_probe_of_a_lost_connection_is_ignored() {
     let mut pair = Pair::new(servers);
