@@ -56,6 +56,7 @@
 //! | `error` | the error of all the locks, and the ways to lose a lock |
 //! | `fuzzing`, `decisions` | entry points for the fuzz target and for `tests/model` |
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(
     not(test),
     deny(

@@ -48,6 +48,7 @@
 //! `createSession`. The feature `sasl-digest-md5` adds users with passwords (`Builder::user`). A server without users
 //! answers SASL as not configured.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(
     not(test),
     deny(
