@@ -1,4 +1,6 @@
 //! Futures of the recipes on threads that have no runtime. Only the client's own task needs one.
+//!
+//! Not here: the futures of requests and of watches (`session/tests/client/no_runtime.rs`).
 
 use std::{
     thread,
@@ -8,7 +10,7 @@ use std::{
 use futures::{executor::block_on, future::join};
 use lockkeeper_recipes::{
     Election, LockError, Loss, MultiLock, Mutex, PlainMutex, ReentrantMutex, RwLock, Semaphore,
-    inspect,
+    break_lock, inspect, revoke,
 };
 use lockkeeper_server::Server;
 use lockkeeper_session::Client;
@@ -87,6 +89,91 @@ fn a_holder_is_told_of_its_limit_and_a_leader_leads() {
         );
         let (first, second) = block_on(join(elected, led));
         assert_eq!((first.output, second.output), (Some(1), Some(2)));
+    });
+}
+
+/// What `every_lock_is_taken_and_every_wait_ends_at_its_limit` leaves out: tries, places in the queue, and lists.
+#[test]
+fn every_try_every_ticket_and_every_list_ends() {
+    far_from_a_runtime(|one, other| {
+        let mutex = |client| Mutex::new(client, "/mutex").unwrap();
+        let plain = |client| PlainMutex::new(client, "/plain").unwrap();
+        let rw_lock = |client| RwLock::new(client, "/rw").unwrap();
+        let reentrant = |client| ReentrantMutex::new(client, "/reentrant").unwrap();
+        let multi = |client| MultiLock::new([(&mutex(client)).into()]).unwrap();
+        let all = async {
+            let held = mutex(one).enqueue().await?.wait().await?;
+            assert!(mutex(other).try_lock().await?.is_none());
+            assert!(multi(other).try_lock().await?.is_none());
+            assert_eq!(mutex(other).participants().await?.len(), 1);
+            held.release().await?;
+            multi(one).lock().await?.release().await?;
+
+            let held = plain(one).lock().await?;
+            assert!(plain(other).try_lock().await?.is_none());
+            assert!(plain(other).holder().await?.is_some());
+            held.release().await?;
+            assert!(reentrant(one).try_lock("a").await?.is_some());
+
+            let held = rw_lock(one).enqueue_write().await?.wait().await?;
+            assert!(rw_lock(other).try_read().await?.is_none());
+            assert!(rw_lock(other).try_write().await?.is_none());
+            held.release_with(|transaction| transaction).await?;
+            let held = rw_lock(one).enqueue_read().await?.wait().await?;
+            assert_eq!(rw_lock(other).participants().await?.len(), 1);
+            held.release().await?;
+            rw_lock(other).write().await?.release().await?;
+
+            let semaphore = Semaphore::with_shared_limit(one, "/semaphore", "/limit").unwrap();
+            semaphore.set_limit(2).await?;
+            assert_eq!(semaphore.acquire_many(2).await?.len(), 2);
+            let held = semaphore.acquire_many_timeout(2, LONG).await?;
+            assert!(semaphore.try_acquire().await?.is_none());
+            assert!(semaphore.try_acquire_many(2).await?.is_none());
+            assert_eq!(semaphore.available().await?, 0);
+            assert_eq!(semaphore.holders().await?.len(), 2);
+            assert_eq!(semaphore.waiters().await?.len(), 0);
+            drop(held);
+            semaphore.enqueue().await?.wait().await?.release().await?;
+            semaphore.acquire().await?.release().await
+        };
+        block_on(all).unwrap();
+    });
+}
+
+#[test]
+fn every_request_of_a_holder_is_answered_and_every_election_ends() {
+    far_from_a_runtime(|one, other| {
+        let all = async {
+            let held = Mutex::new(one, "/mutex").unwrap().lock().await?;
+            held.confirm().await?;
+            held.set_data("here").await?;
+            assert_eq!(held.data().await?.unwrap(), "here");
+            held.transaction().commit().await?;
+            let ((), asked) = join(held.revoked(), revoke(other, &held.path())).await;
+            asked?;
+            let (loss, broken) = join(held.lost(), break_lock(other, &held.path())).await;
+            broken?;
+            assert_eq!(loss, Loss::Deleted);
+            let member = Mutex::new(one, "/mutex").unwrap();
+            let held = MultiLock::new([(&member).into()])?
+                .lock_timeout(LONG)
+                .await?;
+            let released = held.lost();
+            held.release_with(|transaction| transaction).await?;
+            assert_eq!(released.await, Loss::Deleted);
+
+            let election = |client| Election::new(client, "/election").unwrap();
+            let leader = election(one).elect().await?;
+            assert!(timed_out(election(other).elect_timeout(SHORT).await));
+            assert_eq!(election(other).participants().await?.len(), 1);
+            let waiting = election(other);
+            assert!(waiting.lead_until(async {}, async |_| ()).await?.is_none());
+            let latch = waiting.latch();
+            leader.release().await?;
+            latch.elected().await
+        };
+        block_on(all).unwrap();
     });
 }
 

@@ -214,13 +214,14 @@ impl Builder {
     /// list it has the newest sixteen failures. The error comes before the timeout when every server failed for a
     /// reason that lasts: its certificate or the client's certificate is wrong.
     ///
-    /// [`Error::AuthFailed`] when a server refused the identities.
+    /// [`Error::AuthFailed`] when a server refused the identities. [`Error::Closed`] when the runtime has no I/O, which
+    /// TCP needs.
     ///
     /// # Cancel safety
     /// Dropping the future closes the client.
     ///
     /// # Panics
-    /// Panics outside a tokio runtime, or in a runtime without I/O and time.
+    /// Panics outside a tokio runtime, and in a runtime without time.
     pub async fn connect(self) -> Result<Client, Error> {
         self.connect_on(driver::spawn).await
     }

@@ -6,6 +6,7 @@
 //! | `survival` | a session, its nodes and its watches survive a lost connection; an expiry is reported |
 //! | `endings` | dropping, closing, and a runtime that is dropped |
 //! | `lazily` | a client that starts although no server is up |
+//! | `no_runtime` | which futures need a runtime where they are polled, and which do not |
 //! | `growth` | reconnects, watches and dropped futures leave nothing behind in memory |
 //! | `capacity` | the wait for request capacity, and deadlines |
 //! | `old_servers` | older servers: their operations work, missing ones are reported |
@@ -21,6 +22,7 @@ mod counting;
 mod endings;
 mod growth;
 mod lazily;
+mod no_runtime;
 mod old_servers;
 mod seen;
 mod servers;
