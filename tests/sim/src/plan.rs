@@ -336,8 +336,8 @@ impl Plan {
 
     /// How long a hand-over may take when nothing goes wrong: the delete, the event, two questions and a proof of the lease.
     ///
-    /// Each message takes as long as the slowest one. `None` if a commit may take longer than a quarter of a session timeout:
-    /// then a lease may be over before it is proved, and a grant waits for a quick commit.
+    /// Each message takes as long as the slowest one. `None` if a commit may take longer than a quarter of a session timeout.
+    /// Then a lease may end before it is proved, and a grant waits for a quick commit.
     #[must_use]
     pub fn hand_over_ms(&self) -> Option<u64> {
         let sessions = self.clients.iter().map(|client| client.timeout_ms).min();
