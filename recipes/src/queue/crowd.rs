@@ -171,11 +171,11 @@ impl Member {
         Some((node.clone(), state.listed.ahead(own).max(ahead)))
     }
 
-    /// The queue was listed.
-    pub(crate) fn listed(&self, kind: Kind, children: Vec<String>) {
+    /// The queue was listed. The listing was asked for on this connection.
+    pub(crate) fn listed(&self, kind: Kind, connection: u64, children: Vec<String>) {
         if self.crowd.is_above(PART) {
             let children = children.into_iter().map(Arc::<str>::from);
-            let mut listed = Listing::new(kind, children);
+            let mut listed = Listing::new(kind, connection, children);
             let mut state = self.crowd.lock();
             state.unlisted = 0;
             for (number, own) in &state.entered {
@@ -192,9 +192,11 @@ impl Member {
         }
     }
 
-    /// Whether the newest listing proves that nobody is ahead of this contender.
-    pub(crate) fn is_first(&self, own: &str) -> bool {
-        self.crowd.lock().listed.is_first(own)
+    /// Whether the newest listing proves that nobody is ahead of this contender, if it may use a listing that was asked for on
+    /// that connection.
+    pub(crate) fn is_first(&self, own: &str, may_use: impl Fn(u64) -> bool) -> bool {
+        let listed = &self.crowd.lock().listed;
+        may_use(listed.connection()) && listed.is_first(own)
     }
 }
 

@@ -18,19 +18,35 @@ use crate::node::name;
 
 /// The contenders in a listing of the queue, by their numbers, without those whose deletion was reported.
 #[derive(Debug)]
-pub struct Listing<N>(VecDeque<(i32, N)>);
+pub struct Listing<N> {
+    contenders: VecDeque<(i32, N)>,
+    /// The connection on which it was asked for.
+    connection: u64,
+}
 
 impl<N> Default for Listing<N> {
     /// Proves nothing.
     fn default() -> Self {
-        Self(VecDeque::new())
+        Self {
+            contenders: VecDeque::new(),
+            connection: 0,
+        }
     }
 }
 
 impl<N: AsRef<str>> Listing<N> {
-    /// The queue of a contender of this kind was listed.
-    pub fn new(kind: Kind, children: impl IntoIterator<Item = N>) -> Self {
-        in_order(kind, children).map_or_else(Self::default, |contenders| Self(contenders.into()))
+    /// The queue of a contender of this kind was listed. The listing was asked for on this connection.
+    pub fn new(kind: Kind, connection: u64, children: impl IntoIterator<Item = N>) -> Self {
+        in_order(kind, children).map_or_else(Self::default, |contenders| Self {
+            contenders: contenders.into(),
+            connection,
+        })
+    }
+
+    /// The connection on which it was asked for.
+    #[must_use]
+    pub fn connection(&self) -> u64 {
+        self.connection
     }
 
     /// A watch on this node has fired: the node was deleted, or its data were changed.
@@ -39,21 +55,22 @@ impl<N: AsRef<str>> Listing<N> {
             return;
         };
         let index = self.ahead(number);
-        let listed = self.0.get(index);
+        let listed = self.contenders.get(index);
         if listed.is_some_and(|(_, name)| name.as_ref() == node) {
-            self.0.remove(index);
+            self.contenders.remove(index);
         }
     }
 
     /// How many contenders have lower numbers than this one.
     pub(crate) fn ahead(&self, number: i32) -> usize {
-        self.0.partition_point(|(other, _)| *other < number)
+        self.contenders
+            .partition_point(|(other, _)| *other < number)
     }
 
     /// Whether it proves that nobody is ahead of this contender.
     #[must_use]
     pub fn is_first(&self, own: &str) -> bool {
-        let first = self.0.front();
+        let first = self.contenders.front();
         first.is_some_and(|(_, name)| name.as_ref() == own)
     }
 
@@ -63,7 +80,7 @@ impl<N: AsRef<str>> Listing<N> {
         N: Clone,
     {
         let index = self.ahead(number);
-        if let Some((_, name)) = self.0.get_mut(index)
+        if let Some((_, name)) = self.contenders.get_mut(index)
             && name.as_ref() == node.as_ref()
         {
             name.clone_from(node);
@@ -73,7 +90,7 @@ impl<N: AsRef<str>> Listing<N> {
     /// The nodes that are left. The model keeps them.
     #[doc(hidden)]
     pub fn nodes(&self) -> impl Iterator<Item = &N> {
-        self.0.iter().map(|(_, name)| name)
+        self.contenders.iter().map(|(_, name)| name)
     }
 }
 

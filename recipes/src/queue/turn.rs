@@ -15,7 +15,9 @@
 //! - The lease is valid. A process that slept may see an old event after its session has expired.
 //!
 //! A contender may use a listing that another contender of the same client has made: when the nearest node was deleted, under
-//! the same conditions. What such a listing proves is in `listing`. Or it may wait for another contender of the same client ahead.
+//! the same conditions. What such a listing proves is in `listing`. If it was asked for on the present connection, it takes the
+//! place of the contender's own: it shows our node behind all that make up for an outage, and our watch was set again before it.
+//! Or the contender may wait for another contender of the same client ahead. That needs none of the conditions.
 //!
 //! Not here: who is ahead of whom (`rank`), the node itself (`node`), sending and waiting (`waiter`).
 
@@ -163,6 +165,11 @@ impl<N: Clone + AsRef<str>> Turn<N> {
         }
     }
 
+    /// The connection on which the last listing was asked for.
+    pub fn connection(&self) -> u64 {
+        self.connection
+    }
+
     /// Whether the last listing was asked for on this connection.
     pub fn is_on(&self, connection: u64) -> bool {
         self.connection == connection
@@ -247,9 +254,16 @@ impl<N: Clone + AsRef<str>> Turn<N> {
         self.watch(own, nearest, None)
     }
 
-    /// Whether a listing of another contender of the same client may prove that it is this contender's turn.
-    pub fn may_be_first(&self) -> bool {
+    /// Whether the node just ahead was deleted, and others may be ahead.
+    pub fn has_left(&self) -> bool {
         self.place == Place::Left
+    }
+
+    /// Whether a listing that another contender of the same client asked for on the connection `listed_on` may prove that it is
+    /// this contender's turn. `connection` is the present one, if there is one.
+    pub fn may_be_first(&self, connection: Option<u64>, listed_on: u64) -> bool {
+        let is_present = |now| self.is_on(now) || listed_on == now;
+        self.has_left() && connection.is_some_and(is_present)
     }
 
     /// Nobody is ahead.
@@ -313,10 +327,10 @@ impl<N: Clone + AsRef<str>> Turn<N> {
         }
         if self.is_nearest(node) {
             self.nearest = None;
-            let is_proof = is_deleted && connection == Some(self.connection);
+            let is_proof = is_deleted && connection.is_some_and(|now| self.is_on(now));
             self.place = match self.place {
                 Place::Behind { is_last: true } if is_proof => Place::First,
-                Place::Behind { is_last: false } if is_proof => Place::Left,
+                Place::Behind { is_last: false } if is_deleted => Place::Left,
                 _ => Place::Unknown,
             };
         } else if self.watches_ahead(node) {

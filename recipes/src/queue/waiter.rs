@@ -133,11 +133,7 @@ impl Waiter {
         if let Some(member) = self.node.member() {
             member.event(&event.name, is_deleted);
         }
-        let snapshot = self.node.client().snapshot();
-        let connection = snapshot
-            .state
-            .is_connected()
-            .then_some(snapshot.connections);
+        let connection = self.connection();
         if self.turn.is_nearest(&event.name) {
             self.nearest_fired = Some(self.node.client().now());
             if let Some(number) = name::number(&event.name) {
@@ -158,7 +154,7 @@ impl Waiter {
 
     /// Lists the queue, or takes the listing that is under way, and watches the nodes ahead.
     async fn list(&mut self, mut listing: Option<PendingReply>) -> Result<(), LockError> {
-        if listing.is_none() && self.turn.may_be_first() && self.asks_the_crowd() {
+        if listing.is_none() && self.turn.has_left() && self.asks_the_crowd() {
             return Ok(());
         }
         let mut backoff = Backoff::default();
@@ -201,7 +197,7 @@ impl Waiter {
             Err(out) => return Err(self.out(out)),
         }
         if let Some(member) = self.node.member() {
-            member.listed(self.kind, children);
+            member.listed(self.kind, self.turn.connection(), children);
         }
         Ok(())
     }
@@ -211,12 +207,21 @@ impl Waiter {
         let Some(member) = self.node.member() else {
             return false;
         };
-        if member.is_first(self.node.name()) {
+        let connection = self.connection();
+        let may_use = |listed_on| self.turn.may_be_first(connection, listed_on);
+        if member.is_first(self.node.name(), may_use) {
             self.turn.first();
             return true;
         }
         let last = self.left.and_then(|left| member.left(left));
         self.follow(last)
+    }
+
+    /// The number of the present connection, if there is one.
+    fn connection(&self) -> Option<u64> {
+        let snapshot = self.node.client().snapshot();
+        let is_connected = snapshot.state.is_connected();
+        is_connected.then_some(snapshot.connections)
     }
 
     async fn ask_for_listing(&mut self) -> PendingReply {
@@ -273,15 +278,26 @@ mod tests {
             Bytes::new(),
             Arc::default(),
         ));
-        let enter = || Waiter::enter(&client, directory.clone(), Kind::Mutex, None);
-        let _first = enter().await.unwrap();
-        let mut second = enter().await.unwrap();
+        let crowd = Arc::default();
+        let enter = || Waiter::enter(&client, directory.clone(), Kind::Mutex, Some(&crowd));
+        let mut waiters = Vec::new();
+        for _ in 0..6 {
+            waiters.push(enter().await.unwrap());
+        }
+        let [first, second, ..] = &mut waiters[..] else {
+            panic!("there are six");
+        };
         let listing = second.ask_for_listing().await;
         reconnect(&server, &client).await;
         second.list(Some(listing)).await.unwrap();
-        assert!(!second.turn.is_on(client.snapshot().connections));
+        let present = client.snapshot().connections;
+        assert!(!second.turn.is_on(present));
+        let member = second.node.member().unwrap();
+        assert!(!member.is_first(first.node.name(), |listed_on| listed_on == present));
+        assert!(member.is_first(first.node.name(), |_| true));
 
         // The same for the listing behind the create.
+        let enter = || Waiter::enter(&client, directory.clone(), Kind::Mutex, None);
         let mut third = pin!(enter());
         let poll =
             std::future::poll_fn(|cx| std::task::Poll::Ready(third.as_mut().poll(cx).is_pending()));

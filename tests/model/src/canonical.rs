@@ -96,6 +96,10 @@ impl State {
         let reads = tasks().any(|(task, contender)| contender.reads(scenario.tries[task]));
         let committed = tasks().map(|(_, contender)| contender.committed).min();
         let mut session = self.sessions[client];
+        session.listed_on = u64::from(session.listed_on == connection);
+        if session.listed == [None; CONTENDERS] {
+            session.listed_on = 0;
+        }
         session.connection = 1;
         if self.is_idle(scenario, client) {
             let view = session.view;

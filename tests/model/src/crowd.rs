@@ -68,11 +68,17 @@ pub(crate) fn follow(after: &mut State, scenario: &Scenario, i: usize, nearest: 
     contender.is_mute = !after.sessions[scenario.clients[i]].lives();
 }
 
-/// It has listed the queue, as it was at this point of the history.
-pub(crate) fn listed(after: &mut State, scenario: &Scenario, i: usize, view: Time) {
+/// It has listed the queue, as it was at this point of the history. It had asked on this connection.
+pub(crate) fn listed(
+    after: &mut State,
+    scenario: &Scenario,
+    i: usize,
+    connection: u64,
+    view: Time,
+) {
     if let Some(kind) = kind(scenario, i) {
         let children = after.shown(view).map(|node| node.name);
-        let listing = Listing::new(kind, children);
+        let listing = Listing::new(kind, connection, children);
         keep(after, scenario, i, &listing);
     }
 }
@@ -85,21 +91,30 @@ pub(crate) fn told(after: &mut State, scenario: &Scenario, i: usize, event: Even
     }
 }
 
-/// Whether the newest listing of its client proves that nobody is ahead.
-pub(crate) fn is_first(state: &State, scenario: &Scenario, i: usize, own: Name) -> bool {
-    listing(state, scenario, i).is_some_and(|listing| listing.is_first(own.as_ref()))
+/// Whether the newest listing of its client proves that nobody is ahead, if it may use a listing of that connection.
+pub(crate) fn is_first(
+    state: &State,
+    scenario: &Scenario,
+    i: usize,
+    own: Name,
+    may_use: impl Fn(u64) -> bool,
+) -> bool {
+    listing(state, scenario, i)
+        .is_some_and(|listing| may_use(listing.connection()) && listing.is_first(own.as_ref()))
 }
 
 /// The newest listing.
 fn listing(state: &State, scenario: &Scenario, i: usize) -> Option<Listing<Name>> {
-    let nodes = state.sessions[scenario.clients[i]].listed;
-    kind(scenario, i).map(|kind| Listing::new(kind, nodes.into_iter().flatten()))
+    let session = &state.sessions[scenario.clients[i]];
+    let nodes = session.listed.into_iter().flatten();
+    kind(scenario, i).map(|kind| Listing::new(kind, session.listed_on, nodes))
 }
 
 fn keep(after: &mut State, scenario: &Scenario, i: usize, listing: &Listing<Name>) {
     let mut nodes = listing.nodes().copied();
     let session = &mut after.sessions[scenario.clients[i]];
     session.listed = std::array::from_fn(|_| nodes.next());
+    session.listed_on = listing.connection();
     assert_eq!(nodes.next(), None, "each contender has one node");
 }
 

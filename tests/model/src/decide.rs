@@ -152,7 +152,7 @@ fn queue(
             since = view;
             let shown = after.shown(view).map(|node| node.name.as_ref());
             turn.listed(shown, &own).map(|listed| {
-                crowd::listed(after, scenario, i, view);
+                crowd::listed(after, scenario, i, turn.connection(), view);
                 let contender = &mut after.contenders[i];
                 watch(contender, &turn, own, &listed.missing);
                 let is_refused = scenario.tries[i] && !contender.is_placed && listed.ahead > 0;
@@ -185,8 +185,10 @@ fn queue(
         }
     }
     let mut next = turn.next(&facts(after, scenario, i));
-    let is_asking = next == Ok(turn::Next::List) && turn.may_be_first();
-    if is_asking && crowd::is_first(after, scenario, i, own) {
+    let is_asking = next == Ok(turn::Next::List) && turn.has_left();
+    let connection = is_up.then_some(connection);
+    let may_use = |listed_on| turn.may_be_first(connection, listed_on);
+    if is_asking && crowd::is_first(after, scenario, i, own, may_use) {
         turn.first();
         since = after.sessions[scenario.clients[i]].view;
         next = turn.next(&facts(after, scenario, i));

@@ -62,14 +62,15 @@ fn write_steps(state: &State, scenario: &Scenario, i: usize, next: &mut Next<'_>
     let is_committed = contender.committed != NEVER;
     match contender.request {
         Request::Nothing => {}
-        Request::Check(_) => answers(state, scenario, i, 0, next, reply_to_request),
-        request if !is_committed => {
+        request if !is_committed && !matches!(request, Request::Check(_)) => {
             if session.lives() {
                 next(Action::Commit(i), &|after| {
                     commit(after, scenario, i, request);
                 });
             }
         }
+        _ if is_restoring(state, scenario, i) => {}
+        Request::Check(_) => answers(state, scenario, i, 0, next, reply_to_request),
         // The listing behind a committed barrier shows all writes before it.
         Request::Find(_) => {
             answers(
@@ -104,11 +105,25 @@ fn read_steps(state: &State, scenario: &Scenario, i: usize, next: &mut Next<'_>)
         answers(state, scenario, i, 0, next, move |after, _, i, view| {
             set_watches(after, i, view, seen);
         });
-    } else if let Some((read, Reply::Pending)) = contender.read {
+    } else if let Some((read, Reply::Pending)) = contender.read
+        && !is_restoring(state, scenario, i)
+    {
         answers(state, scenario, i, 0, next, move |after, _, i, view| {
             after.contenders[i].read = Some((read, Reply::At(view)));
         });
     }
+}
+
+/// Whether the first requests of a new connection are not answered, which set the watches of all tasks of this client again. All
+/// other replies come after theirs.
+fn is_restoring(state: &State, scenario: &Scenario, i: usize) -> bool {
+    let mut tasks = scenario.tasks(scenario.clients[i]);
+    tasks.any(|task| {
+        let contender = &state.contenders[task];
+        let mut watches = contender.watches.iter();
+        let restores = watches.any(|watch| matches!(watch, Watch::Restored(_)));
+        restores && contender.request == Request::Nothing
+    })
 }
 
 /// The reply to a read, from every point of the history from which it may come.

@@ -348,6 +348,8 @@ pub(crate) struct Session {
     pub(crate) expired: Time,
     /// What the newest listing of the client's tasks shows in the queue, without the nodes whose deletion was reported.
     pub(crate) listed: [Option<Name>; CONTENDERS],
+    /// The connection on which that listing was asked for.
+    pub(crate) listed_on: u64,
 }
 
 impl Session {
@@ -358,6 +360,7 @@ impl Session {
         has_lease: true,
         expired: NEVER,
         listed: [None; CONTENDERS],
+        listed_on: 0,
     };
 
     pub(crate) fn lives(self) -> bool {
