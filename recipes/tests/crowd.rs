@@ -8,6 +8,7 @@ use std::{
     future::{Future, poll_fn},
     pin::pin,
     task::Poll,
+    time::Duration,
 };
 
 use lockkeeper_proto::OpCode;
@@ -160,17 +161,28 @@ async fn a_waiter_whose_node_is_deleted_ends_and_the_next_one_waits_on() {
     granted_in_order(&one, tickets).await;
 }
 
-/// The users of the waiters ahead do not look, so these still count among the crowd.
+/// The users of the waiters ahead do not look, so these still count among the crowd. Who waits for one of them again hears of
+/// its deletion at once, and would never rest.
 #[tokio::test]
 async fn waiters_whose_nodes_are_gone_are_not_waited_for_again_and_again() {
-    let (_server, one, other) = server_and_two().await;
+    const MOST: u64 = 10 * MANY as u64;
+    let (server, one, other) = server_and_two().await;
     let mut tickets = enter(&one, MANY).await;
     // The one behind them made no listing when it entered.
     let broken: Vec<_> = tickets.drain(MANY / 4..MANY - 7).collect();
     for ticket in &broken {
         break_lock(&other, &ticket.path()).await.unwrap();
     }
-    granted_in_order(&one, tickets).await;
+    let before = server.counters().requests_of(OpCode::SET_WATCHES);
+    let watches = || server.counters().requests_of(OpCode::SET_WATCHES) - before;
+    tokio::select! {
+        () = granted_in_order(&one, tickets) => {}
+        () = async {
+            while watches() <= MOST {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        } => panic!("{} requests for watches", watches()),
+    }
 }
 
 /// Three of the last contenders of a crowd: the holder, and two waiters that made no listing when they entered. And those behind.
