@@ -11,15 +11,19 @@
 //! Not here: wall time (`codec.rs`), system calls (`README.md`).
 
 use std::{
+    collections::VecDeque,
     env,
     fmt::{self, Write},
+    future::{Future, poll_fn},
     hint::black_box,
     process::{Command, ExitCode},
+    task::Poll,
 };
 
 use bytes::BytesMut;
 use lockkeeper::{Client, CreateMode, Mutex, Version, locks::rank};
 use lockkeeper_bench::{Failure, loopback, messages};
+use tokio::task::JoinSet;
 
 /// The numbers of rounds of the two runs.
 const ROUNDS: [u64; 2] = [300, 1300];
@@ -30,7 +34,7 @@ const FIGURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/cost.txt");
 /// A function that repeats its work for a number of rounds.
 type Scenario = fn(u64) -> Result<(), Failure>;
 
-const SCENARIOS: [(&str, Scenario); 9] = [
+const SCENARIOS: [(&str, Scenario); 14] = [
     ("encode create", encode_create),
     ("decode 32 children", |rounds| decode_children(rounds, 32)),
     ("decode 1000 children", |rounds| {
@@ -48,7 +52,21 @@ const SCENARIOS: [(&str, Scenario); 9] = [
     ("lock after a wait and release", |rounds| {
         on_client(rounds, false, Kind::Lock)
     }),
+    ("get, 64 in flight", |rounds| at_once(rounds, Kind::Get)),
+    ("create and delete, 64 in flight", |rounds| {
+        at_once(rounds, Kind::CreateDelete)
+    }),
+    ("enter a crowd", |rounds| in_crowd(rounds, InCrowd::Enter)),
+    ("lock and release in a crowd", |rounds| {
+        in_crowd(rounds, InCrowd::HandOver)
+    }),
+    ("enter and leave a crowd", |rounds| {
+        in_crowd(rounds, InCrowd::GiveUp)
+    }),
 ];
+
+/// How many contenders of one client there are while others come and go.
+const CROWD: usize = 64;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -213,12 +231,89 @@ enum Kind {
     Lock,
 }
 
+/// Runs a whole client, whose requests come from many tasks.
+fn at_once(rounds: u64, kind: Kind) -> Result<(), Failure> {
+    const TASKS: usize = 64;
+    on_one_thread(async {
+        let client = Client::builder("memory:1")?
+            .connector(loopback::connector(true))
+            .connect()
+            .await?;
+        let mut tasks = JoinSet::new();
+        for task in 0..TASKS {
+            let client = client.clone();
+            tasks.spawn(async move {
+                let node = format!("/bench/node{task}");
+                for _ in (0..rounds).skip(task).step_by(TASKS) {
+                    match kind {
+                        Kind::Get => drop(client.get_data(&node).await?),
+                        Kind::CreateDelete => {
+                            client.create(&node, "", CreateMode::Ephemeral).await?;
+                            client.delete(&node, Version::ANY).await?;
+                        }
+                        Kind::Lock => return Err("only requests".into()),
+                    }
+                }
+                Ok::<_, Failure>(())
+            });
+        }
+        while let Some(task) = tasks.join_next().await {
+            task??;
+        }
+        Ok(())
+    })
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum InCrowd {
+    /// All contenders stay, so that the crowd grows with the rounds.
+    Enter,
+    /// The first one gets the lock and releases it, and another one enters.
+    HandOver,
+    /// One in the middle gives up, and another one enters.
+    GiveUp,
+}
+
+/// Runs a whole client with many contenders for one lock.
+fn in_crowd(rounds: u64, kind: InCrowd) -> Result<(), Failure> {
+    on_one_thread(async {
+        let client = Client::builder("memory:1")?
+            .connector(loopback::connector_of_crowd())
+            .connect()
+            .await?;
+        let mutex = Mutex::new(&client, "/bench/locks/one")?;
+        let mut waiters = VecDeque::new();
+        let enter = async || Ok::<_, Failure>(Box::pin(mutex.enqueue().await?.wait()));
+        for _ in 0..CROWD {
+            waiters.push_back(enter().await?);
+        }
+        for _ in 0..rounds {
+            match kind {
+                InCrowd::Enter => {}
+                InCrowd::HandOver => {
+                    let first = waiters.pop_front().ok_or("nobody waits")?;
+                    first.await?.release().await?;
+                }
+                InCrowd::GiveUp => drop(waiters.remove(CROWD / 2)),
+            }
+            waiters.push_back(enter().await?);
+            if kind == InCrowd::GiveUp {
+                let behind = waiters.get_mut(CROWD / 2).ok_or("nobody is behind")?;
+                let poll = poll_fn(|cx| Poll::Ready(behind.as_mut().poll(cx).is_pending()));
+                black_box(poll.await);
+            }
+        }
+        if kind == InCrowd::Enter {
+            // Their end is not counted.
+            std::process::exit(0);
+        }
+        Ok(())
+    })
+}
+
 /// Runs a whole client, including its driver task, on one thread.
 fn on_client(rounds: u64, empty: bool, kind: Kind) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .build()?;
-    runtime.block_on(async {
+    on_one_thread(async {
         let connector = loopback::connector(empty);
         let client = Client::builder("memory:1")?
             .connector(connector)
@@ -239,4 +334,11 @@ fn on_client(rounds: u64, empty: bool, kind: Kind) -> Result<(), Failure> {
         }
         Ok(())
     })
+}
+
+fn on_one_thread(client: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()?;
+    runtime.block_on(client)
 }

@@ -1,7 +1,8 @@
 //! A stand-in for a server: it answers every request at once, in memory and in the client's own thread.
 //!
 //! With it, the cost of a client can be counted exactly in instructions, because nothing else runs: no kernel, no other
-//! thread, no clock. It knows one directory, with at most one other contender (the stranger), and checks nothing.
+//! thread, no clock. It knows one directory, and checks nothing. The directory has at most one other contender (the stranger), or
+//! any number of contenders of the client itself.
 //! Not here: a server for tests; that is `lockkeeper-server`.
 
 use std::{
@@ -23,7 +24,7 @@ use lockkeeper::{
         header::{ReplyHeader, RequestHeader},
         jute::{Decode, Encode, Reader, Writer},
         path,
-        records::CreateRequest,
+        records::{CreateRequest, DeleteRequest, SetWatches},
     },
     watch::EventType,
 };
@@ -42,9 +43,22 @@ const STRANGER: &str = "_c_00000000-0000-4000-8000-000000000000-lock-0000000000"
 /// Unless the queue is `empty`, a stranger holds every lock until the client watches the stranger's node.
 #[must_use]
 pub fn connector(empty: bool) -> Connector {
+    to(move || Loopback::new(empty))
+}
+
+/// A connector to a server in memory that keeps all nodes of the client, and their watches.
+#[must_use]
+pub fn connector_of_crowd() -> Connector {
+    to(|| Loopback {
+        queue: Some(Vec::new()),
+        ..Loopback::new(true)
+    })
+}
+
+fn to(loopback: impl Fn() -> Loopback + Send + Sync + 'static) -> Connector {
     Connector::new(move |_| {
-        let loopback: Box<dyn Transport> = Box::new(Loopback::new(empty));
-        Box::pin(std::future::ready(Ok(loopback)))
+        let transport: Box<dyn Transport> = Box::new(loopback());
+        Box::pin(std::future::ready(Ok(transport)))
     })
 }
 
@@ -60,6 +74,8 @@ struct Loopback {
     newest: String,
     /// Whether the client watches that node.
     watched: bool,
+    /// The paths of all nodes, oldest first, and whether the client watches them. `None` if only the newest one is known.
+    queue: Option<Vec<(String, bool)>>,
     stat: BytesMut,
 }
 
@@ -76,6 +92,7 @@ impl Loopback {
             zxid: 0,
             newest: String::new(),
             watched: false,
+            queue: None,
             stat,
         }
     }
@@ -129,6 +146,9 @@ impl Loopback {
             let newest = self.newest.clone();
             self.deleted(newest)?;
         }
+        if self.queue.is_some() && self.reply_of_crowd(op, &header, &mut request)? {
+            return Ok(());
+        }
         let (newest, stat, stranger) = (&*self.newest, &self.stat[..], self.stranger);
         send(&mut self.replies, |writer| {
             header.encode(writer);
@@ -157,6 +177,55 @@ impl Loopback {
             self.deleted(path::join(directory, STRANGER))?;
         }
         Ok(())
+    }
+
+    /// Does the request with all nodes. Returns whether it has replied.
+    #[inline(never)]
+    fn reply_of_crowd(
+        &mut self,
+        op: OpCode,
+        header: &ReplyHeader,
+        request: &mut Reader,
+    ) -> io::Result<bool> {
+        let queue = self.queue.get_or_insert_default();
+        let mut gone = Vec::new();
+        match op {
+            OpCode::CREATE2 => queue.push((self.newest.clone(), false)),
+            OpCode::DELETE => {
+                let delete = DeleteRequest::decode(request).map_err(io::Error::other)?;
+                let index = queue.iter().position(|(node, _)| *node == delete.path);
+                let deleted = index.map(|index| queue.remove(index));
+                gone.extend(deleted.filter(|(_, is_watched)| *is_watched));
+            }
+            OpCode::SET_WATCHES => {
+                let watches = SetWatches::decode(request).map_err(io::Error::other)?;
+                for path in watches.data_watches {
+                    match queue.iter_mut().rfind(|(node, _)| *node == path) {
+                        Some((_, is_watched)) => *is_watched = true,
+                        None => gone.push((path, true)),
+                    }
+                }
+            }
+            _ => {}
+        }
+        for (path, _) in gone {
+            self.deleted(path)?;
+        }
+        let queue = self.queue.as_deref().unwrap_or_default();
+        let is_list = op == OpCode::GET_CHILDREN;
+        if is_list || op == OpCode::SET_WATCHES {
+            send(&mut self.replies, |writer| {
+                header.encode(writer);
+                if is_list {
+                    writer.put_length(queue.len());
+                    for (node, _) in queue {
+                        writer.put_buffer(path::name(node).as_bytes());
+                    }
+                }
+            })?;
+            return Ok(true);
+        }
+        Ok(false)
     }
 
     /// Sends the client the event that a node was deleted.
