@@ -35,7 +35,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`guide`] | the guide: from the first lock to the operator's runbook |
-//! | [`locks`] | the other locks: [`PlainMutex`](locks::PlainMutex), [`ReentrantMutex`](locks::ReentrantMutex), [`MultiLock`](locks::MultiLock); what a holder has in hand; looking at a lock from outside |
+//! | [`locks`] | the other locks: [`PlainMutex`](locks::PlainMutex), [`ReentrantMutex`](locks::ReentrantMutex), [`MultiLock`](locks::MultiLock); guards, tickets and meters; tools that look at a lock from outside |
 //! | [`election`] | leader election |
 //! | [`client`] | settings, the session, transactions |
 //! | [`watch`] | watches |
@@ -157,7 +157,7 @@ pub mod blocking {
     pub use lockkeeper_blocking::*;
 }
 
-/// The locks, what their holders have in hand, and tools that look at a lock from outside.
+/// The locks, their guards, tickets and meters, and tools that look at a lock from outside.
 pub mod locks {
     #[doc(no_inline)]
     pub use crate::{FencingToken, Guard, Mutex, RwLock, Semaphore};
