@@ -17,6 +17,8 @@ use lockkeeper_session::Client;
 use tokio::runtime::Runtime;
 
 const LONG: Duration = Duration::from_secs(3600);
+/// Long enough for any step on a busy machine.
+const GENEROUS: Duration = Duration::from_secs(30);
 const SHORT: Duration = Duration::from_millis(20);
 
 /// A server and a client that have a runtime, for a thread that has none.
@@ -67,7 +69,11 @@ fn every_lock_is_taken_and_every_wait_ends_at_its_limit() {
         let first = reentrant(one);
         let held = block_on(first.lock("a")).unwrap();
         assert!(timed_out(block_on(first.lock_timeout("b", SHORT))));
-        assert_eq!(block_on(inspect(other, "/reentrant")).unwrap().len(), 1);
+        // The client deletes the node of the abandoned attempt in the background.
+        let limit = Instant::now() + GENEROUS;
+        while block_on(inspect(other, "/reentrant")).unwrap().len() > 1 {
+            assert!(Instant::now() < limit, "the node is still there");
+        }
         block_on(held.release()).unwrap();
     });
 }
@@ -128,11 +134,11 @@ fn every_try_every_ticket_and_every_list_ends() {
             semaphore.set_limit(2).await?;
             assert_eq!(semaphore.acquire_many(2).await?.len(), 2);
             let held = semaphore.acquire_many_timeout(2, LONG).await?;
-            assert!(semaphore.try_acquire().await?.is_none());
-            assert!(semaphore.try_acquire_many(2).await?.is_none());
             assert_eq!(semaphore.available().await?, 0);
             assert_eq!(semaphore.holders().await?.len(), 2);
             assert_eq!(semaphore.waiters().await?.len(), 0);
+            assert!(semaphore.try_acquire().await?.is_none());
+            assert!(semaphore.try_acquire_many(2).await?.is_none());
             drop(held);
             semaphore.enqueue().await?.wait().await?.release().await?;
             semaphore.acquire().await?.release().await
@@ -165,8 +171,8 @@ fn every_request_of_a_holder_is_answered_and_every_election_ends() {
 
             let election = |client| Election::new(client, "/election").unwrap();
             let leader = election(one).elect().await?;
-            assert!(timed_out(election(other).elect_timeout(SHORT).await));
             assert_eq!(election(other).participants().await?.len(), 1);
+            assert!(timed_out(election(other).elect_timeout(SHORT).await));
             let waiting = election(other);
             assert!(waiting.lead_until(async {}, async |_| ()).await?.is_none());
             let latch = waiting.latch();
