@@ -205,7 +205,7 @@ async fn serve(socket: UdpSocket, answer: Arc<Mutex<Answer>>) {
     }
 }
 
-/// Connects to the port on this machine, whatever the name is.
+/// Connects to the port on this machine. It ignores the name.
 fn by_port() -> Connector {
     Connector::new(|endpoint| {
         assert!(endpoint.host.ends_with(".example.org"), "{endpoint}");
