@@ -8,7 +8,7 @@
 
 use core::fmt;
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 
 use crate::jute::{EncodeError, Writer};
 
@@ -55,7 +55,7 @@ pub fn append(
     write: impl FnOnce(&mut Writer<'_>),
 ) -> Result<usize, EncodeError> {
     let start = out.len();
-    out.put_i32(i32::MAX);
+    out.extend_from_slice(&i32::MAX.to_be_bytes());
     let mut writer = Writer::new(out);
     write(&mut writer);
     let written = writer.finish().and_then(|length| {
