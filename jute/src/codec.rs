@@ -65,9 +65,11 @@ macro_rules! fixed_width {
 
 fixed_width!(i8: 1, f32: 4, f64: 8);
 
+// Inline, as records are in another crate: a call costs more than the value.
 macro_rules! common_width {
     ($($type:ty: $width:literal, $put:ident, $take:ident;)*) => {$(
         impl Encode for $type {
+            #[inline]
             fn encode(&self, writer: &mut Writer<'_>) {
                 writer.$put(*self);
             }
@@ -76,6 +78,7 @@ macro_rules! common_width {
         impl Decode for $type {
             const SMALLEST: usize = $width;
 
+            #[inline]
             fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
                 reader.$take()
             }

@@ -138,6 +138,7 @@ impl Reader {
         Ok(bytes)
     }
 
+    #[inline]
     fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         let Some(bytes) = self.rest.first_chunk::<N>().copied() else {
             return Err(self.error(DecodeErrorKind::Short {
@@ -153,6 +154,7 @@ impl Reader {
     ///
     /// # Errors
     /// `Short` when fewer are left.
+    #[inline]
     pub fn take_i32(&mut self) -> Result<i32, DecodeError> {
         let int = self.int()?;
         #[cfg(feature = "trace")]
@@ -160,6 +162,7 @@ impl Reader {
         Ok(int)
     }
 
+    #[inline]
     fn int(&mut self) -> Result<i32, DecodeError> {
         Ok(BigEndian::read_i32(&self.array::<4>()?))
     }
@@ -168,6 +171,7 @@ impl Reader {
     ///
     /// # Errors
     /// `Short` when fewer are left.
+    #[inline]
     pub fn take_i64(&mut self) -> Result<i64, DecodeError> {
         let long = BigEndian::read_i64(&self.array::<8>()?);
         #[cfg(feature = "trace")]
