@@ -30,10 +30,11 @@ const SCARCE: u32 = 0x7fff_ffff / 10;
 /// A held lock. Dropping the guard releases the lock in the background.
 ///
 /// # Safety of the lock
-/// [`is_valid`](Self::is_valid) is local, costs nothing, and turns false *before* any other client can be granted the lock,
-/// as long as the clocks of this machine and of the servers run at the same rate. No lock service can see that a process is
-/// paused between this check and its next step. So give the [`fencing_token`](Self::fencing_token) to the resource that the
-/// lock protects, or write through [`transaction`](Self::transaction).
+/// [`is_valid`](Self::is_valid) is local and costs nothing. It turns false *before* any other client can be granted the lock,
+/// as long as the clocks of this machine and of the servers run at the same rate, and nobody deletes lock nodes by hand. No
+/// lock service can see that a process is paused between this check and its next step. So give the
+/// [`fencing_token`](Self::fencing_token) to the resource that the lock protects, or write through
+/// [`transaction`](Self::transaction).
 #[must_use = "dropping the guard releases the lock"]
 pub struct Guard {
     /// Dropped before the node: the hold must know that the lock was released before the node is deleted.
@@ -112,7 +113,7 @@ impl Guard {
     }
 
     /// The instant until which no other client can get the lock, even if no server is heard of any more; `None` when the lock
-    /// is lost. It moves on while the client is connected.
+    /// is lost. It moves forward while the client is connected.
     #[must_use]
     pub fn valid_until(&self) -> Option<Instant> {
         match self.state() {
