@@ -97,6 +97,9 @@ else
     fi
 fi
 
+# Most tests wait for servers and time-outs, so more of them run at a time than there are cores.
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(nproc)))}
+
 # The doc tests run even if the tests fail. The script fails if either run fails.
 failed=()
 if [ $# -gt 0 ]; then
