@@ -30,7 +30,8 @@ fn the_demo_starts_its_own_server_and_fits_any_number_of_clients() {
 /// A demo in a terminal of this width: its output, and its picture. script(1), of util-linux, makes the terminal.
 #[cfg(target_os = "linux")]
 fn in_a_terminal(columns: usize, options: &str) -> (String, String) {
-    let name = format!("lockkeeper-demo-{columns}-{}.svg", std::process::id());
+    let (pid, kind) = (std::process::id(), options.len());
+    let name = format!("lockkeeper-demo-{pid}-{columns}-{kind}.svg");
     let file = std::env::temp_dir().join(name);
     let (binary, svg) = (env!("CARGO_BIN_EXE_lockkeeper"), file.display());
     let command = format!(
