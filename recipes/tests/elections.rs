@@ -1,6 +1,6 @@
 //! Leading with a guard, and leading in a program that shuts down.
 //!
-//! Not here: the contract that all kinds of lock keep (`tests/contract`), latches (`tests/known_bugs`).
+//! Not here: the contract that all kinds of lock keep (`tests/contract`), more about latches (`tests/known_bugs`).
 
 mod support;
 
@@ -8,7 +8,7 @@ use std::{pin::pin, time::Duration};
 
 use futures::future::FutureExt;
 use lockkeeper_proto::OpCode;
-use lockkeeper_recipes::{Election, LeadOutcome, LockError, Loss};
+use lockkeeper_recipes::{Election, LeadOutcome, Leadership, LockError, Loss};
 use lockkeeper_server::Server;
 use lockkeeper_session::Client;
 use tokio::sync::oneshot;
@@ -133,4 +133,23 @@ async fn a_loss_drops_the_work_also_after_the_shutdown() {
     });
     let outcome: LeadOutcome<()> = soon(led).await.unwrap().unwrap();
     assert_eq!((outcome.output, outcome.loss), (None, Some(Loss::Expired)));
+}
+
+#[tokio::test]
+async fn a_latch_leads_again_when_its_lease_is_proved_again() {
+    let builder = Server::builder().tick_time(Duration::from_millis(50));
+    let cluster = builder.start_cluster(3).await.unwrap();
+    let builder = Client::builder(&cluster.connect_string()).unwrap();
+    let builder = builder.session_timeout(Duration::from_secs(1));
+    let client = builder.connect().await.unwrap();
+    let latch = election(&client).latch();
+    let token = soon(latch.elected()).await.unwrap();
+
+    // Pings are answered, transactions are not.
+    cluster.faults().freeze_reads();
+    let mut changes = latch.changes();
+    let follows = soon(changes.wait_for(|now| *now == Leadership::Follower)).await;
+    follows.unwrap();
+    cluster.faults().thaw();
+    assert_eq!(soon(latch.elected()).await.unwrap(), token);
 }

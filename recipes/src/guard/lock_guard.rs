@@ -112,6 +112,11 @@ impl Guard {
         matches!(self.state(), LockState::Held | LockState::Suspended { .. })
     }
 
+    /// Waits until the lease of the session is valid, or the session is over. Returns whether it is valid.
+    pub(crate) async fn lease_renewed(&self) -> bool {
+        self.node.lease_renewed(self.session_id).await
+    }
+
     /// The instant until which no other client can get the lock, even if no server is heard of any more; `None` when the lock
     /// is lost. It moves forward while the client is connected.
     #[must_use]

@@ -13,11 +13,12 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(500);
 
 /// Waits for the deletion of a node, the end of its session, or the end of the session's lease.
 pub(super) async fn lost(client: &Client, path: &str, session_id: SessionId) -> Loss {
-    let mut snapshots = client.snapshots();
     // The connection whose server sets no watch.
     let (mut watcher, mut unwatched) = (None, None);
     loop {
-        let connection = Some(snapshots.borrow_and_update().connections);
+        let raw = client.raw();
+        let changed = raw.snapshot_changed();
+        let connection = Some(client.snapshot().connections);
         let lease = client.lease();
         if let Some(loss) = session_loss(client, session_id) {
             return loss;
@@ -26,11 +27,8 @@ pub(super) async fn lost(client: &Client, path: &str, session_id: SessionId) -> 
             return Loss::Elapsed;
         };
         if watcher.is_none() && unwatched != connection {
-            watcher = client
-                .raw()
-                .watch_nodes(&[path])
-                .ok()
-                .and_then(|mut watchers| watchers.pop());
+            let set = raw.watch_nodes(&[path]).ok();
+            watcher = set.and_then(|mut watchers| watchers.pop());
         }
         let event = async {
             match watcher.as_mut() {
@@ -38,10 +36,9 @@ pub(super) async fn lost(client: &Client, path: &str, session_id: SessionId) -> 
                 None => std::future::pending().await,
             }
         };
-        let changed = snapshots.changed();
         // Timers stand still while the computer sleeps; the client's clock does not.
         let left = until.saturating_duration_since(client.now());
-        let elapsed = client.raw().sleep(left.min(LONGEST_SLEEP));
+        let elapsed = raw.sleep(left.min(LONGEST_SLEEP));
         let (event, changed, elapsed) = (pin!(event), pin!(changed), pin!(elapsed));
         let other = select(changed, elapsed);
         match select(event, other).await {
@@ -55,7 +52,6 @@ pub(super) async fn lost(client: &Client, path: &str, session_id: SessionId) -> 
                 watcher = None;
                 unwatched = connection;
             }
-            Either::Right((Either::Left((Err(_), _)), _)) => return Loss::Closed,
             Either::Right(_) => {}
         }
     }

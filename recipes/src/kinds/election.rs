@@ -333,14 +333,13 @@ async fn run_latch(queue: LockQueue, leadership: watch::Sender<Leadership>) {
                 continue;
             }
         };
-        let mut snapshots = queue.client().snapshots();
         loop {
             leadership.send_replace(Leadership::Leader(guard.fencing_token()));
             let loss = guard.lost().await;
             leadership.send_replace(Leadership::Follower);
             tracing::info!(path = queue.path(), %loss, "leadership lost");
             // A lease that has ended may be renewed. Then the latch still leads.
-            while guard.state() == LockState::Elapsed && snapshots.changed().await.is_ok() {}
+            while guard.state() == LockState::Elapsed && guard.lease_renewed().await {}
             if !guard.is_valid() {
                 break;
             }

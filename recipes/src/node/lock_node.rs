@@ -210,10 +210,16 @@ impl LockNode {
             }
         }
         self.keep_lease();
-        if let Some(keeper) = &self.keeper {
-            keeper.renewed(session_id).await;
-        }
+        self.lease_renewed(session_id).await;
         Ok(())
+    }
+
+    /// Waits until the lease that this contender keeps is valid, or the session is over. Returns whether it is valid.
+    pub(crate) async fn lease_renewed(&self, session_id: SessionId) -> bool {
+        match &self.keeper {
+            Some(keeper) => keeper.renewed(session_id).await,
+            None => false,
+        }
     }
 
     /// Asks the servers whether the node is there. The question is a write: the answer comes from a majority of them.

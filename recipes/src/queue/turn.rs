@@ -15,9 +15,9 @@
 //! - The lease is valid. A process that slept may see an old event after its session has expired.
 //!
 //! A contender may use a listing that another contender of the same client has made: when the nearest node was deleted, under
-//! the same conditions. What such a listing proves is in `listing`. If it was asked for on the present connection, it takes the
-//! place of the contender's own: it shows our node behind all that make up for an outage, and our watch was set again before it.
-//! Or the contender may wait for another contender of the same client ahead. That needs none of the conditions.
+//! the same conditions. What such a listing proves is in `listing`. If the client asked for it on the present connection, it
+//! replaces the contender's own. The requests that make up for an outage went before it, and so did the one that set our watch
+//! again. Or the contender may wait for another contender of the same client ahead. That needs none of the conditions.
 //!
 //! Not here: who is ahead of whom (`rank`), the node itself (`node`), sending and waiting (`waiter`).
 

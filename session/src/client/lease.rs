@@ -79,24 +79,25 @@ pub struct LeaseKeeper {
 }
 
 impl LeaseKeeper {
-    /// Waits until the lease of this session is valid, or the session is over.
+    /// Waits until the lease of this session is valid, or the session is over. Returns whether the lease is valid.
     ///
     /// # Cancel safety
     /// The future may be dropped, and the method called again.
-    pub async fn renewed(&self, session_id: SessionId) {
-        let mut snapshots = self.shared.snapshot.subscribe();
+    pub async fn renewed(&self, session_id: SessionId) -> bool {
         loop {
-            let mut renewed = pin!(self.shared.lease_renewed.notified());
-            renewed.as_mut().enable();
-            let is_over = !snapshots.borrow_and_update().is_session(session_id);
+            let changed = pin!(self.shared.snapshot_changed.notified());
+            let renewed = pin!(self.shared.lease_renewed.notified());
+            let is_over = !self.shared.snapshot.borrow().is_session(session_id);
             let lease = self.shared.act(|core| {
                 core.machine.await_lease();
                 core.lease()
             });
-            if is_over || lease.is_valid || lease.session_id != session_id {
-                return;
+            if is_over || lease.session_id != session_id {
+                return false;
             }
-            let changed = pin!(snapshots.changed());
+            if lease.is_valid {
+                return true;
+            }
             let _either = select(renewed, changed).await;
         }
     }

@@ -128,6 +128,15 @@ impl Raw<'_> {
         self.client.shared.extension()
     }
 
+    /// Returns a future that ends at the next change of the session's [`Snapshot`](crate::Snapshot), counted from this call.
+    ///
+    /// Those who wait are told in the order in which they were first polled, unlike the receivers of
+    /// [`Client::snapshots`], which tokio tells in a random order.
+    #[must_use = "futures do nothing unless polled"]
+    pub fn snapshot_changed(&self) -> impl Future<Output = ()> + Send {
+        self.client.shared.snapshot_changed.notified()
+    }
+
     /// Returns a clone of the client that does not keep the session open. Use it for work that must not outlive the other
     /// handles.
     #[must_use]

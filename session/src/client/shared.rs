@@ -44,6 +44,9 @@ pub(crate) struct Shared {
     pub(crate) driver: AtomicWaker,
     /// The newest state of the session. The driver sends it.
     pub(crate) snapshot: watch::Sender<Snapshot>,
+    /// Notifies locks and other parts of this project of a new snapshot, in the order in which they began to wait. The receivers
+    /// of `snapshot` hear of it in a random order, which no simulation could repeat.
+    pub(crate) snapshot_changed: Notify,
     /// Notifies those who wait for the lease to be valid.
     pub(crate) lease_renewed: Notify,
     pub(crate) chroot: Option<String>,
@@ -111,6 +114,7 @@ impl Shared {
             core: Mutex::new(core),
             driver: AtomicWaker::new(),
             snapshot,
+            snapshot_changed: Notify::new(),
             lease_renewed: Notify::new(),
             chroot,
             random,
@@ -167,7 +171,10 @@ impl Shared {
                 Delivery::GroupEvent(group, id, result) => group.push(id, result),
                 Delivery::Notice(queue, notice) => queue.push(notice),
                 Delivery::End(queue, error) => queue.end(error),
-                Delivery::State(snapshot) => drop(self.snapshot.send_replace(snapshot)),
+                Delivery::State(snapshot) => {
+                    self.snapshot.send_replace(snapshot);
+                    self.snapshot_changed.notify_waiters();
+                }
                 Delivery::LeaseRenewed => self.lease_renewed.notify_waiters(),
             }
         }

@@ -42,6 +42,18 @@ fn one_seed_gives_one_history_in_one_process() {
     }
 }
 
+/// In these seeds several tasks wait for the same change of a session.
+#[test]
+fn tasks_that_wait_for_the_same_change_run_in_one_order() {
+    for seed in [59, 299, 3209, 3629, 3769] {
+        let plan = Plan::of(seed);
+        let digest = run(&plan, false).digest;
+        for _ in 0..9 {
+            assert_eq!(run(&plan, false).digest, digest, "seed {seed}");
+        }
+    }
+}
+
 #[test]
 fn one_seed_gives_one_history_in_two_processes() {
     const TOLD: &str = "LOCKKEEPER_SIM_TELL_DIGESTS";
