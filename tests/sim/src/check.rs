@@ -78,6 +78,8 @@ pub enum Rule {
     Left,
     /// The servers have the watches that their clients want, and no others.
     Strayed,
+    /// When all is over, one latch of an election leads.
+    Leader,
     /// No task panics, and no client loops without end.
     Panic,
 }

@@ -235,6 +235,13 @@ pub enum What {
         /// The session that owns it.
         session: i64,
     },
+    /// At the end of the run, in the election in which each process stands.
+    Standing {
+        /// How many latches there are.
+        latches: usize,
+        /// How many of them lead.
+        leaders: usize,
+    },
     /// At the end of the run: the server of a client has a watch that the client does not want, or the other way round.
     Strayed {
         /// The path, and the type of the watch.
@@ -356,6 +363,9 @@ impl fmt::Display for What {
             Self::Writing { attempt, write } => write!(f, "{attempt} begins write {write}"),
             Self::Answered { write, answer } => write!(f, "write {write} answered: {answer:?}"),
             Self::Applied { write, times } => write!(f, "write {write} was applied {times} times"),
+            Self::Standing { latches, leaders } => {
+                write!(f, "of {latches} latches, {leaders} lead")
+            }
             Self::Left { node, session } => write!(f, "{node} of {session:#x} was left behind"),
             Self::Strayed {
                 watch,

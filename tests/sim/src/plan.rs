@@ -25,8 +25,15 @@ pub const REFUSALS: u64 = 16;
 /// Of the seeds modulo [`REFUSALS`], those with such a plan.
 const REFUSING: u64 = 9;
 
+/// Of the seeds modulo 32, those with a latch in each process: some cut links between servers, some are random.
+const LATCHES: [u64; 2] = [1, 14];
+
 /// The plan of a run.
 #[derive(Clone, Debug)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is a property of the run on its own"
+)]
 pub struct Plan {
     /// Decides everything else: delays of messages, order of tasks, names.
     pub seed: u64,
@@ -50,6 +57,8 @@ pub struct Plan {
     pub max_outstanding: usize,
     /// Whether sockets often take only a part of what a client writes.
     pub short_writes: bool,
+    /// Whether each process stands in one more election, with a latch, for as long as it lives.
+    pub latches: bool,
     /// How long a message usually takes at most; a few take up to five times as long.
     pub delay_ms: u64,
     /// Of a thousand polls of a task, how many the scheduler delays.
@@ -296,15 +305,18 @@ impl Plan {
     /// Draws the plan of a seed.
     #[must_use]
     pub fn of(seed: u64) -> Self {
-        match seed % AIMED {
-            0 => return aimed::plan(seed),
-            2 => return crowd::plan(seed),
-            4 => return under_way::plan(seed),
-            PARTITIONS => return partitions::plan(seed),
-            _ if seed % REFUSALS == REFUSING => return servers::plan(seed),
-            _ => {}
+        let plan = match seed % AIMED {
+            0 => aimed::plan(seed),
+            2 => crowd::plan(seed),
+            4 => under_way::plan(seed),
+            PARTITIONS => partitions::plan(seed),
+            _ if seed % REFUSALS == REFUSING => servers::plan(seed),
+            _ => random::plan(seed),
+        };
+        Self {
+            latches: LATCHES.contains(&(seed % 32)),
+            ..plan
         }
-        random::plan(seed)
     }
 
     /// Draws a plan in which the server of an idle holder is cut off. No seed of [`of`](Self::of) has it: it is for leases that
@@ -383,7 +395,7 @@ impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "seed {}, {} servers, tick {} ms, containers deleted every {} ms, relay {}, commits within {} ms, sync limit {}, {:?}, read-only {}, queue of {}, short writes {}, delay {} ms, yield {}/1000, prompt {}/1000",
+            "seed {}, {} servers, tick {} ms, containers deleted every {} ms, relay {}, commits within {} ms, sync limit {}, {:?}, read-only {}, queue of {}, short writes {}, latches {}, delay {} ms, yield {}/1000, prompt {}/1000",
             self.seed,
             self.servers,
             self.tick_ms,
@@ -395,6 +407,7 @@ impl fmt::Display for Plan {
             self.read_only,
             self.max_outstanding,
             self.short_writes,
+            self.latches,
             self.delay_ms,
             self.yield_per_mille,
             self.prompt_per_mille

@@ -21,7 +21,7 @@ use crate::{
     history::{Event, What},
     plan::Plan,
     rng::Rng,
-    work::{Career, Spawned, Survivor, registers, set_up},
+    work::{Career, STANDING, Spawned, Survivor, registers, set_up},
     world::{Figures, Sim},
 };
 
@@ -162,7 +162,9 @@ async fn run_clients(
     let timeout = Duration::from_millis(timeout.unwrap_or(0));
     sleep(storm + 3 * timeout + Duration::from_secs(3)).await;
     for _ in 0..500 {
-        if clients.iter().all(Survivor::is_at_rest) {
+        let leaders = leaders(&clients);
+        let is_led = leaders.is_empty() || leaders.contains(&true);
+        if is_led && clients.iter().all(Survivor::is_at_rest) {
             break;
         }
         sleep(Duration::from_millis(20)).await;
@@ -173,6 +175,11 @@ async fn run_clients(
 fn take(spawned: &Spawned) -> Vec<JoinHandle<Option<()>>> {
     let mut tasks = spawned.lock().unwrap_or_else(PoisonError::into_inner);
     std::mem::take(&mut *tasks)
+}
+
+/// For each latch of an open client: whether it leads.
+fn leaders(survivors: &[Survivor]) -> Vec<bool> {
+    survivors.iter().filter_map(Survivor::leads).collect()
 }
 
 /// Records the state at the end of the run: nodes and watches of live sessions, and how often each write was applied.
@@ -190,8 +197,15 @@ fn look_back(sim: &Sim, survivors: &[Survivor]) {
     world
         .figures
         .add_count("grants that waited for a lease", renewals);
+    let leaders = leaders(survivors);
+    if !leaders.is_empty() && survivors.iter().all(Survivor::is_at_rest) {
+        let latches = leaders.len();
+        let leaders = leaders.into_iter().filter(|leads| *leads).count();
+        world.record(0, What::Standing { latches, leaders });
+        world.figures.count("elections at the end");
+    }
     for (session, node) in world.ephemerals() {
-        if live.contains(&session) {
+        if live.contains(&session) && !node.starts_with(STANDING) {
             world.record(0, What::Left { node, session });
         }
     }

@@ -98,7 +98,7 @@ impl Shrinker {
     }
 
     fn simpler(&mut self) {
-        let tries: [fn(&mut Plan); 13] = [
+        let tries: [fn(&mut Plan); 14] = [
             |plan| plan.servers = 1,
             |plan| plan.servers = 2,
             |plan| plan.yield_per_mille = 0,
@@ -109,6 +109,7 @@ impl Shrinker {
             |plan| plan.short_writes = false,
             |plan| plan.read_only = false,
             |plan| plan.max_outstanding = 0,
+            |plan| plan.latches = false,
             |plan| plan.reap_ms = 60_000,
             |plan| all_clients(plan, |client| client.drift_ppm = 0),
             |plan| all_clients(plan, |client| client.offset_ms = 0),

@@ -25,7 +25,7 @@ use std::{
 
 use lockkeeper_proto::CreateMode;
 use lockkeeper_recipes as recipes;
-use lockkeeper_recipes::{Election, PlainMutex, ReentrantMutex, RwLock, Semaphore};
+use lockkeeper_recipes::{Election, Latch, PlainMutex, ReentrantMutex, RwLock, Semaphore};
 use lockkeeper_session::{Client, Clock};
 use tokio::{
     task::JoinHandle,
@@ -45,6 +45,8 @@ pub(crate) type Spawned = Arc<Mutex<Vec<JoinHandle<Option<()>>>>>;
 
 /// How many paths there are for mutexes and read/write locks.
 const LINES: u32 = 2;
+/// The election in which the processes of some plans stand for as long as they live.
+pub(crate) const STANDING: &str = "/standing";
 /// How many leases the semaphore has.
 const LEASES: usize = 2;
 /// How many nodes there are for reads, writes and watches.
@@ -75,9 +77,16 @@ struct Locks {
 pub(crate) struct Survivor {
     pub(crate) client: Client,
     locks: Arc<Locks>,
+    latch: Option<Latch>,
 }
 
 impl Survivor {
+    /// Whether the process leads the election in which each process stands; `None` if there is none.
+    pub(crate) fn leads(&self) -> Option<bool> {
+        let latch = self.latch.as_ref().filter(|_| self.is_open())?;
+        Some(latch.token().is_some())
+    }
+
     /// Whether the process has not crashed after its last step.
     pub(crate) fn is_open(&self) -> bool {
         !self.client.is_closed()
@@ -146,6 +155,8 @@ impl Career {
         let client = self.connect(&gate).await?;
         self.sim.lock().introduce(self.plan.id, &client);
         let locks = Arc::new(Locks::new(&client));
+        let standing = self.run.latches.then(|| Election::new(&client, STANDING));
+        let latch = standing.map(|election| election.expect("the path is valid").latch());
         let mut tasks = Vec::new();
         for (task, (steps, progress)) in self.plan.tasks.iter().zip(&self.progress).enumerate() {
             let worker = Worker {
@@ -166,7 +177,11 @@ impl Career {
                 Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
             }
         }
-        done.then_some(Survivor { client, locks })
+        done.then_some(Survivor {
+            client,
+            locks,
+            latch,
+        })
     }
 
     async fn connect(&self, gate: &Arc<Gate>) -> Option<Client> {

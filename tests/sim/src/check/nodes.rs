@@ -76,6 +76,9 @@ pub(super) fn check(history: &[Event], found: &mut Vec<Violation>) {
                     format!("{node} of {session:#x} was left behind"),
                 );
             }
+            What::Standing { leaders, .. } if *leaders != 1 => {
+                broken(Rule::Leader, what.to_string());
+            }
             What::Strayed { .. } => broken(Rule::Strayed, what.to_string()),
             _ => {}
         }

@@ -441,6 +441,18 @@ fn a_waiter_that_gets_the_lock_late_is_found_unless_something_went_wrong() {
 }
 
 #[test]
+fn an_election_without_one_leader_is_found() {
+    let breaks = |leaders| {
+        let latches = 3;
+        let what = What::Standing { latches, leaders };
+        Script::default().at(1, 0, what).breaks()
+    };
+    assert_eq!(breaks(0), [Rule::Leader]);
+    assert_eq!(breaks(1), []);
+    assert_eq!(breaks(2), [Rule::Leader]);
+}
+
+#[test]
 fn a_watch_that_only_one_side_has_is_found() {
     for is_set in [true, false] {
         let what = What::Strayed {

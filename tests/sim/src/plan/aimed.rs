@@ -40,6 +40,7 @@ pub(super) fn blank(rng: &mut Rng, seed: u64) -> Plan {
         lease: LeasePolicy::Proved,
         read_only: false,
         max_outstanding: 0,
+        latches: false,
         short_writes: false,
         delay_ms: rng.pick(&[1, 5]).unwrap_or(5),
         yield_per_mille: rng.pick(&[0, 50, 300]).unwrap_or(0),
