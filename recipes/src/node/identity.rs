@@ -106,17 +106,17 @@ impl NodeIdentity {
     }
 
     /// The name of the reader's node that takes the place of this writer's: the same number, so the same place in the queue.
-    pub(crate) fn reader_name(&self, writer: &str) -> Arc<str> {
+    fn reader_name(&self, writer: &str) -> String {
         let number = name::parse(writer, &[name::WRITE]).map_or(0, |(_, number)| number);
-        format!("{}{number:010}", self.protection.name(name::READ)).into()
+        format!("{}{number:010}", self.protection.name(name::READ))
     }
 
     /// Creates the reader's node and deletes the writer's, in one transaction.
-    pub(crate) fn replace_request(&self, reader: &str, writer: &str) -> Request {
-        let data = self.directory.data.clone();
+    pub(crate) fn replace_request(&self, writer: &str) -> Request {
+        let (reader, data) = (self.reader_name(writer), self.directory.data.clone());
         let create = self
             .directory
-            .create_request(reader, CreateMode::Ephemeral, data);
+            .create_request(&reader, CreateMode::Ephemeral, data);
         let delete = self.directory.delete_request(writer);
         let op = |request| match request {
             Request::Create2(create) => Some(MultiOp::Create2(create)),
@@ -214,12 +214,13 @@ pub(crate) fn created_node(created: &Create2Response) -> OwnNode {
     }
 }
 
-/// Whether a reply says that the reader's node was created.
-pub(crate) fn is_replaced(response: &Response) -> bool {
+/// The reader's node, if a reply says that it was created.
+pub(crate) fn replacement(response: &Response) -> Option<OwnNode> {
     match response {
-        Response::Multi(response) => {
-            matches!(response.results.first(), Some(MultiResult::Create2(_)))
-        }
-        _ => false,
+        Response::Multi(response) => match response.results.first()? {
+            MultiResult::Create2(created) => Some(created_node(created)),
+            _ => None,
+        },
+        _ => None,
     }
 }

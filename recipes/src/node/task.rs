@@ -8,8 +8,8 @@ use lockkeeper_proto::{Request, Response, path};
 use lockkeeper_session::{Error as SessionError, PendingReply, Raw};
 
 use super::{
-    identity::{NodeIdentity, OwnNode, Tag, created_node, is_replaced},
-    life::{Answer, Ask, Failure, Next, Node, NodeLife},
+    identity::{NodeIdentity, OwnNode, Tag, created_node, replacement},
+    life::{Answer, Ask, Failure, Next, NodeLife},
 };
 use crate::{
     backoff::Backoff,
@@ -24,7 +24,7 @@ enum Pending {
     Nothing,
     Create(PendingReply),
     /// The transaction that creates this reader's node.
-    Replace(PendingReply, Box<OwnNode>),
+    Replace(PendingReply),
     /// The barrier, and the listing behind it.
     Barrier(PendingReply, Box<PendingReply>, u8),
     Listing(PendingReply, u8),
@@ -111,14 +111,10 @@ impl NodeTask {
                 create.map_or(Pending::Nothing, Pending::Create)
             }
             Ask::Replace(writer) => {
-                let reader = Node {
-                    name: identity.reader_name(&writer.name),
-                    tag: writer.tag,
-                };
-                let request = identity.replace_request(&reader.name, &writer.name);
+                let request = identity.replace_request(&writer.name);
                 let raw = identity.client.raw().within(writer.tag.session_id);
                 let [reply] = raw.submit_with_backpressure([request]).await;
-                Pending::Replace(reply, Box::new(reader))
+                Pending::Replace(reply)
             }
             Ask::Find { skip } => {
                 let requests = [
@@ -174,9 +170,8 @@ impl NodeTask {
                 }
                 Answer::Created(result)
             }
-            Pending::Replace(reply, reader) => Answer::Created(match reply.await {
-                Ok(response) if is_replaced(&response) => Ok((**reader).clone()),
-                Ok(_) => Err(Failure::Unknown),
+            Pending::Replace(reply) => Answer::Created(match reply.await {
+                Ok(response) => replacement(&response).ok_or(Failure::Unknown),
                 Err(error) => Err(self.failed(error)),
             }),
             Pending::Barrier(barrier, ..) => match barrier.await {
