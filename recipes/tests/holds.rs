@@ -267,3 +267,47 @@ async fn a_holder_without_a_watch_does_not_spin_and_learns_of_the_loss_later() {
     client.delete(&guard.path(), Version::ANY).await.unwrap();
     assert_eq!(soon(lost).await.unwrap(), Loss::Deleted);
 }
+
+/// The transaction deletes the writer's node, which the future watches. An earlier version took that for the loss of the hold.
+#[tokio::test]
+async fn a_downgrade_is_no_loss_for_who_watches_the_writer() {
+    let (server, client) = server_and_client().await;
+    let lock = RwLock::new(&client, "/rw").unwrap();
+    let writer = lock.write().await.unwrap();
+    let lost = tokio::spawn(writer.lost());
+    until_watched(&server).await;
+    let reader = writer.downgrade().await.unwrap();
+    assert_eq!(soon(lost).await.unwrap(), Loss::Deleted);
+    assert_eq!(reader.state(), LockState::Held);
+    reader.release().await.unwrap();
+    assert_eq!(lock.write_metrics().lost, 0);
+}
+
+#[tokio::test]
+async fn a_hold_limit_that_passes_during_a_downgrade_applies() {
+    let (server, client) = server_and_client().await;
+    let lock = RwLock::new(&client, "/rw").unwrap();
+    let writer = lock.write().await.unwrap();
+    let lost = tokio::spawn(writer.lost());
+    until_watched(&server).await;
+    writer.limit_hold(Duration::from_millis(50));
+    let late = Duration::from_millis(200);
+    server.faults().delay_reply(When::op(OpCode::MULTI), late);
+    let reader = writer.downgrade().await.unwrap();
+    assert_eq!(soon(lost).await.unwrap(), Loss::Deleted);
+    assert_eq!(soon(reader.lost()).await, Loss::Overdue);
+    soon(lock.write()).await.unwrap().release().await.unwrap();
+    assert_eq!(lock.write_metrics().lost, 1);
+}
+
+/// The writer's node is gone: the downgrade fails, and that is a loss.
+#[tokio::test]
+async fn a_downgrade_that_finds_no_node_counts_as_a_loss() {
+    let (_server, client) = server_and_client().await;
+    let lock = RwLock::new(&client, "/rw").unwrap();
+    let writer = lock.write().await.unwrap();
+    client.delete(&writer.path(), Version::ANY).await.unwrap();
+    let error = writer.downgrade().await.unwrap_err();
+    assert_eq!(error.loss(), Some(Loss::Deleted));
+    assert_eq!(lock.write_metrics().lost, 1);
+}

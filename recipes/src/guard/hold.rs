@@ -54,6 +54,7 @@ impl Attempt {
             end: OnceLock::new(),
             recorder: self.recorder.clone(),
             is_in_doubt: AtomicBool::new(false),
+            is_downgraded: AtomicBool::new(false),
             token,
             span: self.span.clone(),
         });
@@ -141,6 +142,8 @@ pub(crate) struct HoldEnd {
     recorder: Arc<Recorder>,
     /// Whether the log says already that the lease has ended.
     is_in_doubt: AtomicBool,
+    /// Whether a reader's node takes the place of the writer's, whose deletion then means nothing.
+    is_downgraded: AtomicBool,
     token: u64,
     span: tracing::Span,
 }
@@ -149,6 +152,16 @@ impl HoldEnd {
     /// How the lock was lost, if it is known to be lost.
     pub(crate) fn loss(&self) -> Option<Loss> {
         self.end.get().copied().flatten()
+    }
+
+    /// A reader's node takes the place of the writer's from now on.
+    pub(crate) fn downgraded(&self) {
+        self.is_downgraded.store(true, Ordering::Release);
+    }
+
+    /// Whether a reader's node takes the place of the writer's.
+    pub(crate) fn is_downgraded(&self) -> bool {
+        self.is_downgraded.load(Ordering::Acquire)
     }
 
     /// The holder releases the lock.

@@ -165,8 +165,8 @@ impl Guard {
     /// Waits until the lock can no longer be relied on, and returns why. [`Loss::Elapsed`] comes before any other client can
     /// get the lock.
     ///
-    /// The future does not borrow the guard. It ends with [`Loss::Deleted`] when the guard is released. While the future is
-    /// polled, the client watches the lock node.
+    /// The future does not borrow the guard. It ends with [`Loss::Deleted`] when the guard is released or becomes a reader. While
+    /// the future is polled, the client watches the lock node.
     ///
     /// # Cancel safety
     /// The future may be dropped, and the method called again.
@@ -174,6 +174,7 @@ impl Guard {
         let (client, path) = (self.client().raw().downgrade(), self.path());
         let (session_id, end) = (self.session_id, self.hold.end().clone());
         let (known, known_gone) = (self.known_loss(), self.node.known_gone());
+        let is_reader = end.is_downgraded();
         async move {
             let loss = match known {
                 Some(loss) => loss,
@@ -182,8 +183,11 @@ impl Guard {
             if loss == Loss::Deleted {
                 known_gone.store(true, Ordering::Release);
             }
-            // A lease that has ended may be renewed.
-            if loss == Loss::Elapsed {
+            if loss == Loss::Deleted && end.is_downgraded() != is_reader {
+                // The writer's node.
+                loss
+            } else if loss == Loss::Elapsed {
+                // A lease that has ended may be renewed.
                 end.elapsed();
                 loss
             } else {
@@ -288,8 +292,11 @@ impl Guard {
             session_id,
         } = self;
         let directory = node.directory().clone();
-        let node = node.downgrade().await;
-        let node = node.map_err(|error| error.at(&directory.path))?;
+        hold.end().downgraded();
+        let node = node.downgrade().await.map_err(|error| {
+            let loss = error.loss().map(|loss| hold.end().lost(loss));
+            loss.map_or(error, LockError::lost).at(&directory.path)
+        })?;
         let reader = Self {
             hold,
             node,
