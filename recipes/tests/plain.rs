@@ -7,11 +7,14 @@ mod support;
 use std::time::Duration;
 
 use lockkeeper_proto::{OpCode, Version};
-use lockkeeper_recipes::{LockState, Loss, PlainMutex};
+use lockkeeper_recipes::{LockState, Loss, PlainMutex, revoke};
 use lockkeeper_server::When;
 use lockkeeper_session::Client;
 
-use support::{server_and_two, waiting::soon};
+use support::{
+    below, server_and_two,
+    waiting::{soon, until},
+};
 
 const NODE: &str = "/p/lock";
 
@@ -70,4 +73,24 @@ async fn a_release_with_a_lost_reply_deletes_nothing_more() {
     assert_eq!(next.confirm().await, Ok(()));
     assert_eq!(next.state(), LockState::Held);
     next.release().await.unwrap();
+}
+
+/// `revoke` replaces the data of the node, and with them the mark of the client. An earlier version then took its own node for
+/// that of another holder, and left it behind.
+#[tokio::test]
+async fn a_revoked_holder_deletes_its_node_although_its_delete_was_lost() {
+    let (server, one, other) = server_and_two().await;
+    let delete = When::op(OpCode::DELETE).of_session(one.snapshot().session_id);
+    for is_dropped in [false, true] {
+        let held = lock(&one).lock().await.unwrap();
+        revoke(&other, NODE).await.unwrap();
+        server.faults().cut_before(delete.clone());
+        if is_dropped {
+            drop(held);
+        } else {
+            assert_eq!(soon(held.release()).await, Ok(()));
+        }
+        until("the node is gone", async || below(&server, "/p") == 0).await;
+        assert_eq!(server.faults().pending(), 0);
+    }
 }

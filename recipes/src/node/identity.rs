@@ -9,7 +9,7 @@ use lockkeeper_proto::{
     CreateMode, ErrorCode, Request, Response, SessionId, Stat, Version, Zxid,
     multi::{MultiOp, MultiRequest, MultiResult},
     path,
-    records::{Create2Response, GetDataRequest, SetDataRequest},
+    records::{Create2Response, GetDataRequest, GetDataResponse, SetDataRequest},
 };
 use lockkeeper_session::{Client, Effect, Error as SessionError};
 
@@ -169,11 +169,16 @@ impl NodeIdentity {
         }
     }
 
-    /// What a read says of a node that may be ours.
-    pub(crate) fn seen(&self, data: Option<&Bytes>, stat: &Stat) -> Seen<Tag> {
+    /// What a read says of a node that may be ours, or that is this known one.
+    pub(crate) fn seen(&self, read: &GetDataResponse, known: Option<&OwnNode>) -> Seen<Tag> {
+        let (data, stat) = (read.data.as_ref(), &read.stat);
         Seen {
             is_of_session: stat.ephemeral_owner == self.client.snapshot().session_id,
-            is_marked: data.is_some_and(|data| self.protection.marks(data)),
+            is_marked: match known {
+                // Anybody may have replaced its data.
+                Some(node) => node.tag.czxid == stat.czxid,
+                None => data.is_some_and(|data| self.protection.marks(data)),
+            },
             tag: tag(stat),
         }
     }

@@ -120,7 +120,7 @@ pub enum Answer<N, T> {
 pub struct Seen<T> {
     /// Whether it belongs to the present session of the client.
     pub is_of_session: bool,
-    /// Whether its data carry the mark of this attempt.
+    /// Whether its data carry the mark of this attempt. If the node is known: whether it is still the same one.
     pub is_marked: bool,
     /// What else the client knows of it.
     pub tag: T,

@@ -197,9 +197,7 @@ impl NodeTask {
                 Err(error) => Err(self.failed(error)),
             }),
             Pending::Check(reply) => Answer::Checked(match reply.await {
-                Ok(Response::GetData(read)) => {
-                    Ok(self.identity.seen(read.data.as_ref(), &read.stat))
-                }
+                Ok(Response::GetData(read)) => Ok(self.identity.seen(&read, self.life.bound())),
                 Ok(_) => Err(Failure::Unknown),
                 Err(error) => Err(self.failed(error)),
             }),
