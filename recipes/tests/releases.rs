@@ -9,9 +9,12 @@ use std::time::{Duration, Instant};
 use lockkeeper_proto::{ErrorCode, OpCode};
 use lockkeeper_recipes::{Guard, LockError, Loss, Mutex, PlainMutex, Semaphore, break_lock};
 use lockkeeper_server::{Server, When};
-use lockkeeper_session::{Client, Effect};
+use lockkeeper_session::{Client, Effect, Error as SessionError};
 
-use support::{server_and_two, waiting::soon};
+use support::{
+    below, server_and_two,
+    waiting::{soon, until},
+};
 
 /// The delete of this client.
 fn delete(client: &Client) -> When {
@@ -166,4 +169,34 @@ async fn a_refused_delete_is_named_and_counted_and_repeated() {
     until_gone(&server, "/m").await;
     assert_eq!(mutex.metrics().not_deleted, 2);
     soon(mutex.lock()).await.unwrap().release().await.unwrap();
+}
+
+/// The client looks for the node of a lost create in a listing that is longer than it accepts. An earlier version repeated that
+/// without a pause, for ever.
+#[tokio::test]
+async fn a_look_for_a_lost_create_ends_when_the_listing_is_too_long() {
+    let (server, other, _) = server_and_two().await;
+    let crowd = Mutex::new(&other, "/m").unwrap();
+    let ahead = (0..60).map(|_| crowd.enqueue());
+    let ahead = futures::future::try_join_all(ahead).await.unwrap();
+    let builder = Client::builder(&server.connect_string()).unwrap();
+    let client = builder.frame_limit(1024).connect().await.unwrap();
+    let create = When::create().of_session(client.snapshot().session_id);
+    server.faults().lose_reply(create);
+    let mutex = Mutex::new(&client, "/m").unwrap();
+    let error = soon(mutex.lock()).await.unwrap_err();
+    let LockError::Session(error) = error else {
+        panic!("{error:?}");
+    };
+    assert!(
+        matches!(error, SessionError::ReplyTooLarge { .. }),
+        "{error:?}"
+    );
+    let listings = || server.counters().requests_of(OpCode::GET_CHILDREN);
+    let before = listings();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(listings() - before < 20, "{}", listings() - before);
+    // The clean-up goes on until it has found the node.
+    drop(ahead);
+    until("no node is left", async || below(&server, "/m") == 0).await;
 }

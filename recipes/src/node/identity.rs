@@ -193,7 +193,6 @@ impl NodeIdentity {
             SessionError::TooManyRequests { .. } => Failure::NotApplied,
             error if error.is_no_node() => Failure::NoNode,
             error if error.is_node_exists() => Failure::NodeExists,
-            SessionError::Malformed { .. } | SessionError::ReplyTooLarge { .. } => Failure::Unknown,
             error if error.effect() == Effect::Unknown => Failure::Unknown,
             error if error.code() == Some(ErrorCode::THROTTLED_OP) => Failure::Throttled,
             error if error.is_transient() => Failure::NotApplied,
