@@ -153,3 +153,24 @@ async fn a_latch_leads_again_when_its_lease_is_proved_again() {
     cluster.faults().thaw();
     assert_eq!(soon(latch.elected()).await.unwrap(), token);
 }
+
+/// The client ends without the task of the latch: it says that the latch follows nevertheless.
+#[tokio::test]
+async fn a_latch_of_a_closed_client_follows() {
+    let server = server().await;
+    let client = client(&server).await;
+    let latch = election(&client).latch();
+    soon(latch.elected()).await.unwrap();
+    server.faults().refuse_handshakes(true);
+    server.faults().cut(client.snapshot().session_id);
+    until("the connection is lost", async || {
+        !client.snapshot().state.is_connected()
+    })
+    .await;
+    soon(client.clone().close()).await;
+    let late = soon(latch.elected()).await.unwrap_err();
+    assert_eq!(late.loss(), Some(Loss::Closed));
+    let mut changes = latch.changes();
+    let follows = soon(changes.wait_for(|now| *now == Leadership::Follower)).await;
+    follows.unwrap();
+}

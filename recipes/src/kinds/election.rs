@@ -193,8 +193,9 @@ impl Election {
     pub fn latch(&self) -> Latch {
         let (leadership, receiver) = watch::channel(Leadership::Follower);
         let (stop, stopped) = oneshot::channel();
-        let work = run_latch(self.queue.clone().detached(), leadership);
+        let (queue, teller) = (self.queue.clone().detached(), Teller(leadership));
         self.queue.client().raw().run_in_background(async move {
+            let work = run_latch(queue, &teller);
             select(pin!(stopped), pin!(work)).await;
         });
         Latch {
@@ -281,7 +282,8 @@ impl Latch {
         let mut changes = self.changes();
         let leads = |now: &Leadership| matches!(now, Leadership::Leader(_));
         match changes.wait_for(leads).await.as_deref() {
-            Ok(Leadership::Leader(token)) => Ok(*token),
+            // The task that updates `leadership` may not have ended yet.
+            Ok(Leadership::Leader(token)) if !self.client.is_closed() => Ok(*token),
             _ => Err(LockError::lost(Loss::Closed).at(&self.path)),
         }
     }
@@ -316,8 +318,17 @@ async fn lead_under<T>(guard: Guard, work: impl AsyncFnOnce(&Guard) -> T) -> Lea
     LeadOutcome { output, loss }
 }
 
+/// What a latch tells its users. The client drops it when it ends: the latch follows then.
+struct Teller(watch::Sender<Leadership>);
+
+impl Drop for Teller {
+    fn drop(&mut self) {
+        self.0.send_replace(Leadership::Follower);
+    }
+}
+
 /// Enters the election, leads, and enters it again after each loss, until the client ends.
-async fn run_latch(queue: LockQueue, leadership: watch::Sender<Leadership>) {
+async fn run_latch(queue: LockQueue, Teller(leadership): &Teller) {
     loop {
         let guard = match queue.lock().await {
             Ok(guard) => guard,
