@@ -7,8 +7,8 @@ use std::{sync::Arc, time::Duration};
 use futures::future::FutureExt;
 use lockkeeper_proto::{CreateMode, ErrorCode, OpCode, Version};
 use lockkeeper_recipes::{
-    Election, Leadership, LockError, Loss, Member, MultiLock, Mutex, PlainMutex, ReentrantMutex,
-    RwLock, Semaphore, revoke,
+    Election, Guard, Leadership, LockError, Loss, Member, MultiLock, Mutex, PlainMutex,
+    ReentrantMutex, RwLock, Semaphore, revoke,
 };
 use lockkeeper_server::When;
 use lockkeeper_session::{Client, Error as SessionError, Peer};
@@ -530,4 +530,21 @@ async fn several_leases_are_taken_although_the_create_of_one_was_throttled() {
     assert_eq!((leases.len(), server.faults().pending()), (2, 0));
     drop(leases);
     soon(semaphore.acquire_many(2)).await.unwrap();
+}
+
+/// Clients name one lock differently if they have different chroots.
+#[tokio::test]
+async fn a_multi_lock_orders_its_locks_by_what_the_servers_call_them() {
+    let server = server().await;
+    let (plain, at) = (client(&server).await, server.connect_string());
+    let inside = Client::connect(&format!("{at}/b")).await.unwrap();
+    let of = |client, path| Member::from(&Mutex::new(client, path).unwrap());
+    let twice = MultiLock::new([of(&plain, "/b/m"), of(&inside, "/m")]);
+    let path = "/b/m".to_owned();
+    assert_eq!(twice.unwrap_err(), LockError::SelfDeadlock { path });
+    let both = MultiLock::new([of(&inside, "/a"), of(&plain, "/b"), of(&plain, "/a")]);
+    let held = both.unwrap().lock().await.unwrap();
+    let paths = held.guards().iter().map(Guard::path);
+    let order: Vec<_> = paths.map(|path| path[..3].to_owned()).collect();
+    assert_eq!(order, ["/a/", "/b/", "/a/"]);
 }

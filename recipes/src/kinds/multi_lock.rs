@@ -130,6 +130,11 @@ impl Lockable for Side {
 }
 
 impl Member {
+    /// The path as all clients of the servers name it, whatever their chroots.
+    fn server_path(&self) -> String {
+        self.0.client().raw().server_path(self.0.path())
+    }
+
     /// The lock as a reader.
     #[must_use]
     pub fn read(lock: &RwLock) -> Self {
@@ -163,8 +168,8 @@ impl fmt::Debug for Member {
 
 /// Several locks that are acquired together: all of them, or none.
 ///
-/// It acquires the locks one after the other, in the order of their paths. So two multi-locks with common locks cannot
-/// deadlock. It releases them in reverse order. When one lock cannot be acquired, it releases those that it
+/// It acquires the locks one after the other, in the order of their paths, chroots included. So two multi-locks with common locks
+/// cannot deadlock. It releases them in reverse order. When one lock cannot be acquired, it releases those that it
 /// has, and does not try the rest.
 #[derive(Clone, Debug)]
 pub struct MultiLock {
@@ -180,10 +185,10 @@ impl MultiLock {
     /// each hold one of two leases.
     pub fn new(members: impl IntoIterator<Item = Member>) -> Result<Self, LockError> {
         let mut members: Vec<_> = members.into_iter().collect();
-        members.sort_by(|one, other| one.0.path().cmp(other.0.path()));
+        members.sort_by_cached_key(Member::server_path);
         for pair in members.windows(2) {
             if let [one, other] = pair
-                && one.0.path() == other.0.path()
+                && one.server_path() == other.server_path()
             {
                 return Err(LockError::SelfDeadlock {
                     path: one.0.path().to_owned(),
