@@ -495,7 +495,7 @@ impl Semaphore {
 }
 
 /// Waits for a reason to count the leases again. Any result of a watch is a reason, also its end: the next listing
-/// shows what is wrong. The end of the session's lease is a reason, too: the lease may have been renewed.
+/// shows what is wrong. The end of the session's lease is none: nothing can be granted until it is renewed.
 async fn wait_for_change(
     place: &Guard,
     leases: Watcher,
@@ -507,11 +507,18 @@ async fn wait_for_change(
             None => std::future::pending().await,
         }
     };
-    let (limit, lost) = (std::pin::pin!(limit), std::pin::pin!(place.lost()));
-    match select(leases, select(limit, lost)).await {
-        Either::Right((Either::Right((why, _)), _)) if why != Loss::Elapsed => {
-            Err(LockError::lost(why))
+    let lost = async {
+        loop {
+            match place.lost().await {
+                // The session is over: the next listing shows it.
+                Loss::Elapsed if !place.lease_renewed().await => return Ok(()),
+                Loss::Elapsed => {}
+                loss => return Err(LockError::lost(loss)),
+            }
         }
+    };
+    match select(leases, select(pin!(limit), pin!(lost))).await {
+        Either::Right((Either::Right((lost, _)), _)) => lost,
         _ => Ok(()),
     }
 }

@@ -1,0 +1,60 @@
+//! The first waiter of a semaphore while the servers prove no lease.
+//!
+//! Not here: an outage of the whole connection (`tests/contract/leases.rs`).
+
+mod support;
+
+use std::time::Duration;
+
+use lockkeeper_proto::{ErrorCode, OpCode};
+use lockkeeper_recipes::{Loss, Semaphore, break_lock};
+use lockkeeper_server::When;
+use lockkeeper_session::Client;
+
+use support::{
+    below, client, server,
+    waiting::{soon, until},
+};
+
+/// An earlier version listed the leases again and again without a pause.
+#[tokio::test]
+async fn a_first_waiter_without_a_lease_waits_for_a_change() {
+    for is_deleted in [false, true] {
+        let server = server().await;
+        let other = client(&server).await;
+        let semaphore = |client: &Client| Semaphore::new(client, "/s", 1).unwrap();
+        let held = semaphore(&other).acquire().await.unwrap();
+        let builder = Client::builder(&server.connect_string()).unwrap();
+        let builder = builder.session_timeout(Duration::from_secs(1));
+        let first = builder.connect().await.unwrap();
+        let mine = semaphore(&first);
+        let waiting = tokio::spawn(async move { mine.acquire().await });
+        until("it waits for a lease", async || {
+            below(&server, "/s/leases") == 2
+        })
+        .await;
+        // Reads and pings are answered, and no write proves anything.
+        let proof = When::op(OpCode::MULTI).of_session(first.snapshot().session_id);
+        for nth in 1..1000 {
+            let proof = proof.clone().nth(nth);
+            server.faults().refuse(proof, ErrorCode::THROTTLED_OP);
+        }
+        until("the lease has ended", async || !first.lease().is_valid).await;
+        let requests = || server.counters().all_requests();
+        let before = requests();
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let sent = requests() - before;
+        assert!(sent < 100, "{sent} requests");
+        if is_deleted {
+            let place = semaphore(&other).waiters().await.unwrap().remove(0);
+            break_lock(&other, &place.path).await.unwrap();
+            server.faults().clear();
+            let error = soon(waiting).await.unwrap().unwrap_err();
+            assert_eq!(error.loss(), Some(Loss::Deleted));
+        } else {
+            server.faults().clear();
+            held.release().await.unwrap();
+            drop(soon(waiting).await.unwrap().unwrap());
+        }
+    }
+}
