@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 
 use support::{
     below, client, server,
-    waiting::{soon, until},
+    waiting::{idle, poll_once, soon, until},
 };
 
 /// The work may not go on when it is known that another contender may lead. Both are ready at the same poll here.
@@ -156,4 +156,35 @@ async fn a_multi_lock_that_waits_is_told_of_the_deletion_of_a_lock_that_it_holds
     })
     .await;
     held.release().await.unwrap();
+}
+
+/// The limit is lowered between the count of a try and its lease. An earlier version then waited for a lease.
+#[tokio::test]
+async fn a_try_never_waits_for_a_lease() {
+    let server = server().await;
+    let (holder, trier) = (client(&server).await, client(&server).await);
+    let semaphore = |client: &Client| Semaphore::with_shared_limit(client, "/s", "/limit").unwrap();
+    let (held, tried) = (semaphore(&holder), semaphore(&trier));
+    held.set_limit(1).await.unwrap();
+    let _lease = held.acquire().await.unwrap();
+    let mut refused = 0;
+    'steps: for steps in 0.. {
+        held.set_limit(2).await.unwrap();
+        let mut trying = pin!(tried.try_acquire());
+        for _ in 0..steps {
+            if poll_once(trying.as_mut()).is_some() {
+                break 'steps;
+            }
+            idle(&trier).await;
+        }
+        held.set_limit(1).await.unwrap();
+        let lease = soon(trying).await.unwrap();
+        refused += u64::from(lease.is_none());
+        drop(lease);
+        until("nothing is left of it", async || {
+            below(&server, "/s/leases") == 1 && below(&server, "/s/locks") == 0
+        })
+        .await;
+    }
+    assert_eq!(tried.metrics().refused, refused);
 }

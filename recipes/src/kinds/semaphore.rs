@@ -192,7 +192,7 @@ impl Semaphore {
         if place.position() > 0 {
             attempt.contended();
         }
-        self.lease(place.wait().await?, count, attempt).await
+        self.lease(place.wait().await?, count, attempt, true).await
     }
 
     /// As [`acquire`](Self::acquire), for at most `wait`: one deadline for everything.
@@ -270,7 +270,8 @@ impl Semaphore {
             attempt.refused();
             return Ok(None);
         }
-        self.lease(place, count, attempt).await.map(Some)
+        let leases = self.lease(place, count, attempt, false).await?;
+        Ok((!leases.is_empty()).then_some(leases))
     }
 
     /// Enters the queue, and returns a ticket as soon as the place in the queue is known.
@@ -349,20 +350,18 @@ impl Semaphore {
     }
 
     /// Creates leases, as the first waiter of the queue, and waits until they are within the limit. Then it leaves the
-    /// queue.
+    /// queue. One that does not wait gets none if the limit was lowered meanwhile.
     async fn lease(
         &self,
         place: Guard,
         count: usize,
         attempt: Attempt,
+        waits: bool,
     ) -> Result<Vec<Guard>, LockError> {
         let (mut nodes, first) = self.create_leases(count).await?;
         self.look_above(first.as_ref()).await?;
-        let is_of_place = |node: &LockNode| {
-            let node = node.node();
-            node.is_none_or(|node| node.tag.session_id == place.session_id())
-        };
-        if !nodes.iter().all(is_of_place) {
+        let mut known = nodes.iter().filter_map(LockNode::node);
+        if !known.all(|node| node.tag.session_id == place.session_id()) {
             // The place in the queue has gone with its session, and another waiter may be the first one by now.
             return Err(LockError::lost(Loss::Expired));
         }
@@ -414,6 +413,10 @@ impl Semaphore {
                             return Err(gone(&mut nodes, &leases).unwrap_or(LockError::lost(loss)));
                         }
                     }
+                }
+                Ok(Next::Wait) if !waits => {
+                    attempt.refused();
+                    return Ok(Vec::new());
                 }
                 Ok(Next::Wait) => {
                     if let Some(changed) = changed.take() {
@@ -588,7 +591,7 @@ impl SemaphoreTicket {
         let semaphore = &self.semaphore;
         let leased = async {
             let place = self.ticket.wait().await?;
-            one(semaphore.lease(place, 1, self.attempt).await?)
+            one(semaphore.lease(place, 1, self.attempt, true).await?)
         };
         leased.await.map_err(|error| error.at(&semaphore.path))
     }
