@@ -188,3 +188,18 @@ async fn a_try_never_waits_for_a_lease() {
     }
     assert_eq!(tried.metrics().refused, refused);
 }
+
+/// An earlier version reserved memory for all of them at once, and panicked.
+#[tokio::test]
+async fn asking_for_any_number_of_leases_does_not_panic() {
+    let server = server().await;
+    let client = client(&server).await;
+    let semaphore = Semaphore::new(&client, "/s", usize::MAX).unwrap();
+    let wait = Duration::from_millis(20);
+    let late = semaphore.acquire_many_timeout(usize::MAX, wait).await;
+    assert!(matches!(late, Err(LockError::TimedOut { .. })), "{late:?}");
+    until("no lease is left", async || {
+        below(&server, "/s/leases") == 0
+    })
+    .await;
+}

@@ -441,7 +441,7 @@ impl Semaphore {
         &self,
         count: usize,
     ) -> Result<(Vec<LockNode>, Option<GetChildren2Response>), LockError> {
-        let mut nodes = Vec::with_capacity(count);
+        let mut nodes = Vec::new();
         for _ in 0..count {
             let naming = Naming::Sequential(name::LEASE);
             let mut node = LockNode::new(&self.client, self.leases.clone(), naming);
