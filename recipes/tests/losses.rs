@@ -162,22 +162,22 @@ async fn a_multi_lock_that_waits_is_told_of_the_deletion_of_a_lock_that_it_holds
 #[tokio::test]
 async fn a_try_never_waits_for_a_lease() {
     let server = server().await;
-    let (holder, trier) = (client(&server).await, client(&server).await);
+    let (holder, other) = (client(&server).await, client(&server).await);
     let semaphore = |client: &Client| Semaphore::with_shared_limit(client, "/s", "/limit").unwrap();
-    let (held, tried) = (semaphore(&holder), semaphore(&trier));
-    held.set_limit(1).await.unwrap();
-    let _lease = held.acquire().await.unwrap();
+    let (of_holder, tried) = (semaphore(&holder), semaphore(&other));
+    of_holder.set_limit(1).await.unwrap();
+    let _lease = of_holder.acquire().await.unwrap();
     let mut refused = 0;
     'steps: for steps in 0.. {
-        held.set_limit(2).await.unwrap();
+        of_holder.set_limit(2).await.unwrap();
         let mut trying = pin!(tried.try_acquire());
         for _ in 0..steps {
             if poll_once(trying.as_mut()).is_some() {
                 break 'steps;
             }
-            idle(&trier).await;
+            idle(&other).await;
         }
-        held.set_limit(1).await.unwrap();
+        of_holder.set_limit(1).await.unwrap();
         let lease = soon(trying).await.unwrap();
         refused += u64::from(lease.is_none());
         drop(lease);

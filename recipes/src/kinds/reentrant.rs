@@ -9,7 +9,7 @@ use std::{
     collections::HashMap,
     ops::Deref,
     pin::pin,
-    sync::{Arc, Mutex as StdMutex, PoisonError, Weak},
+    sync::{Arc, Mutex as StdMutex, MutexGuard as StdGuard, PoisonError, Weak},
     time::Duration,
 };
 
@@ -37,9 +37,42 @@ pub struct ReentrantMutex {
     owners: Arc<StdMutex<HashMap<String, Arc<Owner>>>>,
 }
 
-/// The hold of an owner, if there is one. A call that acquires the lock for the owner keeps this inner mutex locked
-/// until it is done.
-type Owner = AsyncMutex<Weak<Guard>>;
+/// An owner, for as long as it has guards or a call acquires the lock for it.
+#[derive(Debug, Default)]
+struct Owner {
+    /// Locked by the call that acquires the lock for the owner.
+    acquiring: AsyncMutex<()>,
+    /// The hold, if there is one. Locked by whoever looks at the guard, so that a look is never taken for a guard of the owner.
+    hold: StdMutex<Weak<Guard>>,
+}
+
+impl Owner {
+    fn hold(&self) -> StdGuard<'_, Weak<Guard>> {
+        self.hold.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Another guard of the hold, if there is one.
+    fn again(self: &Arc<Self>) -> Option<Result<ReentrantGuard, LockError>> {
+        let hold = self.hold();
+        let guard = hold.upgrade()?;
+        let loss = match guard.state() {
+            LockState::Held | LockState::Suspended { .. } => {
+                let owner = self.clone();
+                return Some(Ok(ReentrantGuard { guard, owner }));
+            }
+            LockState::Elapsed => Loss::Elapsed,
+            LockState::Lost(loss) => loss,
+        };
+        Some(Err(guard.named(LockError::lost(loss))))
+    }
+
+    /// The first guard of a new hold.
+    fn begin(self: &Arc<Self>, guard: Guard) -> ReentrantGuard {
+        let (guard, owner) = (Arc::new(guard), self.clone());
+        *self.hold() = Arc::downgrade(&guard);
+        ReentrantGuard { guard, owner }
+    }
+}
 
 impl ReentrantMutex {
     /// The mutex at this path. Sends nothing.
@@ -89,17 +122,11 @@ impl ReentrantMutex {
     /// As [`Mutex::lock`].
     pub async fn lock(&self, owner: &str) -> Result<ReentrantGuard, LockError> {
         let slot = self.slot(owner);
-        let mut hold = slot.lock().await;
-        if let Some(guard) = hold.upgrade() {
-            return match guard.state() {
-                LockState::Held | LockState::Suspended { .. } => Ok(ReentrantGuard(guard)),
-                LockState::Elapsed => Err(guard.named(LockError::lost(Loss::Elapsed))),
-                LockState::Lost(loss) => Err(guard.named(LockError::lost(loss))),
-            };
+        let _acquiring = slot.acquiring.lock().await;
+        match slot.again() {
+            Some(again) => again,
+            None => Ok(slot.begin(self.mutex.lock().await?)),
         }
-        let guard = Arc::new(self.mutex.lock().await?);
-        *hold = Arc::downgrade(&guard);
-        Ok(ReentrantGuard(guard))
     }
 
     /// As [`lock`](Self::lock), for at most `wait`: one deadline for everything.
@@ -133,26 +160,19 @@ impl ReentrantMutex {
     pub async fn try_lock(&self, owner: &str) -> Result<Option<ReentrantGuard>, LockError> {
         let slot = self.slot(owner);
         // Another call is acquiring the lock for this owner, and does not have it yet.
-        let Ok(mut hold) = slot.try_lock() else {
+        let Ok(_acquiring) = slot.acquiring.try_lock() else {
             return Ok(None);
         };
-        if let Some(guard) = hold.upgrade() {
-            return Ok(guard.is_valid().then_some(ReentrantGuard(guard)));
+        match slot.again() {
+            Some(again) => Ok(again.ok()),
+            None => Ok(self.mutex.try_lock().await?.map(|guard| slot.begin(guard))),
         }
-        let Some(guard) = self.mutex.try_lock().await? else {
-            return Ok(None);
-        };
-        let guard = Arc::new(guard);
-        *hold = Arc::downgrade(&guard);
-        Ok(Some(ReentrantGuard(guard)))
     }
 
     /// The owner's slot. Also removes the slots of owners that hold nothing and wait for nothing.
     fn slot(&self, owner: &str) -> Arc<Owner> {
         let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
-        owners.retain(|_, slot| {
-            Arc::strong_count(slot) > 1 || slot.try_lock().is_ok_and(|hold| hold.strong_count() > 0)
-        });
+        owners.retain(|_, slot| Arc::strong_count(slot) > 1);
         owners.entry(owner.to_owned()).or_default().clone()
     }
 }
@@ -160,13 +180,17 @@ impl ReentrantMutex {
 /// One of the guards of an owner. Dropping the last one releases the lock in the background.
 #[derive(Clone, Debug)]
 #[must_use = "dropping the last guard of the owner releases the lock"]
-pub struct ReentrantGuard(Arc<Guard>);
+pub struct ReentrantGuard {
+    guard: Arc<Guard>,
+    owner: Arc<Owner>,
+}
 
 impl ReentrantGuard {
     /// How many guards the owner has.
     #[must_use]
     pub fn holds(&self) -> usize {
-        Arc::strong_count(&self.0)
+        let _unseen = self.owner.hold();
+        Arc::strong_count(&self.guard)
     }
 
     /// Gives up this guard. For the owner's last guard, it releases the lock and waits until the servers have deleted
@@ -178,7 +202,12 @@ impl ReentrantGuard {
     /// # Cancel safety
     /// As [`Guard::release`].
     pub async fn release(self) -> Result<(), LockError> {
-        match Arc::into_inner(self.0) {
+        let Self { guard, owner } = self;
+        let last = {
+            let _unseen = owner.hold();
+            Arc::into_inner(guard)
+        };
+        match last {
             Some(guard) => guard.release().await,
             None => Ok(()),
         }
@@ -189,6 +218,40 @@ impl Deref for ReentrantGuard {
     type Target = Guard;
 
     fn deref(&self) -> &Guard {
-        &self.0
+        &self.guard
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::mpsc, thread};
+
+    use lockkeeper_server::Server;
+
+    use super::*;
+
+    /// The look of another call counted as a guard of the owner: the last guard of a lost lock was released with `Ok`.
+    #[tokio::test]
+    async fn a_look_of_another_call_does_not_hide_that_the_lock_was_lost() {
+        let server = Server::start().await.unwrap();
+        let client = Client::connect(&server.connect_string()).await.unwrap();
+        let mutex = ReentrantMutex::new(&client, "/re").unwrap();
+        let last = mutex.lock("owner").await.unwrap();
+        last.limit_hold(Duration::ZERO);
+        assert_eq!(last.lost().await, Loss::Overdue);
+        let (owner, (looking, looked)) = (last.owner.clone(), mpsc::channel());
+        let other = thread::spawn(move || {
+            let hold = owner.hold();
+            let guard = hold.upgrade();
+            looking.send(()).unwrap();
+            thread::sleep(Duration::from_millis(50));
+            drop((guard, hold));
+        });
+        looked.recv().unwrap();
+        let released = last.release().await;
+        assert_eq!(released.unwrap_err().loss(), Some(Loss::Overdue));
+        other.join().unwrap();
+        let again = mutex.lock("owner").await.unwrap();
+        assert_eq!(again.holds(), 1);
     }
 }
