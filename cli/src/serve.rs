@@ -133,7 +133,9 @@ async fn beside(
 ) -> Result<u8, Failure> {
     let mut environment = Environment::default();
     environment.set(servers::VARIABLE, server.connect_string());
-    let mut child = Child::start(command, &environment, Place::of_this(), None)?;
+    let child = Child::start(command, &environment, Place::of_this());
+    let mut child = child.map_err(Failure::System)?;
+    child.begin(None).map_err(Failure::System)?;
     loop {
         tokio::select! {
             biased;

@@ -13,7 +13,7 @@ use std::{
 
 use lockkeeper::{client::SessionId, proto::OpCode};
 use lockkeeper_server::Server;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use support::{Arm, Running, ended, is_alive, lockkeeper, pid_of, wait_for};
 
 on_both_arms!(
@@ -232,6 +232,16 @@ fn a_command_that_ignores_term_is_killed(arm: &Arm) {
     assert!(!is_alive(pid_of(pid)));
 }
 
+/// The watchdog that a `run` has started.
+fn watchdog_of(run: Pid) -> Pid {
+    let children = fs::read_to_string(format!("/proc/{run}/task/{run}/children")).unwrap();
+    let is_watchdog = |pid: &&str| {
+        let command = fs::read_to_string(format!("/proc/{pid}/cmdline"));
+        command.is_ok_and(|command| command.contains("--watchdog"))
+    };
+    pid_of(children.split_whitespace().find(is_watchdog).unwrap())
+}
+
 /// `run` is stopped, its lock is lost, its command ends with 0, and then `run` goes on. It must not pass on that 0. The watchdog,
 /// which would have ended the command, was killed before.
 fn a_command_that_ends_without_the_lock_gives_status_74(arm: &Arm) {
@@ -249,14 +259,8 @@ fn a_command_that_ends_without_the_lock_gives_status_74(arm: &Arm) {
     let (pid, _) = line.split_once(' ').unwrap();
     let me = pid_of(&run.id().to_string());
 
-    let children = fs::read_to_string(format!("/proc/{me}/task/{me}/children")).unwrap();
-    let is_watchdog = |pid: &&str| {
-        let command = fs::read_to_string(format!("/proc/{pid}/cmdline"));
-        command.is_ok_and(|command| command.contains("--watchdog"))
-    };
-    let watchdog = children.split_whitespace().find(is_watchdog).unwrap();
-    rustix::process::kill_process(pid_of(watchdog), Signal::KILL).unwrap();
-    rustix::process::kill_process(me, Signal::STOP).unwrap();
+    kill_process(watchdog_of(me), Signal::KILL).unwrap();
+    kill_process(me, Signal::STOP).unwrap();
     wait_for("the end of the session", || arm.nodes(&path).is_empty());
     run.stdin
         .take()
@@ -267,7 +271,7 @@ fn a_command_that_ends_without_the_lock_gives_status_74(arm: &Arm) {
         )
         .unwrap();
     wait_for("the end of the command", || !is_alive(pid_of(pid)));
-    rustix::process::kill_process(me, Signal::CONT).unwrap();
+    kill_process(me, Signal::CONT).unwrap();
     assert_eq!(run.wait().unwrap().code(), Some(74));
 }
 
@@ -318,6 +322,32 @@ fn a_killed_run_takes_its_command_with_it() {
         let mut rest = String::new();
         std::io::Read::read_to_string(&mut stdout, &mut rest).unwrap();
     }
+}
+
+/// As by an update of the package. The command never started, and with `--once-per` its period was over.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_run_whose_program_is_replaced_while_it_waits_starts_its_command() {
+    let arm = Arm::embedded();
+    let path = arm.path();
+    let guard = arm.hold(&path);
+    let binary = std::path::Path::new(env!("CARGO_BIN_EXE_lockkeeper"));
+    let program = binary.with_file_name(format!("lockkeeper-{}", std::process::id()));
+    let update = program.with_extension("new");
+    // A copy could not be executed while another thread starts a process, which has the file open.
+    fs::hard_link(binary, &program).unwrap();
+    let run = arm.run(&["--once-per", "1d"], &path, &["echo", "ran"]);
+    let run = Running::start(Command::new(&program).args(run.get_args()));
+    arm.until_nodes(&path, 2);
+    fs::write(&update, "").unwrap();
+    fs::rename(&update, &program).unwrap();
+    arm.release(guard);
+    let ended = run.end();
+    fs::remove_file(&program).unwrap();
+    assert_eq!(
+        (ended.status, &*ended.stdout, &*ended.stderr),
+        (0, "ran\n", "")
+    );
 }
 
 /// Whenever `run` is killed, also before its command has begun.

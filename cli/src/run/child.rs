@@ -8,7 +8,12 @@
 //! Not here: when to end the command (`run`).
 
 use std::{
-    ffi::OsString, fmt, fs::File, io, os::unix::process::ExitStatusExt as _, process::ExitStatus,
+    ffi::OsString,
+    fmt,
+    fs::File,
+    io,
+    os::unix::process::{CommandExt as _, ExitStatusExt as _},
+    process::ExitStatus,
     time::Duration,
 };
 
@@ -21,10 +26,7 @@ use tokio::{
 };
 
 use super::{gate, watchdog::Watchdog};
-use crate::{
-    exit::{self, Failure},
-    signals::Signals,
-};
+use crate::{exit, signals::Signals};
 
 /// How often to check whether a process group is empty. The system sends no event for that.
 const LOOK: Duration = Duration::from_millis(20);
@@ -85,47 +87,44 @@ pub(crate) struct Child {
 }
 
 impl Child {
-    /// Starts the command. It inherits stdin, stdout and stderr.
+    /// Starts the process of the command. The command itself waits for [`begin`](Self::begin). It inherits stdin, stdout and stderr.
     pub(crate) fn start(
         command: &[OsString],
         environment: &Environment,
         place: Place,
-        may_go_on_for: Option<Duration>,
-    ) -> Result<Self, Failure> {
-        Self::try_start(command, environment, place, may_go_on_for).map_err(Failure::System)
-    }
-
-    fn try_start(
-        command: &[OsString],
-        environment: &Environment,
-        place: Place,
-        may_go_on_for: Option<Duration>,
     ) -> io::Result<Self> {
         let mut start = gate::closed(command)?;
-        start.kill_on_drop(true);
-        environment.apply(start.as_std_mut());
+        environment.apply(&mut start);
         if place == Place::OwnGroup {
             start.process_group(0);
         }
-        let process = start.spawn()?;
+        let process = process::Command::from(start).kill_on_drop(true).spawn()?;
         let pid = process
             .id()
             .and_then(|id| i32::try_from(id).ok())
             .and_then(Pid::from_raw)
             .ok_or_else(|| io::Error::other("the command has no process id"))?;
-        let mut watchdog = Watchdog::start(pid, place)?;
-        // Before the command begins: this process may be stopped at any moment.
-        if let Some(time) = may_go_on_for {
-            watchdog.tell(time);
-        }
-        gate::open(pid)?;
         Ok(Self {
             process,
             pid,
             place,
             program: command.first().cloned().unwrap_or_default(),
-            watchdog,
+            watchdog: Watchdog::start(pid, place)?,
         })
+    }
+
+    /// Begins the command, which may go on for this time.
+    pub(crate) fn begin(&mut self, may_go_on_for: Option<Duration>) -> io::Result<()> {
+        // Before the command begins: this process may be stopped at any moment.
+        if let Some(time) = may_go_on_for {
+            self.may_go_on_for(time);
+        }
+        gate::open(self.pid)
+    }
+
+    /// Ends the process of a command that has not begun.
+    pub(super) async fn cancel(mut self) {
+        let _ = self.process.kill().await;
     }
 
     /// Waits for the end of the command.

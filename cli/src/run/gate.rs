@@ -3,22 +3,38 @@
 //!
 //! Not here: ending the command when `run` is gone (`watchdog`).
 
-use std::{env, ffi::OsString, io, os::unix::process::CommandExt as _, process};
+use std::{
+    env, ffi::OsString, io, os::unix::process::CommandExt as _, path::PathBuf, process::Command,
+};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getpid, getppid, kill_process, waitid};
-use tokio::process::Command;
 
 use crate::exit::Failure;
 
 /// The first argument of the process.
 pub(crate) const NAME: &str = "--gate";
 
+/// The name of this program in lists of processes.
+pub(super) const PROGRAM: &str = env!("CARGO_BIN_NAME");
+
 /// The process that becomes the command when [`open`] lets it.
 pub(super) fn closed(command: &[OsString]) -> io::Result<Command> {
-    let mut gate = Command::new(env::current_exe()?);
+    let mut gate = this_program()?;
     gate.arg(NAME).arg(getpid().to_string());
     gate.args(command);
     Ok(gate)
+}
+
+/// A process of this program. On Linux it has the file that this process has, also if that was replaced or deleted since then.
+pub(super) fn this_program() -> io::Result<Command> {
+    let file = if cfg!(target_os = "linux") {
+        PathBuf::from("/proc/self/exe")
+    } else {
+        env::current_exe()?
+    };
+    let mut command = Command::new(file);
+    command.arg0(PROGRAM);
+    Ok(command)
 }
 
 /// Lets the process become the command, as soon as it has stopped.
@@ -49,7 +65,7 @@ pub(crate) fn pass(arguments: &[OsString]) -> Result<u8, Failure> {
     }
     // From here on, the watchdog ends the command and its whole group.
     end_with_parent(false).map_err(system)?;
-    let error = process::Command::new(program).args(arguments).exec();
+    let error = Command::new(program).args(arguments).exec();
     Err(Failure::Command {
         program: program.clone(),
         error,

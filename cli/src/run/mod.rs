@@ -95,18 +95,38 @@ async fn under_lock(
 ) -> Result<u8, Failure> {
     let path = args.path.as_str();
     let lock = Lock::new(client, args, who(&args.command))?;
+    let once = args
+        .once_per
+        .map(|period| Once::new(client, path, period, args.acl));
     let guard = tokio::select! {
         biased;
         signal = signals.ending() => return Ok(exit::of_signal(signal.as_raw())),
-        guard = granted(client, args, &lock, wait, notify) => guard?,
+        guard = granted(client, args, &lock, once.as_ref(), wait, notify) => guard?,
     };
-    let place = Place::of_this();
+    let (place, environment) = (Place::of_this(), environment(&guard, args));
+    // Before the start is noted: if the system refuses a process, the period is not used up.
+    let child = Child::start(&args.command, &environment, place);
+    let mut child = child.map_err(Failure::System)?;
+    let noted = async {
+        if let Some(once) = &once {
+            wait.bound(path, once.begin(&guard)).await?;
+        }
+        Ok(())
+    };
+    let end = tokio::select! {
+        biased;
+        signal = signals.ending() => Some(Ok(exit::of_signal(signal.as_raw()))),
+        noted = noted => noted.err().map(Err),
+    };
+    if let Some(end) = end {
+        child.cancel().await;
+        return end;
+    }
     if place == Place::OwnGroup {
         signals.catch_also(Signal::TSTP).map_err(Failure::System)?;
     }
-    let environment = environment(&guard, args);
     let time = may_go_on_for(&guard, args);
-    let child = Child::start(&args.command, &environment, place, time)?;
+    child.begin(time).map_err(Failure::System)?;
     notify.say(&format!("READY=1\nSTATUS={path} is held"));
     let on_loss = OnLoss::new(args.on_loss.as_deref(), environment);
     hold(guard, child, signals, args, on_loss).await
@@ -117,19 +137,17 @@ async fn granted(
     client: &Client,
     args: &RunArgs,
     lock: &Lock,
+    once: Option<&Once<'_>>,
     wait: Wait,
     notify: &Notify,
 ) -> Result<Guard, Failure> {
     let path = args.path.as_str();
-    let once = args
-        .once_per
-        .map(|period| Once::new(client, path, period, args.acl));
     let before = async {
         if is_inside(client, path).await? {
             return Err(Failure::Inside(path.to_owned()));
         }
         access::prepare(client, args).await?;
-        match &once {
+        match once {
             Some(once) => once.check().await.map(drop),
             None => Ok(()),
         }
@@ -142,9 +160,6 @@ async fn granted(
     exit::tell(&format_args!(
         "{path}: granted after {waited}, token {token}"
     ));
-    if let Some(once) = &once {
-        wait.bound(path, once.begin(&guard)).await?;
-    }
     Ok(guard)
 }
 

@@ -8,11 +8,11 @@
 //! In both cases the watchdog kills the command. Not here: ending the command when the lock is lost (`child`).
 
 use std::{
-    env,
     ffi::OsString,
+    fs,
     io::{self, Write as _},
     os::unix::process::CommandExt as _,
-    process::{ChildStdin, Command, Stdio},
+    process::{ChildStdin, Stdio},
     time::{Duration, Instant},
 };
 
@@ -22,7 +22,7 @@ use rustix::{
     process::{Pid, Signal, kill_process, kill_process_group},
 };
 
-use super::child::Place;
+use super::{child::Place, gate};
 use crate::exit;
 
 /// The first argument of the process.
@@ -38,7 +38,7 @@ pub(super) struct Watchdog(Option<ChildStdin>);
 impl Watchdog {
     /// Watches over the command with this process id.
     pub(super) fn start(pid: Pid, place: Place) -> io::Result<Self> {
-        let mut command = Command::new(env::current_exe()?);
+        let mut command = gate::this_program()?;
         let what = match place {
             Place::OwnGroup => "group",
             Place::Foreground => "process",
@@ -77,6 +77,8 @@ pub(crate) fn watch(arguments: &[OsString]) -> u8 {
     let [pid, what] = arguments else {
         return exit::USAGE;
     };
+    // Only Linux has this file, and only there the name needs it.
+    let _ = fs::write("/proc/self/comm", gate::PROGRAM);
     let pid = pid.to_str().and_then(|pid| pid.parse().ok());
     if !has_ended()
         && let Some(pid) = pid.and_then(Pid::from_raw)
