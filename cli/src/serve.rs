@@ -93,8 +93,12 @@ async fn serve(args: &ServeArgs) -> Result<u8, Failure> {
     }
     // Nobody knew a port that is free now.
     let is_fresh = args.fresh || (!is_alone && address.port() == 0);
+    // No session is shorter than two ticks.
+    let longest = args
+        .max_session_timeout
+        .max(args.tick_time.saturating_mul(2));
     if !is_fresh {
-        builder = builder.no_ephemerals_for(args.max_session_timeout);
+        builder = builder.no_ephemerals_for(longest);
     }
     let server = builder.start().await.map_err(refused)?;
     let address = server.local_addr();
@@ -108,7 +112,7 @@ async fn serve(args: &ServeArgs) -> Result<u8, Failure> {
         "nothing is kept on disk: nodes and sessions are gone when the server ends"
     );
     if !is_fresh {
-        let wait = Human(args.max_session_timeout);
+        let wait = Human(longest);
         tracing::warn!(
             target: log::OWN,
             "no lock is granted before {wait} have passed: clients of a former server may still rely on theirs; \

@@ -92,16 +92,19 @@ fn tokens_grow_across_a_restart_and_a_former_session_ends_at_once() {
 /// on relying on its lease. The next contender got the lock at once.
 #[test]
 fn no_lock_is_granted_while_a_holder_of_a_former_life_may_rely_on_its_lease() {
-    const LONGEST: &str = "3s";
+    no_lock_is_granted_before_3_seconds(&["--max-session-timeout", "3s"]);
+}
+
+/// No session is shorter than two ticks. The wait was.
+#[test]
+fn no_lock_is_granted_before_two_ticks_have_passed() {
+    no_lock_is_granted_before_3_seconds(&["--tick-time", "1500ms", "--max-session-timeout", "1s"]);
+}
+
+fn no_lock_is_granted_before_3_seconds(always: &[&str]) {
     let start = |address: &str, options: &[&str]| {
-        let always = [
-            "serve",
-            "--listen",
-            address,
-            "--max-session-timeout",
-            LONGEST,
-        ];
-        let mut serve = Running::start(lockkeeper(&always).args(options));
+        let mut serve = lockkeeper(&["serve", "--listen", address]);
+        let mut serve = Running::start(serve.args(always).args(options));
         let line = serve.line();
         let address = line.strip_prefix("listening on ").unwrap().to_owned();
         (serve, address)
