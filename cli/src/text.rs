@@ -120,9 +120,12 @@ pub(crate) fn bytes(hex: &str) -> Option<Vec<u8>> {
     pairs.map(byte).collect()
 }
 
-/// A time by the clock of a server or of this machine, in UTC.
+/// The last moment of the year 9999. Later ones have no form in RFC 3339.
+const LAST: Duration = Duration::from_millis(253_402_300_799_999);
+
+/// A time by the clock of a server or of this machine, in UTC. A server may have any time: one that is too late is [`LAST`].
 pub(crate) fn moment(since_1970: Duration) -> impl fmt::Display {
-    humantime::format_rfc3339_millis(SystemTime::UNIX_EPOCH + since_1970)
+    humantime::format_rfc3339_millis(SystemTime::UNIX_EPOCH + since_1970.min(LAST))
 }
 
 /// Now, by the clock of this machine.
@@ -173,6 +176,20 @@ mod tests {
         assert_eq!(data_in_a_line(Some(&[0xff, 0])), "0xff00");
         assert_eq!(data_in_a_line(None), "");
         assert_eq!(harmless_lines("a\tb\r\nc\u{7}"), "a\tb\nc\\u{7}\n");
+    }
+
+    /// A server may say any time.
+    #[test]
+    fn a_time_of_any_year_is_printed() {
+        let year_9999 = Duration::from_secs(253_402_300_799);
+        let latest = Duration::from_millis(u64::try_from(i64::MAX).unwrap());
+        for (time, text) in [
+            (Duration::ZERO, "1970-01-01T00:00:00.000Z"),
+            (year_9999, "9999-12-31T23:59:59.000Z"),
+            (latest, "9999-12-31T23:59:59.999Z"),
+        ] {
+            assert_eq!(moment(time).to_string(), text);
+        }
     }
 
     #[test]

@@ -179,11 +179,32 @@ async fn clock(client: &Client, node: &str) -> Result<i64, String> {
     let created = client.create(node, "", CreateMode::Ephemeral).await;
     let between = before + (text::now().saturating_sub(before)) / 2;
     let created = created.map_err(|error| Plain(&error).to_string())?;
-    let ours = i64::try_from(text::millis(between)).unwrap_or(i64::MAX);
-    Ok(created.stat.ctime - ours)
+    Ok(ahead(created.stat.ctime, between))
+}
+
+/// How far a server's timestamp is ahead of our clock, in milliseconds.
+fn ahead(server_ms: i64, ours: Duration) -> i64 {
+    server_ms.saturating_sub(i64::try_from(text::millis(ours)).unwrap_or(i64::MAX))
 }
 
 async fn container(client: &Client, node: &str) -> Result<(), Error> {
     client.create(node, "", CreateMode::Container).await?;
     client.delete(node, Version::ANY).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_may_have_any_time() {
+        let ours = Duration::from_secs(1);
+        for (server_ms, ahead_ms) in [
+            (1_005, 5),
+            (i64::MAX, i64::MAX - 1_000),
+            (i64::MIN, i64::MIN),
+        ] {
+            assert_eq!(ahead(server_ms, ours), ahead_ms);
+        }
+    }
 }
