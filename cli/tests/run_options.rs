@@ -280,6 +280,21 @@ fn a_service_manager_is_told_when_the_lock_is_held(arm: &Arm) {
     assert_eq!(run.end().status, 0);
 }
 
+/// Otherwise no command would run, and the session would end.
+#[test]
+fn a_service_manager_that_reads_nothing_does_not_stop_the_run() {
+    let arm = Arm::embedded();
+    let file = TestFile::new(&arm, "full");
+    let _manager = UnixDatagram::bind(&file.0).unwrap();
+    let others = UnixDatagram::unbound().unwrap();
+    others.set_nonblocking(true).unwrap();
+    while others.send_to(b"STATUS=", &file.0).is_ok() {}
+    let mut run = arm.run(&["--notify"], &arm.path(), &["echo", "ran"]);
+    let mut run = Running::start(run.env("NOTIFY_SOCKET", &file.0));
+    wait_for("the end", || !run.is_running());
+    assert_eq!(run.end().stdout, "ran\n");
+}
+
 /// Several processes ask again and again, for a few periods. Each of the servers' periods has one run at most, and only the first
 /// and the last may have none. What decides is the record beside the lock: see the next test but two.
 fn a_command_runs_once_in_a_period(arm: &Arm) {

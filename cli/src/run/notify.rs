@@ -2,10 +2,13 @@
 //!
 //! Source: `sd_notify(3)`. The service manager names a datagram socket in a variable; each datagram has lines such as `READY=1`.
 
-use std::{env, io, os::unix::net::UnixDatagram};
+use std::{env, io, os::unix::net::UnixDatagram, time::Duration};
 
 /// The variable that names the socket. The command does not get it: its messages would be mistaken for ours.
 pub(super) const VARIABLE: &str = "NOTIFY_SOCKET";
+
+/// How long a message may wait for a place in the socket. Meanwhile this process does nothing else.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// A way to the service manager, if there is one.
 #[derive(Debug)]
@@ -18,6 +21,7 @@ impl Notify {
             return Ok(Self(None));
         };
         let socket = UnixDatagram::unbound()?;
+        socket.set_write_timeout(Some(PATIENCE))?;
         #[cfg(target_os = "linux")]
         if let Some(name) = name.as_encoded_bytes().strip_prefix(b"@") {
             use std::os::{linux::net::SocketAddrExt as _, unix::net::SocketAddr};
