@@ -157,6 +157,11 @@ impl Child {
         self.watchdog.tell(time);
     }
 
+    /// Ends the watchdog: the command has ended.
+    pub(super) fn dismiss_watchdog(&mut self) {
+        self.watchdog.kill();
+    }
+
     /// Lets the command go on after a stop.
     pub(super) fn go_on(&self) {
         self.send(self.place, Signal::CONT);

@@ -293,7 +293,7 @@ async fn hold(
     match ended {
         Ok(status) => {
             // Its process id may soon be that of another process: the watchdog must not kill it.
-            drop(child);
+            child.dismiss_watchdog();
             release(guard, child::exit_status(status), args).await
         }
         Err(loss) => {

@@ -1,8 +1,8 @@
 //! A process that ends the command when `lockkeeper run` cannot. The command would go on without the lock.
 //!
 //! The watchdog waits at a pipe whose other end only `run` has. `run` says again and again how long the command may go on: until a
-//! little after the lease of the lock. When the command has ended, `run` says that it may go on for no time at all.
-//! - The end of the pipe before that says that `run` is gone, however it was killed.
+//! little after the lease of the lock. When the command has ended, `run` kills the watchdog, and waits for its end.
+//! - The end of the pipe says that `run` is gone, however it was killed.
 //! - Silence until the end of that time says that `run` is stopped, or hangs.
 //!
 //! In both cases the watchdog kills the command. Not here: ending the command when the lock is lost (`child`).
@@ -12,7 +12,7 @@ use std::{
     fs,
     io::{self, Write as _},
     os::unix::process::CommandExt as _,
-    process::{ChildStdin, Stdio},
+    process::{Child, ChildStdin, Stdio},
     time::{Duration, Instant},
 };
 
@@ -31,9 +31,12 @@ pub(crate) const NAME: &str = "--watchdog";
 /// The length of a message: milliseconds, big-endian.
 const MESSAGE: usize = 8;
 
-/// A running watchdog. Dropping this value says that the command has ended.
+/// A running watchdog. Dropping this value ends it, because the command has ended.
 #[derive(Debug)]
-pub(super) struct Watchdog(Option<ChildStdin>);
+pub(super) struct Watchdog {
+    process: Child,
+    pipe: Option<ChildStdin>,
+}
 
 impl Watchdog {
     /// Watches over the command with this process id.
@@ -47,30 +50,39 @@ impl Watchdog {
         // In a group of its own: no signal of the terminal reaches it.
         let command = command.process_group(0).stdin(Stdio::piped());
         let command = command.stdout(Stdio::null()).stderr(Stdio::null());
-        let pipe = command.spawn()?.stdin.take();
-        if let Some(pipe) = &pipe {
+        let mut process = command.spawn()?;
+        let pipe = process.stdin.take();
+        let watchdog = Self { process, pipe };
+        if let Some(pipe) = &watchdog.pipe {
             rustix::io::ioctl_fionbio(pipe, true)?;
         }
-        Ok(Self(pipe))
+        Ok(watchdog)
     }
 
     /// Says how long the command may go on.
     pub(super) fn tell(&mut self, time: Duration) {
         let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        if let Some(pipe) = &mut self.0 {
+        if let Some(pipe) = &mut self.pipe {
             // A full pipe, or none: the watchdog is stopped, or was killed. `run` must not wait for it.
             let _ = pipe.write_all(&ms.to_be_bytes());
         }
+    }
+
+    /// Ends the watchdog, also if it is stopped.
+    pub(super) fn kill(&mut self) {
+        let _ = self.process.kill();
     }
 }
 
 impl Drop for Watchdog {
     fn drop(&mut self) {
-        self.tell(Duration::ZERO);
+        self.kill();
+        // A short wait. Otherwise the first process of the system would have to wait for the watchdog.
+        let _ = self.process.wait();
     }
 }
 
-/// The watchdog itself. Returns when the command has ended, or kills it.
+/// The watchdog itself. Kills the command when that must end.
 ///
 /// The arguments are the process id of the command, and whether it leads a process group.
 pub(crate) fn watch(arguments: &[OsString]) -> u8 {
@@ -80,9 +92,8 @@ pub(crate) fn watch(arguments: &[OsString]) -> u8 {
     // Only Linux has this file, and only there the name needs it.
     let _ = fs::write("/proc/self/comm", gate::PROGRAM);
     let pid = pid.to_str().and_then(|pid| pid.parse().ok());
-    if !has_ended()
-        && let Some(pid) = pid.and_then(Pid::from_raw)
-    {
+    wait();
+    if let Some(pid) = pid.and_then(Pid::from_raw) {
         let _ = if what == "group" {
             kill_process_group(pid, Signal::KILL)
         } else {
@@ -92,22 +103,19 @@ pub(crate) fn watch(arguments: &[OsString]) -> u8 {
     exit::OK
 }
 
-/// Waits until the command has ended, as `run` says, or must end.
-fn has_ended() -> bool {
+/// Waits until the command must end.
+fn wait() {
     let mut deadline = None;
-    loop {
-        if !is_readable(deadline) {
-            return false;
-        }
+    while is_readable(deadline) {
         // Not buffered: what is in a buffer cannot be waited for. The system keeps messages of this length in one piece.
         let mut message = [0; MESSAGE];
         match rustix::io::read(io::stdin(), &mut message) {
-            Ok(MESSAGE) => match u64::from_be_bytes(message) {
-                0 => return true,
-                ms => deadline = Instant::now().checked_add(Duration::from_millis(ms)),
-            },
+            Ok(MESSAGE) => {
+                let ms = u64::from_be_bytes(message);
+                deadline = Instant::now().checked_add(Duration::from_millis(ms));
+            }
             Err(Errno::INTR) => {}
-            _ => return false,
+            _ => return,
         }
     }
 }

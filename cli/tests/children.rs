@@ -1,0 +1,35 @@
+//! `lockkeeper run` leaves no process to its parent. In a container, the first process may be one that does not wait for strangers.
+//!
+//! The only test of its program: the system gives that program the processes that others leave behind.
+#![cfg(target_os = "linux")]
+
+mod support;
+
+use rustix::{
+    io::Errno,
+    process::{WaitId, WaitIdOptions, getpid, set_child_subreaper, waitid},
+};
+use support::{Arm, Running, ended};
+
+#[test]
+fn a_run_leaves_no_process_behind() {
+    set_child_subreaper(Some(getpid())).unwrap();
+    let arm = Arm::embedded();
+    let path = arm.path();
+    for (script, status) in [("exit 0", 0), ("kill -KILL $$", 137)] {
+        let ended = ended(&mut arm.run(&[], &path, &["sh", "-c", script]));
+        assert_eq!(ended.status, status, "{}", ended.stderr);
+        none_is_left();
+    }
+    let script = "echo $LOCKKEEPER_NODE; exec sleep 600";
+    let mut run = Running::start(&mut arm.run(&[], &path, &["sh", "-c", script]));
+    arm.delete(&run.line());
+    assert_eq!(run.end().status, 74);
+    none_is_left();
+}
+
+/// This process has no children, alive or dead.
+fn none_is_left() {
+    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    assert_eq!(waitid(WaitId::All, look).unwrap_err(), Errno::CHILD);
+}
