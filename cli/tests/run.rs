@@ -14,7 +14,7 @@ use std::{
 use lockkeeper::{client::SessionId, proto::OpCode};
 use lockkeeper_server::Server;
 use rustix::process::{Pid, Signal, kill_process};
-use support::{Arm, Running, ended, is_alive, lockkeeper, pid_of, wait_for};
+use support::{Arm, Running, ended, handles, is_alive, lockkeeper, pid_of, wait_for};
 
 on_both_arms!(
     run_exits_with_the_status_of_the_command,
@@ -232,14 +232,19 @@ fn a_command_that_ignores_term_is_killed(arm: &Arm) {
     assert!(!is_alive(pid_of(pid)));
 }
 
-/// The watchdog that a `run` has started.
+/// The watchdog that a `run` has started. For a moment, a new process has no arguments.
 fn watchdog_of(run: Pid) -> Pid {
-    let children = fs::read_to_string(format!("/proc/{run}/task/{run}/children")).unwrap();
     let is_watchdog = |pid: &&str| {
         let command = fs::read_to_string(format!("/proc/{pid}/cmdline"));
         command.is_ok_and(|command| command.contains("--watchdog"))
     };
-    pid_of(children.split_whitespace().find(is_watchdog).unwrap())
+    let mut watchdog = None;
+    wait_for("the watchdog", || {
+        let children = fs::read_to_string(format!("/proc/{run}/task/{run}/children")).unwrap();
+        watchdog = children.split_whitespace().find(is_watchdog).map(pid_of);
+        watchdog.is_some()
+    });
+    watchdog.unwrap()
 }
 
 /// `run` is stopped, its lock is lost, its command ends with 0, and then `run` goes on. It must not pass on that 0. The watchdog,
@@ -348,6 +353,24 @@ fn a_run_whose_program_is_replaced_while_it_waits_starts_its_command() {
         (ended.status, &*ended.stdout, &*ended.stderr),
         (0, "ran\n", "")
     );
+}
+
+/// systemd sends TERM to all processes of a unit, and KILL later. The watchdog was gone by then.
+#[test]
+fn a_signal_to_all_processes_does_not_end_the_watchdog() {
+    let arm = Arm::embedded();
+    let script = "trap '' TERM; echo $$; while :; do sleep 0.1; done";
+    let mut run = Running::start(&mut arm.run(&[], &arm.path(), &["sh", "-c", script]));
+    let pid = pid_of(&run.line());
+    let watchdog = watchdog_of(run.pid());
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT] {
+        wait_for("the watchdog", || handles(watchdog, signal));
+        kill_process(watchdog, signal).unwrap();
+    }
+    let name = fs::read_to_string(format!("/proc/{watchdog}/comm")).unwrap();
+    assert_eq!(name, "lockkeeper\n");
+    run.signal(Signal::KILL);
+    wait_for("the end of the command", || !is_alive(pid));
 }
 
 /// Whenever `run` is killed, also before its command has begun.

@@ -69,7 +69,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "SCRIPT")]
     pub(crate) on_loss: Option<OsString>,
 
-    /// Tell systemd when the lock is held (READY=1), for a unit with Type=notify
+    /// Tell systemd when the lock is held (READY=1), for a unit with Type=notify and KillMode=mixed
     #[arg(long)]
     pub(crate) notify: bool,
 

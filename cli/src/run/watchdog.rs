@@ -22,8 +22,13 @@ use rustix::{
     process::{Pid, Signal, kill_process, kill_process_group},
 };
 
+use tokio::runtime::Builder;
+
 use super::{child::Place, gate};
-use crate::exit;
+use crate::{
+    exit,
+    signals::{ENDING, Signals},
+};
 
 /// The first argument of the process.
 pub(crate) const NAME: &str = "--watchdog";
@@ -89,6 +94,8 @@ pub(crate) fn watch(arguments: &[OsString]) -> u8 {
     let [pid, what] = arguments else {
         return exit::USAGE;
     };
+    // It is better to watch without this than not at all.
+    let _ = outlive_signals();
     // Only Linux has this file, and only there the name needs it.
     let _ = fs::write("/proc/self/comm", gate::PROGRAM);
     let pid = pid.to_str().and_then(|pid| pid.parse().ok());
@@ -101,6 +108,15 @@ pub(crate) fn watch(arguments: &[OsString]) -> u8 {
         };
     }
     exit::OK
+}
+
+/// Catches the signals that ask a process to end. A service manager may send them to all processes of a unit, and they are for `run`
+/// and the command.
+fn outlive_signals() -> io::Result<()> {
+    let runtime = Builder::new_current_thread().enable_io().build()?;
+    let _inside = runtime.enter();
+    // They stay caught.
+    Signals::catch(&ENDING).map(drop)
 }
 
 /// Waits until the command must end.

@@ -293,10 +293,22 @@ pub(crate) fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
 
 /// Whether this process ignores the signal, as background jobs of scripts do. The commands that it starts inherit that.
 pub(crate) fn is_ignored(signal: Signal) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    is_in("self", "SigIgn:", signal)
+}
+
+/// Whether this process does not end by the signal.
+pub(crate) fn handles(pid: Pid, signal: Signal) -> bool {
+    ["SigIgn:", "SigCgt:"]
+        .iter()
+        .any(|set| is_in(&pid.to_string(), set, signal))
+}
+
+/// Whether the signal is in a set of this process.
+fn is_in(pid: &str, set: &str, signal: Signal) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let set = status
         .lines()
-        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .find_map(|line| line.strip_prefix(set))
         .map_or(0, |set| u64::from_str_radix(set.trim(), 16).unwrap());
     set >> (signal.as_raw() - 1) & 1 == 1
 }
