@@ -411,3 +411,17 @@ fn a_lock_that_others_hold_is_not_a_period() {
     arm.set_data(&format!("{path}.once"), "1000");
     assert_eq!(ended(&mut arm.run(&options, &path, &["true"])).status, 0);
 }
+
+/// An operator has deleted it, or a client has lost its connection between two creates. Every run failed.
+#[test]
+fn a_missing_clock_is_made_again() {
+    let arm = Arm::embedded();
+    let path = arm.path();
+    let mut run = arm.run(&["--once-per", "1d"], &path, &["echo", "ran"]);
+    arm.create(&format!("{path}.once"));
+    let ended = ended(&mut run);
+    assert_eq!(
+        (ended.status, &*ended.stdout, &*ended.stderr),
+        (0, "ran\n", "")
+    );
+}

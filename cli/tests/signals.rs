@@ -4,10 +4,10 @@ mod support;
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
 };
 
-use rustix::process::Signal;
+use rustix::process::{Signal, kill_process};
 use support::{Arm, Running, is_alive, is_ignored, pid_of, wait_for};
 
 on_both_arms!(
@@ -141,31 +141,8 @@ fn in_a_terminal_the_command_gets_ctrl_c_once() {
     let arm = Arm::embedded();
     let script = r#"i=0; trap 'i=$((i+1))' INT; read x; echo "read $x"; echo ready
         while [ $i = 0 ]; do sleep 0.05; done; sleep 0.3; echo "interrupts: $i"; exit 3"#;
-    let binary = env!("CARGO_BIN_EXE_lockkeeper");
-    let (connect, path) = (&arm.connect, arm.path());
-    // script(1), of util-linux, runs `lockkeeper` in a new terminal, and types the text that it reads from stdin. It
-    // starts a shell, which replaces itself with `exec`: some shells would end on a Ctrl-C that their child has survived.
-    // env(1), of GNU coreutils, lets Ctrl-C through if the caller of the test ignores it: a shell cannot undo that.
-    let mut terminal = Command::new("env")
-        .args([
-            "--default-signal=INT",
-            "script",
-            "--quiet",
-            "--return",
-            "--flush",
-            "--echo",
-            "never",
-            "--command",
-        ])
-        .arg(format!(
-            r#"exec "{binary}" run --connect {connect} {path} -- sh -c "$SCRIPT""#
-        ))
-        .arg("/dev/null")
-        .env("SCRIPT", script)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("env(1) is needed, and script(1), of util-linux");
+    // The shell replaces itself with `exec`: some shells would end on a Ctrl-C that their child has survived.
+    let mut terminal = terminal(&arm, r#"exec $RUN "$SCRIPT""#, script);
     let mut keyboard = terminal.stdin.take().unwrap();
     let mut screen = BufReader::new(terminal.stdout.take().unwrap());
     let mut next = |keys: &[u8]| {
@@ -178,4 +155,65 @@ fn in_a_terminal_the_command_gets_ctrl_c_once() {
     assert_eq!(next(b""), "ready");
     assert_eq!(next(b"\x03"), "interrupts: 1");
     assert_eq!(terminal.wait().unwrap().code(), Some(3));
+}
+
+/// In the foreground the command has no process group of its own. Only the shell ended, and what it had started went on.
+#[test]
+#[cfg(target_os = "linux")]
+fn in_a_terminal_a_script_and_its_children_end_with_the_lock() {
+    type Lose = fn(&Arm, node: &str, run: &str);
+    let losses: [Lose; 2] = [
+        |arm, node, _| arm.delete(node),
+        |_, _, run| kill_process(pid_of(run), Signal::KILL).unwrap(),
+    ];
+    // A child, and one that ignores TERM and has a child of its own. None of them ends with the terminal.
+    let script = r#"trap '' HUP; sleep 600 & export RUN=$PPID CHILD=$!
+        sh -c 'trap "" TERM; sleep 600 & echo $LOCKKEEPER_NODE $RUN $CHILD $$ $!; wait; true'; true"#;
+    for lose in losses {
+        let arm = Arm::embedded();
+        // A shell that stays keeps the terminal.
+        let mut terminal = terminal(&arm, r#"$RUN "$SCRIPT"; true"#, script);
+        let mut line = String::new();
+        let mut screen = BufReader::new(terminal.stdout.take().unwrap());
+        screen.read_line(&mut line).unwrap();
+        let words: Vec<_> = line.split_whitespace().collect();
+        let [node, run, started @ ..] = words.as_slice() else {
+            panic!("{line}");
+        };
+        lose(&arm, node, run);
+        for pid in started {
+            wait_for("the end of a child", || !is_alive(pid_of(pid)));
+        }
+        assert_eq!(started.len(), 3);
+        terminal.wait().unwrap();
+    }
+}
+
+/// A shell in a new terminal. `$RUN` is `lockkeeper run PATH -- sh -c`.
+#[cfg(target_os = "linux")]
+fn terminal(arm: &Arm, command: &str, script: &str) -> Child {
+    let binary = env!("CARGO_BIN_EXE_lockkeeper");
+    let path = arm.path();
+    // script(1), of util-linux, runs the shell, and types the text that it reads from stdin.
+    // env(1), of GNU coreutils, lets Ctrl-C through if the caller of the test ignores it: a shell cannot undo that.
+    Command::new("env")
+        .args([
+            "--default-signal=INT",
+            "script",
+            "--quiet",
+            "--return",
+            "--flush",
+            "--echo",
+            "never",
+            "--command",
+            command,
+            "/dev/null",
+        ])
+        .env("RUN", format!("{binary} run {path} -- sh -c"))
+        .env("LOCKKEEPER_CONNECT", &arm.connect)
+        .env("SCRIPT", script)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("env(1) is needed, and script(1), of util-linux")
 }

@@ -61,7 +61,7 @@ impl<'a> Once<'a> {
             record => record,
         };
         let record = record.map_err(Failure::Refused)?;
-        let now_ms = self.now().await.map_err(Failure::Refused)?;
+        let now_ms = self.now().await?;
         let text = record.data.as_deref().map(String::from_utf8_lossy);
         let last_ms = text.and_then(|text| text.trim().parse::<i64>().ok());
         if last_ms.is_some_and(|last| self.period_of(now_ms) <= self.period_of(last)) {
@@ -93,9 +93,14 @@ impl<'a> Once<'a> {
     }
 
     /// The servers' time, in milliseconds since 1970.
-    async fn now(&self) -> Result<i64, Error> {
-        let written = self.client.set_data(&self.clock, "", Version::ANY).await?;
-        Ok(written.mtime)
+    async fn now(&self) -> Result<i64, Failure> {
+        let write = || self.client.set_data(&self.clock, "", Version::ANY);
+        let mut written = write().await;
+        if written.as_ref().is_err_and(Error::is_no_node) {
+            self.create().await?;
+            written = write().await;
+        }
+        Ok(written.map_err(Failure::Refused)?.mtime)
     }
 
     fn period_of(&self, ms: i64) -> i64 {

@@ -110,6 +110,12 @@ impl Arm {
         (0..nodes).for_each(|number| create(format!("{top}/{}/{number}", number % 10)));
     }
 
+    /// Creates a node and the nodes above it.
+    pub(crate) fn create(&self, path: &str) {
+        let created = self.client.create_all(path, "", CreateMode::Persistent);
+        self.runtime.block_on(created).unwrap();
+    }
+
     pub(crate) fn set_data(&self, path: &str, data: &'static str) {
         let set = self.client.set_data(path, data, lockkeeper::Version::ANY);
         self.runtime.block_on(set).unwrap();
