@@ -3,7 +3,8 @@
 //! - Outside the foreground of a terminal, the command leads its own process group, so that a signal reaches a whole
 //!   script. If only the shell ended, the program that it waits for would go on without the lock.
 //! - In the foreground, the command stays in our process group. In another group it could not use the terminal, and it
-//!   would be apart from the rest of its pipeline. The terminal itself sends INT and QUIT to the command.
+//!   would be apart from the rest of its pipeline. The terminal itself sends INT and QUIT to the command. After a lost lock, each
+//!   process that the command has started gets the signals, too (`descendants`).
 //!
 //! Not here: when to end the command (`run`).
 
@@ -25,10 +26,14 @@ use tokio::{
     time::{Instant, sleep, sleep_until},
 };
 
-use super::{gate, watchdog::Watchdog};
+use super::{
+    descendants::{self, Descendants},
+    gate,
+    watchdog::Watchdog,
+};
 use crate::{exit, signals::Signals};
 
-/// How often to check whether a process group is empty. The system sends no event for that.
+/// How often to check whether all of its processes have ended. The system sends no event for that.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The process group in which a command is started.
@@ -172,16 +177,26 @@ impl Child {
         exit::say(&format_args!(
             "{self} did not end in the grace time; killing it"
         ));
-        self.send(self.place, Signal::KILL);
+        match self.place {
+            Place::Foreground if self.process.id().is_some() => descendants::kill_all(self.pid),
+            place => self.send(place, Signal::KILL),
+        }
     }
 
     /// Ends the command with TERM, and after the grace time with KILL.
     ///
-    /// Returns when the command has ended. If it leads a process group, the whole group has ended or was killed.
+    /// Returns when the command has ended. If it leads a process group, the whole group has ended or was killed. In the foreground, the
+    /// same is true of what it had started.
     pub(super) async fn end(mut self, grace: Duration, signals: &mut Signals) -> io::Result<()> {
+        let started = match self.place {
+            Place::Foreground => Descendants::of(self.pid),
+            Place::OwnGroup => Descendants::default(),
+        };
         self.send(self.place, Signal::TERM);
+        started.send(Signal::TERM);
         // A stopped process handles TERM only after CONT.
         self.go_on();
+        started.send(Signal::CONT);
         let deadline = Instant::now() + grace;
         let mut killed = false;
         loop {
@@ -198,14 +213,16 @@ impl Child {
                 signal = signals.next() => self.pass_on(signal),
             }
         }
-        if self.place == Place::OwnGroup {
-            while test_kill_process_group(self.pid).is_ok() {
-                if Instant::now() >= deadline {
+        let leads_group = self.place == Place::OwnGroup;
+        while leads_group && test_kill_process_group(self.pid).is_ok() || started.are_left() {
+            if Instant::now() >= deadline {
+                if leads_group {
                     let _ = kill_process_group(self.pid, Signal::KILL);
-                    break;
                 }
-                sleep(LOOK).await;
+                started.send(Signal::KILL);
+                break;
             }
+            sleep(LOOK).await;
         }
         Ok(())
     }

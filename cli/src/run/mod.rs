@@ -11,6 +11,7 @@ mod access;
 mod acquire;
 mod args;
 pub(crate) mod child;
+mod descendants;
 pub(crate) mod gate;
 mod lock;
 mod notify;

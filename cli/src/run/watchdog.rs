@@ -19,12 +19,12 @@ use std::{
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
-    process::{Pid, Signal, kill_process, kill_process_group},
+    process::{Pid, Signal, kill_process_group},
 };
 
 use tokio::runtime::Builder;
 
-use super::{child::Place, gate};
+use super::{child::Place, descendants, gate};
 use crate::{
     exit,
     signals::{ENDING, Signals},
@@ -101,11 +101,11 @@ pub(crate) fn watch(arguments: &[OsString]) -> u8 {
     let pid = pid.to_str().and_then(|pid| pid.parse().ok());
     wait();
     if let Some(pid) = pid.and_then(Pid::from_raw) {
-        let _ = if what == "group" {
-            kill_process_group(pid, Signal::KILL)
+        if what == "group" {
+            let _ = kill_process_group(pid, Signal::KILL);
         } else {
-            kill_process(pid, Signal::KILL)
-        };
+            descendants::kill_all(pid);
+        }
     }
     exit::OK
 }
