@@ -58,9 +58,11 @@ fn a_command_that_cannot_start_gives_status_126_or_127(arm: &Arm) {
         ("/etc/passwd", 126, "cannot be executed"),
         ("/", 126, "cannot be executed"),
     ] {
-        let ended = ended(&mut arm.run(&[], &path, &[command]));
-        assert_eq!(ended.status, status, "{command}");
-        assert!(ended.stderr.contains(command) && ended.stderr.contains(text));
+        let told = ended(&mut arm.run(&[], &path, &[command]));
+        assert_eq!(told.status, status, "{command}");
+        assert!(told.stderr.contains(command) && told.stderr.contains(text));
+        let quiet = ended(&mut arm.run(&["-q"], &path, &[command]));
+        assert_eq!((quiet.status, &*quiet.stderr), (status, ""), "{command}");
         assert_eq!(arm.nodes(&path), Vec::<String>::new(), "{command}");
     }
 }

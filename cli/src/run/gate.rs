@@ -9,10 +9,13 @@ use std::{
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getpid, getppid, kill_process, waitid};
 
-use crate::exit::Failure;
+use crate::exit::{self, Failure, Level};
 
 /// The first argument of the process.
 pub(crate) const NAME: &str = "--gate";
+
+/// The argument of a process that says nothing.
+const QUIET: &str = "quiet";
 
 /// The name of this program in lists of processes.
 pub(super) const PROGRAM: &str = env!("CARGO_BIN_NAME");
@@ -20,7 +23,8 @@ pub(super) const PROGRAM: &str = env!("CARGO_BIN_NAME");
 /// The process that becomes the command when [`open`] lets it.
 pub(super) fn closed(command: &[OsString]) -> io::Result<Command> {
     let mut gate = this_program()?;
-    gate.arg(NAME).arg(getpid().to_string());
+    let level = if exit::says(Level::Usual) { "" } else { QUIET };
+    gate.args([NAME, level, &getpid().to_string()]);
     gate.args(command);
     Ok(gate)
 }
@@ -48,11 +52,14 @@ pub(super) fn open(pid: Pid) -> io::Result<()> {
 
 /// The process itself: stops, and becomes the command. Returns only the reason why it did not.
 ///
-/// The arguments are the process id of `run`, and the command.
+/// The arguments are [`QUIET`] or nothing, the process id of `run`, and the command.
 pub(crate) fn pass(arguments: &[OsString]) -> Result<u8, Failure> {
-    let [parent, program, arguments @ ..] = arguments else {
-        return Ok(crate::exit::USAGE);
+    let [level, parent, program, arguments @ ..] = arguments else {
+        return Ok(exit::USAGE);
     };
+    if level == QUIET {
+        exit::set_level(Level::Quiet);
+    }
     let has_parent = || getppid().is_some_and(|pid| *parent == *pid.to_string());
     let system = |error: rustix::io::Errno| Failure::System(error.into());
     // Nobody else would wake a stopped process whose parent is gone.
@@ -61,7 +68,7 @@ pub(crate) fn pass(arguments: &[OsString]) -> Result<u8, Failure> {
         kill_process(getpid(), Signal::STOP).map_err(system)?;
     }
     if !has_parent() {
-        return Ok(crate::exit::SYSTEM);
+        return Ok(exit::SYSTEM);
     }
     // From here on, the watchdog ends the command and its whole group.
     end_with_parent(false).map_err(system)?;
