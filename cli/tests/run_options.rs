@@ -66,6 +66,19 @@ fn a_conflict_has_the_status_that_the_user_wants(arm: &Arm) {
         assert_eq!(ended.status, 9, "{}", ended.stderr);
         assert!(ended.stderr.contains(&path), "{}", ended.stderr);
     }
+    // An operator deletes the node of a waiter.
+    let waiter = Running::start(&mut arm.run(&["-E", "9"], &path, &["true"]));
+    arm.until_nodes(&path, 2);
+    let mut nodes = arm.nodes(&path);
+    nodes.retain(|node| !guard.path().ends_with(node));
+    arm.delete(&format!("{path}/{}", nodes[0]));
+    let ended = waiter.end();
+    assert_eq!(ended.status, 9, "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("place in the queue lost"),
+        "{}",
+        ended.stderr
+    );
     arm.release(guard);
 }
 

@@ -79,7 +79,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<u8, Failure> {
     notify.say("STOPPING=1");
     let _ = timeout(GOODBYE, client.close()).await;
     match status {
-        Err(failure @ (Failure::Taken { .. } | Failure::TimedOut { .. })) => {
+        Err(failure) if failure.status() == exit::NOT_ACQUIRED => {
             exit::report(&failure);
             Ok(args.conflict_exit_code)
         }
