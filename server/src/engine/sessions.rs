@@ -158,8 +158,10 @@ impl Sessions {
     /// The earliest moment at which [`expired`](Self::expired) can return a session.
     pub(crate) fn next_expiry(&self) -> Option<Instant> {
         let (bucket, _) = self.buckets.first_key_value()?;
-        let ticks = u32::try_from(*bucket).unwrap_or(u32::MAX);
-        self.epoch.checked_add(self.tick.saturating_mul(ticks))
+        let nanos = self.tick.as_nanos().checked_mul(u128::from(*bucket))?;
+        // 2^64 ns are 584 years.
+        let since_epoch = Duration::from_nanos(u64::try_from(nanos).ok()?);
+        self.epoch.checked_add(since_epoch)
     }
 
     fn bucket(&self, now: Instant, timeout: Duration) -> u64 {
@@ -204,6 +206,18 @@ mod tests {
         sessions.remove(id);
         assert_eq!(sessions.next_expiry(), None);
         assert!(!sessions.touch(id, epoch));
+    }
+
+    /// The count of ticks stopped at 2^32, after 50 days, and the timer fired all the time.
+    #[test]
+    fn the_next_expiry_is_known_after_any_number_of_ticks() {
+        let epoch = clock::now().instant;
+        let mut sessions = Sessions::new(epoch, 0, MS, 1);
+        let year = epoch + Duration::from_secs(365 * 24 * 3600);
+        sessions.create(5 * MS, year);
+        assert_eq!(sessions.next_expiry(), Some(year + 6 * MS));
+        sessions.create(Duration::MAX, year);
+        assert_eq!(sessions.next_expiry(), Some(year + 6 * MS));
     }
 
     #[test]
