@@ -1,7 +1,8 @@
 //! Signals of this process, as a stream.
 //!
 //! Invariant: a signal that was ignored when the process started stays ignored, here and in its children. With
-//! ignored signals, nohup(1) and scripts protect the jobs that they start.
+//! ignored signals, nohup(1) and scripts protect the jobs that they start. PIPE is the exception: the standard library ignores it
+//! here, and gives each child the default action.
 //! Not here: sending signals to the command (`run::child`).
 
 use std::{

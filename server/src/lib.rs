@@ -43,6 +43,8 @@
 //! - 8 MiB in the reply to one `multiRead`;
 //! - 10,000 connections ([`Builder::max_connections`]).
 //!
+//! It always creates nodes with a time to live. ZooKeeper does so only with `zookeeper.extendedTypesEnabled=true`.
+//!
 //! Not served: quotas, `reconfig` (the reply says that it is disabled), read-only mode, and TLS. Two internal
 //! operations are not served either, although the real server accepts them from every client: `deleteContainer` and
 //! `createSession`. The feature `sasl-digest-md5` adds users with passwords (`Builder::user`). A server without users

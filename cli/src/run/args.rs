@@ -156,6 +156,8 @@ Signals: lockkeeper passes TERM, HUP, INT, QUIT, USR1, USR2 on to the command.
 
   - TSTP outside a terminal stops the command and lockkeeper. After CONT the
     command goes on if the lock is still held; otherwise it is ended.
+  - A signal that was ignored stays ignored, in the command, too. Only PIPE
+    always has its default action there.
 
 A process that the command leaves behind, as a daemon does, runs on without the
 lock: the lock is released when the command itself ends. Start daemons in the
