@@ -172,7 +172,14 @@ impl Shared {
                 Delivery::Notice(queue, notice) => queue.push(notice),
                 Delivery::End(queue, error) => queue.end(error),
                 Delivery::State(snapshot) => {
-                    self.snapshot.send_replace(snapshot);
+                    // `act` may deliver the last state while the driver still delivers older ones.
+                    self.snapshot.send_if_modified(|newest| {
+                        let has_ended = newest.state.is_final();
+                        if !has_ended {
+                            *newest = snapshot;
+                        }
+                        !has_ended
+                    });
                     self.snapshot_changed.notify_waiters();
                 }
                 Delivery::LeaseRenewed => self.lease_renewed.notify_waiters(),

@@ -1,8 +1,9 @@
 //! The end of a client: its last handle is dropped, it is closed, or its runtime is dropped.
 
 use std::{
+    pin::pin,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
         mpsc,
     },
@@ -12,12 +13,12 @@ use std::{
 
 use lockkeeper_proto::{CreateMode, OpCode, Version};
 use lockkeeper_server::{Server, When};
-use lockkeeper_session::{Client, Effect, Error, State};
-use tokio::runtime::Runtime;
+use lockkeeper_session::{Client, Connector, Effect, Error, State, Transport};
+use tokio::{net::TcpStream, runtime::Runtime};
 
 use super::{
     servers::{client, follow, server},
-    waiting::{soon, until},
+    waiting::{poll_once, soon, until},
 };
 
 #[tokio::test]
@@ -98,6 +99,33 @@ async fn closing_on_a_silent_server_ends_within_the_session_timeout() {
     let begin = tokio::time::Instant::now();
     soon(client.close()).await;
     assert!(begin.elapsed() < Duration::from_secs(2));
+}
+
+/// Regression: the client's task had taken `Suspended` from the machine, and delivered it after the task that closes had
+/// delivered `Closed`. `close` waited for ever.
+#[tokio::test]
+async fn closing_while_the_clients_task_delivers_a_state_ends() {
+    let server = server().await;
+    let slot = Arc::new(Mutex::new(None::<Client>));
+    let in_connector = slot.clone();
+    let connector = Connector::new(move |endpoint| {
+        // The client's task calls this between the two.
+        if let Some(client) = in_connector.lock().unwrap().take() {
+            assert_eq!(poll_once(pin!(client.close())), Some(()));
+        }
+        Box::pin(async move {
+            let stream = TcpStream::connect((&*endpoint.host, endpoint.port)).await?;
+            Ok(Box::new(stream) as Box<dyn Transport>)
+        })
+    });
+    let builder = super::servers::builder(&server).connector(connector);
+    let client = soon(builder.connect()).await.unwrap();
+    *slot.lock().unwrap() = Some(client.clone());
+    client.move_to_next_server();
+    follow(&client, |now| now.state != State::Connected).await;
+    assert!(slot.lock().unwrap().is_none());
+    soon(client.clone().close()).await;
+    assert_eq!(client.snapshot().state, State::Closed);
 }
 
 /// The server and the client's driver each have their own runtime. The users of the client are plain threads.
