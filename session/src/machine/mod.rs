@@ -204,7 +204,7 @@ impl<T> Machine<T> {
         self.session.id
     }
 
-    /// The negotiated session timeout, or the requested one while nothing is negotiated.
+    /// The shortest timeout that a server has granted to the session, or the requested one while there is no session.
     #[must_use]
     pub fn session_timeout(&self) -> Duration {
         self.session.timeout

@@ -68,7 +68,7 @@ pub struct Snapshot {
     pub state: State,
     /// The id of the session; [`SessionId::NONE`] before the first one and between two.
     pub session_id: SessionId,
-    /// The negotiated session timeout, or the requested one while nothing is negotiated.
+    /// The shortest timeout that a server has granted to the session, or the requested one while there is no session.
     pub session_timeout: Duration,
     /// How many connections were established so far: another number means another connection.
     pub connections: u64,

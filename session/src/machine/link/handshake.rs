@@ -133,6 +133,13 @@ impl<T> Machine<T> {
         }
         self.session.id = response.session_id;
         self.session.password = Bytes::copy_from_slice(&password);
+        // A longer one counts only as long as the leader lives: the next leader gives the session the timeout with which it
+        // was made. Source: `SessionTrackerImpl.java`, `sessionsWithTimeout`.
+        let timeout = if is_new {
+            timeout
+        } else {
+            timeout.min(self.session.timeout)
+        };
         self.session.timeout = timeout;
         self.session.heard = Some(now);
         self.timing = Timing::new(&self.config, timeout);

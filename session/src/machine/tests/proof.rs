@@ -84,6 +84,26 @@ fn a_resumed_session_is_proved_by_one_write() {
     assert_eq!(lease(&pair), Some(sent + length()));
 }
 
+/// Regression: the old proof counted with the timeout of the new server. But a new leader gives the session the timeout with
+/// which it was made.
+#[test]
+fn a_longer_timeout_makes_the_lease_no_longer() {
+    let (mut pair, _) = old_connection();
+    let before = lease(&pair);
+    pair.cut();
+    pair.reach();
+    let sent = pair.now;
+    pair.accept(ID, 3 * TIMEOUT);
+    assert_eq!(lease(&pair), before);
+    let xid = write(&mut pair);
+    answer(&mut pair, xid);
+    assert_eq!(lease(&pair), Some(sent + length()));
+    pair.cut();
+    pair.reach();
+    pair.accept(ID, TIMEOUT / 3);
+    assert_eq!(lease(&pair), Some(sent + length() / 3));
+}
+
 #[test]
 fn two_writes_in_a_row_prove_a_touch() {
     let (mut pair, touched) = old_connection();
