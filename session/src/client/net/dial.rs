@@ -3,6 +3,7 @@
 //! Not here: how long an attempt may take and which server is next. The machine drops an attempt that takes too long.
 
 use std::{
+    collections::HashMap,
     fmt,
     future::Future,
     io,
@@ -23,6 +24,8 @@ use crate::client::{net::transport::Purpose, random::random_u64};
 const STAGGER: Duration = Duration::from_millis(250);
 /// The most addresses of one name in one attempt. The next attempt starts with other addresses.
 const MOST_ADDRESSES: usize = 16;
+/// The most servers whose turns are remembered. SRV records may name others again and again.
+const MOST_TURNS: usize = 1024;
 
 /// Which address is first in an attempt.
 ///
@@ -58,10 +61,30 @@ impl Turn {
     }
 }
 
+/// The turn of each server. Servers of one list have turns of their own: they are tried in a fixed order, so a common turn
+/// would come to the same address of each of them every time.
+#[derive(Debug)]
+struct Turns {
+    first: usize,
+    of: HashMap<Endpoint, Turn>,
+}
+
+impl Turns {
+    /// The index of the first address in this attempt at this server.
+    fn next(&mut self, server: &Endpoint, purpose: Purpose) -> usize {
+        if self.of.len() == MOST_TURNS && !self.of.contains_key(server) {
+            self.of.clear();
+            self.first = self.first.wrapping_add(1);
+        }
+        let turn = self.of.entry(server.clone());
+        turn.or_insert_with(|| Turn::new(self.first)).next(purpose)
+    }
+}
+
 /// Opens the connections of a client.
 #[derive(Clone, Debug)]
 pub(crate) struct Dialer {
-    turn: Arc<Mutex<Turn>>,
+    turns: Arc<Mutex<Turns>>,
 }
 
 impl Dialer {
@@ -69,7 +92,10 @@ impl Dialer {
         // Different clients that start together begin with different addresses of a name.
         let first = usize::try_from(random_u64() >> 33).unwrap_or_default();
         Self {
-            turn: Arc::new(Mutex::new(Turn::new(first))),
+            turns: Arc::new(Mutex::new(Turns {
+                first,
+                of: HashMap::new(),
+            })),
         }
     }
 
@@ -79,8 +105,8 @@ impl Dialer {
         endpoint: Endpoint,
         purpose: Purpose,
     ) -> impl Future<Output = io::Result<TcpStream>> + Send + use<> {
-        let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let turn = turn.next(purpose);
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = turns.next(&endpoint, purpose);
         async move {
             let found = lookup_host((endpoint.host.as_str(), endpoint.port)).await?;
             let addresses = in_turn(found.collect(), turn);
@@ -227,6 +253,30 @@ mod tests {
         for (purpose, first) in attempts {
             assert_eq!(turn.next(purpose), first);
         }
+    }
+
+    /// Regression: one turn counted for all servers. A client of two servers with two addresses each tried them alternately, and
+    /// began with the same address of a server every time.
+    #[test]
+    fn every_server_has_its_own_turn() {
+        let server = |number: usize| Endpoint {
+            host: format!("zk{number}"),
+            port: 2181,
+        };
+        let of = HashMap::new();
+        let mut turns = Turns { first: 7, of };
+        for attempt in 0..4 {
+            for number in 0..2 {
+                let first = turns.next(&server(number), Purpose::Session);
+                assert_eq!(first, 7 + attempt);
+            }
+        }
+        for number in 0..2 * MOST_TURNS {
+            turns.next(&server(number), Purpose::Session);
+        }
+        assert!(turns.of.len() <= MOST_TURNS);
+        let mut firsts = (0..2).map(|_| turns.next(&server(0), Purpose::Session));
+        assert_ne!(firsts.next(), firsts.next());
     }
 
     #[test]
