@@ -335,6 +335,7 @@ impl<T> Machine<T> {
             ReplyTo::Caller { token, watch } => (Some(token), watch),
             ReplyTo::Auth { token } => (Some(token), None),
             ReplyTo::Nobody { watch } => (None, watch),
+            ReplyTo::SetWatches { since, .. } => return self.session.not_watched(since),
             _ => return,
         };
         if let Some(watch) = watch {

@@ -16,6 +16,8 @@ pub(crate) struct Session {
     pub(crate) timeout: Duration,
     /// The newest transaction that a reply of this session has reported.
     pub(crate) last_zxid: Zxid,
+    /// The oldest point from which a server was asked to report to watches, and did not confirm it; `None` for `last_zxid`.
+    unconfirmed: Option<Zxid>,
     /// When the client last heard of a server in this session; `None` before the first connection.
     pub(crate) heard: Option<Instant>,
     /// When the newest ping or write that was answered had been sent. A server has heard of the session since.
@@ -34,11 +36,25 @@ impl Session {
             password: Bytes::from_static(&[0; PASSWORD_LEN]),
             timeout,
             last_zxid: Zxid::ZERO,
+            unconfirmed: None,
             heard: None,
             confirmed: None,
             proved: None,
             is_local: false,
         }
+    }
+
+    /// A server was to report all changes since this point to some watches, and has not confirmed it.
+    pub(crate) fn not_watched(&mut self, since: Zxid) {
+        self.unconfirmed = Some(self.unconfirmed.map_or(since, |older| older.min(since)));
+    }
+
+    /// The point from which the next connection restores the watches.
+    pub(crate) fn watched_since(&mut self) -> Zxid {
+        let newest = self.last_zxid;
+        self.unconfirmed
+            .take()
+            .map_or(newest, |since| since.min(newest))
     }
 
     /// A server has heard of the session since this instant.

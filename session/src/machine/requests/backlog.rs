@@ -5,7 +5,7 @@
 
 use std::{collections::VecDeque, time::Instant};
 
-use lockkeeper_proto::{Request, multi::MultiOp};
+use lockkeeper_proto::{Request, multi::MultiOp, records::SetWatches};
 
 use crate::machine::{ReplyTo, timers::give_back};
 
@@ -46,10 +46,11 @@ pub(crate) struct Queued<T> {
 
 impl<T> Queued<T> {
     /// A request of the machine itself, to be sent right behind this one.
-    pub(crate) fn behind(&self, request: Request, now: Instant) -> Self {
+    pub(crate) fn behind(&self, watches: SetWatches, now: Instant) -> Self {
+        let (since, restore) = (watches.relative_zxid, false);
         Self {
-            request,
-            reply_to: ReplyTo::SetWatches { restore: false },
+            request: Request::SetWatches(watches),
+            reply_to: ReplyTo::SetWatches { since, restore },
             options: RequestOptions::at(now),
             number: self.number + 1,
             weight: 0,

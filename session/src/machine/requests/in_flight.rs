@@ -42,8 +42,8 @@ pub(crate) enum ReplyTo<T> {
     Nobody { watch: Option<PendingWatch> },
     /// A caller that has added an identity.
     Auth { token: T },
-    /// The machine: it restores watches, or sets new ones on existing nodes.
-    SetWatches { restore: bool },
+    /// The machine: it restores watches, or sets new ones on existing nodes. The server reports changes newer than `since`.
+    SetWatches { since: Zxid, restore: bool },
     /// The machine: it removes a watch without listeners.
     RemoveWatches,
     /// The machine: it keeps the lease proved.

@@ -247,7 +247,8 @@ impl<T> Machine<T> {
                 };
                 self.fail(op, reply_to, error);
             }
-            ReplyTo::SetWatches { .. } if op == OpCode::SET_WATCHES2 => {
+            ReplyTo::SetWatches { since, .. } if op == OpCode::SET_WATCHES2 => {
+                self.session.not_watched(since);
                 self.end_persistent(reason, &peer);
             }
             ReplyTo::SetWatches { .. } => self.end_one_shot(),

@@ -161,12 +161,7 @@ impl<T> Machine<T> {
         header: ReplyHeader,
         body: &mut Reader,
     ) {
-        let connection = self.connection.as_ref();
-        // Watches that were refused have not reported what came before.
-        let is_refused =
-            matches!(request.reply_to, ReplyTo::SetWatches { .. }) && !header.err.is_ok();
-        let shows_progress = connection.is_none_or(|open| open.restore.shows_progress());
-        if header.zxid > Zxid::ZERO && shows_progress && !is_refused {
+        if header.zxid > Zxid::ZERO {
             self.session.last_zxid = self.session.last_zxid.max(header.zxid);
         }
         self.write_answered(now, &request, Some(header.err));
@@ -210,12 +205,14 @@ impl<T> Machine<T> {
             }
             ReplyTo::Proof => self.proof_answered(),
             ReplyTo::SetWatches { .. } if needs_sasl => {}
-            ReplyTo::SetWatches { .. } if !header.err.is_ok() => {
+            ReplyTo::SetWatches { since, .. } if !header.err.is_ok() => {
+                // They have not reported what came before.
+                self.session.not_watched(since);
                 return self.give_up(now, Cause::WatchesRefused(header.err));
             }
-            ReplyTo::SetWatches { restore: true } => self.restored(),
+            ReplyTo::SetWatches { restore: true, .. } => self.restored(),
             // It does not matter whether the server had such a watch. Identities are answered under a number of their own.
-            ReplyTo::SetWatches { restore: false } => return self.watches_set(request.number),
+            ReplyTo::SetWatches { restore: false, .. } => return self.watches_set(request.number),
             ReplyTo::RemoveWatches | ReplyTo::Auth { .. } => return,
             ReplyTo::Close => return self.end(State::Closed, Cause::ByClient),
         }

@@ -110,14 +110,14 @@ impl<T> Machine<T> {
             (Ok(length) | Err(EncodeError { length }), _) => {
                 out.truncate(start);
                 let error = Error::TooLarge { length, limit };
-                if matches!(queued.reply_to, ReplyTo::SetWatches { .. }) {
-                    self.end_unset(&queued.request, &error);
-                    self.watches_set(queued.number);
-                }
-                if matches!(queued.reply_to, ReplyTo::SetWatches { restore: true }) {
+                let ReplyTo::SetWatches { restore, .. } = queued.reply_to else {
+                    return self.give_back(queued, error);
+                };
+                self.end_unset(&queued.request, &error);
+                self.watches_set(queued.number);
+                if restore {
                     self.restored();
                 }
-                self.give_back(queued, error);
             }
         }
     }

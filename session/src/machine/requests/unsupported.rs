@@ -135,7 +135,8 @@ impl<T> Machine<T> {
                 };
                 self.fail(op, reply_to, error);
             }
-            ReplyTo::SetWatches { .. } => {
+            ReplyTo::SetWatches { since, .. } => {
+                self.session.not_watched(since);
                 if op == OpCode::SET_WATCHES2 {
                     self.end_persistent(reason, &peer);
                 }

@@ -9,7 +9,7 @@ use lockkeeper_proto::{
 
 use super::{
     pair::{ID, PASSWORD, Pair, SECOND, TIMEOUT},
-    requests::{delete, get, sound_reply, sync},
+    requests::{delete, get, set_watches, sound_reply, sync},
 };
 use crate::{
     Cause, Config, Effect, Endpoint, State,
@@ -93,6 +93,43 @@ fn a_move_loses_no_request_and_no_watch() {
     assert!(!pair.is_settled(later));
     assert_eq!((pair.machine.watch_count(), pair.fired()), (1, vec![]));
     let _ = watch;
+}
+
+/// Regression: the new connection restored the watches from the newest transaction that a reply had reported. But the changes
+/// from the call on count, and the server was never asked for those.
+#[test]
+fn a_watch_that_was_not_set_before_a_move_misses_no_change() {
+    let mut pair = Pair::connected(servers);
+    let reply = |pair: &mut Pair, zxid| {
+        let (xid, request) = pair.request().unwrap();
+        pair.reply(xid, zxid, Ok(sound_reply(&request)));
+    };
+    pair.submit(sync("/"));
+    reply(&mut pair, 100);
+    pair.submit(sync("/"));
+    pair.machine.move_to_next_server(pair.now);
+    let watches = pair.machine.watch_nodes(["/n"]);
+    reply(&mut pair, 120);
+    pair.connect();
+    assert_eq!(
+        pair.request().unwrap().1,
+        set_watches(100, &["/n"], &[], &[])
+    );
+    pair.submit(sync("/"));
+    // Nor does it miss one if that connection is lost.
+    pair.cut();
+    pair.connect();
+    pair.request_sign_of_life();
+    let (xid, restored) = pair.request().unwrap();
+    assert_eq!(restored, set_watches(100, &["/n"], &[], &[]));
+    pair.reply(xid, 130, Ok(sound_reply(&restored)));
+    pair.cut();
+    pair.connect();
+    assert_eq!(
+        pair.request().unwrap().1,
+        set_watches(130, &["/n"], &[], &[])
+    );
+    assert_eq!((pair.machine.watch_count(), watches.len()), (1, 1));
 }
 
 #[test]

@@ -27,23 +27,17 @@ pub(crate) struct Restore {
     most: usize,
 }
 
-impl Restore {
-    /// Whether a reply tells how far the client has read. While several requests are not answered it does not: the next
-    /// connection would restore its watches from a point that is too late.
-    pub(crate) fn shows_progress(&self) -> bool {
-        self.requests < 2
-    }
-}
-
 impl<T> Machine<T> {
     /// Sends the requests that restore all watches, before everything that is queued.
     pub(crate) fn restore_watches(&mut self) {
         if self.unsupported.includes(OpCode::SET_WATCHES) {
             self.end_one_shot();
         }
-        let mut batches = Batches::new(self.session.last_zxid, self.config.max_request);
+        let since = self.session.watched_since();
+        let mut batches = Batches::new(since, self.config.max_request);
         self.watches.restore(&mut batches);
-        let restore = |batch| (batch, ReplyTo::SetWatches { restore: true });
+        let restore = true;
+        let restore = |batch| (batch, ReplyTo::SetWatches { since, restore });
         let requests: Vec<_> = batches.finish().map(restore).collect();
         let for_persistent = if self.watches.has_persistent() {
             MOST_FOR_PERSISTENT

@@ -37,7 +37,8 @@ impl<T> Machine<T> {
         // A persistent watch on the same node is set again in the same request, which doubles it.
         let shares = if self.watches.has_persistent() { 3 } else { 1 };
         let longest = self.config.max_request / shares;
-        let mut batches = Batches::new(self.session.last_zxid, longest);
+        let (since, restore) = (self.session.last_zxid, false);
+        let mut batches = Batches::new(since, longest);
         let watch = |path: String| {
             let id = self.watches.register_data(&path);
             batches.add(WatchKind::Data, path);
@@ -52,7 +53,7 @@ impl<T> Machine<T> {
             } else {
                 let mut last = 0;
                 for batch in batches.finish() {
-                    last = self.enqueue_own(batch, ReplyTo::SetWatches { restore: false });
+                    last = self.enqueue_own(batch, ReplyTo::SetWatches { since, restore });
                 }
                 if let Some(open) = self.established_mut() {
                     open.early.sent(last, &ids);
@@ -85,7 +86,7 @@ impl<T> Machine<T> {
             return;
         }
         self.remove_from_server(requests.first);
-        let since = requests.since.unwrap_or(self.session.last_zxid);
+        let (restore, since) = (false, requests.since.unwrap_or(self.session.last_zxid));
         let mut batches = Batches::new(since, self.config.max_request);
         for (kind, path) in requests.set {
             batches.add(kind, path);
@@ -94,7 +95,7 @@ impl<T> Machine<T> {
             match self.unsupported.refusal(batch.op()) {
                 Some(error) => self.end_unset(&batch, &error),
                 None => {
-                    self.enqueue_own(batch, ReplyTo::SetWatches { restore: false });
+                    self.enqueue_own(batch, ReplyTo::SetWatches { since, restore });
                 }
             }
         }
@@ -110,7 +111,7 @@ impl<T> Machine<T> {
     }
 
     /// Changes a request so that it ends no persistent watch. Returns the request that must be sent right behind it.
-    pub(crate) fn prepare_to_send(&mut self, queued: &mut Queued<T>) -> Option<Request> {
+    pub(crate) fn prepare_to_send(&mut self, queued: &mut Queued<T>) -> Option<SetWatches> {
         let since = self.session.last_zxid;
         match (&mut queued.reply_to, &mut queued.request) {
             (
@@ -120,12 +121,14 @@ impl<T> Machine<T> {
                 request,
             ) => {
                 let path = watch.prepare_to_send(request, &mut self.watches, since)?;
-                Some(Request::SetWatches(SetWatches {
+                Some(SetWatches {
                     child_watches: vec![path],
                     ..nothing(since)
-                }))
+                })
             }
-            (ReplyTo::SetWatches { restore: false }, request) if self.watches.has_persistent() => {
+            (ReplyTo::SetWatches { restore: false, .. }, request)
+                if self.watches.has_persistent() =>
+            {
                 if let Request::SetWatches(batch) = request {
                     let batch = std::mem::replace(batch, nothing(since));
                     *request = batches::request(self.with_persistent(batch));
