@@ -4,11 +4,11 @@
 use std::{future::Future, time::Duration};
 
 use allocation_counter::AllocationInfo;
-use lockkeeper_proto::{Xid, jute::Encode};
+use lockkeeper_proto::{AddWatchMode, Xid, jute::Encode};
 
 use super::{
-    server::{Server, assert_well, header, lost, message, raw_reply},
-    waiting::soon,
+    server::{Server, assert_well, event, header, lost, message, raw_reply},
+    waiting::{soon, until},
 };
 
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -71,13 +71,47 @@ fn the_densest_reply_takes_memory_in_proportion_to_its_length() {
     assert!(taken.bytes_max < 24 * frame, "{} bytes", taken.bytes_max);
 }
 
+/// Once, only the number of these events had a bound: 65,536 of them, with paths of 8 MiB each.
+#[test]
+fn events_with_long_paths_are_not_kept_without_end() {
+    const EVENTS: usize = 64;
+    for in_restore in [false, true] {
+        let taken = measured(|| async {
+            let bad = 1 + usize::from(in_restore);
+            let server = Server::start(move |number, mut peer| async move {
+                if number >= bad {
+                    return peer.healthy().await;
+                }
+                peer.handshake().await;
+                let (xid, _) = peer.request().await.unwrap();
+                if number == 0 {
+                    peer.send(&raw_reply(xid, &[0; 4])).await;
+                    if in_restore {
+                        return peer.close().await;
+                    }
+                }
+                let long = event(1, 3, &format!("/{}", "x".repeat(1 << 20)));
+                peer.flood(&long, EVENTS << 20).await;
+            })
+            .await;
+            let client = server.client(TIMEOUT).await.unwrap();
+            let mode = AddWatchMode::PERSISTENT_RECURSIVE;
+            let _watcher = soon(client.add_watch("/", mode)).await.unwrap();
+            until("a healthy connection", async || server.connections() > bad).await;
+            assert_well(&client).await;
+        });
+        println!("{} bytes for {EVENTS} MiB of events", taken.bytes_max);
+        assert!(taken.bytes_max < 24 * MIB, "{} bytes", taken.bytes_max);
+    }
+}
+
 #[test]
 fn a_flood_takes_as_much_memory_as_one_read() {
     let taken = measured(|| async {
         let server = Server::bad(1, |mut peer| async move {
             peer.handshake().await;
             let pings = raw_reply(Xid::PING, b"").repeat(1000);
-            let events = super::server::event(1, 3, "/nobody").repeat(1000);
+            let events = event(1, 3, "/nobody").repeat(1000);
             for _ in 0..20 {
                 peer.flood(&pings, 1 << 20).await;
                 peer.flood(&events, 1 << 20).await;

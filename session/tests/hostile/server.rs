@@ -310,6 +310,7 @@ pub(crate) fn sound(request: &Request) -> Response {
         Request::Sync(SyncRequest { path }) => Response::Sync(SyncResponse { path: path.clone() }),
         Request::Delete(_) => Response::Delete(Empty {}),
         Request::SetWatches(_) => Response::SetWatches(Empty {}),
+        Request::SetWatches2(_) => Response::SetWatches2(Empty {}),
         Request::RemoveWatches(_) => Response::RemoveWatches(Empty {}),
         Request::CloseSession(_) => Response::CloseSession(Empty {}),
         other => panic!("the script has no reply to {other:?}"),

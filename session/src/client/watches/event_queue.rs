@@ -1,7 +1,7 @@
 //! The bounded queue of events between a persistent watch and its listener.
 //!
 //! Rule for a slow listener: the queue keeps the oldest events, up to its capacity. When it is full, it only counts
-//! further events. The count stands in the queue where the events would have been. So the listener learns of every
+//! further events. It is also full when the paths of its events are very long. The count stands in the queue where the events would have been. So the listener learns of every
 //! loss.
 
 use std::{
@@ -44,10 +44,16 @@ pub(crate) struct EventQueue {
     waiting: Mutex<Waiting>,
 }
 
+/// The bytes of paths that a queue keeps for each event of its capacity: longer than nearly all paths, so that a server
+/// cannot fill the memory.
+const PATH_BYTES: usize = 1024;
+
 #[derive(Debug, Default)]
 struct Waiting {
     /// At most `capacity` events, and one [`Item::Missed`] after them.
     items: VecDeque<Item>,
+    /// The length of the paths of these events.
+    bytes: usize,
     end: Option<Error>,
     has_ended: bool,
     waker: Option<Waker>,
@@ -73,9 +79,17 @@ impl EventQueue {
 
     pub(crate) fn push(&self, notice: Notice) {
         let mut waiting = self.lock();
-        let full = waiting.items.len() >= self.capacity;
+        let most = self.capacity.saturating_mul(PATH_BYTES);
+        let is_full = |event: &Event| {
+            // A path that is longer than all of it goes alone.
+            waiting.items.len() >= self.capacity
+                || (waiting.bytes > 0 && waiting.bytes + event.path.len() > most)
+        };
         match notice {
-            Notice::Event(event) if !full => waiting.items.push_back(Item::Event(event)),
+            Notice::Event(event) if !is_full(&event) => {
+                waiting.bytes += event.path.len();
+                waiting.items.push_back(Item::Event(event));
+            }
             Notice::Event(_) => waiting.gap().dropped += 1,
             Notice::Reconnected => waiting.gap().reconnected = true,
         }
@@ -103,10 +117,13 @@ impl EventQueue {
         if let Some(item) = waiting.items.pop_front() {
             return Poll::Ready(Some(Ok(match item {
                 Item::Missed(missed) => WatchNotice::Missed(missed),
-                Item::Event(Event { event_type, path }) => WatchNotice::Event(WatchedEvent {
-                    event_type,
-                    path: named(path),
-                }),
+                Item::Event(Event { event_type, path }) => {
+                    waiting.bytes = waiting.bytes.saturating_sub(path.len());
+                    WatchNotice::Event(WatchedEvent {
+                        event_type,
+                        path: named(path),
+                    })
+                }
             })));
         }
         if let Some(error) = waiting.end.take() {

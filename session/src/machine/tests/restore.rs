@@ -262,6 +262,25 @@ fn events_kept_back_have_a_bound() {
     assert!(matches!(pair.last_cause(), Cause::TooManyEvents { .. }));
 }
 
+/// Of very many watches, each may report: the bound of the bytes that are kept follows the lengths of their paths.
+#[test]
+fn every_watch_may_report_while_the_others_are_restored() {
+    let mut pair = Pair::connected(|_| {});
+    let long = "x".repeat(1000);
+    let paths: Vec<_> = (0..6000).map(|n| format!("/{n}{long}")).collect();
+    let watches = pair.machine.watch_nodes(paths.iter().map(String::as_str));
+    pair.pump();
+    pair.serve();
+    pair.cut();
+    pair.connect();
+    for path in &paths {
+        pair.event(CHANGED, path);
+    }
+    assert_eq!(pair.fired(), []);
+    pair.serve();
+    assert_eq!(ids(&pair.fired()), watches);
+}
+
 /// Once, the bound followed the number of watches. It fell when watches were given up meanwhile, and a correct server
 /// then exceeded it.
 #[test]

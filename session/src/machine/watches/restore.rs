@@ -10,11 +10,18 @@ use lockkeeper_proto::{EventType, OpCode};
 use super::batches::Batches;
 use crate::{
     Cause,
-    machine::{Event, Machine, Notice, Output, ReplyTo, watches::table::Recipient},
+    machine::{
+        Event, Machine, Notice, Output, ReplyTo,
+        watches::{kind::WatchKind, table::Recipient},
+    },
 };
 
 /// How many events are kept back for persistent watches. More events are a flood.
 const MOST_FOR_PERSISTENT: usize = 1 << 16;
+/// How many bytes the paths of these events may have together: 64 for each, more than most paths have.
+const BYTES_FOR_PERSISTENT: usize = 64 * MOST_FOR_PERSISTENT;
+/// A server sends at most this many events for the one-shot watches of a path: one for each kind.
+const ONE_SHOT_EVENTS: usize = WatchKind::ONE_SHOT.len();
 
 /// The watches that a new connection restores.
 #[derive(Debug, Default)]
@@ -23,8 +30,10 @@ pub(crate) struct Restore {
     requests: usize,
     /// The events that came meanwhile.
     events: Vec<Event>,
-    /// How many events may come: a server sends at most one for each one-shot watch and kind.
+    /// How many events may come.
     most: usize,
+    /// How many bytes the paths of further events may have.
+    bytes_left: usize,
 }
 
 impl<T> Machine<T> {
@@ -40,15 +49,16 @@ impl<T> Machine<T> {
         let restore = |batch| (batch, ReplyTo::SetWatches { since, restore });
         let requests: Vec<_> = batches.finish().map(restore).collect();
         let for_persistent = if self.watches.has_persistent() {
-            MOST_FOR_PERSISTENT
+            (MOST_FOR_PERSISTENT, BYTES_FOR_PERSISTENT)
         } else {
-            0
+            (0, 0)
         };
         if let Some(connection) = &mut self.connection {
             connection.restore = Restore {
                 requests: requests.len(),
                 events: Vec::new(),
-                most: 3 * self.watches.len() + for_persistent,
+                most: ONE_SHOT_EVENTS * self.watches.len() + for_persistent.0,
+                bytes_left: ONE_SHOT_EVENTS * self.watches.path_bytes() + for_persistent.1,
             };
         }
         self.queue.put_first(requests, self.began);
@@ -63,10 +73,11 @@ impl<T> Machine<T> {
         let restore = &mut connection.restore;
         if restore.requests == 0 {
             self.fire(event);
-        } else if restore.events.len() > restore.most {
+        } else if restore.events.len() > restore.most || event.path.len() > restore.bytes_left {
             let limit = restore.most;
             self.give_up(now, Cause::TooManyEvents { limit });
         } else {
+            restore.bytes_left -= event.path.len();
             restore.events.push(event);
         }
     }

@@ -61,6 +61,11 @@ impl WatchTable {
         self.listeners.len()
     }
 
+    /// The length of all paths.
+    pub(crate) fn path_bytes(&self) -> usize {
+        self.paths.keys().map(|path| path.len()).sum()
+    }
+
     /// Whether anybody listens to a persistent watch.
     pub(crate) fn has_persistent(&self) -> bool {
         self.persistent > 0
