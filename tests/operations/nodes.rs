@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use lockkeeper::{
     Client, CreateMode, Error, Version,
+    client::OpResult,
     error::ErrorCode,
     node::Acl,
     proto::{OpCode, SessionId},
@@ -122,6 +123,22 @@ on_both_arms! {
         let made = client.create_all("/a/b", "", CreateMode::Persistent).await.unwrap();
         assert_eq!(made.path, "/a/b");
         assert!(other.exists(&format!("{root}/apps/shop/a/b")).await.unwrap().is_some());
+    }
+
+    /// Once, it was a sibling of the chroot: `/app0000000000`.
+    async fn a_sequential_node_of_a_chroots_root_is_in_the_chroot(ensemble: &Ensemble) {
+        let (_, other, root) = two_and_a_node(ensemble, "sequential").await;
+        let servers = format!("{}{root}/app", ensemble.servers());
+        let client = Client::connect(&servers).await.unwrap();
+        let mode = CreateMode::EphemeralSequential;
+        client.create_all("/first", "", CreateMode::Persistent).await.unwrap();
+        assert_eq!(client.create("/", "", mode).await.unwrap().path, "/0000000001");
+        assert_eq!(client.create_without_stat("/", "", mode).await.unwrap(), "/0000000002");
+        assert_eq!(client.create_all("/", "", mode).await.unwrap().path, "/0000000003");
+        let made = client.transaction().create("/", "", mode).commit().await.unwrap();
+        assert!(matches!(&made[..], [OpResult::Created { path, .. }] if path == "/0000000004"), "{made:?}");
+        assert_eq!(client.get_children("/").await.unwrap().len(), 5);
+        assert_eq!(other.get_children(&root).await.unwrap(), ["app"]);
     }
 
     async fn a_parent_that_cannot_be_created_is_named(ensemble: &Ensemble) {

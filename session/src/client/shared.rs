@@ -17,7 +17,7 @@ use std::{
 };
 
 use futures::{future::BoxFuture, task::AtomicWaker};
-use lockkeeper_proto::{Request, Response, SessionId, WatcherType, path};
+use lockkeeper_proto::{CreateMode, Request, Response, SessionId, WatcherType, path};
 use tokio::sync::{Notify, oneshot, watch};
 
 use super::{
@@ -193,6 +193,15 @@ impl Shared {
             None => path.to_owned(),
             Some(chroot) if path == path::ROOT => chroot.to_owned(),
             Some(chroot) => format!("{chroot}{path}"),
+        }
+    }
+
+    /// As `server_path`, for a node to create. To the path of a sequential node the server appends a number, so the root keeps
+    /// its slash.
+    pub(crate) fn path_to_create(&self, path: &str, mode: CreateMode) -> String {
+        match self.chroot.as_deref() {
+            Some(chroot) if mode.is_sequential() => format!("{chroot}{path}"),
+            _ => self.server_path(path),
         }
     }
 

@@ -64,7 +64,7 @@ impl Client {
         mode: CreateMode,
     ) -> Result<Create2Response, Error> {
         check_to_create(path, mode)?;
-        let (server_path, data) = (self.shared.server_path(path), data.into());
+        let (server_path, data) = (self.shared.path_to_create(path, mode), data.into());
         let acl = Acls::Borrowed(Acl::OPEN_UNSAFE);
         let node = create_request(server_path.clone(), data, mode, acl);
         let mut created = self.ask(path, node.clone()).await;

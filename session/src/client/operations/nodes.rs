@@ -116,7 +116,12 @@ impl Client {
         acl: impl Into<Acls>,
     ) -> Result<Create2Response, Error> {
         check_to_create(path, mode)?;
-        let request = create_request(self.shared.server_path(path), data.into(), mode, acl.into());
+        let request = create_request(
+            self.shared.path_to_create(path, mode),
+            data.into(),
+            mode,
+            acl.into(),
+        );
         let created = self.ask(path, request).await?;
         self.created(created)
     }
@@ -156,7 +161,12 @@ impl Client {
     ) -> Result<String, Error> {
         check_to_create(path, mode)?;
         let acl = Acls::Borrowed(Acl::OPEN_UNSAFE);
-        let request = match create_request(self.shared.server_path(path), data.into(), mode, acl) {
+        let request = match create_request(
+            self.shared.path_to_create(path, mode),
+            data.into(),
+            mode,
+            acl,
+        ) {
             Request::Create2(create) => Request::Create(create),
             other => other,
         };

@@ -112,7 +112,7 @@ impl Transaction {
         acl: impl Into<Acls>,
     ) -> Self {
         self.note(check_to_create(path, mode));
-        let path = self.client.shared.server_path(path);
+        let path = self.client.shared.path_to_create(path, mode);
         match create_request(path, data.into(), mode, acl.into()) {
             Request::CreateContainer(create) => self.push(MultiOp::CreateContainer(create)),
             Request::CreateTtl(create) => self.push(MultiOp::CreateTtl(create)),
