@@ -2,8 +2,9 @@
 //!
 //! A laptop that was closed, or a virtual machine that was paused, must not treat its old lease as valid when it
 //! wakes up. On Linux the clock of `Instant` stops during sleep. So every reading compares it with the wall clock. If
-//! the wall clock ran ahead, the time since boot decides, because it includes sleep: either the computer slept, or
-//! the wall clock was set. Without a time since boot the jump counts as sleep. That can only end a lease too early.
+//! the wall clock ran ahead or fell behind, the time since boot decides, because it includes sleep: either the computer
+//! slept, or the wall clock was set, or both. Without a time since boot a jump ahead counts as sleep. That can only end a
+//! lease too early.
 //!
 //! This is the only place that reads a clock. All other code gets the time as an argument or asks the [`Clock`] of
 //! its client.
@@ -137,7 +138,8 @@ fn slept(running: Instant, wall: SystemTime) -> Duration {
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
     let detector = detector.get_or_insert_with(|| Detector::new(running, wall, uptime()));
-    if detector.jump(running, wall) < JUMP {
+    let (ahead, behind) = detector.jump(running, wall);
+    if ahead.max(behind) < JUMP {
         detector.compared = (running, wall);
         return detector.slept;
     }
@@ -173,16 +175,14 @@ impl Detector {
         }
     }
 
-    /// How much faster the wall clock ran than the running clock since the last comparison. Zero if the wall clock
-    /// was set back.
-    fn jump(&self, running: Instant, wall: SystemTime) -> Duration {
+    /// By how much the wall clock ran ahead of the running clock since the last comparison, and by how much it fell behind.
+    fn jump(&self, running: Instant, wall: SystemTime) -> (Duration, Duration) {
         let (last_running, last_wall) = self.compared;
-        let wall_ran = wall.duration_since(last_wall).unwrap_or_default();
-        if wall_ran < JUMP {
-            // The usual case; the rest of the computation is not needed.
-            return Duration::ZERO;
+        let ran = running.saturating_duration_since(last_running);
+        match wall.duration_since(last_wall) {
+            Ok(wall_ran) => (wall_ran.saturating_sub(ran), ran.saturating_sub(wall_ran)),
+            Err(set_back) => (Duration::ZERO, ran + set_back.duration()),
         }
-        wall_ran.saturating_sub(running.saturating_duration_since(last_running))
     }
 
     /// Returns the time slept since the start.
@@ -192,15 +192,15 @@ impl Detector {
         wall: SystemTime,
         uptime: impl FnOnce() -> Option<Duration>,
     ) -> Duration {
-        let jump = self.jump(running, wall);
+        let (ahead, behind) = self.jump(running, wall);
         self.compared = (running, wall);
-        if jump >= JUMP {
+        if ahead.max(behind) >= JUMP {
             let slept = match (self.start_uptime, uptime()) {
                 (Some(before), Some(after)) => {
                     let ran = running.saturating_duration_since(self.start);
                     after.saturating_sub(before).saturating_sub(ran)
                 }
-                _ => self.slept + jump,
+                _ => self.slept + ahead,
             };
             // The time since boot is rounded to 10 ms.
             if slept >= self.slept + JUMP / 2 {
@@ -256,13 +256,36 @@ mod tests {
         assert_eq!(set_back, Duration::ZERO);
     }
 
+    /// Regression: the wall clock was set back after a sleep, and the sleep did not count.
     #[test]
-    fn without_a_time_since_boot_a_jump_counts_as_sleep() {
-        let (mut detector, start, wall) = detector(None);
+    fn sleep_is_counted_although_the_wall_clock_was_set_back() {
+        let (mut detector, start, wall) = detector(Some(HOUR));
+        let (woken, slept) = (start + SECOND, 20 * SECOND);
+        let uptime = || Some(HOUR + SECOND + slept);
+        assert_eq!(detector.look(woken, wall - HOUR, uptime), slept);
+        // The time since boot is read after each step of the wall clock only.
+        let unread = || panic!("it was read");
+        let later = detector.look(woken + HOUR, wall, unread);
+        assert_eq!(later, slept);
+    }
+
+    /// A step of less than the time that has passed.
+    #[test]
+    fn a_small_step_back_hides_no_sleep() {
+        let (mut detector, start, wall) = detector(Some(HOUR));
+        let uptime = || Some(HOUR + 3 * SECOND);
         assert_eq!(
-            detector.look(start + SECOND, wall + HOUR + SECOND, || None),
-            HOUR
+            detector.look(start + SECOND, wall + SECOND / 20, uptime),
+            2 * SECOND
         );
+    }
+
+    #[test]
+    fn without_a_time_since_boot_a_jump_ahead_counts_as_sleep() {
+        let (mut detector, start, wall) = detector(None);
+        let set_back = detector.look(start, wall - HOUR, || None);
+        assert_eq!(set_back, Duration::ZERO);
+        assert_eq!(detector.look(start + SECOND, wall + SECOND, || None), HOUR);
     }
 
     #[test]
