@@ -314,14 +314,9 @@ async fn send_create(
 ) -> (Option<PendingReply>, Option<PendingReply>) {
     let raw = identity.client.raw();
     if makes_directory {
-        let mut requests = identity.directory.make_requests();
-        requests.push(identity.create_request());
-        if identity.lists {
-            requests.push(identity.list_request());
-        }
-        let mut replies = raw.submit_all_with_backpressure(requests).await;
-        let list = if identity.lists { replies.pop() } else { None };
-        return (replies.pop(), list);
+        // Not together with the create: a long list is sent in parts, and this future may be dropped between two of them.
+        let requests = identity.directory.make_requests();
+        drop(raw.submit_all_with_backpressure(requests).await);
     }
     if identity.lists {
         let requests = [identity.create_request(), identity.list_request()];

@@ -199,12 +199,25 @@ impl Client {
     where
         F: FnOnce(&mut Core, Instant, RequestOptions) -> R,
     {
+        self.when_capacity_since(None, bytes, act)
+    }
+
+    /// As `when_capacity`, with the options of an earlier request of the same caller: its deadline counts for both.
+    pub(crate) fn when_capacity_since<R, F>(
+        &self,
+        options: Option<RequestOptions>,
+        bytes: usize,
+        act: F,
+    ) -> WhenCapacity<'_, R, F>
+    where
+        F: FnOnce(&mut Core, Instant, RequestOptions) -> R,
+    {
         let mut attempt = Attempt {
             shared: &self.shared,
             policy: self.policy,
             bytes,
             act: Some(act),
-            options: None,
+            options,
             ticket: None,
         };
         match attempt.run(None) {

@@ -4,6 +4,7 @@
 
 use std::{
     any::Any,
+    collections::VecDeque,
     future::Future,
     pin::Pin,
     sync::Arc,
@@ -107,18 +108,39 @@ impl Raw<'_> {
         self.client.when_capacity(bytes, submit)
     }
 
-    /// As [`submit_with_backpressure`](Self::submit_with_backpressure), for a list of requests.
+    /// As [`submit_with_backpressure`](Self::submit_with_backpressure), for a list of requests. A list that is too long for the
+    /// capacity is sent in parts: each part as soon as there is capacity for its first request.
     ///
     /// # Cancel safety
-    /// As [`submit_with_backpressure`](Self::submit_with_backpressure).
+    /// If the future is dropped, the requests for which there was no capacity yet are not sent.
+    ///
+    /// # Ordering
+    /// The servers handle the requests in the order of the list. Between two parts there may be requests of other callers.
     #[must_use = "the replies say whether the requests succeeded"]
     pub async fn submit_all_with_backpressure(self, requests: Vec<Request>) -> Vec<PendingReply> {
-        let bytes = requests.iter().map(request_bytes).sum();
-        let submit = |core: &mut Core, now: Instant, options: RequestOptions| {
-            let submit = |request| core.submit(self.within, now, request, options);
-            requests.into_iter().map(submit).collect()
-        };
-        self.client.when_capacity(bytes, submit).await
+        let mut replies = Vec::with_capacity(requests.len());
+        let mut requests = VecDeque::from(requests);
+        let mut first_options = None;
+        while let Some(first) = requests.front() {
+            let bytes = request_bytes(first);
+            let submit = |core: &mut Core, now: Instant, options: RequestOptions| {
+                let fits = |core: &Core, request: &Request| {
+                    let bytes = request_bytes(request);
+                    core.machine.has_capacity(now, bytes, &options)
+                };
+                while requests.front().is_some_and(|next| fits(core, next))
+                    && let Some(request) = requests.pop_front()
+                {
+                    replies.push(core.submit(self.within, now, request, options));
+                }
+                options
+            };
+            let submitted = self
+                .client
+                .when_capacity_since(first_options, bytes, submit);
+            first_options = Some(submitted.await);
+        }
+        replies
     }
 
     /// What the caller keeps for this client: the value of this type. It is made at the first call, and lives as long as the

@@ -6,14 +6,17 @@ use std::{
     time::Duration,
 };
 
-use lockkeeper_proto::{CreateMode, OpCode, Request, records::SyncRequest};
+use lockkeeper_proto::{
+    Acl, Acls, CreateMode, OpCode, Request, Response,
+    records::{CreateRequest, SyncRequest},
+};
 use lockkeeper_server::Server;
 use lockkeeper_session::{Client, Effect, Error, State, WhenDisconnected};
 use tokio::task::JoinHandle;
 
 use super::{
     servers::{builder, follow, server},
-    waiting::{soon, until},
+    waiting::{poll_once, soon, until},
 };
 
 /// The request capacity in these tests.
@@ -139,6 +142,62 @@ async fn a_deadline_also_ends_the_wait_for_capacity() {
     }
     assert_eq!(server.counters().requests_of(OpCode::SYNC), 0);
     soon(hasty.sync("/")).await.unwrap();
+}
+
+/// Once, the list was admitted as one request, and those that did not fit into the reserve failed. With room for one
+/// request, no path of three levels could be made.
+#[tokio::test]
+async fn a_list_longer_than_the_capacity_is_sent_in_parts() {
+    let server = server().await;
+    let single = soon(builder(&server).max_outstanding(1).connect()).await;
+    let mode = CreateMode::Persistent;
+    soon(single.unwrap().create_all("/a/b/c", "", mode))
+        .await
+        .unwrap();
+
+    let client = narrow(&server).await;
+    server.faults().stall();
+    let create = |number: usize| {
+        let path = format!("/{number:02}");
+        Request::Create2(CreateRequest {
+            path,
+            data: None,
+            acl: Some(Acls::Borrowed(Acl::OPEN_UNSAFE)),
+            flags: mode.flags(),
+        })
+    };
+    let list = (0..30).map(create).collect();
+    let raw = client.raw();
+    let mut list = Box::pin(raw.submit_all_with_backpressure(list));
+    assert!(poll_once(list.as_mut()).is_none());
+    let metrics = client.metrics();
+    assert_eq!((metrics.outstanding(), metrics.waiting), (CAPACITY, 1));
+    server.faults().resume();
+    let mut zxids = Vec::new();
+    for reply in soon(list).await {
+        let Ok(Response::Create2(created)) = soon(reply).await else {
+            panic!("refused");
+        };
+        zxids.push(created.stat.czxid);
+    }
+    assert_eq!(zxids.len(), 30);
+    assert!(zxids.is_sorted());
+
+    let mut effects = Vec::new();
+    server.faults().stall();
+    let hasty = client.with_deadline(Duration::from_millis(50));
+    let list = std::iter::repeat_with(sync).take(30).collect();
+    for reply in soon(hasty.raw().submit_all_with_backpressure(list)).await {
+        let late = soon(reply).await.unwrap_err();
+        let Error::DeadlineExceeded { op, effect, .. } = late else {
+            panic!("{late:?}");
+        };
+        effects.push((op, effect));
+    }
+    // Those that had no capacity by then are never sent.
+    let sent = [(OpCode::SYNC, Effect::Unknown); CAPACITY];
+    let unsent = [(OpCode::SYNC, Effect::NotApplied); 26];
+    assert_eq!(effects, [&sent[..], &unsent].concat());
 }
 
 /// A lock is released in `Drop`, which cannot wait.
