@@ -1,5 +1,5 @@
-//! What a command has started: its children, their children, and so on. In the foreground of a terminal, the command shares its process
-//! group with `run` and with the rest of a pipeline, so a signal to the group would reach too many.
+//! What a command has started: its children, their children, and so on. In the foreground of a terminal, the command is in the process
+//! group of `run` and of the rest of a pipeline. A signal to the group would reach too many.
 //!
 //! Only Linux shows these processes, in `/proc`; elsewhere the list is empty. A process whose parent has ended is not in it.
 

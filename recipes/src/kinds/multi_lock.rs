@@ -130,7 +130,7 @@ impl Lockable for Side {
 }
 
 impl Member {
-    /// The path as all clients of the servers name it, whatever their chroots.
+    /// The path on the servers, chroot included.
     fn server_path(&self) -> String {
         self.0.client().raw().server_path(self.0.path())
     }

@@ -42,7 +42,7 @@ pub struct ReentrantMutex {
 struct Owner {
     /// Locked by the call that acquires the lock for the owner.
     acquiring: AsyncMutex<()>,
-    /// The hold, if there is one. Locked by whoever looks at the guard, so that a look is never taken for a guard of the owner.
+    /// The hold, if there is one. Locked while a call looks at the guard. So the look does not count as a guard of the owner.
     hold: StdMutex<Weak<Guard>>,
 }
 

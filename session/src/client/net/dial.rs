@@ -61,8 +61,8 @@ impl Turn {
     }
 }
 
-/// The turn of each server. Servers of one list have turns of their own: they are tried in a fixed order, so a common turn
-/// would come to the same address of each of them every time.
+/// The turn of each server. The servers of a list are tried in a fixed order. A common turn would always come to the same
+/// address of each of them.
 #[derive(Debug)]
 struct Turns {
     first: usize,

@@ -1,8 +1,8 @@
 //! The bounded queue of events between a persistent watch and its listener.
 //!
 //! Rule for a slow listener: the queue keeps the oldest events, up to its capacity. When it is full, it only counts
-//! further events. It is also full when the paths of its events are very long. The count stands in the queue where the events would have been. So the listener learns of every
-//! loss.
+//! further events. The count stands in the queue where the events would have been. So the listener learns of every
+//! loss. The queue is also full when the paths of its events are very long.
 
 use std::{
     collections::VecDeque,

@@ -30,7 +30,8 @@ use crate::{Error, machine::WatchId};
 /// # Slow listeners
 /// The queue holds the oldest [`QUEUED_EVENTS`](Self::QUEUED_EVENTS) events, or the number given to
 /// [`add_watch_with_queue`](crate::client::Client::add_watch_with_queue). While the queue is full, the client only
-/// counts later events. It is full, too, when the paths of its events have 1 KiB on average. The stream returns the count in their place, as [`WatchNotice::Missed`].
+/// counts later events. The stream returns the count in their place, as [`WatchNotice::Missed`]. The queue is also full when
+/// the paths of its events have 1 KiB for each event of its capacity.
 ///
 /// # Ordering
 /// An event is in the queue before the client returns the reply to any request that shows the change. The stream
