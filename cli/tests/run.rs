@@ -375,6 +375,49 @@ fn a_signal_to_all_processes_does_not_end_the_watchdog() {
     wait_for("the end of the command", || !is_alive(pid));
 }
 
+/// `run` hangs after the grant, here because nobody reads its messages. The command began, and was ended after that.
+#[test]
+fn a_command_does_not_begin_after_the_lease() {
+    let arm = Arm::embedded();
+    let path = arm.path();
+    let (mut messages, mut full) = std::io::pipe().unwrap();
+    rustix::io::ioctl_fionbio(&full, true).unwrap();
+    while full.write_all(&[b'\n'; 4096]).is_ok() {}
+    rustix::io::ioctl_fionbio(&full, false).unwrap();
+    let options = [
+        "--try",
+        "-v",
+        "--session-timeout",
+        "2s",
+        "--on-loss",
+        "true",
+    ];
+    let run = arm.run(&options, &path, &["echo", "ran"]);
+    // A command that ignores TERM from its start, as its parent does, has the grace time.
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "trap '' TERM; exec \"$0\" \"$@\""])
+        .arg(run.get_program())
+        .args(run.get_args());
+    let command = command.stdout(Stdio::piped()).stderr(full);
+    let run = command.spawn().unwrap();
+    // The only other end of the pipe is that of `run`.
+    command.stderr(Stdio::null());
+    wait_for("the grant", || !arm.nodes(&path).is_empty());
+    wait_for("the end of the session", || arm.nodes(&path).is_empty());
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut messages, &mut said).unwrap();
+    let output = run.wait_with_output().unwrap();
+    assert_eq!(
+        (output.status.code(), &*output.stdout),
+        (Some(74), &b""[..])
+    );
+    assert!(
+        said.contains("lock lost before the command began"),
+        "{said}"
+    );
+}
+
 /// Whenever `run` is killed, also before its command has begun.
 #[test]
 fn a_run_that_is_killed_early_leaves_no_process() {

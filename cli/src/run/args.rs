@@ -114,7 +114,7 @@ Exit status:
        that this run is inside of
   69   no server reached in time, or a server refused
   71   the operating system refused something
-  74   the lock was lost while the command ran; the command was ended
+  74   the lock was lost; the command was ended, or did not begin
   75   the lock was not acquired in time (--wait, --try); see -E
   80   the command has run in this period already (--once-per)
   126  the command cannot be executed

@@ -119,6 +119,13 @@ async fn under_lock(
         signal = signals.ending() => Some(Ok(exit::of_signal(signal.as_raw()))),
         noted = noted => noted.err().map(Err),
     };
+    // This process may have been stopped since the grant.
+    let end = end.or_else(|| {
+        (!guard.is_valid()).then(|| {
+            exit::say(&format_args!("{path}: lock lost before the command began"));
+            Ok(exit::LOST)
+        })
+    });
     if let Some(end) = end {
         child.cancel().await;
         return end;
