@@ -124,22 +124,3 @@ async fn a_holder_is_told_of_its_loss_after_an_update_too() {
     })
     .await;
 }
-
-/// An earlier version compared its node with the writer's. It reported a loss, and left the node behind until the end of the
-/// session.
-#[tokio::test]
-async fn a_downgraded_reader_reads_its_own_data() {
-    let (_server, one, two) = server_and_two().await;
-    let lock = RwLock::new(&one, "/rw").unwrap().with_data("mine");
-    let writer = lock.write().await.unwrap();
-    let token = writer.fencing_token();
-    let reader = writer.downgrade().await.unwrap();
-    assert_eq!(reader.data().await.unwrap().as_deref(), Some(&b"mine"[..]));
-    assert_eq!(
-        (reader.state(), reader.fencing_token()),
-        (LockState::Held, token)
-    );
-    reader.release().await.unwrap();
-    let next = RwLock::new(&two, "/rw").unwrap();
-    soon(next.write()).await.unwrap().release().await.unwrap();
-}

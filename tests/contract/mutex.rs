@@ -1,8 +1,10 @@
-//! Further methods of a mutex's guards and tickets: positions, transactions, states, data, and nodes of other clients.
+//! Further methods of guards and tickets: positions, transactions, states, data, and nodes of other clients. Most are of a mutex.
 
 use std::time::Duration;
 
-use lockkeeper::{Client, CreateMode, LockError, Mutex, Version, error::Loss, locks::LockState};
+use lockkeeper::{
+    Client, CreateMode, LockError, Mutex, RwLock, Version, error::Loss, locks::LockState,
+};
 
 use crate::{
     kinds::Kind,
@@ -125,5 +127,21 @@ on_both_arms! {
             let guard = soon(ticket.wait()).await.unwrap();
             guard.release().await.unwrap();
         }
+    }
+
+    /// An earlier version compared the reader's node with the writer's. It reported a loss, and left the node behind until
+    /// the end of the session.
+    async fn a_downgraded_reader_reads_its_own_data(ensemble: &Ensemble) {
+        let path = ensemble.unique_path("downgraded");
+        let (one, two) = (ensemble.client().await, ensemble.client().await);
+        let lock = RwLock::new(&one, &path).unwrap().with_data("mine");
+        let writer = lock.write().await.unwrap();
+        let token = writer.fencing_token();
+        let reader = writer.downgrade().await.unwrap();
+        assert_eq!(reader.data().await.unwrap().as_deref(), Some(&b"mine"[..]));
+        assert_eq!((reader.state(), reader.fencing_token()), (LockState::Held, token));
+        reader.release().await.unwrap();
+        let next = RwLock::new(&two, &path).unwrap();
+        soon(next.write()).await.unwrap().release().await.unwrap();
     }
 }
