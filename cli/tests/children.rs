@@ -26,6 +26,15 @@ fn a_run_leaves_no_process_behind() {
     arm.delete(&run.line());
     assert_eq!(run.end().status, 74);
     none_is_left();
+    // The process of the command is there when it turns out that the command must not begin.
+    let guard = arm.hold(&path);
+    let run = Running::start(&mut arm.run(&["--once-per", "1d"], &path, &["echo", "ran"]));
+    arm.until_nodes(&path, 2);
+    arm.set_data(&format!("{path}.once"), "99999999999999");
+    arm.release(guard);
+    let ended = run.end();
+    assert_eq!((ended.status, &*ended.stdout), (80, ""), "{}", ended.stderr);
+    none_is_left();
 }
 
 /// This process has no children, alive or dead.

@@ -150,9 +150,10 @@ Signals: lockkeeper passes TERM, HUP, INT, QUIT, USR1, USR2 on to the command.
     whole group, so a script ends together with the programs it has started.
   - In the foreground of a terminal, the command stays in the process group of
     lockkeeper, and signals go to the command alone. INT and QUIT are not
-    passed on: the terminal itself sends them, so Ctrl-C arrives once. On Linux,
-    what ends the command after a lost lock also goes to each process that it has
-    started, if the parent of that process still runs.
+    passed on: the terminal itself sends them, so Ctrl-C arrives once. After a
+    lost lock, the signals also go to each process that the command has started
+    and whose parent still runs. Only Linux shows these processes: on other
+    systems, the signals still go to the command alone.
 
   - TSTP outside a terminal stops the command and lockkeeper. After CONT the
     command goes on if the lock is still held; otherwise it is ended.
