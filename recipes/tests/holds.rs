@@ -288,14 +288,17 @@ async fn a_hold_limit_that_passes_during_a_downgrade_applies() {
     let (server, client) = server_and_client().await;
     let lock = RwLock::new(&client, "/rw").unwrap();
     let writer = lock.write().await.unwrap();
-    let lost = tokio::spawn(writer.lost());
+    let _lost = tokio::spawn(writer.lost());
     until_watched(&server).await;
     writer.limit_hold(Duration::from_millis(50));
     let late = Duration::from_millis(200);
     server.faults().delay_reply(When::op(OpCode::MULTI), late);
-    let reader = writer.downgrade().await.unwrap();
-    assert_eq!(soon(lost).await.unwrap(), Loss::Deleted);
-    assert_eq!(soon(reader.lost()).await, Loss::Overdue);
+    let loss = match writer.downgrade().await {
+        Ok(reader) => Some(soon(reader.lost()).await),
+        // On a slow machine it passes before.
+        Err(error) => error.loss(),
+    };
+    assert_eq!(loss, Some(Loss::Overdue));
     soon(lock.write()).await.unwrap().release().await.unwrap();
     assert_eq!(lock.write_metrics().lost, 1);
 }
