@@ -138,6 +138,9 @@ fn slept(running: Instant, wall: SystemTime) -> Duration {
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
     let detector = detector.get_or_insert_with(|| Detector::new(running, wall, uptime()));
+    if detector.compared_recently(running, wall) {
+        return detector.slept;
+    }
     let (ahead, behind) = detector.jump(running, wall);
     if ahead.max(behind) < JUMP {
         detector.compared = (running, wall);
@@ -173,6 +176,13 @@ impl Detector {
             compared: (start, start_wall),
             slept: Duration::ZERO,
         }
+    }
+
+    /// Whether both clocks have run for less than a jump since the last comparison. Then it need not be repeated: the usual case.
+    fn compared_recently(&self, running: Instant, wall: SystemTime) -> bool {
+        let (last_running, last_wall) = self.compared;
+        running.saturating_duration_since(last_running) < JUMP
+            && wall.duration_since(last_wall).is_ok_and(|ran| ran < JUMP)
     }
 
     /// By how much the wall clock ran ahead of the running clock since the last comparison, and by how much it fell behind.
