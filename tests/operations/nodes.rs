@@ -135,8 +135,8 @@ on_both_arms! {
         assert_eq!(client.create("/", "", mode).await.unwrap().path, "/0000000001");
         assert_eq!(client.create_without_stat("/", "", mode).await.unwrap(), "/0000000002");
         assert_eq!(client.create_all("/", "", mode).await.unwrap().path, "/0000000003");
-        let made = client.transaction().create("/", "", mode).commit().await.unwrap();
-        assert!(matches!(&made[..], [OpResult::Created { path, .. }] if path == "/0000000004"), "{made:?}");
+        let results = client.transaction().create("/", "", mode).commit().await.unwrap();
+        assert!(matches!(&results[..], [OpResult::Created { path, .. }] if path == "/0000000004"), "{results:?}");
         assert_eq!(client.get_children("/").await.unwrap().len(), 5);
         assert_eq!(other.get_children(&root).await.unwrap(), ["app"]);
     }
