@@ -9,7 +9,10 @@ use lockkeeper_proto::{SessionId, WatcherType};
 use lockkeeper_server::engine::{ConnId, Output, Received, ServerId};
 
 use super::{Coming, World};
-use crate::history::{Attempt, What};
+use crate::{
+    history::{Attempt, What},
+    work::STANDING,
+};
 
 impl World {
     /// A connection reaches its server.
@@ -196,6 +199,8 @@ impl World {
         let missing = missing.map(|watch| (watch, false));
         let left = set.iter().filter(|watch| !wanted.contains(watch));
         let strayed = missing.chain(left.map(|watch| (watch, true)));
+        // The latches go on until the end, so their watches may be in transit.
+        let strayed = strayed.filter(|((path, _), _)| !path.starts_with(STANDING));
         for ((path, watcher_type), is_set) in strayed {
             let what = What::Strayed {
                 watch: format!("{path} ({watcher_type})"),
