@@ -16,7 +16,7 @@ use lockkeeper_session::Client;
 use tokio::sync::Notify;
 
 use support::{
-    below, client, server,
+    below, client, server, server_and_two,
     waiting::{idle, poll_once, soon, until},
 };
 
@@ -156,6 +156,31 @@ async fn a_multi_lock_that_waits_is_told_of_the_deletion_of_a_lock_that_it_holds
     })
     .await;
     held.release().await.unwrap();
+}
+
+/// The session of the first lock ends while the second one is acquired.
+#[tokio::test]
+async fn a_multi_lock_is_not_granted_without_its_first_lock() {
+    let (server, one, other) = server_and_two().await;
+    let locks = [(&one, "/a"), (&other, "/b")].map(|(of, path)| Mutex::new(of, path).unwrap());
+    let both = MultiLock::new(locks.each_ref().map(Member::from)).unwrap();
+    let sessions = [&one, &other].map(|client| client.snapshot().session_id);
+    server.faults().stall_session(sessions[1]);
+    let trying = tokio::spawn(async move { both.try_lock().await });
+    until("the second lock is being acquired", async || {
+        other.metrics().outstanding() > 0
+    })
+    .await;
+    server.faults().expire(sessions[0]);
+    until("the first client has another session", async || {
+        let now = one.snapshot();
+        now.state.is_connected() && now.session_id != sessions[0]
+    })
+    .await;
+    server.faults().resume_session(sessions[1]);
+    let error = soon(trying).await.unwrap().unwrap_err();
+    let (loss, path) = (Loss::Expired, "/a".to_owned());
+    assert_eq!(error, LockError::Lost { loss, path });
 }
 
 /// The limit is lowered between the count of a try and its lease. An earlier version then waited for a lease.
