@@ -2,8 +2,8 @@
 //!
 //! A laptop that was closed, or a virtual machine that was paused, must not treat its old lease as valid when it
 //! wakes up. On Linux the clock of `Instant` stops during sleep. So every reading compares it with the wall clock. If
-//! the wall clock ran ahead or fell behind, the time since boot decides, because it includes sleep: either the computer
-//! slept, or the wall clock was set, or both. Without a time since boot a jump ahead counts as sleep. That can only end a
+//! the wall clock ran ahead or fell behind, the computer slept, or the wall clock was set, or both. Then the time since
+//! boot decides, because it includes sleep. Without a time since boot a jump ahead counts as sleep. That can only end a
 //! lease too early.
 //!
 //! This is the only place that reads a clock. All other code gets the time as an argument or asks the [`Clock`] of

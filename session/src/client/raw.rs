@@ -152,8 +152,8 @@ impl Raw<'_> {
 
     /// Returns a future that ends at the next change of the session's [`Snapshot`](crate::Snapshot), counted from this call.
     ///
-    /// Those who wait are told in the order in which they were first polled, unlike the receivers of
-    /// [`Client::snapshots`], which tokio tells in a random order.
+    /// These futures end in the order in which they were first polled. tokio wakes the receivers of
+    /// [`Client::snapshots`] in a random order.
     #[must_use = "futures do nothing unless polled"]
     pub fn snapshot_changed(&self) -> impl Future<Output = ()> + Send {
         self.client.shared.snapshot_changed.notified()
