@@ -94,10 +94,10 @@ pub(crate) fn watch(arguments: &[OsString]) -> u8 {
     let [pid, what] = arguments else {
         return exit::USAGE;
     };
-    // It is better to watch without this than not at all.
-    let _ = outlive_signals();
     // Only Linux has this file, and only there the name needs it.
     let _ = fs::write("/proc/self/comm", gate::PROGRAM);
+    // It is better to watch without this than not at all. The last step: a caught signal says that the watchdog is ready.
+    let _ = outlive_signals();
     let pid = pid.to_str().and_then(|pid| pid.parse().ok());
     wait();
     if let Some(pid) = pid.and_then(Pid::from_raw) {

@@ -27,7 +27,7 @@ use tokio_util::{codec::FramedRead, io::poll_write_buf};
 use super::{
     clock::Clock,
     net::probe::probe,
-    net::transport::{Connecting, Connector, FrameDecoder, Purpose, Transport},
+    net::transport::{Connecting, Connector, FrameDecoder, Incoming, Purpose, Transport},
     shared::{Delivery, LinkCommand, Shared},
 };
 use crate::{Cause, machine::Input};
@@ -36,6 +36,8 @@ use crate::{Cause, machine::Input};
 const READ_BYTES: usize = 16 * 1024;
 /// The most frames of one turn. It limits the latency of requests under a flood of replies.
 const FRAMES_PER_TURN: usize = 256;
+/// A turn ends after this many bytes of frames, too. Otherwise 256 of the longest frames would be in memory at the same time.
+const BYTES_PER_TURN: usize = 256 * 1024;
 /// The most turns of one poll; then other tasks of the thread run.
 const TURNS_PER_POLL: usize = 8;
 /// The most bytes that wait for the socket. Above this, requests stay in the machine's queue.
@@ -96,8 +98,8 @@ impl Driver {
         }
     }
 
-    /// Reads from the link, at most one turn's frames.
-    fn read(&mut self, cx: &mut Context<'_>) {
+    /// Reads from the link, at most one turn's frames. True if more may be there.
+    fn read(&mut self, cx: &mut Context<'_>) -> bool {
         self.other_link = false;
         match &mut self.link {
             Link::Down => {}
@@ -112,13 +114,19 @@ impl Driver {
                 Poll::Ready(Err(error)) => self.down((&error).into()),
             },
             Link::Up(frames) => {
+                let mut bytes = 0;
                 let end = loop {
-                    if self.inputs.len() == FRAMES_PER_TURN {
-                        return;
+                    if self.inputs.len() == FRAMES_PER_TURN || bytes >= BYTES_PER_TURN {
+                        return true;
                     }
                     match Pin::new(&mut *frames).poll_next(cx) {
-                        Poll::Pending => return,
-                        Poll::Ready(Some(Ok(incoming))) => self.inputs.push(incoming.into()),
+                        Poll::Pending => return false,
+                        Poll::Ready(Some(Ok(incoming))) => {
+                            if let Incoming::Frame(frame) = &incoming {
+                                bytes += frame.len();
+                            }
+                            self.inputs.push(incoming.into());
+                        }
                         Poll::Ready(Some(Err(error))) => break error.into(),
                         Poll::Ready(None) => break Cause::ClosedByServer,
                     }
@@ -126,6 +134,7 @@ impl Driver {
                 self.down(end);
             }
         }
+        false
     }
 
     fn down(&mut self, cause: Cause) {
@@ -283,8 +292,7 @@ impl Future for Driver {
         let _in_span = this.span.clone().entered();
         this.shared.driver.register(cx.waker());
         for _ in 0..TURNS_PER_POLL {
-            this.read(cx);
-            let full = this.inputs.len() == FRAMES_PER_TURN;
+            let full = this.read(cx);
             let now = this.clock.now();
             let turn = this.turn(now);
             if turn.has_ended {
