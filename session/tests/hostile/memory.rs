@@ -1,13 +1,30 @@
 //! How much memory a server can make a client allocate. The allocator of this program counts by thread. Client and
 //! server run on the same thread, so the numbers include the server's memory.
 
-use std::{future::Future, time::Duration};
+use std::{
+    future::Future,
+    io,
+    iter::{once, repeat_n},
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use allocation_counter::AllocationInfo;
+use futures::{
+    future::select,
+    stream::{StreamExt as _, iter},
+};
 use lockkeeper_proto::{AddWatchMode, Xid, jute::Encode};
+use lockkeeper_session::{Client, Connector, Transport};
+use tokio::io::{join, sink};
+use tokio_util::io::StreamReader;
 
 use super::{
-    server::{Server, assert_well, event, header, lost, message, raw_reply},
+    server::{Server, accepted, assert_well, event, header, lost, message, raw_reply},
     waiting::{soon, until},
 };
 
@@ -71,8 +88,7 @@ fn the_densest_reply_takes_memory_in_proportion_to_its_length() {
     assert!(taken.bytes_max < 24 * frame, "{} bytes", taken.bytes_max);
 }
 
-/// Once, only the number of these events had a bound, while they waited and in what was read at once: 65,536 and 256, with
-/// paths of 8 MiB each.
+/// Once, only the number of these events had a bound: 65,536 of them, with paths of 8 MiB each.
 #[test]
 fn events_with_long_paths_are_not_kept_without_end() {
     const EVENTS: usize = 64;
@@ -104,6 +120,34 @@ fn events_with_long_paths_are_not_kept_without_end() {
         println!("{} bytes for {EVENTS} MiB of events", taken.bytes_max);
         assert!(taken.bytes_max < 12 * MIB, "{} bytes", taken.bytes_max);
     }
+}
+
+/// Once, up to 256 frames were read before the first one was handled, if a server sent them fast enough.
+#[test]
+fn long_frames_are_not_read_all_at_once() {
+    const FRAMES: usize = 64;
+    let taken = measured(|| async {
+        let connections = Arc::new(AtomicUsize::new(0));
+        let counted = connections.clone();
+        let long = event(1, 3, &format!("/{}", "x".repeat(1 << 20)));
+        let connector = Connector::new(move |_| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            let greeting = accepted(10_000);
+            // All bytes are there at once, and take no memory of their own.
+            let bytes = iter(once(greeting).chain(repeat_n(long.clone(), FRAMES)));
+            let stream = StreamReader::new(bytes.map(io::Result::Ok));
+            let stream: Box<dyn Transport> = Box::new(join(stream, sink()));
+            Box::pin(async { Ok(stream) })
+        });
+        let builder = Client::builder("nowhere:1").unwrap();
+        let connecting = builder.connector(connector).connect();
+        let read = until("the end of the stream", async || {
+            connections.load(Ordering::Relaxed) > 1
+        });
+        drop(soon(select(pin!(connecting), pin!(read))).await);
+    });
+    println!("{} bytes for {FRAMES} MiB of frames", taken.bytes_max);
+    assert!(taken.bytes_max < 12 * MIB, "{} bytes", taken.bytes_max);
 }
 
 #[test]
