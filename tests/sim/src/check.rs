@@ -78,7 +78,7 @@ pub enum Rule {
     Left,
     /// The servers have the watches that their clients want, and no others.
     Strayed,
-    /// When all is over, one latch of an election leads.
+    /// When all is over, one latch of an election leads, unless messages are so slow that sessions end all the time.
     Leader,
     /// No task panics, and no client loops without end.
     Panic,

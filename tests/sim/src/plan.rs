@@ -358,6 +358,14 @@ impl Plan {
         (4 * self.commit_ms <= sessions?).then_some(within)
     }
 
+    /// Whether sessions live on when nothing goes wrong. A client gives a server a quarter of the session timeout to answer a
+    /// handshake.
+    #[must_use]
+    pub fn keeps_sessions(&self) -> bool {
+        let shortest = self.clients.iter().map(|client| client.timeout_ms).min();
+        shortest.is_none_or(|shortest| 4 * (2 * self.delay_ms + self.commit_ms) <= shortest)
+    }
+
     /// How long an attempt may take after the last fault: all holds one after the other, and sessions that expire.
     #[must_use]
     pub fn max_wait_ms(&self) -> u64 {

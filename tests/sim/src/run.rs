@@ -71,7 +71,7 @@ async fn run_in(plan: &Arc<Plan>, verbose: bool) -> Outcome {
         violations.push(panic_of(now, panicked));
         Vec::new()
     });
-    look_back(&sim, &clients);
+    look_back(&sim, plan, &clients);
     drop(clients);
 
     for task in take(&spawned) {
@@ -183,7 +183,7 @@ fn leaders(survivors: &[Survivor]) -> Vec<bool> {
 }
 
 /// Records the state at the end of the run: nodes and watches of live sessions, and how often each write was applied.
-fn look_back(sim: &Sim, survivors: &[Survivor]) {
+fn look_back(sim: &Sim, plan: &Plan, survivors: &[Survivor]) {
     let mut world = sim.lock();
     let live: Vec<_> = survivors
         .iter()
@@ -198,7 +198,8 @@ fn look_back(sim: &Sim, survivors: &[Survivor]) {
         .figures
         .add_count("grants that waited for a lease", renewals);
     let leaders = leaders(survivors);
-    if !leaders.is_empty() && survivors.iter().all(Survivor::is_at_rest) {
+    let is_due = !leaders.is_empty() && plan.keeps_sessions();
+    if is_due && survivors.iter().all(Survivor::is_at_rest) {
         let latches = leaders.len();
         let leaders = leaders.into_iter().filter(|leads| *leads).count();
         world.record(0, What::Standing { latches, leaders });

@@ -74,6 +74,14 @@ fn one_seed_gives_one_history_in_two_processes() {
     assert!(told.contains(&expected), "{expected}\n{told}");
 }
 
+/// Messages take up to 200 ms, and sessions end after 400 ms. Nobody has to lead such an election.
+#[test]
+fn sessions_that_cannot_live_need_no_leader() {
+    let plan = Plan::of(201_371_361);
+    assert!(!plan.keeps_sessions());
+    assert!(run(&plan, false).violations.is_empty());
+}
+
 /// The figures show that each kind of fault happened, and had an effect, in no less than about half of what is usual.
 #[test]
 fn two_hundred_seeds_break_no_rule_and_meet_every_fault() {
