@@ -74,8 +74,8 @@ impl Builder {
 
     /// Sets how long one server may take to accept the connection, and again to complete the handshake.
     ///
-    /// Default: the session timeout divided by the number of servers, and at least a quarter of the session timeout.
-    /// For a DNS SRV record it is a quarter; the lookup is part of the first of both times.
+    /// Default: the session timeout divided by the number of servers, but at least a quarter and at most a half of it. For a
+    /// DNS SRV record it is a quarter; the lookup is part of the first of both times.
     pub fn server_timeout(mut self, timeout: Duration) -> Self {
         self.config.server_timeout = Some(timeout);
         self
