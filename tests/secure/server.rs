@@ -28,6 +28,8 @@ pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(120);
 /// Sessions must survive a restart of their server, even on a busy machine. This is the longest timeout that the servers
 /// grant.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(60);
+/// A server that has just opened its port may never serve a connection that it accepts (ZOOKEEPER-5051).
+const SERVER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What a server requires of its clients.
 #[derive(Default)]
@@ -132,6 +134,7 @@ fn builder(servers: &str) -> Builder {
     builder
         .session_timeout(SESSION_TIMEOUT)
         .connect_timeout(CONNECT_TIMEOUT)
+        .server_timeout(SERVER_TIMEOUT)
 }
 
 async fn answers(port: u16) -> std::io::Result<bool> {
