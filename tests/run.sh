@@ -33,7 +33,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . tests/lib/clients.sh
 
 SCRATCH=$(mktemp -d)
+ENSEMBLES= # the process group of the tests that run in the background
 cleanup() {
+    [ -z "$ENSEMBLES" ] || kill -- "-$ENSEMBLES" 2>/dev/null || true
     zookeeper_down
     rm -rf "$SCRATCH"
 }
@@ -98,21 +100,40 @@ else
 fi
 
 # Most tests wait for servers and time-outs, so more of them run at a time than there are cores.
-export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(nproc)))}
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((4 * $(nproc)))}
 
-# The doc tests run even if the tests fail. The script fails if either run fails.
+# all_tests FILTERS...: runs the tests that match. The targets are named, because --all-targets would also run the benchmarks. The
+# examples are built because some tests run them.
+all_tests() {
+    cargo test --locked --workspace --no-fail-fast --lib --bins --tests --examples "$@"
+}
+
+# The doc tests run even if the tests fail. The script fails if any run fails.
 failed=()
 if [ $# -gt 0 ]; then
     heading "cargo test $*"
     cargo test --locked "$@" -- ${filters[@]+"${filters[@]}"} || failed+=("tests")
 else
     heading "Tests"
-    # The targets are named, because --all-targets would also run the benchmarks. The examples are built because some tests
-    # run them.
-    cargo test --locked --workspace --no-fail-fast --lib --bins --tests --examples -- ${filters[@]+"${filters[@]}"} ||
-        failed+=("tests")
+    all_tests --no-run || die "the tests do not compile"
+    # Tests that kill servers mostly wait, one after the other. So they run beside all others.
+    if ! without zookeeper && ! without ensemble; then
+        set -m # makes the process group
+        all_tests -- --include-ignored needs_ensemble >"$SCRATCH/ensembles.log" 2>&1 </dev/null &
+        set +m
+        ENSEMBLES=$!
+        filters+=(--skip needs_ensemble)
+    fi
+    all_tests -- ${filters[@]+"${filters[@]}"} || failed+=("tests")
     heading "Doc tests"
     cargo test --locked --workspace --no-fail-fast --doc || failed+=("doc tests")
+    if [ -n "$ENSEMBLES" ]; then
+        heading "Tests that kill servers"
+        wait "$ENSEMBLES" || failed+=("tests that kill servers")
+        ENSEMBLES=
+        # Most programs have no such test.
+        grep -vE '^running 0 tests|^test result: ok\. 0 passed|^ +Running|^$' "$SCRATCH/ensembles.log" || true
+    fi
 fi
 
 printf '\n'
