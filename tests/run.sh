@@ -100,7 +100,7 @@ else
 fi
 
 # Most tests wait for servers and time-outs, so more of them run at a time than there are cores.
-export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((4 * $(nproc)))}
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(nproc)))}
 
 # all_tests FILTERS...: runs the tests that match. The targets are named, because --all-targets would also run the benchmarks. The
 # examples are built because some tests run them.

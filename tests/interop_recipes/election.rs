@@ -109,7 +109,9 @@ async fn there_is_one_leader_at_a_time(ensemble: &Ensemble) {
         until_line_has(&first, &path, 1 + 2 * CANDIDATES).await;
         exclusion::write(guard, &counter).await
     });
-    all.extend(term.await.unwrap().output);
+    let term = term.await.unwrap();
+    assert_eq!(term.loss, None);
+    all.extend(term.output);
 
     for _ in 0..CANDIDATES * TERMS {
         all.push(curator.round().await.1);

@@ -165,8 +165,14 @@ impl Ensemble {
         // A quiet holder, for as long as its session alone would last.
         sleep(Duration::from_millis(u64::from(2 * ticks * TICK_MS))).await;
         self.cut_around(of_holder, leader, cut);
-        let next = tokio::time::timeout(Duration::from_secs(60), ticket.wait()).await;
-        let next = next.expect("the session of the holder ends").unwrap();
+        let next = tokio::time::timeout(ELECTION, async {
+            match ticket.wait().await {
+                Ok(guard) => guard,
+                // The election has taken longer than the session.
+                Err(_) => lock(&contender, &path).await,
+            }
+        });
+        let next = next.await.expect("the session of the holder ends");
         let now = Instant::now();
         granted.send(()).expect("the holder is watched");
         let both = watched.await.unwrap().saturating_duration_since(now);
@@ -178,10 +184,10 @@ impl Ensemble {
     }
 }
 
-/// Takes the lock. After an election, a session of less than a second may expire before that.
+/// Takes the lock. After an election, a session may expire before that.
 async fn lock(client: &Client, path: &str) -> Guard {
     let mutex = lockkeeper::Mutex::new(client, path).unwrap();
-    let deadline = Instant::now() + LONG;
+    let deadline = Instant::now() + ELECTION;
     loop {
         match mutex.lock().await {
             Ok(guard) => return guard,

@@ -270,7 +270,7 @@ macro_rules! on_both_arms {
 pub(crate) use on_both_arms;
 
 /// The session timeout of [`Ensemble::client`]: short enough to wait for an expiry, long enough for a busy machine.
-pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(6);
+pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The time limit of a test, or of each part of it. It is far longer than any test takes, so only a hang reaches it.
 const PATIENCE: Duration = Duration::from_secs(120);
