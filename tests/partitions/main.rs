@@ -168,8 +168,9 @@ impl Ensemble {
         let next = tokio::time::timeout(ELECTION, async {
             match ticket.wait().await {
                 Ok(guard) => guard,
-                // The election has taken longer than the session.
-                Err(_) => lock(&contender, &path).await,
+                // Without a leader, the election may take longer than the session.
+                Err(_) if cut == Cut::Leader => lock(&contender, &path).await,
+                Err(error) => panic!("{error}"),
             }
         });
         let next = next.await.expect("the session of the holder ends");
