@@ -3,7 +3,7 @@
 //! Only the first waiter of the queue creates leases and counts them. It holds its place in the queue until it has what it wants.
 //! So nobody who waits for several leases is overtaken, or blocked by another waiter that holds some of its own.
 //!
-//! Not here: creating the leases (`node`), waiting in the queue (`queue`), sending and waiting (`semaphore`).
+//! Not here: creating the leases (`node`), waiting in the queue (`queue`), sending and waiting (`first_waiter`).
 
 #![allow(
     clippy::exhaustive_enums,

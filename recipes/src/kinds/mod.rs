@@ -6,11 +6,12 @@
 //! | `plain`, `plain_turn` | the plain lock: one node, no queue |
 //! | `reentrant` | the reentrant mutex, counted for each owner |
 //! | `rw_lock` | the fair read/write lock |
-//! | `semaphore`, `lease_turn`, `limit` | the semaphore |
+//! | `semaphore`, `first_waiter`, `lease_turn`, `limit` | the semaphore |
 //! | `multi_lock` | several locks at once, all or none |
 //! | `election` | leader election |
 
 pub(crate) mod election;
+mod first_waiter;
 pub mod lease_turn;
 mod limit;
 pub(crate) mod multi_lock;

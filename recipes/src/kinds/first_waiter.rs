@@ -1,0 +1,226 @@
+//! What the first waiter of a semaphore does: it creates its leases, and waits until they are within the limit.
+//!
+//! Not here: what it does next (`lease_turn`), the limit (`limit`), waiting in the queue (`queue`).
+
+use std::{pin::pin, sync::atomic::Ordering};
+
+use bytes::Bytes;
+use futures::future::{Either, select};
+use lockkeeper_proto::{Response, records::GetChildren2Response};
+use lockkeeper_session::{Error as SessionError, Watcher};
+
+use super::{
+    lease_turn::{LeaseTurn, Next, Out},
+    semaphore::Semaphore,
+};
+use crate::{
+    backoff::Backoff,
+    error::{LockError, Loss},
+    guard::{Guard, hold::Attempt},
+    inspect::Recipe,
+    node::{directory::Directory, identity::Naming, lock_node::LockNode, name},
+    queue::{other_kinds, turn::Facts},
+};
+
+impl Semaphore {
+    /// Creates leases, as the first waiter of the queue, and waits until they are within the limit. Then it leaves the
+    /// queue. One that does not wait gets none if the limit was lowered meanwhile.
+    pub(super) async fn lease(
+        &self,
+        place: Guard,
+        count: usize,
+        attempt: Attempt,
+        waits: bool,
+    ) -> Result<Vec<Guard>, LockError> {
+        let (mut nodes, first) = self.create_leases(count).await?;
+        self.look_above(first.as_ref()).await?;
+        let mut known = nodes.iter().filter_map(LockNode::node);
+        if !known.all(|node| node.tag.session_id == place.session_id()) {
+            // The place in the queue has gone with its session, and another waiter may be the first one by now.
+            return Err(LockError::lost(Loss::Expired));
+        }
+        let (mut turn, mut leases, mut changed) = (LeaseTurn::default(), Vec::new(), None);
+        if let Some(first) = first {
+            leases = first.children;
+            turn.listed(false);
+        }
+        let (mut limit_changed, mut backoff) = (None, Backoff::default());
+        loop {
+            match turn.next(&facts(&nodes)) {
+                Err(loss) => return Err(gone(&mut nodes, &leases).unwrap_or(LockError::lost(loss))),
+                Ok(Next::Grant) => break,
+                Ok(Next::Renew) => {
+                    for node in &mut nodes {
+                        node.renew_lease().await?;
+                    }
+                }
+                Ok(Next::List) => match self.list_leases().await {
+                    Err(error) if error.is_transient() => {
+                        backoff.after(&self.client, &error).await;
+                    }
+                    // An operator deleted the directory. Our leases are gone with it.
+                    Err(error) if error.is_no_node() => {
+                        leases.clear();
+                        turn.listed(false);
+                    }
+                    listed => {
+                        let watcher;
+                        (leases, watcher) = listed?;
+                        changed = Some(watcher);
+                        turn.listed(true);
+                    }
+                },
+                Ok(Next::ReadLimit) => {
+                    let limit;
+                    (limit, limit_changed) =
+                        self.limit.read(&self.client, self.queue.counters()).await?;
+                    let own = nodes.iter().map(LockNode::name);
+                    match turn.counted(leases.iter().map(String::as_str), own, limit) {
+                        Ok(()) => {}
+                        Err(Out::OverLimit) => {
+                            return Err(LockError::OverLimit {
+                                asked: count,
+                                limit,
+                            });
+                        }
+                        Err(Out::Lost(loss)) => {
+                            return Err(gone(&mut nodes, &leases).unwrap_or(LockError::lost(loss)));
+                        }
+                    }
+                }
+                Ok(Next::Wait) if !waits => {
+                    attempt.refused();
+                    return Ok(Vec::new());
+                }
+                Ok(Next::Wait) => {
+                    if let Some(changed) = changed.take() {
+                        wait_for_change(&place, changed, limit_changed.take()).await?;
+                    }
+                    turn.changed();
+                }
+            }
+        }
+        drop((changed, limit_changed, place));
+        let mut attempts = vec![attempt];
+        attempts.resize_with(nodes.len(), || Attempt::new(&self.recorder));
+        let granted = nodes.into_iter().zip(attempts);
+        granted
+            .map(|(node, attempt)| Guard::new(node, attempt))
+            .collect()
+    }
+
+    /// Creates leases, all of them before it waits for the first reply. Returns them with the listing behind the last
+    /// create, if it shows all of them. That listing sets no watch.
+    async fn create_leases(
+        &self,
+        count: usize,
+    ) -> Result<(Vec<LockNode>, Option<GetChildren2Response>), LockError> {
+        let mut nodes = Vec::new();
+        for _ in 0..count {
+            let naming = Naming::Sequential(name::LEASE);
+            let mut node = LockNode::new(&self.client, self.leases.clone(), naming);
+            node.begin().await;
+            nodes.push(node);
+        }
+        let mut listing = None;
+        for node in &mut nodes {
+            node.create().await?;
+            listing = node.take_listing();
+        }
+        let Some(listing) = listing else {
+            return Ok((nodes, None));
+        };
+        match listing.await {
+            // A create that was repeated came behind the listing.
+            Ok(Response::GetChildren2(list)) if missing(&nodes, &list.children).is_none() => {
+                Ok((nodes, Some(list)))
+            }
+            Err(error) if !(error.is_transient() || error.is_no_node()) => Err(error.into()),
+            _ => Ok((nodes, None)),
+        }
+    }
+
+    /// Refuses if another kind of lock is used at the path: see `other_kinds`. One look is enough while the directory of the
+    /// leases is the same. Contenders of another kind see it, and are refused.
+    async fn look_above(&self, leases: Option<&GetChildren2Response>) -> Result<(), LockError> {
+        let directory = leases.map_or(0, |leases| leases.stat.czxid.0);
+        if directory != 0 && self.looked_at.load(Ordering::Relaxed) == directory {
+            return Ok(());
+        }
+        let counters = self.queue.counters().clone();
+        let above = Directory::new(&self.client, &self.path, Bytes::new(), counters);
+        let mut backoff = Backoff::default();
+        let children = loop {
+            above.count_listing();
+            match self.client.get_children(&self.path).await {
+                Err(error) if error.is_transient() => backoff.after(&self.client, &error).await,
+                Err(error) if error.is_no_node() => return Ok(()),
+                listed => break listed?,
+            }
+        };
+        let children = children.iter().map(String::as_str);
+        other_kinds::refuse(&self.client, &above, Recipe::Semaphore, children).await?;
+        self.looked_at.store(directory, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The leases now, and a watcher of their next change.
+    async fn list_leases(&self) -> Result<(Vec<String>, Watcher), SessionError> {
+        self.leases.count_listing();
+        self.client.get_children_and_watch(&self.leases.path).await
+    }
+}
+
+/// Waits for a reason to count the leases again. Any result of a watch is a reason, also its end: the next listing
+/// shows what is wrong. The end of the session's lease is none: nothing can be granted until it is renewed.
+async fn wait_for_change(
+    place: &Guard,
+    leases: Watcher,
+    limit: Option<Watcher>,
+) -> Result<(), LockError> {
+    let limit = async {
+        match limit {
+            Some(limit) => drop(limit.await),
+            None => std::future::pending().await,
+        }
+    };
+    let lost = async {
+        loop {
+            match place.lost().await {
+                // The session is over: the next listing shows it.
+                Loss::Elapsed if !place.lease_renewed().await => return Ok(()),
+                Loss::Elapsed => {}
+                loss => return Err(LockError::lost(loss)),
+            }
+        }
+    };
+    match select(leases, select(pin!(limit), pin!(lost))).await {
+        Either::Right((Either::Right((lost, _)), _)) => lost,
+        _ => Ok(()),
+    }
+}
+
+/// The facts of all these nodes together: the worst of each.
+fn facts(nodes: &[LockNode]) -> Facts {
+    let all = nodes.iter().map(LockNode::facts);
+    let worse = |one: Facts, other: Facts| Facts {
+        session_loss: one.session_loss.or(other.session_loss),
+        is_lease_valid: one.is_lease_valid && other.is_lease_valid,
+        connection: other.connection,
+    };
+    all.reduce(worse).unwrap_or(Facts::NONE)
+}
+
+/// Forgets the first lease whose session is over or whose node this listing does not show. Returns the error for the
+/// caller. The other leases are deleted when they are dropped.
+fn gone(nodes: &mut [LockNode], listed: &[String]) -> Option<LockError> {
+    let gone = missing(nodes, listed)?;
+    nodes.get_mut(gone).map(LockNode::gone)
+}
+
+/// The first lease whose session is over or whose node this listing does not show.
+fn missing(nodes: &[LockNode], listed: &[String]) -> Option<usize> {
+    nodes.iter().position(|node| {
+        node.session_loss().is_some() || !listed.iter().any(|lease| lease == node.name())
+    })
+}
