@@ -73,7 +73,7 @@ async fn contend(args: &DemoArgs, setup: &Setup, signals: &mut Signals) -> Resul
     let screen = Screen::new(clients, start, setup.first_zxid, text::width());
     let link = setup.link();
     screen
-        .head(args.seconds, &setup.place, setup.session_timeout(), link)
+        .head(args.seconds, &setup.place, setup.session_timeout, link)
         .map_err(Failure::Output)?;
 
     let (sender, receiver) = mpsc::channel(EVENTS);
@@ -102,7 +102,7 @@ async fn contend(args: &DemoArgs, setup: &Setup, signals: &mut Signals) -> Resul
         screen,
     };
     let end = start + Duration::from_secs(args.seconds.into());
-    let limit = end + setup.session_timeout() * 4 + SLACK;
+    let limit = end + setup.session_timeout * 4 + SLACK;
     let (signal, mut output) = tokio::select! {
         biased;
         signal = signals.ending() => (Some(signal), Ok(())),

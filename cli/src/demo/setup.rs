@@ -45,6 +45,8 @@ pub(super) struct Setup {
     pub(super) place: String,
     /// The settings of a client of any server.
     settings: Builder,
+    /// The session timeout that the servers grant to such a client.
+    pub(super) session_timeout: Duration,
     /// The path of the lock.
     pub(super) lock: String,
     /// The path of the counter.
@@ -75,8 +77,13 @@ impl Setup {
             let settings = Builder::new(&address.into());
             (Servers::Embedded(server), None, place, settings)
         };
+        // The counter belongs to a session that outlives a pause of this process.
+        let lasting = settings.clone().connect_timeout(CONNECT_TIMEOUT);
+        let client = lasting.connect().await.map_err(Failure::Connect)?;
         let settings = timed(settings);
-        let client = settings.clone().connect().await.map_err(Failure::Connect)?;
+        let probe = settings.clone().connect().await.map_err(Failure::Connect)?;
+        let session_timeout = probe.snapshot().session_timeout;
+        probe.close().await;
         let random = RandomState::new().hash_one(0);
         let directory = format!("{BASE}/{random:016x}");
         let counter = format!("{directory}/counter");
@@ -90,6 +97,7 @@ impl Setup {
             client,
             place,
             settings,
+            session_timeout,
             lock: format!("{directory}/lock"),
             counter,
             directory,
@@ -140,11 +148,6 @@ impl Setup {
                 cluster.cut_link(server, leader);
             }
         }
-    }
-
-    /// The session timeout that the servers have granted.
-    pub(super) fn session_timeout(&self) -> Duration {
-        self.client.snapshot().session_timeout
     }
 
     /// The final value of the counter.

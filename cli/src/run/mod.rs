@@ -83,6 +83,11 @@ pub(crate) async fn run(args: RunArgs) -> Result<u8, Failure> {
             exit::report(&failure);
             Ok(args.conflict_exit_code)
         }
+        // The status of a refusal elsewhere, 1, may be that of the command.
+        Err(failure) if failure.status() == exit::REFUSED => {
+            exit::report(&failure);
+            Ok(exit::UNAVAILABLE)
+        }
         status => status,
     }
 }
@@ -114,18 +119,20 @@ async fn under_lock(
         }
         Ok(())
     };
+    let lost = || {
+        exit::say(&format_args!("{path}: lock lost before the command began"));
+        Ok(exit::LOST)
+    };
     let end = tokio::select! {
         biased;
         signal = signals.ending() => Some(Ok(exit::of_signal(signal.as_raw()))),
-        noted = noted => noted.err().map(Err),
+        noted = noted => match noted {
+            Err(Failure::Lock { error: LockError::Lost { .. }, .. }) => Some(lost()),
+            noted => noted.err().map(Err),
+        },
     };
     // This process may have been stopped since the grant.
-    let end = end.or_else(|| {
-        (!guard.is_valid()).then(|| {
-            exit::say(&format_args!("{path}: lock lost before the command began"));
-            Ok(exit::LOST)
-        })
-    });
+    let end = end.or_else(|| (!guard.is_valid()).then(lost));
     if let Some(end) = end {
         child.cancel().await;
         return end;
