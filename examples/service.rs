@@ -28,7 +28,7 @@ impl Service {
     async fn add(&self, account: &str) -> Result<u64, LockError> {
         let path = format!("/accounts/{account}");
         let mutex = Mutex::new(&self.client, &format!("{path}/lock"))?.with_meter(&self.locks);
-        let guard = mutex.lock_timeout(Duration::from_secs(2)).await?;
+        let guard = mutex.lock_timeout(Duration::from_secs(10)).await?;
         let node = self.client.get_data(&path).await?;
         let text = String::from_utf8_lossy(&node.data.unwrap_or_default()).into_owned();
         let sum = text.parse::<u64>().unwrap_or(0) + 1;

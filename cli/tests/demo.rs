@@ -126,7 +126,7 @@ fn the_demo_can_be_ended_early() {
     let signal = Signal::TERM;
     assert!(!is_ignored(signal));
     let mut demo = Running::start(&mut lockkeeper(&["demo", "--seconds", "600"]));
-    while !demo.line().contains("██ ░░") {}
+    demo.line_that(|line| line.contains("██ ░░"));
     demo.signal(signal);
     let ended = demo.end();
     assert_eq!(ended.status, 143, "{}", ended.stdout);
@@ -138,7 +138,7 @@ fn the_demo_can_be_ended_early() {
 #[test]
 fn the_demo_can_be_ended_while_a_client_is_paused() {
     let mut demo = Running::start(&mut lockkeeper(&["demo", "--seconds", "1"]));
-    while !demo.line().ends_with("is paused") {}
+    demo.line_that(|line| line.ends_with("is paused"));
     demo.signal(Signal::TERM);
     let ended = demo.end();
     assert_eq!(ended.status, 143, "{}", ended.stdout);

@@ -93,7 +93,7 @@ fn follow_prints_each_change_of_the_queue(arm: &Arm) {
         let line = follow.line();
         line.split_whitespace().nth(1).unwrap().to_owned()
     };
-    let waiter = in_queue(arm, &["--session-timeout", "1s"], &path);
+    let waiter = in_queue(arm, &["--session-timeout", "4s"], &path);
     assert_eq!(next(&mut follow), "waits");
     arm.release(guard);
     assert_eq!(next(&mut follow), "released");

@@ -72,7 +72,7 @@ fn a_signal_ends_the_wait_and_leaves_no_node(arm: &Arm) {
 
 fn the_lock_of_a_killed_holder_becomes_free(arm: &Arm) {
     let path = arm.path();
-    let options = ["--session-timeout", "1s"];
+    let options = ["--session-timeout", "4s"];
     let script = "echo $$; exec sleep 60";
     let mut holder = Running::start(&mut arm.run(&options, &path, &["sh", "-c", script]));
     let pid = pid_of(&holder.line());

@@ -44,7 +44,7 @@ async fn an_elected_leader_has_a_guard() {
     let (one, two) = (client(&server).await, client(&server).await);
     let leader = election(&one).elect().await.unwrap();
     assert!(leader.is_valid());
-    let wait = Duration::from_millis(50);
+    let wait = Duration::from_millis(500);
     let late = election(&two).elect_timeout(wait).await.unwrap_err();
     let timed_out = LockError::TimedOut {
         path: PATH.to_owned(),

@@ -25,7 +25,7 @@ async fn a_first_waiter_without_a_lease_waits_for_a_change() {
         let semaphore = |client: &Client| Semaphore::new(client, "/s", 1).unwrap();
         let held = semaphore(&other).acquire().await.unwrap();
         let builder = Client::builder(&server.connect_string()).unwrap();
-        let builder = builder.session_timeout(Duration::from_secs(1));
+        let builder = builder.session_timeout(Duration::from_secs(4));
         let first = builder.connect().await.unwrap();
         let mine = semaphore(&first);
         let waiting = tokio::spawn(async move { mine.acquire().await });

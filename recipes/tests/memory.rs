@@ -69,8 +69,10 @@ fn beside_the_futures(waiters: usize) -> usize {
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     let client = runtime.block_on(async {
         let builder = Client::builder(&apart.server.connect_string()).unwrap();
-        let timeout = Duration::from_secs(1);
-        builder.session_timeout(timeout).connect().await.unwrap()
+        // 10,000 requests at once may take a slow machine longer than a session timeout.
+        let builder = builder.session_timeout(Duration::from_secs(4));
+        let builder = builder.request_timeout(Duration::from_secs(60));
+        builder.connect().await.unwrap()
     });
     let mutex: &Mutex = Box::leak(Box::new(Mutex::new(&client, PATH).unwrap()));
     let mut tasks = Vec::with_capacity(waiters);

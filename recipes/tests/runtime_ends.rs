@@ -58,7 +58,8 @@ fn a_lock_is_free_when_its_program_has_ended() {
                 let ended = Instant::now();
                 while !server.report().sessions.is_empty() {
                     let waited = ended.elapsed();
-                    let is_late = waited > Duration::from_secs(2);
+                    // A session that is not closed expires after ten.
+                    let is_late = waited > Duration::from_secs(8);
                     assert!(!is_late, "{threads} threads, {end:?}, round {round}");
                     std::thread::sleep(Duration::from_millis(1));
                 }

@@ -4,7 +4,7 @@
 
 use std::{pin::pin, time::Duration};
 
-use lockkeeper::{Client, Semaphore, error::Loss, proto::OpCode};
+use lockkeeper::{Client, Semaphore, client::LeasePolicy, error::Loss, proto::OpCode};
 use lockkeeper_server::{Server, When};
 
 use crate::{
@@ -83,7 +83,13 @@ async fn a_lease_is_not_taken_in_a_later_session_than_the_place_in_the_queue_emb
 async fn the_head_of_the_queue_keeps_its_place_in_an_outage(ensemble: &Ensemble) {
     let server = ensemble.server().expect("the embedded server");
     let path = ensemble.unique_path("outage");
-    let (holder, waiter) = (ensemble.client().await, ensemble.client().await);
+    let holder = ensemble.client().await;
+    // With this policy, the lease ends seconds before the session can.
+    let waiter = Client::builder(&ensemble.servers())
+        .unwrap()
+        .session_timeout(Duration::from_secs(10))
+        .lease_policy(LeasePolicy::Assumed { margin: None });
+    let waiter = waiter.connect().await.unwrap();
     let held = Semaphore::new(&holder, &path, 1).unwrap();
     let held = held.acquire().await.unwrap();
     let semaphore = Semaphore::new(&waiter, &path, 1).unwrap();

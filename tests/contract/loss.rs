@@ -21,7 +21,7 @@ pub(crate) async fn the_holder_is_told_before_another_contender_holds_it<K: Kind
     let server = ensemble.server().expect("the embedded server");
     let path = ensemble.unique_path("stall");
     let builder = Client::builder(&ensemble.servers()).unwrap();
-    let short = builder.session_timeout(Duration::from_millis(900));
+    let short = builder.session_timeout(Duration::from_secs(2));
     let (client, other) = (short.connect().await.unwrap(), ensemble.client().await);
     let held = K::at(&client, &path).lock().await.unwrap();
     let told = tokio::spawn({

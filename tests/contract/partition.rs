@@ -44,7 +44,7 @@ async fn lose<K: Kind>(cut: Cut) {
         follower
     };
     let path = "/partition".to_owned();
-    let holder = connect(cluster, own, Duration::from_millis(900)).await;
+    let holder = connect(cluster, own, Duration::from_secs(2)).await;
     let other = connect(cluster, other, Duration::from_secs(60)).await;
     let held = K::at(&holder, &path).lock().await.unwrap();
     let told = tokio::spawn({

@@ -103,9 +103,14 @@ struct Contender {
 
 impl Contention {
     /// Starts the contention, at a path that no other run uses.
-    pub(crate) async fn start(servers: &Servers, kind: Kind, with_proxies: bool) -> Self {
+    pub(crate) async fn start(
+        servers: &Servers,
+        kind: Kind,
+        with_proxies: bool,
+        session_timeout: Duration,
+    ) -> Self {
         let plain = servers.connect_string();
-        let first = client(&plain).await;
+        let first = client(&plain, session_timeout).await;
         let path = format!("/failures-{:016x}", first.raw().random_u64());
         let (lock, log) = (format!("{path}/lock"), format!("{path}/log"));
         for node in [&path, &lock, &log] {
@@ -127,11 +132,11 @@ impl Contention {
         for number in 0..CLIENTS {
             let client = if with_proxies {
                 let proxy = Proxy::to(&servers.addresses()).await;
-                let client = client(&proxy.connect_string()).await;
+                let client = client(&proxy.connect_string(), session_timeout).await;
                 contention.proxies.push(proxy);
                 client
             } else {
-                client(&plain).await
+                client(&plain, session_timeout).await
             };
             let contender = Contender {
                 number,
@@ -271,7 +276,7 @@ impl Contention {
     /// Records how often each write was applied and which nodes are left in the queue, as the leader has them.
     async fn look_at_nodes(&self, servers: &Servers) {
         let leader = servers.leader();
-        let at_leader = client(&servers.address(leader).to_string()).await;
+        let at_leader = client(&servers.address(leader).to_string(), SESSION_TIMEOUT).await;
         let log = format!("{}/log", self.path);
         at_leader.sync(&log).await.expect("a leader");
         let nodes = at_leader.get_children(&log).await.expect("the log");
@@ -301,7 +306,7 @@ impl Contention {
         // The other servers must have the same nodes. Only a restarted server may differ. That is a fault of the server
         // and not of the client (ZOOKEEPER-4785).
         for number in (0..COUNT).filter(|number| *number != leader) {
-            let client = client(&servers.address(number).to_string()).await;
+            let client = client(&servers.address(number).to_string(), SESSION_TIMEOUT).await;
             let left = left(&client, &lock).await;
             if !left.is_empty() {
                 let differs = format!(
@@ -502,9 +507,9 @@ fn end_of(error: &LockError) -> End {
     }
 }
 
-async fn client(servers: &str) -> Client {
+async fn client(servers: &str, session_timeout: Duration) -> Client {
     let builder = Client::builder(servers).expect("a list of servers");
-    let builder = builder.session_timeout(SESSION_TIMEOUT);
+    let builder = builder.session_timeout(session_timeout);
     let max_wait = builder.connect_timeout(Duration::from_secs(30));
     max_wait.connect().await.expect("servers that serve")
 }

@@ -34,6 +34,9 @@ const INIT_TICKS: u32 = 15;
 /// Ticks that a follower may lag, or a leader be silent, before they part: one second.
 const SYNC_TICKS: u32 = 5;
 
+/// The same where servers are only ended, which the others notice at once: no pause of a slow machine parts them.
+const LONG_SYNC_TICKS: u32 = 50;
+
 /// Limits the time after which a server sends a lost vote again. By default that time grows to a minute: of fifty
 /// elections, one took 24 s and one 54 s.
 const VOTE_AGAIN: &str = "-Dzookeeper.fastleader.maxNotificationInterval=500";
@@ -138,8 +141,12 @@ impl Servers {
     /// Writes the configuration that a server starts with. It names all three servers.
     pub(crate) fn configure(&self, number: usize) {
         let Server { dir, port, .. } = &self.each[number];
+        let sync_ticks = match self.members {
+            Members::Dynamic { .. } => LONG_SYNC_TICKS,
+            Members::Fixed | Members::Relayed(_) => SYNC_TICKS,
+        };
         let mut config = format!(
-            "tickTime={TICK_MS}\ninitLimit={INIT_TICKS}\nsyncLimit={SYNC_TICKS}\n\
+            "tickTime={TICK_MS}\ninitLimit={INIT_TICKS}\nsyncLimit={sync_ticks}\n\
              minSessionTimeout=400\nmaxSessionTimeout=60000\ndataDir={}\n\
              maxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\n",
             dir.join("data").display()
@@ -202,18 +209,27 @@ impl Servers {
         self.each.iter().position(|each| each.port == port)
     }
 
+    /// The leader, as soon as there is one.
     pub(crate) fn leader(&self) -> usize {
-        *self.with(Role::Leader).first().expect("a leader")
+        self.wait_for(Role::Leader, 1)[0]
     }
 
+    /// The followers, as soon as all servers but one are.
     pub(crate) fn followers(&self) -> Vec<usize> {
-        self.with(Role::Follower)
+        self.wait_for(Role::Follower, COUNT - 1)
     }
 
-    fn with(&self, role: Role) -> Vec<usize> {
-        let each = self.each.iter().enumerate();
-        let those = each.filter(|(_, server)| server.role() == role);
-        those.map(|(number, _)| number).collect()
+    fn wait_for(&self, role: Role, count: usize) -> Vec<usize> {
+        let mut those = Vec::new();
+        self.wait_until(|roles| {
+            let each = (0..).zip(roles);
+            those = each
+                .filter(|(_, it)| **it == role)
+                .map(|(number, _)| number)
+                .collect();
+            those.len() >= count
+        });
+        those
     }
 
     /// Kills a server without warning. Unlike in a power failure, the page cache survives.
@@ -279,11 +295,23 @@ impl Servers {
 
     /// Waits until there is a leader and `count` servers serve, the leader included.
     pub(crate) fn wait_until_serving(&self, count: usize) {
+        self.wait_until(|roles| do_serve(roles, count));
+    }
+
+    /// Whether so many servers serve now, with a leader.
+    pub(crate) fn serve(&self, count: usize) -> bool {
+        do_serve(&self.roles(), count)
+    }
+
+    fn roles(&self) -> Vec<Role> {
+        self.each.iter().map(Server::role).collect()
+    }
+
+    fn wait_until(&self, mut is_so: impl FnMut(&[Role]) -> bool) {
         let deadline = Instant::now() + MAX_WAIT;
         loop {
-            let roles: Vec<_> = self.each.iter().map(Server::role).collect();
-            let serving = roles.iter().filter(|role| **role != Role::None).count();
-            if serving >= count && roles.contains(&Role::Leader) {
+            let roles = self.roles();
+            if is_so(&roles) {
                 return;
             }
             let is_late = Instant::now() > deadline;
@@ -320,6 +348,12 @@ pub(crate) fn port_of(client: &Client) -> Option<u16> {
     let snapshot = client.snapshot();
     let connected = snapshot.state.is_connected();
     Some(snapshot.server.filter(|_| connected)?.port)
+}
+
+/// Whether so many of the servers serve, with a leader.
+fn do_serve(roles: &[Role], count: usize) -> bool {
+    let serving = roles.iter().filter(|role| **role != Role::None);
+    serving.count() >= count && roles.contains(&Role::Leader)
 }
 
 fn line(number: usize, [peer, election]: [u16; 2]) -> String {

@@ -42,7 +42,7 @@ abstract class Harness {
 
         Session(String hosts) throws Exception {
             zk = new ZooKeeper(hosts, SESSION_TIMEOUT_MS, states);
-            states.expectState(KeeperState.SyncConnected);
+            states.expectConnected();
         }
 
         /** Waits until this session's server has seen every write that has been answered before. */
@@ -81,6 +81,16 @@ abstract class Harness {
             check(event != null, "no event, but expected " + type + " " + path);
             check(event.getType() == type && path.equals(event.getPath()), "expected " + type + " " + path + ", got " + event);
             check(event.getState() == KeeperState.SyncConnected, "an event without the state SyncConnected: " + event);
+        }
+
+        /** Attempts to connect may fail on a loaded machine. */
+        void expectConnected() throws InterruptedException {
+            WatchedEvent event;
+            do {
+                event = states.poll(PATIENCE_MS, TimeUnit.MILLISECONDS);
+                check(event != null, "not connected in time");
+            } while (event.getState() == KeeperState.Disconnected);
+            check(event.getState() == KeeperState.SyncConnected, "expected a connection, got " + event);
         }
 
         void expectState(KeeperState state) throws InterruptedException {

@@ -245,11 +245,14 @@ def barriers(main, root):
         assert not barrier.remove()
 
         entered, left = [], []
+        # A client of kazoo that has not come so far waits for ever, if another one leaves and deletes what it waits for.
+        all_inside = threading.Barrier(2)
 
         def both(client):
             mine = client.DoubleBarrier(root + "/double", 2)
             mine.enter()
             entered.append(client)
+            all_inside.wait(PATIENCE)
             mine.leave()
             left.append(client)
 

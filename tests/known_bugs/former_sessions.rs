@@ -144,7 +144,7 @@ async fn row_04_contenders_that_reconnect_together_do_not_change_places() {
 #[tokio::test]
 async fn row_05_a_cut_off_holder_is_told_before_another_contender_holds_the_lock() {
     let server = server().await;
-    let holder = client_of(&server, Duration::from_millis(900)).await;
+    let holder = client_of(&server, Duration::from_secs(2)).await;
     let other = client(&server).await;
     let guard = mutex(&holder).lock().await.unwrap();
     assert_eq!(guard.state(), LockState::Held);

@@ -1,7 +1,7 @@
 //! Rows 19 to 24, 30, 32, 33: an attempt or hold has ended, but its node stays behind in a live session. All later
 //! contenders wait for that node.
 
-use std::{pin::pin, time::Duration};
+use std::{future::pending, pin::pin, time::Duration};
 
 use lockkeeper::{Client, CreateMode, LockError, error::Effect, proto::OpCode};
 use lockkeeper_server::{Server, When};
@@ -82,7 +82,10 @@ async fn row_21_an_attempt_dropped_while_its_create_is_unanswered_leaves_nothing
             server.faults().delay_reply(create, unanswered);
         }
         let contender = mutex(&client);
-        let attempt = tokio::spawn(async move { contender.lock().await.map(drop) });
+        let attempt = tokio::spawn(async move {
+            let _guard = contender.lock().await;
+            pending::<()>().await;
+        });
         until_queue_has(&server, 1).await;
         attempt.abort();
         until_queue_has(&server, 0).await;

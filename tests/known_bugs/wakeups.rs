@@ -3,11 +3,17 @@
 use std::{pin::pin, time::Duration};
 
 use lockkeeper::{Client, RwLock, Semaphore, proto::OpCode};
-use lockkeeper_server::When;
+use lockkeeper_server::{Server, When};
 
 use crate::rig::{
-    PATH, below, client, driven, idle, mutex, queue, server, session, soon, until, until_queue_has,
+    PATH, below, client_of, driven, idle, mutex, queue, server, session, soon, until,
+    until_queue_has,
 };
+
+/// A client whose session is so long that a slow test writes no proof of its lease.
+async fn client(server: &Server) -> Client {
+    client_of(server, Duration::from_secs(60)).await
+}
 
 /// CURATOR-716, open: several waiters share one lock object. Each release wakes all of them, and each lists the nodes
 /// and reads its predecessor again. 20 waiters needed 321 requests. Here a release wakes one waiter.

@@ -38,7 +38,7 @@ use proxy::{Direction, Proxy};
 use servers::{COUNT, Members, Servers, TICK_MS};
 use support::{
     real_server::free_ports,
-    waiting::{LONG, soon, until},
+    waiting::{LONG, soon},
 };
 
 /// The session timeouts that are tried, in ticks. Servers grant two or more.
@@ -103,14 +103,14 @@ impl Ensemble {
         for proxy in self.proxies.iter().flatten() {
             proxy.mend();
         }
-        let mut since = Instant::now();
-        until("all servers serve", async || {
-            if self.servers.followers().len() < COUNT - 1 {
+        let (begin, mut since) = (Instant::now(), Instant::now());
+        while since.elapsed() <= Duration::from_millis(u64::from(10 * TICK_MS)) {
+            assert!(begin.elapsed() < ELECTION, "the servers do not serve");
+            if !self.servers.serve(COUNT) {
                 since = Instant::now();
             }
-            since.elapsed() > Duration::from_millis(u64::from(10 * TICK_MS))
-        })
-        .await;
+            sleep(Duration::from_millis(20)).await;
+        }
     }
 
     /// The links from one server to another, in whatever direction they were made.
@@ -129,8 +129,10 @@ impl Ensemble {
         let servers = self.servers.address(server).to_string();
         let builder = Client::builder(&servers).unwrap();
         let timeout = Duration::from_millis(u64::from(ticks * TICK_MS));
+        // The first session of new servers takes them long.
         let builder = builder.session_timeout(timeout).lease_policy(policy);
-        let client = soon(builder.connect()).await.unwrap();
+        let builder = builder.connect_timeout(LONG).server_timeout(LONG / 4);
+        let client = builder.connect().await.unwrap();
         assert_eq!(client.snapshot().session_timeout, timeout);
         client
     }
@@ -154,9 +156,9 @@ impl Ensemble {
             Cut::Leader => (leader, followers[0]),
             _ => (followers[0], followers[1]),
         };
-        let holder = self.client(of_holder, ticks, policy).await;
         // Its own session must survive an election, which sometimes takes more than ten seconds.
         let contender = self.client(of_contender, 250, LeasePolicy::Proved).await;
+        let holder = self.client(of_holder, ticks, policy).await;
         let guard = lock(&holder, &path).await;
         let (granted, stop) = oneshot::channel();
         let watched = tokio::spawn(watch(guard, stop));
@@ -235,19 +237,26 @@ fn on_ensemble(test: impl AsyncFnOnce(&mut Ensemble)) {
     });
 }
 
-/// Without a proof, one cut link makes two valid holders. It also shows that this test can fail.
+/// Without a proof, one cut link makes two valid holders. It also shows that this test can fail. On a slow machine, the session may
+/// end before the cut, or the next holder be late. Then it is tried again.
 #[test]
 #[ignore = "needs three real ZooKeepers: tests/run.sh"]
 fn needs_ensemble_an_assumed_lease_outlives_its_session() {
     on_ensemble(async |ensemble| {
         let assumed = LeasePolicy::Assumed { margin: None };
-        let both = ensemble.both_valid(Cut::Link, TICKS[0], assumed).await;
-        println!(
-            "| assumed | {:?} | {} ticks | {both:?} |",
-            Cut::Link,
-            TICKS[0]
-        );
-        assert!(both > Duration::from_millis(100), "{both:?}");
+        let mut both = Duration::ZERO;
+        for _ in 0..10 {
+            both = ensemble.both_valid(Cut::Link, TICKS[0], assumed).await;
+            println!(
+                "| assumed | {:?} | {} ticks | {both:?} |",
+                Cut::Link,
+                TICKS[0]
+            );
+            if both > Duration::from_millis(100) {
+                return;
+            }
+        }
+        panic!("never two valid holders for longer than {both:?}");
     });
 }
 
@@ -284,7 +293,8 @@ fn needs_ensemble_a_proved_lease_ends_before_its_session_whatever_is_cut() {
 fn needs_ensemble_clients_contend_while_servers_are_cut_off() {
     on_ensemble(async |ensemble| {
         ensemble.mend().await;
-        let mut contention = Contention::start(&ensemble.servers, Kind::Mutex, true).await;
+        let mut contention =
+            Contention::start(&ensemble.servers, Kind::Mutex, true, SESSION_TIMEOUT).await;
         for round in 0..rounds().unwrap_or(1) {
             // Without their leader, real servers may look for another one for more than a minute. A single round has no time for that.
             let is_tried = |cut: &Cut| rounds().is_some() || *cut != Cut::Leader;

@@ -200,7 +200,14 @@ fn needs_ensemble_a_server_leaves_and_joins_again() {
         // The server is a full member again: together with one other server it is a majority.
         servers.shut_down(staying);
         servers.wait_until_serving(COUNT - 1);
-        operator.set_data(&own, "y", Version::ANY).await.unwrap();
+        until("the two write", async || {
+            let written = operator.set_data(&own, "y", Version::ANY).await;
+            // Its server may be the one that was stopped.
+            written
+                .inspect_err(|error| assert!(error.is_transient(), "{error}"))
+                .is_ok()
+        })
+        .await;
         for client in [operator, theirs, others] {
             client.close().await;
         }

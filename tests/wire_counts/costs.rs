@@ -10,7 +10,7 @@ use lockkeeper::{Client, CreateMode, Guard, proto::OpCode};
 use lockkeeper_server::Server;
 
 use crate::{
-    client,
+    LONG_SESSION, client,
     counting::Tally,
     operations,
     support::waiting::{driven, idle},
@@ -49,7 +49,10 @@ impl Bench {
     async fn new() -> Self {
         let server = Server::start().await.unwrap();
         let (client, tally) = client(&server).await;
-        let other = Client::connect(&server.connect_string()).await.unwrap();
+        let other = Client::builder(&server.connect_string())
+            .unwrap()
+            .session_timeout(LONG_SESSION);
+        let other = other.connect().await.unwrap();
         for node in [
             PATH,
             SEMAPHORE,

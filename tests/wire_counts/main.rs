@@ -12,11 +12,16 @@ mod operations;
 #[path = "../support/mod.rs"]
 mod support;
 
+use std::time::Duration;
+
 use lockkeeper::{Client, CreateMode, Mutex, proto::OpCode};
 use lockkeeper_server::Server;
 
 use counting::Tally;
 use support::waiting::until;
+
+/// The longest session timeout that the server grants.
+const LONG_SESSION: Duration = Duration::from_secs(60);
 
 const ACQUIRE: &[OpCode] = &[OpCode::CREATE2, OpCode::GET_CHILDREN];
 
@@ -34,8 +39,10 @@ async fn server_with_lock() -> (Server, &'static str) {
 
 async fn client(server: &Server) -> (Client, Tally) {
     let tally = Tally::default();
+    // So long that a slow test writes no proof of its lease.
     let client = Client::builder(&server.connect_string())
         .unwrap()
+        .session_timeout(LONG_SESSION)
         .connector(tally.connector());
     (client.connect().await.unwrap(), tally)
 }

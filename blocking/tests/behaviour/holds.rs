@@ -41,7 +41,7 @@ fn a_holder_learns_that_its_session_has_expired() {
 fn a_holder_is_told_when_its_lease_ends() {
     let ensemble = Ensemble::start();
     let builder = Client::builder(&ensemble.servers()).unwrap();
-    let timeout = Duration::from_millis(900);
+    let timeout = Duration::from_secs(4);
     let client = builder.session_timeout(timeout).connect().unwrap();
     let guard = Mutex::new(&client, "/mutex").unwrap().lock().unwrap();
     let mut lost = guard.lost();

@@ -25,7 +25,7 @@ use tokio::runtime::Runtime;
 /// No wait of a test gets as long, unless something is wrong.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 /// A wait that ends without what was waited for.
-pub(crate) const SHORT: Duration = Duration::from_millis(30);
+pub(crate) const SHORT: Duration = Duration::from_millis(300);
 
 /// An embedded server, which runs on threads of its own.
 pub(crate) struct Ensemble {

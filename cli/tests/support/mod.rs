@@ -231,6 +231,16 @@ impl Running {
         line.trim_end().to_owned()
     }
 
+    /// Reads stdout up to the first line that `is_wanted`. Panics if it ends before.
+    pub(crate) fn line_that(&mut self, mut is_wanted: impl FnMut(&str) -> bool) {
+        let mut line = String::new();
+        while line.is_empty() || !is_wanted(line.trim_end()) {
+            line.clear();
+            let length = self.stdout.read_line(&mut line).unwrap();
+            assert!(length > 0, "stdout has ended before this line");
+        }
+    }
+
     /// The next line of stderr without its newline.
     pub(crate) fn error_line(&mut self) -> String {
         let mut line = String::new();

@@ -98,7 +98,7 @@ async fn closing_on_a_silent_server_ends_within_the_session_timeout() {
     server.faults().stall();
     let begin = tokio::time::Instant::now();
     soon(client.close()).await;
-    assert!(begin.elapsed() < Duration::from_secs(2));
+    assert!(begin.elapsed() < Duration::from_secs(10));
 }
 
 /// Regression: the client's task had taken `Suspended` from the machine, and delivered it after the task that closes had

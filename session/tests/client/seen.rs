@@ -224,7 +224,7 @@ async fn every_request_is_counted_by_its_result() {
 #[tokio::test]
 async fn bytes_and_requests_under_way_are_counted() {
     let server = server().await;
-    let builder = builder(&server).session_timeout(Duration::from_millis(600));
+    let builder = builder(&server).session_timeout(Duration::from_secs(3));
     let client = soon(builder.connect()).await.unwrap();
     let before = client.metrics();
     // Each direction: frame length, header, path.

@@ -16,6 +16,8 @@ use super::{
 
 /// A session timeout that tests wait out. The client pings after 500 ms, and 1 s of silence ends the connection.
 const SHORT: Duration = Duration::from_millis(1500);
+/// How long such an end may take on a slow machine.
+const IN_TIME: Duration = Duration::from_secs(10);
 /// The pause of a server that sends one byte at a time.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -24,7 +26,7 @@ async fn silence_in_the_handshake_times_out() {
     let server = Server::bad(usize::MAX, |mut peer| async move { peer.ignore().await }).await;
     let begin = Instant::now();
     let error = server.client(SHORT).await.unwrap_err();
-    assert!(begin.elapsed() < 2 * SHORT);
+    assert!(begin.elapsed() < IN_TIME);
     assert!(matches!(
         unreachable_because(error),
         Cause::HandshakeTimeout(_)
@@ -49,7 +51,7 @@ async fn silence_after_the_handshake_ends_the_connection() {
     let client = server.client(SHORT).await.unwrap();
     let begin = Instant::now();
     let error = soon(client.get_data("/a")).await.unwrap_err();
-    assert!(begin.elapsed() < 2 * SHORT);
+    assert!(begin.elapsed() < IN_TIME);
     assert_eq!(error.effect(), Effect::NotApplied, "it is a read");
     assert_eq!(lost(error), Cause::Silent(SHORT * 2 / 3));
     assert_well(&client).await;
@@ -75,10 +77,12 @@ async fn an_unanswered_request_times_out_although_pings_are_answered() {
         while peer.request().await.is_some() {}
     })
     .await;
-    let client = server.client(SHORT).await.unwrap();
+    let builder = lockkeeper_session::Client::builder(&server.connect_string()).unwrap();
+    let builder = builder.request_timeout(SHORT);
+    let client = soon(builder.connect()).await.unwrap();
     let begin = Instant::now();
     let error = soon(client.get_data("/a")).await.unwrap_err();
-    assert!(begin.elapsed() < 2 * SHORT);
+    assert!(begin.elapsed() < IN_TIME);
     assert_eq!(lost(error), Cause::RequestTimeout(SHORT));
     assert_well(&client).await;
 }
@@ -153,7 +157,7 @@ async fn events_do_not_count_as_the_answer_to_a_ping() {
     soon(snapshots.wait_for(|now| now.connections == 2))
         .await
         .unwrap();
-    assert!(begin.elapsed() < 2 * SHORT);
+    assert!(begin.elapsed() < IN_TIME);
     assert_well(&client).await;
 }
 
@@ -194,7 +198,7 @@ async fn a_connection_that_is_never_accepted_times_out() {
     let error = soon(builder.session_timeout(SHORT).connect()).await;
     let cause = unreachable_because(error.unwrap_err());
     assert!(matches!(cause, Cause::ConnectTimeout(_)), "{cause:?}");
-    assert!(begin.elapsed() < 2 * SHORT);
+    assert!(begin.elapsed() < IN_TIME);
     drop((listener, queued));
 }
 
@@ -211,7 +215,7 @@ async fn silence_after_half_a_reply_ends_the_connection() {
     let client = server.client(SHORT).await.unwrap();
     let begin = Instant::now();
     let error = soon(client.get_data("/a")).await.unwrap_err();
-    assert!(begin.elapsed() < 2 * SHORT);
+    assert!(begin.elapsed() < IN_TIME);
     assert_eq!(error.effect(), Effect::NotApplied, "it is a read");
     assert!(matches!(lost(error), Cause::Silent(_)));
     assert_well(&client).await;
@@ -236,6 +240,6 @@ async fn requests_behind_an_answered_one_time_out_although_pings_are_answered() 
     for answered in soon(futures::future::join_all(waiting)).await {
         let _ = lost(answered.unwrap_err());
     }
-    assert!(begin.elapsed() < 2 * SHORT);
+    assert!(begin.elapsed() < IN_TIME);
     assert_well(&client).await;
 }

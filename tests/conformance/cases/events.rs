@@ -279,7 +279,7 @@ conformance! {
 
     /// The events are the same as for a delete by a client.
     a_node_that_the_server_deletes: r#"
-        a> createTTL $/n ttl=1500
+        a> createTTL $/n ttl=4000
         a< z1 ok $/n stat z1
         p> addWatch $/n kind=persistent
         p< ok

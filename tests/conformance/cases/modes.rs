@@ -238,7 +238,7 @@ conformance! {
         a< z3 ok $/young stat z3
         a> getChildren $ watch
         a< ok [full young]
-        a> createTTL $/old ttl=1500
+        a> createTTL $/old ttl=4000
         a< event children $
         a< z4 ok $/old stat z4
         a> exists $/old watch

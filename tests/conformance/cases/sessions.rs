@@ -237,8 +237,8 @@ conformance! {
 
     /// The server does not report the expiry: it only closes the connection.
     a_silent_session_expires: r#"
-        a> connect timeout=2000
-        a< session a timeout=2000
+        a> connect timeout=5000
+        a< session a timeout=5000
         a> create $/e mode=ephemeral
         a< z1 ok $/e
         b> exists $/e watch
@@ -246,7 +246,7 @@ conformance! {
         c> addWatch $ kind=persistent
         c< ok
         a! hush
-        a? after=2000
+        a? after=5000
         a< closed
         b?
         b< event deleted $/e
@@ -256,7 +256,7 @@ conformance! {
         b< no node
         b> exists $
         b< ok stat z0 p=z2 cv=2
-        a> connect timeout=2000 resume=a
+        a> connect timeout=5000 resume=a
         a< refused
         a< closed
         a> connect timeout=10000
@@ -267,16 +267,16 @@ conformance! {
     "#;
 
     a_session_without_a_connection_expires: r#"
-        a> connect timeout=2000
-        a< session a timeout=2000
+        a> connect timeout=5000
+        a< session a timeout=5000
         a> create $/e mode=ephemeral
         a< z1 ok $/e
         b> exists $/e watch
         b< ok stat z1 owner=a
         a! drop
-        b? after=2000
+        b? after=5000
         b< event deleted $/e
-        a> connect timeout=2000 resume=a
+        a> connect timeout=5000 resume=a
         a< refused
         a< closed
         b> getChildren $
