@@ -140,6 +140,8 @@ pub(crate) enum Failure {
     Capture(PathBuf, pcap::Problem),
     /// This line of stdin is not one that `export` has written.
     BadLine(usize),
+    /// The ACL of this node has users whose digests the server hides.
+    HiddenIds(String),
     /// The node exists with other data.
     Differs(String),
     /// The command runs under this lock already, and would wait for itself.
@@ -189,6 +191,7 @@ impl Failure {
             Self::Refused(Error::Unsupported { .. })
             | Self::NoNode(_)
             | Self::Version { .. }
+            | Self::HiddenIds(_)
             | Self::Differs(_) => REFUSED,
             Self::AlreadyDone { .. } => ALREADY_DONE,
             Self::Refused(error) if error.code().is_some() => REFUSED,
@@ -262,6 +265,11 @@ impl fmt::Display for Failure {
                     "line {number} of stdin is not one that `lockkeeper export` has written"
                 )
             }
+            Self::HiddenIds(path) => write!(
+                f,
+                "{path}: the server hides users of its ACL, so nothing was exported; give --auth-file with an identity \
+                 that has the permission a there"
+            ),
             Self::Differs(path) => write!(
                 f,
                 "{path} exists with other data, and nothing was changed; --overwrite replaces them"

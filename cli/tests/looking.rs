@@ -10,7 +10,10 @@ use std::{
     process::{Command, Stdio},
 };
 
-use lockkeeper::CreateMode;
+use lockkeeper::{
+    CreateMode,
+    node::{Acl, Perms},
+};
 use serde_json::Value;
 use support::{Arm, Ended, ended, lockkeeper, wait_for};
 
@@ -20,6 +23,7 @@ on_both_arms!(
     an_acl_is_shown_and_set,
     a_client_learns_who_it_is_and_that_its_writes_have_arrived,
     a_tree_is_exported_and_imported_byte_for_byte,
+    an_export_that_would_lose_users_is_refused,
     a_command_that_waits_ends_when_nobody_reads,
     a_node_without_a_session_is_marked,
     the_doctor_finds_nothing_wrong_with_a_healthy_server,
@@ -62,11 +66,7 @@ fn nodes_are_shown_as_json(arm: &Arm) {
     let (one, two) = (format!("{top}/one"), format!("{top}/two"));
     said(arm, &["create", "--parents", &one, "12345"]);
     said(arm, &["set", &one, "123"]);
-    arm.create_with_acl(
-        &two,
-        CreateMode::Ephemeral,
-        lockkeeper::node::Acl::OPEN_UNSAFE.to_vec(),
-    );
+    arm.create_with_acl(&two, CreateMode::Ephemeral, Acl::OPEN_UNSAFE.to_vec());
     let listed = objects(&said(arm, &["ls", "--json", &top]));
     let [first, second] = listed.as_slice() else {
         panic!("{listed:?}");
@@ -150,6 +150,25 @@ fn a_client_learns_who_it_is_and_that_its_writes_have_arrived(arm: &Arm) {
     assert_eq!(lines, ["digest:ann", "ip:127.0.0.1"], "{}", me.stderr);
 }
 
+/// The copy had the user `super` without its digest: nobody could use it.
+fn an_export_that_would_lose_users_is_refused(arm: &Arm) {
+    let path = arm.path();
+    arm.create(&path);
+    // From ZooKeeper's documentation: `super:test`.
+    let user = Acl::new(Perms::ALL, "digest", "super:D/InIHSb7yEEbrWz8b9l71RjZJU=");
+    let anyone = Acl::new(Perms::READ, "world", "anyone");
+    let child = format!("{path}/child");
+    arm.create_with_acl(&child, CreateMode::Persistent, vec![user, anyone]);
+    let refused = ended(&mut on(arm, &["export", &path]));
+    assert_eq!((refused.status, &*refused.stdout), (1, ""));
+    let (names, says) = (&*child, "--auth-file");
+    let is_said = refused.stderr.contains(names) && refused.stderr.contains(says);
+    assert!(is_said, "{}", refused.stderr);
+    let hers = ended(on(arm, &["export", &path]).env("LOCKKEEPER_AUTH", "digest:super:test"));
+    assert_eq!((hers.status, &*hers.stderr), (0, ""));
+    assert!(hers.stdout.contains("super:D/In"), "{}", hers.stdout);
+}
+
 fn a_tree_is_exported_and_imported_byte_for_byte(arm: &Arm) {
     let (from, to) = (arm.path(), arm.path());
     said(
@@ -172,7 +191,7 @@ fn a_tree_is_exported_and_imported_byte_for_byte(arm: &Arm) {
     arm.create_with_acl(
         &format!("{from}/ephemeral"),
         CreateMode::Ephemeral,
-        lockkeeper::node::Acl::OPEN_UNSAFE.to_vec(),
+        Acl::OPEN_UNSAFE.to_vec(),
     );
     let exported = ended(&mut on(arm, &["export", &from]));
     assert_eq!(exported.status, 0);

@@ -48,6 +48,11 @@ pub(super) async fn who_am_i(client: &Client) -> Result<(), Failure> {
     text::print(lines)
 }
 
+/// Whether the server has put an `x` in the place of a user's digest. It does so for clients that may not change the ACL.
+pub(super) fn is_hidden(entry: &Acl) -> bool {
+    entry.id.scheme == "digest" && entry.id.id.ends_with(":x")
+}
+
 /// An entry as text.
 pub(super) fn show(entry: &Acl) -> String {
     let may = |(_, perms): &&(char, Perms)| entry.perms.allows_any_of(*perms);

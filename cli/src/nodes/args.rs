@@ -290,6 +290,8 @@ pub(crate) struct ConfigArgs {}
     after_help = "Each line is a JSON object: the path below PATH, the data (in hexadecimal if they\n\
         are not UTF-8), and the ACL. Ephemeral nodes are left out. The nodes are read one\n\
         after another: changes meanwhile may be in the output or not.\n\n\
+        Servers hide users of the digest scheme from clients that may not change an ACL.\n\
+        A copy would shut these users out, so nothing is exported then.\n\n\
         Example:\n  lockkeeper export /app > app.jsonl"
 )]
 pub(crate) struct ExportArgs {

@@ -43,6 +43,9 @@ pub(super) async fn export(args: &ExportArgs, client: &Client) -> Result<(), Fai
             ephemeral += 1;
             continue;
         }
+        if acl.acl.iter().any(acl::is_hidden) {
+            return Err(Failure::HiddenIds(path));
+        }
         let data = node.data.unwrap_or_default();
         let as_text = std::str::from_utf8(&data).ok();
         let below = path

@@ -23,7 +23,7 @@ use super::{
 ///
 /// | policy | no two valid holders, if | costs | a lease lasts |
 /// |---|---|---|---|
-/// | `Proved` | clocks run at nearly the same rate | a small write every `T / 8` in a session that holds a lock, or is next, and writes nothing else | `T` / 5 to `T` / 2 after the last contact |
+/// | `Proved` | clocks run at nearly the same rate | a small write every `T / 8` in a session that holds a lock, or is next, and writes nothing else | at least `T` / 6 after the last contact |
 /// | `Bounded` | the same, and what was stated of the servers is true | nothing | `T` less a sixteenth and the stated time |
 /// | `Assumed` | the same, and a server that answers clients is heard by its leader | nothing | `T` less the margin |
 ///
