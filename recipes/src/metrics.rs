@@ -16,106 +16,132 @@ use std::{
 
 use lockkeeper_session::{Client, Clock, DurationHistogram};
 
-/// What a lock has done in this process so far, over all its clones, and what it does now.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct LockMetrics {
-    /// How often the lock was acquired.
-    pub acquired: u64,
-    /// How often another contender was ahead when an attempt began.
-    pub contended: u64,
-    /// How often a try found the lock taken.
-    pub refused: u64,
-    /// How often an attempt ended without the lock: it was dropped, timed out, or failed.
-    pub given_up: u64,
-    /// How often a holder lost the lock before it released it.
-    pub lost: u64,
-    /// Attempts that have not ended now.
-    pub waiting: u64,
-    /// Guards that are not released now. A lost lock counts until its guard is dropped.
-    pub held: u64,
-    /// The time from the call to the grant.
-    pub wait: DurationHistogram,
-    /// The time from the grant to the release.
-    pub hold: DurationHistogram,
-    /// The time from the event that the contender just ahead is gone to the grant. No contender holds the lock
-    /// meanwhile.
-    pub hand_over: DurationHistogram,
-    /// How often a contender's turn came while its lease was not valid, so that it had to be renewed before the grant.
-    pub renewals: u64,
-    /// Requests that acquire and release the lock, clean-ups included. Transactions, and requests that watch for a
-    /// loss, are not counted.
-    pub requests: u64,
-    /// How many of these requests were listings of the queue.
-    pub listings: u64,
-    /// How often the client deleted the node of an abandoned attempt.
-    pub cleaned_up: u64,
-    /// How many nodes a server has refused to delete, for instance because the client may not delete them. The client repeats
-    /// the delete while the session lives. Until then such a node blocks all others.
-    pub not_deleted: u64,
+/// From one table: [`LockMetrics`], the counters behind it, and their names for exporters.
+macro_rules! lock_metrics {
+    (
+        counters { $($(#[doc = $counter_doc:literal])* $counter:ident,)* }
+        gauges { $($(#[doc = $gauge_doc:literal])* $gauge:ident,)* }
+        durations { $($(#[doc = $duration_doc:literal])* $duration:ident,)* }
+    ) => {
+        /// What a lock has done in this process so far, over all its clones, and what it does now.
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub struct LockMetrics {
+            $($(#[doc = $counter_doc])* pub $counter: u64,)*
+            $($(#[doc = $gauge_doc])* pub $gauge: u64,)*
+            $($(#[doc = $duration_doc])* pub $duration: DurationHistogram,)*
+        }
+
+        impl LockMetrics {
+            /// Adds the numbers of another lock.
+            pub fn merge(&mut self, other: &Self) {
+                $(self.$counter = self.$counter.saturating_add(other.$counter);)*
+                $(self.$gauge = self.$gauge.saturating_add(other.$gauge);)*
+                $(self.$duration.merge(&other.$duration);)*
+            }
+
+            /// The numbers that only grow, each with its name for an exporter.
+            #[must_use]
+            pub fn counters(&self) -> [(&'static str, u64); [$(stringify!($counter)),*].len()] {
+                [$((concat!("lockkeeper_lock_", stringify!($counter), "_total"), self.$counter)),*]
+            }
+
+            /// The numbers of the present moment, each with its name for an exporter.
+            #[must_use]
+            pub fn gauges(&self) -> [(&'static str, u64); [$(stringify!($gauge)),*].len()] {
+                [$((concat!("lockkeeper_lock_", stringify!($gauge)), self.$gauge)),*]
+            }
+
+            /// The durations, each with its name for an exporter that shows seconds.
+            #[must_use]
+            pub fn durations(
+                &self,
+            ) -> [(&'static str, &DurationHistogram); [$(stringify!($duration)),*].len()] {
+                [$((concat!("lockkeeper_lock_", stringify!($duration), "_seconds"), &self.$duration)),*]
+            }
+        }
+
+        /// The counters behind [`LockMetrics`].
+        #[derive(Debug, Default)]
+        pub(crate) struct Counters {
+            $(pub(crate) $counter: Counter,)*
+            $(pub(crate) $gauge: Gauge,)*
+            $(pub(crate) $duration: Durations,)*
+        }
+
+        impl Counters {
+            /// Counters that report each change to the recorder of the crate `metrics`.
+            #[cfg(feature = "metrics")]
+            fn of_meter(name: &str) -> Self {
+                let keys = LockMetrics::default();
+                let [$($counter),*] = keys
+                    .counters()
+                    .map(|(key, _)| ::metrics::counter!(key, "lock" => name.to_owned()));
+                let [$($gauge),*] = keys
+                    .gauges()
+                    .map(|(key, _)| ::metrics::gauge!(key, "lock" => name.to_owned()));
+                let [$($duration),*] = keys
+                    .durations()
+                    .map(|(key, _)| ::metrics::histogram!(key, "lock" => name.to_owned()));
+                Self {
+                    $($counter: Counter { facade: Some($counter), ..Counter::default() },)*
+                    $($gauge: Gauge { facade: Some($gauge), ..Gauge::default() },)*
+                    $($duration: Durations { facade: Some($duration), ..Durations::default() },)*
+                }
+            }
+
+            pub(crate) fn snapshot(&self) -> LockMetrics {
+                LockMetrics {
+                    $($counter: self.$counter.get(),)*
+                    $($gauge: self.$gauge.get(),)*
+                    $($duration: self.$duration.snapshot(),)*
+                }
+            }
+        }
+    };
 }
 
-impl LockMetrics {
-    /// Adds the numbers of another lock.
-    pub fn merge(&mut self, other: &Self) {
-        let (gauges, more) = ([&mut self.waiting, &mut self.held], other.gauges());
-        for (number, (_, more)) in gauges.into_iter().zip(more) {
-            *number = number.saturating_add(more);
-        }
-        let counters = [
-            &mut self.acquired,
-            &mut self.contended,
-            &mut self.refused,
-            &mut self.given_up,
-            &mut self.lost,
-            &mut self.requests,
-            &mut self.listings,
-            &mut self.cleaned_up,
-            &mut self.not_deleted,
-            &mut self.renewals,
-        ];
-        for (number, (_, more)) in counters.into_iter().zip(other.counters()) {
-            *number = number.saturating_add(more);
-        }
-        self.wait.merge(&other.wait);
-        self.hold.merge(&other.hold);
-        self.hand_over.merge(&other.hand_over);
+lock_metrics! {
+    counters {
+        /// How often the lock was acquired.
+        acquired,
+        /// How often another contender was ahead when an attempt began.
+        contended,
+        /// How often a try found the lock taken.
+        refused,
+        /// How often an attempt ended without the lock: it was dropped, timed out, or failed.
+        given_up,
+        /// How often a holder lost the lock before it released it.
+        lost,
+        /// Requests that acquire and release the lock, clean-ups included. Transactions, and requests
+        /// that watch for a loss, are not counted.
+        requests,
+        /// How many of these requests were listings of the queue.
+        listings,
+        /// How often the client deleted the node of an abandoned attempt.
+        cleaned_up,
+        /// How many nodes a server has refused to delete, for instance because the client may not
+        /// delete them. The client repeats the delete while the session lives. Until then such a node
+        /// blocks all others.
+        not_deleted,
+        /// How often a contender's turn came while its lease was not valid, so that it had to be
+        /// renewed before the grant.
+        renewals,
     }
-
-    /// The numbers that only grow, each with its name for an exporter.
-    #[must_use]
-    pub fn counters(&self) -> [(&'static str, u64); 10] {
-        [
-            ("lockkeeper_lock_acquired_total", self.acquired),
-            ("lockkeeper_lock_contended_total", self.contended),
-            ("lockkeeper_lock_refused_total", self.refused),
-            ("lockkeeper_lock_given_up_total", self.given_up),
-            ("lockkeeper_lock_lost_total", self.lost),
-            ("lockkeeper_lock_requests_total", self.requests),
-            ("lockkeeper_lock_listings_total", self.listings),
-            ("lockkeeper_lock_cleaned_up_total", self.cleaned_up),
-            ("lockkeeper_lock_not_deleted_total", self.not_deleted),
-            ("lockkeeper_lock_renewals_total", self.renewals),
-        ]
+    gauges {
+        /// Attempts that have not ended now.
+        waiting,
+        /// Guards that are not released now. A lost lock counts until its guard is dropped.
+        held,
     }
-
-    /// The numbers of the present moment, each with its name for an exporter.
-    #[must_use]
-    pub fn gauges(&self) -> [(&'static str, u64); 2] {
-        [
-            ("lockkeeper_lock_waiting", self.waiting),
-            ("lockkeeper_lock_held", self.held),
-        ]
-    }
-
-    /// The durations, each with its name for an exporter that shows seconds.
-    #[must_use]
-    pub fn durations(&self) -> [(&'static str, &DurationHistogram); 3] {
-        [
-            ("lockkeeper_lock_wait_seconds", &self.wait),
-            ("lockkeeper_lock_hold_seconds", &self.hold),
-            ("lockkeeper_lock_hand_over_seconds", &self.hand_over),
-        ]
+    durations {
+        /// The time from the call to the grant.
+        wait,
+        /// The time from the grant to the release.
+        hold,
+        /// The time from the event that the contender just ahead is gone to the grant. No contender
+        /// holds the lock meanwhile.
+        hand_over,
     }
 }
 
@@ -190,47 +216,22 @@ impl LockMeter {
 /// Who counts for a lock, and the name of the lock in the log.
 #[derive(Clone, Debug)]
 pub(crate) struct Recorder {
-    /// The path of the lock. Empty if the log had no subscriber for warnings when the lock was made: that saves an
-    /// allocation.
-    pub(crate) path: String,
-    pub(crate) kind: &'static str,
+    /// Kept also while nothing listens to the log: whoever subscribes later must see which lock is lost.
+    path: Arc<str>,
+    kind: &'static str,
     pub(crate) clock: Clock,
     pub(crate) counters: Arc<Counters>,
-}
-
-/// The counters behind [`LockMetrics`].
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub(crate) acquired: Counter,
-    pub(crate) contended: Counter,
-    pub(crate) refused: Counter,
-    pub(crate) given_up: Counter,
-    pub(crate) lost: Counter,
-    pub(crate) waiting: Gauge,
-    pub(crate) held: Gauge,
-    pub(crate) wait: Durations,
-    pub(crate) hold: Durations,
-    pub(crate) hand_over: Durations,
-    pub(crate) requests: Counter,
-    pub(crate) listings: Counter,
-    pub(crate) cleaned_up: Counter,
-    pub(crate) not_deleted: Counter,
-    pub(crate) renewals: Counter,
 }
 
 impl Recorder {
     pub(crate) fn of(
         client: &Client,
-        path: &str,
+        path: &Arc<str>,
         kind: &'static str,
         counters: Arc<Counters>,
     ) -> Self {
         Self {
-            path: if tracing::enabled!(tracing::Level::WARN) {
-                path.to_owned()
-            } else {
-                String::new()
-            },
+            path: path.clone(),
             kind,
             clock: client.raw().clock(),
             counters,
@@ -246,66 +247,21 @@ impl Recorder {
         }
     }
 
+    /// The path and the kind of the lock, for the log.
+    pub(crate) fn names(&self) -> (&str, &'static str) {
+        (&self.path, self.kind)
+    }
+
     /// The time since `since`.
     pub(crate) fn elapsed(&self, since: Instant) -> Duration {
         self.clock.running().saturating_duration_since(since)
     }
 }
 
+#[cfg(not(feature = "metrics"))]
 impl Counters {
-    #[cfg(not(feature = "metrics"))]
     fn of_meter(_: &str) -> Self {
         Self::default()
-    }
-
-    /// Counters that report each change to the recorder of the crate `metrics`.
-    #[cfg(feature = "metrics")]
-    fn of_meter(name: &str) -> Self {
-        let (mut this, names) = (Self::default(), LockMetrics::default());
-        let counters = [
-            &mut this.acquired,
-            &mut this.contended,
-            &mut this.refused,
-            &mut this.given_up,
-            &mut this.lost,
-            &mut this.requests,
-            &mut this.listings,
-            &mut this.cleaned_up,
-            &mut this.not_deleted,
-            &mut this.renewals,
-        ];
-        for (counter, (key, _)) in counters.into_iter().zip(names.counters()) {
-            counter.facade = Some(::metrics::counter!(key, "lock" => name.to_owned()));
-        }
-        let gauges = [&mut this.waiting, &mut this.held];
-        for (gauge, (key, _)) in gauges.into_iter().zip(names.gauges()) {
-            gauge.facade = Some(::metrics::gauge!(key, "lock" => name.to_owned()));
-        }
-        let durations = [&mut this.wait, &mut this.hold, &mut this.hand_over];
-        for (durations, (key, _)) in durations.into_iter().zip(names.durations()) {
-            durations.facade = Some(::metrics::histogram!(key, "lock" => name.to_owned()));
-        }
-        this
-    }
-
-    pub(crate) fn snapshot(&self) -> LockMetrics {
-        LockMetrics {
-            acquired: self.acquired.get(),
-            contended: self.contended.get(),
-            refused: self.refused.get(),
-            given_up: self.given_up.get(),
-            lost: self.lost.get(),
-            waiting: self.waiting.get(),
-            held: self.held.get(),
-            wait: self.wait.snapshot(),
-            hold: self.hold.snapshot(),
-            hand_over: self.hand_over.snapshot(),
-            requests: self.requests.get(),
-            listings: self.listings.get(),
-            cleaned_up: self.cleaned_up.get(),
-            not_deleted: self.not_deleted.get(),
-            renewals: self.renewals.get(),
-        }
     }
 }
 

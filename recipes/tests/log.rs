@@ -88,9 +88,10 @@ impl Visit for Line {
 #[tokio::test]
 async fn a_hold_is_logged_as_a_span_with_its_grant_and_its_end() {
     let log = Log::default();
-    tracing::subscriber::set_global_default(log.clone()).unwrap();
     let server = Server::builder().start().await.unwrap();
     let one = Client::connect(&server.connect_string()).await.unwrap();
+    let older_than_the_log = Mutex::new(&one, "/older").unwrap();
+    tracing::subscriber::set_global_default(log.clone()).unwrap();
     let two = Client::connect(&server.connect_string()).await.unwrap();
     let (mine, yours) = (
         Mutex::new(&one, "/m").unwrap(),
@@ -148,4 +149,12 @@ async fn a_hold_is_logged_as_a_span_with_its_grant_and_its_end() {
     drop(guard);
     assert_eq!(log.take("released"), [""; 0], "a lost hold is not released");
     assert_eq!(log.take("lock lost"), [""; 0], "the loss is logged once");
+
+    // Whoever turns the log on at night must see which lock is lost.
+    let guard = older_than_the_log.lock().await.unwrap();
+    let lost = guard.lost();
+    one.delete(&guard.path(), Version::ANY).await.unwrap();
+    tokio::time::timeout(SOON, lost).await.unwrap();
+    let line = log.only("lock lost");
+    assert!(line.contains("path=\"/older\" "), "{line}");
 }

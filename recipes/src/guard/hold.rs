@@ -27,11 +27,12 @@ pub(crate) struct Attempt {
 impl Attempt {
     pub(crate) fn new(recorder: &Arc<Recorder>) -> Self {
         recorder.counters.waiting.begin();
+        let (path, kind) = recorder.names();
         Self {
             recorder: recorder.clone(),
             since: recorder.clock.running(),
             is_settled: false,
-            span: tracing::debug_span!("lock", path = &*recorder.path, kind = recorder.kind),
+            span: tracing::debug_span!("lock", path, kind),
         }
     }
 
@@ -173,7 +174,7 @@ impl HoldEnd {
     pub(crate) fn lost(&self, loss: Loss) -> Loss {
         if self.end.set(Some(loss)).is_ok() {
             self.recorder.counters.lost.count();
-            let Recorder { path, kind, .. } = &*self.recorder;
+            let (path, kind) = self.recorder.names();
             tracing::warn!(parent: &self.span, path, kind, token = self.token, %loss, "lock lost");
         }
         self.loss().unwrap_or(loss)
@@ -182,7 +183,7 @@ impl HoldEnd {
     /// The lease has ended. It may be renewed.
     pub(crate) fn elapsed(&self) {
         if self.end.get().is_none() && !self.is_in_doubt.swap(true, Ordering::Relaxed) {
-            let Recorder { path, kind, .. } = &*self.recorder;
+            let (path, kind) = self.recorder.names();
             tracing::warn!(parent: &self.span, path, kind, token = self.token, "lease has run out, lock in doubt");
         }
     }

@@ -60,7 +60,7 @@ impl Guard {
         };
         let headroom = guard.headroom();
         if headroom < SCARCE {
-            let path = &guard.node.directory().path;
+            let path: &str = &guard.node.directory().path;
             tracing::warn!(
                 path,
                 headroom,

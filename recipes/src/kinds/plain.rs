@@ -71,8 +71,14 @@ impl PlainMutex {
     /// [`PathError`] for an invalid path.
     pub fn new(client: &Client, path: &str) -> Result<Self, PathError> {
         path::check(path).map_err(|problem| PathError::new(path, problem))?;
-        let recorder = Arc::new(Recorder::of(client, path, "plain mutex", Arc::default()));
-        let directory = Directory::new(client, path, Bytes::new(), recorder.counters.clone());
+        let directory = Directory::new(client, path, Bytes::new(), Arc::default());
+        let counters = directory.counters.clone();
+        let recorder = Arc::new(Recorder::of(
+            client,
+            &directory.path,
+            "plain mutex",
+            counters,
+        ));
         Ok(Self {
             client: client.without_deadline(),
             directory: Arc::new(directory),

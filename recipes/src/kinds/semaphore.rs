@@ -87,7 +87,7 @@ impl Semaphore {
         let queue = queue.requests_counted_by(counters.clone());
         let leases = path::join(path, name::LEASES);
         let leases = Directory::new(client, &leases, Bytes::new(), counters.clone());
-        let recorder = Recorder::of(client, path, "semaphore", counters);
+        let recorder = Recorder::of(client, &path.into(), "semaphore", counters);
         let (client, path) = (client.without_deadline(), path.to_owned());
         Ok(Self {
             client,

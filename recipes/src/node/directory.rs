@@ -18,8 +18,8 @@ use crate::metrics::Counters;
 /// The directory of a lock.
 #[derive(Debug)]
 pub(crate) struct Directory {
-    /// The path, as the caller names it.
-    pub(crate) path: String,
+    /// The path, as the caller names it. The lock's log lines share it.
+    pub(crate) path: Arc<str>,
     /// The path, as the server names it: with the chroot.
     pub(crate) server_path: String,
     /// The data of each new node.
@@ -31,7 +31,7 @@ pub(crate) struct Directory {
 impl Directory {
     pub(crate) fn new(client: &Client, path: &str, data: Bytes, counters: Arc<Counters>) -> Self {
         Self {
-            path: path.to_owned(),
+            path: path.into(),
             server_path: client.raw().server_path(path),
             data,
             counters,

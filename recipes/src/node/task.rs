@@ -237,7 +237,7 @@ impl NodeTask {
         let directory = &self.identity.directory;
         let name = self.life.node().map_or("", |node| &*node.name);
         directory.counters.not_deleted.count();
-        let path = &directory.path;
+        let path: &str = &directory.path;
         tracing::warn!(path, name, %error, "node not deleted, trying again while the session lives");
     }
 
@@ -259,7 +259,7 @@ impl NodeTask {
         let directory = &self.identity.directory;
         let path = match self.life.node() {
             Some(node) => path::join(&directory.path, &node.name),
-            None => directory.path.clone(),
+            None => directory.path.to_string(),
         };
         LockError::of_session(on_path(error, path))
     }
@@ -284,8 +284,8 @@ impl NodeTask {
             match self.life.next() {
                 Next::Rest => return,
                 Next::Send(ask) => {
-                    let (directory, path) =
-                        (&self.identity.directory, &self.identity.directory.path);
+                    let directory = &self.identity.directory;
+                    let path: &str = &directory.path;
                     if let Ask::Delete(node) = &ask
                         && !mem::replace(&mut is_counted, true)
                     {

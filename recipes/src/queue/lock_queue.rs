@@ -42,8 +42,9 @@ pub(crate) struct LockQueue {
 impl LockQueue {
     pub(crate) fn new(client: &Client, path: &str, kind: Kind) -> Result<Self, PathError> {
         path::check(path).map_err(|problem| PathError::new(path, problem))?;
-        let recorder = Arc::new(Recorder::of(client, path, kind.name(), Arc::default()));
-        let directory = Directory::new(client, path, Bytes::new(), recorder.counters.clone());
+        let directory = Directory::new(client, path, Bytes::new(), Arc::default());
+        let counters = directory.counters.clone();
+        let recorder = Arc::new(Recorder::of(client, &directory.path, kind.name(), counters));
         Ok(Self {
             client: client.without_deadline(),
             crowd: kind.is_plain_queue().then(|| {

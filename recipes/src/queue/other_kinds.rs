@@ -108,7 +108,7 @@ pub(crate) async fn refuse(
             };
             if is_lock {
                 return Err(LockError::OtherKind {
-                    path: directory.path.clone(),
+                    path: directory.path.to_string(),
                     node: (*node).to_owned(),
                     found: *found,
                 });

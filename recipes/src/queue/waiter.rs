@@ -242,7 +242,7 @@ impl Waiter {
         match out {
             Out::Lost(_) => self.node.gone(),
             Out::Exhausted => LockError::SequenceExhausted {
-                path: self.node.directory().path.clone(),
+                path: self.node.directory().path.to_string(),
             },
         }
     }
