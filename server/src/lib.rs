@@ -25,8 +25,7 @@
 //! ```
 //!
 //! [`Server::faults`] makes the server misbehave on demand, and [`Server::advance`] moves its clock. [`Server::counters`] says
-//! what clients did, and [`Server::report`] and [`Server::assert_no_leaks`] what they left behind. [`Server::dump`] and
-//! [`Server::load`] read and write the nodes. [`engine::Engine`] is the whole server without sockets and clocks.
+//! what clients did, and [`Server::report`] and [`Server::assert_no_leaks`] what they left behind. [`engine::Engine`] is the whole server without sockets and clocks.
 //!
 //! The server limits what one client can do to it:
 //!
@@ -81,10 +80,7 @@ mod shared;
 
 pub use builder::Builder;
 pub use cluster::Cluster;
-pub use engine::{
-    Counters, Dump, DumpError, DumpedNode, LoadError, Report, RuleId, ServerId, SessionReport,
-    Traffic, When,
-};
+pub use engine::{Counters, Report, RuleId, ServerId, SessionReport, Traffic, When};
 pub use faults::Faults;
 pub use lockkeeper_proto as proto;
 pub use server::Server;

@@ -14,7 +14,7 @@ use std::{
 use tokio::{net::TcpListener, sync::mpsc};
 
 use crate::{
-    Builder, Dump, Faults, LoadError,
+    Builder, Faults,
     engine::{Counters, Report},
     net::{self, Port},
     shared::Shared,
@@ -117,35 +117,6 @@ impl Server {
     #[must_use]
     pub fn paths(&self) -> Vec<String> {
         self.shared.look(crate::engine::Engine::paths)
-    }
-
-    /// All nodes except the system's, with their data and ACLs.
-    #[must_use]
-    pub fn dump(&self) -> Dump {
-        self.shared.look(crate::engine::Engine::dump_nodes)
-    }
-
-    /// Creates the nodes of a dump, all of them in one transaction or none. Ephemeral nodes are left out.
-    ///
-    /// No ACL is checked. Clients get their watch events.
-    ///
-    /// ```
-    /// use lockkeeper_server::{Dump, Server};
-    ///
-    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-    /// let server = Server::start().await?;
-    /// let nodes: Dump = "/app data=v1\n/app/locks container".parse()?;
-    /// server.load(&nodes)?;
-    /// assert_eq!(server.dump(), nodes);
-    /// # server.shutdown().await;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// # }).unwrap();
-    /// ```
-    ///
-    /// # Errors
-    /// The first node that cannot be created: it exists, or its parent does not. A cluster without a leader creates no node.
-    pub fn load(&self, dump: &Dump) -> Result<(), LoadError> {
-        self.shared.with(|engine, now| engine.load_nodes(dump, now))
     }
 
     /// Moves the server's clock ahead. Everything that this time brings happens before the method returns: sessions expire, nodes

@@ -23,7 +23,6 @@
 //! | `rules`, `hooks`, `lag`, `read_only`, `relay`, `followers`, `links` | faults on demand, for tests |
 //! | `ensemble` | the members of an ensemble: who leads, and what cuts between them mean |
 //! | `report`, `four_letter` | what tests and clients can ask about a running server |
-//! | `dump` | all nodes as text, and nodes from text |
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -53,7 +52,6 @@ mod changes;
 mod connection;
 #[cfg(feature = "sasl-digest-md5")]
 pub(crate) mod digest_md5;
-mod dump;
 mod ensemble;
 mod expiry;
 mod followers;
@@ -82,7 +80,6 @@ mod writes;
 
 pub(crate) use auth::digest;
 pub use connection::Traffic;
-pub use dump::{Dump, DumpError, DumpedNode, LoadError};
 pub use links::Direction;
 pub use report::{Counters, Report, SessionReport};
 pub use rules::{Effect, RuleId, When};
