@@ -160,6 +160,8 @@ pub(crate) enum Failure {
         waited: Duration,
         ahead: Option<usize>,
     },
+    /// The server grants no lock at present.
+    TooEarly(String),
     /// No server has answered in time.
     NoAnswer { path: String, waited: Duration },
     /// The lock cannot be acquired.
@@ -198,7 +200,7 @@ impl Failure {
             Self::Refused(_) | Self::Connect(_) | Self::NoChroot(_) | Self::NoAnswer { .. } => {
                 UNAVAILABLE
             }
-            Self::Taken { .. } | Self::TimedOut { .. } => NOT_ACQUIRED,
+            Self::Taken { .. } | Self::TooEarly(_) | Self::TimedOut { .. } => NOT_ACQUIRED,
             Self::Lock { error, .. } => match error {
                 LockError::TimedOut { .. } | LockError::Lost { .. } => NOT_ACQUIRED,
                 LockError::OtherKind { .. } => USAGE,
@@ -294,6 +296,7 @@ impl fmt::Display for Failure {
                 "the chroot {chroot} does not exist; create it, or leave it out of --connect"
             ),
             Self::Taken { path } => write!(f, "{path}: the lock is taken"),
+            Self::TooEarly(path) => write!(f, "{path}: {}", refusal::TOO_EARLY),
             Self::NoAnswer { path, waited } => {
                 write!(f, "{path}: no server has answered in {}", Human(*waited))
             }

@@ -12,6 +12,10 @@ use lockkeeper::{
 /// The words for a missing node.
 pub(crate) const NO_NODE: &str = "there is no such node";
 
+/// The words for a server that throttles: the embedded one of `serve` does so until the leases of the clients of its predecessor have ended.
+pub(crate) const TOO_EARLY: &str = "the server grants no lock yet: after a restart, lockkeeper serve waits for the clients of \
+     the former server (a ZooKeeper that answers so is overloaded)";
+
 /// An error of the client, in words for people.
 #[derive(Debug)]
 pub(crate) struct Plain<'a>(pub(crate) &'a Error);
@@ -54,6 +58,7 @@ pub(crate) fn reason(op: OpCode, code: ErrorCode) -> String {
             "the server does not accept the ACL; an entry for the creator needs an identity (--auth-file)"
         }
         ErrorCode::QUOTA_EXCEEDED => "a quota does not allow it",
+        ErrorCode::THROTTLED_OP => TOO_EARLY,
         ErrorCode::NOT_READ_ONLY => "the server has lost its ensemble, and only answers reads",
         other => return other.to_string(),
     };
@@ -72,8 +77,8 @@ mod tests {
         );
         assert_eq!(reason(OpCode::GET_DATA, ErrorCode::NO_NODE), NO_NODE);
         assert_eq!(
-            reason(OpCode::SYNC, ErrorCode::THROTTLED_OP),
-            "throttled (-127)"
+            reason(OpCode::SYNC, ErrorCode::AUTH_FAILED),
+            "authentication failed (-115)"
         );
     }
 }

@@ -34,7 +34,8 @@ The identities, one per line. A file that every user may read is refused [defaul
 which the command of `lockkeeper run` does not get without --pass-auth]
 
 digest:USER:PASSWORD is for ACLs of the digest scheme. sasl:USER:PASSWORD is for SASL DIGEST-MD5, which some servers \
-demand. SCHEME:CREDENTIALS is for any other scheme that the servers know";
+demand. SCHEME:CREDENTIALS is for any other scheme that the servers know. Blanks around a line do not count, and a \
+line that begins with # is a comment";
 
 const HEADING: &str = "Encryption and identities";
 
@@ -96,6 +97,9 @@ impl SecurityArgs {
     fn authenticate(&self, builder: Builder) -> Result<Builder, BadSecurity> {
         if let Some(path) = &self.auth_file {
             let text = secret(path)?;
+            if lines(&text).next().is_none() {
+                return Err(BadSecurity::Nobody(path.clone()));
+            }
             return with_identities(builder, &text, &Origin::File(path.clone()));
         }
         match env::var(VARIABLE) {
@@ -155,10 +159,11 @@ pub(crate) fn users(path: &Path) -> Result<Vec<(String, String)>, BadSecurity> {
     Ok(users)
 }
 
-/// The lines with their numbers, without blank lines and comments (`#`).
+/// The lines with their numbers, without blanks around them, blank lines and comments (`#`).
 fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let lines = (1..).zip(text.lines());
-    lines.filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'))
+    let lines = lines.map(|(number, line)| (number, line.trim()));
+    lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }
 
 /// The identity on a line.
@@ -213,7 +218,7 @@ pub(crate) enum BadSecurity {
     Unreadable(PathBuf, io::Error),
     /// Every user of the machine may read or change the file.
     OpenToOthers(PathBuf),
-    /// The file has no users.
+    /// The file has no identity.
     Nobody(PathBuf),
     NotText,
     Line {
@@ -245,7 +250,7 @@ impl fmt::Display for BadSecurity {
             }
             Self::Nobody(path) => write!(
                 f,
-                "{}: there is no user in it; add a line such as sasl:USER:PASSWORD",
+                "{}: there is no identity in it; add a line such as sasl:USER:PASSWORD",
                 path.display()
             ),
             Self::NotText => write!(f, "{VARIABLE}: the value is not UTF-8"),

@@ -149,11 +149,12 @@ async fn beside(
     }
 }
 
-/// A number above all that a former life of this server has used: the microseconds since 1970, and 4096 numbers for each.
+/// A number above all that a former life of this server has used: the microseconds since 1970. No server applies a write in
+/// each of them. It is below 2^53 until the year 2255, so that readers of JSON that take numbers for doubles read tokens exactly.
 fn first_zxid() -> Zxid {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let micros = now.map_or(0, |now| now.as_micros());
-    Zxid(i64::try_from(micros << 12).unwrap_or(0))
+    Zxid(i64::try_from(micros).unwrap_or(0))
 }
 
 /// The first address that `host:port` resolves to.

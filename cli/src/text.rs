@@ -143,29 +143,30 @@ pub(crate) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Rows of cells in aligned columns. Each column is as wide as its widest cell.
+/// The most characters of a cell. `write!` panics where a width has more than 16 bits, and other users choose the cells.
+const LONGEST_CELL: usize = 10_000;
+
+/// Rows of cells in aligned columns. Each column is as wide as its widest cell. Longer cells than [`LONGEST_CELL`] are cut.
 pub(crate) fn table<Row: AsRef<[String]>>(rows: &[Row]) -> String {
-    let rows = || rows.iter().map(AsRef::as_ref);
-    let width = |column: usize| {
-        let cells = rows().filter_map(|row| row.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
-    let columns = rows().map(<[String]>::len).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let mut text = String::new();
-    for row in rows() {
-        let mut line = String::new();
-        for (cell, width) in row.iter().zip(&widths) {
-            let _ = write!(line, "{cell:<width$}  ");
+    let mut widths: Vec<usize> = Vec::new();
+    for row in rows {
+        widths.resize(widths.len().max(row.as_ref().len()), 0);
+        for (cell, width) in row.as_ref().iter().zip(&mut widths) {
+            *width = cell.chars().count().min(LONGEST_CELL).max(*width);
         }
-        text.push_str(line.trim_end());
-        text.push('\n');
     }
-    text
+    let line = |row: &Row| {
+        let cells = row.as_ref().iter().zip(&widths);
+        let cells = cells.map(|(cell, width)| format!("{:<width$}  ", cut(cell, LONGEST_CELL)));
+        cells.collect::<String>().trim_end().to_owned() + "\n"
+    };
+    rows.iter().map(line).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::{collection::vec, prelude::*};
+
     use super::*;
 
     #[test]
@@ -197,6 +198,28 @@ mod tests {
         let rows = [["a", "bb", "x y"], ["ccc", "", ""], ["é", "d", "z"]];
         let rows = rows.map(|row| row.map(str::to_owned));
         assert_eq!(table(&rows), "a    bb  x y\nccc\né    d   z\n");
+    }
+
+    proptest! {
+        /// Other users choose names and data, of any length.
+        #[test]
+        fn no_cell_is_too_long_for_a_table(
+            rows in vec(vec((".*", 0..5_usize), 0..4), 0..5),
+        ) {
+            let long = |(cell, times): &(String, usize)| cell.repeat(times.pow(7));
+            let rows: Vec<Vec<_>> = rows.iter().map(|row| row.iter().map(long).collect()).collect();
+            let table = table(&rows);
+            prop_assert!(table.lines().all(|line| line.chars().count() < 4 * (LONGEST_CELL + 2)));
+        }
+
+        #[test]
+        fn any_bytes_have_a_text(data in vec(any::<u8>(), 0..200), time: u64) {
+            prop_assert_eq!(bytes(&hex(&data)), Some(data.clone()));
+            for text in [data_in_a_line(Some(&data)), harmless(&String::from_utf8_lossy(&data))] {
+                prop_assert!(!text.contains(char::is_control), "{:?}", text);
+            }
+            let _ = (moment(Duration::from_millis(time)).to_string(), moment(Duration::MAX));
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ on_both_arms!(
     follow_prints_each_change_of_the_queue,
     a_free_lock_and_a_missing_one_are_distinguished,
     nodes_of_other_clients_are_marked,
+    a_contender_cannot_blind_the_queue_with_a_long_text,
 );
 
 fn queue(arm: &Arm, options: &[&str], path: &str) -> std::process::Command {
@@ -52,6 +53,19 @@ fn holders_and_waiters_are_shown_in_queue_order(arm: &Arm) {
     );
     let pid = format!("pid={} command=sleep", writer.pid().as_raw_nonzero());
     assert!(third.contains(&pid), "{third}");
+}
+
+/// The program ended with a panic when a cell was longer than 65,535 characters.
+fn a_contender_cannot_blind_the_queue_with_a_long_text(arm: &Arm) {
+    let path = arm.path();
+    let guard = arm.hold(&path);
+    arm.set_data(&guard.path(), &"x".repeat(70_000));
+    let shown = ended(&mut queue(arm, &[], &path));
+    assert_eq!((shown.status, &*shown.stderr), (0, ""));
+    assert!(shown.stdout.contains("xx…"), "{}", shown.stdout);
+    let shown = ended(&mut queue(arm, &["--json"], &path));
+    assert!(shown.stdout.len() > 70_000);
+    arm.release(guard);
 }
 
 fn json_shows_holders_and_waiters(arm: &Arm) {

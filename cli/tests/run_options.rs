@@ -21,7 +21,7 @@ use lockkeeper::{
 };
 use lockkeeper_server::When;
 use rustix::process::Signal;
-use support::{Arm, Running, ended, is_alive, pid_of, wait_for};
+use support::{Arm, Running, ended, is_alive, lockkeeper, pid_of, wait_for};
 
 on_both_arms!(
     a_conflict_has_the_status_that_the_user_wants,
@@ -35,6 +35,7 @@ on_both_arms!(
     a_service_manager_is_told_when_the_lock_is_held,
     a_command_runs_once_in_a_period,
     a_stopped_run_stops_its_command,
+    a_chroot_that_a_run_creates_is_told,
 );
 
 /// A file of one test. Dropping this value deletes the file.
@@ -401,6 +402,27 @@ fn an_unconfirmed_release_is_a_failure_if_the_user_is_strict() {
         "{}",
         ended.stderr
     );
+}
+
+/// A chroot with a typing error has locks of its own, which exclude nobody.
+fn a_chroot_that_a_run_creates_is_told(arm: &Arm) {
+    let chroot = arm.path();
+    let connect = format!("{}{chroot}", arm.connect);
+    let run = |then: &str| {
+        let ran = ended(&mut lockkeeper(&[
+            "run",
+            "--connect",
+            &connect,
+            "/l",
+            "--",
+            "true",
+        ]));
+        assert_eq!((ran.status, &*ran.stderr), (0, then));
+    };
+    run(&format!(
+        "lockkeeper: the chroot {chroot} does not exist; creating it\n"
+    ));
+    run("");
 }
 
 #[test]

@@ -70,6 +70,7 @@ fn bad_security_options_give_status_64_and_an_error_without_the_secret() {
     let two = files.write("two", &format!("sasl:a:{SECRET}\nsasl:b:{SECRET}\n"));
     let no_password = files.write("no-password", &format!("sasl:{SECRET}\n"));
     let empty = files.write("empty.pem", "");
+    let nobody = files.write("nobody", " # nobody\n\n");
     let missing = files.0.join("missing").to_str().unwrap().to_owned();
     for (options, text) in [
         (
@@ -85,6 +86,10 @@ fn bad_security_options_give_status_64_and_an_error_without_the_secret() {
             "no-password, line 1: a SASL identity looks like",
         ),
         (["--auth-file", &missing], "missing: No such file"),
+        (
+            ["--auth-file", &nobody],
+            "nobody: there is no identity in it",
+        ),
         (["--tls-ca", &missing], "missing: No such file"),
         (["--tls-ca", &empty], "empty.pem: no certificate found"),
         (["--tls-cert", &empty], "--tls-ca"),
@@ -142,7 +147,7 @@ fn identities_come_from_a_file_or_from_the_environment() {
     assert_eq!(stranger.status, 69, "{}", stranger.stderr);
     assert!(stranger.stderr.contains("/hers: "), "{}", stranger.stderr);
 
-    let file = files.write("auth", "digest:super:test\n");
+    let file = files.write("auth", "  digest:super:test \t\r\n # the admin\n");
     let opened = ended(&mut arm.run(&["--try", "--auth-file", &file], "/hers", &["true"]));
     assert_eq!((opened.status, &*opened.stderr), (0, ""));
 
@@ -335,7 +340,7 @@ fn a_server_with_users_may_serve_anonymous_clients_too() {
 fn a_bad_file_of_users_gives_status_64_and_an_error_without_the_secret() {
     let files = Files::new("no-users");
     for (name, text, why) in [
-        ("empty", "# nobody\n", "empty: there is no user in it"),
+        ("empty", "# nobody\n", "empty: there is no identity in it"),
         (
             "digest",
             &*format!("sasl:a:b\ndigest:alice:{SECRET}\n"),

@@ -81,7 +81,12 @@ fn tokens_grow_across_a_restart_and_a_former_session_ends_at_once() {
             .await
             .expect("the session is over");
         let guard = Mutex::new(&client, "/m").unwrap().lock().await.unwrap();
-        assert!(guard.fencing_token() > token);
+        let next = guard.fencing_token();
+        assert!(next > token);
+        assert!(
+            next.get() < 1 << 53,
+            "JSON readers take {next} for another number"
+        );
         guard.release().await.unwrap();
     });
     serve.signal(Signal::TERM);
@@ -132,6 +137,33 @@ fn no_lock_is_granted_before_3_seconds(always: &[&str]) {
     serve.signal(Signal::TERM);
     let said = serve.end().stderr;
     assert!(said.contains("no lock is granted before 3.00 s"), "{said}");
+}
+
+/// It said "no server has answered", or nothing at all.
+#[test]
+fn a_run_says_that_a_server_grants_no_lock_after_a_restart() {
+    let mut serve = Running::start(&mut lockkeeper(&["serve", "--listen", "127.0.0.1:0"]));
+    let line = serve.line();
+    let connect = line.strip_prefix("listening on ").unwrap();
+    let run = |options: &[&str]| {
+        let mut run = lockkeeper(&["run", "--connect", connect]);
+        ended(run.args(options).args(["/a/b", "--", "echo", "locked"]))
+    };
+    let why = "the server grants no lock yet: after a restart, lockkeeper serve waits for the clients of the \
+        former server (a ZooKeeper that answers so is overloaded)";
+    let tried = run(&["--try"]);
+    let said = format!("lockkeeper: /a/b: {why}\n");
+    assert_eq!((tried.status, &*tried.stdout, tried.stderr), (75, "", said));
+    let waited = run(&["--wait", "5s"]);
+    let said = format!(
+        "lockkeeper: /a/b: waiting for the lock; {why}\nlockkeeper: /a/b: lock not acquired in 5.00 s\n"
+    );
+    assert_eq!(
+        (waited.status, &*waited.stdout, waited.stderr),
+        (75, "", said)
+    );
+    serve.signal(Signal::TERM);
+    serve.end();
 }
 
 #[test]

@@ -159,6 +159,15 @@ fn parse(text: &str, has_srv: bool) -> Result<ConnectString, Problem> {
         Some(slash) => meant.split_at(slash),
         None => (meant, path::ROOT),
     };
+    // A name may contain a comma. But it is in a chroot only where somebody gave each server its own, as other
+    // services want it, and this client would lock below another node than its peers.
+    if let Some((first, _)) = chroot.split_once(',') {
+        let hosts = meant
+            .split(',')
+            .filter_map(|server| server.split('/').next());
+        let hosts: Vec<_> = hosts.filter(|host| !host.is_empty()).collect();
+        return Err(Problem::Inside(hosts.join(",") + first));
+    }
     path::check(chroot).map_err(|problem| Problem::Chroot(chroot.to_owned(), problem))?;
     let chroot = (chroot != path::ROOT).then(|| chroot.to_owned());
     let endpoints = if srv.is_some() {
@@ -246,6 +255,8 @@ enum Problem {
     Brackets(String),
     Port(String),
     Chroot(String, path::PathProblem),
+    /// A comma in the chroot. Contains the list that was probably meant.
+    Inside(String),
 }
 
 impl fmt::Display for ConnectStringError {
@@ -276,6 +287,10 @@ impl fmt::Display for ConnectStringError {
             }
             Problem::Port(port) => write!(f, "port {port:?} is not a number from 1 to 65535"),
             Problem::Chroot(chroot, problem) => write!(f, "chroot {chroot:?}: {problem}"),
+            Problem::Inside(meant) => write!(
+                f,
+                "the chroot stands once, behind all servers, as in {meant}; it has no comma"
+            ),
         }
     }
 }
@@ -355,6 +370,14 @@ mod tests {
             ("[[::1]:1", "character '['"),
             ("zk]:1", "character ']'"),
             ("zk//app", "chroot \"//app\": empty name"),
+            (
+                "zk1:1/app,zk2:1/app",
+                "behind all servers, as in zk1:1,zk2:1/app",
+            ),
+            (
+                "zk1:1/app,zk2:1",
+                "behind all servers, as in zk1:1,zk2:1/app",
+            ),
             ("zk://a:2181/app", "leave out zk://"),
             ("http://a:2181", "leave out http://"),
             ("DNS-SRV://a", "leave out DNS-SRV://"),

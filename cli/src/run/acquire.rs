@@ -3,19 +3,25 @@
 //! Not here: the kinds of locks (`lock`).
 
 use std::{
-    future::Future,
+    future::{Future, pending},
     io::{self, IsTerminal as _},
     pin::pin,
     time::Duration,
 };
 
-use lockkeeper::{Client, Guard, LockError, client::Builder, error::Loss, locks::inspect};
-use tokio::time::{Instant, timeout};
+use lockkeeper::{
+    Client, CreateMode, Guard, LockError,
+    client::Builder,
+    error::Loss,
+    locks::inspect,
+    proto::{ErrorCode, path},
+};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{RunArgs, lock::Lock};
 use crate::{
     exit::{self, Failure, Level},
-    text,
+    refusal, text,
 };
 
 /// After this time a user at a terminal is told that the command waits for the lock.
@@ -23,6 +29,9 @@ const SILENCE: Duration = Duration::from_secs(1);
 
 /// The same for a user who wants to hear of each step. A wait that is shorter is no wait.
 const VERBOSE_SILENCE: Duration = Duration::from_millis(50);
+
+/// When an attempt that does not wait has no answer yet, it asks for the reason.
+const SOON: Duration = Duration::from_millis(300);
 
 /// How long servers may take to answer an attempt that does not wait.
 const TRY: Duration = Duration::from_secs(1);
@@ -111,14 +120,20 @@ pub(super) async fn acquire(client: &Client, lock: &Lock, wait: Wait) -> Result<
     let path = lock.path();
     loop {
         let acquired = match wait {
-            Wait::Try => match timeout(TRY, lock.try_lock()).await {
-                Ok(tried) => tried,
-                Err(_) => {
-                    return Err(Failure::NoAnswer {
-                        path: path.to_owned(),
-                        waited: TRY,
-                    });
+            Wait::Try => tokio::select! {
+                biased;
+                true = async { sleep(SOON).await; grants_none(client, path).await } => {
+                    return Err(Failure::TooEarly(path.to_owned()));
                 }
+                tried = timeout(TRY, lock.try_lock()) => match tried {
+                    Ok(tried) => tried,
+                    Err(_) => {
+                        return Err(Failure::NoAnswer {
+                            path: path.to_owned(),
+                            waited: TRY,
+                        });
+                    }
+                },
             },
             Wait::Forever => wait_for(client, path, lock.lock()).await.map(Some),
             Wait::Until { .. } => {
@@ -164,22 +179,35 @@ pub(super) async fn acquire(client: &Client, lock: &Lock, wait: Wait) -> Result<
 /// of each step hears of it soon.
 async fn wait_for<T>(client: &Client, path: &str, lock: impl Future<Output = T>) -> T {
     let mut lock = pin!(lock);
-    let silence = if exit::says(Level::Verbose) {
-        VERBOSE_SILENCE
-    } else if io::stderr().is_terminal() {
-        SILENCE
-    } else {
-        return lock.await;
-    };
+    let is_verbose = exit::says(Level::Verbose);
+    let silence = if is_verbose { VERBOSE_SILENCE } else { SILENCE };
     if let Ok(result) = timeout(silence, &mut lock).await {
         return result;
     }
+    let reason = async {
+        if grants_none(client, path).await {
+            exit::say(&format_args!(
+                "{path}: waiting for the lock; {}",
+                refusal::TOO_EARLY
+            ));
+        } else if is_verbose || io::stderr().is_terminal() {
+            let place = place(client, path).await;
+            exit::say(&format_args!("{path}: waiting for the lock{place}"));
+        }
+    };
     tokio::select! {
         biased;
-        result = &mut lock => return result,
-        place = place(client, path) => exit::say(&format_args!("{path}: waiting for the lock{place}")),
+        result = &mut lock => result,
+        result = async { reason.await; pending().await } => result,
     }
-    lock.await
+}
+
+/// Whether the server grants no lock to anybody, as `lockkeeper serve` after a restart. The library goes on trying then, and
+/// cannot say why. Any other server refuses this create, too, because the node above it is missing.
+async fn grants_none(client: &Client, path: &str) -> bool {
+    let node = path::join(path, "no-such-node/probe");
+    let created = client.create(&node, "", CreateMode::Ephemeral).await;
+    created.is_err_and(|error| error.code() == Some(ErrorCode::THROTTLED_OP))
 }
 
 /// Our place in the queue, and a holder, as far as they are known.

@@ -161,6 +161,7 @@ async fn granted(
         if is_inside(client, path).await? {
             return Err(Failure::Inside(path.to_owned()));
         }
+        tell_of_chroot(client, args).await?;
         access::prepare(client, args).await?;
         match once {
             Some(once) => once.check().await.map(drop),
@@ -176,6 +177,21 @@ async fn granted(
         "{path}: granted after {waited}, token {token}"
     ));
     Ok(guard)
+}
+
+/// Says that the chroot is missing, because the lock's directories are created with it. One with a typing error has locks
+/// of its own.
+async fn tell_of_chroot(client: &Client, args: &RunArgs) -> Result<(), Failure> {
+    let servers = args.servers.servers()?;
+    if let Some(chroot) = servers.chroot() {
+        let exists = client.exists("/").await.map_err(Failure::Refused)?;
+        if exists.is_none() {
+            exit::say(&format_args!(
+                "the chroot {chroot} does not exist; creating it"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Whether this process is part of a command that runs under this lock. Its node says so: another server or chroot has no such

@@ -116,7 +116,8 @@ impl Arm {
         self.runtime.block_on(created).unwrap();
     }
 
-    pub(crate) fn set_data(&self, path: &str, data: &'static str) {
+    pub(crate) fn set_data(&self, path: &str, data: &str) {
+        let data = data.to_owned();
         let set = self.client.set_data(path, data, lockkeeper::Version::ANY);
         self.runtime.block_on(set).unwrap();
     }
