@@ -147,6 +147,12 @@ impl Shared {
     pub(crate) fn act<R>(&self, act: impl FnOnce(&mut Core) -> R) -> R {
         let mut core = self.lock();
         let result = act(&mut core);
+        self.acted(core);
+        result
+    }
+
+    /// What follows each `act`. It is not generic, so that it is compiled once and not for each caller.
+    fn acted(&self, mut core: MutexGuard<'_, Core>) {
         if core.machine.is_ended() {
             let mut deliveries = Vec::new();
             core.drain(&mut deliveries, &mut |_| {});
@@ -159,7 +165,6 @@ impl Shared {
             drop(core);
         }
         self.driver.wake();
-        result
     }
 
     pub(crate) fn deliver(&self, deliveries: impl Iterator<Item = Delivery>) {
