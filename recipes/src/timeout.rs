@@ -1,32 +1,39 @@
 //! Waiting for a lock no longer than the caller wants.
 
-use std::{future::Future, pin::Pin, time::Duration};
+use std::time::Duration;
 
-use futures::future::{Either, select};
+use futures::future::{BoxFuture, Either, select};
 use lockkeeper_session::Client;
 
 use crate::error::{LockError, Loss};
 
-/// Gives up after `wait`. Then `place` says which lock it waited for, and how many contenders are ahead, if that is known.
-///
-/// It takes the future pinned: each move into another future would add its size once more.
-pub(crate) async fn timeout<'a, T>(
+/// What the future returns, or `None` if it takes longer than `wait`. The future is gone then, so that the caller may look at
+/// what it has noted of its place in the queue.
+pub(crate) async fn timeout<T>(
     client: &Client,
     wait: Duration,
-    lock: Pin<&mut impl Future<Output = Result<T, LockError>>>,
-    place: impl FnOnce() -> (&'a str, Option<usize>),
-) -> Result<T, LockError> {
+    lock: BoxFuture<'_, T>,
+) -> Option<T> {
     match select(lock, client.raw().sleep(wait)).await {
-        Either::Left((result, _)) => result,
-        // The timers of a client end with it.
-        Either::Right(_) if client.is_closed() => Err(LockError::lost(Loss::Closed).at(place().0)),
-        Either::Right(_) => {
-            let (path, ahead) = place();
-            Err(LockError::TimedOut {
-                path: path.to_owned(),
-                waited: wait,
-                ahead,
-            })
-        }
+        Either::Left((result, _)) => Some(result),
+        Either::Right(_) => None,
+    }
+}
+
+/// The error of a caller that has waited for the lock at `path` for as long as it wanted.
+pub(crate) fn timed_out(
+    client: &Client,
+    path: &str,
+    waited: Duration,
+    ahead: Option<usize>,
+) -> LockError {
+    // The timers of a client end with it.
+    if client.is_closed() {
+        return LockError::lost(Loss::Closed).at(path);
+    }
+    LockError::TimedOut {
+        path: path.to_owned(),
+        waited,
+        ahead,
     }
 }

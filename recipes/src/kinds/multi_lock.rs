@@ -5,10 +5,7 @@
 use std::{
     fmt,
     pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -23,7 +20,7 @@ use crate::{
     kinds::plain::PlainMutex,
     kinds::rw_lock::{RwLock, WriteGuard},
     kinds::semaphore::Semaphore,
-    timeout::timeout,
+    timeout::{timed_out, timeout},
 };
 
 /// How long a multi-lock waits for its next lock before it watches those that it holds: longer than the round trips to a free lock.
@@ -208,11 +205,11 @@ impl MultiLock {
     /// # Cancel safety
     /// The future may be dropped at any time. The client then deletes its nodes, so that they block no other contender.
     pub async fn lock(&self) -> Result<MultiGuard, LockError> {
-        self.lock_reporting(&AtomicUsize::new(0)).await
+        self.lock_reporting(&mut 0).await
     }
 
     /// As [`lock`](Self::lock). Counts the locks that are held.
-    async fn lock_reporting(&self, count: &AtomicUsize) -> Result<MultiGuard, LockError> {
+    async fn lock_reporting(&self, count: &mut usize) -> Result<MultiGuard, LockError> {
         let mut held = MultiGuard {
             guards: Vec::with_capacity(self.members.len()),
         };
@@ -220,7 +217,7 @@ impl MultiLock {
             match held.and(member.0.lock()).await {
                 Ok(guard) => {
                     held.guards.push(guard);
-                    count.store(held.guards.len(), Ordering::Relaxed);
+                    *count = held.guards.len();
                 }
                 Err(error) => {
                     held.release_quietly().await;
@@ -242,13 +239,12 @@ impl MultiLock {
         let Some(first) = self.members.first() else {
             return self.lock().await;
         };
-        let held = AtomicUsize::new(0);
-        let place = || {
-            let waiting_for = self.members.get(held.load(Ordering::Relaxed));
-            (waiting_for.unwrap_or(first).0.path(), None)
-        };
-        let lock = pin!(self.lock_reporting(&held));
-        timeout(first.0.client(), wait, lock, place).await
+        let (client, mut held) = (first.0.client(), 0);
+        let all = timeout(client, wait, Box::pin(self.lock_reporting(&mut held))).await;
+        all.unwrap_or_else(|| {
+            let waiting_for = self.members.get(held).unwrap_or(first);
+            Err(timed_out(client, waiting_for.0.path(), wait, None))
+        })
     }
 
     /// Takes all the locks if each of them is free; otherwise returns `None`.

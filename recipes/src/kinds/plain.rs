@@ -2,14 +2,7 @@
 //!
 //! Not here: what to do next (`plain_turn`), creating and deleting the node for certain (`node`).
 
-use std::{
-    pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{mem, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use lockkeeper_proto::path::{self, PathError};
@@ -29,7 +22,7 @@ use crate::{
     },
     participants::{Participant, participants},
     queue::other_kinds,
-    timeout::timeout,
+    timeout::{timed_out, timeout},
 };
 
 /// A lock without a queue: the client that creates the ephemeral node `lock` under its path holds it. Not fair, not reentrant.
@@ -133,16 +126,16 @@ impl PlainMutex {
     /// # Cancel safety
     /// Dropped at any time, it leaves no node behind.
     pub async fn lock(&self) -> Result<Guard, LockError> {
-        self.lock_reporting(&AtomicBool::new(false)).await
+        self.lock_reporting(&mut false).await
     }
 
     /// As [`lock`](Self::lock). Sets `contended` when another contender had the lock at first.
-    async fn lock_reporting(&self, contended: &AtomicBool) -> Result<Guard, LockError> {
+    async fn lock_reporting(&self, contended: &mut bool) -> Result<Guard, LockError> {
         let granted = self.granted(contended).await;
         granted.map_err(|error| error.at(self.path()))
     }
 
-    async fn granted(&self, contended: &AtomicBool) -> Result<Guard, LockError> {
+    async fn granted(&self, contended: &mut bool) -> Result<Guard, LockError> {
         let attempt = Attempt::new(&self.recorder);
         let (mut turn, mut node) = (PlainTurn::default(), self.node());
         loop {
@@ -151,7 +144,7 @@ impl PlainMutex {
                 Ok(Next::Grant) => return Guard::new(node, attempt),
                 Ok(Next::Create) => turn.created(node.create().await?),
                 Ok(Next::Wait) => {
-                    if !contended.swap(true, Ordering::Relaxed) {
+                    if !mem::replace(contended, true) {
                         attempt.contended();
                     }
                     self.wait_for_event().await?;
@@ -172,10 +165,11 @@ impl PlainMutex {
     /// # Cancel safety
     /// As [`lock`](Self::lock).
     pub async fn lock_timeout(&self, wait: Duration) -> Result<Guard, LockError> {
-        let contended = AtomicBool::new(false);
-        let place = || (self.path(), contended.load(Ordering::Relaxed).then_some(1));
-        let lock = pin!(self.lock_reporting(&contended));
-        timeout(&self.client, wait, lock, place).await
+        let mut contended = false;
+        let lock = Box::pin(self.lock_reporting(&mut contended));
+        let granted = timeout(&self.client, wait, lock).await;
+        let ahead = contended.then_some(1);
+        granted.unwrap_or_else(|| Err(timed_out(&self.client, self.path(), wait, ahead)))
     }
 
     /// Takes the lock if no client has it. It reads before it creates anything: a refused try costs one read and no write.

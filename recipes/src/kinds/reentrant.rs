@@ -8,7 +8,6 @@
 use std::{
     collections::HashMap,
     ops::Deref,
-    pin::pin,
     sync::{Arc, Mutex as StdMutex, MutexGuard as StdGuard, PoisonError, Weak},
     time::Duration,
 };
@@ -23,7 +22,7 @@ use crate::{
     guard::{Guard, LockState},
     kinds::mutex::Mutex,
     metrics::LockMeter,
-    timeout::timeout,
+    timeout::{timed_out, timeout},
 };
 
 /// A [`Mutex`] that its owner may lock again while it holds it. The owner's last guard releases the lock.
@@ -141,8 +140,9 @@ impl ReentrantMutex {
         owner: &str,
         wait: Duration,
     ) -> Result<ReentrantGuard, LockError> {
-        let place = || (self.mutex.path(), None);
-        timeout(self.mutex.client(), wait, pin!(self.lock(owner)), place).await
+        let client = self.mutex.client();
+        let held = timeout(client, wait, Box::pin(self.lock(owner))).await;
+        held.unwrap_or_else(|| Err(timed_out(client, self.mutex.path(), wait, None)))
     }
 
     /// Takes the lock if the owner holds it, or if no contender holds it or waits for it; otherwise returns `None`.

@@ -251,7 +251,7 @@ impl Ticket<WriteGuard> {
     /// # Cancel safety
     /// Dropping the future leaves the queue.
     pub async fn wait(self) -> Result<WriteGuard, LockError> {
-        self.granted(|_| {}).await.map(WriteGuard)
+        self.granted(&mut None).await.map(WriteGuard)
     }
 }
 

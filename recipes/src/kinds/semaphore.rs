@@ -6,7 +6,6 @@
 //! Not here: how the first waiter gets its leases (`first_waiter`), the limit (`limit`).
 
 use std::{
-    pin::pin,
     sync::{Arc, atomic::AtomicI64},
     time::Duration,
 };
@@ -27,7 +26,7 @@ use crate::{
         rank::{self, Kind},
         ticket::Ticket,
     },
-    timeout::timeout,
+    timeout::{timed_out, timeout},
 };
 
 /// A fair lock with a limited number of leases. A holder has one lease or several. Leases are granted in the order of
@@ -203,8 +202,8 @@ impl Semaphore {
         count: usize,
         wait: Duration,
     ) -> Result<Vec<Guard>, LockError> {
-        let place = || (self.path(), None);
-        timeout(&self.client, wait, pin!(self.acquire_many(count)), place).await
+        let leases = timeout(&self.client, wait, Box::pin(self.acquire_many(count))).await;
+        leases.unwrap_or_else(|| Err(timed_out(&self.client, self.path(), wait, None)))
     }
 
     /// Takes a lease if one is free and no contender waits; otherwise returns `None`. A try that finds no free lease

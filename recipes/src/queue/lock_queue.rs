@@ -1,13 +1,6 @@
 //! What all kinds of lock share: a queue at a path, and the ways into it. The public kinds are thin types around it.
 
-use std::{
-    pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use lockkeeper_proto::path::{self, PathError};
@@ -25,7 +18,7 @@ use crate::{
     metrics::{Counters, LockMeter, LockMetrics, Recorder},
     node::directory::Directory,
     participants::{Participant, participants},
-    timeout::timeout,
+    timeout::{timed_out, timeout},
 };
 
 /// A queue, and the role of its contenders.
@@ -102,15 +95,13 @@ impl LockQueue {
     }
 
     pub(crate) async fn lock(&self) -> Result<Guard, LockError> {
-        self.lock_reporting(|_| {}).await
+        self.granted(&mut None).await
     }
 
     pub(crate) async fn lock_timeout(&self, wait: Duration) -> Result<Guard, LockError> {
-        const UNKNOWN: usize = usize::MAX;
-        let ahead = AtomicUsize::new(UNKNOWN);
-        let lock = self.lock_reporting(|now| ahead.store(now, Ordering::Relaxed));
-        let ahead = || Some(ahead.load(Ordering::Relaxed)).filter(|ahead| *ahead != UNKNOWN);
-        timeout(&self.client, wait, pin!(lock), || (self.path(), ahead())).await
+        let mut ahead = None;
+        let granted = timeout(&self.client, wait, Box::pin(self.granted(&mut ahead))).await;
+        granted.unwrap_or_else(|| Err(timed_out(&self.client, self.path(), wait, ahead)))
     }
 
     pub(crate) async fn try_lock(&self) -> Result<Option<Guard>, LockError> {
@@ -127,7 +118,7 @@ impl LockQueue {
             return Ok(None);
         }
         let ticket = Ticket::<Guard>::new(waiter, attempt);
-        ticket.granted(|_| {}).await.map(Some)
+        ticket.granted(&mut None).await.map(Some)
     }
 
     /// Enters the queue for a caller that may wait later. If it is its turn already, a deletion of its node must be
@@ -171,8 +162,9 @@ impl LockQueue {
         entered.map_err(|error| error.at(self.path()))
     }
 
-    async fn lock_reporting(&self, report: impl FnMut(usize)) -> Result<Guard, LockError> {
+    /// Waits for the lock, and notes how many contenders are ahead.
+    async fn granted(&self, ahead: &mut Option<usize>) -> Result<Guard, LockError> {
         let ticket = self.enter::<Guard>().await?;
-        ticket.granted(report).await
+        ticket.granted(ahead).await
     }
 }

@@ -43,9 +43,9 @@ impl<G> Ticket<G> {
         self.waiter.node.path()
     }
 
-    /// Waits for the turn. Calls `report` whenever it knows how many contenders are ahead.
-    pub(crate) async fn granted(mut self, report: impl FnMut(usize)) -> Result<Guard, LockError> {
-        let turn = self.waiter.wait_for_turn(report).await;
+    /// Waits for the turn, and notes how many contenders are ahead.
+    pub(crate) async fn granted(mut self, ahead: &mut Option<usize>) -> Result<Guard, LockError> {
+        let turn = self.waiter.wait_for_turn(ahead).await;
         let directory = self.waiter.node.directory().clone();
         let granted = turn.and_then(|()| Guard::new(self.waiter.node, self.attempt));
         granted.map_err(|error| error.at(&directory.path))
@@ -61,7 +61,7 @@ impl Ticket<Guard> {
     /// # Cancel safety
     /// Dropping the future leaves the queue.
     pub async fn wait(self) -> Result<Guard, LockError> {
-        self.granted(|_| {}).await
+        self.granted(&mut None).await
     }
 }
 

@@ -80,13 +80,13 @@ impl Waiter {
         self.ahead
     }
 
-    /// Waits for its turn. Calls `report` whenever it knows how many contenders are ahead.
+    /// Waits for its turn, and notes how many contenders are ahead whenever it knows.
     ///
     /// # Cancel safety
     /// The contender keeps its place in the queue when the future is dropped.
     pub(crate) async fn wait_for_turn(
         &mut self,
-        mut report: impl FnMut(usize),
+        ahead: &mut Option<usize>,
     ) -> Result<(), LockError> {
         loop {
             while let Some(event) = self.node.try_event() {
@@ -97,7 +97,7 @@ impl Waiter {
                 Err(loss) => return Err(self.out(Out::Lost(loss))),
                 Ok(Next::Grant) => {
                     self.ahead = 0;
-                    report(0);
+                    *ahead = Some(0);
                     if let Some(since) = self.nearest_fired {
                         let counters = &self.node.directory().counters;
                         let now = self.node.client().now();
@@ -111,7 +111,7 @@ impl Waiter {
                 Ok(Next::List) => Box::pin(self.list(None)).await?,
                 Ok(Next::Renew) => Box::pin(self.node.renew_lease()).await?,
                 Ok(Next::Wait) => {
-                    report(self.ahead);
+                    *ahead = Some(self.ahead);
                     let event = self.node.event().await;
                     self.event(event)?;
                 }
