@@ -269,7 +269,7 @@ impl Builder {
         fn server_timeout(timeout: Duration);
         /// Sets how long [`connect`](Self::connect) tries.
         fn connect_timeout(connect_timeout: Duration);
-        /// Sets how long a request may stay unanswered before the client reconnects.
+        /// Sets how long the server may answer no request, while one waits, before the client reconnects.
         fn request_timeout(timeout: Duration);
         /// Sets what the client does when its session expires.
         fn on_expiry(on_expiry: OnExpiry);

@@ -87,7 +87,8 @@ impl Builder {
         self
     }
 
-    /// Sets how long a request may stay unanswered before the client closes the connection and reconnects.
+    /// Sets how long the server may answer no request, while one waits, before the client closes the connection and reconnects.
+    /// A request behind others has its whole time from when the one ahead of it was answered.
     ///
     /// Default: the negotiated session timeout.
     pub fn request_timeout(mut self, timeout: Duration) -> Self {

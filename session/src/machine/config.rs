@@ -32,7 +32,8 @@ pub struct Config {
     /// How long one server may take to accept the connection, and again to complete the handshake; `None` for a share of the
     /// session timeout.
     pub server_timeout: Option<Duration>,
-    /// How long a request may stay unanswered before the client gives up the connection; `None` for the negotiated timeout.
+    /// How long the server may answer no request, while one waits, before the client gives up the connection; `None` for the
+    /// negotiated timeout.
     pub request_timeout: Option<Duration>,
     /// Whether to accept a read-only server.
     pub read_only: bool,
@@ -43,8 +44,8 @@ pub struct Config {
     pub on_expiry: OnExpiry,
     /// The longest request, in bytes: `jute.maxbuffer` of the servers. Default [`frame::SERVER_LIMIT`].
     pub max_request: usize,
-    /// How many requests may wait to be sent or answered; twice as many for callers that cannot wait for capacity. Default
-    /// 65,536.
+    /// How many requests may wait to be sent or answered; twice as many for callers that cannot wait for capacity. A thousand of
+    /// them are under way at once. Default 65,536.
     pub max_outstanding: usize,
     /// How many bytes of requests may wait to be sent; twice as many for callers that cannot wait for capacity. Default
     /// 16 MiB.
@@ -160,7 +161,7 @@ pub(crate) struct Timing {
     /// How long the server may be silent before the client gives up the connection: two thirds, so that a third is left to
     /// find another server. Source: `ClientCnxn.java`, `readTimeout`.
     pub(crate) read: Duration,
-    /// How long a request may stay unanswered.
+    /// How long a request may stay unanswered, from when it was sent or the one ahead of it was answered.
     pub(crate) request: Duration,
     /// How long a request waits for a connection.
     pub(crate) queue_wait: Duration,

@@ -25,7 +25,7 @@ pub(crate) enum Timer {
     Handshake,
     /// The server was silent for too long.
     Silence,
-    /// The oldest request was not answered in time.
+    /// No request was answered for too long, although some wait.
     Request,
     /// The ping was not answered in time.
     Pong,
@@ -98,11 +98,11 @@ impl<T> Machine<T> {
             return;
         };
         visit(Timer::Silence, open.last_received + timing.read);
-        if let Some(sent) = open.oldest_sent() {
-            visit(Timer::Request, sent + timing.request);
+        if let Some(since) = open.waits_since() {
+            visit(Timer::Request, since + timing.request);
         }
-        match open.ping_sent {
-            Some(sent) => visit(Timer::Pong, sent + timing.read),
+        match open.ping {
+            Some(ping) => visit(Timer::Pong, ping.since + timing.read),
             None => visit(Timer::Ping, self.ping_due(open)),
         }
         if let Some(deadline) = self.proof_due(open) {

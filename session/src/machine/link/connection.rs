@@ -31,11 +31,13 @@ pub(crate) struct Connection<T> {
     pub(crate) restore: Restore,
     /// Events that came before the requests for their watches were answered.
     pub(crate) early: EarlyEvents,
-    /// When the ping was sent that is not answered yet.
-    pub(crate) ping_sent: Option<Instant>,
+    /// The ping that is not answered yet.
+    pub(crate) ping: Option<Ping>,
     /// When the last ping was sent, or else the handshake.
     pub(crate) last_ping: Instant,
     pub(crate) last_received: Instant,
+    /// When the last request was answered, or else when the attempt began.
+    last_answered: Instant,
     /// What the answers on this connection prove of the session; `None` before the handshake, and on a read-only server.
     pub(crate) proof: Option<Proof>,
     /// The same under the policy `Bounded`.
@@ -48,6 +50,14 @@ pub(crate) struct Connection<T> {
     pub(crate) is_moving: bool,
     /// The search for a server that accepts writes.
     pub(crate) search: Option<WritableSearch>,
+}
+
+/// A ping that is not answered yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ping {
+    pub(crate) sent: Instant,
+    /// When the last request ahead of it was answered, or else `sent`: since when it could have been answered.
+    pub(crate) since: Instant,
 }
 
 /// How far a connection is.
@@ -80,9 +90,10 @@ impl<T> Connection<T> {
             pending_auth: VecDeque::new(),
             restore: Restore::default(),
             early: EarlyEvents::default(),
-            ping_sent: None,
+            ping: None,
             last_ping: now,
             last_received: now,
+            last_answered: now,
             proof: None,
             trail: Trail::default(),
             is_proving: false,
@@ -101,14 +112,23 @@ impl<T> Connection<T> {
         self.in_flight.is_empty() && self.pending_auth.is_empty()
     }
 
-    /// When the oldest request was sent that is not answered, identities included.
-    pub(crate) fn oldest_sent(&self) -> Option<Instant> {
-        let request = self.in_flight.front().map(|request| request.sent);
-        let identity = self.pending_auth.front().map(|identity| identity.sent);
-        match (request, identity) {
-            (Some(request), Some(identity)) => Some(request.min(identity)),
-            (request, identity) => request.or(identity),
+    /// Takes out the oldest request, which is answered. The time of those behind it, and of a ping, counts from here: replies
+    /// come in order, so the server could not have answered them earlier.
+    pub(crate) fn pop_answered(&mut self, now: Instant) -> Option<InFlight<T>> {
+        let request = self.in_flight.pop_front()?;
+        self.last_answered = now;
+        if let Some(ping) = self.ping.as_mut().filter(|ping| request.sent <= ping.sent) {
+            ping.since = now;
         }
+        Some(request)
+    }
+
+    /// Since when the server could have answered the oldest request, or the oldest identity, which waits for no request.
+    pub(crate) fn waits_since(&self) -> Option<Instant> {
+        let request = self.in_flight.front();
+        let request = request.map(|request| request.sent.max(self.last_answered));
+        let identity = self.pending_auth.front().map(|identity| identity.sent);
+        [request, identity].into_iter().flatten().min()
     }
 
     /// When the attempt to connect is given up.

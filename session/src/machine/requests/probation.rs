@@ -206,7 +206,7 @@ impl<T> Machine<T> {
             return false;
         }
         let is_suspect = |request: &InFlight<T>| self.probation.suspects(request.op);
-        let waits_for_pong = !self.probation.has_answers() && connection.ping_sent.is_some();
+        let waits_for_pong = !self.probation.has_answers() && connection.ping.is_some();
         connection.in_flight.iter().any(is_suspect)
             || self.is_suspect_next() && (!connection.is_idle() || waits_for_pong)
     }

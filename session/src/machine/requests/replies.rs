@@ -84,17 +84,14 @@ impl<T> Machine<T> {
             }
             Xid::PING => {
                 self.probation.answered(OpCode::PING);
-                let sent = self
-                    .connection
-                    .as_mut()
-                    .and_then(|open| open.ping_sent.take());
-                if let Some(sent) = sent {
-                    self.ping_answered(now, sent);
+                let ping = self.connection.as_mut().and_then(|open| open.ping.take());
+                if let Some(ping) = ping {
+                    self.ping_answered(now, ping.sent);
                 }
             }
             Xid::AUTH => self.auth_answered(&header),
             xid if self.says_unknown(&header) => self.unknown_operation(now, xid),
-            xid => match self.take_oldest(xid) {
+            xid => match self.take_oldest(now, xid) {
                 Ok(oldest) => self.answered(now, oldest, header, &mut reader),
                 Err(expected) => {
                     self.give_up(now, Cause::UnexpectedReply { expected, got: xid });
@@ -103,26 +100,21 @@ impl<T> Machine<T> {
         }
     }
 
-    /// Takes out the oldest request, if it has this number. Otherwise returns its number.
-    fn take_oldest(&mut self, xid: Xid) -> Result<InFlight<T>, Option<Xid>> {
-        let in_flight = self.connection.as_mut().map(|open| &mut open.in_flight);
-        let in_flight = in_flight.ok_or(None)?;
-        let oldest = in_flight.pop_front().ok_or(None)?;
-        if oldest.xid == xid {
-            return Ok(oldest);
+    /// Takes out the oldest request, which is answered, if it has this number. Otherwise returns its number.
+    fn take_oldest(&mut self, now: Instant, xid: Xid) -> Result<InFlight<T>, Option<Xid>> {
+        let connection = self.connection.as_mut().ok_or(None)?;
+        let oldest = connection.in_flight.front().map(|oldest| oldest.xid);
+        if oldest != Some(xid) {
+            return Err(oldest);
         }
-        let expected = oldest.xid;
-        in_flight.push_front(oldest);
-        Err(Some(expected))
+        connection.pop_answered(now).ok_or(None)
     }
 
     /// A message has come that is too long to be read. Only the reply to a request can be that long, and since errors are
     /// short it is a success. The connection is kept.
     fn oversized(&mut self, now: Instant, length: usize, limit: usize) {
-        let request = self
-            .established_mut()
-            .and_then(|open| open.in_flight.pop_front());
-        let Some(request) = request else {
+        let open = self.established_mut();
+        let Some(request) = open.and_then(|open| open.pop_answered(now)) else {
             return self.give_up(now, Cause::Frame(FrameError::TooLong { length, limit }));
         };
         self.heard(now);

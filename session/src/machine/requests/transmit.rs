@@ -20,12 +20,23 @@ use super::{
 };
 use crate::{
     Error,
-    machine::{Machine, link::auth::PendingIdentity, metrics},
+    machine::{
+        Machine,
+        link::{auth::PendingIdentity, connection::Ping},
+        metrics,
+    },
 };
 
 /// About how many bytes are encoded at a time. A request that is not encoded yet can still be given up, and is in
 /// memory only once.
 const BURST: usize = 256 * 1024;
+
+/// How many requests are under way at once; the others wait in the machine's queue, so that a lost connection leaves few
+/// unknown outcomes, and a ping, which does not wait here, soon gets its turn in the server's queue.
+///
+/// More would not be faster: a server that has so many requests in work stops reading. Source:
+/// `ZooKeeperServer.java`, `globalOutstandingLimit`.
+pub(crate) const WINDOW: usize = 1000;
 
 impl<T> Machine<T> {
     /// Appends what is to be sent now, and counts it as sent. With very much to send this is a part of it: call it
@@ -35,6 +46,7 @@ impl<T> Machine<T> {
         self.flush_control(out);
         if self.takes_requests() {
             while out.len() - before < BURST
+                && self.has_window()
                 && self.may_send_next(now, out)
                 && let Some(queued) = self.queue.pop()
             {
@@ -52,8 +64,14 @@ impl<T> Machine<T> {
         let Some(connection) = &self.connection else {
             return false;
         };
-        let has_requests = self.takes_requests() && !self.queue.is_empty();
+        let has_requests = self.takes_requests() && !self.queue.is_empty() && self.has_window();
         !connection.control.is_empty() || (has_requests && !self.must_wait())
+    }
+
+    /// Whether the window leaves room for one more request. A client that is being closed has none to respect: its program
+    /// may end before a reply could make room, and the end of the session must not stay in the queue.
+    fn has_window(&self) -> bool {
+        self.in_flight() < WINDOW || self.closing.is_some()
     }
 
     /// Whether requests may be sent on this connection now.
@@ -149,7 +167,10 @@ impl<T> Machine<T> {
         let Some(connection) = &mut self.connection else {
             return;
         };
-        connection.ping_sent = Some(now);
+        connection.ping = Some(Ping {
+            sent: now,
+            since: now,
+        });
         connection.last_ping = now;
         let ping = RequestHeader {
             xid: Xid::PING,

@@ -1,6 +1,6 @@
 //! Pings and silence, and that no server makes the machine spin.
 
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 use bytes::Bytes;
 use lockkeeper_proto::{
@@ -145,6 +145,84 @@ fn an_unanswered_request_costs_the_connection_although_pings_are_answered() {
         assert_eq!(error.effect(), Effect::Unknown);
         assert!(error.is_transient());
     }
+}
+
+/// Submits this many requests, which the server receives at once.
+fn received(pair: &mut Pair, requests: usize) -> VecDeque<Xid> {
+    for _ in 0..requests {
+        pair.submit_quietly(sync("/"));
+    }
+    pair.pump();
+    pair.requests().iter().map(|(xid, _)| *xid).collect()
+}
+
+/// Answers the oldest of these requests.
+fn answer_one(pair: &mut Pair, received: &mut VecDeque<Xid>) {
+    let xid = received.pop_front().expect("a request");
+    let body = lockkeeper_proto::Response::Sync(SyncResponse { path: "/".into() });
+    pair.reply(xid, 1, Ok(body));
+}
+
+/// Once, a burst of requests made the client leave the server that was answering them: the ping had to wait for its turn
+/// in the server's queue.
+#[test]
+fn a_ping_may_wait_as_long_as_the_requests_ahead_of_it_are_answered() {
+    let mut pair = Pair::connected(|_| {});
+    let mut requests = received(&mut pair, 20);
+    while !requests.is_empty() {
+        pair.wait(5 * SECOND);
+        answer_one(&mut pair, &mut requests);
+        assert!(pair.machine.state().is_connected());
+    }
+    assert_eq!(pair.ops(), [OpCode::PING]);
+    // Nothing is ahead of the ping any more. It gets the time that it would have had alone, whatever else comes.
+    for _ in 0..5 {
+        pair.wait(SECOND);
+        pair.event(EventType::NODE_CREATED, "/of no interest");
+        assert!(pair.machine.state().is_connected());
+    }
+    pair.wait(SECOND);
+    assert_eq!(pair.last_cause(), Cause::RequestTimeout(2 * THIRD));
+}
+
+/// Replies come in order, so an answer to a request behind the ping shows that the ping itself is lost. Some servers count
+/// only pings, and would end the session of a client that only reads.
+#[test]
+fn replies_to_later_requests_do_not_excuse_a_lost_ping() {
+    let mut pair = Pair::connected(|_| {});
+    pair.wait(SIXTH);
+    assert_eq!(pair.ops(), [OpCode::PING]);
+    let sent = pair.now;
+    while pair.machine.state().is_connected() {
+        pair.wait(SECOND);
+        let mut requests = received(&mut pair, 1);
+        if pair.machine.state().is_connected() {
+            answer_one(&mut pair, &mut requests);
+        }
+        assert!(pair.now - sent <= 2 * THIRD);
+    }
+    assert_eq!(pair.now - sent, 2 * THIRD);
+    assert_eq!(pair.last_cause(), Cause::RequestTimeout(2 * THIRD));
+}
+
+#[test]
+fn a_request_may_wait_as_long_as_those_ahead_of_it_are_answered() {
+    let limit = 4 * SECOND;
+    let mut pair = Pair::connected(|config| config.request_timeout = Some(limit));
+    let mut requests = received(&mut pair, 10);
+    for _ in 0..9 {
+        pair.wait(3 * SECOND);
+        answer_one(&mut pair, &mut requests);
+        assert!(pair.machine.state().is_connected());
+    }
+    let progress = pair.now;
+    while pair.machine.state().is_connected() {
+        pair.wait(SECOND);
+        pair.event(EventType::NODE_CREATED, "/of no interest");
+        assert!(pair.now - progress <= limit);
+    }
+    assert_eq!(pair.now - progress, limit);
+    assert_eq!(pair.last_cause(), Cause::RequestTimeout(limit));
 }
 
 /// Once, a client waited 16 days for a silent server that had granted a timeout of 25 days.

@@ -18,6 +18,7 @@
 //! | `probation` | operations on which a server closes the connection |
 //! | `moving` | moves to another server, and the search for one that accepts writes |
 //! | `options` | request capacity, deadlines, requests that fail fast |
+//! | `window` | how many requests are under way at once |
 //! | `script` | random inputs: no panic, and every request is settled once |
 //!
 //! They share the scripted server in `pair`, and the requests and replies in `requests`.
@@ -44,3 +45,4 @@ mod sasl;
 mod script;
 mod unsupported;
 mod watches;
+mod window;

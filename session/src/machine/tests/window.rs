@@ -1,0 +1,116 @@
+//! The window of requests under way: what it holds back, what passes it, and what frees it.
+
+use lockkeeper_proto::{OpCode, Request, Xid, records::Empty};
+
+use super::{
+    pair::{Pair, SIXTH},
+    requests::{sound_reply, sync},
+};
+use crate::{
+    Effect,
+    machine::{Input, requests::transmit::WINDOW},
+};
+
+/// Submits this many requests, which leave in as few writes as the machine allows.
+fn burst(pair: &mut Pair, requests: usize) -> Vec<u32> {
+    let one = |_| pair.submit_quietly(sync("/")).0;
+    let tokens = (0..requests).map(one).collect();
+    pair.pump();
+    tokens
+}
+
+/// Once, all 65,536 requests of a burst went to the server at once. A ping waited behind them for so long that the client
+/// left a healthy server, and took with it the outcome of everything that was under way.
+#[test]
+fn a_burst_goes_out_as_replies_come() {
+    let mut pair = Pair::connected(|_| {});
+    let tokens = burst(&mut pair, 2 * WINDOW + 500);
+    let mut received = pair.requests();
+    assert_eq!(received.len(), WINDOW);
+    assert!(!pair.machine.has_unsent());
+    // A ping does not wait for the window.
+    pair.wait(SIXTH);
+    assert_eq!(pair.requests(), [(Xid::PING, Request::Ping(Empty {}))]);
+    // Each reply frees the place of one request, and the turn of the machine that took it in sends the next one.
+    let mut answered = 0;
+    while answered < received.len() {
+        let (xid, request) = &received[answered];
+        assert_eq!(*xid, Xid(i32::try_from(answered).unwrap() + 1));
+        pair.reply(*xid, 1, Ok(sound_reply(request)));
+        answered += 1;
+        received.extend(pair.requests());
+        assert!(received.len() - answered <= WINDOW);
+    }
+    assert_eq!(answered, tokens.len());
+    assert!(tokens.iter().all(|token| pair.result(*token).is_ok()));
+}
+
+/// The transport asks again when the machine says that there is more. A machine that says so and sends nothing would keep
+/// its task busy until the next reply.
+#[test]
+fn a_full_window_has_nothing_to_send() {
+    let mut pair = Pair::connected(|_| {});
+    burst(&mut pair, WINDOW + 1);
+    assert!(!pair.machine.has_unsent());
+    let (xid, request) = pair.request().unwrap();
+    pair.machine.handle(pair.now, Input::Tick);
+    assert!(!pair.machine.has_unsent());
+    pair.reply(xid, 1, Ok(sound_reply(&request)));
+    assert_eq!(pair.requests().len(), WINDOW);
+}
+
+#[test]
+fn a_lost_connection_leaves_no_more_unknown_than_the_window() {
+    let mut pair = Pair::connected(|_| {});
+    let tokens = burst(&mut pair, 3 * WINDOW);
+    pair.cut();
+    let (settled, waiting) = tokens.split_at(WINDOW);
+    for token in settled {
+        assert_eq!(pair.error(*token).effect(), Effect::Unknown);
+    }
+    assert!(!waiting.iter().any(|token| pair.is_settled(*token)));
+    pair.connect();
+    assert_eq!(pair.requests().len(), WINDOW);
+}
+
+/// Nothing answers a program that ends, so its client has only one chance to send.
+#[test]
+fn a_client_that_closes_sends_what_waits_at_once() {
+    let mut pair = Pair::connected(|_| {});
+    burst(&mut pair, 2 * WINDOW);
+    pair.machine.close(pair.now);
+    pair.pump();
+    let ops = pair.ops();
+    assert_eq!(ops.len(), 2 * WINDOW + 1);
+    assert_eq!(ops.last(), Some(&OpCode::CLOSE_SESSION));
+}
+
+#[test]
+fn watches_are_restored_through_the_window_and_before_requests() {
+    // Each request has room for one path.
+    let mut pair = Pair::connected(|config| config.max_request = 48);
+    let watches = WINDOW + 200;
+    let paths = (0..watches).map(|watch| format!("/{watch:05}"));
+    pair.machine.watch_nodes(paths);
+    pair.pump();
+    pair.serve();
+    pair.cut();
+    pair.submit(sync("/"));
+    pair.connect();
+    let mut received = pair.requests();
+    assert_eq!(received.len(), WINDOW);
+    let mut answered = 0;
+    while answered < received.len() {
+        let (xid, request) = received[answered].clone();
+        let expected = if answered < watches {
+            OpCode::SET_WATCHES
+        } else {
+            OpCode::SYNC
+        };
+        assert_eq!(request.op(), expected);
+        pair.reply(xid, 1, Ok(sound_reply(&request)));
+        answered += 1;
+        received.extend(pair.requests());
+    }
+    assert_eq!(answered, watches + 1);
+}
