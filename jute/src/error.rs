@@ -44,6 +44,8 @@ pub enum DecodeErrorKind {
     NotUtf8,
     /// A type number that the record does not know. The bytes after it cannot be read without knowing the type.
     Unknown(i32),
+    /// A value that does not belong to the request that the message answers.
+    Unasked,
 }
 
 impl fmt::Display for DecodeError {
@@ -60,6 +62,7 @@ impl fmt::Display for DecodeError {
             DecodeErrorKind::Null => f.write_str("null is not allowed here"),
             DecodeErrorKind::NotUtf8 => f.write_str("not valid UTF-8"),
             DecodeErrorKind::Unknown(value) => write!(f, "unknown type {value}"),
+            DecodeErrorKind::Unasked => f.write_str("not what was asked for"),
         }
     }
 }
@@ -120,6 +123,10 @@ mod tests {
             (
                 DecodeErrorKind::Unknown(7),
                 "Stat.czxid at byte 5: unknown type 7",
+            ),
+            (
+                DecodeErrorKind::Unasked,
+                "Stat.czxid at byte 5: not what was asked for",
             ),
         ] {
             let (field, offset) = ("Stat.czxid", 5);

@@ -10,6 +10,7 @@ use lockkeeper_proto::{
     records::{ExistsRequest, GetDataRequest},
 };
 
+use super::asked::Asked;
 use crate::machine::{
     RequestOptions,
     watches::kind::{PersistentKind, WatchId, WatchKind},
@@ -22,6 +23,7 @@ use crate::machine::{
 pub(crate) struct InFlight<T> {
     pub(crate) xid: Xid,
     pub(crate) op: OpCode,
+    pub(crate) asked: Asked,
     /// When it was handed over. The server cannot have received it earlier.
     pub(crate) sent: Instant,
     pub(crate) reply_to: ReplyTo<T>,

@@ -167,10 +167,11 @@ impl<T> Machine<T> {
         match request.reply_to {
             ReplyTo::Caller { token, watch } => {
                 // The bytes behind an error must not be read.
-                let decoded = header
-                    .err
-                    .is_ok()
-                    .then(|| Response::decode(request.op, body));
+                let decoded = header.err.is_ok().then(|| {
+                    let response = Response::decode(request.op, body)?;
+                    request.asked.check(header.zxid, &response)?;
+                    Ok(response)
+                });
                 let malformed = match &decoded {
                     Some(Err(error)) => Some(*error),
                     _ => None,

@@ -14,6 +14,7 @@ use lockkeeper_proto::{
 };
 
 use super::{
+    asked::Asked,
     backlog::Queued,
     in_flight::{InFlight, ReplyTo},
     trace,
@@ -118,6 +119,7 @@ impl<T> Machine<T> {
                 connection.in_flight.push_back(InFlight {
                     xid,
                     op,
+                    asked: Asked::of(queued.request),
                     sent: now,
                     reply_to: queued.reply_to,
                     options: queued.options,

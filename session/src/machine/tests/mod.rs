@@ -5,6 +5,7 @@
 //! | `handshake` | how connections begin |
 //! | `liveness` | pings and silence; that no server makes the machine spin |
 //! | `replies` | matching replies to requests, the order of outputs, requests in one write |
+//! | `created` | replies to creates that name another node or transaction |
 //! | `reconnect` | requests when a connection is lost; which server is next, and when |
 //! | `watches` | who receives an event; which watches are removed from the server |
 //! | `persistent` | persistent watches beside each other and beside one-shot ones, on all releases of servers |
@@ -26,6 +27,7 @@
 //! Not here: the client with real sockets and tasks (`session/tests`).
 
 mod auth;
+mod created;
 mod ends;
 mod expiry;
 mod handshake;
