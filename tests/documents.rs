@@ -42,7 +42,9 @@ fn functions(folder: &Path, found: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if path.is_dir() && !name.starts_with('.') && name != "target" {
+        // Cargo marks its build folder so, whatever its name.
+        let is_ours = !name.starts_with('.') && !path.join("CACHEDIR.TAG").exists();
+        if path.is_dir() && is_ours {
             functions(&path, found);
         } else if path.extension().is_some_and(|end| end == "rs") {
             let source = fs::read_to_string(&path).unwrap();

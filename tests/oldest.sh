@@ -9,7 +9,8 @@ rustup toolchain list | grep -q "^$rust" || rustup toolchain install "$rust" --p
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 git ls-files -z | xargs -0 cp --parents -P -t "$copy"
-export CARGO_TARGET_DIR=$PWD/target/oldest
+CARGO_TARGET_DIR=$(realpath -m "${CARGO_TARGET_DIR:-target}")/oldest
+export CARGO_TARGET_DIR
 cd "$copy"
 
 # The tests, benchmarks and private crates may need newer crates than users have.

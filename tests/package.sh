@@ -16,6 +16,7 @@ PUBLISHED=(lockkeeper-jute lockkeeper-proto lockkeeper-server lockkeeper-session
 MOST=262144 # packed; the largest one, the session, has 183 KiB
 fast=${1:-}
 root=$PWD
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 SCRATCH=$(mktemp -d)
 trap 'rm -rf "$SCRATCH"' EXIT
 die() {
@@ -34,7 +35,7 @@ cargo package --locked --allow-dirty ${fast:+--no-verify} "${PUBLISHED[@]/#/--pa
 
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 for crate in "${PUBLISHED[@]}"; do
-    file=target/package/$crate-$version.crate
+    file=$target/package/$crate-$version.crate
     tar -xzf "$file" -C "$SCRATCH"
     unpacked=$SCRATCH/$crate-$version
     printf '   %-20s %3d files %4d KiB\n' "$crate" "$(find "$unpacked" -type f | wc -l)" $(($(stat -c %s "$file") / 1024))
@@ -49,7 +50,7 @@ done
 [ -z "$fast" ] || exit 0
 
 echo "The first program of the README, from these packages alone"
-export CARGO_TARGET_DIR=$root/target/package-user
+export CARGO_TARGET_DIR=$target/package-user
 cargo new --quiet --vcs none "$SCRATCH/hello"
 cd "$SCRATCH/hello"
 {

@@ -17,7 +17,7 @@ document lockkeeper-server --features sasl-digest-md5
 document lockkeeper-session --features digest,sasl-digest-md5,srv,tls
 document lockkeeper-recipes --features metrics
 document lockkeeper --all-features
-python3 - target/doc/lockkeeper{,_blocking,_jute,_proto,_recipes,_server,_session}.json >"$names" <<'PYTHON'
+python3 - "${CARGO_TARGET_DIR:-target}"/doc/lockkeeper{,_blocking,_jute,_proto,_recipes,_server,_session}.json >"$names" <<'PYTHON'
 import json, sys
 
 def walk(item, path):

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Runs every test of the workspace, also those against a real ZooKeeper. Usage: tests/run.sh [ARGUMENTS OF cargo test]
+# Runs every test of the workspace, also those against a real ZooKeeper.
+# Usage: tests/run.sh [--build | ARGUMENTS OF cargo test]
 #
 # Without arguments it runs all tests, including doc tests. With arguments it runs `cargo test ARGUMENTS` with the same
-# programs and variables, for example `tests/run.sh -p lockkeeper-server --test conformance`.
+# programs and variables, for example `tests/run.sh -p lockkeeper-server --test conformance`. With --build it only finds or
+# installs what the tests need, and compiles them.
 #
 # The script finds, starts or installs these programs, and stops what it has started. It tries the sources in this order:
 #   a real ZooKeeper    LOCKKEEPER_TEST_ZOOKEEPER=host:port, a server that the tests may write to; else the jars in
@@ -110,7 +112,10 @@ all_tests() {
 
 # The doc tests run even if the tests fail. The script fails if any run fails.
 failed=()
-if [ $# -gt 0 ]; then
+if [ "$*" = --build ]; then
+    all_tests --no-run
+    exit
+elif [ $# -gt 0 ]; then
     heading "cargo test $*"
     cargo test --locked "$@" -- ${filters[@]+"${filters[@]}"} || failed+=("tests")
 else

@@ -1,4 +1,4 @@
-//! Reads `mutations.txt`: faults in the product, and the checks that must find them.
+//! Reads `mutations.txt`: faults in the product, and the checks that must find them. `gate.txt` names some of them.
 //!
 //! Not here: building and running the sources with a fault (`main`).
 
@@ -82,6 +82,11 @@ impl Edit {
 /// A line has none of the known forms.
 pub fn read() -> Result<Vec<Mutation>, String> {
     parse(include_str!("../mutations.txt"))
+}
+
+/// The names of the faults that the gate tries: each is found quickly, and together they touch most of the mechanisms.
+pub fn gate() -> impl Iterator<Item = &'static str> {
+    include_str!("../gate.txt").lines()
 }
 
 fn parse(text: &str) -> Result<Vec<Mutation>, String> {

@@ -4,7 +4,7 @@
 
 use std::{collections::HashSet, fs, path::Path};
 
-use lockkeeper_mutations::read;
+use lockkeeper_mutations::{gate, read};
 
 #[test]
 fn every_listed_mutation_fits_the_sources() {
@@ -14,7 +14,7 @@ fn every_listed_mutation_fits_the_sources() {
     let mut names = HashSet::new();
     for mutation in &all {
         let name = &mutation.name;
-        assert!(names.insert(name), "{name} is listed twice");
+        assert!(names.insert(name.as_str()), "{name} is listed twice");
         assert!(!mutation.checks.is_empty(), "{name} has no check");
         assert!(!mutation.edits.is_empty(), "{name} changes nothing");
         for edit in &mutation.edits {
@@ -23,5 +23,8 @@ fn every_listed_mutation_fits_the_sources() {
             let changed = changed.unwrap_or_else(|why| panic!("{name}: {why}"));
             assert_ne!(changed, text, "{name}");
         }
+    }
+    for name in gate() {
+        assert!(names.contains(name), "gate.txt: {name}");
     }
 }

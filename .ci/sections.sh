@@ -1,0 +1,52 @@
+# shellcheck shell=bash
+# Sourced by .ci/run and .ci/nightly: sections, the table of them, and the tools that they need.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+. tests/lib/common.sh
+
+SCRATCH=$(mktemp -d)
+trap 'rm -rf "$SCRATCH"' EXIT
+# One folder for all, however the scripts change their own.
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}
+CARGO_TARGET_DIR=$(realpath -m "$CARGO_TARGET_DIR")
+[ -z "${CI:-}" ] || export CARGO_INCREMENTAL=0 # nothing here is compiled twice
+
+TABLE=()
+FAILURES=0
+
+# section NAME COMMAND...: runs the command, whatever the sections before it said, and notes how it ended.
+section() {
+    local name=$1 begin=$SECONDS status=0
+    shift
+    printf '\n==== %s: %s\n' "$name" "$*"
+    "$@" || status=$?
+    if [ "$status" -eq 0 ]; then
+        TABLE+=("$(printf '%-9s %5ds  %s' ok $((SECONDS - begin)) "$name")")
+    else
+        FAILURES=$((FAILURES + 1))
+        TABLE+=("$(printf '%-9s %5ds  %s (status %d)' FAILED $((SECONDS - begin)) "$name" "$status")")
+        printf '==== %s: FAILED\n' "$name"
+    fi
+}
+
+# not_run NAME WHY
+not_run() {
+    printf '\n#### NOT RUN: %s: %s\n' "$1" "$2"
+    TABLE+=("$(printf '%-9s %6s  %s: %s' 'NOT RUN' - "$1" "$2")")
+}
+
+# report: prints the table. The status is 1 if a section failed.
+report() {
+    printf '\n==== %d min %02d s\n' $((SECONDS / 60)) $((SECONDS % 60))
+    printf '%s\n' "${TABLE[@]}"
+    [ "$FAILURES" -eq 0 ] || { printf 'FAILED: %d of %d\n' "$FAILURES" "${#TABLE[@]}"; exit 1; }
+}
+
+# needs COMMAND PACKAGE...: installs Debian's packages if the command is missing.
+needs() {
+    have "$1" || section "$1" install "${@:2}"
+}
+
+needs cc gcc libc6-dev
+needs git git
+needs python3 python3
