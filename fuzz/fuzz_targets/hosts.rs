@@ -1,5 +1,5 @@
-//! Fuzzes arbitrary bytes as a list of servers. `lockkeeper_session::fuzzing::hosts` checks what must hold.
+//! Fuzzes arbitrary bytes as a list of servers. `lockkeeper_fuzz_checks::hosts` checks what must hold.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| lockkeeper_session::fuzzing::hosts(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| lockkeeper_fuzz_checks::hosts(input));

@@ -1,5 +1,5 @@
-//! Fuzzes arbitrary bytes as a path. `lockkeeper_proto::fuzzing::paths` checks what must hold.
+//! Fuzzes arbitrary bytes as a path. `lockkeeper_fuzz_checks::paths` checks what must hold.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| lockkeeper_proto::fuzzing::paths(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| lockkeeper_fuzz_checks::paths(input));

@@ -1,5 +1,5 @@
-//! Fuzzes arbitrary bytes as every record. `lockkeeper_proto::fuzzing::records` checks what must hold.
+//! Fuzzes arbitrary bytes as every record. `lockkeeper_fuzz_checks::records` checks what must hold.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| lockkeeper_proto::fuzzing::records(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| lockkeeper_fuzz_checks::records(input));

@@ -1,9 +1,9 @@
 //! Fuzzes the engine of the embedded server with arbitrary clients.
 //!
-//! `lockkeeper_server::fuzzing::server` checks what must hold.
+//! `lockkeeper_fuzz_checks::server` checks what must hold.
 
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {
-    lockkeeper_server::fuzzing::server(input);
+    lockkeeper_fuzz_checks::server(input);
 });

@@ -43,9 +43,6 @@ mod ensemble_config;
 mod error_code;
 mod event;
 pub mod frame;
-#[cfg(feature = "fuzzing")]
-#[doc(hidden)]
-pub mod fuzzing;
 pub mod header;
 mod ids;
 pub mod multi;

@@ -7,11 +7,8 @@ mod message;
 mod schema;
 
 use bytes::{Bytes, BytesMut};
-use lockkeeper_proto::{
-    frame, fuzzing,
-    jute::{DecodeErrorKind, NegativeCounts, Reader},
-};
-use proptest::{collection::vec, prelude::*, sample::Index, test_runner::TestCaseResult};
+use lockkeeper_proto::jute::{DecodeErrorKind, NegativeCounts, Reader};
+use proptest::{prelude::*, test_runner::TestCaseResult};
 
 use message::{Kind, Message};
 use schema::Holds;
@@ -175,55 +172,6 @@ fn a_reader_with_the_rule_of_java_reads_a_negative_count_as_zero() {
         }
         Ok(())
     });
-}
-
-/// Most damaged messages decode past their first fields. Arbitrary bytes seldom do.
-#[test]
-fn damaged_messages_break_no_promise() {
-    for kind in kinds() {
-        let damage = vec((any::<Index>(), any::<u8>()), 1..4);
-        message::check(&(kind.messages(), damage), |(message, damage)| {
-            let mut bytes = message.encoded().to_vec();
-            for (index, value) in damage {
-                if !bytes.is_empty() {
-                    let at = index.index(bytes.len());
-                    bytes[at] = value;
-                }
-            }
-            fuzzing::records(&bytes);
-            Ok(())
-        });
-    }
-}
-
-proptest! {
-    #![proptest_config(message::cases())]
-
-    #[test]
-    fn arbitrary_bytes_break_no_promise(input in vec(any::<u8>(), 0..300)) {
-        fuzzing::records(&input);
-        fuzzing::frames(&input);
-        fuzzing::paths(&input);
-    }
-
-    #[test]
-    fn arbitrary_text_breaks_no_promise_of_paths(text in "[/.a-cé🔒\u{0}\u{9f}\u{e000}]{0,20}") {
-        fuzzing::paths(text.as_bytes());
-    }
-
-    #[test]
-    fn no_chunking_of_a_stream_breaks_a_promise(
-        size: u8,
-        messages in vec(vec(any::<u8>(), 0..40), 0..8),
-        rest in vec(any::<u8>(), 0..8),
-    ) {
-        let mut stream = BytesMut::from(&[size][..]);
-        for message in messages {
-            frame::append(&mut stream, |writer| writer.put_slice(&message)).unwrap();
-        }
-        stream.extend_from_slice(&rest);
-        fuzzing::frames(&stream);
-    }
 }
 
 /// `bytes` with `value` at `offset`. Unchanged if fewer than four bytes are there.

@@ -54,7 +54,7 @@
 //! | `timeout` | waiting no longer than the caller wants |
 //! | `metrics` | counters of each lock, and of many locks under one name |
 //! | `error` | the error of all the locks, and the ways to lose a lock |
-//! | `fuzzing`, `decisions` | entry points for the fuzz target and for `tests/model` |
+//! | `decisions` | entry points for `tests/model` |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(
@@ -69,9 +69,6 @@
 
 mod backoff;
 mod error;
-#[cfg(feature = "fuzzing")]
-#[doc(hidden)]
-pub mod fuzzing;
 mod guard;
 mod inspect;
 mod kinds;

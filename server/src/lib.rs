@@ -70,9 +70,6 @@ mod cluster;
 )]
 pub mod engine;
 mod faults;
-#[cfg(feature = "fuzzing")]
-#[doc(hidden)]
-pub mod fuzzing;
 mod net;
 mod outgoing;
 mod server;

@@ -52,9 +52,6 @@ pub mod digest;
 #[cfg(feature = "sasl-digest-md5")]
 mod digest_md5;
 mod error;
-#[cfg(feature = "fuzzing")]
-#[doc(hidden)]
-pub mod fuzzing;
 mod histogram;
 pub mod machine;
 mod peer;

@@ -352,6 +352,36 @@ mod tests {
         assert_eq!(rank_of(&twins, "a-lock-0000000007"), Rank::Exhausted);
     }
 
+    proptest! {
+        #[test]
+        fn contenders_are_counted_as_they_are_ranked(
+            roles in prop::collection::vec((0..4_usize, 0..3_i32), 0..12),
+        ) {
+            let kinds = [Kind::Mutex, Kind::Read, Kind::Write, Kind::Latch];
+            let mut number = 0;
+            let children: Vec<_> = roles
+                .iter()
+                .map(|(kind, step)| {
+                    number += step + 1;
+                    format!("x{}{number:010}", kinds[*kind].marker())
+                })
+                .collect();
+            for kind in [Kind::Mutex, Kind::Latch] {
+                let ordered = in_order(kind, children.iter().rev().cloned().collect());
+                let seen = ahead(kind, ordered.iter().map(String::as_str));
+                for (mine, seen) in ordered.iter().zip(seen) {
+                    let itself = if mine.contains(name::READ) { Kind::Read } else { kind };
+                    let place = rank(itself, children.iter().map(String::as_str), mine);
+                    let is_right = match place {
+                        Rank::Waiting { ahead, .. } => seen == ahead,
+                        place => seen == 0 && place == Rank::First,
+                    };
+                    prop_assert!(is_right, "{mine} in {children:?}: {seen}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn readers_wait_for_the_last_writer_before_them_and_writers_for_everybody() {
         let names = [

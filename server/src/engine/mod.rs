@@ -70,7 +70,7 @@ mod rules;
 pub(crate) mod sasl;
 mod sessions;
 mod set_watches;
-#[cfg(feature = "fuzzing")]
+#[cfg(debug_assertions)]
 mod soundness;
 mod tree;
 mod txn;
@@ -114,6 +114,20 @@ pub struct Config {
     pub(crate) sasl_required: bool,
     /// Whether no four-letter word names sessions, addresses or paths.
     pub(crate) sessions_hidden: bool,
+}
+
+#[cfg(feature = "sasl-digest-md5")]
+impl Config {
+    /// With a user who may log in. Whether others are served: see `Builder::require_sasl`. For `fuzz/`; not for users.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_user(mut self, name: &str, password: &str, is_required: bool) -> Self {
+        let mut users = digest_md5::Users::default();
+        users.add(name, password);
+        self.sasl = Some(Arc::new(users));
+        self.sasl_required = is_required;
+        self
+    }
 }
 
 impl Default for Config {

@@ -95,7 +95,7 @@ impl Sessions {
     }
 
     /// Panics if the invariant is broken.
-    #[cfg(feature = "fuzzing")]
+    #[cfg(debug_assertions)]
     pub(crate) fn assert_sound(&self) {
         let in_buckets = self.buckets.values();
         assert!(in_buckets.clone().all(|ids| !ids.is_empty()));

@@ -1,6 +1,7 @@
 //! A check that the tables of the engine agree between any two calls. The fuzz target and tests run it.
 //!
-//! It takes time in proportion to the whole state. Not here: whether answers are right.
+//! It takes time in proportion to the whole state, so that only builds with debug assertions have it. Not here: whether answers
+//! are right.
 
 use super::{ConnId, Connection, Engine, Followers, Phase};
 
@@ -9,6 +10,7 @@ impl Engine {
     ///
     /// # Panics
     /// If two tables disagree. Then the engine has a bug: no input of a client may cause this.
+    #[doc(hidden)]
     pub fn assert_sound(&self) {
         self.sessions.assert_sound();
         for owner in self.live.tree.assert_sound() {

@@ -251,7 +251,7 @@ impl Tree {
     }
 
     /// Panics if an invariant is broken. Returns the sessions that own nodes.
-    #[cfg(feature = "fuzzing")]
+    #[cfg(debug_assertions)]
     pub(crate) fn assert_sound(&self) -> impl Iterator<Item = SessionId> {
         let (mut children, mut ephemerals, mut reapable) = (0_usize, 0_usize, 0_usize);
         for (at, node) in &self.nodes {

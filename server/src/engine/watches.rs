@@ -168,7 +168,7 @@ impl Watches {
     }
 
     /// Panics if the invariant is broken. Returns the connections that have watches.
-    #[cfg(feature = "fuzzing")]
+    #[cfg(debug_assertions)]
     pub(crate) fn assert_sound(&self) -> impl Iterator<Item = ConnId> {
         let (mut entries, mut recursive) = (0_usize, 0_usize);
         for (path, modes_of) in &self.at {

@@ -20,11 +20,10 @@
 //! | `moving` | moves to another server, and the search for one that accepts writes |
 //! | `options` | request capacity, deadlines, requests that fail fast |
 //! | `window` | how many requests are under way at once |
-//! | `script` | random inputs: no panic, and every request is settled once |
 //!
 //! They share the scripted server in `pair`, and the requests and replies in `requests`.
 //!
-//! Not here: the client with real sockets and tasks (`session/tests`).
+//! Not here: the client with real sockets and tasks (`session/tests`), random inputs (`fuzz/checks`).
 
 mod auth;
 mod created;
@@ -44,7 +43,6 @@ mod replies;
 mod requests;
 mod restore;
 mod sasl;
-mod script;
 mod unsupported;
 mod watches;
 mod window;

@@ -1,13 +1,10 @@
-//! The functions that the fuzz targets call. Each takes arbitrary bytes, and panics only if the crate breaks a promise.
-//!
-//! Not here: the targets (`fuzz/`), and the test that replays their corpora (`tests/corpus.rs`).
+//! The targets `records`, `frames` and `paths`: any bytes as messages, as a stream, and as a path.
 
-use alloc::{format, vec::Vec};
-use core::fmt::Debug;
+use std::fmt::Debug;
 
 use bytes::{Bytes, BytesMut};
 
-use crate::{
+use lockkeeper_proto::{
     OpCode, Request, Response, WatcherEvent,
     connect::{ConnectRequest, ConnectResponse},
     frame,
@@ -117,7 +114,7 @@ fn split_all<'a>(
 pub fn paths(input: &[u8]) {
     // Longer paths show nothing new, and checking every level takes time proportional to the square of the length.
     const LONGEST: usize = 256;
-    let Ok(text) = core::str::from_utf8(input) else {
+    let Ok(text) = std::str::from_utf8(input) else {
         return;
     };
     if text.len() > LONGEST {

@@ -1,6 +1,4 @@
-//! The function that the fuzz target calls: it takes any bytes, and panics only if the engine breaks a promise.
-//!
-//! The fuzz target itself is in `fuzz/`. `tests/corpus.rs` replays the corpus and measures memory.
+//! The target `server`: any bytes as the story of the embedded server and its clients.
 
 mod client;
 mod script;

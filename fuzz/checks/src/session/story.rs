@@ -20,7 +20,7 @@ use lockkeeper_proto::{
 };
 
 use super::script::{Script, request};
-use crate::{
+use lockkeeper_session::{
     Config, Effect, Endpoint, Error, LeasePolicy, OnExpiry, State,
     machine::{Auth, Input, Machine, Output, RequestOptions, WatchId},
 };
@@ -244,11 +244,10 @@ impl Story {
 
     fn options(&self, choice: u8) -> RequestOptions {
         let soon = Duration::from_millis(20 * u64::from(choice));
-        RequestOptions {
-            since: self.now,
-            deadline: (choice % 4 == 2).then(|| self.now + soon),
-            fail_fast: choice % 4 == 3,
-        }
+        let mut options = RequestOptions::at(self.now);
+        options.deadline = (choice % 4 == 2).then(|| self.now + soon);
+        options.fail_fast = choice % 4 == 3;
+        options
     }
 
     fn submit(&mut self, request: Request, options: RequestOptions) {
@@ -305,6 +304,7 @@ impl Story {
                     assert!(!self.state.is_final(), "{state:?} after the end");
                     self.state = state;
                 }
+                other => panic!("{other:?} is not known here"),
             }
         }
         assert_eq!(self.state, self.machine.state());

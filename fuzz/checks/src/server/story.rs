@@ -10,7 +10,7 @@ use bytes::{Bytes, BytesMut};
 use lockkeeper_proto::{ErrorCode, SessionId};
 
 use super::{client::Client, script::Script};
-use crate::engine::{Config, ConnId, Effect, Engine, Now, Output, Received, When};
+use lockkeeper_server::engine::{Config, ConnId, Effect, Engine, Now, Output, Received, When};
 
 /// The maximum number of steps of a story. Further bytes are not read.
 const LONGEST_STORY: u32 = 400;
@@ -74,22 +74,16 @@ impl Story {
         };
         let choice = script.byte();
         let tick_ms = if choice & 1 == 0 { 500 } else { 1 };
-        let mut config = Config {
-            tick_time: Duration::from_millis(tick_ms),
-            container_check_interval: Duration::from_secs(5),
-            seed: u64::from(choice & 4),
-            ..Config::default()
-        };
+        let mut config = Config::default();
+        config.tick_time = Duration::from_millis(tick_ms);
+        config.container_check_interval = Duration::from_secs(5);
+        config.seed = u64::from(choice & 4);
         if choice & 2 != 0 {
             config.min_session_timeout = Some(Duration::ZERO);
             config.max_session_timeout = Duration::MAX;
         }
-        #[cfg(feature = "sasl-digest-md5")]
         if choice & 8 != 0 {
-            let mut users = crate::engine::digest_md5::Users::default();
-            users.add("alice", "hunter2");
-            config.sasl = Some(std::sync::Arc::new(users));
-            config.sasl_required = choice & 16 != 0;
+            config = config.with_user("alice", "hunter2", choice & 16 != 0);
         }
         Self {
             engine: Engine::new(config, now),
@@ -373,7 +367,6 @@ impl Story {
 }
 
 /// The start of the story's clock. Only the time since then matters.
-#[allow(clippy::disallowed_methods, reason = "where virtual time starts")]
 fn birth() -> Instant {
     Instant::now()
 }

@@ -1,9 +1,9 @@
-//! Entry points of the fuzz targets. They take any bytes and panic only when the code breaks a guarantee.
+//! The targets `hosts` and `machine`: any bytes as a list of servers, and as the story of a session.
 
 mod script;
 mod story;
 
-use crate::ConnectString;
+use lockkeeper_session::ConnectString;
 
 /// Server lists: a list that was parsed prints as a list that parses to the same value.
 pub fn hosts(input: &[u8]) {

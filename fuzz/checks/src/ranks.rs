@@ -1,22 +1,75 @@
-//! Entry point of the fuzz target `ranks`: takes any bytes as a listing of a lock's directory. Panics only when `rank`
-//! breaks a promise.
+//! The target `ranks`: any bytes as a listing of a lock's directory.
 //!
-//! The target itself is in `fuzz/`, and `tests/corpus.rs` replays its findings. It assumes nothing about names except
-//! that no two children have the same one, which the server guarantees.
-//!
-//! Not here: the ranking (`queue::rank`).
+//! It assumes nothing about names except that no two children have the same one, which the server guarantees. It reads names by
+//! itself, as a second opinion.
 
 use std::collections::BTreeSet;
 
-use crate::{
-    node::name,
-    queue::rank::{Kind, Rank, Role, SEQUENCE_LIMIT, ahead, in_order, is_contended, rank},
-};
+use lockkeeper_recipes::rank::{Kind, Rank, SEQUENCE_LIMIT, is_contended, rank, within_limit};
 
 /// The most children of a listing. More of them show nothing new, and the time grows with the square of their number.
 const MOST: usize = 40;
 
 const KINDS: [Kind; 4] = [Kind::Mutex, Kind::Read, Kind::Write, Kind::Latch];
+
+/// Whether a contender shares the lock with others of its role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Role {
+    Exclusive,
+    Shared,
+}
+
+/// The markers of contenders in the queue of mutexes, readers and writers.
+const MARKERS: [(&str, Role); 5] = [
+    ("lock-", Role::Exclusive),
+    ("__READ__", Role::Shared),
+    ("__WRIT__", Role::Exclusive),
+    ("__lock__", Role::Exclusive),
+    ("__rlock__", Role::Shared),
+];
+const LATCH: (&str, Role) = ("latch-", Role::Exclusive);
+
+/// The number and the role of a contender in the queue of this kind; `None` for a child that is not in it.
+fn contender(kind: Kind, child: &str) -> Option<(i32, Role)> {
+    let markers = if kind == Kind::Latch {
+        &[LATCH][..]
+    } else {
+        &MARKERS[..]
+    };
+    // What the server appends: `%010d`.
+    let text = child.as_bytes();
+    let digits = text.iter().rev().take_while(|byte| byte.is_ascii_digit());
+    let (before, number) = child.split_at(child.len() - digits.count());
+    markers.iter().find_map(|(marker, role)| {
+        let number = if before.ends_with(marker) {
+            number.to_owned()
+        } else {
+            before
+                .strip_suffix('-')?
+                .ends_with(marker)
+                .then(|| format!("-{number}"))?
+        };
+        let value: i32 = number.parse().ok()?;
+        (format!("{value:010}") == number).then_some((value, *role))
+    })
+}
+
+fn role(kind: Kind) -> Role {
+    if kind == Kind::Read {
+        Role::Shared
+    } else {
+        Role::Exclusive
+    }
+}
+
+fn marker(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Read => "__READ__",
+        Kind::Write => "__WRIT__",
+        Kind::Latch => "latch-",
+        _ => "lock-",
+    }
+}
 
 /// Checks the ranking of a listing:
 ///
@@ -27,15 +80,12 @@ const KINDS: [Kind; 4] = [Kind::Mutex, Kind::Read, Kind::Write, Kind::Latch];
 pub fn ranks(input: &[u8]) {
     let names = names(input);
     let children: Vec<&str> = names.iter().map(String::as_str).collect();
-    for child in &children {
-        let _ = name::number(child);
-    }
+    let _ = within_limit(children.iter().copied(), 1);
     // The queue of latches, and the queue of all other kinds.
     queue(&children, &[Kind::Latch]);
     queue(&children, &[Kind::Mutex, Kind::Read, Kind::Write]);
     for kind in KINDS {
         newcomer(&children, kind);
-        sorted(&children, kind);
     }
 }
 
@@ -47,7 +97,7 @@ fn queue(children: &[&str], kinds: &[Kind]) {
         for kind in kinds {
             let place = rank_in(*kind, children, mine);
             assert_eq!(place, rank_in(*kind, &reversed, mine), "{mine}");
-            let Some((number, role)) = kind.contender(mine) else {
+            let Some((number, role)) = contender(*kind, mine) else {
                 assert_eq!(place, Rank::Gone, "{mine}");
                 continue;
             };
@@ -58,7 +108,7 @@ fn queue(children: &[&str], kinds: &[Kind]) {
                 Rank::Waiting { .. } => waits(children, mine, *kind, &place),
             }
             // Count each contender once: in its own role.
-            if kind.role() == role && is_counted(*kind, kinds) {
+            if self::role(*kind) == role && is_counted(*kind, kinds) {
                 contenders += 1;
                 exhausted |= place == Rank::Exhausted;
                 if place == Rank::First {
@@ -95,11 +145,11 @@ fn waits(children: &[&str], mine: &str, kind: Kind, place: &Rank<'_>) {
     else {
         return;
     };
-    let (own, other) = (kind.contender(mine), kind.contender(nearest));
+    let (own, other) = (contender(kind, mine), contender(kind, nearest));
     assert!(children.contains(&nearest) && nearest != mine);
     assert!(other.is_some() && other < own, "{mine} waits for {nearest}");
     assert_eq!(second.is_some(), ahead > 1);
-    assert!(second.is_none_or(|second| kind.contender(second) < own && second != nearest));
+    assert!(second.is_none_or(|second| contender(kind, second) < own && second != nearest));
     assert!(!is_last || ahead == 1);
     let others: Vec<&str> = children
         .iter()
@@ -114,15 +164,15 @@ fn waits(children: &[&str], mine: &str, kind: Kind, place: &Rank<'_>) {
             ..
         } => {
             assert_eq!(left + 1, ahead);
-            let second = second.and_then(|second| kind.contender(second));
-            assert_eq!(kind.contender(nearest), second);
+            let second = second.and_then(|second| contender(kind, second));
+            assert_eq!(contender(kind, nearest), second);
         }
         other => unreachable!("{other:?} when the contender ahead is gone"),
     }
     // The writer ahead may become a reader, which keeps the number. Our own number is excluded: we did not become a
     // reader.
-    let reader = nearest.replace(name::WRITE, name::READ);
-    let turned = kind.contender(&reader);
+    let reader = nearest.replace("__WRIT__", "__READ__");
+    let turned = contender(kind, &reader);
     let is_ours = turned.map(|(number, _)| number) == own.map(|(number, _)| number);
     if is_last && reader != nearest && turned.is_some_and(|it| it.1 == Role::Shared) && !is_ours {
         let turned: Vec<&str> = others.iter().copied().chain([&*reader]).collect();
@@ -132,43 +182,17 @@ fn waits(children: &[&str], mine: &str, kind: Kind, place: &Rank<'_>) {
 
 /// A contender with the next number gets the lock at once if, and only if, the lock is not contended.
 fn newcomer(children: &[&str], kind: Kind) {
-    let numbers = children.iter().filter_map(|child| kind.contender(child));
+    let numbers = children.iter().filter_map(|child| contender(kind, child));
     let next = numbers
         .map(|(number, _)| number)
         .max()
         .map_or(0, |last| last.saturating_add(1));
-    let mine = format!("new-{}{next:010}", kind.marker());
+    let mine = format!("new-{}{next:010}", marker(kind));
     let all: Vec<&str> = children.iter().copied().chain([&*mine]).collect();
     let place = rank_in(kind, &all, &mine);
     if place != Rank::Exhausted {
         let contended = is_contended(kind, children.iter().copied());
         assert_eq!(place == Rank::First, !contended, "{all:?}");
-    }
-}
-
-/// Participants are listed in the order of the queue, with the right number of contenders ahead.
-fn sorted(children: &[&str], kind: Kind) {
-    let ordered = in_order(kind, children.iter().map(|&it| it.to_owned()).collect());
-    let contenders = children.iter().filter(|it| kind.contender(it).is_some());
-    assert_eq!(ordered.len(), contenders.count());
-    assert!(
-        ordered
-            .iter()
-            .is_sorted_by_key(|child| kind.contender(child))
-    );
-    let seen = ahead(kind, ordered.iter().map(String::as_str));
-    for (mine, seen) in ordered.iter().zip(seen) {
-        let shared = matches!(kind.contender(mine), Some((_, Role::Shared)));
-        let as_itself = match kind {
-            Kind::Latch => Kind::Latch,
-            _ if shared => Kind::Read,
-            _ => Kind::Write,
-        };
-        match rank_in(as_itself, children, mine) {
-            Rank::First => assert_eq!(seen, 0),
-            Rank::Waiting { ahead, .. } => assert_eq!(seen, ahead),
-            Rank::Gone | Rank::Exhausted => {}
-        }
     }
 }
 
@@ -183,13 +207,13 @@ fn names(input: &[u8]) -> BTreeSet<String> {
     let name = |line: &[u8]| match line {
         [b'!', marker, number, rest @ ..] => {
             let markers = [
-                name::LOCK,
-                name::READ,
-                name::WRITE,
-                name::LATCH,
-                name::LEASE,
-                name::KAZOO_LOCK,
-                name::KAZOO_READ,
+                "lock-",
+                "__READ__",
+                "__WRIT__",
+                "latch-",
+                "lease-",
+                "__lock__",
+                "__rlock__",
             ];
             let marker = markers.get(usize::from(*marker) % markers.len()).copied();
             let number = match number {

@@ -14,7 +14,7 @@ use lockkeeper_proto::{
     },
 };
 
-use crate::Cause;
+use lockkeeper_session::Cause;
 
 /// The bytes of the choices to come. When no bytes are left, every choice is the first one.
 pub(super) struct Script<'a>(pub(super) &'a [u8]);
