@@ -3,6 +3,11 @@
 //! `tests/` gives them the corpora, and inputs made by proptest, on stable. Not here: the targets for libFuzzer
 //! (`../fuzz_targets`), which call these functions.
 
+#![allow(
+    clippy::missing_panics_doc,
+    reason = "each panics if a promise is broken"
+)]
+
 mod ranks;
 mod server;
 mod session;
