@@ -443,6 +443,9 @@ fn persistent_watches_end_on_a_server_that_does_not_know_them_and_others_go_on()
     let again = pair.submit(add_watch("/a", PERSISTENT));
     assert_eq!(pair.error(again), unsupported);
     assert_eq!(pair.machine.watch_count(), 1);
+    // No persistent watch reports to a reader any more.
+    pair.submit_watching(get("/a", true));
+    assert_eq!(sent(&mut pair), [get("/a", true)]);
     let _ = once;
 }
 
