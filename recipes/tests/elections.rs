@@ -142,6 +142,22 @@ async fn a_loss_drops_the_work_also_after_the_shutdown() {
     assert_eq!((outcome.output, outcome.loss), (None, Some(Loss::Expired)));
 }
 
+/// The reply to the delete of a leader that resigns is lost, and no node is found after that. An operator may have deleted it while
+/// the leader worked, and another one may have led meanwhile.
+#[tokio::test]
+async fn a_leader_that_resigned_perhaps_has_perhaps_not_led_to_the_end() {
+    let server = server().await;
+    let client = client(&server).await;
+    server.faults().lose_reply(When::op(OpCode::DELETE));
+    let election = election(&client);
+    let outcome = soon(election.lead(async |_| 7)).await.unwrap();
+    assert_eq!(
+        (outcome.output, outcome.loss),
+        (Some(7), Some(Loss::Elapsed))
+    );
+    assert_eq!(server.faults().pending(), 0);
+}
+
 /// Only the client's clock runs ahead. The server's does not, so the session lives.
 #[tokio::test]
 async fn a_latch_leads_again_when_its_lease_is_proved_again() {
@@ -157,6 +173,13 @@ async fn a_latch_leads_again_when_its_lease_is_proved_again() {
     let client = builder.connect().await.unwrap();
     let latch = election(&client).latch();
     let token = soon(latch.elected()).await.unwrap();
+    // The task of the latch has not run meanwhile.
+    assert_eq!(latch.token(), Some(token));
+    let asleep = u32::try_from(2 * LONG.as_secs()).unwrap();
+    ahead.fetch_add(asleep, Ordering::Relaxed);
+    assert_eq!(latch.token(), None, "the lease has ended");
+    ahead.fetch_sub(asleep, Ordering::Relaxed);
+    assert!(latch.is_leader());
 
     let becomes = async |wanted: Leadership| {
         until("the latch leads or follows", async || {

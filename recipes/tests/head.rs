@@ -16,6 +16,33 @@ use support::{
     waiting::{soon, until},
 };
 
+/// The place in the queue goes with the session. Another waiter may be the first one by the time the lease is created.
+#[tokio::test]
+async fn a_lease_in_a_later_session_than_the_place_is_not_granted() {
+    let server = server().await;
+    let client = client(&server).await;
+    let session = client.snapshot().session_id;
+    let semaphore = Semaphore::new(&client, "/s", 1).unwrap();
+    semaphore.acquire().await.unwrap().release().await.unwrap();
+    server
+        .faults()
+        .cut_before(When::create().within("/s/leases"));
+    server.faults().refuse_handshakes(true);
+    let acquiring = tokio::spawn(async move { semaphore.acquire().await });
+    until("the create is lost", async || {
+        server.faults().pending() == 0 && !client.snapshot().state.is_connected()
+    })
+    .await;
+    assert!(server.faults().expire(session));
+    server.faults().refuse_handshakes(false);
+    let error = soon(acquiring).await.unwrap().unwrap_err();
+    assert_eq!(error.loss(), Some(Loss::Expired));
+    until("nothing is left of it", async || {
+        below(&server, "/s/leases") == 0 && below(&server, "/s/locks") == 0
+    })
+    .await;
+}
+
 /// An earlier version listed the leases again and again without a pause.
 #[tokio::test]
 async fn a_first_waiter_without_a_lease_waits_for_a_change() {

@@ -6,18 +6,22 @@ mod support;
 
 use std::{
     pin::pin,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
     time::Duration,
 };
 
-use lockkeeper_proto::Version;
+use lockkeeper_proto::{ErrorCode, OpCode, Version};
 use lockkeeper_recipes::{Election, LockError, Loss, Member, MultiLock, Mutex, Semaphore};
-use lockkeeper_session::Client;
+use lockkeeper_server::{Server, When};
+use lockkeeper_session::{Client, Clock};
 use tokio::sync::Notify;
 
 use support::{
     below, client, server, server_and_two,
-    waiting::{idle, poll_once, soon, until},
+    waiting::{LONG, idle, poll_once, soon, until},
 };
 
 /// The work may not go on when it is known that another contender may lead. Both are ready at the same poll here.
@@ -180,6 +184,45 @@ async fn a_multi_lock_is_not_granted_without_its_first_lock() {
     server.faults().resume_session(sessions[1]);
     let error = soon(trying).await.unwrap().unwrap_err();
     let (loss, path) = (Loss::Expired, "/a".to_owned());
+    assert_eq!(error, LockError::Lost { loss, path });
+}
+
+/// The lease of the first lock ends while the second one is acquired. Only the clock of its client runs ahead: the session lives.
+#[tokio::test]
+async fn a_multi_lock_is_not_granted_after_the_lease_of_its_first_lock() {
+    let server = Server::start().await.unwrap();
+    let ahead = Arc::new(AtomicU32::new(0));
+    let told = ahead.clone();
+    let clock = Clock::new(move || {
+        let seconds = told.load(Ordering::Relaxed).into();
+        tokio::time::Instant::now().into_std() + Duration::from_secs(seconds)
+    });
+    let builder = Client::builder(&server.connect_string()).unwrap();
+    let builder = builder.session_timeout(2 * LONG).clock(clock);
+    let (one, other) = (builder.connect().await.unwrap(), client(&server).await);
+    let sessions = [&one, &other].map(|client| client.snapshot().session_id);
+    let locks = [(&one, "/a"), (&other, "/b")].map(|(of, path)| Mutex::new(of, path).unwrap());
+    let both = MultiLock::new(locks.each_ref().map(Member::from)).unwrap();
+    server.faults().stall_session(sessions[1]);
+    let trying = tokio::spawn(async move { both.try_lock().await });
+    until("the second lock is being acquired", async || {
+        other.metrics().outstanding() > 0
+    })
+    .await;
+    // Reads are answered, and no write proves anything.
+    for nth in 1..1000 {
+        let proof = When::op(OpCode::MULTI).of_session(sessions[0]).nth(nth);
+        server.faults().refuse(proof, ErrorCode::THROTTLED_OP);
+    }
+    until("the lease has ended", async || {
+        ahead.fetch_add(1, Ordering::Relaxed);
+        one.exists("/").await.unwrap();
+        !one.lease().is_valid
+    })
+    .await;
+    server.faults().resume_session(sessions[1]);
+    let error = soon(trying).await.unwrap().unwrap_err();
+    let (loss, path) = (Loss::Elapsed, "/a".to_owned());
     assert_eq!(error, LockError::Lost { loss, path });
 }
 

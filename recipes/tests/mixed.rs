@@ -6,8 +6,9 @@ mod support;
 
 use std::any::Any;
 
-use lockkeeper_proto::{CreateMode, Version};
+use lockkeeper_proto::{CreateMode, ErrorCode, OpCode, Version};
 use lockkeeper_recipes::{Election, LockError, Mutex, PlainMutex, Recipe, RwLock, Semaphore};
+use lockkeeper_server::When;
 use lockkeeper_session::Client;
 
 use support::{server_and_two, waiting::soon};
@@ -98,6 +99,28 @@ async fn a_kind_that_does_not_exclude_the_holder_is_refused() {
             }
             drop(held_by_one);
         }
+    }
+}
+
+/// A look without an answer says nothing: it is repeated, and then it finds the other kind.
+#[tokio::test]
+async fn a_look_whose_reply_is_lost_is_repeated() {
+    for (held, op) in [
+        (Recipe::Plain, OpCode::EXISTS),
+        (Recipe::Semaphore, OpCode::GET_CHILDREN2),
+    ] {
+        let (server, one, other) = server_and_two().await;
+        let held_by_one = soon(hold(&one, held)).await.unwrap();
+        let look = || When::op(op).of_session(other.snapshot().session_id);
+        server.faults().lose_reply(look());
+        server.faults().cut_before(look().nth(2));
+        server
+            .faults()
+            .refuse(look().nth(3), ErrorCode::THROTTLED_OP);
+        let attempt = soon(hold(&other, Recipe::Mutex)).await;
+        assert!(is_refused(attempt, held), "under {held:?}");
+        assert_eq!(server.faults().pending(), 0);
+        drop(held_by_one);
     }
 }
 

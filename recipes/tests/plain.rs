@@ -49,6 +49,39 @@ async fn a_holder_that_knows_of_its_loss_deletes_nothing() {
     }
 }
 
+/// The node of the next holder has the same name.
+#[tokio::test]
+async fn the_node_of_the_next_holder_confirms_nothing() {
+    let (_server, one, other) = server_and_two().await;
+    let former = lock(&one).lock().await.unwrap();
+    other.delete(NODE, Version::ANY).await.unwrap();
+    let next = soon(lock(&other).lock()).await.unwrap();
+    let told = former.confirm().await.unwrap_err();
+    assert_eq!(told.loss(), Some(Loss::Deleted));
+    assert_eq!(next.confirm().await, Ok(()));
+}
+
+/// The session ends after the reply to the delete was lost. A look in the next session would say nothing about the node.
+#[tokio::test]
+async fn a_release_whose_session_has_ended_says_so() {
+    let (server, one, _) = server_and_two().await;
+    let held = lock(&one).lock().await.unwrap();
+    let session = one.snapshot().session_id;
+    server
+        .faults()
+        .lose_reply(When::op(OpCode::DELETE).of_session(session));
+    server.faults().refuse_handshakes(true);
+    let releasing = tokio::spawn(held.release());
+    until("the reply is lost", async || {
+        server.faults().pending() == 0 && !one.snapshot().state.is_connected()
+    })
+    .await;
+    assert!(server.faults().expire(session));
+    server.faults().refuse_handshakes(false);
+    let told = soon(releasing).await.unwrap().unwrap_err();
+    assert_eq!(told.loss(), Some(Loss::Expired));
+}
+
 /// The reply to a transaction that writes and releases is lost, and another contender takes the lock during the outage.
 #[tokio::test]
 async fn a_release_with_a_lost_reply_deletes_nothing_more() {

@@ -149,12 +149,11 @@ impl Guard {
     }
 }
 
-/// The first guard, if all the guards belong to the same session of the same client.
+/// The first guard, if all the guards belong to one client. They belong to one session then: several locks are granted only together,
+/// in the present session.
 fn holder(guards: &[Guard]) -> Option<&Guard> {
     let first = guards.first()?;
-    let is_same = |guard: &Guard| {
-        guard.client().raw().is_same(first.client()) && guard.session_id() == first.session_id()
-    };
+    let is_same = |guard: &Guard| guard.client().raw().is_same(first.client());
     guards.iter().all(is_same).then_some(first)
 }
 

@@ -355,8 +355,8 @@ fn on_path(mut error: SessionError, of_node: String) -> SessionError {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use lockkeeper_proto::{CreateMode, Version};
-    use lockkeeper_server::Server;
+    use lockkeeper_proto::{CreateMode, ErrorCode, OpCode, Version};
+    use lockkeeper_server::{Server, When};
     use lockkeeper_session::Client;
 
     use super::*;
@@ -408,5 +408,24 @@ mod tests {
         assert!(changed.unwrap().mzxid > mine.stat.czxid);
         assert_eq!(find(&identity).await, Some(created_node(&mine)));
         assert_eq!(find(&of_other).await, Some(created_node(&node)));
+    }
+
+    /// Only a delete that fails for the missing node has gone through all earlier writes of the session.
+    #[tokio::test]
+    async fn a_barrier_that_was_refused_is_repeated() {
+        let server = Server::start().await.unwrap();
+        let client = Client::connect(&server.connect_string()).await.unwrap();
+        let directory = Directory::new(&client, "/lock", Bytes::new(), Arc::default());
+        let naming = Naming::Sequential(name::LOCK);
+        let identity = NodeIdentity::new(&client, Arc::new(directory), naming);
+        let mut task = NodeTask::new(identity, NodeLife::new(false));
+        server.faults().lose_reply(When::create());
+        for nth in 1..=3 {
+            let barrier = When::op(OpCode::DELETE).nth(nth);
+            server.faults().refuse(barrier, ErrorCode::THROTTLED_OP);
+        }
+        task.settle().await.unwrap();
+        assert!(task.life.is_live());
+        assert_eq!(server.counters().requests_of(OpCode::DELETE), 4);
     }
 }

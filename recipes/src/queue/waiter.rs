@@ -306,4 +306,31 @@ mod tests {
         let third = third.await.unwrap();
         assert!(!third.turn.is_on(client.snapshot().connections));
     }
+
+    /// The end of a connection releases events that came before the watch on our own node was set. They are no grant.
+    #[tokio::test]
+    async fn an_event_of_a_lost_connection_is_no_grant() {
+        let server = Server::start().await.unwrap();
+        let client = Client::connect(&server.connect_string()).await.unwrap();
+        let directory = Arc::new(Directory::new(
+            &client,
+            "/lock",
+            Bytes::new(),
+            Arc::default(),
+        ));
+        let enter = || Waiter::enter(&client, directory.clone(), Kind::Mutex, None);
+        let waiter = enter().await.unwrap();
+        let present = client.snapshot().connections;
+        assert_eq!(waiter.connection(), Some(present));
+        server.faults().refuse_handshakes(true);
+        server.faults().cut_all();
+        while client.snapshot().state.is_connected() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert_eq!(waiter.connection(), None);
+        assert!(
+            waiter.turn.is_on(present),
+            "the machine would take it for one"
+        );
+    }
 }
