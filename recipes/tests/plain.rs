@@ -4,7 +4,7 @@
 
 mod support;
 
-use std::time::Duration;
+use std::{pin::pin, time::Duration};
 
 use lockkeeper_proto::{OpCode, Version};
 use lockkeeper_recipes::{LockState, Loss, PlainMutex, revoke};
@@ -13,7 +13,7 @@ use lockkeeper_session::Client;
 
 use support::{
     below, server_and_two,
-    waiting::{soon, until},
+    waiting::{poll_once, soon, until},
 };
 
 const NODE: &str = "/p/lock";
@@ -71,14 +71,19 @@ async fn a_release_whose_session_has_ended_says_so() {
         .faults()
         .lose_reply(When::op(OpCode::DELETE).of_session(session));
     server.faults().refuse_handshakes(true);
-    let releasing = tokio::spawn(held.release());
+    let mut releasing = pin!(held.release());
+    assert!(poll_once(releasing.as_mut()).is_none());
     until("the reply is lost", async || {
         server.faults().pending() == 0 && !one.snapshot().state.is_connected()
     })
     .await;
     assert!(server.faults().expire(session));
     server.faults().refuse_handshakes(false);
-    let told = soon(releasing).await.unwrap().unwrap_err();
+    until("the client has another session", async || {
+        one.snapshot().state.is_connected()
+    })
+    .await;
+    let told = soon(releasing).await.unwrap_err();
     assert_eq!(told.loss(), Some(Loss::Expired));
 }
 
