@@ -20,7 +20,6 @@ use crate::{
     duration::{Human, Long},
     refusal::{self, Plain},
     servers::BadServers,
-    wire::pcap,
 };
 
 /// Success.
@@ -136,8 +135,6 @@ pub(crate) enum Failure {
     File(PathBuf, io::Error),
     /// This line of the file is not one of a recording.
     NotRecorded(PathBuf, usize),
-    /// The capture cannot be read further.
-    Capture(PathBuf, pcap::Problem),
     /// This line of stdin is not one that `export` has written.
     BadLine(usize),
     /// The ACL of this node has users whose digests the server hides.
@@ -186,7 +183,6 @@ impl Failure {
             | Self::Protected(_)
             | Self::BadLine(_)
             | Self::NotRecorded(..)
-            | Self::Capture(..)
             | Self::Inside(_)
             | Self::OpenToAll(_)
             | Self::Refused(Error::BadPath(_) | Error::TooLarge { .. }) => USAGE,
@@ -254,7 +250,6 @@ impl fmt::Display for Failure {
                 "{path}: the data have version {present}, not {expected}; nothing was changed"
             ),
             Self::File(path, error) => write!(f, "{}: {error}", path.display()),
-            Self::Capture(path, problem) => write!(f, "{}: {problem}", path.display()),
             Self::NotRecorded(path, number) => write!(
                 f,
                 "{}, line {number}: neither C> nor S> with hexadecimal digits, nor a comment; \

@@ -72,31 +72,6 @@ pub(super) struct Field {
 }
 
 impl Conversation {
-    /// A connection whose beginning, with the handshake, is not known.
-    pub(super) fn in_the_middle() -> Self {
-        let mut conversation = Self::default();
-        conversation.client.begun = true;
-        conversation.server.begun = true;
-        conversation
-    }
-
-    /// How many bytes this keeps for later.
-    pub(super) fn holds(&self) -> usize {
-        let asked = self.asked.len() * size_of::<(Xid, OpCode)>();
-        self.client.left.len() + self.server.left.len() + asked
-    }
-
-    /// So many bytes of one side are missing. The next ones are taken for the begin of a message.
-    pub(super) fn lose(&mut self, side: Side, bytes: u64) -> Message {
-        let rest = self.direction(side).left.split().freeze();
-        let why = format!("{bytes} bytes are missing here");
-        let message = self.opaque(side, rest, "hole", Some(why));
-        let direction = self.direction(side);
-        direction.begun = true;
-        direction.offset += usize::try_from(bytes).unwrap_or(usize::MAX);
-        message
-    }
-
     /// Takes bytes of one side, and returns the messages that are complete now.
     pub(super) fn hear(&mut self, side: Side, bytes: &[u8]) -> Vec<Message> {
         self.direction(side).left.extend_from_slice(bytes);

@@ -1,10 +1,9 @@
-//! `lockkeeper wire decode`: prints the messages of recordings and captures.
+//! `lockkeeper wire decode`: prints the messages of recordings.
 
 use std::{
-    fs::File,
-    io::{self, BufReader, Read},
+    fs,
+    io::{self, Read as _},
     path::Path,
-    time::Duration,
 };
 
 use serde_json::Value;
@@ -12,9 +11,7 @@ use serde_json::Value;
 use super::{
     DecodeArgs, Side,
     conversation::{Conversation, Message},
-    pcap::{self, Capture},
     show,
-    streams::{Heard, Streams},
 };
 use crate::{
     exit::{self, Failure},
@@ -26,32 +23,16 @@ const CLOSED: &str = "# server closes the connection (EOF)";
 
 pub(super) fn run(args: &DecodeArgs) -> Result<u8, Failure> {
     for file in &args.files {
-        let unread = |error| Failure::File(file.clone(), error);
-        let mut input = open(file).map_err(unread)?;
-        let mut start = Vec::new();
-        let magic = input.by_ref().take(MAGIC).read_to_end(&mut start);
-        magic.map_err(unread)?;
-        let magic = start.first_chunk().copied();
-        let is_capture = |magic: &_| args.from.is_none() && pcap::is_capture(*magic);
-        if let Some(magic) = magic.filter(is_capture) {
-            capture(args, file, magic, input)?;
+        let bytes = if file == Path::new("-") {
+            let mut bytes = Vec::new();
+            io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
         } else {
-            input.read_to_end(&mut start).map_err(unread)?;
-            text::print(shown(args, file, &start)?)?;
-        }
+            fs::read(file)
+        };
+        let bytes = bytes.map_err(|error| Failure::File(file.clone(), error))?;
+        text::print(shown(args, file, &bytes)?)?;
     }
     Ok(exit::OK)
-}
-
-/// How many bytes tell a capture from a recording.
-const MAGIC: u64 = 4;
-
-fn open(file: &Path) -> io::Result<Box<dyn Read>> {
-    Ok(if file == Path::new("-") {
-        Box::new(io::stdin().lock())
-    } else {
-        Box::new(BufReader::new(File::open(file)?))
-    })
 }
 
 /// The messages of a recording.
@@ -68,61 +49,6 @@ fn shown(args: &DecodeArgs, file: &Path, bytes: &[u8]) -> Result<String, Failure
         }
     };
     Ok(messages.iter().map(shown).collect())
-}
-
-/// Prints the messages of a capture, packet by packet: it may be made while we read.
-fn capture(
-    args: &DecodeArgs,
-    file: &Path,
-    magic: [u8; 4],
-    input: impl Read,
-) -> Result<(), Failure> {
-    let failed = |problem| Failure::Capture(file.to_owned(), problem);
-    let mut capture = Capture::open(magic, input).map_err(failed)?;
-    let mut streams = Streams::new(args.port);
-    let mut now = Duration::ZERO;
-    loop {
-        let next = capture.next();
-        let is_end = !matches!(next, Ok(Some(_)));
-        let heard = match &next {
-            Ok(Some((time, segment))) => {
-                now = *time;
-                segment.as_ref().map(|segment| streams.take(segment))
-            }
-            _ => Some(streams.end()),
-        };
-        let lines = heard
-            .iter()
-            .flatten()
-            .map(|heard| captured(args, now, heard));
-        let lines: String = lines.collect();
-        if !lines.is_empty() {
-            text::print(lines)?;
-        }
-        next.map_err(failed)?;
-        if is_end {
-            return Ok(());
-        }
-    }
-}
-
-fn captured(args: &DecodeArgs, time: Duration, heard: &Heard) -> String {
-    if args.json {
-        let mut object = show::json(&heard.message, true);
-        object.insert("time_ms".to_owned(), text::millis(time).into());
-        object.insert("connection".to_owned(), heard.connection.into());
-        object.insert("client".to_owned(), heard.client.to_string().into());
-        object.insert("server".to_owned(), heard.server.to_string().into());
-        format!("{}\n", Value::Object(object))
-    } else {
-        let (time, number) = (text::moment(time), heard.connection);
-        let (from, to) = match heard.message.side {
-            Side::Client => (heard.client, heard.server),
-            Side::Server => (heard.server, heard.client),
-        };
-        let message = show::lines(&heard.message);
-        format!("{time}  {number}  {from} to {to}\n{message}")
-    }
 }
 
 /// The bytes of one side.

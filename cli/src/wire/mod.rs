@@ -5,20 +5,14 @@
 //! | `conversation` | both directions of one connection: cut into messages, and decoded |
 //! | `show` | a message as text or JSON |
 //! | `decode` | `wire decode` |
-//! | `pcap` | the packets of a capture |
-//! | `streams` | the connections of a capture |
 //! | `spy` | `wire spy` |
 //!
 //! The records are those of `lockkeeper-proto`, and so are the names of their fields. Not here: any record.
 
 mod conversation;
 mod decode;
-pub(crate) mod pcap;
 mod show;
 mod spy;
-mod streams;
-#[cfg(test)]
-mod tests;
 
 use std::{path::PathBuf, time::Duration};
 
@@ -48,33 +42,22 @@ enum WireCommand {
         (bytes of the server), and comments that begin with #. The comment `server closes\n\
         the connection (EOF)` begins a new connection. With --from, a file is the raw bytes\n\
         of one side.\n\n\
-        A capture of tcpdump (the classic format, not pcapng) is known by its first bytes.\n\
-        The port of the servers is 2181 unless --port says another one. Each message has\n\
-        its time and the number of its connection. Fragments of IP packets are left out.\n\n\
+        tshark makes a recording of a connection in a capture of tcpdump:\n  \
+        tshark -r FILE -qz follow,tcp,raw,0 | sed -n 's/^[0-9a-f]*$/C>&/p; s/^\\t/S>/p'\n\n\
         Passwords and credentials are shown.\n\n\
         What cannot be decoded is shown as bytes, with the reason. The status is 0 also then.\n\n\
-        Examples:\n  lockkeeper wire decode recording.hex\n  \
-        tcpdump -i any -U -w - port 2181 | lockkeeper wire decode -"
+        Example:\n  lockkeeper wire decode recording.hex"
 )]
 pub(crate) struct DecodeArgs {
     /// The file is the raw stream of this side
     #[arg(long, value_name = "SIDE", value_enum)]
     from: Option<Side>,
 
-    /// The port of the servers in a capture
-    #[arg(
-        long,
-        value_name = "PORT",
-        default_value_t = 2181,
-        conflicts_with = "from"
-    )]
-    port: u16,
-
     /// Print JSON: an object in one line for each message, which has its bytes, too
     #[arg(long)]
     json: bool,
 
-    /// The recordings and captures; - reads stdin
+    /// The recordings; - reads stdin
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
 }

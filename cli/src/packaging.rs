@@ -1,0 +1,131 @@
+//! `lockkeeper completions` and `lockkeeper man`: files for packages, made from the command line's own description.
+
+use std::{fs, io, path::PathBuf};
+
+use clap::{Args, Command, CommandFactory as _};
+use clap_complete::Shell;
+use clap_mangen::{
+    Man,
+    roff::{Roff, roman},
+};
+
+use crate::{
+    args::Cli,
+    exit::{self, Failure},
+    text,
+};
+
+/// Print the completion of commands and options for a shell
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Example:\n  lockkeeper completions bash > ~/.local/share/bash-completion/completions/lockkeeper"
+)]
+pub(crate) struct CompletionsArgs {
+    #[arg(value_name = "SHELL", value_enum)]
+    shell: Shell,
+}
+
+/// Write the manual pages into a directory
+#[derive(Args, Debug)]
+#[command(
+    after_help = "There is a page for lockkeeper, and one for each command, such as lockkeeper-run.1.\n\n\
+        Example:\n  lockkeeper man /usr/local/share/man/man1"
+)]
+pub(crate) struct ManArgs {
+    /// The directory; it must exist
+    #[arg(value_name = "DIRECTORY")]
+    directory: PathBuf,
+}
+
+pub(crate) fn completions(args: &CompletionsArgs) -> Result<u8, Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "lockkeeper", &mut script);
+    text::print(script)?;
+    Ok(exit::OK)
+}
+
+pub(crate) fn man(args: &ManArgs) -> Result<u8, Failure> {
+    let mut commands = vec![Cli::command().disable_help_subcommand(true)];
+    commands[0].build();
+    while let Some(command) = commands.pop() {
+        commands.extend(command.get_subcommands().cloned());
+        // Writing to memory does not fail.
+        let mut page = Vec::new();
+        let name = render(command, &mut page).map_err(Failure::System)?;
+        let file = args.directory.join(name);
+        fs::write(&file, page).map_err(|error| Failure::File(file, error))?;
+    }
+    Ok(exit::OK)
+}
+
+/// Writes the page of a command, and returns the name of its file.
+fn render(command: Command, page: &mut Vec<u8>) -> io::Result<String> {
+    let [mut notes, mut status, mut environment, mut examples] = [const { String::new() }; 4];
+    if command.get_arguments().any(|arg| arg.get_id() == "connect") {
+        environment += VARIABLES;
+    }
+    // The first words of a paragraph say to which section it belongs.
+    let text = command.get_after_long_help().or(command.get_after_help());
+    let text = text.map(ToString::to_string).unwrap_or_default();
+    for paragraph in text.split("\n\n").filter(|it| !it.is_empty()) {
+        let (section, text) = if let Some(text) = paragraph.strip_prefix("Exit status:") {
+            (&mut status, text)
+        } else if let Some(text) = paragraph.strip_prefix("The command's environment:") {
+            (&mut environment, text)
+        } else if let Some(text) = paragraph.strip_prefix("Example") {
+            (&mut examples, text.trim_start_matches(['s', ':']))
+        } else {
+            (&mut notes, paragraph)
+        };
+        *section += text.strip_prefix('\n').unwrap_or(text);
+        *section += "\n\n";
+    }
+    if status.is_empty() {
+        status += STATUS;
+    }
+    let see = if command.get_display_name() == Some("lockkeeper") {
+        "flock(1)"
+    } else {
+        "lockkeeper(1), flock(1)"
+    };
+    let has_commands = command.has_subcommands();
+    let man = Man::new(command).source(concat!("lockkeeper ", env!("CARGO_PKG_VERSION")));
+    man.render_title(page)?;
+    man.render_name_section(page)?;
+    man.render_synopsis_section(page)?;
+    man.render_options_section(page)?;
+    if has_commands {
+        man.render_subcommands_section(page)?;
+    }
+    for (title, text) in [
+        ("EXIT STATUS", &*status),
+        ("ENVIRONMENT", &environment),
+        ("NOTES", &notes),
+        ("EXAMPLES", &examples),
+        ("SEE ALSO", see),
+    ] {
+        if !text.is_empty() {
+            let mut roff = Roff::new();
+            roff.control("SH", [title]).control("nf", []);
+            roff.text([roman(text.trim_end())]).control("fi", []);
+            roff.to_writer(page)?;
+        }
+    }
+    Ok(man.get_filename())
+}
+
+/// The statuses of a command that has none of its own.
+const STATUS: &str = "  \
+  0    success
+  1    a server refused the request
+  64   bad usage
+  69   no server was reached
+  71   the operating system refused something
+  128+n  signal n ended the command";
+
+/// The variables of each command that connects to servers.
+const VARIABLES: &str = "  \
+  LOCKKEEPER_CONNECT
+                    the servers, if --connect is not given
+  LOCKKEEPER_AUTH   the identities, one per line, if --auth-file is not given
+";
