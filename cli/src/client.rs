@@ -38,11 +38,11 @@ impl ClientArgs {
         let settings = settings
             .connect_timeout(self.timeout)
             .deadline(self.timeout);
-        let mut signals = Signals::catch(&ENDING).map_err(Failure::System)?;
+        let mut signals = Signals::catch(&ENDING)?;
         let client = tokio::select! {
             biased;
             signal = signals.ending() => return Ok(exit::of_signal(signal.as_raw())),
-            client = settings.connect() => client.map_err(Failure::Connect)?,
+            client = settings.connect() => client.map_err(|error| Failure::connect(&error))?,
         };
         let status = tokio::select! {
             biased;

@@ -6,21 +6,15 @@
 //! Not here: the words for a server's refusal (`refusal`).
 
 use std::{
-    ffi::OsString,
     fmt, io,
-    path::PathBuf,
+    path::Path,
     sync::atomic::{AtomicU8, Ordering},
-    time::Duration,
 };
 
-use lockkeeper::{Error, LockError, Version};
+use lockkeeper::{Error, LockError};
 use rustix::process::Signal;
 
-use crate::{
-    duration::{Human, Long},
-    refusal::{self, Plain},
-    servers::BadServers,
-};
+use crate::refusal::{self, Plain};
 
 /// Success.
 pub(crate) const OK: u8 = 0;
@@ -99,7 +93,7 @@ pub(crate) fn report(failure: &Failure) {
     } else {
         say(failure);
     }
-    if let Some(error) = failure.error() {
+    if let Some(error) = &failure.error {
         tell(&format_args!("the error in full: {error}"));
     }
 }
@@ -110,226 +104,124 @@ fn print(what: &dyn fmt::Display) {
     let _ = writeln!(io::stderr(), "lockkeeper: {what}");
 }
 
-/// Why `lockkeeper` itself failed.
+/// Why `lockkeeper` itself failed: the exit status, and a message for people.
 #[derive(Debug)]
-#[non_exhaustive]
-pub(crate) enum Failure {
-    /// There are no servers to connect to.
-    Servers(BadServers),
-    /// No server accepted the client.
-    Connect(Error),
-    /// The chroot in the list of servers does not exist.
-    NoChroot(String),
-    /// A server refused the request, or did not answer.
-    Refused(Error),
-    /// There is no such node.
-    NoNode(String),
-    /// The data have another version than the user expects.
-    Version {
-        path: String,
-        expected: Version,
-        present: Version,
-        error: Error,
-    },
-    /// A file cannot be read.
-    File(PathBuf, io::Error),
-    /// This line of the file is not one of a recording.
-    NotRecorded(PathBuf, usize),
-    /// This line of stdin is not one that `export` has written.
-    BadLine(usize),
-    /// The ACL of this node has users whose digests the server hides.
-    HiddenIds(String),
-    /// The node exists with other data.
-    Differs(String),
-    /// The command runs under this lock already, and would wait for itself.
-    Inside(String),
-    /// The lock's directory is open to everyone, and should not be.
-    OpenToAll(String),
-    /// The command has run in this period.
-    AlreadyDone { path: String, period: Duration },
-    /// This node must not be deleted recursively.
-    Protected(String),
-    /// The lock is taken, and the user does not want to wait.
-    Taken { path: String },
-    /// The lock was not acquired in time.
-    TimedOut {
-        path: String,
-        waited: Duration,
-        ahead: Option<usize>,
-    },
-    /// The server grants no lock at present.
-    TooEarly(String),
-    /// No server has answered in time.
-    NoAnswer { path: String, waited: Duration },
-    /// The lock cannot be acquired.
-    Lock { path: String, error: LockError },
-    /// The command did not start.
-    Command { program: OsString, error: io::Error },
-    /// The server cannot listen on the address.
-    Listen { address: String, error: io::Error },
-    /// The operating system refused something that usually works.
-    System(io::Error),
-    /// The input cannot be read.
-    Input(io::Error),
-    /// The output cannot be written.
-    Output(io::Error),
+pub(crate) struct Failure {
+    status: u8,
+    /// Empty if nobody needs to know.
+    message: String,
+    /// The client's error, if the message says less than it.
+    error: Option<Error>,
 }
 
 impl Failure {
+    pub(crate) fn new(status: u8, message: impl fmt::Display) -> Self {
+        Self {
+            status,
+            message: message.to_string(),
+            error: None,
+        }
+    }
+
+    /// Bad usage.
+    pub(crate) fn usage(message: impl fmt::Display) -> Self {
+        Self::new(USAGE, message)
+    }
+
+    /// A file cannot be read or written.
+    pub(crate) fn file(path: &Path, error: &io::Error) -> Self {
+        Self::new(SYSTEM, format_args!("{}: {error}", path.display()))
+    }
+
+    /// The server cannot listen on the address.
+    pub(crate) fn listen(address: &str, error: &io::Error) -> Self {
+        Self::new(SYSTEM, format_args!("cannot listen on {address}: {error}"))
+    }
+
+    /// The output cannot be written. If its reader has closed the pipe, as in `lockkeeper ls | head`, nobody needs to know.
+    pub(crate) fn output(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::new(of_signal(Signal::PIPE.as_raw()), ""),
+            _ => Self::new(SYSTEM, format_args!("cannot write to stdout: {error}")),
+        }
+    }
+
+    /// No server accepted the client.
+    pub(crate) fn connect(error: &Error) -> Self {
+        Self::new(UNAVAILABLE, Plain(error))
+    }
+
+    /// The lock cannot be acquired.
+    pub(crate) fn lock(path: &str, error: LockError) -> Self {
+        let status = match error {
+            LockError::TimedOut { .. } | LockError::Lost { .. } => NOT_ACQUIRED,
+            LockError::OtherKind { .. } => USAGE,
+            _ => UNAVAILABLE,
+        };
+        let message = match &error {
+            LockError::Lost { loss, .. } => format!("{path}: place in the queue lost: {loss}"),
+            LockError::Session(Error::Refused { op, code, .. }) => {
+                format!("{path}: {}", refusal::reason(*op, *code))
+            }
+            error => format!("{path}: {error}"),
+        };
+        let error = match error {
+            LockError::Session(error) => Some(error).filter(|error| error.code().is_some()),
+            _ => None,
+        };
+        Self {
+            status,
+            message,
+            error,
+        }
+    }
+
+    /// With the client's error, which says more.
+    pub(crate) fn because(self, error: Error) -> Self {
+        Self {
+            error: Some(error),
+            ..self
+        }
+    }
+
     /// The exit status.
     pub(crate) fn status(&self) -> u8 {
-        match self {
-            Self::Servers(_)
-            | Self::Protected(_)
-            | Self::BadLine(_)
-            | Self::NotRecorded(..)
-            | Self::Inside(_)
-            | Self::OpenToAll(_)
-            | Self::Refused(Error::BadPath(_) | Error::TooLarge { .. }) => USAGE,
-            Self::Refused(Error::Unsupported { .. })
-            | Self::NoNode(_)
-            | Self::Version { .. }
-            | Self::HiddenIds(_)
-            | Self::Differs(_) => REFUSED,
-            Self::AlreadyDone { .. } => ALREADY_DONE,
-            Self::Refused(error) if error.code().is_some() => REFUSED,
-            Self::Refused(_) | Self::Connect(_) | Self::NoChroot(_) | Self::NoAnswer { .. } => {
-                UNAVAILABLE
-            }
-            Self::Taken { .. } | Self::TooEarly(_) | Self::TimedOut { .. } => NOT_ACQUIRED,
-            Self::Lock { error, .. } => match error {
-                LockError::TimedOut { .. } | LockError::Lost { .. } => NOT_ACQUIRED,
-                LockError::OtherKind { .. } => USAGE,
-                _ => UNAVAILABLE,
-            },
-            Self::Command { error, .. } => match error.kind() {
-                io::ErrorKind::NotFound => NOT_FOUND,
-                _ => CANNOT_EXECUTE,
-            },
-            Self::Output(_) if self.is_silent() => of_signal(Signal::PIPE.as_raw()),
-            Self::Listen { .. }
-            | Self::System(_)
-            | Self::File(..)
-            | Self::Input(_)
-            | Self::Output(_) => SYSTEM,
-        }
+        self.status
     }
 
-    /// The client's error, if the message says less than it.
-    fn error(&self) -> Option<&Error> {
-        match self {
-            Self::Refused(error)
-            | Self::Version { error, .. }
-            | Self::Lock {
-                error: LockError::Session(error),
-                ..
-            } => error.code().map(|_| error),
-            _ => None,
-        }
-    }
-
-    /// Whether the failure needs no message: the reader of stdout has closed the pipe, as in `lockkeeper ls | head`.
+    /// Whether the failure needs no message.
     pub(crate) fn is_silent(&self) -> bool {
-        matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
+        self.message.is_empty()
     }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Servers(problem) => problem.fmt(f),
-            Self::Connect(error) | Self::Refused(error) => Plain(error).fmt(f),
-            Self::NoNode(path) => write!(f, "{path}: {}", refusal::NO_NODE),
-            Self::Version {
-                path,
-                expected,
-                present,
-                ..
-            } => write!(
-                f,
-                "{path}: the data have version {present}, not {expected}; nothing was changed"
-            ),
-            Self::File(path, error) => write!(f, "{}: {error}", path.display()),
-            Self::NotRecorded(path, number) => write!(
-                f,
-                "{}, line {number}: neither C> nor S> with hexadecimal digits, nor a comment; \
-                 raw bytes need --from client or --from server",
-                path.display()
-            ),
-            Self::BadLine(number) => {
-                write!(
-                    f,
-                    "line {number} of stdin is not one that `lockkeeper export` has written"
-                )
-            }
-            Self::HiddenIds(path) => write!(
-                f,
-                "{path}: the server hides users of its ACL, so nothing was exported; give --auth-file with an identity \
-                 that has the permission a there"
-            ),
-            Self::Differs(path) => write!(
-                f,
-                "{path} exists with other data, and nothing was changed; --overwrite replaces them"
-            ),
-            Self::Inside(path) => write!(
-                f,
-                "{path}: this command runs under that lock already, and would wait for itself"
-            ),
-            Self::OpenToAll(path) => write!(
-                f,
-                "{path} exists, and everyone may change it; restrict it with `lockkeeper setacl`, or leave out --acl"
-            ),
-            Self::AlreadyDone { path, period } => {
-                write!(f, "{path}: it has run in this period of {}", Long(*period))
-            }
-            Self::Protected(path) => write!(
-                f,
-                "{path} cannot be deleted recursively; name the nodes below it that should go"
-            ),
-            Self::NoChroot(chroot) => write!(
-                f,
-                "the chroot {chroot} does not exist; create it, or leave it out of --connect"
-            ),
-            Self::Taken { path } => write!(f, "{path}: the lock is taken"),
-            Self::TooEarly(path) => write!(f, "{path}: {}", refusal::TOO_EARLY),
-            Self::NoAnswer { path, waited } => {
-                write!(f, "{path}: no server has answered in {}", Human(*waited))
-            }
-            Self::TimedOut {
-                path,
-                waited,
-                ahead,
-            } => {
-                write!(f, "{path}: lock not acquired in {}", Human(*waited))?;
-                ahead.map_or(Ok(()), |ahead| write!(f, ", {ahead} ahead"))
-            }
-            Self::Lock {
-                path,
-                error: LockError::Lost { loss, .. },
-            } => write!(f, "{path}: place in the queue lost: {loss}"),
-            Self::Lock {
-                path,
-                error: LockError::Session(Error::Refused { op, code, .. }),
-            } => write!(f, "{path}: {}", refusal::reason(*op, *code)),
-            Self::Lock { path, error } => write!(f, "{path}: {error}"),
-            Self::Command { program, error } => {
-                let program = program.display();
-                match error.kind() {
-                    io::ErrorKind::NotFound => write!(f, "{program}: command not found"),
-                    _ => write!(f, "{program}: cannot be executed: {error}"),
-                }
-            }
-            Self::Listen { address, error } => write!(f, "cannot listen on {address}: {error}"),
-            Self::System(error) => error.fmt(f),
-            Self::Input(error) => write!(f, "cannot read stdin: {error}"),
-            Self::Output(error) => write!(f, "cannot write to stdout: {error}"),
+        f.write_str(&self.message)
+    }
+}
+
+/// A server refused the request, or did not answer.
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let status = match &error {
+            Error::BadPath(_) | Error::TooLarge { .. } => USAGE,
+            Error::Unsupported { .. } => REFUSED,
+            error if error.code().is_some() => REFUSED,
+            _ => UNAVAILABLE,
+        };
+        let failure = Self::new(status, Plain(&error));
+        match error.code() {
+            Some(_) => failure.because(error),
+            None => failure,
         }
     }
 }
 
-impl From<BadServers> for Failure {
-    fn from(problem: BadServers) -> Self {
-        Self::Servers(problem)
+/// The operating system refused something that usually works.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::new(SYSTEM, error)
     }
 }
 
@@ -342,15 +234,5 @@ mod tests {
         assert_eq!(of_signal(2), 130);
         assert_eq!(of_signal(15), 143);
         assert_eq!(of_signal(-1), 128);
-    }
-
-    #[test]
-    fn a_missing_command_and_one_that_cannot_run_have_different_statuses() {
-        let failure = |kind| Failure::Command {
-            program: "x".into(),
-            error: io::Error::from(kind),
-        };
-        assert_eq!(failure(io::ErrorKind::NotFound).status(), 127);
-        assert_eq!(failure(io::ErrorKind::PermissionDenied).status(), 126);
     }
 }

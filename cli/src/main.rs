@@ -120,5 +120,5 @@ fn execute(command: Command) -> Result<u8, Failure> {
 }
 
 fn runtime(builder: &mut Builder) -> Result<Runtime, Failure> {
-    builder.enable_all().build().map_err(Failure::System)
+    builder.enable_all().build().map_err(Failure::from)
 }

@@ -51,9 +51,9 @@ pub(crate) fn man(args: &ManArgs) -> Result<u8, Failure> {
         commands.extend(command.get_subcommands().cloned());
         // Writing to memory does not fail.
         let mut page = Vec::new();
-        let name = render(command, &mut page).map_err(Failure::System)?;
+        let name = render(command, &mut page)?;
         let file = args.directory.join(name);
-        fs::write(&file, page).map_err(|error| Failure::File(file, error))?;
+        fs::write(&file, page).map_err(|error| Failure::file(&file, &error))?;
     }
     Ok(exit::OK)
 }

@@ -1,11 +1,11 @@
 //! Parsing the paths of locks and nodes. An error says what is wrong, and which path was probably meant.
 
-use std::{fmt, str::FromStr};
+use std::str::FromStr;
 
-use lockkeeper::proto::path::{self, PathProblem};
+use lockkeeper::proto::path;
 
 /// The path of a lock.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct LockPath(String);
 
 impl LockPath {
@@ -15,19 +15,20 @@ impl LockPath {
 }
 
 impl FromStr for LockPath {
-    type Err = BadPath;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, BadPath> {
-        let NodePath(path) = text.parse()?;
-        if path == path::ROOT {
-            return Err(BadPath::Root);
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse()? {
+            NodePath(path) if path == path::ROOT => {
+                Err("the root cannot be a lock; use a path such as /locks/backup".to_owned())
+            }
+            NodePath(path) => Ok(Self(path)),
         }
-        Ok(Self(path))
     }
 }
 
 /// The path of a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct NodePath(String);
 
 impl NodePath {
@@ -37,16 +38,14 @@ impl NodePath {
 }
 
 impl FromStr for NodePath {
-    type Err = BadPath;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, BadPath> {
-        match path::check(text) {
-            Ok(()) => Ok(Self(text.to_owned())),
-            Err(problem) => Err(BadPath::Problem {
-                problem,
-                better: better(text),
-            }),
-        }
+    fn from_str(text: &str) -> Result<Self, String> {
+        path::check(text).map_err(|problem| match better(text) {
+            Some(better) => format!("{problem}; did you mean {better}?"),
+            None => problem.to_string(),
+        })?;
+        Ok(Self(text.to_owned()))
     }
 }
 
@@ -57,43 +56,13 @@ fn better(text: &str) -> Option<String> {
     (guess.len() > 1 && path::check(&guess).is_ok()).then_some(guess)
 }
 
-/// Why a path is refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum BadPath {
-    /// It is the root, which cannot be a lock.
-    Root,
-    /// It is not a valid path.
-    Problem {
-        problem: PathProblem,
-        better: Option<String>,
-    },
-}
-
-impl fmt::Display for BadPath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Root => {
-                f.write_str("the root cannot be a lock; use a path such as /locks/backup")
-            }
-            Self::Problem { problem, better } => {
-                problem.fmt(f)?;
-                better
-                    .as_ref()
-                    .map_or(Ok(()), |better| write!(f, "; did you mean {better}?"))
-            }
-        }
-    }
-}
-
-impl std::error::Error for BadPath {}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_error_for_a_bad_path_suggests_a_good_one() {
-        let error = |text: &str| text.parse::<LockPath>().unwrap_err().to_string();
+        let error = |text: &str| text.parse::<LockPath>().unwrap_err();
         assert_eq!(
             error("locks/backup"),
             "it must start with /; did you mean /locks/backup?"

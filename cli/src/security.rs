@@ -7,7 +7,7 @@
 use std::{
     env, fmt,
     fs::File,
-    io::{self, Read as _},
+    io::Read as _,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
 };
@@ -17,6 +17,8 @@ use lockkeeper::client::{
     Builder, Connector, DigestMd5,
     tls::{TlsConfig, TlsConfigError},
 };
+
+use crate::exit::Failure;
 
 /// The environment variable with the identities, used when `--auth-file` is not given.
 pub(crate) const VARIABLE: &str = "LOCKKEEPER_AUTH";
@@ -63,8 +65,8 @@ pub(crate) struct SecurityArgs {
 
 impl SecurityArgs {
     /// Adds encryption and identities to the settings.
-    pub(crate) fn apply(&self, builder: Builder) -> Result<Builder, BadSecurity> {
-        let builder = match self.tls().map_err(BadSecurity::Tls)? {
+    pub(crate) fn apply(&self, builder: Builder) -> Result<Builder, Failure> {
+        let builder = match self.tls().map_err(Failure::usage)? {
             Some(tls) => builder.connector(Connector::tls(tls)),
             None => builder,
         };
@@ -94,32 +96,36 @@ impl SecurityArgs {
         Ok(Some(tls))
     }
 
-    fn authenticate(&self, builder: Builder) -> Result<Builder, BadSecurity> {
+    fn authenticate(&self, builder: Builder) -> Result<Builder, Failure> {
         if let Some(path) = &self.auth_file {
-            let text = secret(path)?;
-            if lines(&text).next().is_none() {
-                return Err(BadSecurity::Nobody(path.clone()));
-            }
-            return with_identities(builder, &text, &Origin::File(path.clone()));
+            return with_identities(builder, &secret(path)?, &path.display());
         }
         match env::var(VARIABLE) {
-            Ok(text) => with_identities(builder, &text, &Origin::Variable),
+            Ok(text) => with_identities(builder, &text, &VARIABLE),
             Err(env::VarError::NotPresent) => Ok(builder),
-            Err(env::VarError::NotUnicode(_)) => Err(BadSecurity::NotText),
+            Err(error) => Err(Failure::usage(format_args!("{VARIABLE}: {error}"))),
         }
     }
 }
 
-/// Reads a file with secrets. A file that every user of the machine may read keeps none.
-fn secret(path: &Path) -> Result<String, BadSecurity> {
-    let unreadable = |error| BadSecurity::Unreadable(path.to_owned(), error);
+/// Reads a file with identities. A file that every user of the machine may read keeps no secret.
+fn secret(path: &Path) -> Result<String, Failure> {
+    let name = path.display();
+    let unreadable = |error| Failure::usage(format_args!("{name}: {error}"));
     let mut file = File::open(path).map_err(unreadable)?;
     let about = file.metadata().map_err(unreadable)?;
     if about.is_file() && about.permissions().mode() & OTHERS != 0 {
-        return Err(BadSecurity::OpenToOthers(path.to_owned()));
+        return Err(Failure::usage(format_args!(
+            "{name}: every user may read or change it; run chmod o= {name}"
+        )));
     }
     let mut text = String::new();
     file.read_to_string(&mut text).map_err(unreadable)?;
+    if lines(&text).next().is_none() {
+        return Err(Failure::usage(format_args!(
+            "{name}: there is no identity in it; add a line such as sasl:USER:PASSWORD"
+        )));
+    }
     Ok(text)
 }
 
@@ -127,36 +133,37 @@ fn secret(path: &Path) -> Result<String, BadSecurity> {
 fn with_identities(
     mut builder: Builder,
     text: &str,
-    origin: &Origin,
-) -> Result<Builder, BadSecurity> {
+    origin: &dyn fmt::Display,
+) -> Result<Builder, Failure> {
     let mut has_sasl = false;
     for (number, line) in lines(text) {
-        let bad = |problem| origin.bad(number, problem);
-        builder = match identity(line).map_err(bad)? {
-            Identity::Sasl { .. } if has_sasl => return Err(bad(Problem::SecondSasl)),
-            Identity::Sasl { user, password } => {
+        builder = match identity(line) {
+            Ok((SASL, _, _)) if has_sasl => {
+                return Err(bad(origin, number, "only one SASL identity is allowed"));
+            }
+            Ok((SASL, user, password)) => {
                 has_sasl = true;
                 builder.sasl(DigestMd5::new(user, password))
             }
-            Identity::Other(scheme, credentials) => builder.auth(scheme, credentials.to_owned()),
+            Ok((scheme, credentials, _)) => builder.auth(scheme, credentials.to_owned()),
+            Err(problem) => return Err(bad(origin, number, problem)),
         };
     }
     Ok(builder)
 }
 
 /// Reads the users of a server from a file. Unlike a client, a server can have several.
-pub(crate) fn users(path: &Path) -> Result<Vec<(String, String)>, BadSecurity> {
-    let text = secret(path)?;
-    let origin = Origin::File(path.to_owned());
+pub(crate) fn users(path: &Path) -> Result<Vec<(String, String)>, Failure> {
     let user = |(number, line)| match identity(line) {
-        Ok(Identity::Sasl { user, password }) => Ok((user.to_owned(), password.to_owned())),
-        _ => Err(origin.bad(number, Problem::NoPassword)),
+        Ok((SASL, user, password)) => Ok((user.to_owned(), password.to_owned())),
+        _ => Err(bad(&path.display(), number, NO_PASSWORD)),
     };
-    let users: Vec<_> = lines(&text).map(user).collect::<Result<_, _>>()?;
-    if users.is_empty() {
-        return Err(BadSecurity::Nobody(path.to_owned()));
-    }
-    Ok(users)
+    lines(&secret(path)?).map(user).collect()
+}
+
+/// What is wrong with a line. It may be a secret, and is not told.
+fn bad(origin: &dyn fmt::Display, number: usize, problem: &str) -> Failure {
+    Failure::usage(format_args!("{origin}, line {number}: {problem}"))
 }
 
 /// The lines with their numbers, without blanks around them, blank lines and comments (`#`).
@@ -166,108 +173,16 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// The identity on a line.
-enum Identity<'a> {
-    Sasl { user: &'a str, password: &'a str },
-    Other(&'a str, &'a str),
-}
-
-fn identity(line: &str) -> Result<Identity<'_>, Problem> {
+/// The identity on a line: for [`SASL`] with user and password, for other schemes with credentials and nothing.
+fn identity(line: &str) -> Result<(&str, &str, &str), &'static str> {
     match line.split_once(':') {
         Some((SASL, credentials)) => {
-            let (user, password) = credentials.split_once(':').ok_or(Problem::NoPassword)?;
-            Ok(Identity::Sasl { user, password })
+            let (user, password) = credentials.split_once(':').ok_or(NO_PASSWORD)?;
+            Ok((SASL, user, password))
         }
-        Some((scheme, credentials)) if !scheme.is_empty() => {
-            Ok(Identity::Other(scheme, credentials))
-        }
-        _ => Err(Problem::NoScheme),
+        Some((scheme, credentials)) if !scheme.is_empty() => Ok((scheme, credentials, "")),
+        _ => Err("an identity looks like digest:USER:PASSWORD or sasl:USER:PASSWORD"),
     }
 }
 
-/// Where the identities come from.
-#[derive(Clone, Debug)]
-pub(crate) enum Origin {
-    Variable,
-    File(PathBuf),
-}
-
-impl Origin {
-    fn bad(&self, number: usize, problem: Problem) -> BadSecurity {
-        BadSecurity::Line {
-            origin: self.clone(),
-            number,
-            problem,
-        }
-    }
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Variable => f.write_str(VARIABLE),
-            Self::File(path) => Path::display(path).fmt(f),
-        }
-    }
-}
-
-/// Why certificates, keys or identities cannot be used. Contains no secret.
-#[derive(Debug)]
-pub(crate) enum BadSecurity {
-    Tls(TlsConfigError),
-    Unreadable(PathBuf, io::Error),
-    /// Every user of the machine may read or change the file.
-    OpenToOthers(PathBuf),
-    /// The file has no identity.
-    Nobody(PathBuf),
-    NotText,
-    Line {
-        origin: Origin,
-        number: usize,
-        problem: Problem,
-    },
-}
-
-/// What is wrong with a line.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Problem {
-    NoScheme,
-    NoPassword,
-    SecondSasl,
-}
-
-impl fmt::Display for BadSecurity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tls(error) => error.fmt(f),
-            Self::Unreadable(path, error) => write!(f, "{}: {error}", path.display()),
-            Self::OpenToOthers(path) => {
-                let path = path.display();
-                write!(
-                    f,
-                    "{path}: every user may read or change it; run chmod o= {path}"
-                )
-            }
-            Self::Nobody(path) => write!(
-                f,
-                "{}: there is no identity in it; add a line such as sasl:USER:PASSWORD",
-                path.display()
-            ),
-            Self::NotText => write!(f, "{VARIABLE}: the value is not UTF-8"),
-            Self::Line {
-                origin,
-                number,
-                problem,
-            } => {
-                write!(f, "{origin}, line {number}: ")?;
-                f.write_str(match problem {
-                    Problem::NoScheme => {
-                        "an identity looks like digest:USER:PASSWORD or sasl:USER:PASSWORD"
-                    }
-                    Problem::NoPassword => "a SASL identity looks like sasl:USER:PASSWORD",
-                    Problem::SecondSasl => "only one SASL identity is allowed",
-                })
-            }
-        }
-    }
-}
+const NO_PASSWORD: &str = "a SASL identity looks like sasl:USER:PASSWORD";

@@ -23,8 +23,7 @@ use crate::{
     exit::{self, Failure, Level},
     log::{self, Least},
     run::child::{Child, Environment, Place, exit_status},
-    security,
-    servers::{self, BadServers},
+    security, servers,
     signals::{PASSED_ON, Signals},
 };
 
@@ -53,16 +52,13 @@ pub(crate) async fn run(args: &ServeArgs) -> Result<u8, Failure> {
 }
 
 async fn serve(args: &ServeArgs) -> Result<u8, Failure> {
-    let mut signals = Signals::catch(&PASSED_ON).map_err(Failure::System)?;
+    let mut signals = Signals::catch(&PASSED_ON)?;
     let is_alone = args.command.is_empty();
     let listen = args
         .listen
         .as_deref()
         .unwrap_or(if is_alone { USUAL } else { OWN });
-    let refused = |error| Failure::Listen {
-        address: listen.to_owned(),
-        error,
-    };
+    let refused = |error| Failure::listen(listen, &error);
     let address = resolve(listen).await.map_err(refused)?;
     let mut builder = Server::builder()
         .listen(address)
@@ -70,9 +66,7 @@ async fn serve(args: &ServeArgs) -> Result<u8, Failure> {
         .first_zxid(first_zxid())
         .max_session_timeout(args.max_session_timeout);
     if let Some(path) = &args.auth_file {
-        let users = security::users(path);
-        let users = users.map_err(|problem| Failure::Servers(BadServers::Security(problem)))?;
-        for (user, password) in users {
+        for (user, password) in security::users(path)? {
             builder = builder.user(&user, &password);
         }
         if !args.allow_anonymous {
@@ -103,7 +97,7 @@ async fn serve(args: &ServeArgs) -> Result<u8, Failure> {
     let server = builder.start().await.map_err(refused)?;
     let address = server.local_addr();
     if is_alone {
-        announce(address).map_err(Failure::Output)?;
+        announce(address).map_err(|error| Failure::output(&error))?;
     } else {
         tracing::info!(target: log::OWN, "listening on {address}");
     }
@@ -138,12 +132,12 @@ async fn beside(
     let mut environment = Environment::default();
     environment.set(servers::VARIABLE, server.connect_string());
     let child = Child::start(command, &environment, Place::of_this());
-    let mut child = child.map_err(Failure::System)?;
-    child.begin(None).map_err(Failure::System)?;
+    let mut child = child?;
+    child.begin(None)?;
     loop {
         tokio::select! {
             biased;
-            status = child.wait() => return Ok(exit_status(status.map_err(Failure::System)?)),
+            status = child.wait() => return Ok(exit_status(status?)),
             signal = signals.next() => child.pass_on(signal),
         }
     }

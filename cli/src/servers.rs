@@ -2,18 +2,12 @@
 //!
 //! Not here: encryption and identities (`security`).
 
-use std::{
-    env::{self, VarError},
-    fmt,
-};
+use std::env::{self, VarError};
 
 use clap::Args;
-use lockkeeper::{
-    client::{Builder, ConnectString},
-    error::ConnectStringError,
-};
+use lockkeeper::client::{Builder, ConnectString};
 
-use crate::security::{BadSecurity, SecurityArgs};
+use crate::{exit::Failure, security::SecurityArgs};
 
 /// The environment variable with the servers, used when `--connect` is not given.
 pub(crate) const VARIABLE: &str = "LOCKKEEPER_CONNECT";
@@ -35,26 +29,25 @@ pub(crate) struct ServerArgs {
 
 impl ServerArgs {
     /// Settings for a client of these servers.
-    pub(crate) fn settings(&self) -> Result<Builder, BadServers> {
+    pub(crate) fn settings(&self) -> Result<Builder, Failure> {
         self.settings_for(&self.servers()?)
     }
 
     /// Settings for a client of the servers in `--connect`; `None` without `--connect`.
     ///
     /// Without `--connect` the options for encryption and identities are an error.
-    pub(crate) fn settings_if_named(
-        &self,
-    ) -> Result<Option<(&ConnectString, Builder)>, BadServers> {
+    pub(crate) fn settings_if_named(&self) -> Result<Option<(&ConnectString, Builder)>, Failure> {
         match &self.connect {
             Some(servers) => Ok(Some((servers, self.settings_for(servers)?))),
-            None if self.security.is_given() => Err(BadServers::NoneToSecure),
+            None if self.security.is_given() => Err(Failure::usage(
+                "--tls-ca and --auth-file need --connect: the embedded server uses neither",
+            )),
             None => Ok(None),
         }
     }
 
-    pub(crate) fn settings_for(&self, servers: &ConnectString) -> Result<Builder, BadServers> {
-        let settings = Builder::new(servers);
-        self.security.apply(settings).map_err(BadServers::Security)
+    pub(crate) fn settings_for(&self, servers: &ConnectString) -> Result<Builder, Failure> {
+        self.security.apply(Builder::new(servers))
     }
 
     /// Whether connections are encrypted.
@@ -63,49 +56,19 @@ impl ServerArgs {
     }
 
     /// The servers. Only the variable can be bad here: clap has checked `--connect` already.
-    pub(crate) fn servers(&self) -> Result<ConnectString, BadServers> {
+    pub(crate) fn servers(&self) -> Result<ConnectString, Failure> {
         if let Some(servers) = &self.connect {
             return Ok(servers.clone());
         }
         match env::var(VARIABLE) {
-            Ok(text) => text.parse().map_err(BadServers::BadVariable),
-            Err(VarError::NotPresent) => Err(BadServers::None),
-            Err(VarError::NotUnicode(_)) => Err(BadServers::NotText),
+            Ok(text) => {
+                (text.parse()).map_err(|error| Failure::usage(format_args!("{VARIABLE}: {error}")))
+            }
+            Err(VarError::NotPresent) => Err(Failure::usage(format_args!(
+                "no servers: give --connect HOST:PORT,.. or set {VARIABLE}; to try lockkeeper, run \
+                 `lockkeeper serve --fresh` and use 127.0.0.1:2181"
+            ))),
+            Err(error) => Err(Failure::usage(format_args!("{VARIABLE}: {error}"))),
         }
     }
 }
-
-/// Why there are no servers to connect to.
-#[derive(Debug)]
-pub(crate) enum BadServers {
-    /// Neither the option nor the variable names a server.
-    None,
-    /// The variable's list of servers cannot be parsed.
-    BadVariable(ConnectStringError),
-    /// The variable is not UTF-8.
-    NotText,
-    /// The command line has certificates, keys or identities, but names no server for them.
-    NoneToSecure,
-    /// Certificates, keys or identities cannot be used.
-    Security(BadSecurity),
-}
-
-impl fmt::Display for BadServers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::None => write!(
-                f,
-                "no servers: give --connect HOST:PORT,.. or set {VARIABLE}; to try lockkeeper, run `lockkeeper serve --fresh` \
-                 and use 127.0.0.1:2181"
-            ),
-            Self::BadVariable(error) => write!(f, "{VARIABLE}: {error}"),
-            Self::NotText => write!(f, "{VARIABLE}: the value is not UTF-8"),
-            Self::NoneToSecure => f.write_str(
-                "--tls-ca and --auth-file need --connect: the embedded server uses neither",
-            ),
-            Self::Security(problem) => problem.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for BadServers {}

@@ -21,7 +21,7 @@ pub(crate) fn print(text: impl AsRef<[u8]>) -> Result<(), Failure> {
     let written = stdout.write_all(text.as_ref());
     written
         .and_then(|()| stdout.flush())
-        .map_err(Failure::Output)
+        .map_err(|error| Failure::output(&error))
 }
 
 /// Returns when nobody reads stdout any more, as behind `head -1`. A command that waits for events would not learn it before the
@@ -37,7 +37,7 @@ pub(crate) async fn closed() -> Failure {
     };
     let waiting = thread::Builder::new().name("reader".to_owned()).spawn(wait);
     if waiting.is_ok() && told.await.is_ok() {
-        return Failure::Output(io::ErrorKind::BrokenPipe.into());
+        return Failure::output(&io::ErrorKind::BrokenPipe.into());
     }
     std::future::pending().await
 }

@@ -152,7 +152,11 @@ fn the_error_names_a_missing_chroot() {
     let servers = format!("{}/nowhere", arm.connect);
     let ended = ended(&mut lockkeeper(&["demo", "--connect", &servers]));
     assert_eq!(ended.status, 69);
-    assert!(ended.stderr.contains("chroot /nowhere"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("/nowhere does not exist; create it"),
+        "{}",
+        ended.stderr
+    );
 }
 
 fn check(ended: &Ended) {

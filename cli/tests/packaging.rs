@@ -40,7 +40,7 @@ fn every_command_has_a_manual_page_with_its_sections() {
             let heads = heads + page.matches(&format!("\n.SH {section}\n")).count();
             assert_eq!(heads, 1, "{name}: {section}\n{page}");
         }
-        let is_of_servers = page.contains("\\-\\-connect");
+        let is_of_servers = page.contains("\\fB\\-\\-connect\\fR");
         assert_eq!(
             page.contains("\n  LOCKKEEPER_CONNECT\n"),
             is_of_servers,
@@ -68,7 +68,7 @@ fn shells_complete_commands_options_and_values() {
     let bash = r#"source <("$0" completions bash); COMP_WORDS=($1); COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
         [[ $1 == *' ' ]] && COMP_WORDS+=('') && COMP_CWORD=$((COMP_CWORD + 1))
         _lockkeeper lockkeeper "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"; echo "${COMPREPLY[@]}""#;
-    let fish = r#"$argv[1] completions fish | source; complete -C $argv[2]"#;
+    let fish = r"$argv[1] completions fish | source; complete -C $argv[2]";
     // In a terminal of its own: lists what is possible when the tabulator is pressed.
     let zsh = r#"zmodload zsh/zpty; zpty z zsh -f -i
         zpty -w z "PS1=; fpath=(${TMPDIR:-/tmp} \$fpath); autoload -Uz compinit; compinit -u -D; source <($1 completions zsh)"

@@ -1,23 +1,24 @@
 //! The checks that the lock kept its promises, and the measurements.
 //!
 //! Pure: it takes the list of events and returns findings. It never asks the lock. The times come from the clients, which
-//! share one clock. Not here: printing the findings (`summary`).
+//! share one clock. Not here: printing the findings (`screen`).
 
 use std::time::{Duration, Instant};
 
 use super::events::{Event, What, Write};
+use crate::duration::Human;
 
 /// One period in which a client held the lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Hold {
-    pub(super) client: usize,
-    pub(super) token: u64,
-    pub(super) waited: Duration,
-    pub(super) granted: Instant,
+#[derive(Clone, Copy, Debug)]
+struct Hold {
+    client: usize,
+    token: u64,
+    waited: Duration,
+    granted: Instant,
     /// When the hold ended: at the release, or at the end of the lease. `None` if the client did not report it.
-    pub(super) ended: Option<Instant>,
+    ended: Option<Instant>,
     /// When the client was paused or cut off, if that was during this hold.
-    pub(super) paused: Option<Instant>,
+    trouble: Option<Instant>,
 }
 
 /// What the events show.
@@ -25,19 +26,17 @@ pub(super) struct Hold {
 pub(super) struct Audit {
     clients: usize,
     /// All holds, in the order of the grants.
-    pub(super) holds: Vec<Hold>,
-    /// The number of writes that the server has applied.
-    pub(super) written: u64,
-    /// The number of writes without a reply, which the server may have applied.
-    pub(super) in_doubt: u64,
-    /// The number of writes that were refused because the lock was lost.
-    pub(super) refused: u64,
+    holds: Vec<Hold>,
+    /// The numbers of writes that the server has applied, may have applied (there was no reply), and has refused.
+    written: u64,
+    in_doubt: u64,
+    refused: u64,
     /// The result of the late write of the client that was paused or cut off.
     late: Option<Write>,
     /// Whether its guard said that the lock was lost.
     knew: bool,
     /// The final value of the counter.
-    pub(super) count: Option<u64>,
+    count: Option<u64>,
 }
 
 impl Audit {
@@ -65,14 +64,12 @@ impl Audit {
                 waited,
                 granted: at,
                 ended: None,
-                paused: None,
+                trouble: None,
             }),
-            (What::Paused { lease_until }, Some(hold)) => {
-                hold.ended = Some(*lease_until);
-                hold.paused = Some(at);
+            // A paused client cannot tell the end of its lease later.
+            (What::Trouble { lease_until }, Some(hold)) => {
+                (hold.trouble, hold.ended) = (Some(at), *lease_until);
             }
-            (What::CutOff(_), Some(hold)) => hold.paused = Some(at),
-            // That of a paused client is known already.
             (What::LeaseEnded, Some(hold)) => hold.ended = Some(at),
             (What::Released { ended, .. }, Some(hold)) => hold.ended = Some(*ended),
             (What::Woken { valid }, _) => self.knew = !valid,
@@ -83,7 +80,7 @@ impl Audit {
             match write {
                 Write::Done => self.written += 1,
                 Write::InDoubt(_) => self.in_doubt += 1,
-                Write::Refused(_) => self.refused += 1,
+                Write::Refused => self.refused += 1,
                 Write::Failed(_) => {}
             }
         }
@@ -91,116 +88,154 @@ impl Audit {
 
     /// The promises that were broken. `complete` says that the demo was not ended early, so every promise was tested.
     pub(super) fn broken(&self, complete: bool) -> Vec<String> {
-        let late_refused = self.knew && matches!(self.late, Some(Write::Refused(_)));
-        let late_accepted = self.late == Some(Write::Done);
-        let mut broken = Vec::new();
-        let mut check = |is_broken: bool, promise: &str| {
-            if is_broken {
-                broken.push(promise.to_owned());
-            }
-        };
-        let no_holds = complete && self.holds.is_empty();
-        check(no_holds, "no client got the lock");
-        let overlaps = match self.overlaps() {
-            1 => "two clients held the lock at once, 1 time".to_owned(),
-            n => format!("two clients held the lock at once, {n} times"),
-        };
-        check(self.overlaps() > 0, &overlaps);
-        let repeated = !self.tokens_grow();
-        check(repeated, "a token was not higher than the one before");
-        let lost = !self.counts_add_up();
-        check(lost, "the counter does not match the number of writes");
-        check(late_accepted, "a write without the lock was accepted");
-        let never = "no client was paused or cut off, or no other client got its lock";
-        check(complete && self.late.is_none(), never);
-        let unanswered = self.late.is_some() && !late_refused && !late_accepted;
-        let text = "the late write got no answer, or the guard was still valid";
-        check(complete && unanswered, text);
-        broken
+        let overlaps = self.overlaps();
+        let times = if overlaps == 1 { "time" } else { "times" };
+        let overlap = format!("two clients held the lock at once, {overlaps} {times}");
+        let is_refused = self.knew && self.late == Some(Write::Refused);
+        let is_accepted = self.late == Some(Write::Done);
+        let is_unanswered = self.late.is_some() && !is_refused && !is_accepted;
+        // Each write in doubt may or may not count.
+        let possible = self.written..=self.written + self.in_doubt;
+        let counts = self.count.is_some_and(|count| possible.contains(&count));
+        let checks = [
+            (complete && self.holds.is_empty(), "no client got the lock"),
+            (overlaps > 0, &overlap),
+            (
+                !self.tokens_grow(),
+                "a token was not higher than the one before",
+            ),
+            (!counts, "the counter does not match the number of writes"),
+            (is_accepted, "a write without the lock was accepted"),
+            (
+                complete && self.late.is_none(),
+                "no client was paused or cut off, or no other client got its lock",
+            ),
+            (
+                complete && is_unanswered,
+                "the late write got no answer, or the guard was still valid",
+            ),
+        ];
+        let broken = checks.into_iter().filter(|(is_broken, _)| *is_broken);
+        broken.map(|(_, promise)| promise.to_owned()).collect()
     }
 
     /// How many times a client was granted the lock while another client still held it.
-    pub(super) fn overlaps(&self) -> usize {
-        let mut overlaps = 0;
+    fn overlaps(&self) -> usize {
         let mut held_until = None;
-        for hold in &self.holds {
-            if held_until.is_some_and(|until| hold.granted < until) {
-                overlaps += 1;
-            }
+        let overlaps = self.holds.iter().filter(|hold| {
+            let overlaps = held_until.is_some_and(|until| hold.granted < until);
             // A hold without a reported end counts as no overlap: its client has ended too.
             held_until = held_until.max(hold.ended);
-        }
-        overlaps
+            overlaps
+        });
+        overlaps.count()
     }
 
     /// Whether each token was higher than the one before.
-    pub(super) fn tokens_grow(&self) -> bool {
+    fn tokens_grow(&self) -> bool {
         self.holds.is_sorted_by(|one, next| one.token < next.token)
     }
 
-    /// Whether the counter equals the number of writes. Each write in doubt may or may not count.
-    fn counts_add_up(&self) -> bool {
-        let possible = self.written..=self.written + self.in_doubt;
-        self.count.is_some_and(|count| possible.contains(&count))
-    }
-
-    /// The waits of the clients, shortest first.
-    pub(super) fn waits(&self) -> Vec<Duration> {
-        sorted(self.holds.iter().map(|hold| hold.waited))
-    }
-
-    /// The times from a release to the next grant, shortest first. Counts only grants to clients that waited already.
-    pub(super) fn hand_overs(&self) -> Vec<Duration> {
+    /// The times from a release to the next grant. Counts only grants to clients that waited already.
+    fn hand_overs(&self) -> Vec<Duration> {
         let hand_over = |pair: &[Hold]| match pair {
-            [one, next] if one.paused.is_none() => {
+            [one, next] if one.trouble.is_none() => {
                 let took = next.granted.saturating_duration_since(one.ended?);
                 (next.waited > took).then_some(took)
             }
             _ => None,
         };
-        sorted(self.holds.windows(2).filter_map(hand_over))
+        self.holds.windows(2).filter_map(hand_over).collect()
     }
 
     /// The client that was paused or cut off, the rest of its lease, and the time until the next grant, both from that start.
-    pub(super) fn expiry(&self) -> Option<(usize, Duration, Duration)> {
-        let at = self.holds.iter().position(|hold| hold.paused.is_some())?;
+    fn expiry(&self) -> Option<(usize, Duration, Duration)> {
+        let at = self.holds.iter().position(|hold| hold.trouble.is_some())?;
         let (hold, next) = (self.holds.get(at)?, self.holds.get(at + 1)?);
-        let paused = hold.paused?;
-        let lease = hold.ended?.saturating_duration_since(paused);
-        let handed_on = next.granted.saturating_duration_since(paused);
-        Some((hold.client, lease, handed_on))
+        let since = |at: Instant| Some(at.saturating_duration_since(hold.trouble?));
+        Some((hold.client, since(hold.ended?)?, since(next.granted)?))
     }
 
     /// The smallest and the largest number of holds of a client.
-    pub(super) fn shares(&self) -> (usize, usize) {
-        let mut shares = vec![0; self.clients];
-        for hold in &self.holds {
-            if let Some(share) = shares.get_mut(hold.client) {
-                *share += 1;
-            }
+    fn shares(&self) -> (usize, usize) {
+        let of = |client| {
+            self.holds
+                .iter()
+                .filter(|hold| hold.client == client)
+                .count()
+        };
+        let shares = || (0..self.clients).map(of);
+        (shares().min().unwrap_or(0), shares().max().unwrap_or(0))
+    }
+
+    /// The measurements, each with its name.
+    pub(super) fn numbers(&self, took: Duration) -> Vec<(&'static str, String)> {
+        let (fewest, most) = self.shares();
+        let (holds, took) = (self.holds.len(), Human(took));
+        let waits = self.holds.iter().map(|hold| hold.waited).collect();
+        let mut numbers = vec![
+            (
+                "holds",
+                format!("{holds} in {took}, {fewest} to {most} by each client"),
+            ),
+            ("overlaps", self.overlaps().to_string()),
+            ("waited", distribution(waits)),
+        ];
+        let hand_overs = self.hand_overs();
+        if !hand_overs.is_empty() {
+            numbers.push(("hand-over", distribution(hand_overs)));
         }
-        shares.sort_unstable();
-        let (least, most) = (shares.first(), shares.last());
-        (least.copied().unwrap_or(0), most.copied().unwrap_or(0))
+        if let Some((client, lease, handed_on)) = self.expiry() {
+            let (client, lease, next) = (client + 1, Human(lease), Human(handed_on));
+            let text =
+                format!("client {client}: lease ended after {lease}, next grant after {next}");
+            numbers.push(("expiry", text));
+        }
+        if let (Some(first), Some(last)) = (self.holds.first(), self.holds.last()) {
+            let growth = if self.tokens_grow() {
+                "each higher than the one before"
+            } else {
+                "not growing"
+            };
+            numbers.push((
+                "tokens",
+                format!("{} to {}, {growth}", first.token, last.token),
+            ));
+        }
+        let count = self
+            .count
+            .map_or("unknown".to_owned(), |count| count.to_string());
+        let doubt = match self.in_doubt {
+            0 => String::new(),
+            doubt => format!(" and {doubt} in doubt"),
+        };
+        let (written, refused) = (self.written, self.refused);
+        numbers.push((
+            "counter",
+            format!("{count} after {written} writes{doubt}; {refused} refused"),
+        ));
+        numbers
     }
 }
 
-fn sorted(durations: impl Iterator<Item = Duration>) -> Vec<Duration> {
-    let mut durations: Vec<_> = durations.collect();
-    durations.sort_unstable();
-    durations
+fn distribution(mut times: Vec<Duration>) -> String {
+    times.sort_unstable();
+    let [half, most, all] = [50, 99, 100].map(|percent| Human(percentile(&times, percent)));
+    format!("p50 {half:<9}p99 {most:<9}longest {all}")
 }
 
 /// The percentile of sorted durations, by nearest rank; zero if there are none.
-pub(super) fn percentile(sorted: &[Duration], percent: usize) -> Duration {
+fn percentile(sorted: &[Duration], percent: usize) -> Duration {
     let rank = (sorted.len() * percent).div_ceil(100);
-    let at = rank.saturating_sub(1);
-    sorted.get(at).copied().unwrap_or_default()
+    sorted
+        .get(rank.saturating_sub(1))
+        .copied()
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{super::events::Link, *};
+    use super::*;
 
     fn ms(ms: u64) -> Duration {
         Duration::from_millis(ms)
@@ -225,7 +260,10 @@ mod tests {
         let three = [(0, 5, [0, 1, 9]), (1, 6, [2, 9, 20]), (0, 9, [30, 31, 40])];
         let kept = audit(&three, 3);
         assert_eq!(kept.broken(false), Vec::<String>::new());
-        assert_eq!(kept.waits(), [ms(1), ms(1), ms(7)]);
+        assert_eq!(
+            kept.numbers(ms(9))[2].1,
+            "p50 1.00 ms  p99 7.00 ms  longest 7.00 ms"
+        );
         let why = "the third client did not wait for a holder";
         assert_eq!(kept.hand_overs(), [ms(0)], "{why}");
         assert_eq!(kept.shares(), (0, 2));
@@ -250,72 +288,50 @@ mod tests {
         assert_eq!(audit.broken(false), [broken]);
     }
 
+    /// A paused client cannot tell when its lease ends, so its first event says that. One that is cut off tells it itself, also
+    /// if that is after the next grant.
     #[test]
-    fn a_paused_client_holds_the_lock_until_its_lease_ends() {
-        let paused = |next: u64, write: &Write| {
+    fn a_client_in_trouble_holds_the_lock_until_its_lease_ends() {
+        let story = |is_cut: bool, lease: u64, next: u64, write: Write| {
             let start = Instant::now();
-            let (lease_until, write) = (start + ms(60), write.clone());
+            let lease_until = (!is_cut).then_some(start + ms(lease));
             let granted = |token| What::Granted {
                 token,
                 waited: ms(1),
             };
-            let events = [
+            let mut events = [
                 (1, 0, granted(1)),
-                (2, 0, What::Paused { lease_until }),
+                (2, 0, What::Trouble { lease_until }),
+                (lease, 0, What::LeaseEnded),
                 (next, 1, granted(2)),
                 (110, 0, What::Woken { valid: false }),
                 (111, 0, What::WroteLate { value: 1, write }),
             ];
-            let events = events.map(|(after, client, what)| {
-                let at = start + ms(after);
-                Event { at, client, what }
+            events.sort_by_key(|(after, ..)| *after);
+            let events = events.map(|(after, client, what)| Event {
+                at: start + ms(after),
+                client,
+                what,
             });
             Audit::new(&events, 2, Some(0))
         };
-        let refused = Write::Refused(String::new());
-        let kept = paused(100, &refused);
-        assert_eq!(kept.broken(true), Vec::<String>::new());
-        assert_eq!(kept.hand_overs(), []);
-        assert_eq!(kept.expiry(), Some((0, ms(58), ms(98))));
-
         let overlap = "two clients held the lock at once, 1 time";
-        assert_eq!(paused(59, &refused).broken(true), [overlap]);
+        for is_cut in [false, true] {
+            let kept = story(is_cut, 60, 100, Write::Refused);
+            assert_eq!(kept.broken(true), Vec::<String>::new());
+            assert_eq!(kept.hand_overs(), []);
+            assert_eq!(kept.expiry(), Some((0, ms(58), ms(98))));
+            assert_eq!(
+                story(is_cut, 60, 59, Write::Refused).broken(true),
+                [overlap]
+            );
+        }
         let lost = "the counter does not match the number of writes";
         let accepted = "a write without the lock was accepted";
-        assert_eq!(paused(100, &Write::Done).broken(true), [lost, accepted]);
-    }
-
-    /// The client itself says when its lease has ended, also if that is after the next grant.
-    #[test]
-    fn a_client_that_is_cut_off_holds_the_lock_until_its_lease_ends() {
-        let cut_off = |lease_until: u64, next: u64| {
-            let start = Instant::now();
-            let granted = |token| What::Granted {
-                token,
-                waited: ms(1),
-            };
-            let link = Link {
-                server: 1,
-                leader: 2,
-            };
-            let mut events = [
-                (1, 0, granted(1)),
-                (2, 0, What::CutOff(link)),
-                (lease_until, 0, What::LeaseEnded),
-                (next, 1, granted(2)),
-            ];
-            events.sort_by_key(|(after, ..)| *after);
-            let events = events.map(|(after, client, what)| {
-                let at = start + ms(after);
-                Event { at, client, what }
-            });
-            Audit::new(&events, 2, Some(0))
-        };
-        let kept = cut_off(60, 100);
-        assert_eq!(kept.broken(false), Vec::<String>::new());
-        assert_eq!(kept.expiry(), Some((0, ms(58), ms(98))));
-        let overlap = "two clients held the lock at once, 1 time";
-        assert_eq!(cut_off(60, 59).broken(false), [overlap]);
+        assert_eq!(
+            story(false, 60, 100, Write::Done).broken(true),
+            [lost, accepted]
+        );
     }
 
     #[test]

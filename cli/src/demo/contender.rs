@@ -22,13 +22,13 @@ use tokio::{
 };
 
 use super::{
-    events::{Event, Link, What, Write},
+    events::{Event, What, Write},
     setup::number_in,
 };
 
 /// How long a client holds the lock: the shortest and the longest time, in milliseconds.
 pub(super) const HOLD_MS: (u16, u16) = (60, 220);
-/// How long a client rests after it has released the lock: the shortest and the longest time, in milliseconds.
+/// How long a client rests after it has released the lock: the same.
 const REST_MS: (u16, u16) = (20, 300);
 /// How long a client rests after an error.
 const RECOVER: Duration = Duration::from_millis(200);
@@ -51,27 +51,16 @@ pub(super) enum Phase {
     Finished,
 }
 
-/// What may happen to a client while it holds the lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Trouble {
-    None,
-    /// It is paused.
-    Pause,
-    /// Its server is cut from the leader.
-    Cut(Link),
-}
-
 /// A client that contends.
 #[derive(Debug)]
 pub(super) struct Contender {
     /// The client's number, counted from 0.
     pub(super) number: usize,
     pub(super) settings: Builder,
-    /// The lock's path.
     pub(super) lock: String,
-    /// The counter's path.
     pub(super) counter: String,
-    pub(super) trouble: Trouble,
+    /// Whether trouble is a cut link at the first client, not a pause of any.
+    pub(super) is_cut: bool,
     pub(super) phase: Arc<watch::Sender<Phase>>,
     pub(super) events: mpsc::Sender<Event>,
 }
@@ -79,17 +68,17 @@ pub(super) struct Contender {
 impl Contender {
     /// Starts the client's thread.
     pub(super) fn start(self) -> io::Result<()> {
-        let mut runtime = runtime::Builder::new_current_thread();
-        let runtime = runtime.enable_all().build()?;
-        thread::Builder::new()
-            .name(format!("client {}", self.number + 1))
+        let runtime = runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let thread = thread::Builder::new().name(format!("client {}", self.number + 1));
+        thread
             .spawn(move || runtime.block_on(self.live()))
             .map(drop)
     }
 
     async fn live(self) {
-        let connect = self.settings.clone().connect();
-        match self.unless_finished(connect).await {
+        match self.unless_finished(self.settings.clone().connect()).await {
             Some(Ok(client)) => {
                 self.contend(&client).await;
                 client.close().await;
@@ -128,13 +117,12 @@ impl Contender {
     /// Counts while the lock is held, and releases the lock. The client has waited for the lock since `since`.
     async fn hold(&self, guard: Guard, since: Instant) {
         let granted = Instant::now();
-        let token = guard.fencing_token().get();
-        let waited = granted - since;
+        let (token, waited) = (guard.fencing_token().get(), granted - since);
         self.tell(What::Granted { token, waited }).await;
         let lease_until = guard.valid_until().unwrap_or(granted);
         let next = self.read(guard.client()).await;
         if self.has_trouble() {
-            return self.trouble(guard, next).await;
+            return self.trouble(guard, next.unwrap_or(0)).await;
         }
         sleep(random(HOLD_MS)).await;
         let write = match next {
@@ -154,18 +142,36 @@ impl Contender {
     }
 
     /// Is paused or cut off with the lock held until another client has it, and then writes as if nothing had happened.
-    async fn trouble(&self, guard: Guard, next: Result<u64, String>) {
-        match self.trouble {
-            Trouble::Cut(link) => self.lose(&guard, link).await,
-            _ => self.pause(&guard).await,
+    async fn trouble(&self, guard: Guard, value: u64) {
+        let now = Instant::now();
+        let mut phase = self.phase.subscribe();
+        if self.is_cut {
+            // The link is cut when the event is seen.
+            self.tell(What::Trouble { lease_until: None }).await;
+            let lost = async {
+                guard.lost().await;
+                let now = Instant::now();
+                let at = guard.valid_until().map_or(now, |until| until.min(now));
+                self.send(at, What::LeaseEnded).await;
+            };
+            self.unless_finished(lost).await;
+            // The sender is ours, too: there is no error.
+            let _ = phase.wait_for(|phase| *phase != Phase::Trouble).await;
+        } else {
+            let lease_until = guard.valid_until().or(Some(now));
+            self.tell(What::Trouble { lease_until }).await;
+            // This blocks the client's whole runtime. Its session sends and receives nothing, like a suspended process or one
+            // in a long garbage collection.
+            while *phase.borrow() == Phase::Trouble {
+                thread::sleep(GLANCE);
+            }
         }
         if *self.phase.borrow() == Phase::Woken {
             let valid = guard.is_valid();
             self.tell(What::Woken { valid }).await;
-            let value = next.unwrap_or(0);
             let mut write = self.write(&guard, value).await;
             for _ in 1..ATTEMPTS {
-                if matches!(write, Write::Done | Write::Refused(_)) {
+                if matches!(write, Write::Done | Write::Refused) {
                     break;
                 }
                 sleep(RECOVER / 4).await;
@@ -177,46 +183,12 @@ impl Contender {
         let _ = guard.release().await;
     }
 
-    /// The pause blocks the client's whole runtime. Its session sends and receives nothing, like a suspended process or
-    /// one in a long garbage collection.
-    async fn pause(&self, guard: &Guard) {
-        let lease_until = guard.valid_until().unwrap_or_else(Instant::now);
-        self.tell(What::Paused { lease_until }).await;
-        while *self.phase.borrow() == Phase::Trouble {
-            thread::sleep(GLANCE);
-        }
-    }
-
-    /// The link is cut when the event is seen. The client goes on until its guard tells of the loss, and then waits.
-    async fn lose(&self, guard: &Guard, link: Link) {
-        self.tell(What::CutOff(link)).await;
-        let lost = async {
-            guard.lost().await;
-            let now = Instant::now();
-            let (at, client) = (
-                guard.valid_until().map_or(now, |until| until.min(now)),
-                self.number,
-            );
-            self.send(Event {
-                at,
-                client,
-                what: What::LeaseEnded,
-            })
-            .await;
-        };
-        self.unless_finished(lost).await;
-        let mut phase = self.phase.subscribe();
-        // The sender is ours, too: there is no error.
-        let _ = phase.wait_for(|phase| *phase != Phase::Trouble).await;
-    }
-
     /// The next value of the counter.
     async fn read(&self, client: &Client) -> Result<u64, String> {
         let node = client.get_data(&self.counter).await;
-        let data = node.map_err(|error| error.to_string())?.data;
-        number_in(data.as_deref())
-            .and_then(|value| value.checked_add(1))
-            .ok_or_else(|| "the counter is not a number".to_owned())
+        let value = number_in(node.map_err(|error| error.to_string())?.data.as_deref());
+        let next = value.and_then(|value| value.checked_add(1));
+        next.ok_or_else(|| "the counter is not a number".to_owned())
     }
 
     /// Writes the counter, unless the lock's node is gone.
@@ -225,14 +197,12 @@ impl Contender {
     /// server, too, refuses the write. So this method does not ask the guard: it sends the operations of a guard's
     /// transaction itself, in the client's present session.
     async fn write(&self, guard: &Guard, value: u64) -> Write {
-        let write = guard
-            .client()
-            .transaction()
-            .check(&guard.path(), Version::ANY)
-            .set_data(&self.counter, value.to_string(), Version::ANY);
+        let write = guard.client().transaction();
+        let write = write.check(&guard.path(), Version::ANY);
+        let write = write.set_data(&self.counter, value.to_string(), Version::ANY);
         match write.commit().await {
             Ok(_) => Write::Done,
-            Err(error) if error.is_no_node() => Write::Refused("lock node gone".to_owned()),
+            Err(error) if error.is_no_node() => Write::Refused,
             Err(error) if error.effect() == Effect::Unknown => Write::InDoubt(error.to_string()),
             Err(error) => Write::Failed(error.to_string()),
         }
@@ -241,7 +211,7 @@ impl Contender {
     /// Whether this client is the one that is paused or cut off.
     fn has_trouble(&self) -> bool {
         self.phase.send_if_modified(|phase| {
-            let mine = *phase == Phase::TroubleNext && self.trouble != Trouble::None;
+            let mine = *phase == Phase::TroubleNext && (!self.is_cut || self.number == 0);
             mine.then(|| *phase = Phase::Trouble).is_some()
         })
     }
@@ -257,13 +227,13 @@ impl Contender {
     }
 
     async fn tell(&self, what: What) {
-        let (at, client) = (Instant::now(), self.number);
-        self.send(Event { at, client, what }).await;
+        self.send(Instant::now(), what).await;
     }
 
-    async fn send(&self, event: Event) {
+    async fn send(&self, at: Instant, what: What) {
+        let client = self.number;
         // At the end of the demo nobody receives events any more.
-        let _ = self.events.send(event).await;
+        let _ = self.events.send(Event { at, client, what }).await;
     }
 }
 

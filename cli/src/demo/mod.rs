@@ -1,7 +1,7 @@
 //! `lockkeeper demo`: several clients contend for one lock, and one client is paused or cut off while it holds the lock.
 //!
 //! ```text
-//! contenders ──► one list of timed events ──► screen, as they come; audit and summary at the end
+//! contenders ──► one list of timed events ──► screen, as they come; audit, summary and picture at the end
 //! ```
 //!
 //! | file | what |
@@ -9,9 +9,8 @@
 //! | `setup` | servers and nodes |
 //! | `contender` | a client |
 //! | `events` | the events that clients report |
-//! | `screen` | a line for each hold |
-//! | `audit` | whether the lock kept its promises |
-//! | `summary` | the numbers at the end |
+//! | `screen` | a line for each hold, and the summary |
+//! | `audit` | whether the lock kept its promises, and the numbers |
 //! | `svg` | all of it as a picture |
 
 mod audit;
@@ -19,7 +18,6 @@ mod contender;
 mod events;
 mod screen;
 mod setup;
-mod summary;
 mod svg;
 
 use std::{
@@ -40,7 +38,7 @@ use crate::{
     text,
 };
 use audit::Audit;
-use contender::{Contender, Phase, Trouble};
+use contender::{Contender, Phase};
 use events::{Event, What};
 use screen::Screen;
 use setup::Setup;
@@ -56,7 +54,7 @@ const FAREWELL: Duration = Duration::from_secs(10);
 
 /// Runs the demo, and returns the exit status.
 pub(crate) async fn run(args: &DemoArgs) -> Result<u8, Failure> {
-    let mut signals = Signals::catch(&ENDING).map_err(Failure::System)?;
+    let mut signals = Signals::catch(&ENDING)?;
     let setup = tokio::select! {
         biased;
         signal = signals.ending() => return Ok(exit::of_signal(signal.as_raw())),
@@ -70,43 +68,39 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<u8, Failure> {
 async fn contend(args: &DemoArgs, setup: &Setup, signals: &mut Signals) -> Result<u8, Failure> {
     let start = Instant::now();
     let clients = usize::from(args.clients);
-    let screen = Screen::new(clients, start, setup.first_zxid, text::width());
-    let link = setup.link();
-    screen
-        .head(args.seconds, &setup.place, setup.session_timeout, link)
-        .map_err(Failure::Output)?;
-
     let (sender, receiver) = mpsc::channel(EVENTS);
+    let mut log = Log {
+        receiver,
+        events: Vec::new(),
+        screen: Screen::new(
+            clients,
+            start,
+            (setup.first_zxid, setup.link),
+            text::width(),
+        ),
+    };
+    let unwritten = |error| Failure::output(&error);
+    log.screen.head(args.seconds, setup).map_err(unwritten)?;
     let phase = Arc::new(watch::Sender::new(Phase::Contend));
     for number in 0..clients {
         let contender = Contender {
             number,
-            settings: setup.settings_of(number)?,
+            settings: setup.settings_of(number),
             lock: setup.lock.clone(),
             counter: setup.counter.clone(),
-            trouble: match link {
-                None => Trouble::Pause,
-                Some(link) if number == 0 => Trouble::Cut(link),
-                Some(_) => Trouble::None,
-            },
+            is_cut: setup.link.is_some(),
             phase: phase.clone(),
             events: sender.clone(),
         };
-        contender.start().map_err(Failure::System)?;
+        contender.start()?;
     }
     drop(sender);
 
-    let mut log = Log {
-        receiver,
-        events: Vec::new(),
-        screen,
-    };
     let end = start + Duration::from_secs(args.seconds.into());
-    let limit = end + setup.session_timeout * 4 + SLACK;
     let (signal, mut output) = tokio::select! {
         biased;
         signal = signals.ending() => (Some(signal), Ok(())),
-        output = trouble_one(&mut log, setup, &phase, start, end, limit) => (None, output),
+        output = trouble_one(&mut log, setup, &phase, start, end) => (None, output),
     };
     phase.send_replace(Phase::Finished);
     // The clients must close their sessions even if nobody reads the output any more.
@@ -114,23 +108,17 @@ async fn contend(args: &DemoArgs, setup: &Setup, signals: &mut Signals) -> Resul
     while let Err(error) = log.run_until(farewell).await {
         output = Err(error);
     }
-    output
-        .and_then(|()| log.screen.finish())
-        .map_err(Failure::Output)?;
-
+    output.map_err(unwritten)?;
     if let Some(file) = &args.svg {
-        let picture = svg::picture(&log.events, clients, start);
-        std::fs::write(file, picture).map_err(|error| Failure::File(file.clone(), error))?;
+        let picture = svg::picture(&log.events, clients, start, setup.link);
+        std::fs::write(file, picture).map_err(|error| Failure::file(file, &error))?;
     }
     let audit = Audit::new(&log.events, clients, setup.count().await);
-    let kept = summary::print_summary(
-        &audit,
-        start.elapsed(),
-        signal.is_none(),
-        log.screen.width(),
-    );
+    let broken = audit.broken(signal.is_none());
+    let summary = log.screen.summary(&audit, signal.is_none(), &broken);
+    summary.map_err(unwritten)?;
     Ok(match signal {
-        _ if !kept.map_err(Failure::Output)? => exit::BROKEN,
+        _ if !broken.is_empty() => exit::BROKEN,
         Some(signal) => exit::of_signal(signal.as_raw()),
         None => exit::OK,
     })
@@ -138,52 +126,55 @@ async fn contend(args: &DemoArgs, setup: &Setup, signals: &mut Signals) -> Resul
 
 /// Pauses a client or cuts it off until another client has its lock, lets it go on, and waits for its write.
 ///
-/// Returns at `end`, or a little after the late write if that is later. Returns at `limit` in any case.
+/// Returns at `end`, or a little after the late write if that is later, but does not wait for ever.
 async fn trouble_one(
     log: &mut Log,
     setup: &Setup,
     phase: &watch::Sender<Phase>,
     start: Instant,
     end: Instant,
-    limit: Instant,
 ) -> io::Result<()> {
+    let limit = end + setup.session_timeout * 4 + SLACK;
     log.run_until(start + (end - start) * 2 / 5).await?;
     phase.send_replace(Phase::TroubleNext);
     let trouble = |event: &Event| match event.what {
-        What::Paused { lease_until } => Some((event.client, Ok(lease_until))),
-        What::CutOff(link) => Some((event.client, Err(link))),
+        What::Trouble { lease_until } => Some((event.client, lease_until)),
         _ => None,
     };
-    let Some((client, trouble)) = log.find(limit, trouble).await? else {
+    let Some((client, lease_until)) = log.find(limit, trouble).await? else {
         return Ok(());
     };
+    setup.set_link(false);
     let granted = |event: &Event| {
         let granted = matches!(event.what, What::Granted { .. });
         (granted && event.client != client).then_some(event.at)
     };
-    let next = match trouble {
+    let mut next = None;
+    if let Some(at) = lease_until {
         // A paused client cannot tell when its lease ends.
-        Ok(lease_until) => match log.find(lease_until, granted).await? {
-            None => {
-                let (at, what) = (lease_until, What::LeaseEnded);
-                log.add(Event { at, client, what })?;
-                log.find(limit, granted).await?
-            }
-            next => next,
-        },
-        Err(link) => {
-            setup.set_link(link, false);
-            log.find(limit, granted).await?
+        next = log.find(at, granted).await?;
+        if next.is_none() {
+            log.add(Event {
+                at,
+                client,
+                what: What::LeaseEnded,
+            })?;
         }
-    };
+    }
+    if next.is_none() {
+        next = log.find(limit, granted).await?;
+    }
     let Some(next) = next else {
         return Ok(());
     };
     log.run_until(next + LINGER).await?;
-    if let Err(link) = trouble {
-        setup.set_link(link, true);
-        let (at, what) = (Instant::now(), What::Healed);
-        log.add(Event { at, client, what })?;
+    setup.set_link(true);
+    if setup.link.is_some() {
+        log.add(Event {
+            at: Instant::now(),
+            client,
+            what: What::Healed,
+        })?;
     }
     phase.send_replace(Phase::Woken);
     let late = |event: &Event| matches!(event.what, What::WroteLate { .. }).then_some(event.at);

@@ -9,11 +9,14 @@ use std::{
 };
 
 use lockkeeper::{Client, CreateMode, Error, Version, client::Builder};
-use lockkeeper_server::{Cluster, Server, ServerId};
+use lockkeeper_server::{Cluster, Server};
 use tokio::time::timeout;
 
 use super::events::Link;
-use crate::{args::DemoArgs, exit::Failure};
+use crate::{
+    args::DemoArgs,
+    exit::{self, Failure},
+};
 
 /// The parent of everything.
 const BASE: &str = "/lockkeeper-demo";
@@ -27,121 +30,113 @@ const TICK: Duration = Duration::from_millis(100);
 /// How long the clean-up may take.
 const CLEAN_UP: Duration = Duration::from_secs(5);
 
-/// Who serves the clients.
-#[derive(Debug)]
-enum Servers {
-    Named,
-    Embedded(Server),
-    Three(Cluster),
-}
-
 /// The servers and the nodes of one demo, and a client that creates and deletes these nodes.
 #[derive(Debug)]
 pub(super) struct Setup {
-    servers: Servers,
+    /// The embedded server, or all three, unless the command line names others.
+    server: Option<Server>,
+    cluster: Option<Cluster>,
     client: Client,
     directory: String,
     /// The servers, as the heading shows them.
     pub(super) place: String,
-    /// The settings of a client of any server.
-    settings: Builder,
+    /// The settings of a client of each server.
+    settings: Vec<Builder>,
     /// The session timeout that the servers grant to such a client.
     pub(super) session_timeout: Duration,
-    /// The path of the lock.
     pub(super) lock: String,
-    /// The path of the counter.
     pub(super) counter: String,
     /// The zxid of the demo's last node. All tokens are higher.
     pub(super) first_zxid: u64,
+    /// The link that is going to be cut.
+    pub(super) link: Option<Link>,
 }
 
 impl Setup {
-    /// Starts the embedded server if the command line names no servers, and creates the nodes.
+    /// Starts embedded servers if the command line names none, and creates the nodes.
     pub(super) async fn new(args: &DemoArgs) -> Result<Self, Failure> {
-        let named = args.servers.settings_if_named()?;
-        let (servers, chroot, place, settings) = if let Some((servers, settings)) = named {
-            let place = servers.to_string();
-            (Servers::Named, servers.chroot(), place, settings)
-        } else if args.partition {
-            let cluster = Server::builder().tick_time(TICK).start_cluster(3).await;
-            let cluster = cluster.map_err(Failure::System)?;
-            let leader = cluster.leader().unwrap_or(ServerId(0));
-            let settings = at(&cluster, leader)?;
-            let place = "three embedded servers".to_owned();
-            (Servers::Three(cluster), None, place, settings)
-        } else {
-            let server = Server::builder().tick_time(TICK).start().await;
-            let server = server.map_err(Failure::System)?;
-            let address = server.local_addr();
-            let place = format!("an embedded server at {address}");
-            let settings = Builder::new(&address.into());
-            (Servers::Embedded(server), None, place, settings)
+        let builder = Server::builder().tick_time(TICK);
+        let (mut server, mut cluster, mut link) = (None::<Server>, None, None);
+        let (place, settings) = match args.servers.settings_if_named()? {
+            Some((servers, settings)) => (servers.to_string(), vec![settings]),
+            None if args.partition => {
+                let started = builder.start_cluster(3).await?;
+                let cut = started.followers().first().copied();
+                link = started.leader().zip(cut);
+                let others = started.servers().filter(|it| Some(*it) != cut);
+                let servers = cut.into_iter().chain(others);
+                let settings = servers.map(|it| Client::builder(&started.connect_string_of(it)));
+                let settings = settings.collect::<Result<_, _>>();
+                cluster = Some(started);
+                (
+                    "three embedded servers".to_owned(),
+                    settings.map_err(Failure::usage)?,
+                )
+            }
+            None => {
+                let address = server.insert(builder.start().await?).local_addr();
+                let settings = Builder::new(&address.into());
+                (format!("an embedded server at {address}"), vec![settings])
+            }
         };
+        let link = link.map(|(leader, server)| Link { server, leader });
+        let connect = |error| Failure::connect(&error);
+        let last = settings
+            .last()
+            .ok_or_else(|| Failure::usage("no servers"))?;
         // The counter belongs to a session that outlives a pause of this process.
-        let lasting = settings.clone().connect_timeout(CONNECT_TIMEOUT);
-        let client = lasting.connect().await.map_err(Failure::Connect)?;
-        let settings = timed(settings);
-        let probe = settings.clone().connect().await.map_err(Failure::Connect)?;
+        let lasting = last.clone().connect_timeout(CONNECT_TIMEOUT);
+        let client = lasting.connect().await.map_err(connect)?;
+        let timed = |settings: Builder| {
+            let settings = settings.session_timeout(SESSION_TIMEOUT);
+            settings
+                .server_timeout(CONNECT_TIMEOUT / 4)
+                .connect_timeout(CONNECT_TIMEOUT)
+        };
+        let probe = timed(last.clone()).connect().await.map_err(connect)?;
         let session_timeout = probe.snapshot().session_timeout;
         probe.close().await;
-        let random = RandomState::new().hash_one(0);
-        let directory = format!("{BASE}/{random:016x}");
+        let directory = format!("{BASE}/{:016x}", RandomState::new().hash_one(0));
         let counter = format!("{directory}/counter");
         let created = create_nodes(&client, &directory, &counter).await;
-        let first_zxid = created.map_err(|error| match chroot {
-            Some(chroot) if error.is_no_node() => Failure::NoChroot(chroot.to_owned()),
-            _ => Failure::Connect(error),
+        let first_zxid = created.map_err(|error| {
+            if error.is_no_node() {
+                let why = "does not exist; create it, or leave it out";
+                let text = format_args!("the chroot in {place} {why}");
+                Failure::new(exit::UNAVAILABLE, text)
+            } else {
+                connect(error)
+            }
         })?;
         Ok(Self {
-            servers,
+            server,
+            cluster,
             client,
             place,
-            settings,
+            settings: settings.into_iter().map(timed).collect(),
             session_timeout,
             lock: format!("{directory}/lock"),
             counter,
             directory,
             first_zxid,
+            link,
         })
     }
 
-    /// The settings of a client. In a cluster, the first client is alone at a follower; the others are at the other servers.
-    pub(super) fn settings_of(&self, client: usize) -> Result<Builder, Failure> {
-        let (Servers::Three(cluster), Some(cut)) = (&self.servers, self.cut()) else {
-            return Ok(self.settings.clone());
+    /// The settings of a client. In a cluster, the first client is alone at the follower that is cut off.
+    pub(super) fn settings_of(&self, client: usize) -> Builder {
+        let others = self.settings.len() - 1;
+        let at = if client == 0 || others == 0 {
+            0
+        } else {
+            1 + client % others
         };
-        let others: Vec<_> = cluster.servers().filter(|it| *it != cut).collect();
-        let server = match client {
-            0 => cut,
-            client => others.get(client % others.len()).copied().unwrap_or(cut),
-        };
-        at(cluster, server).map(timed)
-    }
-
-    /// The follower that is going to be cut from its leader.
-    fn cut(&self) -> Option<ServerId> {
-        match &self.servers {
-            Servers::Three(cluster) => cluster.followers().first().copied(),
-            _ => None,
-        }
-    }
-
-    /// The link that is going to be cut.
-    pub(super) fn link(&self) -> Option<Link> {
-        let Servers::Three(cluster) = &self.servers else {
-            return None;
-        };
-        let (server, leader) = (self.cut()?, cluster.leader()?);
-        Some(Link {
-            server: server.0 + 1,
-            leader: leader.0 + 1,
-        })
+        self.settings[at].clone()
     }
 
     /// Cuts the link, or mends it.
-    pub(super) fn set_link(&self, link: Link, whole: bool) {
-        if let Servers::Three(cluster) = &self.servers {
-            let [server, leader] = [link.server, link.leader].map(|number| ServerId(number - 1));
+    pub(super) fn set_link(&self, whole: bool) {
+        if let (Some(cluster), Some(Link { server, leader })) = (&self.cluster, self.link) {
             if whole {
                 cluster.heal_link(server, leader);
             } else {
@@ -168,25 +163,13 @@ impl Setup {
             self.client.close().await;
         };
         let _ = timeout(CLEAN_UP, clear).await;
-        match self.servers {
-            Servers::Named => {}
-            Servers::Embedded(server) => server.shutdown().await,
-            Servers::Three(cluster) => cluster.shutdown().await,
+        if let Some(server) = self.server {
+            server.shutdown().await;
+        }
+        if let Some(cluster) = self.cluster {
+            cluster.shutdown().await;
         }
     }
-}
-
-/// The settings for a client of one server of a cluster.
-fn at(cluster: &Cluster, server: ServerId) -> Result<Builder, Failure> {
-    let builder = Client::builder(&cluster.connect_string_of(server));
-    builder.map_err(|error| Failure::Connect(error.into()))
-}
-
-fn timed(settings: Builder) -> Builder {
-    settings
-        .session_timeout(SESSION_TIMEOUT)
-        .server_timeout(CONNECT_TIMEOUT / 4)
-        .connect_timeout(CONNECT_TIMEOUT)
 }
 
 /// Creates the nodes, and returns the zxid of the last one.

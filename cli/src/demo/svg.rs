@@ -2,7 +2,7 @@
 //!
 //! Pure: it takes the list of events, and returns the text of the file. Not here: whether the lock kept its promises (`audit`).
 
-use std::time::Instant;
+use std::{fmt::Display, time::Instant};
 
 use super::events::{Event, Link, What, Write};
 
@@ -19,293 +19,213 @@ const BOTTOM: f64 = 34.0;
 /// A token is written into a bar that has this much room for each of its digits.
 const DIGIT: f64 = 7.0;
 
-/// What a client did for a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Did {
-    Waited,
-    Held {
-        token: u64,
-    },
-    /// It was granted the lock with this token.
-    Paused {
-        token: u64,
-    },
-    /// The same.
-    CutOff {
-        token: u64,
-    },
+/// A picture while it is drawn.
+struct Picture {
+    lines: Vec<String>,
+    start: Instant,
+    seconds: f64,
 }
 
-impl Did {
-    fn class(self) -> &'static str {
-        match self {
-            Self::Waited => "waits",
-            Self::Held { .. } => "holds",
-            Self::Paused { .. } => "paused",
-            Self::CutOff { .. } => "cut",
-        }
-    }
-
-    fn words(self) -> String {
-        match self {
-            Self::Waited => "waits for the lock".to_owned(),
-            Self::Held { token } => format!("holds the lock with token {token}"),
-            Self::Paused { token } => format!("is paused with token {token}"),
-            Self::CutOff { token } => format!("is cut off with token {token}"),
-        }
-    }
-}
-
-/// A bar.
-#[derive(Clone, Copy, Debug)]
-struct Span {
-    client: usize,
-    did: Did,
-    from: Instant,
-    to: Instant,
-}
-
-/// A line across the lane of a client, with words.
-struct Mark {
-    client: usize,
-    at: Instant,
-    class: &'static str,
-    words: String,
-}
-
-/// The link between a server and its leader, and when it was cut and mended.
-#[derive(Clone, Copy, Debug)]
-struct Severed {
-    link: Link,
-    cut: Instant,
-    healed: Option<Instant>,
-}
-
-impl Severed {
-    fn of(events: &[Event]) -> Option<Self> {
-        let (link, cut) = events.iter().find_map(|event| match event.what {
-            What::CutOff(link) => Some((link, event.at)),
-            _ => None,
-        })?;
-        let healed = events
-            .iter()
-            .find(|event| matches!(event.what, What::Healed));
-        let healed = healed.map(|event| event.at);
-        Some(Self { link, cut, healed })
-    }
-
-    /// A lane of its own: the link is a line, which is broken as long as it is cut.
-    fn drawn(self, x: impl Fn(Instant) -> f64, top: f64) -> [String; 5] {
-        let Link { server, leader } = self.link;
-        let (from, to) = (x(self.cut), self.healed.map_or(WIDTH - RIGHT, &x));
-        let (y, end) = (top + BAR / 2.0, WIDTH - RIGHT);
-        let line = |class, from: f64, to: f64| {
-            format!(
-                "<line class=\"{class}\" x1=\"{from:.1}\" y1=\"{y:.1}\" x2=\"{to:.1}\" y2=\"{y:.1}\"/>"
-            )
-        };
-        let (middle, words) = (from.midpoint(to), y - 5.0);
-        [
-            format!("<text x=\"16\" y=\"{:.1}\">link</text>", y + 4.0),
-            line("link", LEFT, from),
-            line("severed", from, to),
-            line("link", to, end),
-            format!(
-                "<text class=\"bad\" text-anchor=\"middle\" x=\"{middle:.1}\" y=\"{words:.1}\">\
-                 server {server} is cut from its leader, server {leader}</text>"
-            ),
-        ]
-    }
-}
-
-/// The text of the picture.
-pub(super) fn picture(events: &[Event], clients: usize, start: Instant) -> String {
-    let (spans, marks) = drawn(events, clients);
-    let severed = Severed::of(events);
-    let ends = spans.iter().map(|span| span.to);
-    let end = ends
-        .chain(marks.iter().map(|mark| mark.at))
-        .max()
-        .unwrap_or(start);
-    let whole = end
-        .saturating_duration_since(start)
-        .as_secs_f64()
-        .max(0.001);
-    let x = |at: Instant| {
-        let part = at.saturating_duration_since(start).as_secs_f64() / whole;
+impl Picture {
+    fn x(&self, at: Instant) -> f64 {
+        let part = at.saturating_duration_since(self.start).as_secs_f64() / self.seconds;
         LEFT + part * (WIDTH - LEFT - RIGHT)
-    };
-    // At most 24 lanes: the number is exact.
-    let lane = |client: usize| TOP + LANE * f64::from(u8::try_from(client).unwrap_or(u8::MAX));
-    let height = lane(clients + usize::from(severed.is_some())) + BOTTOM;
-    let mut lines = vec![
-        format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\">"
-        ),
-        STYLE.to_owned(),
-        format!("<rect class=\"paper\" width=\"{WIDTH}\" height=\"{height}\"/>"),
-        format!(
-            "<text class=\"title\" x=\"{LEFT}\" y=\"24\">{clients} clients and one lock</text>"
-        ),
-    ];
-    lines.extend(legend(severed.is_some()));
-    for client in 0..clients {
-        let (y, number) = (lane(client), client + 1);
-        let (middle, end) = (y + BAR / 2.0 + 4.0, WIDTH - RIGHT);
-        lines.push(format!(
-            "<text x=\"16\" y=\"{middle:.1}\">client {number}</text>"
-        ));
-        let y = y + BAR / 2.0;
-        lines.push(format!(
-            "<line class=\"lane\" x1=\"{LEFT}\" y1=\"{y:.1}\" x2=\"{end}\" y2=\"{y:.1}\"/>"
+    }
+
+    fn text(&mut self, class: &str, anchor: &str, [x, y]: [f64; 2], words: impl Display) {
+        self.lines.push(format!(
+            "<text class=\"{class}\" text-anchor=\"{anchor}\" x=\"{x:.1}\" y=\"{y:.1}\">{words}</text>"
         ));
     }
-    for span in &spans {
-        let (from, to, y) = (x(span.from), x(span.to), lane(span.client));
-        let (width, class) = ((to - from).max(0.5), span.did.class());
-        let (number, words) = (span.client + 1, span.did.words());
-        let seconds = span.to.saturating_duration_since(span.from).as_secs_f64();
-        lines.push(format!(
-            "<rect class=\"{class}\" x=\"{from:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{BAR}\">\
-             <title>client {number} {words} for {seconds:.3} s</title></rect>"
+
+    fn line(&mut self, class: &str, [x1, y1]: [f64; 2], [x2, y2]: [f64; 2]) {
+        self.lines.push(format!(
+            "<line class=\"{class}\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>"
         ));
-        if let Did::Held { token } | Did::Paused { token } | Did::CutOff { token } = span.did {
-            let token = token.to_string();
-            let needs = DIGIT * f64::from(u8::try_from(token.len()).unwrap_or(u8::MAX));
-            let y = y + BAR / 2.0 + 4.0;
-            if needs < width {
-                lines.push(format!(
-                    "<text class=\"token\" x=\"{:.1}\" y=\"{y:.1}\">{token}</text>",
-                    from + 3.0
-                ));
-            }
+    }
+
+    fn bar(&mut self, class: &str, [x, y]: [f64; 2], width: f64, words: &str) {
+        self.lines.push(format!(
+            "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{BAR}\"><title>{words}</title></rect>"
+        ));
+    }
+
+    /// What a client did for a time, with the token of its lock.
+    fn span(&mut self, client: usize, (did, token, from): Did, to: Instant) {
+        let (x, y) = (self.x(from), lane(client));
+        let width = (self.x(to.max(from)) - x).max(0.5);
+        let (number, token) = (client + 1, token.to_string());
+        let seconds = to.saturating_duration_since(from).as_secs_f64();
+        let words = match did {
+            "waits" => "waits for the lock".to_owned(),
+            "holds" => format!("holds the lock with token {token}"),
+            "paused" => format!("is paused with token {token}"),
+            _ => format!("is cut off with token {token}"),
+        };
+        self.bar(
+            did,
+            [x, y],
+            width,
+            &format!("client {number} {words} for {seconds:.3} s"),
+        );
+        if did != "waits" && token.chars().map(|_| DIGIT).sum::<f64>() < width {
+            self.text("token", "start", [x + 3.0, y + BAR / 2.0 + 4.0], token);
         }
     }
-    for Mark {
-        client,
-        at,
-        class,
-        words,
-    } in &marks
-    {
-        let (x, y) = (x(*at), lane(*client));
-        let (above, below) = (y - 3.0, y + BAR + 3.0);
-        // The words stand on the side that has more room.
+
+    /// A line across the lane of a client, with words on the side that has more room.
+    fn mark(&mut self, client: usize, at: Instant, class: &str, words: &str) {
+        let (x, y) = (self.x(at), lane(client));
         let (anchor, text) = if x > WIDTH / 2.0 {
             ("end", x - 4.0)
         } else {
             ("start", x + 4.0)
         };
-        lines.push(format!("<line class=\"{class}\" x1=\"{x:.1}\" y1=\"{above:.1}\" x2=\"{x:.1}\" y2=\"{below:.1}\"/>"));
-        lines.push(format!("<text class=\"{class}\" text-anchor=\"{anchor}\" x=\"{text:.1}\" y=\"{:.1}\">{words}</text>", y + BAR + 11.0));
+        self.line(class, [x, y - 3.0], [x, y + BAR + 3.0]);
+        self.text(class, anchor, [text, y + BAR + 11.0], words);
     }
-    if let Some(severed) = severed {
-        lines.extend(severed.drawn(x, lane(clients)));
+
+    /// A lane of its own: the link is a line, which is broken as long as it is cut.
+    fn link(&mut self, Link { server, leader }: Link, events: &[Event], top: f64) {
+        let (mut from, mut to) = (WIDTH - RIGHT, WIDTH - RIGHT);
+        for event in events {
+            match event.what {
+                What::Trouble { .. } => from = self.x(event.at),
+                What::Healed => to = self.x(event.at),
+                _ => {}
+            }
+        }
+        let y = top + BAR / 2.0;
+        self.text("", "start", [16.0, y + 4.0], "link");
+        self.line("link", [LEFT, y], [from, y]);
+        self.line("severed", [from, y], [to, y]);
+        self.line("link", [to, y], [WIDTH - RIGHT, y]);
+        let [server, leader] = [server.0 + 1, leader.0 + 1];
+        let words = format!("server {server} is cut from its leader, server {leader}");
+        self.text("bad", "middle", [from.midpoint(to), y - 5.0], words);
     }
-    let y = height - 12.0;
-    for quarter in 0..=4 {
-        let seconds = whole * f64::from(quarter) / 4.0;
-        let x = LEFT + (WIDTH - LEFT - RIGHT) * f64::from(quarter) / 4.0;
-        let anchor = if quarter == 4 { "end" } else { "start" };
-        lines.push(format!("<text class=\"time\" text-anchor=\"{anchor}\" x=\"{x:.1}\" y=\"{y:.1}\">{seconds:.2} s</text>"));
-    }
-    lines.push("</svg>".to_owned());
-    lines.join("\n") + "\n"
 }
 
-/// The bars and the marks of the events.
-fn drawn(events: &[Event], clients: usize) -> (Vec<Span>, Vec<Mark>) {
-    let (mut spans, mut marks) = (Vec::new(), Vec::new());
-    let mut open: Vec<Option<(Did, Instant)>> = vec![None; clients];
-    for event in events {
-        let (at, client) = (event.at, event.client);
-        let mut mark = |at, class, words: &str| {
-            let words = words.to_owned();
-            marks.push(Mark {
-                client,
-                at,
-                class,
-                words,
-            });
+/// What a client does, the token of its lock, and since when.
+type Did = (&'static str, u64, Instant);
+
+/// The top of a lane. There are at most 25: the number is exact.
+fn lane(client: usize) -> f64 {
+    TOP + LANE * f64::from(u8::try_from(client).unwrap_or(u8::MAX))
+}
+
+/// The text of the picture.
+pub(super) fn picture(
+    events: &[Event],
+    clients: usize,
+    start: Instant,
+    link: Option<Link>,
+) -> String {
+    let end = events.iter().map(|event| event.at).max().unwrap_or(start);
+    let seconds = end
+        .saturating_duration_since(start)
+        .as_secs_f64()
+        .max(0.001);
+    let height = lane(clients + usize::from(link.is_some())) + BOTTOM;
+    let size = format!("width=\"{WIDTH}\" height=\"{height}\"");
+    let mut picture = Picture {
+        lines: vec![
+            format!(
+                "<svg xmlns=\"http://www.w3.org/2000/svg\" {size} viewBox=\"0 0 {WIDTH} {height}\">"
+            ),
+            STYLE.to_owned(),
+            format!("<rect class=\"paper\" {size}/>"),
+        ],
+        start,
+        seconds,
+    };
+    picture.text(
+        "title",
+        "start",
+        [LEFT, 24.0],
+        format_args!("{clients} clients and one lock"),
+    );
+    let trouble = if link.is_some() {
+        ("cut", "is cut off")
+    } else {
+        ("paused", "is paused")
+    };
+    let signs = [
+        ("holds", "holds, with its token"),
+        ("waits", "waits"),
+        trouble,
+    ];
+    for ((class, words), x) in signs.into_iter().zip([LEFT, LEFT + 190.0, LEFT + 380.0]) {
+        picture.bar(class, [x, 32.0], 16.0, words);
+        picture.text("", "start", [x + 22.0, 46.0], words);
+    }
+    for client in 0..clients {
+        let y = lane(client) + BAR / 2.0;
+        picture.text(
+            "",
+            "start",
+            [16.0, y + 4.0],
+            format_args!("client {}", client + 1),
+        );
+        picture.line("lane", [LEFT, y], [WIDTH - RIGHT, y]);
+    }
+    draw(&mut picture, events, clients);
+    if let Some(link) = link {
+        picture.link(link, events, lane(clients));
+    }
+    for quarter in [0.0, 0.25, 0.5, 0.75, 1.0] {
+        let x = LEFT + (WIDTH - LEFT - RIGHT) * quarter;
+        let anchor = if quarter < 1.0 { "start" } else { "end" };
+        let words = format!("{:.2} s", seconds * quarter);
+        picture.text("time", anchor, [x, height - 12.0], words);
+    }
+    picture.lines.join("\n") + "\n</svg>\n"
+}
+
+/// Draws the bars of the events, and over them the marks.
+fn draw(picture: &mut Picture, events: &[Event], clients: usize) {
+    let mut marks = Vec::new();
+    let mut open: Vec<Option<Did>> = vec![None; clients];
+    for &Event {
+        at,
+        client,
+        ref what,
+    } in events
+    {
+        let Some(did) = open.get_mut(client) else {
+            continue;
         };
-        let (end, next) = match &event.what {
-            What::Waiting => (at, Some(Did::Waited)),
-            &What::Granted { token, .. } => (at, Some(Did::Held { token })),
+        let token = did.map_or(0, |(_, token, _)| token);
+        let (end, next) = match what {
+            What::Waiting => (at, Some(("waits", 0, at))),
+            &What::Granted { token, .. } => (at, Some(("holds", token, at))),
             What::Released { ended, .. } => (*ended, None),
-            What::Paused { lease_until } => {
-                mark(*lease_until, "lease", "the lease ends");
-                let token = token_of(open.get(client));
-                (at, Some(Did::Paused { token }))
-            }
-            What::CutOff(_) => {
-                let token = token_of(open.get(client));
-                (at, Some(Did::CutOff { token }))
-            }
+            What::Trouble {
+                lease_until: Some(_),
+            } => (at, Some(("paused", token, at))),
+            What::Trouble { lease_until: None } => (at, Some(("cut", token, at))),
             What::LeaseEnded => {
-                // A paused client has the mark already.
-                if let Some(Some((Did::CutOff { .. }, _))) = open.get(client) {
-                    mark(at, "lease", "the lease ends");
-                }
-                continue;
-            }
-            What::WroteLate {
-                write: Write::Refused(_),
-                ..
-            } => {
-                mark(at, "good", "late write refused");
+                marks.push((client, at, "lease", "the lease ends"));
                 continue;
             }
             What::WroteLate { write, .. } => {
-                let words = if *write == Write::Done {
-                    "late write accepted"
-                } else {
-                    "late write without an answer"
-                };
-                mark(at, "bad", words);
+                marks.push(match write {
+                    Write::Refused => (client, at, "good", "late write refused"),
+                    Write::Done => (client, at, "bad", "late write accepted"),
+                    _ => (client, at, "bad", "late write without an answer"),
+                });
                 continue;
             }
             What::Healed => continue,
             What::Woken { .. } | What::Failed(_) | What::Left => (at, None),
         };
-        let Some(present) = open.get_mut(client) else {
-            continue;
-        };
-        if let Some((did, from)) = present.take() {
-            spans.push(Span {
-                client,
-                did,
-                from,
-                to: end.max(from),
-            });
+        if let Some(did) = std::mem::replace(did, next) {
+            picture.span(client, did, end);
         }
-        *present = next.map(|did| (did, at));
     }
-    (spans, marks)
-}
-
-/// The token of a client that holds the lock.
-fn token_of(present: Option<&Option<(Did, Instant)>>) -> u64 {
-    match present {
-        Some(Some((Did::Held { token }, _))) => *token,
-        _ => 0,
+    for (client, at, class, words) in marks {
+        picture.mark(client, at, class, words);
     }
-}
-
-fn legend(is_cut: bool) -> impl Iterator<Item = String> {
-    let signs = [
-        ("holds", "holds, with its token"),
-        ("waits", "waits"),
-        if is_cut {
-            ("cut", "is cut off")
-        } else {
-            ("paused", "is paused")
-        },
-    ];
-    (0_u8..).zip(signs).map(|(index, (class, words))| {
-        let x = LEFT + 190.0 * f64::from(index);
-        let text = x + 22.0;
-        format!("<rect class=\"{class}\" x=\"{x}\" y=\"36\" width=\"16\" height=\"12\"/><text x=\"{text}\" y=\"46\">{words}</text>")
-    })
 }
 
 const STYLE: &str = "<style>
@@ -336,57 +256,38 @@ mod tests {
     fn a_client_has_a_bar_for_each_time_and_a_mark_for_each_event_of_the_story() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
-        let refused = Write::Refused("gone".to_owned());
+        let waited = Duration::ZERO;
+        let released = What::Released {
+            ended: at(98),
+            write: Write::Done,
+        };
+        let late = What::WroteLate {
+            value: 2,
+            write: Write::Refused,
+        };
         let events = [
             (0, 0, What::Waiting),
-            (
-                1,
-                0,
-                What::Granted {
-                    token: 7,
-                    waited: Duration::ZERO,
-                },
-            ),
+            (1, 0, What::Granted { token: 7, waited }),
             (2, 1, What::Waiting),
             (
                 40,
                 0,
-                What::Paused {
-                    lease_until: at(60),
+                What::Trouble {
+                    lease_until: Some(at(60)),
                 },
             ),
-            (
-                90,
-                1,
-                What::Granted {
-                    token: 8,
-                    waited: Duration::ZERO,
-                },
-            ),
+            (60, 0, What::LeaseEnded),
+            (90, 1, What::Granted { token: 8, waited }),
             (95, 0, What::Woken { valid: false }),
-            (
-                99,
-                1,
-                What::Released {
-                    ended: at(98),
-                    write: Write::Done,
-                },
-            ),
-            (
-                100,
-                0,
-                What::WroteLate {
-                    value: 2,
-                    write: refused,
-                },
-            ),
+            (99, 1, released),
+            (100, 0, late),
         ];
         let events = events.map(|(ms, client, what)| Event {
             at: at(ms),
             client,
             what,
         });
-        let picture = picture(&events, 2, start);
+        let picture = picture(&events, 2, start, None);
         let count = |text: &str| picture.matches(text).count();
         assert_eq!([count("<title>client 1"), count("<title>client 2")], [3, 2]);
         assert_eq!([count(">7</text>"), count(">8</text>")], [2, 1]);

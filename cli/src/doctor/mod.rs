@@ -18,7 +18,7 @@ use futures::future::join_all;
 use crate::{
     duration,
     exit::{self, Failure},
-    servers::{BadServers, ServerArgs},
+    servers::ServerArgs,
     signals::{ENDING, Signals},
     text,
 };
@@ -52,13 +52,13 @@ pub(crate) struct DoctorArgs {
 }
 
 pub(crate) async fn run(args: &DoctorArgs) -> Result<u8, Failure> {
-    let mut signals = Signals::catch(&ENDING).map_err(Failure::System)?;
+    let mut signals = Signals::catch(&ENDING)?;
     let servers = args.servers.servers()?;
     let chroot = servers.chroot().unwrap_or_default();
     let mut asked = Vec::new();
     for endpoint in servers.endpoints() {
         let one = format!("{endpoint}{chroot}");
-        let servers = one.parse().map_err(BadServers::BadVariable)?;
+        let servers = one.parse().map_err(Failure::usage)?;
         let settings = args.servers.settings_for(&servers)?;
         asked.push(ask::server(endpoint, settings, args));
     }

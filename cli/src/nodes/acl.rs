@@ -2,8 +2,6 @@
 //!
 //! An entry is `SCHEME:ID:PERMISSIONS`, as in ZooKeeper's own command. An id may contain colons, a scheme and permissions may not.
 
-use std::fmt;
-
 use lockkeeper::{
     Client, Version,
     node::{Acl, Perms},
@@ -23,7 +21,7 @@ const LETTERS: [(char, Perms); 5] = [
 
 pub(super) async fn get(args: &GetAclArgs, client: &Client) -> Result<(), Failure> {
     let answer = client.get_acl(args.path.as_str()).await;
-    let acl = answer.map_err(Failure::Refused)?.acl;
+    let acl = answer?.acl;
     let lines: String = acl
         .iter()
         .map(|entry| text::name(&show(entry)) + "\n")
@@ -34,11 +32,11 @@ pub(super) async fn get(args: &GetAclArgs, client: &Client) -> Result<(), Failur
 pub(super) async fn set(args: &SetAclArgs, client: &Client) -> Result<(), Failure> {
     let version = args.version.map_or(Version::ANY, Version);
     let set = client.set_acl(args.path.as_str(), args.acl.clone(), version);
-    set.await.map(drop).map_err(Failure::Refused)
+    set.await.map(drop).map_err(Failure::from)
 }
 
 pub(super) async fn who_am_i(client: &Client) -> Result<(), Failure> {
-    let mut ids = client.who_am_i().await.map_err(Failure::Refused)?;
+    let mut ids = client.who_am_i().await?;
     ids.sort_by(|one, other| (&one.auth_scheme, &one.user).cmp(&(&other.auth_scheme, &other.user)));
     let line = |scheme: &str, user: &str| text::name(&format!("{scheme}:{user}")) + "\n";
     let lines: String = ids
@@ -65,31 +63,20 @@ pub(super) fn show(entry: &Acl) -> String {
 }
 
 /// Parses an entry.
-pub(super) fn entry(text: &str) -> Result<Acl, BadEntry> {
-    let (id, letters) = text.rsplit_once(':').ok_or(BadEntry)?;
-    let (scheme, id) = id.split_once(':').ok_or(BadEntry)?;
-    let mut perms = Perms(0);
-    for letter in letters.chars() {
-        let known = LETTERS.iter().find(|(known, _)| *known == letter);
-        perms = perms | known.ok_or(BadEntry)?.1;
-    }
-    if scheme.is_empty() {
-        return Err(BadEntry);
-    }
-    Ok(Acl::new(perms, scheme.to_owned(), id.to_owned()))
+pub(super) fn entry(text: &str) -> Result<Acl, &'static str> {
+    let parse = || {
+        let (id, letters) = text.rsplit_once(':')?;
+        let (scheme, id) = id
+            .split_once(':')
+            .filter(|(scheme, _)| !scheme.is_empty())?;
+        let mut perms = letters
+            .chars()
+            .map(|letter| LETTERS.iter().find(|(it, _)| *it == letter));
+        let perms = perms.try_fold(Perms(0), |all, it| Some(all | it?.1))?;
+        Some(Acl::new(perms, scheme.to_owned(), id.to_owned()))
+    };
+    parse().ok_or("an entry looks like world:anyone:cdrwa, auth::cdrwa or digest:USER:HASH:r")
 }
-
-/// The text is not an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct BadEntry;
-
-impl fmt::Display for BadEntry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an entry looks like world:anyone:cdrwa, auth::cdrwa or digest:USER:HASH:r")
-    }
-}
-
-impl std::error::Error for BadEntry {}
 
 #[cfg(test)]
 mod tests {
@@ -106,7 +93,7 @@ mod tests {
             assert_eq!(show(&entry(text).unwrap()), text);
         }
         for text in ["", "world", "world:anyone", "world:anyone:x", "::r"] {
-            assert_eq!(entry(text), Err(BadEntry), "{text}");
+            assert!(entry(text).is_err(), "{text}");
         }
     }
 }

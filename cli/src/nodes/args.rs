@@ -2,17 +2,13 @@
 //!
 //! Not here: options about servers (`client`, `servers`).
 
-use std::{
-    ffi::{OsStr, OsString},
-    num::NonZero,
-    time::Duration,
-};
+use std::{ffi::OsString, num::NonZero, time::Duration};
 
 use clap::{Args, Subcommand};
-use lockkeeper::node::Acl;
+use lockkeeper::{Client, node::Acl};
 
 use super::acl;
-use crate::{client::ClientArgs, duration, paths::NodePath};
+use crate::{client::ClientArgs, duration, exit::Failure, paths::NodePath};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum NodeCommand {
@@ -42,36 +38,14 @@ pub(crate) struct OnServers<T: Args> {
     pub(super) args: T,
 }
 
-impl NodeCommand {
-    /// The new data of the node, as given on the command line; `-` stands for stdin.
-    pub(super) fn data(&self) -> Option<&OsStr> {
-        match self {
-            Self::Set(set) => Some(&set.args.data),
-            Self::Create(create) => create.args.data.as_deref(),
-            Self::Import(_) => Some(OsStr::new("-")),
-            _ => None,
-        }
-    }
-
-    /// The options about servers.
-    pub(super) fn client(&self) -> &ClientArgs {
-        match self {
-            Self::Ls(OnServers { client, .. })
-            | Self::Tree(OnServers { client, .. })
-            | Self::Get(OnServers { client, .. })
-            | Self::Stat(OnServers { client, .. })
-            | Self::Set(OnServers { client, .. })
-            | Self::Create(OnServers { client, .. })
-            | Self::Rm(OnServers { client, .. })
-            | Self::Watch(OnServers { client, .. })
-            | Self::Getacl(OnServers { client, .. })
-            | Self::Setacl(OnServers { client, .. })
-            | Self::Sync(OnServers { client, .. })
-            | Self::Whoami(OnServers { client, .. })
-            | Self::Config(OnServers { client, .. })
-            | Self::Export(OnServers { client, .. })
-            | Self::Import(OnServers { client, .. }) => client,
-        }
+impl<T: Args> OnServers<T> {
+    /// Does the work of the command with a client.
+    pub(super) async fn with(
+        &self,
+        work: impl AsyncFnOnce(&T, &Client) -> Result<(), Failure>,
+    ) -> Result<u8, Failure> {
+        let work = async |client: &Client| work(&self.args, client).await;
+        self.client.with_client(work).await
     }
 }
 

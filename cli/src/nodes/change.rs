@@ -14,7 +14,10 @@ use super::{
     args::{CreateArgs, RmArgs, SetArgs},
     walk::{AT_ONCE, walk},
 };
-use crate::{exit::Failure, text};
+use crate::{
+    exit::{self, Failure},
+    text,
+};
 
 /// Nodes that `rm --recursive` refuses to delete: the root, and ZooKeeper's own nodes.
 const PROTECTED: [&str; 2] = ["/", "/zookeeper"];
@@ -33,16 +36,17 @@ pub(super) async fn set(args: &SetArgs, data: Bytes, client: &Client) -> Result<
 /// Adds the present version to the error for a version conflict.
 async fn with_version(path: &str, expected: Version, error: Error, client: &Client) -> Failure {
     if error.code() != Some(ErrorCode::BAD_VERSION) {
-        return Failure::Refused(error);
+        return error.into();
     }
     match client.exists(path).await {
-        Ok(Some(stat)) => Failure::Version {
-            path: path.to_owned(),
-            expected,
-            present: stat.version,
-            error,
-        },
-        _ => Failure::Refused(error),
+        Ok(Some(stat)) => {
+            let present = stat.version;
+            let message = format!(
+                "{path}: the data have version {present}, not {expected}; nothing was changed"
+            );
+            Failure::new(exit::REFUSED, message).because(error)
+        }
+        _ => error.into(),
     }
 }
 
@@ -60,7 +64,7 @@ pub(super) async fn create(args: &CreateArgs, data: Bytes, client: &Client) -> R
     } else {
         client.create(path, data, mode).await
     };
-    let created = created.map_err(Failure::Refused)?;
+    let created = created?;
     text::print(format!("{}\n", text::name(&created.path)))
 }
 
@@ -74,9 +78,11 @@ pub(super) async fn rm(args: &RmArgs, client: &Client) -> Result<(), Failure> {
         };
     }
     if PROTECTED.contains(&path) {
-        return Err(Failure::Protected(path.to_owned()));
+        return Err(Failure::usage(format_args!(
+            "{path} cannot be deleted recursively; name the nodes below it that should go"
+        )));
     }
-    rm_all(client, path).await.map_err(Failure::Refused)
+    Ok(rm_all(client, path).await?)
 }
 
 /// Deletes a node and everything below it, children first. A node that somebody else has deleted meanwhile is no error.
@@ -106,6 +112,6 @@ pub(super) fn data(given: &OsStr) -> Result<Bytes, Failure> {
     }
     let mut data = Vec::new();
     let read = io::stdin().lock().read_to_end(&mut data);
-    read.map_err(Failure::Input)?;
+    read.map_err(|error| Failure::new(exit::SYSTEM, format_args!("cannot read stdin: {error}")))?;
     Ok(data.into())
 }

@@ -19,7 +19,7 @@ use crate::{
 
 pub(super) async fn export(args: &ExportArgs, client: &Client) -> Result<(), Failure> {
     let top = args.path.as_str();
-    let found = walk(client, top, None).await.map_err(Failure::Refused)?;
+    let found = walk(client, top, None).await?;
     let reads = found.into_iter().map(async |it| {
         let (node, acl) = tokio::join!(client.get_data(&it.path), client.get_acl(&it.path));
         (it.path, node, acl)
@@ -30,10 +30,7 @@ pub(super) async fn export(args: &ExportArgs, client: &Client) -> Result<(), Fai
         let (node, acl) = match (node, acl) {
             // It was deleted meanwhile.
             (Err(error), _) | (_, Err(error)) if error.is_no_node() && path != top => continue,
-            (node, acl) => (
-                node.map_err(Failure::Refused)?,
-                acl.map_err(Failure::Refused)?,
-            ),
+            (node, acl) => (node?, acl?),
         };
         // The servers' own nodes exist on every server.
         if top == path::ROOT && (path == "/zookeeper" || path.starts_with("/zookeeper/")) {
@@ -44,7 +41,13 @@ pub(super) async fn export(args: &ExportArgs, client: &Client) -> Result<(), Fai
             continue;
         }
         if acl.acl.iter().any(acl::is_hidden) {
-            return Err(Failure::HiddenIds(path));
+            return Err(Failure::new(
+                exit::REFUSED,
+                format_args!(
+                    "{path}: the server hides users of its ACL, so nothing was exported; give --auth-file with an \
+                     identity that has the permission a there"
+                ),
+            ));
         }
         let data = node.data.unwrap_or_default();
         let as_text = std::str::from_utf8(&data).ok();
@@ -84,7 +87,13 @@ pub(super) async fn import(
     let nodes = (1..).zip(input.split(|byte| *byte == b'\n'));
     let nodes = nodes
         .filter(|(_, line)| !line.is_empty())
-        .map(|(number, line)| node(args.path.as_str(), line).ok_or(Failure::BadLine(number)));
+        .map(|(number, line)| {
+            node(args.path.as_str(), line).ok_or_else(|| {
+                Failure::usage(format_args!(
+                    "line {number} of stdin is not one that `lockkeeper export` has written"
+                ))
+            })
+        });
     let nodes: Vec<Node> = nodes.collect::<Result<_, _>>()?;
     let reads = nodes
         .iter()
@@ -96,10 +105,18 @@ pub(super) async fn import(
             Some(Ok(present)) if present.data.as_deref().unwrap_or_default() == node.data => {
                 Step::Same
             }
-            Some(Ok(_)) if !args.overwrite => return Err(Failure::Differs(node.path.clone())),
+            Some(Ok(_)) if !args.overwrite => {
+                return Err(Failure::new(
+                    exit::REFUSED,
+                    format_args!(
+                        "{} exists with other data, and nothing was changed; --overwrite replaces them",
+                        node.path
+                    ),
+                ));
+            }
             Some(Ok(_)) => Step::Set,
             Some(Err(error)) if error.is_no_node() => Step::Create,
-            Some(Err(error)) => return Err(Failure::Refused(error)),
+            Some(Err(error)) => return Err(error.into()),
             None => break,
         };
         lines.push(format!("{:<6}  {}\n", step.word(), text::name(&node.path)));
@@ -108,7 +125,7 @@ pub(super) async fn import(
     drop(reads);
     if !args.dry_run {
         for (node, step) in nodes.iter().zip(steps) {
-            apply(client, node, step).await.map_err(Failure::Refused)?;
+            apply(client, node, step).await?;
         }
     }
     text::print(lines.concat())

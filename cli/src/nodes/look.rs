@@ -8,17 +8,15 @@ use super::{
     metadata,
     walk::{AT_ONCE, walk},
 };
-use crate::{exit::Failure, text};
+use crate::{
+    exit::{self, Failure},
+    refusal, text,
+};
 
 pub(super) async fn ls(args: &LsArgs, client: &Client) -> Result<(), Failure> {
     let depth = if args.recursive { None } else { Some(1) };
     let found = walk(client, args.path.as_str(), depth).await;
-    let mut paths: Vec<_> = found
-        .map_err(Failure::Refused)?
-        .into_iter()
-        .skip(1)
-        .map(|it| it.path)
-        .collect();
+    let mut paths: Vec<_> = found?.into_iter().skip(1).map(|it| it.path).collect();
     paths.sort_unstable();
     let shown = |path: &str| {
         if args.recursive {
@@ -40,7 +38,7 @@ pub(super) async fn ls(args: &LsArgs, client: &Client) -> Result<(), Failure> {
     let mut lines = String::new();
     for path in &paths {
         // A node that was deleted meanwhile is left out.
-        let Some(Some(stat)) = stats.next().await.transpose().map_err(Failure::Refused)? else {
+        let Some(Some(stat)) = stats.next().await.transpose()? else {
             continue;
         };
         lines += &metadata::line(path, &stat);
@@ -58,7 +56,7 @@ pub(super) async fn ls(args: &LsArgs, client: &Client) -> Result<(), Failure> {
 
 pub(super) async fn get(args: &GetArgs, client: &Client) -> Result<(), Failure> {
     let node = client.get_data(args.path.as_str()).await;
-    let data = node.map_err(Failure::Refused)?.data.unwrap_or_default();
+    let data = node?.data.unwrap_or_default();
     if !text::is_terminal() {
         return text::print(&data);
     }
@@ -72,8 +70,9 @@ pub(super) async fn get(args: &GetArgs, client: &Client) -> Result<(), Failure> 
 pub(super) async fn stat(args: &StatArgs, client: &Client) -> Result<(), Failure> {
     let path = args.path.as_str();
     // `exists` needs no read permission. The other reads report a missing node themselves, but they need it.
-    let stat = client.exists(path).await.map_err(Failure::Refused)?;
-    let stat = stat.ok_or_else(|| Failure::NoNode(path.to_owned()))?;
+    let stat = client.exists(path).await?;
+    let stat = stat
+        .ok_or_else(|| Failure::new(exit::REFUSED, format_args!("{path}: {}", refusal::NO_NODE)))?;
     if args.json {
         return text::print(metadata::line(path, &stat));
     }
@@ -106,7 +105,7 @@ pub(super) fn owner(stat: &Stat) -> String {
 
 /// The configuration of the ensemble, as the servers write it.
 pub(super) async fn config(client: &Client) -> Result<(), Failure> {
-    let config = client.get_config().await.map_err(Failure::Refused)?;
+    let config = client.get_config().await?;
     let data = config.data.unwrap_or_default();
     text::print(text::harmless_lines(&String::from_utf8_lossy(&data)))
 }

@@ -22,34 +22,42 @@ mod tree;
 mod walk;
 mod watch;
 
-use lockkeeper::Client;
-
 pub(crate) use args::NodeCommand;
 
 use crate::exit::Failure;
 
 pub(crate) async fn run(command: NodeCommand) -> Result<u8, Failure> {
-    let data = command.data().map(change::data).transpose()?;
-    let data = || data.clone().unwrap_or_default();
-    let work = async |client: &Client| match &command {
-        NodeCommand::Ls(it) => look::ls(&it.args, client).await,
-        NodeCommand::Tree(it) => tree::show(&it.args, client).await,
-        NodeCommand::Get(it) => look::get(&it.args, client).await,
-        NodeCommand::Stat(it) => look::stat(&it.args, client).await,
-        NodeCommand::Set(it) => change::set(&it.args, data(), client).await,
-        NodeCommand::Create(it) => change::create(&it.args, data(), client).await,
-        NodeCommand::Rm(it) => change::rm(&it.args, client).await,
-        NodeCommand::Watch(it) => watch::watch(&it.args, client).await,
-        NodeCommand::Getacl(it) => acl::get(&it.args, client).await,
-        NodeCommand::Setacl(it) => acl::set(&it.args, client).await,
-        NodeCommand::Sync(it) => client
-            .sync(it.args.path.as_str())
-            .await
-            .map_err(Failure::Refused),
-        NodeCommand::Whoami(_) => acl::who_am_i(client).await,
-        NodeCommand::Config(_) => look::config(client).await,
-        NodeCommand::Export(it) => copy::export(&it.args, client).await,
-        NodeCommand::Import(it) => copy::import(&it.args, &data(), client).await,
-    };
-    command.client().with_client(work).await
+    match &command {
+        NodeCommand::Ls(it) => it.with(look::ls).await,
+        NodeCommand::Tree(it) => it.with(tree::show).await,
+        NodeCommand::Get(it) => it.with(look::get).await,
+        NodeCommand::Stat(it) => it.with(look::stat).await,
+        NodeCommand::Set(it) => {
+            let data = change::data(&it.args.data)?;
+            it.with(async |args, client| change::set(args, data, client).await)
+                .await
+        }
+        NodeCommand::Create(it) => {
+            let data = it.args.data.as_deref().map(change::data).transpose()?;
+            let data = data.unwrap_or_default();
+            it.with(async |args, client| change::create(args, data, client).await)
+                .await
+        }
+        NodeCommand::Rm(it) => it.with(change::rm).await,
+        NodeCommand::Watch(it) => it.with(watch::watch).await,
+        NodeCommand::Getacl(it) => it.with(acl::get).await,
+        NodeCommand::Setacl(it) => it.with(acl::set).await,
+        NodeCommand::Sync(it) => {
+            it.with(async |args, client| Ok(client.sync(args.path.as_str()).await?))
+                .await
+        }
+        NodeCommand::Whoami(it) => it.with(async |_, client| acl::who_am_i(client).await).await,
+        NodeCommand::Config(it) => it.with(async |_, client| look::config(client).await).await,
+        NodeCommand::Export(it) => it.with(copy::export).await,
+        NodeCommand::Import(it) => {
+            let input = change::data("-".as_ref())?;
+            it.with(async |args, client| copy::import(args, &input, client).await)
+                .await
+        }
+    }
 }

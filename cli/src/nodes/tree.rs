@@ -12,7 +12,7 @@ use crate::{exit::Failure, text};
 
 pub(super) async fn show(args: &TreeArgs, client: &Client) -> Result<(), Failure> {
     let found = walk(client, args.path.as_str(), args.depth).await;
-    text::print(drawn(&found.map_err(Failure::Refused)?))
+    text::print(drawn(&found?))
 }
 
 /// One line for each node, below the line of its parent.

@@ -19,10 +19,7 @@ pub(super) async fn watch(args: &WatchArgs, client: &Client) -> Result<(), Failu
     } else {
         AddWatchMode::PERSISTENT
     };
-    let mut watcher = client
-        .add_watch(path, mode)
-        .await
-        .map_err(Failure::Refused)?;
+    let mut watcher = client.add_watch(path, mode).await?;
     let mut closed = pin!(text::closed());
     let mut left = args.count.map(NonZero::get);
     while left != Some(0) {
@@ -34,7 +31,7 @@ pub(super) async fn watch(args: &WatchArgs, client: &Client) -> Result<(), Failu
         let Some(notice) = notice else {
             break;
         };
-        let (what, node) = match notice.map_err(Failure::Refused)? {
+        let (what, node) = match notice? {
             WatchNotice::Event(event) => (word(event.event_type), event.path),
             _ => ("missed", path.to_owned()),
         };

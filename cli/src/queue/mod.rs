@@ -72,7 +72,7 @@ async fn show(args: &QueueArgs, client: &Client) -> Result<(), Failure> {
     // The watch comes before the first listing, so that no change between the two is missed.
     let mut watcher = if args.follow {
         let watcher = client.add_watch(path, AddWatchMode::PERSISTENT_RECURSIVE);
-        Some(watcher.await.map_err(Failure::Refused)?)
+        Some(watcher.await?)
     } else {
         None
     };
@@ -96,7 +96,7 @@ async fn show(args: &QueueArgs, client: &Client) -> Result<(), Failure> {
             closed = &mut closed => return Err(closed),
         };
         match newest {
-            Some(Err(error)) => return Err(Failure::Refused(error)),
+            Some(Err(error)) => return Err(error.into()),
             None => return Ok(()),
             Some(Ok(_)) => {}
         }
@@ -132,14 +132,11 @@ async fn newest<T, E>(
 
 async fn look(client: &Client, path: &str) -> Result<Vec<QueueEntry>, Failure> {
     let entries = inspect(client, path).await;
-    entries.map_err(|error| Failure::Lock {
-        path: path.to_owned(),
-        error,
-    })
+    entries.map_err(|error| Failure::lock(path, error))
 }
 
 async fn exists(client: &Client, path: &str) -> Result<bool, Failure> {
-    let stat = client.exists(path).await.map_err(Failure::Refused)?;
+    let stat = client.exists(path).await?;
     Ok(stat.is_some())
 }
 

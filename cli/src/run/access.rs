@@ -37,7 +37,7 @@ pub(super) async fn own(client: &Client, node: &str) -> Result<(), Failure> {
     if created.as_ref().is_err_and(lockkeeper::Error::is_no_node) {
         if let Some(parent) = path::parent(node) {
             match client.create_all(parent, "", CreateMode::Persistent).await {
-                Err(error) if !error.is_node_exists() => return Err(Failure::Refused(error)),
+                Err(error) if !error.is_node_exists() => return Err(error.into()),
                 _ => {}
             }
         }
@@ -46,14 +46,16 @@ pub(super) async fn own(client: &Client, node: &str) -> Result<(), Failure> {
     match created {
         Ok(_) => Ok(()),
         Err(error) if error.is_node_exists() => {
-            let acl = client.get_acl(node).await.map_err(Failure::Refused)?.acl;
+            let acl = client.get_acl(node).await?.acl;
             let open =
                 |entry: &Acl| entry.id.scheme == "world" && entry.perms.allows_any_of(HARMFUL);
             if acl.iter().any(open) {
-                return Err(Failure::OpenToAll(node.to_owned()));
+                return Err(Failure::usage(format_args!(
+                    "{node} exists, and everyone may change it; restrict it with `lockkeeper setacl`, or leave out --acl"
+                )));
             }
             Ok(())
         }
-        Err(error) => Err(Failure::Refused(error)),
+        Err(error) => Err(error.into()),
     }
 }

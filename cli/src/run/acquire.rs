@@ -3,6 +3,7 @@
 //! Not here: the kinds of locks (`lock`).
 
 use std::{
+    fmt,
     future::{Future, pending},
     io::{self, IsTerminal as _},
     pin::pin,
@@ -20,6 +21,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{RunArgs, lock::Lock};
 use crate::{
+    duration::Human,
     exit::{self, Failure, Level},
     refusal, text,
 };
@@ -74,10 +76,7 @@ impl Wait {
         let left = left.max(TRY);
         match timeout(left, requests).await {
             Ok(done) => done,
-            Err(_) => Err(Failure::NoAnswer {
-                path: path.to_owned(),
-                waited: left,
-            }),
+            Err(_) => Err(no_answer(path, left)),
         }
     }
 
@@ -106,7 +105,7 @@ pub(super) async fn connect(
         .connect_timeout(connect_timeout)
         .connect()
         .await
-        .map_err(Failure::Connect)
+        .map_err(|error| Failure::connect(&error))
 }
 
 /// Acquires the lock.
@@ -123,16 +122,11 @@ pub(super) async fn acquire(client: &Client, lock: &Lock, wait: Wait) -> Result<
             Wait::Try => tokio::select! {
                 biased;
                 true = async { sleep(SOON).await; grants_none(client, path).await } => {
-                    return Err(Failure::TooEarly(path.to_owned()));
+                    return Err(not_acquired(path, refusal::TOO_EARLY));
                 }
                 tried = timeout(TRY, lock.try_lock()) => match tried {
                     Ok(tried) => tried,
-                    Err(_) => {
-                        return Err(Failure::NoAnswer {
-                            path: path.to_owned(),
-                            waited: TRY,
-                        });
-                    }
+                    Err(_) => return Err(no_answer(path, TRY)),
                 },
             },
             Wait::Forever => wait_for(client, path, lock.lock()).await.map(Some),
@@ -145,9 +139,7 @@ pub(super) async fn acquire(client: &Client, lock: &Lock, wait: Wait) -> Result<
         };
         return match (acquired, wait) {
             (Ok(Some(guard)), _) => Ok(guard),
-            (Ok(None), _) => Err(Failure::Taken {
-                path: path.to_owned(),
-            }),
+            (Ok(None), _) => Err(not_acquired(path, "the lock is taken")),
             (
                 Err(LockError::Lost {
                     loss: Loss::Expired,
@@ -161,18 +153,24 @@ pub(super) async fn acquire(client: &Client, lock: &Lock, wait: Wait) -> Result<
                 continue;
             }
             (Err(LockError::TimedOut { ahead, .. }), Wait::Until { whole, .. }) => {
-                Err(Failure::TimedOut {
-                    path: path.to_owned(),
-                    waited: whole,
-                    ahead,
-                })
+                let ahead = ahead.map_or(String::new(), |ahead| format!(", {ahead} ahead"));
+                let what = format_args!("lock not acquired in {}{ahead}", Human(whole));
+                Err(not_acquired(path, what))
             }
-            (Err(error), _) => Err(Failure::Lock {
-                path: path.to_owned(),
-                error,
-            }),
+            (Err(error), _) => Err(Failure::lock(path, error)),
         };
     }
+}
+
+/// The lock is not acquired in time.
+fn not_acquired(path: &str, why: impl fmt::Display) -> Failure {
+    Failure::new(exit::NOT_ACQUIRED, format_args!("{path}: {why}"))
+}
+
+fn no_answer(path: &str, waited: Duration) -> Failure {
+    let waited = Human(waited);
+    let what = format_args!("{path}: no server has answered in {waited}");
+    Failure::new(exit::UNAVAILABLE, what)
 }
 
 /// Waits for the lock, and tells the user of a long wait. A user at a terminal hears of it after [`SILENCE`]. A user who wants to hear

@@ -61,7 +61,7 @@ pub(crate) fn pass(arguments: &[OsString]) -> Result<u8, Failure> {
         exit::set_level(Level::Quiet);
     }
     let has_parent = || getppid().is_some_and(|pid| *parent == *pid.to_string());
-    let system = |error: rustix::io::Errno| Failure::System(error.into());
+    let system = |error: rustix::io::Errno| Failure::from(io::Error::from(error));
     // Nobody else would wake a stopped process whose parent is gone.
     end_with_parent(true).map_err(system)?;
     if has_parent() {
@@ -73,9 +73,16 @@ pub(crate) fn pass(arguments: &[OsString]) -> Result<u8, Failure> {
     // From here on, the watchdog ends the command and its whole group.
     end_with_parent(false).map_err(system)?;
     let error = Command::new(program).args(arguments).exec();
-    Err(Failure::Command {
-        program: program.clone(),
-        error,
+    let program = program.display();
+    Err(match error.kind() {
+        io::ErrorKind::NotFound => Failure::new(
+            exit::NOT_FOUND,
+            format_args!("{program}: command not found"),
+        ),
+        _ => Failure::new(
+            exit::CANNOT_EXECUTE,
+            format_args!("{program}: cannot be executed: {error}"),
+        ),
     })
 }
 

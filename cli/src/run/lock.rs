@@ -32,10 +32,7 @@ impl Lock {
         } else {
             Mutex::new(client, path).map(|mutex| Self::Exclusive(mutex.with_data(who)))
         };
-        lock.map_err(|error| Failure::Lock {
-            path: path.to_owned(),
-            error: LockError::from(Error::from(error)),
-        })
+        lock.map_err(|error| Failure::lock(path, Error::from(error).into()))
     }
 
     pub(super) fn path(&self) -> &str {

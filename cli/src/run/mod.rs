@@ -61,8 +61,8 @@ const NODE: &str = "LOCKKEEPER_NODE";
 pub(crate) async fn run(args: RunArgs) -> Result<u8, Failure> {
     let wait = Wait::new(&args);
     let settings = args.servers.settings()?;
-    let mut signals = Signals::catch(&PASSED_ON).map_err(Failure::System)?;
-    let notify = Notify::new(args.notify).map_err(Failure::System)?;
+    let mut signals = Signals::catch(&PASSED_ON)?;
+    let notify = Notify::new(args.notify)?;
     let client = tokio::select! {
         biased;
         signal = signals.ending() => return Ok(exit::of_signal(signal.as_raw())),
@@ -112,12 +112,12 @@ async fn under_lock(
     let (place, environment) = (Place::of_this(), environment(&guard, args));
     // Before the start is noted: if the system refuses a process, the period is not used up.
     let child = Child::start(&args.command, &environment, place);
-    let mut child = child.map_err(Failure::System)?;
+    let mut child = child?;
     let noted = async {
         if let Some(once) = &once {
             wait.bound(path, once.begin(&guard)).await?;
         }
-        Ok(())
+        Ok::<_, Failure>(())
     };
     let lost = || {
         exit::say(&format_args!("{path}: lock lost before the command began"));
@@ -127,7 +127,7 @@ async fn under_lock(
         biased;
         signal = signals.ending() => Some(Ok(exit::of_signal(signal.as_raw()))),
         noted = noted => match noted {
-            Err(Failure::Lock { error: LockError::Lost { .. }, .. }) => Some(lost()),
+            Err(failure) if failure.status() == exit::NOT_ACQUIRED => Some(lost()),
             noted => noted.err().map(Err),
         },
     };
@@ -138,10 +138,10 @@ async fn under_lock(
         return end;
     }
     if place == Place::OwnGroup {
-        signals.catch_also(Signal::TSTP).map_err(Failure::System)?;
+        signals.catch_also(Signal::TSTP)?;
     }
     let time = may_go_on_for(&guard, args);
-    child.begin(time).map_err(Failure::System)?;
+    child.begin(time)?;
     notify.say(&format!("READY=1\nSTATUS={path} is held"));
     let on_loss = OnLoss::new(args.on_loss.as_deref(), environment);
     hold(guard, child, signals, args, on_loss).await
@@ -159,7 +159,9 @@ async fn granted(
     let path = args.path.as_str();
     let before = async {
         if is_inside(client, path).await? {
-            return Err(Failure::Inside(path.to_owned()));
+            return Err(Failure::usage(format_args!(
+                "{path}: this command runs under that lock already, and would wait for itself"
+            )));
         }
         tell_of_chroot(client, args).await?;
         access::prepare(client, args).await?;
@@ -184,7 +186,7 @@ async fn granted(
 async fn tell_of_chroot(client: &Client, args: &RunArgs) -> Result<(), Failure> {
     let servers = args.servers.servers()?;
     if let Some(chroot) = servers.chroot() {
-        let exists = client.exists("/").await.map_err(Failure::Refused)?;
+        let exists = client.exists("/").await?;
         if exists.is_none() {
             exit::say(&format_args!(
                 "the chroot {chroot} does not exist; creating it"
@@ -201,7 +203,7 @@ async fn is_inside(client: &Client, path: &str) -> Result<bool, Failure> {
     match (outer, node) {
         (Ok(outer), Ok(node)) if outer == path => {
             let stat = client.exists(&node).await;
-            Ok(stat.map_err(Failure::Refused)?.is_some())
+            Ok(stat?.is_some())
         }
         _ => Ok(false),
     }
@@ -299,7 +301,7 @@ async fn hold(
                 }
                 why = &mut loss => break Err(why.to_string()),
                 () = &mut runs_out => break Err("no server answers, and the lease runs out".to_owned()),
-                status = child.wait() => break Ok(status.map_err(Failure::System)?),
+                status = child.wait() => break Ok(status?),
                 () = at(kill_at) => {
                     kill_at = None;
                     child.kill();
@@ -333,7 +335,7 @@ async fn hold(
                 Human(grace)
             ));
             let script = on_loss.start(&loss);
-            child.end(grace, signals).await.map_err(Failure::System)?;
+            child.end(grace, signals).await?;
             script.end().await;
             Ok(exit::LOST)
         }

@@ -10,10 +10,13 @@
 
 use std::time::Duration;
 
-use lockkeeper::{Client, CreateMode, Error, Guard, LockError, Version, proto::path};
+use lockkeeper::{Client, CreateMode, Error, Guard, Version, proto::path};
 
 use super::{access, args::Access};
-use crate::exit::Failure;
+use crate::{
+    duration::Long,
+    exit::{self, Failure},
+};
 
 /// The record of one lock.
 #[derive(Debug)]
@@ -50,7 +53,7 @@ impl<'a> Once<'a> {
     /// Looks whether the command has run in this period.
     ///
     /// # Errors
-    /// [`Failure::AlreadyDone`] if it has.
+    /// [`exit::ALREADY_DONE`] if it has.
     pub(super) async fn check(&self) -> Result<Checked, Failure> {
         // The record is read before the clock: a start in between is not seen here, but under the lock.
         let record = match self.client.get_data(&self.record).await {
@@ -60,15 +63,14 @@ impl<'a> Once<'a> {
             }
             record => record,
         };
-        let record = record.map_err(Failure::Refused)?;
+        let record = record?;
         let now_ms = self.now().await?;
         let text = record.data.as_deref().map(String::from_utf8_lossy);
         let last_ms = text.and_then(|text| text.trim().parse::<i64>().ok());
         if last_ms.is_some_and(|last| self.period_of(now_ms) <= self.period_of(last)) {
-            return Err(Failure::AlreadyDone {
-                path: self.path.to_owned(),
-                period: self.period,
-            });
+            let (path, period) = (self.path, Long(self.period));
+            let message = format_args!("{path}: it has run in this period of {period}");
+            return Err(Failure::new(exit::ALREADY_DONE, message));
         }
         Ok(Checked {
             now_ms,
@@ -86,10 +88,7 @@ impl<'a> Once<'a> {
             .commit()
             .await
             .map(drop)
-            .map_err(|error: LockError| Failure::Lock {
-                path: self.path.to_owned(),
-                error,
-            })
+            .map_err(|error| Failure::lock(self.path, error))
     }
 
     /// The servers' time, in milliseconds since 1970.
@@ -100,7 +99,7 @@ impl<'a> Once<'a> {
             self.create().await?;
             written = write().await;
         }
-        Ok(written.map_err(Failure::Refused)?.mtime)
+        Ok(written?.mtime)
     }
 
     fn period_of(&self, ms: i64) -> i64 {
@@ -118,7 +117,7 @@ impl<'a> Once<'a> {
             .create_all(&self.clock, "", CreateMode::Persistent)
             .await
         {
-            Err(error) if !error.is_node_exists() => Err(Failure::Refused(error)),
+            Err(error) if !error.is_node_exists() => Err(error.into()),
             _ => Ok(()),
         }
     }

@@ -29,7 +29,7 @@ pub(super) fn run(args: &DecodeArgs) -> Result<u8, Failure> {
         } else {
             fs::read(file)
         };
-        let bytes = bytes.map_err(|error| Failure::File(file.clone(), error))?;
+        let bytes = bytes.map_err(|error| Failure::file(file, &error))?;
         text::print(shown(args, file, &bytes)?)?;
     }
     Ok(exit::OK)
@@ -39,7 +39,13 @@ pub(super) fn run(args: &DecodeArgs) -> Result<u8, Failure> {
 fn shown(args: &DecodeArgs, file: &Path, bytes: &[u8]) -> Result<String, Failure> {
     let messages = match args.from {
         Some(side) => stream(side, bytes),
-        None => recording(bytes).map_err(|number| Failure::NotRecorded(file.to_owned(), number))?,
+        None => recording(bytes).map_err(|number| {
+            Failure::usage(format_args!(
+                "{}, line {number}: neither C> nor S> with hexadecimal digits, nor a comment; \
+                 raw bytes need --from client or --from server",
+                file.display()
+            ))
+        })?,
     };
     let shown = |message: &Message| {
         if args.json {

@@ -30,11 +30,8 @@ use crate::{
 const PIECE: usize = 64 * 1024;
 
 pub(super) async fn run(args: &SpyArgs) -> Result<u8, Failure> {
-    let mut signals = Signals::catch(&ENDING).map_err(Failure::System)?;
-    let refused = |error| Failure::Listen {
-        address: args.listen.clone(),
-        error,
-    };
+    let mut signals = Signals::catch(&ENDING)?;
+    let refused = |error| Failure::listen(&args.listen, &error);
     let listener = TcpListener::bind(&args.listen).await.map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
     exit::say(&format_args!(
@@ -48,7 +45,7 @@ pub(super) async fn run(args: &SpyArgs) -> Result<u8, Failure> {
             biased;
             signal = signals.ending() => return Ok(exit::of_signal(signal.as_raw())),
             client = listener.accept() => {
-                let (client, _) = client.map_err(Failure::System)?;
+                let (client, _) = client?;
                 number += 1;
                 connections.push(connection(args, number, client));
             }
