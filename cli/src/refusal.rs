@@ -38,12 +38,8 @@ impl fmt::Display for Plain<'_> {
 
 /// Why a server refuses an operation.
 pub(crate) fn reason(op: OpCode, code: ErrorCode) -> String {
-    let creates = matches!(
-        op,
-        OpCode::CREATE | OpCode::CREATE2 | OpCode::CREATE_CONTAINER | OpCode::CREATE_TTL
-    );
     let text = match code {
-        ErrorCode::NO_NODE if creates => "its parent does not exist; --parents creates it",
+        ErrorCode::NO_NODE if op.is_create() => "its parent does not exist; --parents creates it",
         ErrorCode::NO_NODE => NO_NODE,
         ErrorCode::NODE_EXISTS => "the node exists already",
         ErrorCode::NOT_EMPTY => "the node has children; --recursive deletes them, too",

@@ -10,12 +10,22 @@ use alloc::{borrow::Cow, string::String, vec::Vec};
 
 use bytes::Bytes;
 
-use crate::{DecodeError, DecodeErrorKind, Reader, Writer};
+use crate::{DecodeError, DecodeErrorKind, Reader, Sink, Writer, writer::Count};
 
 /// A value that can be encoded as jute.
 pub trait Encode {
     /// Appends the value. This cannot fail: [`Writer::finish`] reports a length that does not fit.
-    fn encode(&self, writer: &mut Writer<'_>);
+    fn encode<S: Sink>(&self, writer: &mut Writer<'_, S>);
+
+    /// The number of bytes that [`encode`](Self::encode) appends, found by the same code. A length that does not fit counts
+    /// alone.
+    #[must_use]
+    fn encoded_len(&self) -> usize {
+        let mut count = Count::default();
+        let mut writer = Writer::new(&mut count);
+        self.encode(&mut writer);
+        writer.finish().unwrap_or_else(|error| error.length)
+    }
 }
 
 /// A value that can be read from jute.
@@ -31,7 +41,7 @@ pub trait Decode: Sized {
 }
 
 impl Encode for bool {
-    fn encode(&self, writer: &mut Writer<'_>) {
+    fn encode<S: Sink>(&self, writer: &mut Writer<'_, S>) {
         writer.put_slice(&[u8::from(*self)]);
     }
 }
@@ -48,7 +58,7 @@ impl Decode for bool {
 macro_rules! fixed_width {
     ($($type:ty: $width:literal),*) => {$(
         impl Encode for $type {
-            fn encode(&self, writer: &mut Writer<'_>) {
+            fn encode<S: Sink>(&self, writer: &mut Writer<'_, S>) {
                 writer.put_slice(&self.to_be_bytes());
             }
         }
@@ -70,7 +80,7 @@ macro_rules! common_width {
     ($($type:ty: $width:literal, $put:ident, $take:ident;)*) => {$(
         impl Encode for $type {
             #[inline]
-            fn encode(&self, writer: &mut Writer<'_>) {
+            fn encode<S: Sink>(&self, writer: &mut Writer<'_, S>) {
                 writer.$put(*self);
             }
         }
@@ -92,19 +102,19 @@ common_width! {
 }
 
 impl Encode for Bytes {
-    fn encode(&self, writer: &mut Writer<'_>) {
+    fn encode<S: Sink>(&self, writer: &mut Writer<'_, S>) {
         writer.put_buffer(self);
     }
 }
 
 impl Encode for String {
-    fn encode(&self, writer: &mut Writer<'_>) {
+    fn encode<S: Sink>(&self, writer: &mut Writer<'_, S>) {
         writer.put_buffer(self.as_bytes());
     }
 }
 
 impl<T: Encode> Encode for [T] {
-    fn encode(&self, writer: &mut Writer<'_>) {
+    fn encode<S: Sink>(&self, writer: &mut Writer<'_, S>) {
         writer.put_length(self.len());
         for element in self {
             element.encode(writer);
@@ -113,25 +123,25 @@ impl<T: Encode> Encode for [T] {
 }
 
 impl<T: Encode> Encode for Vec<T> {
-    fn encode(&self, writer: &mut Writer<'_>) {
+    fn encode<S: Sink>(&self, writer: &mut Writer<'_, S>) {
         self.as_slice().encode(writer);
     }
 }
 
 impl Encode for Cow<'static, str> {
-    fn encode(&self, writer: &mut Writer<'_>) {
+    fn encode<S: Sink>(&self, writer: &mut Writer<'_, S>) {
         writer.put_buffer(self.as_bytes());
     }
 }
 
 impl<T: Encode + Clone> Encode for Cow<'static, [T]> {
-    fn encode(&self, writer: &mut Writer<'_>) {
+    fn encode<S: Sink>(&self, writer: &mut Writer<'_, S>) {
         (**self).encode(writer);
     }
 }
 
 impl<T: Encode> Encode for Option<T> {
-    fn encode(&self, writer: &mut Writer<'_>) {
+    fn encode<S: Sink>(&self, writer: &mut Writer<'_, S>) {
         match self {
             Some(value) => value.encode(writer),
             None => writer.put_null(),
@@ -205,6 +215,7 @@ mod tests {
     fn check_round_trip<T: Encode + Decode + PartialEq + Debug>(value: &T) {
         let bytes = encoded(value);
         assert!(bytes.len() >= T::SMALLEST);
+        assert_eq!(bytes.len(), value.encoded_len());
         let mut reader = Reader::new(bytes);
         assert_eq!(&T::decode(&mut reader).unwrap(), value);
         assert_eq!(reader.left(), 0);

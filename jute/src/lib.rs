@@ -82,7 +82,7 @@ pub use error::{DecodeError, DecodeErrorKind, EncodeError};
 pub use reader::{NegativeCounts, Reader};
 #[cfg(feature = "trace")]
 pub use trace::{Traced, TracedValue};
-pub use writer::Writer;
+pub use writer::{Sink, Writer};
 
 #[doc(hidden)]
 pub use bytes as __bytes;

@@ -22,7 +22,7 @@ macro_rules! record {
 
         impl $crate::Encode for $name {
             #[allow(unused_variables)]
-            fn encode(&self, writer: &mut $crate::Writer<'_>) {
+            fn encode<S: $crate::Sink>(&self, writer: &mut $crate::Writer<'_, S>) {
                 $($crate::Encode::encode(&self.$field, writer);)*
             }
         }

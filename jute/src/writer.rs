@@ -9,18 +9,67 @@ use bytes::BytesMut;
 
 use crate::EncodeError;
 
+/// What a [`Writer`] appends to: a buffer, or a count of bytes.
+pub trait Sink {
+    /// Appends these bytes.
+    fn append(&mut self, bytes: &[u8]);
+
+    /// The number of bytes so far.
+    fn position(&self) -> usize;
+
+    /// Removes the bytes behind the first `length`.
+    fn cut(&mut self, length: usize);
+}
+
+impl Sink for BytesMut {
+    #[inline]
+    fn append(&mut self, bytes: &[u8]) {
+        // Not `put_slice`, which is no inline function: four bytes would cost two calls.
+        self.extend_from_slice(bytes);
+    }
+
+    #[inline]
+    fn position(&self) -> usize {
+        self.len()
+    }
+
+    fn cut(&mut self, length: usize) {
+        self.truncate(length);
+    }
+}
+
+/// Keeps only the number of bytes.
+#[derive(Debug, Default)]
+pub(crate) struct Count(usize);
+
+impl Sink for Count {
+    #[inline]
+    fn append(&mut self, bytes: &[u8]) {
+        self.0 = self.0.saturating_add(bytes.len());
+    }
+
+    #[inline]
+    fn position(&self) -> usize {
+        self.0
+    }
+
+    fn cut(&mut self, length: usize) {
+        self.0 = length;
+    }
+}
+
 /// Appends jute values to the end of a buffer.
 #[derive(Debug)]
-pub struct Writer<'a> {
-    out: &'a mut BytesMut,
+pub struct Writer<'a, S = BytesMut> {
+    out: &'a mut S,
     start: usize,
     too_long: Option<usize>,
 }
 
-impl<'a> Writer<'a> {
+impl<'a, S: Sink> Writer<'a, S> {
     /// Creates a writer that appends to `out`. The bytes that are already in `out` stay.
-    pub fn new(out: &'a mut BytesMut) -> Self {
-        let start = out.len();
+    pub fn new(out: &'a mut S) -> Self {
+        let start = out.position();
         Self {
             out,
             start,
@@ -31,23 +80,22 @@ impl<'a> Writer<'a> {
     /// The number of bytes that this writer has written so far.
     #[must_use]
     pub fn written(&self) -> usize {
-        self.out.len().saturating_sub(self.start)
+        self.out.position().saturating_sub(self.start)
     }
 
     /// Appends raw bytes.
     pub fn put_slice(&mut self, bytes: &[u8]) {
-        // Not `put_slice`, which is no inline function: four bytes would cost two calls.
-        self.out.extend_from_slice(bytes);
+        self.out.append(bytes);
     }
 
     /// Appends an `int`.
     pub fn put_i32(&mut self, value: i32) {
-        self.out.extend_from_slice(&value.to_be_bytes());
+        self.out.append(&value.to_be_bytes());
     }
 
     /// Appends a `long`.
     pub fn put_i64(&mut self, value: i64) {
-        self.out.extend_from_slice(&value.to_be_bytes());
+        self.out.append(&value.to_be_bytes());
     }
 
     /// Appends a length or count. A value above 2^31-1 makes [`finish`](Self::finish) fail.
@@ -80,7 +128,7 @@ impl<'a> Writer<'a> {
         match self.too_long {
             None => Ok(self.written()),
             Some(length) => {
-                self.out.truncate(self.start);
+                self.out.cut(self.start);
                 Err(EncodeError { length })
             }
         }

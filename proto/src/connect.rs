@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use crate::{
     SessionId, Zxid,
-    jute::{Decode, DecodeError, Encode, Reader, Writer, record},
+    jute::{Decode, DecodeError, Encode, Reader, Sink, Writer, record},
 };
 
 /// The length of a session password in bytes.
@@ -69,7 +69,7 @@ pub struct ConnectResponse {
 }
 
 impl Encode for ConnectRequest {
-    fn encode(&self, writer: &mut Writer<'_>) {
+    fn encode<S: Sink>(&self, writer: &mut Writer<'_, S>) {
         self.protocol_version.encode(writer);
         self.last_zxid_seen.encode(writer);
         self.timeout_ms.encode(writer);
@@ -98,7 +98,7 @@ impl Decode for ConnectRequest {
 }
 
 impl Encode for ConnectResponse {
-    fn encode(&self, writer: &mut Writer<'_>) {
+    fn encode<S: Sink>(&self, writer: &mut Writer<'_, S>) {
         self.protocol_version.encode(writer);
         self.timeout_ms.encode(writer);
         self.session_id.encode(writer);

@@ -10,7 +10,7 @@ macro_rules! wire_integer {
         pub struct $name(pub $inner);
 
         impl $crate::jute::Encode for $name {
-            fn encode(&self, writer: &mut $crate::jute::Writer<'_>) {
+            fn encode<S: $crate::jute::Sink>(&self, writer: &mut $crate::jute::Writer<'_, S>) {
                 self.0.encode(writer);
             }
         }

@@ -62,5 +62,5 @@ pub use error_code::ErrorCode;
 pub use event::{AddWatchMode, EventType, KeeperState, WatcherEvent, WatcherType};
 pub use ids::{SessionId, Version, Xid, Zxid};
 pub use lockkeeper_jute as jute;
-pub use operation::{OpCode, Request, Response};
+pub use operation::{Class, OpCode, Request, Response};
 pub use stat::Stat;

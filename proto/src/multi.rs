@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use crate::{
     ErrorCode, OpCode,
-    jute::{Decode, DecodeError, DecodeErrorKind, Encode, Reader, Writer, record},
+    jute::{Decode, DecodeError, DecodeErrorKind, Encode, Reader, Sink, Writer, record},
     records::{
         CheckVersionRequest, Create2Response, CreateRequest, CreateResponse, CreateTtlRequest,
         DeleteRequest, GetChildrenRequest, GetChildrenResponse, GetDataRequest, GetDataResponse,
@@ -106,7 +106,7 @@ macro_rules! listed {
         }
 
         impl Encode for $request {
-            fn encode(&self, writer: &mut Writer<'_>) {
+            fn encode<S: Sink>(&self, writer: &mut Writer<'_, S>) {
                 for op in &self.ops {
                     MultiHeader::of_request(op.op()).encode(writer);
                     match op {
@@ -234,7 +234,7 @@ impl MultiResponse {
 }
 
 impl Encode for MultiResponse {
-    fn encode(&self, writer: &mut Writer<'_>) {
+    fn encode<S: Sink>(&self, writer: &mut Writer<'_, S>) {
         for result in &self.results {
             result.header().encode(writer);
             match result {

@@ -1,7 +1,7 @@
-//! The table of operations: the opcode, request record and reply record of each operation.
+//! The table of operations: of each its opcode, its class, the first release that knows it, and its records.
 //!
-//! [`Request`] and [`Response`] are generated from the table. To add an operation, add its constant to [`OpCode`] and one
-//! line to the table.
+//! [`Request`] and [`Response`], and what the client and the embedded server must know of an operation, are generated from the
+//! table. To add an operation, add its constant to [`OpCode`] and one line to the table.
 //! Not here: the records themselves (`records`).
 
 #[allow(
@@ -11,7 +11,7 @@
 use crate::records::*;
 use crate::{
     ids::wire_enum,
-    jute::{Decode, DecodeError, DecodeErrorKind, Encode, Reader, Writer},
+    jute::{Decode, DecodeError, DecodeErrorKind, Encode, Reader, Sink, Writer},
     multi::{MultiReadRequest, MultiRequest, MultiResponse},
 };
 
@@ -87,30 +87,75 @@ wire_enum! {
     }
 }
 
+/// What an operation does, and so what may have become of it when its reply is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Class {
+    /// It creates a node, in a transaction.
+    Create,
+    /// It changes or deletes nodes, in a transaction.
+    Change,
+    /// It changes the ensemble, or ends a session: a transaction that touches no node of its own.
+    Transaction,
+    /// A server answers it from its copy of the tree, and nothing changes.
+    Read,
+    /// It changes what a server keeps for the connection, or changes nothing.
+    Connection,
+    /// It is a part of a transaction, and no request.
+    Part,
+}
+
 impl OpCode {
-    /// The first release of `ZooKeeper` whose servers know the operation; `None` for operations older than 3.4.
-    ///
-    /// Source: `ZooDefs.OpCode` at the release tags.
+    /// Whether the operation creates a node.
     #[must_use]
-    pub fn since(self) -> Option<&'static str> {
-        Some(match self {
-            Self::CHECK | Self::MULTI | Self::SASL => "3.4.0",
-            Self::CREATE2 | Self::RECONFIG | Self::CHECK_WATCHES | Self::REMOVE_WATCHES => "3.5.0",
-            Self::CREATE_CONTAINER | Self::DELETE_CONTAINER => "3.5.1",
-            Self::CREATE_TTL => "3.5.3",
-            Self::MULTI_READ
-            | Self::GET_EPHEMERALS
-            | Self::GET_ALL_CHILDREN_NUMBER
-            | Self::SET_WATCHES2
-            | Self::ADD_WATCH => "3.6.0",
-            Self::WHO_AM_I => "3.7.0",
-            _ => return None,
-        })
+    pub fn is_create(self) -> bool {
+        self.class() == Some(Class::Create)
+    }
+
+    /// Whether the operation changes nodes: the leader handles it, and a majority takes part.
+    #[must_use]
+    pub fn is_write(self) -> bool {
+        matches!(self.class(), Some(Class::Create | Class::Change))
+    }
+
+    /// Whether the operation takes a transaction.
+    #[must_use]
+    pub fn is_transaction(self) -> bool {
+        self.is_write() || self.class() == Some(Class::Transaction)
+    }
+
+    /// Whether a server answers the operation to clients.
+    #[must_use]
+    pub fn is_request(self) -> bool {
+        self.class().is_some_and(|class| class != Class::Part)
     }
 }
 
 macro_rules! operations {
-    ($($variant:ident = $op:ident, $request:ty => $response:ty;)*) => {
+    ($($variant:ident = $op:ident $class:ident $since:tt, $request:ident $(.$path:ident)? => $response:ty;)*) => {
+        impl OpCode {
+            /// What the operation does; `None` for an operation that no client asks for.
+            #[must_use]
+            pub fn class(self) -> Option<Class> {
+                Some(match self {
+                    $(Self::$op => Class::$class,)*
+                    _ => return None,
+                })
+            }
+
+            /// The first release of `ZooKeeper` whose servers know the operation; `None` for an operation older than 3.4, or one
+            /// that no client asks for.
+            ///
+            /// Source: `ZooDefs.OpCode` at the release tags.
+            #[must_use]
+            pub fn since(self) -> Option<&'static str> {
+                match self {
+                    $(Self::$op => operations!(@since $since),)*
+                    _ => None,
+                }
+            }
+        }
+
         /// A request, without its header.
         #[derive(Clone, Debug, PartialEq, Eq)]
         #[non_exhaustive]
@@ -134,6 +179,15 @@ macro_rules! operations {
                 }
             }
 
+            /// The only node that the request is about; `None` for a request about several nodes, or about none.
+            #[must_use]
+            pub fn path(&self) -> Option<&str> {
+                match self {
+                    $($(Self::$variant(record) => Some(&record.$path),)?)*
+                    _ => None,
+                }
+            }
+
             /// Reads the body of a request. The bytes after it stay in the reader.
             ///
             /// # Errors
@@ -147,7 +201,7 @@ macro_rules! operations {
         }
 
         impl Encode for Request {
-            fn encode(&self, writer: &mut Writer<'_>) {
+            fn encode<S: Sink>(&self, writer: &mut Writer<'_, S>) {
                 match self {
                     $(Self::$variant(record) => record.encode(writer),)*
                 }
@@ -178,68 +232,45 @@ macro_rules! operations {
         }
 
         impl Encode for Response {
-            fn encode(&self, writer: &mut Writer<'_>) {
+            fn encode<S: Sink>(&self, writer: &mut Writer<'_, S>) {
                 match self {
                     $(Self::$variant(record) => record.encode(writer),)*
                 }
             }
         }
     };
+    (@since _) => { None };
+    (@since $release:literal) => { Some($release) };
 }
 
 operations! {
-    Create = CREATE, CreateRequest => CreateResponse;
-    Create2 = CREATE2, CreateRequest => Create2Response;
-    CreateContainer = CREATE_CONTAINER, CreateRequest => Create2Response;
-    CreateTtl = CREATE_TTL, CreateTtlRequest => Create2Response;
-    Delete = DELETE, DeleteRequest => Empty;
-    Exists = EXISTS, ExistsRequest => StatResponse;
-    GetData = GET_DATA, GetDataRequest => GetDataResponse;
-    SetData = SET_DATA, SetDataRequest => StatResponse;
-    GetAcl = GET_ACL, GetAclRequest => GetAclResponse;
-    SetAcl = SET_ACL, SetAclRequest => StatResponse;
-    GetChildren = GET_CHILDREN, GetChildrenRequest => GetChildrenResponse;
-    GetChildren2 = GET_CHILDREN2, GetChildrenRequest => GetChildren2Response;
-    GetAllChildrenNumber = GET_ALL_CHILDREN_NUMBER, GetAllChildrenNumberRequest => GetAllChildrenNumberResponse;
-    GetEphemerals = GET_EPHEMERALS, GetEphemeralsRequest => GetEphemeralsResponse;
-    Sync = SYNC, SyncRequest => SyncResponse;
-    Ping = PING, Empty => Empty;
-    Check = CHECK, CheckVersionRequest => Empty;
-    Multi = MULTI, MultiRequest => MultiResponse;
-    MultiRead = MULTI_READ, MultiReadRequest => MultiResponse;
-    Reconfig = RECONFIG, ReconfigRequest => GetDataResponse;
-    SetWatches = SET_WATCHES, SetWatches => Empty;
-    SetWatches2 = SET_WATCHES2, SetWatches2 => Empty;
-    AddWatch = ADD_WATCH, AddWatchRequest => ErrorResponse;
-    CheckWatches = CHECK_WATCHES, CheckWatchesRequest => Empty;
-    RemoveWatches = REMOVE_WATCHES, RemoveWatchesRequest => Empty;
-    Auth = AUTH, AuthPacket => Empty;
-    Sasl = SASL, SaslRequest => SaslResponse;
-    WhoAmI = WHO_AM_I, Empty => WhoAmIResponse;
-    CloseSession = CLOSE_SESSION, Empty => Empty;
-}
-
-impl Request {
-    /// The only node that the request is about; `None` for a request about several nodes, or about none.
-    #[must_use]
-    pub fn path(&self) -> Option<&str> {
-        Some(match self {
-            Self::Create(r) | Self::Create2(r) | Self::CreateContainer(r) => &r.path,
-            Self::CreateTtl(r) => &r.path,
-            Self::Delete(r) => &r.path,
-            Self::Exists(r) => &r.path,
-            Self::GetData(r) => &r.path,
-            Self::SetData(r) => &r.path,
-            Self::GetAcl(r) => &r.path,
-            Self::SetAcl(r) => &r.path,
-            Self::GetChildren(r) | Self::GetChildren2(r) => &r.path,
-            Self::GetAllChildrenNumber(r) => &r.path,
-            Self::Sync(r) => &r.path,
-            Self::Check(r) => &r.path,
-            Self::AddWatch(r) => &r.path,
-            Self::CheckWatches(r) => &r.path,
-            Self::RemoveWatches(r) => &r.path,
-            _ => return None,
-        })
-    }
+    Create = CREATE Create _, CreateRequest .path => CreateResponse;
+    Create2 = CREATE2 Create "3.5.0", CreateRequest .path => Create2Response;
+    CreateContainer = CREATE_CONTAINER Create "3.5.1", CreateRequest .path => Create2Response;
+    CreateTtl = CREATE_TTL Create "3.5.3", CreateTtlRequest .path => Create2Response;
+    Delete = DELETE Change _, DeleteRequest .path => Empty;
+    Exists = EXISTS Read _, ExistsRequest .path => StatResponse;
+    GetData = GET_DATA Read _, GetDataRequest .path => GetDataResponse;
+    SetData = SET_DATA Change _, SetDataRequest .path => StatResponse;
+    GetAcl = GET_ACL Read _, GetAclRequest .path => GetAclResponse;
+    SetAcl = SET_ACL Change _, SetAclRequest .path => StatResponse;
+    GetChildren = GET_CHILDREN Read _, GetChildrenRequest .path => GetChildrenResponse;
+    GetChildren2 = GET_CHILDREN2 Read _, GetChildrenRequest .path => GetChildren2Response;
+    GetAllChildrenNumber = GET_ALL_CHILDREN_NUMBER Read "3.6.0", GetAllChildrenNumberRequest .path => GetAllChildrenNumberResponse;
+    GetEphemerals = GET_EPHEMERALS Read "3.6.0", GetEphemeralsRequest => GetEphemeralsResponse;
+    Sync = SYNC Connection _, SyncRequest .path => SyncResponse;
+    Ping = PING Connection _, Empty => Empty;
+    Check = CHECK Part "3.4.0", CheckVersionRequest .path => Empty;
+    Multi = MULTI Change "3.4.0", MultiRequest => MultiResponse;
+    MultiRead = MULTI_READ Read "3.6.0", MultiReadRequest => MultiResponse;
+    Reconfig = RECONFIG Transaction "3.5.0", ReconfigRequest => GetDataResponse;
+    SetWatches = SET_WATCHES Connection _, SetWatches => Empty;
+    SetWatches2 = SET_WATCHES2 Connection "3.6.0", SetWatches2 => Empty;
+    AddWatch = ADD_WATCH Connection "3.6.0", AddWatchRequest .path => ErrorResponse;
+    CheckWatches = CHECK_WATCHES Read "3.5.0", CheckWatchesRequest .path => Empty;
+    RemoveWatches = REMOVE_WATCHES Connection "3.5.0", RemoveWatchesRequest .path => Empty;
+    Auth = AUTH Connection _, AuthPacket => Empty;
+    Sasl = SASL Connection "3.4.0", SaslRequest => SaslResponse;
+    WhoAmI = WHO_AM_I Read "3.7.0", Empty => WhoAmIResponse;
+    CloseSession = CLOSE_SESSION Transaction _, Empty => Empty;
 }

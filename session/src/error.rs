@@ -7,7 +7,7 @@ mod exact;
 
 use std::{fmt, io, sync::Arc, time::Duration};
 
-use lockkeeper_proto::{ErrorCode, OpCode, SessionId, jute::DecodeError, path::PathError};
+use lockkeeper_proto::{Class, ErrorCode, OpCode, SessionId, jute::DecodeError, path::PathError};
 
 use crate::{AuthFailure, ConnectStringError, Endpoint, Peer, UnsupportedReason, peer::Bracketed};
 
@@ -413,17 +413,8 @@ impl fmt::Display for Error {
 
 /// The effect of a request that was sent, and has no usable reply.
 fn of_unanswered(op: OpCode) -> Effect {
-    match op {
-        OpCode::EXISTS
-        | OpCode::GET_DATA
-        | OpCode::GET_ACL
-        | OpCode::GET_CHILDREN
-        | OpCode::GET_CHILDREN2
-        | OpCode::MULTI_READ
-        | OpCode::CHECK_WATCHES
-        | OpCode::GET_EPHEMERALS
-        | OpCode::GET_ALL_CHILDREN_NUMBER
-        | OpCode::WHO_AM_I => Effect::NotApplied,
+    match op.class() {
+        Some(Class::Read) => Effect::NotApplied,
         _ => Effect::Unknown,
     }
 }

@@ -79,32 +79,15 @@ fn zxid(op: OpCode, header: ReplyHeader, names: &mut Names) -> String {
         (OpCode::AUTH | OpCode::SASL, _) | (_, ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH) => {
             assert_eq!(header.zxid, Zxid::ZERO, "{op}");
         }
-        (_, ErrorCode::UNIMPLEMENTED) if !is_write(op) => {
+        (_, ErrorCode::UNIMPLEMENTED) if !op.is_transaction() => {
             assert_eq!(header.zxid, Zxid(-1), "{op}");
         }
         // Before 3.9, a write that the server cannot parse uses a transaction; since 3.9 it does not.
         (_, ErrorCode::MARSHALLING_ERROR) => names.read(header.zxid),
-        _ if is_write(op) => return names.written(header.zxid) + " ",
+        _ if op.is_transaction() => return names.written(header.zxid) + " ",
         _ => names.read(header.zxid),
     }
     String::new()
-}
-
-/// Whether the operation uses a transaction even when it fails.
-fn is_write(op: OpCode) -> bool {
-    matches!(
-        op,
-        OpCode::CREATE
-            | OpCode::CREATE2
-            | OpCode::CREATE_CONTAINER
-            | OpCode::CREATE_TTL
-            | OpCode::DELETE
-            | OpCode::SET_DATA
-            | OpCode::SET_ACL
-            | OpCode::MULTI
-            | OpCode::RECONFIG
-            | OpCode::CLOSE_SESSION
-    )
 }
 
 fn response_text(response: &Response, names: &mut Names, more: &mut Vec<String>) -> String {

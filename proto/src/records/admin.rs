@@ -7,7 +7,7 @@ use core::fmt;
 
 use bytes::Bytes;
 
-use crate::jute::{Decode, DecodeError, Encode, Reader, Writer, record};
+use crate::jute::{Decode, DecodeError, Encode, Reader, Sink, Writer, record};
 
 record! {
     /// Changes the servers of the ensemble.
@@ -63,7 +63,7 @@ pub struct AuthPacket {
 }
 
 impl Encode for AuthPacket {
-    fn encode(&self, writer: &mut Writer<'_>) {
+    fn encode<S: Sink>(&self, writer: &mut Writer<'_, S>) {
         self.auth_type.encode(writer);
         self.scheme.encode(writer);
         self.auth.encode(writer);
@@ -101,7 +101,7 @@ impl fmt::Debug for AuthPacket {
 macro_rules! token {
     ($($name:ident)*) => {$(
         impl Encode for $name {
-            fn encode(&self, writer: &mut Writer<'_>) {
+            fn encode<S: Sink>(&self, writer: &mut Writer<'_, S>) {
                 self.token.encode(writer);
             }
         }

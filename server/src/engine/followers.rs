@@ -38,7 +38,7 @@ use super::{
     connection::Connection,
     hash::Seeded,
     links::Link,
-    rules::{Fate, is_write},
+    rules::Fate,
     txn::{Author, Txn},
     view::View,
     watches::Watches,
@@ -593,5 +593,5 @@ impl Engine {
 
 /// Whether the reply to a request must wait for the leader.
 fn needs_commit(op: OpCode) -> bool {
-    is_write(op) || op == OpCode::SYNC
+    op.is_transaction() || op == OpCode::SYNC
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use lockkeeper_proto::{ErrorCode, OpCode, SessionId, connect::ConnectRequest};
 
-use super::{ConnId, Engine, ServerId, rules::is_write};
+use super::{ConnId, Engine, ServerId};
 
 impl Engine {
     /// A server has lost its majority, or has one again. Its connections are cut, and the activity that it had not
@@ -49,7 +49,7 @@ impl Engine {
 
     /// The error with which a read-only server refuses the operation.
     pub(super) fn read_only_refusal(&self, id: ConnId, op: OpCode) -> Option<ErrorCode> {
-        let needs_leader = op == OpCode::SYNC || is_write(op) && op != OpCode::CLOSE_SESSION;
+        let needs_leader = op == OpCode::SYNC || op.is_transaction() && op != OpCode::CLOSE_SESSION;
         (needs_leader && self.is_read_only(id)).then_some(ErrorCode::NOT_READ_ONLY)
     }
 }

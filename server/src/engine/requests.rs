@@ -62,7 +62,9 @@ impl Engine {
             self.reply(id, xid, Zxid::ZERO, &Err(self.refusal()));
             return self.close(id);
         }
-        if !is_served(op) {
+        // Two internal operations end the connection, too, although the real server accepts them from every client:
+        // `deleteContainer`, which checks no permission, and `createSession`.
+        if !op.is_request() {
             self.reply(id, xid, Zxid(-1), &Err(ErrorCode::UNIMPLEMENTED));
             return self.close(id);
         }
@@ -333,42 +335,4 @@ impl Engine {
             connection.reply(xid, zxid, result.as_ref().map_err(|code| *code));
         });
     }
-}
-
-/// Whether the server accepts the operation from a client. Any other operation ends the connection.
-///
-/// Two internal operations are not accepted, although the real server accepts them from every client:
-/// `deleteContainer`, which checks no permission, and `createSession`.
-fn is_served(op: OpCode) -> bool {
-    matches!(
-        op,
-        OpCode::CREATE
-            | OpCode::CREATE2
-            | OpCode::CREATE_CONTAINER
-            | OpCode::CREATE_TTL
-            | OpCode::DELETE
-            | OpCode::EXISTS
-            | OpCode::GET_DATA
-            | OpCode::SET_DATA
-            | OpCode::GET_ACL
-            | OpCode::SET_ACL
-            | OpCode::GET_CHILDREN
-            | OpCode::GET_CHILDREN2
-            | OpCode::GET_ALL_CHILDREN_NUMBER
-            | OpCode::GET_EPHEMERALS
-            | OpCode::SYNC
-            | OpCode::PING
-            | OpCode::MULTI
-            | OpCode::MULTI_READ
-            | OpCode::RECONFIG
-            | OpCode::SET_WATCHES
-            | OpCode::SET_WATCHES2
-            | OpCode::ADD_WATCH
-            | OpCode::CHECK_WATCHES
-            | OpCode::REMOVE_WATCHES
-            | OpCode::AUTH
-            | OpCode::SASL
-            | OpCode::WHO_AM_I
-            | OpCode::CLOSE_SESSION
-    )
 }

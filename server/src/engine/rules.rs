@@ -85,8 +85,8 @@ impl When {
         let op = match self.ops {
             Ops::Any => !matches!(seen.op, OpCode::PING | OpCode::CREATE_SESSION),
             Ops::One(op) => op == seen.op,
-            Ops::Creates => is_create(seen.op),
-            Ops::Writes => is_write(seen.op),
+            Ops::Creates => seen.op.is_create(),
+            Ops::Writes => seen.op.is_transaction(),
         };
         op && self.session.is_none_or(|session| session == seen.session)
             && (self.within.as_deref())
@@ -209,27 +209,6 @@ impl Rules {
     pub(crate) fn is_session_stalled(&self, session: SessionId) -> bool {
         self.all_stalled || self.stalled.contains(&session)
     }
-}
-
-fn is_create(op: OpCode) -> bool {
-    matches!(
-        op,
-        OpCode::CREATE | OpCode::CREATE2 | OpCode::CREATE_CONTAINER | OpCode::CREATE_TTL
-    )
-}
-
-/// Whether an operation takes a transaction.
-pub(crate) fn is_write(op: OpCode) -> bool {
-    is_create(op)
-        || matches!(
-            op,
-            OpCode::DELETE
-                | OpCode::SET_DATA
-                | OpCode::SET_ACL
-                | OpCode::MULTI
-                | OpCode::RECONFIG
-                | OpCode::CLOSE_SESSION
-        )
 }
 
 /// Whether a request names a path at or below `above`.

@@ -13,7 +13,7 @@ use lockkeeper_proto::{
 use super::{
     Machine, Output, State,
     link::connection::Connection,
-    proof::{Proof, is_transaction, is_write},
+    proof::{Proof, is_transaction},
     requests::in_flight::{InFlight, ReplyTo},
 };
 
@@ -161,7 +161,7 @@ impl<T> Machine<T> {
         request: &InFlight<T>,
         reply: Option<ErrorCode>,
     ) {
-        if !is_write(request.op) {
+        if !request.op.is_write() {
             return;
         }
         if let Some(proof) = self.touched(now, request.sent) {
@@ -231,7 +231,7 @@ impl<T> Machine<T> {
     /// Whether an operation is a write: it goes into the proof when it is sent.
     pub(crate) fn write_sent(connection: &mut Connection<T>, now: Instant, xid: Xid, op: OpCode) {
         if let Some(proof) = &mut connection.proof
-            && is_write(op)
+            && op.is_write()
         {
             proof.sent(now, xid);
         }

@@ -313,7 +313,7 @@ impl<T> Machine<T> {
     /// Queues a request of the machine itself, and returns its number. It does not outlive the connection, so it needs no deadline.
     fn enqueue_own(&mut self, request: Request, reply_to: ReplyTo<T>) -> u64 {
         self.queue
-            .push(request, reply_to, RequestOptions::at(self.began))
+            .push(request, 0, reply_to, RequestOptions::at(self.began))
     }
 
     fn set_state(&mut self, state: State) {

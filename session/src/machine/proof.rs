@@ -23,7 +23,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lockkeeper_proto::{ErrorCode, OpCode, Xid};
+use lockkeeper_proto::{ErrorCode, Xid};
 
 /// What the answers on one connection prove.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -159,21 +159,6 @@ impl Trail {
         }
         heard
     }
-}
-
-/// Whether the leader handles the operation, and a majority takes part.
-pub(crate) fn is_write(op: OpCode) -> bool {
-    matches!(
-        op,
-        OpCode::CREATE
-            | OpCode::CREATE2
-            | OpCode::CREATE_CONTAINER
-            | OpCode::CREATE_TTL
-            | OpCode::DELETE
-            | OpCode::SET_DATA
-            | OpCode::SET_ACL
-            | OpCode::MULTI
-    )
 }
 
 /// Whether a write with this result is a transaction. A write that fails for what is in the tree is one; a write that the

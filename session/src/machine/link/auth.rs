@@ -8,7 +8,7 @@
 
 use std::{collections::VecDeque, time::Instant};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use lockkeeper_proto::{
     OpCode, Request, Response, Xid,
     header::ReplyHeader,
@@ -18,7 +18,7 @@ use lockkeeper_proto::{
 use crate::{
     AuthFailure, Effect, Error,
     machine::{
-        Auth, Machine, ReplyTo, RequestOptions, link::connection::Connection,
+        Auth, Machine, ReplyTo, RequestOptions, link::connection::Connection, request_bytes,
         requests::transmit::append,
     },
 };
@@ -51,19 +51,15 @@ impl<T> Machine<T> {
     /// request is too long or the machine has ended.
     pub fn add_auth(&mut self, now: Instant, token: T, auth: Auth) {
         let (request, options) = (packet(&auth), RequestOptions::at(now));
-        if let Some(error) = self.refusal(now, &request, &options) {
+        let bytes = request_bytes(&request);
+        if let Some(error) = self.refusal(now, OpCode::AUTH, bytes, &options) {
             return self.complete(token, Err(error));
-        }
-        let limit = self.config.max_request;
-        let length = append(&mut BytesMut::new(), Xid::AUTH, OpCode::AUTH, &request);
-        let length = length.unwrap_or_else(|error| error.length);
-        if length > limit {
-            return self.complete(token, Err(Error::TooLarge { length, limit }));
         }
         if !self.config.auth.contains(&auth) {
             self.config.auth.push(auth);
         }
-        self.queue.push(request, ReplyTo::Auth { token }, options);
+        let reply_to = ReplyTo::Auth { token };
+        self.queue.push(request, bytes, reply_to, options);
     }
 
     /// Sends all identities on a new connection, ahead of everything else.

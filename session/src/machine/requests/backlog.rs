@@ -5,7 +5,12 @@
 
 use std::{collections::VecDeque, time::Instant};
 
-use lockkeeper_proto::{Request, multi::MultiOp, records::SetWatches};
+use lockkeeper_proto::{
+    Request,
+    header::RequestHeader,
+    jute::{Decode, Encode},
+    records::SetWatches,
+};
 
 use crate::machine::{ReplyTo, timers::give_back};
 
@@ -41,7 +46,7 @@ pub(crate) struct Queued<T> {
     pub(crate) options: RequestOptions,
     /// Unique among the requests of callers; 0 for restored watches.
     pub(crate) number: u64,
-    weight: usize,
+    bytes: usize,
 }
 
 impl<T> Queued<T> {
@@ -53,7 +58,7 @@ impl<T> Queued<T> {
             reply_to: ReplyTo::SetWatches { since, restore },
             options: RequestOptions::at(now),
             number: self.number + 1,
-            weight: 0,
+            bytes: 0,
         }
     }
 }
@@ -98,26 +103,23 @@ impl<T> Backlog<T> {
         self.queue.front().map(|queued| &queued.options)
     }
 
-    /// Puts a request at the end, and returns its number.
+    /// Puts a request at the end, and returns its number. `bytes` is its length, or 0 for a request of the machine itself.
     pub(crate) fn push(
         &mut self,
         request: Request,
+        bytes: usize,
         reply_to: ReplyTo<T>,
         options: RequestOptions,
     ) -> u64 {
         // The number in between is for the request that may have to follow this one.
         self.last_number += 2;
-        let weight = match &reply_to {
-            ReplyTo::Caller { .. } => request_bytes(&request),
-            _ => 0,
-        };
-        self.bytes += weight;
+        self.bytes += bytes;
         self.queue.push_back(Queued {
             request,
             reply_to,
             options,
             number: self.last_number,
-            weight,
+            bytes,
         });
         self.last_number
     }
@@ -130,7 +132,7 @@ impl<T> Backlog<T> {
                 reply_to,
                 options: RequestOptions::at(now),
                 number: 0,
-                weight: 0,
+                bytes: 0,
             });
         }
     }
@@ -138,7 +140,7 @@ impl<T> Backlog<T> {
     /// Takes out the oldest request.
     pub(crate) fn pop(&mut self) -> Option<Queued<T>> {
         let queued = self.queue.pop_front()?;
-        self.bytes -= queued.weight;
+        self.bytes -= queued.bytes;
         Some(queued)
     }
 
@@ -148,7 +150,7 @@ impl<T> Backlog<T> {
             .binary_search_by_key(&number, |queued| queued.number)
             .ok()?;
         let queued = self.queue.remove(index)?;
-        self.bytes -= queued.weight;
+        self.bytes -= queued.bytes;
         Some(queued)
     }
 
@@ -160,7 +162,7 @@ impl<T> Backlog<T> {
         }
         let (stay, go): (VecDeque<_>, VecDeque<_>) = self.queue.drain(..).partition(stays);
         self.queue = stay;
-        self.bytes = self.queue.iter().map(|queued| queued.weight).sum();
+        self.bytes = self.queue.iter().map(|queued| queued.bytes).sum();
         go
     }
 
@@ -176,40 +178,8 @@ impl<T> Backlog<T> {
     }
 }
 
-/// The bytes of a request's paths and data: nearly its size on the wire, and never more.
+/// The length of a request on the wire, without that of its frame.
 #[must_use]
 pub fn request_bytes(request: &Request) -> usize {
-    let data = |data: &Option<bytes::Bytes>| data.as_ref().map_or(0, bytes::Bytes::len);
-    match request {
-        Request::Create(r) | Request::Create2(r) | Request::CreateContainer(r) => {
-            r.path.len() + data(&r.data)
-        }
-        Request::CreateTtl(r) => r.path.len() + data(&r.data),
-        Request::SetData(r) => r.path.len() + data(&r.data),
-        Request::Delete(r) => r.path.len(),
-        Request::Exists(r) => r.path.len(),
-        Request::GetData(r) => r.path.len(),
-        Request::GetChildren(r) | Request::GetChildren2(r) => r.path.len(),
-        Request::Sync(r) => r.path.len(),
-        Request::Multi(r) => r.ops.iter().map(op_weight).sum(),
-        // Small, or rare.
-        _ => 0,
-    }
-}
-
-fn op_weight(op: &MultiOp) -> usize {
-    let data = |data: &Option<bytes::Bytes>| data.as_ref().map_or(0, bytes::Bytes::len);
-    // Each operation has a header: type, whether it is the last one, error code.
-    let header = 9;
-    header
-        + match op {
-            MultiOp::Create(r) | MultiOp::Create2(r) | MultiOp::CreateContainer(r) => {
-                r.path.len() + data(&r.data)
-            }
-            MultiOp::CreateTtl(r) => r.path.len() + data(&r.data),
-            MultiOp::SetData(r) => r.path.len() + data(&r.data),
-            MultiOp::Delete(r) => r.path.len(),
-            MultiOp::Check(r) => r.path.len(),
-            _ => 0,
-        }
+    RequestHeader::SMALLEST.saturating_add(request.encoded_len())
 }

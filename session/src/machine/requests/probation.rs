@@ -168,14 +168,6 @@ fn limit(op: OpCode) -> u8 {
     }
 }
 
-/// Whether the operation may have changed the tree.
-fn is_write(op: OpCode) -> bool {
-    matches!(
-        op,
-        OpCode::CREATE2 | OpCode::CREATE_CONTAINER | OpCode::CREATE_TTL | OpCode::RECONFIG
-    )
-}
-
 impl<T> Machine<T> {
     /// Whether the next queued request may be sent now. A suspect is sent alone, behind a ping if the server has
     /// answered nothing yet; this sends that ping.
@@ -234,7 +226,7 @@ impl<T> Machine<T> {
         self.forget_deadline(&options, number);
         match reply_to {
             ReplyTo::Caller { .. } | ReplyTo::Nobody { .. } | ReplyTo::Auth { .. } => {
-                let effect = if is_write(op) {
+                let effect = if op.is_transaction() {
                     Effect::Unknown
                 } else {
                     Effect::NotApplied

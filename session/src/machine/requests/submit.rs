@@ -4,13 +4,11 @@
 
 use std::time::Instant;
 
-use bytes::BytesMut;
-use lockkeeper_proto::{OpCode, Request, Xid};
+use lockkeeper_proto::{OpCode, Request};
 
 use super::{
-    backlog::{self, Queued, RequestOptions},
+    backlog::{Queued, RequestOptions, request_bytes},
     in_flight::{InFlight, PendingWatch, ReplyTo},
-    transmit,
 };
 use crate::{
     Effect, Error,
@@ -34,14 +32,15 @@ impl<T> Machine<T> {
         request: Request,
         options: RequestOptions,
     ) -> Option<WatchId> {
-        if let Some(error) = self.refusal(now, &request, &options) {
+        let bytes = request_bytes(&request);
+        if let Some(error) = self.refusal(now, request.op(), bytes, &options) {
             self.complete(token, Err(error));
             return None;
         }
         let watch = PendingWatch::of(&request, &mut self.watches);
         let id = watch.as_ref().map(|watch| watch.id);
         let reply_to = ReplyTo::Caller { token, watch };
-        let number = self.queue.push(request, reply_to, options);
+        let number = self.queue.push(request, bytes, reply_to, options);
         if let Some(deadline) = options.deadline {
             self.deadlines.insert((deadline, number));
         }
@@ -75,11 +74,12 @@ impl<T> Machine<T> {
                 || queued.saturating_add(request_bytes) <= most.saturating_mul(times))
     }
 
-    /// Why a caller's request is not accepted now.
+    /// Why a caller's request of this length is not accepted now. A request that is too long must not take space in the queue.
     pub(crate) fn refusal(
         &self,
         now: Instant,
-        request: &Request,
+        op: OpCode,
+        length: usize,
         options: &RequestOptions,
     ) -> Option<Error> {
         if let Some(error) = self.ended() {
@@ -88,20 +88,14 @@ impl<T> Machine<T> {
         if self.closing.is_some() {
             return Some(Error::Closed(Effect::NotApplied));
         }
-        let op = request.op();
         if !self.unsupported.is_empty()
             && let Some(error) = self.unsupported.refusal(op)
         {
             return Some(error);
         }
-        let request_bytes = backlog::request_bytes(request);
-        if request_bytes > self.config.max_request {
-            // It must not take space in the queue, nor in the buffer of all requests.
-            let length = transmit::append(&mut BytesMut::new(), Xid(0), op, request);
-            return Some(Error::TooLarge {
-                length: length.unwrap_or_else(|error| error.length),
-                limit: self.config.max_request,
-            });
+        let limit = self.config.max_request;
+        if length > limit {
+            return Some(Error::TooLarge { length, limit });
         }
         if options.deadline.is_some_and(|deadline| deadline <= now) {
             return Some(self.deadline_exceeded(op, options, Effect::NotApplied));
@@ -109,7 +103,7 @@ impl<T> Machine<T> {
         if options.fail_fast && !self.is_connected() {
             return Some(Error::NotConnected(self.endpoints.newest()));
         }
-        (!self.fits(request_bytes, 2)).then(|| Error::TooManyRequests {
+        (!self.fits(length, 2)).then(|| Error::TooManyRequests {
             requests: self.outstanding(),
             bytes: self.queue.bytes(),
         })

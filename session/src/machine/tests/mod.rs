@@ -19,6 +19,7 @@
 //! | `probation` | operations on which a server closes the connection |
 //! | `moving` | moves to another server, and the search for one that accepts writes |
 //! | `options` | request capacity, deadlines, requests that fail fast |
+//! | `weights` | how many bytes wait to be sent, for each operation |
 //! | `window` | how many requests are under way at once |
 //!
 //! They share the scripted server in `pair`, and the requests and replies in `requests`.
@@ -45,4 +46,5 @@ mod restore;
 mod sasl;
 mod unsupported;
 mod watches;
+mod weights;
 mod window;

@@ -215,13 +215,13 @@ fn capacity_counts_bytes_and_a_request_above_the_whole_capacity_goes_alone() {
     pair.cut();
     let options = RequestOptions::at(pair.now);
     let large = create("/a", vec![0; 5000]);
-    assert_eq!(request_bytes(&large), 5002);
-    assert!(pair.machine.has_capacity(pair.now, 5002, &options));
+    assert_eq!(request_bytes(&large), 5026);
+    assert!(pair.machine.has_capacity(pair.now, 5026, &options));
     pair.submit(large);
     assert!(!pair.machine.has_capacity(pair.now, 1, &options));
     let refused = pair.submit(sync("/"));
     let error = pair.error(refused);
-    let bytes = 5002;
+    let bytes = 5026;
     assert_eq!(error, Error::TooManyRequests { requests: 1, bytes });
     pair.connect();
     assert!(pair.machine.has_capacity(pair.now, 1000, &options));
@@ -230,8 +230,8 @@ fn capacity_counts_bytes_and_a_request_above_the_whole_capacity_goes_alone() {
     let mut pair = Pair::connected(|config| config.max_queued_bytes = 1000);
     pair.cut();
     pair.submit(create("/a", vec![0; 600]));
-    assert!(pair.machine.has_capacity(pair.now, 398, &options));
-    assert!(!pair.machine.has_capacity(pair.now, 399, &options));
+    assert!(pair.machine.has_capacity(pair.now, 374, &options));
+    assert!(!pair.machine.has_capacity(pair.now, 375, &options));
     // It takes from the reserve of callers that cannot wait.
     let taken = pair.submit(create("/a", vec![0; 1000]));
     assert!(!pair.is_settled(taken));

@@ -101,7 +101,7 @@ impl Pair {
         }
     }
 
-    fn drain(&mut self) {
+    pub(super) fn drain(&mut self) {
         while let Some(output) = self.machine.poll_output() {
             match &output {
                 Output::Completed(token, _) => {

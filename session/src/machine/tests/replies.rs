@@ -283,7 +283,7 @@ fn requests_above_the_limit_are_refused() {
         }
         let refused = pair.submit(sync("/"));
         let error = pair.error(refused);
-        let bytes = if connected { 0 } else { 6 };
+        let bytes = if connected { 0 } else { 6 * (8 + 5) };
         assert_eq!(error, Error::TooManyRequests { requests: 6, bytes });
         assert_eq!(error.effect(), Effect::NotApplied);
         let (token, watch) = pair.submit_quietly(get("/", true));

@@ -1,0 +1,195 @@
+//! The bound on the bytes that wait to be sent, for each operation of the table.
+
+use std::collections::BTreeSet;
+
+use bytes::{Bytes, BytesMut};
+use lockkeeper_proto::{
+    Acl, AddWatchMode, Id, OpCode, Perms, Request, Version, WatcherType, Xid, Zxid,
+    multi::{MultiOp, MultiReadOp, MultiReadRequest, MultiRequest},
+    records::{
+        AddWatchRequest, AuthPacket, CheckVersionRequest, CheckWatchesRequest, CreateRequest,
+        CreateTtlRequest, DeleteRequest, Empty, ExistsRequest, GetAclRequest,
+        GetAllChildrenNumberRequest, GetChildrenRequest, GetDataRequest, GetEphemeralsRequest,
+        ReconfigRequest, RemoveWatchesRequest, SaslRequest, SetAclRequest, SetDataRequest,
+        SetWatches, SetWatches2, SyncRequest,
+    },
+};
+
+use super::pair::Pair;
+use crate::{
+    Error,
+    machine::{Auth, request_bytes, requests::transmit::append},
+};
+
+/// The limit of the test. Callers that cannot wait have twice as much.
+const LIMIT: usize = 64 << 10;
+
+/// One request of each operation, each with the text once in every field that can be long.
+fn samples(text: &str) -> Vec<Request> {
+    let path = || text.to_owned();
+    let (data, version) = (Some(Bytes::from(path())), Version(1));
+    let acl = || {
+        let (scheme, id) = (path().into(), path().into());
+        let acl = Acl {
+            perms: Perms::ALL,
+            id: Id { scheme, id },
+        };
+        Some(vec![acl].into())
+    };
+    let create = || CreateRequest {
+        path: path(),
+        data: data.clone(),
+        acl: acl(),
+        flags: 0,
+    };
+    let children = || GetChildrenRequest {
+        path: path(),
+        watch: false,
+    };
+    let (paths, relative_zxid) = (|| vec![path(), path()], Zxid(1));
+    let (watcher_type, watch) = (WatcherType::ANY, true);
+    vec![
+        Request::Create(create()),
+        Request::Create2(create()),
+        Request::CreateContainer(create()),
+        Request::CreateTtl(CreateTtlRequest {
+            path: path(),
+            data: data.clone(),
+            acl: acl(),
+            flags: 5,
+            ttl_ms: 1,
+        }),
+        Request::Delete(DeleteRequest {
+            path: path(),
+            version,
+        }),
+        Request::Exists(ExistsRequest {
+            path: path(),
+            watch,
+        }),
+        Request::GetData(GetDataRequest {
+            path: path(),
+            watch,
+        }),
+        Request::SetData(SetDataRequest {
+            path: path(),
+            data: data.clone(),
+            version,
+        }),
+        Request::GetAcl(GetAclRequest { path: path() }),
+        Request::SetAcl(SetAclRequest {
+            path: path(),
+            acl: acl(),
+            version,
+        }),
+        Request::GetChildren(children()),
+        Request::GetChildren2(children()),
+        Request::GetAllChildrenNumber(GetAllChildrenNumberRequest { path: path() }),
+        Request::GetEphemerals(GetEphemeralsRequest {
+            prefix_path: Some(path()),
+        }),
+        Request::Sync(SyncRequest { path: path() }),
+        Request::Ping(Empty {}),
+        Request::Check(CheckVersionRequest {
+            path: path(),
+            version,
+        }),
+        Request::Multi(MultiRequest {
+            ops: vec![MultiOp::Create(create()), MultiOp::Create2(create())],
+        }),
+        Request::MultiRead(MultiReadRequest {
+            ops: vec![MultiReadOp::GetChildren(children())],
+        }),
+        Request::Reconfig(ReconfigRequest {
+            joining_servers: Some(path()),
+            leaving_servers: Some(path()),
+            new_members: Some(path()),
+            cur_config_id: -1,
+        }),
+        Request::SetWatches(SetWatches {
+            relative_zxid,
+            data_watches: paths(),
+            exist_watches: paths(),
+            child_watches: paths(),
+        }),
+        Request::SetWatches2(SetWatches2 {
+            relative_zxid,
+            data_watches: paths(),
+            exist_watches: paths(),
+            child_watches: paths(),
+            persistent_watches: paths(),
+            persistent_recursive_watches: paths(),
+        }),
+        Request::AddWatch(AddWatchRequest {
+            path: path(),
+            mode: AddWatchMode::PERSISTENT,
+        }),
+        Request::CheckWatches(CheckWatchesRequest {
+            path: path(),
+            watcher_type,
+        }),
+        Request::RemoveWatches(RemoveWatchesRequest {
+            path: path(),
+            watcher_type,
+        }),
+        Request::Auth(AuthPacket {
+            auth_type: 0,
+            scheme: path(),
+            auth: data.clone(),
+        }),
+        Request::Sasl(SaslRequest {
+            token: data.clone(),
+        }),
+        Request::WhoAmI(Empty {}),
+        Request::CloseSession(Empty {}),
+    ]
+}
+
+/// Once, operations that a list had forgotten counted as empty: with a limit of 64 KiB, 60 read transactions of 500 kB waited,
+/// and no caller did.
+#[test]
+fn the_bound_in_bytes_holds_for_each_operation_of_the_table() {
+    let sampled: BTreeSet<_> = samples("/").iter().map(Request::op).collect();
+    let table = OpCode::NAMED.iter().filter(|op| op.class().is_some());
+    assert_eq!(sampled, table.copied().collect());
+    for text in ["/", &"/long".repeat(700)] {
+        for request in samples(text) {
+            let op = request.op();
+            let mut out = BytesMut::new();
+            let length = append(&mut out, Xid(1), op, &request).unwrap();
+            assert_eq!(request_bytes(&request), length, "{op}");
+            let mut pair = Pair::connected(|config| config.max_queued_bytes = LIMIT);
+            let refused = (1..).find_map(|submitted: usize| {
+                let (token, _) = pair.submit_quietly(request.clone());
+                pair.drain();
+                let queued = pair.machine.metrics().queued_bytes;
+                assert!(queued <= 2 * LIMIT, "{op}: {queued}");
+                pair.is_settled(token).then_some((submitted, token))
+            });
+            let (submitted, token) = refused.expect("an end");
+            assert!(submitted * length > 2 * LIMIT, "{op}: {submitted}");
+            let error = pair.error(token);
+            assert!(matches!(error, Error::TooManyRequests { .. }), "{error:?}");
+        }
+    }
+}
+
+#[test]
+fn identities_that_wait_are_bounded_too() {
+    let mut pair = Pair::new(|config| config.max_queued_bytes = LIMIT);
+    for token in 0..1000 {
+        let auth = Auth {
+            scheme: "digest".to_owned(),
+            credentials: Bytes::from(vec![0; 1000]),
+        };
+        pair.machine.add_auth(pair.now, token, auth);
+        pair.drain();
+        if pair.is_settled(token) {
+            let error = pair.error(token);
+            assert!(matches!(error, Error::TooManyRequests { .. }), "{error:?}");
+            assert!(token as usize * 1000 > 3 * LIMIT / 2);
+            return;
+        }
+    }
+    panic!("there is no bound");
+}
