@@ -25,6 +25,10 @@ use crate::{
 const LIMIT: usize = 64 << 10;
 
 /// One request of each operation, each with the text once in every field that can be long.
+#[allow(
+    clippy::too_many_lines,
+    reason = "a list with an entry for each operation"
+)]
 fn samples(text: &str) -> Vec<Request> {
     let path = || text.to_owned();
     let (data, version) = (Some(Bytes::from(path())), Version(1));
