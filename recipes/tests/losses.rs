@@ -5,11 +5,14 @@
 mod support;
 
 use std::{
+    future::poll_fn,
     pin::pin,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
+    task::Poll,
+    thread,
     time::Duration,
 };
 
@@ -56,6 +59,58 @@ async fn a_leader_that_has_lost_the_lead_does_no_more_work() {
     let outcome = soon(leading).await.unwrap();
     assert_eq!(outcome.loss, Some(Loss::Expired));
     assert!(!is_late.load(Ordering::Relaxed), "work after the loss");
+}
+
+/// Longer than a lease of [`short_session`] lasts.
+const PAUSE: Duration = Duration::from_millis(1200);
+
+async fn short_session(server: &Server) -> Client {
+    let builder = Client::builder(&server.connect_string()).unwrap();
+    let short = builder.session_timeout(Duration::from_secs(1));
+    short.connect().await.unwrap()
+}
+
+/// Gives way to the other branch of a `select`. No other task runs meanwhile, the client's neither.
+async fn give_way() {
+    let mut has_given_way = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut has_given_way, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// After the pause the work is polled before the client's task, whose timer tells of the end of the lease. An earlier version
+/// then let the work take a step.
+#[tokio::test]
+async fn work_takes_no_step_when_its_thread_was_blocked_for_longer_than_the_lease() {
+    let server = server().await;
+    let leader = short_session(&server).await;
+    let election = Election::new(&leader, "/e").unwrap();
+    let led = election.lead(async |_| {
+        give_way().await;
+        thread::sleep(PAUSE);
+        give_way().await;
+    });
+    let outcome = led.await.unwrap();
+    assert_eq!((outcome.output, outcome.loss), (None, Some(Loss::Elapsed)));
+
+    let mutex = Mutex::new(&short_session(&server).await, "/m").unwrap();
+    let guard = mutex.lock().await.unwrap();
+    let mut lost = pin!(guard.lost());
+    let work = async {
+        give_way().await;
+        thread::sleep(PAUSE);
+        give_way().await;
+    };
+    tokio::select! {
+        biased;
+        why = &mut lost => assert_eq!(why, Loss::Elapsed),
+        () = work => panic!("a step after the lease"),
+    }
 }
 
 #[tokio::test]

@@ -72,10 +72,12 @@ impl Future for Sleep {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
         let mut core = this.shared.lock();
+        // At each poll: if the process was paused, this future may be polled before the client's task, which fires the timers.
+        // What a `select` polls next, for instance the work of a leader, must not go on then.
+        if core.machine.is_ended() || this.until <= core.clock.now() {
+            return Poll::Ready(());
+        }
         let Some(number) = this.number else {
-            if core.machine.is_ended() || this.until <= core.clock.now() {
-                return Poll::Ready(());
-            }
             let is_first = core.timers.next().is_none_or(|next| this.until < next);
             core.timers.last += 1;
             let number = core.timers.last;
