@@ -57,7 +57,10 @@ impl Guard {
     /// ```
     pub async fn set_data(&self, data: impl Into<Bytes>) -> Result<(), LockError> {
         self.refuse_if_lost()?;
-        let set = self.node().set_data(data.into()).await;
+        let set = self
+            .node()
+            .set_data(data.into(), || self.end().is_held())
+            .await;
         self.of_own_node(set)
     }
 }

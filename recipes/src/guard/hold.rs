@@ -5,13 +5,13 @@
 
 use std::{
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
 };
 
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use crate::{error::Loss, metrics::Recorder};
 
@@ -52,10 +52,10 @@ impl Attempt {
         self.recorder.counters.held.begin();
         tracing::debug!(parent: &self.span, token, ?waited, "granted");
         let end = Arc::new(HoldEnd {
-            end: OnceLock::new(),
+            stage: Mutex::new(Stage::Held { as_reader: false }),
+            changed: Notify::new(),
             recorder: self.recorder.clone(),
             is_in_doubt: AtomicBool::new(false),
-            is_downgraded: AtomicBool::new(false),
             token,
             span: self.span.clone(),
         });
@@ -116,18 +116,11 @@ impl Hold {
         let limit = self.limit.lock().unwrap_or_else(PoisonError::into_inner);
         limit.as_ref().map(|(_, begin, length)| (*begin, *length))
     }
-
-    /// Stops the limit.
-    pub(crate) fn stop_limit(&self) {
-        let mut limit = self.limit.lock().unwrap_or_else(PoisonError::into_inner);
-        *limit = None;
-    }
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
         let held = self.held_for();
-        self.end.released();
         self.end.recorder.counters.hold.record(held);
         self.end.recorder.counters.held.end();
         if self.end.loss().is_none() {
@@ -136,53 +129,114 @@ impl Drop for Hold {
     }
 }
 
-/// How a hold ended. The futures of [`Guard::lost`](crate::Guard::lost) share it, and outlive the hold.
+/// What became of a hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// The lock is held.
+    Held {
+        /// Whether a reader's node has taken the place of the writer's, whose deletion then means nothing.
+        as_reader: bool,
+    },
+    /// The holder gives it up: its node is the guard's to delete.
+    Released,
+    /// It is lost for good: the guard must not delete its node. Another contender, or the limit of the hold, does or has.
+    Lost(Loss),
+}
+
+/// How a hold ends. The futures of [`Guard::lost`](crate::Guard::lost) share it, and outlive the hold.
+///
+/// Whoever ends it tells the users first, and alone may delete the node after that. All holders of a plain lock use one name, so a
+/// second delete, or a transaction after the delete, could hit the node of the next holder.
 #[derive(Debug)]
 pub(crate) struct HoldEnd {
-    end: OnceLock<Option<Loss>>,
+    stage: Mutex<Stage>,
+    changed: Notify,
     recorder: Arc<Recorder>,
     /// Whether the log says already that the lease has ended.
     is_in_doubt: AtomicBool,
-    /// Whether a reader's node takes the place of the writer's, whose deletion then means nothing.
-    is_downgraded: AtomicBool,
     token: u64,
     span: tracing::Span,
 }
 
 impl HoldEnd {
+    pub(crate) fn stage(&self) -> Stage {
+        *self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        matches!(self.stage(), Stage::Held { .. })
+    }
+
     /// How the lock was lost, if it is known to be lost.
     pub(crate) fn loss(&self) -> Option<Loss> {
-        self.end.get().copied().flatten()
+        match self.stage() {
+            Stage::Lost(loss) => Some(loss),
+            Stage::Held { .. } | Stage::Released => None,
+        }
     }
 
-    /// A reader's node takes the place of the writer's from now on.
-    pub(crate) fn downgraded(&self) {
-        self.is_downgraded.store(true, Ordering::Release);
+    /// What somebody is told who relies on a hold that has left its stage.
+    pub(crate) fn why(&self) -> Loss {
+        self.loss().unwrap_or(Loss::Deleted)
     }
 
-    /// Whether a reader's node takes the place of the writer's.
-    pub(crate) fn is_downgraded(&self) -> bool {
-        self.is_downgraded.load(Ordering::Acquire)
+    /// Enters a stage, unless the hold has left this one, or is lost.
+    fn enter(&self, from: Stage, to: Stage) -> bool {
+        let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_entered = *stage == from && !matches!(from, Stage::Lost(_));
+        if is_entered {
+            *stage = to;
+        }
+        drop(stage);
+        if is_entered {
+            self.changed.notify_waiters();
+        }
+        is_entered
     }
 
-    /// The holder releases the lock.
-    pub(crate) fn released(&self) {
-        let _ = self.end.set(None);
+    /// Ends when the hold has left this stage.
+    pub(crate) async fn left(&self, stage: Stage) {
+        loop {
+            let changed = self.changed.notified();
+            if self.stage() != stage || !self.is_held() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// A reader's node takes the place of the writer's from now on. False if the lock is lost.
+    pub(crate) fn downgrade(&self) -> bool {
+        let writer = Stage::Held { as_reader: false };
+        self.enter(writer, Stage::Held { as_reader: true })
+    }
+
+    /// The holder gives the lock up. False if it is lost: then the node is not the holder's to delete.
+    pub(crate) fn release(&self) -> bool {
+        self.enter(self.stage(), Stage::Released);
+        self.stage() == Stage::Released
     }
 
     /// The lock is lost for good. The first call decides how: returns what it said.
     pub(crate) fn lost(&self, loss: Loss) -> Loss {
-        if self.end.set(Some(loss)).is_ok() {
+        self.lost_as(self.stage(), loss);
+        self.loss().unwrap_or(loss)
+    }
+
+    /// The lock is lost for good, unless the hold has left this stage.
+    pub(crate) fn lost_as(&self, stage: Stage, loss: Loss) -> bool {
+        let is_lost = self.enter(stage, Stage::Lost(loss));
+        if is_lost {
             self.recorder.counters.lost.count();
             let (path, kind) = self.recorder.names();
             tracing::warn!(parent: &self.span, path, kind, token = self.token, %loss, "lock lost");
         }
-        self.loss().unwrap_or(loss)
+        is_lost
     }
 
     /// The lease has ended. It may be renewed.
     pub(crate) fn elapsed(&self) {
-        if self.end.get().is_none() && !self.is_in_doubt.swap(true, Ordering::Relaxed) {
+        if self.is_held() && !self.is_in_doubt.swap(true, Ordering::Relaxed) {
             let (path, kind) = self.recorder.names();
             tracing::warn!(parent: &self.span, path, kind, token = self.token, "lease has run out, lock in doubt");
         }

@@ -5,7 +5,8 @@
 use std::{
     fmt,
     future::Future,
-    sync::{Arc, atomic::Ordering},
+    pin::pin,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -15,7 +16,7 @@ use lockkeeper_session::{Client, Error as SessionError};
 
 use super::{
     FencingToken, LockState,
-    hold::{Attempt, Hold},
+    hold::{Attempt, Hold, HoldEnd},
     lost::lost,
 };
 use crate::{
@@ -37,7 +38,6 @@ const SCARCE: u32 = 0x7fff_ffff / 10;
 /// [`transaction`](Self::transaction).
 #[must_use = "dropping the guard releases the lock"]
 pub struct Guard {
-    /// Dropped before the node: the hold must know that the lock was released before the node is deleted.
     hold: Hold,
     node: LockNode,
     token: FencingToken,
@@ -158,8 +158,8 @@ impl Guard {
             Ok(None) => LockError::lost(self.node.session_loss().unwrap_or(Loss::Deleted)),
             Err(error) => LockError::of_session(error),
         };
-        self.failed(&error);
-        Err(self.named(error))
+        let loss = self.failed(&error);
+        Err(self.named(loss.map_or(error, LockError::lost)))
     }
 
     /// Waits until the lock can no longer be relied on, and returns why. [`Loss::Elapsed`] comes before any other client can
@@ -173,25 +173,23 @@ impl Guard {
     pub fn lost(&self) -> impl Future<Output = Loss> + Send + 'static {
         let (client, path) = (self.client().raw().downgrade(), self.path());
         let (session_id, end) = (self.session_id, self.hold.end().clone());
-        let (known, known_gone) = (self.known_loss(), self.node.known_gone());
-        let is_reader = end.is_downgraded();
+        // It may have been deleted: the watch has told this client.
+        self.known_loss();
+        let stage = end.stage();
         async move {
-            let loss = match known {
-                Some(loss) => loss,
-                None => lost(&client, &path, session_id).await,
-            };
-            if loss == Loss::Deleted {
-                known_gone.store(true, Ordering::Release);
-            }
-            if loss == Loss::Deleted && end.is_downgraded() != is_reader {
-                // The writer's node.
-                loss
-            } else if loss == Loss::Elapsed {
+            let left = pin!(end.left(stage));
+            // What this process has given up is told first: the servers tell of it when it is too late.
+            match select(left, pin!(lost(&client, &path, session_id))).await {
                 // A lease that has ended may be renewed.
-                end.elapsed();
-                loss
-            } else {
-                end.lost(loss)
+                Either::Right((Loss::Elapsed, _)) => {
+                    end.elapsed();
+                    Loss::Elapsed
+                }
+                Either::Right((loss, _)) => {
+                    end.lost_as(stage, loss);
+                    end.why()
+                }
+                Either::Left(_) => end.why(),
             }
         }
     }
@@ -208,23 +206,23 @@ impl Guard {
 
     fn limit_from(&self, begin: Instant, limit: Duration) {
         let stopped = self.hold.limit_from(begin, limit);
-        let Some(deleter) = self.node.deleter() else {
+        let Some(delete) = self.node.delete_for_limit() else {
             return;
         };
         let (path, end) = (self.path(), Arc::downgrade(self.hold.end()));
+        let stage = self.hold.end().stage();
         let left = limit.saturating_sub(self.client().now().saturating_duration_since(begin));
         let timer = self.client().raw().sleep(left);
         self.client().raw().run_in_background(async move {
             if let Either::Left(_) = select(stopped, timer).await {
                 return;
             }
-            let Some(end) = end.upgrade() else { return };
-            if !deleter.begin() {
-                return;
+            // The users are told before the delete is sent. If the guard deletes the node itself, nothing else does.
+            let end = end.upgrade();
+            if end.is_some_and(|end| end.lost_as(stage, Loss::Overdue)) {
+                tracing::debug!(path, ?limit, "held for too long, deleting the node");
+                delete.await;
             }
-            end.lost(Loss::Overdue);
-            tracing::debug!(path, ?limit, "held for too long, deleting the node");
-            deleter.finish().await;
         });
     }
 
@@ -262,15 +260,21 @@ impl Guard {
     ///
     /// # Cancel safety
     /// The lock is released whether the future is awaited or dropped.
-    pub async fn release(self) -> Result<(), LockError> {
+    pub async fn release(mut self) -> Result<(), LockError> {
+        self.give_up()?;
+        let deleted = self.node.delete().await;
+        deleted.map_err(|error| self.named(error))
+    }
+
+    /// Ends the hold, and tells its users, before the node is deleted. Fails if the lock is lost.
+    pub(super) fn give_up(&self) -> Result<(), LockError> {
         if let Some(loss) = self.node.session_loss().or_else(|| self.known_loss()) {
-            return Err(self.named(LockError::lost(self.hold.end().lost(loss))));
+            self.hold.end().lost(loss);
         }
-        let Self { hold, node, .. } = self;
-        hold.end().released();
-        let directory = node.directory().clone();
-        let deleted = node.delete().await;
-        deleted.map_err(|error| error.at(&directory.path))
+        if self.hold.end().release() {
+            return Ok(());
+        }
+        Err(self.named(LockError::lost(self.hold.end().why())))
     }
 
     /// The error with the path of the lock.
@@ -284,35 +288,19 @@ impl Guard {
     }
 
     /// Becomes a reader, with the token of the writer.
-    pub(crate) async fn downgrade(self) -> Result<Self, LockError> {
-        let Self {
-            hold,
-            node,
-            token,
-            session_id,
-        } = self;
-        let directory = node.directory().clone();
-        hold.end().downgraded();
-        let node = node.downgrade().await.map_err(|error| {
-            let loss = error.loss().map(|loss| hold.end().lost(loss));
-            loss.map_or(error, LockError::lost).at(&directory.path)
-        })?;
-        let reader = Self {
-            hold,
-            node,
-            token,
-            session_id,
-        };
-        // The limit so far would delete the writer's node.
-        if let Some((begin, limit)) = reader.hold.limit() {
-            reader.limit_from(begin, limit);
+    pub(crate) async fn downgrade(mut self) -> Result<Self, LockError> {
+        if !self.hold.end().downgrade() {
+            return Err(self.named(LockError::lost(self.hold.end().why())));
         }
-        Ok(reader)
-    }
-
-    /// Stops the limit of the hold: from now on nothing else deletes the node.
-    pub(crate) fn stop_hold_limit(&self) {
-        self.hold.stop_limit();
+        if let Err(error) = self.node.downgrade().await {
+            let loss = self.failed(&error);
+            return Err(self.named(loss.map_or(error, LockError::lost)));
+        }
+        // The limit so far was for the writer's node.
+        if let Some((begin, limit)) = self.hold.limit() {
+            self.limit_from(begin, limit);
+        }
+        Ok(self)
     }
 
     pub(super) fn node(&self) -> &LockNode {
@@ -338,19 +326,28 @@ impl Guard {
         end.loss()
     }
 
-    /// Notes that an operation under the lock has failed, perhaps because the lock is lost.
-    pub(crate) fn failed(&self, error: &LockError) {
-        if let Some(loss) = error.loss() {
-            self.hold.end().lost(loss);
-            if loss == Loss::Deleted {
-                self.node.known_gone().store(true, Ordering::Release);
-            }
-        }
+    /// Notes that an operation under the lock has failed, perhaps because the lock is lost. Returns how it was lost.
+    pub(crate) fn failed(&self, error: &LockError) -> Option<Loss> {
+        error.loss().map(|loss| self.hold.end().lost(loss))
+    }
+
+    /// How the hold ends.
+    pub(super) fn end(&self) -> &HoldEnd {
+        self.hold.end()
     }
 
     /// The reply to a transaction that releases the lock was lost.
     pub(crate) fn may_be_released(&mut self) {
         self.node.may_be_deleted();
+    }
+}
+
+/// Tells the users of the lock, then lets the node be deleted, unless that is not ours to do.
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if !self.hold.end().release() {
+            self.node.forget();
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use lockkeeper_session::{Effect, Error as SessionError, OpResult, Transaction};
 
 use crate::{
     error::{LockError, Loss},
-    guard::Guard,
+    guard::{Guard, hold::HoldEnd},
 };
 
 /// A transaction under one lock or several: all its operations happen while the locks are held, or none does.
@@ -84,29 +84,38 @@ impl<'a> GuardedTransaction<'a> {
     /// # Cancel safety
     /// Once polled, the transaction may be applied, whether the future is awaited or dropped.
     pub async fn commit(self) -> Result<Vec<OpResult>, LockError> {
+        self.send(HoldEnd::is_held).await
+    }
+
+    /// As [`commit`](Self::commit), if `may_send` says so of each hold when the transaction is queued.
+    async fn send(self, may_send: impl Fn(&HoldEnd) -> bool) -> Result<Vec<OpResult>, LockError> {
         let Some(inner) = self.inner else {
             return Err(LockError::SeveralSessions);
         };
+        let ended = |guard: &Guard| Err(guard.named(LockError::lost(guard.end().why())));
         // After a loss, a node with the same fixed name may belong to another contender.
-        for guard in self.guards {
-            if let Some(loss) = guard.known_loss() {
-                return Err(guard.named(LockError::lost(loss)));
-            }
+        if let Some(guard) = self.guards.iter().find(|it| it.known_loss().is_some()) {
+            return ended(guard);
         }
-        match inner.commit().await {
-            Ok(mut results) => Ok(results.split_off(self.checks.min(results.len()))),
+        let refuses = |guard: &&Guard| !may_send(guard.end());
+        // The limit of a hold may begin its delete meanwhile: nothing is queued behind that.
+        let committed = inner.commit_if(|| !self.guards.iter().any(|it| refuses(&it)));
+        match committed.await {
+            Ok(Some(mut results)) => Ok(results.split_off(self.checks.min(results.len()))),
+            Ok(None) => match self.guards.iter().find(refuses) {
+                Some(guard) => ended(guard),
+                None => Ok(Vec::new()),
+            },
             Err(SessionError::TransactionRefused { index, code, peer }) => {
                 match index.checked_sub(self.checks) {
-                    // The limit of the hold may have deleted the node. Then the loss is `Overdue`.
                     None if code == ErrorCode::NO_NODE => {
-                        let guard = self.guards.get(index);
-                        let known = guard.and_then(Guard::known_loss);
-                        let error = LockError::lost(known.unwrap_or(Loss::Deleted));
-                        let Some(guard) = guard else {
-                            return Err(error);
+                        let deleted = LockError::lost(Loss::Deleted);
+                        let Some(guard) = self.guards.get(index) else {
+                            return Err(deleted);
                         };
-                        guard.failed(&error);
-                        Err(guard.named(error))
+                        // The limit of the hold may have deleted the node. Then the loss is `Overdue`.
+                        guard.failed(&deleted);
+                        ended(guard)
                     }
                     of_users => {
                         let index = of_users.unwrap_or(0);
@@ -166,9 +175,8 @@ pub(crate) async fn release_with(
     for guard in guards.iter().rev() {
         transaction = transaction.delete(&guard.path(), Version::ANY);
     }
-    guards.iter().for_each(Guard::stop_hold_limit);
-    let committed = transaction.commit().await;
-    match committed {
+    guards.iter().try_for_each(Guard::give_up)?;
+    match transaction.send(|_| true).await {
         Ok(mut results) => {
             results.truncate(results.len().saturating_sub(guards.len()));
             guards.iter_mut().for_each(Guard::released);
@@ -177,10 +185,6 @@ pub(crate) async fn release_with(
         Err(error) => {
             if matches!(&error, LockError::Session(error) if error.effect() == Effect::Unknown) {
                 guards.iter_mut().for_each(Guard::may_be_released);
-            }
-            // With one lock, the error says that this lock was lost. With several, it does not say which one.
-            if let [guard] = guards {
-                guard.failed(&error);
             }
             Err(error)
         }

@@ -5,10 +5,7 @@
 //!
 //! Not here: what to send (`life`), sending it (`task`), whose turn it is (`queue`).
 
-use std::sync::{
-    Arc, OnceLock,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use lockkeeper_proto::{ErrorCode, EventType, Response, SessionId, Stat, Version, path};
@@ -42,9 +39,6 @@ pub(crate) struct LockNode {
     watches: Option<WatchGroup>,
     /// Keeps the lease of the session valid, once the lock is held or is granted next.
     keeper: Option<LeaseKeeper>,
-    /// Set when the hold has a limit: whether the delete has begun, here or by the limit. A second delete could hit the node
-    /// of another contender if the name is fixed.
-    delete_started: OnceLock<Arc<AtomicBool>>,
 }
 
 impl LockNode {
@@ -56,7 +50,6 @@ impl LockNode {
             task: Box::new(NodeTask::new(identity, life)),
             watches: None,
             keeper: None,
-            delete_started: OnceLock::new(),
         }
     }
 
@@ -71,12 +64,6 @@ impl LockNode {
     pub(crate) fn last_of_crowd(&mut self) -> Option<(Arc<str>, usize)> {
         let task = &mut *self.task;
         task.member.as_mut()?.entered(&task.life.node()?.name)
-    }
-
-    /// Begins the delete. False if the limit of the hold has begun it.
-    fn begin_delete(&self) -> bool {
-        let started = self.delete_started.get();
-        started.is_none_or(|started| !started.swap(true, Ordering::AcqRel))
     }
 
     /// Creates the node, and waits until it is there. For a fixed name: returns false when another contender has it.
@@ -269,8 +256,12 @@ impl LockNode {
         }
     }
 
-    /// Sets the data of the node. `None` when it is gone.
-    pub(crate) async fn set_data(&self, data: Bytes) -> Result<Option<()>, SessionError> {
+    /// Sets the data of the node. `None` when it is gone, or is no longer held when the request is queued: others may use its name.
+    pub(crate) async fn set_data(
+        &self,
+        data: Bytes,
+        is_held: impl Fn() -> bool,
+    ) -> Result<Option<()>, SessionError> {
         let Some(node) = self.node() else {
             return Ok(None);
         };
@@ -287,7 +278,9 @@ impl LockNode {
                 Version::ANY
             };
             let request = identity.set_data_request(&node.name, &data, version);
-            let [set] = raw.submit_with_backpressure([request]).await;
+            let Some([set]) = raw.submit_if([request], &is_held).await else {
+                return Ok(None);
+            };
             match set.await {
                 Ok(_) => break,
                 Err(error) if error.is_no_node() => return Ok(None),
@@ -315,12 +308,6 @@ impl LockNode {
         LockError::lost(loss)
     }
 
-    /// Another client has deleted the node. The name of a plain lock may belong to the next holder: it is not deleted again.
-    pub(crate) fn known_gone(&self) -> Arc<AtomicBool> {
-        let started = self.delete_started.get_or_init(Arc::default);
-        started.clone()
-    }
-
     /// The reply to a transaction that deletes the node was lost: it may have been applied.
     pub(crate) fn may_be_deleted(&mut self) {
         self.task.life.release();
@@ -343,11 +330,7 @@ impl LockNode {
     ///
     /// # Cancel safety
     /// The delete goes on when the future is dropped.
-    pub(crate) async fn delete(mut self) -> Result<(), LockError> {
-        if !self.begin_delete() {
-            self.forget();
-            return Err(LockError::lost(Loss::Deleted));
-        }
+    pub(crate) async fn delete(&mut self) -> Result<(), LockError> {
         let session_id = self.node().map(|node| node.tag.session_id);
         self.task.life.release();
         if let Err(error) = self.task.settle().await {
@@ -370,49 +353,27 @@ impl LockNode {
     ///
     /// # Cancel safety
     /// Dropped at any time, neither node stays behind.
-    pub(crate) async fn downgrade(mut self) -> Result<Self, LockError> {
+    pub(crate) async fn downgrade(&mut self) -> Result<(), LockError> {
         let session_id = self.node().map(|node| node.tag.session_id);
         let (client, directory) = (self.client().clone(), self.directory().clone());
         self.task.identity = NodeIdentity::new(&client, directory, Naming::Sequential(name::READ));
-        // Whoever waits for the deletion of the writer's node is not told of the reader's.
-        self.delete_started = OnceLock::new();
         self.task.life.replace();
         self.task.settle().await?;
         if self.task.life.is_live() {
-            return Ok(self);
+            return Ok(());
         }
         let loss = session_id.and_then(|session_id| session_loss(&client, session_id));
         Err(LockError::lost(loss.unwrap_or(Loss::Deleted)))
     }
 
-    /// Deletes the node in the client's task, on behalf of the limit of a hold. Nothing is sent if the delete has begun.
-    pub(crate) fn deleter(&self) -> Option<Deleter> {
+    /// Deletes the node on behalf of the limit of its hold, and goes on until it is gone. The caller has made sure that nobody
+    /// else deletes it.
+    pub(crate) fn delete_for_limit(&self) -> Option<impl Future<Output = ()> + Send + use<>> {
         let node = self.node()?.clone();
         let mut life = NodeLife::live(node, self.task.identity.is_fixed());
         life.release();
-        Some(Deleter {
-            task: NodeTask::new(self.task.identity.detached(), life),
-            delete_started: self.delete_started.get_or_init(Arc::default).clone(),
-        })
-    }
-}
-
-/// Deletes a node on behalf of the limit of its hold.
-#[derive(Debug)]
-pub(crate) struct Deleter {
-    task: NodeTask,
-    delete_started: Arc<AtomicBool>,
-}
-
-impl Deleter {
-    /// Begins the delete. False if somebody else has begun it.
-    pub(crate) fn begin(&self) -> bool {
-        !self.delete_started.swap(true, Ordering::AcqRel)
-    }
-
-    /// Deletes the node, and goes on until it is gone.
-    pub(crate) async fn finish(self) {
-        self.task.clean_up(true).await;
+        let task = NodeTask::new(self.task.identity.detached(), life);
+        Some(task.clean_up(true))
     }
 }
 
@@ -421,9 +382,6 @@ impl Deleter {
 impl Drop for LockNode {
     fn drop(&mut self) {
         let was_known = self.task.life.is_live();
-        if was_known && !self.begin_delete() {
-            self.forget();
-        }
         self.task.life.abandon();
         self.task.send_delete_now();
         if self.task.life.end().is_some() {

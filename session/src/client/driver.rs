@@ -261,6 +261,9 @@ impl Driver {
         if !matches!(self.link, Link::Up(_)) {
             return;
         }
+        // Whoever is on another thread, and the latches here, hear of it before anything is sent.
+        self.shared.announce_close();
+        self.background.clear();
         let now = self.clock.now();
         let mut core = self.shared.lock();
         core.machine.close(now);

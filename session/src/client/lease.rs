@@ -23,7 +23,7 @@ pub struct Lease {
     pub state: State,
     /// The end of the lease: before this instant no server can have ended the session.
     ///
-    /// `None` without a session. The instant is on the clock of [`Instant::now`], or on the clock that
+    /// `None` without a session, and once the client is being closed. The instant is on the clock of [`Instant::now`], or on the clock that
     /// [`Builder::clock`](super::Builder::clock) set, see [`Client::now`].
     ///
     /// [`LeasePolicy`](crate::LeasePolicy) has the assumptions.
@@ -47,7 +47,9 @@ impl Client {
 
 impl Core {
     fn lease(&self) -> Lease {
-        let deadline = self.machine.lease_deadline();
+        // Other contenders may get the locks of this session as soon as it is given up.
+        let deadline = (!self.is_closing()).then(|| self.machine.lease_deadline());
+        let deadline = deadline.flatten();
         let time = self.clock.look();
         Lease {
             session_id: self.machine.session_id(),
@@ -88,11 +90,11 @@ impl LeaseKeeper {
             let changed = pin!(self.shared.snapshot_changed.notified());
             let renewed = pin!(self.shared.lease_renewed.notified());
             let is_over = !self.shared.snapshot.borrow().is_session(session_id);
-            let lease = self.shared.act(|core| {
+            let (is_closing, lease) = self.shared.act(|core| {
                 core.machine.await_lease();
-                core.lease()
+                (core.is_closing(), core.lease())
             });
-            if is_over || lease.session_id != session_id {
+            if is_over || is_closing || lease.session_id != session_id {
                 return false;
             }
             if lease.is_valid {

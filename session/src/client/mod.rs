@@ -121,7 +121,7 @@ struct Handle(Arc<Shared>);
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.0.act(shared::Core::close);
+        self.0.close();
     }
 }
 
@@ -184,7 +184,7 @@ impl Client {
     /// It closes by [`close`](Self::close), or when its last handle is dropped.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        self.shared.lock().machine.is_closing()
+        self.shared.lock().is_closing()
     }
 
     /// Returns what the client has done so far and what is pending now. It copies some numbers and asks no server.
@@ -198,6 +198,8 @@ impl Client {
 
     /// Closes the session. All clones of the client end with it.
     ///
+    /// Holders of locks are told first: before anything is sent, the [`lease`](Self::lease) is not valid any more.
+    ///
     /// The client first sends the requests that are pending, then asks the server to close the session. The future
     /// waits until the server has confirmed this or the connection is lost. The server deletes the session's
     /// ephemeral nodes immediately.
@@ -206,7 +208,7 @@ impl Client {
     /// Once the future was polled, the session ends even if the future is dropped.
     pub async fn close(self) {
         let mut snapshots = self.snapshots();
-        self.shared.act(shared::Core::close);
+        self.shared.close();
         let ended = |snapshot: &Snapshot| snapshot.state.is_final();
         let _ = snapshots.wait_for(ended).await;
     }

@@ -108,6 +108,27 @@ impl Raw<'_> {
         self.client.when_capacity(bytes, submit)
     }
 
+    /// As [`submit_with_backpressure`](Self::submit_with_backpressure), if `is_allowed` says so when there is capacity.
+    ///
+    /// It is asked right before the requests are queued, under the lock of the client, so it must not use the client. A request
+    /// that another thread queues after it has changed the answer is behind these requests, or these are not sent.
+    ///
+    /// # Cancel safety
+    /// As [`submit_with_backpressure`](Self::submit_with_backpressure).
+    #[doc(hidden)]
+    pub async fn submit_if<const N: usize>(
+        self,
+        requests: [Request; N],
+        is_allowed: impl FnOnce() -> bool + Unpin,
+    ) -> Option<[PendingReply; N]> {
+        let bytes = requests.iter().map(request_bytes).sum();
+        let submit = move |core: &mut Core, now: Instant, options: RequestOptions| {
+            let queued = || requests.map(|it| core.submit(self.within, now, it, options));
+            is_allowed().then(queued)
+        };
+        self.client.when_capacity(bytes, submit).await
+    }
+
     /// As [`submit_with_backpressure`](Self::submit_with_backpressure), for a list of requests. A list that is too long for the
     /// capacity is sent in parts: each part as soon as there is capacity for its first request.
     ///

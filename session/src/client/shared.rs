@@ -58,6 +58,8 @@ pub(crate) struct Shared {
 pub(crate) struct Core {
     pub(crate) machine: Machine<ReplySender>,
     pub(crate) clock: Clock,
+    /// Whether the session is being given up. The machine may not know it yet, see [`Shared::announce_close`].
+    is_closing: bool,
     listeners: HashMap<WatchId, Listener>,
     /// Futures that the driver runs in its task. The driver takes them from here.
     pub(crate) background: Vec<BoxFuture<'static, ()>>,
@@ -104,6 +106,7 @@ impl Shared {
         let core = Core {
             machine,
             clock,
+            is_closing: false,
             listeners: HashMap::new(),
             background: Vec::new(),
             capacity_queue: CapacityQueue::default(),
@@ -165,6 +168,19 @@ impl Shared {
             drop(core);
         }
         self.driver.wake();
+    }
+
+    /// Ends the session.
+    pub(crate) fn close(&self) {
+        self.announce_close();
+        self.act(|core| core.machine.close(core.clock.now()));
+    }
+
+    /// Tells whoever holds a lock in this session. It comes before the machine queues the request: the driver may run on another
+    /// thread and send it at once, and then other contenders get the locks.
+    pub(crate) fn announce_close(&self) {
+        self.lock().is_closing = true;
+        self.snapshot_changed.notify_waiters();
     }
 
     pub(crate) fn deliver(&self, deliveries: impl Iterator<Item = Delivery>) {
@@ -281,8 +297,9 @@ impl Core {
         ids
     }
 
-    pub(crate) fn close(&mut self) {
-        self.machine.close(self.clock.now());
+    /// Whether the client has ended, or is about to.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.is_closing || self.machine.is_closing()
     }
 
     fn listen(&mut self, id: WatchId) -> EventReceiver {

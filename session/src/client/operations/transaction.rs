@@ -151,6 +151,18 @@ impl Transaction {
     /// The server handles the request in order with this client's other requests. Watches fire in the order of the
     /// operations, before the reply.
     pub async fn commit(self) -> Result<Vec<OpResult>, Error> {
+        self.commit_if(|| true).await.map(Option::unwrap_or_default)
+    }
+
+    /// As [`commit`](Self::commit), if `is_allowed`: see [`Raw::submit_if`](crate::Raw::submit_if).
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit).
+    #[doc(hidden)]
+    pub async fn commit_if(
+        self,
+        is_allowed: impl FnOnce() -> bool + Unpin,
+    ) -> Result<Option<Vec<OpResult>>, Error> {
         if let Some(error) = self.bad_path {
             return Err(Error::BadPath(error));
         }
@@ -160,7 +172,9 @@ impl Transaction {
         if let Some(session) = self.within {
             raw = raw.within(session);
         }
-        let [reply] = raw.submit_with_backpressure(requests).await;
+        let Some([reply]) = raw.submit_if(requests, is_allowed).await else {
+            return Ok(None);
+        };
         let response = record_of!(reply.await?, Multi)?;
         if response.results.len() != asked {
             return Err(unexpected(OpCode::MULTI));
@@ -168,7 +182,8 @@ impl Transaction {
         let results = response.results.into_iter();
         results
             .map(|result| applied(&self.client, result))
-            .collect()
+            .collect::<Result<_, _>>()
+            .map(Some)
     }
 
     fn push(mut self, op: MultiOp) -> Self {
