@@ -2,8 +2,7 @@
 //!
 //! Not here: Curator's other locks, and the mutexes of other implementations (`interop_recipes`).
 
-mod support;
-
+use lockkeeper_test_support as support;
 use support::{Arm, Ensemble, exclusion, programs};
 
 mod needs_java {

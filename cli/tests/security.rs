@@ -2,13 +2,9 @@
 //!
 //! Not here: TLS and SASL on real servers (`tests/secure/` of the workspace).
 
-#[path = "../../session/tests/secure/certificates.rs"]
-mod certificates;
-#[allow(dead_code, reason = "other tests use the rest")]
-#[path = "../../session/tests/secure/gate.rs"]
-mod gate;
 mod support;
 
+use lockkeeper_test_support::{certificates, gate};
 use std::{
     fs::{self, Permissions},
     io::{Read as _, Write as _},

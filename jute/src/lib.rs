@@ -74,8 +74,7 @@ mod trace;
 mod writer;
 
 #[cfg(test)]
-#[path = "../tests/cases/mod.rs"]
-mod cases;
+use lockkeeper_test_support::cases;
 
 pub use codec::{Decode, Encode};
 pub use error::{DecodeError, DecodeErrorKind, EncodeError};

@@ -2,14 +2,11 @@
 //!
 //! Source: `BinaryOutputArchive.writeString` encodes each UTF-16 unit by itself.
 
-#[path = "cases/mod.rs"]
-mod cases;
-
 use bytes::Bytes;
 use lockkeeper_jute::{DecodeError, Reader};
 use proptest::{collection::vec, prelude::*};
 
-use cases::cases;
+use lockkeeper_test_support::cases::cases;
 
 /// Encoded high and low surrogates, the characters next to the surrogate range, parts of a surrogate, and a letter.
 const PIECES: &[&[u8]] = &[

@@ -52,8 +52,7 @@ pub mod records;
 mod stat;
 
 #[cfg(test)]
-#[path = "../../jute/tests/cases/mod.rs"]
-mod cases;
+use lockkeeper_test_support::cases;
 
 pub use acl::{Acl, Acls, Id, Perms};
 pub use create_mode::CreateMode;

@@ -2,8 +2,7 @@
 //!
 //! Not here: when members give up and whom they elect (`engine::elections`), what a cut link means (`engine::links`).
 
-mod common;
-
+use lockkeeper_test_support::peer as common;
 use std::{net::SocketAddr, time::Duration};
 
 use common::{Peer, Raw, create, delete, exists, get_children, get_data, new_session, set_data};

@@ -7,8 +7,7 @@
 //! Only the values in `srvr` are not compared, because they depend on earlier requests; the names of its lines are
 //! compared.
 
-mod common;
-
+use lockkeeper_test_support::peer as common;
 use std::{collections::VecDeque, path::Path, time::Duration};
 
 use bytes::{BufMut, Bytes, BytesMut};

@@ -1,7 +1,6 @@
 //! The faults that tests can cause, as clients see them.
 
-mod common;
-
+use lockkeeper_test_support::peer as common;
 use std::time::Duration;
 
 use common::{

@@ -2,8 +2,7 @@
 //!
 //! Not here: what a real server does, too (`tests/conformance`).
 
-mod common;
-
+use lockkeeper_test_support::peer as common;
 use std::time::Duration;
 
 use common::{PATIENCE, Peer, Raw, create, framed, get_data, new_session, request_frame, set_data};

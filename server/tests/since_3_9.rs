@@ -2,8 +2,6 @@
 //!
 //! Not here: what servers of all releases answer alike (`tests/conformance`).
 
-mod common;
-
 use bytes::Bytes;
 use common::{Peer, create, create_with, exists, get_children, get_data, set_data};
 use lockkeeper_proto::{
@@ -16,6 +14,7 @@ use lockkeeper_proto::{
     },
 };
 use lockkeeper_server::Server;
+use lockkeeper_test_support::peer as common;
 
 /// The events that the peer has got so far.
 async fn told(peer: &mut Peer) -> Vec<(EventType, String)> {

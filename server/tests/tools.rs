@@ -1,7 +1,6 @@
 //! What tests do with a server besides faults: move its clock, look for what clients left, be `super`.
 
-mod common;
-
+use lockkeeper_test_support::peer as common;
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     time::Duration,

@@ -41,9 +41,6 @@
 )]
 
 mod cases;
-#[allow(dead_code, reason = "other tests use the rest")]
-#[path = "../../session/tests/secure/certificates.rs"]
-mod certificates;
 mod connection;
 mod fields;
 mod login;
@@ -53,11 +50,6 @@ mod reply;
 mod request;
 mod runner;
 mod script;
-#[allow(dead_code, reason = "other tests use the rest")]
-#[path = "../secure/server.rs"]
-mod server;
-#[path = "../support/mod.rs"]
-mod support;
 mod words;
 
 /// Makes three tests of each script: `name::embedded`, `name::cluster` and `name::real`.
@@ -73,3 +65,5 @@ macro_rules! conformance {
 }
 
 use conformance;
+use lockkeeper_test_support as support;
+use lockkeeper_test_support::secure_server as server;

@@ -33,12 +33,11 @@ mod partition;
 mod plain;
 mod rig;
 mod stress;
-#[path = "../support/mod.rs"]
-mod support;
 mod types;
 
 use kinds::{Blocking, Both, Latching, Leading, Leasing, Reading, Reentering, Writing};
 use lockkeeper::{Mutex, locks::PlainMutex};
+use lockkeeper_test_support as support;
 
 /// Makes three tests of each rule for one kind. The optional `(..)` holds the arguments of `tokio::test`.
 macro_rules! all_arms {

@@ -10,15 +10,10 @@
 //!
 //! Not here: failures that a test cannot cause on a real server at an exact moment (`tests/sim/`, `tests/known_bugs/`).
 
-#[path = "../support/mod.rs"]
-mod support;
-
-mod contention;
 mod following;
-mod proxy;
-mod recorder;
-mod servers;
 
+use lockkeeper_test_support as support;
+use lockkeeper_test_support::{contention, recorder, servers};
 use std::time::{Duration, Instant};
 
 use contention::{Contention, Kind, SESSION_TIMEOUT};

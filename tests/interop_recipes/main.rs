@@ -7,9 +7,6 @@
 //!
 //! Not here: Curator's mutex (`curator`), and what other clients expect of the server (`foreign_clients`).
 
-#[path = "../support/mod.rs"]
-mod support;
-
 /// Makes two tests of each function, `embedded` and `real`, in a module with the function's name.
 macro_rules! with_others {
     ($($test:ident)*) => {$(
@@ -37,6 +34,7 @@ mod mutex;
 mod rw_lock;
 mod semaphore;
 
+use lockkeeper_test_support as support;
 use std::{future::Future, time::Duration};
 
 use tokio::time::timeout;

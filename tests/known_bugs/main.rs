@@ -86,8 +86,6 @@
 //!
 //! Not here: the general promises of every kind of lock (`contract`).
 
-#[path = "../../session/tests/client/counting.rs"]
-mod counting;
 mod elections;
 mod errors;
 mod former_sessions;
@@ -96,12 +94,12 @@ mod orphans;
 mod orphans_of_tries;
 mod requests;
 mod rig;
-#[path = "../support/mod.rs"]
-mod support;
 mod two_holders;
 mod waiting;
 mod wakeups;
 
+use lockkeeper_test_support as support;
+use lockkeeper_test_support::counting;
 use std::{fs, path::Path};
 
 /// The rows of the table, each with the files and tests in its last column.

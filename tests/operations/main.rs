@@ -27,7 +27,7 @@ mod reconnect;
 mod rig;
 mod rights;
 mod stories;
-#[path = "../support/mod.rs"]
-mod support;
 mod table;
 mod transactions;
+
+use lockkeeper_test_support as support;

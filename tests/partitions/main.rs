@@ -12,19 +12,8 @@
 //!
 //! Not here: servers and clients that fail (`failures`), every possible order of messages (`tests/model`).
 
-#[allow(dead_code, reason = "the tests of failures use the rest")]
-#[path = "../failures/contention.rs"]
-mod contention;
-#[path = "../failures/proxy.rs"]
-mod proxy;
-#[allow(dead_code, reason = "the tests of failures use the rest")]
-#[path = "../failures/recorder.rs"]
-mod recorder;
-#[path = "../failures/servers.rs"]
-mod servers;
-#[path = "../support/mod.rs"]
-mod support;
-
+use lockkeeper_test_support as support;
+use lockkeeper_test_support::{contention, proxy, servers};
 use std::{
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},

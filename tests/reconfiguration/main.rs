@@ -3,11 +3,8 @@
 //! Not here: servers that fail (`failures`); a standalone server, or one that does not allow `reconfig`
 //! (`operations/ensemble`).
 
-#[path = "../failures/servers.rs"]
-mod servers;
-#[path = "../support/mod.rs"]
-mod support;
-
+use lockkeeper_test_support as support;
+use lockkeeper_test_support::servers;
 use std::time::Duration;
 
 use lockkeeper::{

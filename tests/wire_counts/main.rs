@@ -6,12 +6,10 @@
 //! change.
 
 mod costs;
-#[path = "../../session/tests/client/counting.rs"]
-mod counting;
 mod operations;
-#[path = "../support/mod.rs"]
-mod support;
 
+use lockkeeper_test_support as support;
+use lockkeeper_test_support::counting;
 use std::time::Duration;
 
 use lockkeeper::{Client, CreateMode, Mutex, proto::OpCode};

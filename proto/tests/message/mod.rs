@@ -8,8 +8,6 @@
     reason = "shared by several test programs; each of them uses a part"
 )]
 
-#[path = "../../../jute/tests/cases/mod.rs"]
-mod cases;
 mod operations;
 mod records;
 
@@ -25,7 +23,7 @@ use proptest::{
     test_runner::{Config, TestCaseResult, TestRunner},
 };
 
-pub(crate) use cases::cases;
+pub(crate) use lockkeeper_test_support::cases::cases;
 
 /// The kind of a message: the type that its bytes are decoded to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,14 +1,16 @@
 //! The embedded server, its clients, its nodes, and waiting, for the tests of this crate.
 
-#![allow(dead_code, reason = "each test binary uses only a part of this")]
-
-#[path = "../../../session/tests/support/waiting.rs"]
-pub(crate) mod waiting;
+#![allow(
+    dead_code,
+    unused_imports,
+    reason = "each test binary uses only a part of this"
+)]
 
 use std::time::Duration;
 
 use lockkeeper_server::Server;
 use lockkeeper_session::Client;
+pub(crate) use lockkeeper_test_support::waiting;
 
 /// A server that allows short session timeouts.
 pub(crate) async fn server() -> Server {

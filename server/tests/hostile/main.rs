@@ -12,14 +12,13 @@
 //! This program's allocator counts memory by thread. Server and clients share one thread, so the clients' memory is
 //! included.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod crowds;
 mod greed;
 mod rules;
 mod sasl;
 mod words;
 
+use lockkeeper_test_support::peer as common;
 use std::{
     future::Future,
     time::{Duration, Instant},

@@ -14,11 +14,10 @@
 //! | `clocks` | the clock and the seed that the builder is given, and timers |
 //! | `transports` | transports that connect slowly or write slowly |
 //!
-//! `counting` is a transport that counts. `servers` holds the embedded server and helpers of the tests, `waiting` waits.
+//! `servers` holds the embedded server and helpers of the tests.
 
 mod capacity;
 mod clocks;
-mod counting;
 mod endings;
 mod growth;
 mod lazily;
@@ -28,6 +27,6 @@ mod seen;
 mod servers;
 mod survival;
 mod transports;
-#[path = "../support/waiting.rs"]
-mod waiting;
 mod writes;
+
+use lockkeeper_test_support::{counting, waiting};

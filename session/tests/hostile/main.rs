@@ -29,5 +29,5 @@ mod server;
 mod silence;
 mod size;
 mod slowly;
-#[path = "../support/waiting.rs"]
-mod waiting;
+
+use lockkeeper_test_support::waiting;

@@ -6,13 +6,11 @@
 //! | `tls` | correct certificates, and each kind of wrong certificate |
 //! | `sasl` | DIGEST-MD5 over real connections, repeated on each of them |
 //! | `secrets` | no secret is printed or logged |
-//! | `gate` | the TLS proxy |
-//! | `certificates` | certificate authorities and the certificates that they sign |
 //!
 //! The same tests against real servers: `tests/secure/` of the workspace.
 
-mod certificates;
-mod gate;
 mod sasl;
 mod secrets;
 mod tls;
+
+use lockkeeper_test_support::{certificates, gate};

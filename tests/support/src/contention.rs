@@ -8,7 +8,6 @@
 
 use std::{
     fs,
-    path::Path,
     pin::pin,
     sync::{
         Arc,
@@ -33,17 +32,18 @@ use tokio::{
 };
 
 use crate::{
+    programs::scratch,
     proxy::Proxy,
     recorder::{Figures, Recorder},
     servers::{COUNT, Servers, port_of},
-    support::waiting::LONG,
+    waiting::LONG,
 };
 
 /// How many clients contend.
-pub(crate) const CLIENTS: u32 = 12;
+pub const CLIENTS: u32 = 12;
 
 /// The session timeout of the clients.
-pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(3);
+pub const SESSION_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// How long an attempt may take when nothing is broken. Each contender waits for eleven others, and each of these holds
 /// for milliseconds.
@@ -54,8 +54,8 @@ const LONGEST_HOLD_MS: u64 = 8;
 
 /// The running contention.
 #[derive(Debug)]
-pub(crate) struct Contention {
-    pub(crate) recorder: Arc<Recorder>,
+pub struct Contention {
+    pub recorder: Arc<Recorder>,
     wishes: Arc<Wishes>,
     let_go: watch::Sender<u64>,
     /// The contenders that hold on because a test asked for it.
@@ -77,7 +77,7 @@ struct Wishes {
 
 /// The kind of the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     Mutex,
     /// A read/write lock. Half of the attempts want to read.
     ReadWrite,
@@ -103,7 +103,7 @@ struct Contender {
 
 impl Contention {
     /// Starts the contention, at a path that no other run uses.
-    pub(crate) async fn start(
+    pub async fn start(
         servers: &Servers,
         kind: Kind,
         with_proxies: bool,
@@ -160,16 +160,16 @@ impl Contention {
         contention
     }
 
-    pub(crate) fn proxies(&self) -> &[Proxy] {
+    pub fn proxies(&self) -> &[Proxy] {
         &self.proxies
     }
 
-    pub(crate) fn client(&self, number: u32) -> &Client {
+    pub fn client(&self, number: u32) -> &Client {
         &self.clients[usize::try_from(number).expect("few")]
     }
 
     /// The server that a client is connected to.
-    pub(crate) fn server_of(&self, servers: &Servers, number: u32) -> Option<usize> {
+    pub fn server_of(&self, servers: &Servers, number: u32) -> Option<usize> {
         let client = self.client(number);
         let Some(proxy) = self.proxy(number) else {
             return servers.of(client);
@@ -183,7 +183,7 @@ impl Contention {
 
     /// Waits until a client holds the lock that is connected to such a server, asks it to hold on, and returns the server. The
     /// connections of other holders are reset: their clients go on to the next server.
-    pub(crate) async fn hold_on_at(
+    pub async fn hold_on_at(
         &mut self,
         servers: &Servers,
         is_wanted: impl Fn(usize) -> bool,
@@ -205,11 +205,11 @@ impl Contention {
         self.proxies.get(usize::try_from(number).expect("few"))
     }
 
-    pub(crate) async fn until_more_grants(&self, count: usize) {
+    pub async fn until_more_grants(&self, count: usize) {
         self.until_more_grants_within(count, LONG).await;
     }
 
-    pub(crate) async fn until_more_grants_within(&self, count: usize, limit: Duration) {
+    pub async fn until_more_grants_within(&self, count: usize, limit: Duration) {
         let wanted = self.recorder.grants() + count;
         let enough = async {
             while self.recorder.grants() < wanted {
@@ -221,7 +221,7 @@ impl Contention {
     }
 
     /// Asks the next contender that gets the lock to hold on, and returns its number.
-    pub(crate) async fn hold_on(&mut self) -> u32 {
+    pub async fn hold_on(&mut self) -> u32 {
         self.wishes.hold_on.store(true, Ordering::SeqCst);
         let holder = timeout(MAX_WAIT, self.holders.recv()).await;
         holder
@@ -230,12 +230,12 @@ impl Contention {
     }
 
     /// Ends the hold of a contender that was asked to hold on.
-    pub(crate) fn let_go(&self) {
+    pub fn let_go(&self) {
         self.let_go.send_modify(|times| *times += 1);
     }
 
     /// Ends the contention and checks its history. Panics if the checker finds anything wrong.
-    pub(crate) async fn finish(mut self, servers: &Servers, name: &str) -> Figures {
+    pub async fn finish(mut self, servers: &Servers, name: &str) -> Figures {
         self.wishes.stop.store(true, Ordering::SeqCst);
         self.let_go();
         let calm = self.recorder.calm();
@@ -258,8 +258,7 @@ impl Contention {
         let history = self.recorder.history();
         let found = check(&history, &bounds);
         if hangs || !found.is_empty() {
-            let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
-            let file = scratch.join(format!("{name}.history"));
+            let file = scratch().join(format!("{name}.history"));
             let lines: Vec<_> = history.iter().map(ToString::to_string).collect();
             fs::write(&file, lines.join("\n")).expect("a file below target/");
             let found: Vec<_> = found.iter().map(ToString::to_string).collect();

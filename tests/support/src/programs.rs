@@ -3,6 +3,7 @@
 //! Not here: what the programs do (tests/interop/README.md).
 
 use std::{
+    env,
     path::{Path, PathBuf},
     process::{Output, Stdio},
     sync::OnceLock,
@@ -15,10 +16,10 @@ use tokio::{
     time::timeout,
 };
 
-use super::from_environment;
+use crate::from_environment;
 
 /// A Java program with its class path. The first call compiles all Java programs.
-pub(crate) fn java(class: &str) -> Command {
+pub fn java(class: &str) -> Command {
     static CLASSES: OnceLock<PathBuf> = OnceLock::new();
     let classes = CLASSES.get_or_init(compile);
     let libraries = from_environment("LOCKKEEPER_TEST_CLASSPATH");
@@ -32,7 +33,7 @@ pub(crate) fn java(class: &str) -> Command {
 }
 
 /// A Python program, run by the Python that has kazoo.
-pub(crate) fn python(program: &str) -> Command {
+pub fn python(program: &str) -> Command {
     let mut command = Command::new(from_environment("LOCKKEEPER_TEST_PYTHON"));
     // Otherwise programs that import each other would leave compiled files between the sources.
     command.env("PYTHONDONTWRITEBYTECODE", "1");
@@ -41,15 +42,15 @@ pub(crate) fn python(program: &str) -> Command {
 }
 
 /// The Go program. The first call builds it.
-pub(crate) fn go_contender() -> Command {
+pub fn go_contender() -> Command {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     Command::new(BINARY.get_or_init(build))
 }
 
 /// Builds the Go program into a directory that only this test binary uses.
 fn build() -> PathBuf {
-    let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let binary = scratch.join(concat!(env!("CARGO_CRATE_NAME"), "/go_contender"));
+    let scratch = scratch();
+    let binary = own_scratch().join("go_contender");
     let output = std::process::Command::new("go")
         .args(["build", "-o"])
         .args([&binary, &sources().join("go_contender.go")])
@@ -62,14 +63,27 @@ fn build() -> PathBuf {
     binary
 }
 
+/// A directory for files of tests: `tmp`, beside the profile's directory that has this program.
+pub(crate) fn scratch() -> PathBuf {
+    let program = env::current_exe().expect("the path of this program");
+    let target = program.ancestors().nth(3).expect("target/debug/deps/NAME");
+    target.join("tmp")
+}
+
+/// A part of it that only this test program uses.
+fn own_scratch() -> PathBuf {
+    let program = env::current_exe().expect("the path of this program");
+    scratch().join(program.file_name().expect("a name"))
+}
+
 /// The directory of the programs.
 fn sources() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../interop")
 }
 
 /// Compiles all Java programs into a directory that only this test binary uses.
 fn compile() -> PathBuf {
-    let classes = Path::new(env!("CARGO_TARGET_TMPDIR")).join(env!("CARGO_CRATE_NAME"));
+    let classes = own_scratch();
     let entries = sources().read_dir().expect("tests/interop");
     let files = entries.map(|entry| entry.expect("a file").path());
     let output = std::process::Command::new("javac")
@@ -83,7 +97,7 @@ fn compile() -> PathBuf {
 }
 
 /// Runs a program to its end, and returns its stdout.
-pub(crate) async fn output(mut command: Command) -> String {
+pub async fn output(mut command: Command) -> String {
     let name = format!("{:?}", command.as_std());
     let run = command.stdin(Stdio::null()).kill_on_drop(true).output();
     let output = timeout(PATIENCE, run).await;
@@ -107,13 +121,13 @@ fn assert_succeeded(name: &str, output: &Output) {
 
 /// A running program that a test talks to through stdin and stdout. Dropping this value kills the program.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub struct Running {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
 impl Running {
-    pub(crate) fn start(mut command: Command) -> Self {
+    pub fn start(mut command: Command) -> Self {
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -129,7 +143,7 @@ impl Running {
     }
 
     /// The next line of its stdout.
-    pub(crate) async fn line(&mut self) -> String {
+    pub async fn line(&mut self) -> String {
         let line = timeout(PATIENCE, self.lines.next_line()).await;
         if let Some(line) = line.expect("the program is silent").expect("text") {
             return line;
@@ -141,7 +155,7 @@ impl Running {
         panic!("the program ended early: {errors}");
     }
 
-    pub(crate) async fn say(&mut self, line: &str) {
+    pub async fn say(&mut self, line: &str) {
         let stdin = self.child.stdin.as_mut().expect("a pipe");
         stdin
             .write_all(format!("{line}\n").as_bytes())
@@ -150,7 +164,7 @@ impl Running {
     }
 
     /// Waits until the program ends, which must be with status 0.
-    pub(crate) async fn end(mut self) {
+    pub async fn end(mut self) {
         let status = timeout(PATIENCE, self.child.wait()).await;
         let status = status.expect("the program does not end").expect("a status");
         assert!(status.success(), "{status}");

@@ -2,9 +2,7 @@
 //!
 //! All tests of a binary use the same ensemble, one after the other.
 //!
-//! Not here: clients; the processes themselves (`support/real_server`).
-
-#![allow(dead_code, reason = "two test binaries use different parts of it")]
+//! Not here: clients; the processes themselves (`real_server`).
 
 use std::{
     fmt::Write as _,
@@ -12,7 +10,7 @@ use std::{
     hash::{BuildHasher, RandomState},
     io::{Read, Write},
     net::{Ipv4Addr, SocketAddr, TcpStream},
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Mutex, MutexGuard, PoisonError},
     thread::sleep,
     time::{Duration, Instant},
@@ -20,13 +18,16 @@ use std::{
 
 use lockkeeper::Client;
 
-use crate::support::real_server::{RealServer, free_ports};
+use crate::{
+    programs::scratch,
+    real_server::{RealServer, free_ports},
+};
 
 /// How many servers there are. One of them may fail.
-pub(crate) const COUNT: usize = 3;
+pub const COUNT: usize = 3;
 
 /// The servers' unit of time. Elections and timeouts are multiples of it.
-pub(crate) const TICK_MS: u32 = 200;
+pub const TICK_MS: u32 = 200;
 
 /// Ticks that a follower and a new leader have to agree on their state before they vote again: three seconds.
 const INIT_TICKS: u32 = 15;
@@ -53,7 +54,7 @@ const MAX_WAIT: Duration = Duration::from_secs(60);
 
 /// A server's role, as the server reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
+pub enum Role {
     Leader,
     Follower,
     /// The server does not answer, or does not serve.
@@ -62,7 +63,7 @@ pub(crate) enum Role {
 
 /// Which servers may be in the ensemble.
 #[derive(Clone, Debug)]
-pub(crate) enum Members {
+pub enum Members {
     /// Always the same three.
     Fixed,
     /// All three at first, later those that a `reconfig` names. Only the user with this digest may reconfigure.
@@ -73,7 +74,7 @@ pub(crate) enum Members {
 
 /// The ensemble.
 #[derive(Debug)]
-pub(crate) struct Servers {
+pub struct Servers {
     each: Vec<Server>,
     members: Members,
 }
@@ -90,7 +91,7 @@ struct Server {
 }
 
 /// The ensemble, locked for one test, with all three servers serving. The first call in a binary decides on the members.
-pub(crate) fn ensemble(members: Members) -> MutexGuard<'static, Option<Servers>> {
+pub fn ensemble(members: Members) -> MutexGuard<'static, Option<Servers>> {
     static ENSEMBLE: Mutex<Option<Servers>> = Mutex::new(None);
     let mut ensemble = ENSEMBLE.lock().unwrap_or_else(PoisonError::into_inner);
     let servers = ensemble.get_or_insert_with(|| Servers::new(members));
@@ -110,8 +111,8 @@ impl Servers {
     }
 
     /// An ensemble with three ports for each server: for clients, for followers, for votes.
-    pub(crate) fn at(ports: &[u16], members: Members) -> Self {
-        let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ensembles");
+    pub fn at(ports: &[u16], members: Members) -> Self {
+        let scratch = scratch().join("ensembles");
         let run = format!("{:016x}", RandomState::new().hash_one(0));
         let each = ports.chunks(3).enumerate().map(|(number, ports)| {
             let (port, peer, election) = (ports[0], ports[1], ports[2]);
@@ -139,7 +140,7 @@ impl Servers {
     }
 
     /// Writes the configuration that a server starts with. It names all three servers.
-    pub(crate) fn configure(&self, number: usize) {
+    pub fn configure(&self, number: usize) {
         let Server { dir, port, .. } = &self.each[number];
         let sync_ticks = match self.members {
             Members::Dynamic { .. } => LONG_SYNC_TICKS,
@@ -178,44 +179,44 @@ impl Servers {
     }
 
     /// Whether a server was ended and started again in this test.
-    pub(crate) fn came_back(&self, number: usize) -> bool {
+    pub fn came_back(&self, number: usize) -> bool {
         self.each[number].came_back
     }
 
     /// A server's line in configurations, `server.ID=...`.
-    pub(crate) fn line(&self, number: usize) -> &str {
+    pub fn line(&self, number: usize) -> &str {
         &self.each[number].line
     }
 
     /// `host:port` of all servers, for any client.
-    pub(crate) fn connect_string(&self) -> String {
+    pub fn connect_string(&self) -> String {
         let each = self.each.iter();
         let each: Vec<_> = each.map(|server| server.address().to_string()).collect();
         each.join(",")
     }
 
     /// The client addresses of all servers.
-    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
+    pub fn addresses(&self) -> Vec<SocketAddr> {
         self.each.iter().map(Server::address).collect()
     }
 
-    pub(crate) fn address(&self, number: usize) -> SocketAddr {
+    pub fn address(&self, number: usize) -> SocketAddr {
         self.each[number].address()
     }
 
     /// The server that a client is connected to. The client must not use a proxy.
-    pub(crate) fn of(&self, client: &Client) -> Option<usize> {
+    pub fn of(&self, client: &Client) -> Option<usize> {
         let port = port_of(client)?;
         self.each.iter().position(|each| each.port == port)
     }
 
     /// The leader, as soon as there is one.
-    pub(crate) fn leader(&self) -> usize {
+    pub fn leader(&self) -> usize {
         self.wait_for(Role::Leader, 1)[0]
     }
 
     /// The followers, as soon as all servers but one are.
-    pub(crate) fn followers(&self) -> Vec<usize> {
+    pub fn followers(&self) -> Vec<usize> {
         self.wait_for(Role::Follower, COUNT - 1)
     }
 
@@ -233,12 +234,12 @@ impl Servers {
     }
 
     /// Kills a server without warning. Unlike in a power failure, the page cache survives.
-    pub(crate) fn kill(&mut self, number: usize) {
+    pub fn kill(&mut self, number: usize) {
         self.end(number, "KILL");
     }
 
     /// Asks a server to shut down.
-    pub(crate) fn shut_down(&mut self, number: usize) {
+    pub fn shut_down(&mut self, number: usize) {
         self.end(number, "TERM");
     }
 
@@ -249,12 +250,12 @@ impl Servers {
     }
 
     /// Stops a server's process. Its connections stay open.
-    pub(crate) fn stop(&self, number: usize) {
+    pub fn stop(&self, number: usize) {
         self.signal(number, "STOP");
     }
 
     /// Lets a stopped process go on.
-    pub(crate) fn go_on(&self, number: usize) {
+    pub fn go_on(&self, number: usize) {
         self.signal(number, "CONT");
     }
 
@@ -265,7 +266,7 @@ impl Servers {
     }
 
     /// Starts a server that does not run, with its old data.
-    pub(crate) fn start(&mut self, number: usize) {
+    pub fn start(&mut self, number: usize) {
         let server = &mut self.each[number];
         if server.process.is_some() {
             return;
@@ -289,17 +290,17 @@ impl Servers {
     }
 
     /// Waits until there is a leader and all others follow it.
-    pub(crate) fn wait_until_all_serve(&self) {
+    pub fn wait_until_all_serve(&self) {
         self.wait_until_serving(COUNT);
     }
 
     /// Waits until there is a leader and `count` servers serve, the leader included.
-    pub(crate) fn wait_until_serving(&self, count: usize) {
+    pub fn wait_until_serving(&self, count: usize) {
         self.wait_until(|roles| do_serve(roles, count));
     }
 
     /// Whether so many servers serve now, with a leader.
-    pub(crate) fn serve(&self, count: usize) -> bool {
+    pub fn serve(&self, count: usize) -> bool {
         do_serve(&self.roles(), count)
     }
 
@@ -329,9 +330,7 @@ impl Servers {
         let mut kept = "their logs:".to_owned();
         for server in &self.each {
             let run = server.dir.file_name().unwrap_or_default();
-            let log = Path::new(env!("CARGO_TARGET_TMPDIR"))
-                .join(run)
-                .with_extension("log");
+            let log = scratch().join(run).with_extension("log");
             match fs::copy(server.dir.join("log"), &log) {
                 Ok(_) => write!(kept, " {}", log.display()),
                 Err(error) => write!(kept, " {error}"),
@@ -344,7 +343,7 @@ impl Servers {
 
 /// A server's line in configurations, with its ports for followers and for votes.
 /// The port that a client is connected to.
-pub(crate) fn port_of(client: &Client) -> Option<u16> {
+pub fn port_of(client: &Client) -> Option<u16> {
     let snapshot = client.snapshot();
     let connected = snapshot.state.is_connected();
     Some(snapshot.server.filter(|_| connected)?.port)

@@ -19,12 +19,13 @@ use tokio::{
 
 use crate::{
     certificates::{Authority, Identity},
-    support::real_server::{RealServer, free_ports},
+    programs::scratch,
+    real_server::{RealServer, free_ports},
 };
 
 /// How long a server may take to start, and a client to connect or to fail. Both need far less, but several Java virtual
 /// machines start at the same time.
-pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(120);
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(120);
 /// Sessions must survive a restart of their server, even on a busy machine. This is the longest timeout that the servers
 /// grant.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(60);
@@ -33,19 +34,19 @@ const SERVER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What a server requires of its clients.
 #[derive(Default)]
-pub(crate) struct Demands<'a> {
+pub struct Demands<'a> {
     /// The server's identity, and the authority of its clients. Every client must have a certificate.
-    pub(crate) tls: Option<(&'a Identity, &'a Authority)>,
+    pub tls: Option<(&'a Identity, &'a Authority)>,
     /// SASL users and their passwords. Every client must log in.
-    pub(crate) users: &'a [(&'a str, &'a str)],
+    pub users: &'a [(&'a str, &'a str)],
     /// Makes the SASL login optional.
-    pub(crate) login_is_optional: bool,
+    pub login_is_optional: bool,
     /// Further lines of the server's configuration.
-    pub(crate) more: &'a str,
+    pub more: &'a str,
 }
 
 /// A running server. `Drop` kills it.
-pub(crate) struct Server {
+pub struct Server {
     /// `None` only while the server is being restarted.
     process: Option<RealServer>,
     dir: PathBuf,
@@ -56,7 +57,7 @@ pub(crate) struct Server {
 
 impl Server {
     /// Starts a server and waits until it answers.
-    pub(crate) async fn start(demands: &Demands<'_>) -> Self {
+    pub async fn start(demands: &Demands<'_>) -> Self {
         for _ in 0..3 {
             let dir = directory();
             let ports = free_ports(2);
@@ -80,7 +81,7 @@ impl Server {
     }
 
     /// Kills the server, like a crash, and starts it again with the same data and ports.
-    pub(crate) async fn restart(&mut self) {
+    pub async fn restart(&mut self) {
         let process = self.process.take();
         process.expect("a server that runs").end("KILL");
         self.process = Some(launch(&self.dir, self.has_users));
@@ -91,17 +92,17 @@ impl Server {
     }
 
     /// The address of the plain port, for any client.
-    pub(crate) fn servers(&self) -> String {
+    pub fn servers(&self) -> String {
         format!("localhost:{}", self.plain_port)
     }
 
     /// A builder of clients for the plain port.
-    pub(crate) fn plain(&self) -> Builder {
+    pub fn plain(&self) -> Builder {
         builder(&self.servers())
     }
 
     /// A builder of clients for the encrypted port.
-    pub(crate) fn secure(&self) -> Builder {
+    pub fn secure(&self) -> Builder {
         builder(&format!("localhost:{}", self.secure_port))
     }
 
@@ -147,7 +148,7 @@ async fn answers(port: u16) -> std::io::Result<bool> {
 
 fn directory() -> PathBuf {
     let name = format!("secure-{:016x}", RandomState::new().hash_one(0));
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let dir = scratch().join(name);
     fs::create_dir_all(&dir).expect("a new directory");
     dir
 }
@@ -214,7 +215,7 @@ fn launch(dir: &Path, has_users: bool) -> RealServer {
 }
 
 /// Connects, expects an error and returns its text. The error must come well before the connect timeout.
-pub(crate) async fn refusal(builder: Builder) -> String {
+pub async fn refusal(builder: Builder) -> String {
     let begin = Instant::now();
     let error = builder.connect().await.expect_err("a refusal");
     assert!(begin.elapsed() < CONNECT_TIMEOUT / 2, "{error}");

@@ -26,19 +26,19 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use super::certificates::{Authority, Identity};
+use crate::certificates::{Authority, Identity};
 
 /// The properties of a gate.
 #[derive(Clone, Default)]
-pub(crate) struct Demands {
-    pub(crate) tls: Option<Arc<ServerConfig>>,
+pub struct Demands {
+    pub tls: Option<Arc<ServerConfig>>,
     /// It pretends to be a SASL server: it accepts any response, and it cannot prove that it knows the password.
-    pub(crate) is_impostor: bool,
+    pub is_impostor: bool,
 }
 
 /// A gate; it stops accepting when this value is dropped.
-pub(crate) struct Gate {
-    pub(crate) address: SocketAddr,
+pub struct Gate {
+    pub address: SocketAddr,
     entered: Arc<AtomicUsize>,
     inside: Arc<std::sync::Mutex<Vec<AbortHandle>>>,
     task: JoinHandle<()>,
@@ -51,12 +51,12 @@ impl Drop for Gate {
 }
 
 impl Gate {
-    pub(crate) async fn new(server: &Server, demands: Demands) -> Self {
+    pub async fn new(server: &Server, demands: Demands) -> Self {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         Self::at(any, server, demands).await.unwrap()
     }
 
-    pub(crate) async fn at(
+    pub async fn at(
         address: SocketAddr,
         server: &Server,
         demands: Demands,
@@ -87,12 +87,12 @@ impl Gate {
     }
 
     /// The number of connections that passed TLS and, at an impostor, SASL.
-    pub(crate) fn entered(&self) -> usize {
+    pub fn entered(&self) -> usize {
         self.entered.load(Ordering::SeqCst)
     }
 
     /// Ends all connections.
-    pub(crate) fn throw_out(&self) {
+    pub fn throw_out(&self) {
         for visit in self.inside.lock().unwrap().drain(..) {
             visit.abort();
         }
@@ -163,11 +163,11 @@ async fn send(stream: &mut (impl AsyncWrite + Unpin), message: &[u8]) -> std::io
 
 /// The TLS configuration of a server with this certificate. With `clients`, it requires a client certificate of that
 /// authority.
-pub(crate) fn server_tls(identity: &Identity, clients: Option<&Authority>) -> ServerConfig {
+pub fn server_tls(identity: &Identity, clients: Option<&Authority>) -> ServerConfig {
     server_tls_of(identity, clients, &[&TLS12, &TLS13])
 }
 
-pub(crate) fn server_tls_of(
+pub fn server_tls_of(
     identity: &Identity,
     clients: Option<&Authority>,
     versions: &[&'static SupportedProtocolVersion],

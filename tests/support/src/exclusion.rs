@@ -12,45 +12,41 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use lockkeeper::{Client, CreateMode, Guard, Mutex, Version};
 use tokio::process::Command;
 
-use super::{Ensemble, programs::Running};
+use crate::{Ensemble, programs::Running};
 
 /// The number of contenders on each side. Each has its own session.
-pub(crate) const CONTENDERS: usize = 4;
+pub const CONTENDERS: usize = 4;
 
 /// How often each contender takes the lock.
-pub(crate) const ROUNDS: usize = 25;
+pub const ROUNDS: usize = 25;
 
 /// How long a contender holds the lock in each round.
-pub(crate) const HOLD: Duration = Duration::from_millis(2);
+pub const HOLD: Duration = Duration::from_millis(2);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
+pub enum Side {
     Theirs,
     Ours,
 }
 
 /// One round of a contender.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Held {
+pub struct Held {
     /// The value that the contender wrote to the counter.
-    pub(crate) value: u64,
-    pub(crate) side: Side,
+    pub value: u64,
+    pub side: Side,
     /// The first moment inside the lock, in ms since 1970.
-    pub(crate) start: u128,
+    pub start: u128,
     /// The last moment inside the lock, in ms since 1970.
-    pub(crate) end: u128,
+    pub end: u128,
     /// The fencing token, for rounds of our side only.
-    pub(crate) token: Option<u64>,
+    pub token: Option<u64>,
 }
 
 /// Lets our contenders and those of `program` contend for one mutex, and checks the result.
 ///
 /// The program is one of the contenders in tests/interop. `more` are its arguments after the usual ones.
-pub(crate) async fn they_and_we_exclude_each_other(
-    ensemble: &Ensemble,
-    program: Command,
-    more: &[&str],
-) {
+pub async fn they_and_we_exclude_each_other(ensemble: &Ensemble, program: Command, more: &[&str]) {
     let lock = ensemble.unique_path("lock");
     let (first, counter) = counter(ensemble).await;
     let mut theirs = start(ensemble, program, &lock, &counter);
@@ -103,7 +99,7 @@ pub(crate) async fn they_and_we_exclude_each_other(
 }
 
 /// A new counter with the value 0, and the client that created it.
-pub(crate) async fn counter(ensemble: &Ensemble) -> (Client, String) {
+pub async fn counter(ensemble: &Ensemble) -> (Client, String) {
     let counter = ensemble.unique_path("counter");
     let client = ensemble.client().await;
     client
@@ -114,18 +110,13 @@ pub(crate) async fn counter(ensemble: &Ensemble) -> (Client, String) {
 }
 
 /// A contender program with the arguments that all contenders have.
-pub(crate) fn start(
-    ensemble: &Ensemble,
-    mut program: Command,
-    lock: &str,
-    counter: &str,
-) -> Command {
+pub fn start(ensemble: &Ensemble, mut program: Command, lock: &str, counter: &str) -> Command {
     program.args([&ensemble.servers(), lock, counter]);
     program
 }
 
 /// One round of our side, with the lock held: increments the counter and releases the lock.
-pub(crate) async fn round(guard: Guard, counter: &str) -> Held {
+pub async fn round(guard: Guard, counter: &str) -> Held {
     let held = write(&guard, counter).await;
     guard.release().await.unwrap();
     held
@@ -133,7 +124,7 @@ pub(crate) async fn round(guard: Guard, counter: &str) -> Held {
 
 /// Increments the counter, not atomically. Between the read and the write its value is not a number, so another
 /// contender that reads it at that time fails.
-pub(crate) async fn write(guard: &Guard, counter: &str) -> Held {
+pub async fn write(guard: &Guard, counter: &str) -> Held {
     let client = guard.client();
     let start = now();
     let value = value_of(client, counter).await.parse::<u64>().unwrap() + 1;
@@ -150,7 +141,7 @@ pub(crate) async fn write(guard: &Guard, counter: &str) -> Held {
 }
 
 /// Parses a round that a foreign contender reports: `held THREAD VALUE START_MS END_MS`.
-pub(crate) fn their_round(line: &str) -> Held {
+pub fn their_round(line: &str) -> Held {
     let words: Vec<_> = line.split(' ').collect();
     let ["held", _, value, start, end] = words[..] else {
         panic!("not a round: {line}");
@@ -165,7 +156,7 @@ pub(crate) fn their_round(line: &str) -> Held {
 }
 
 /// Checks that no two rounds overlap, no increment is lost, the tokens grow, and the sides took turns.
-pub(crate) fn assert_exclusive(mut all: Vec<Held>, counter: &str) {
+pub fn assert_exclusive(mut all: Vec<Held>, counter: &str) {
     all.sort_by_key(|held| held.value);
     let values: Vec<_> = all.iter().map(|held| held.value).collect();
     let expected: Vec<_> = (1..=values.len() as u64).collect();
@@ -186,7 +177,7 @@ pub(crate) fn assert_exclusive(mut all: Vec<Held>, counter: &str) {
 }
 
 /// Checks that each side held the lock directly after the other side at least twice.
-pub(crate) fn assert_took_turns(sides: &[Side]) {
+pub fn assert_took_turns(sides: &[Side]) {
     let turns = |from, to| {
         let pairs = sides.windows(2);
         pairs.filter(|pair| **pair == [from, to]).count()
@@ -201,7 +192,7 @@ pub(crate) fn assert_took_turns(sides: &[Side]) {
     );
 }
 
-pub(crate) async fn value_of(client: &Client, counter: &str) -> String {
+pub async fn value_of(client: &Client, counter: &str) -> String {
     let node = client.get_data(counter).await.unwrap();
     String::from_utf8(node.data.unwrap().to_vec()).unwrap()
 }
@@ -214,12 +205,12 @@ async fn set(client: &Client, counter: &str, value: &str) {
 }
 
 /// Waits until the queue has this length.
-pub(crate) async fn until_line_has(client: &Client, lock: &str, length: usize) {
+pub async fn until_line_has(client: &Client, lock: &str, length: usize) {
     until_line(client, lock, |names| names.len() == length).await;
 }
 
 /// Waits until the names of the nodes in the queue satisfy a condition.
-pub(crate) async fn until_line(client: &Client, lock: &str, is_so: impl Fn(&[String]) -> bool) {
+pub async fn until_line(client: &Client, lock: &str, is_so: impl Fn(&[String]) -> bool) {
     loop {
         // The directory may not exist yet, or the server's reaper may have deleted it while it was empty.
         let (stat, made) = client.exists_and_watch(lock).await.unwrap();
@@ -235,7 +226,7 @@ pub(crate) async fn until_line(client: &Client, lock: &str, is_so: impl Fn(&[Str
 }
 
 /// The present time in ms since 1970.
-pub(crate) fn now() -> u128 {
+pub fn now() -> u128 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.expect("a clock after 1970").as_millis()
 }

@@ -6,21 +6,7 @@
 //!
 //! Not here: bytes on the wire (`conformance`), clients that are not ours (`foreign_clients`, `curator`).
 
-#![allow(
-    dead_code,
-    unused_imports,
-    unused_macros,
-    reason = "each test binary uses only a part of this"
-)]
-
-pub(crate) mod exclusion;
-pub(crate) mod programs;
-pub(crate) mod real_server;
-#[path = "../../session/tests/support/waiting.rs"]
-pub(crate) mod waiting;
-
 use std::{
-    future::Future,
     hash::{BuildHasher, RandomState},
     sync::{
         Mutex, PoisonError,
@@ -34,7 +20,7 @@ use lockkeeper_server::{Cluster, Server};
 
 /// The kind of server that a test runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Arm {
+pub enum Arm {
     /// A new embedded server, for this test alone.
     Embedded,
     /// A new cluster of three embedded servers, for this test alone. Each client connects to any of them.
@@ -44,7 +30,7 @@ pub(crate) enum Arm {
 }
 
 impl Arm {
-    pub(crate) async fn start(self) -> Ensemble {
+    pub async fn start(self) -> Ensemble {
         let own = match self {
             Self::Embedded => {
                 let server = builder().start().await;
@@ -94,7 +80,7 @@ impl Own {
 /// The settings of an embedded server: the same as those of the real server in `tests/lib/zookeeper.sh`.
 ///
 /// Only the interval of the reaper is shorter, because tests wait for it.
-pub(crate) fn builder() -> lockkeeper_server::Builder {
+pub fn builder() -> lockkeeper_server::Builder {
     Server::builder()
         .tick_time(Duration::from_millis(500))
         .min_session_timeout(Duration::from_millis(500))
@@ -104,7 +90,7 @@ pub(crate) fn builder() -> lockkeeper_server::Builder {
 
 /// A server to run a test on.
 #[derive(Debug)]
-pub(crate) struct Ensemble {
+pub struct Ensemble {
     servers: String,
     own: Option<Own>,
     handed_out: Mutex<Vec<String>>,
@@ -116,7 +102,7 @@ impl Ensemble {
     /// An ensemble of servers that the test has started itself.
     ///
     /// Creates `/lockkeeper-tests`, the parent of all nodes of tests, with `client`, and closes this client.
-    pub(crate) async fn of(servers: String, server: Option<Server>, client: Client) -> Self {
+    pub async fn of(servers: String, server: Option<Server>, client: Client) -> Self {
         let created = client.create(ROOT, "", CreateMode::Persistent).await;
         created.unwrap_or_else(|error| panic!("{ROOT} cannot be created: {error}"));
         client.close().await;
@@ -129,28 +115,28 @@ impl Ensemble {
     }
 
     /// The servers, as a client's connect string: `host:port`.
-    pub(crate) fn servers(&self) -> String {
+    pub fn servers(&self) -> String {
         self.servers.clone()
     }
 
     /// The address of one server.
-    pub(crate) fn one_server(&self) -> String {
+    pub fn one_server(&self) -> String {
         let first = self.servers.split(',').next();
         first.unwrap_or_default().to_owned()
     }
 
     /// Says that one of several parts of a test is done. The time limit of the test then starts again.
-    pub(crate) fn part_done(&self) {
+    pub fn part_done(&self) {
         self.parts.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The embedded server or cluster, with its faults and counters; `None` on the real arm.
-    pub(crate) fn server(&self) -> Option<&Server> {
+    pub fn server(&self) -> Option<&Server> {
         self.own.as_ref().map(Own::server)
     }
 
     /// A new client with its own session and [`SESSION_TIMEOUT`].
-    pub(crate) async fn client(&self) -> Client {
+    pub async fn client(&self) -> Client {
         Client::builder(&self.servers)
             .expect("a list of servers")
             .session_timeout(SESSION_TIMEOUT)
@@ -162,7 +148,7 @@ impl Ensemble {
     /// A path that nobody else uses, now or in another run.
     ///
     /// Its parent exists, the node does not. After the test, the node and everything below it are deleted.
-    pub(crate) fn unique_path(&self, name: &str) -> String {
+    pub fn unique_path(&self, name: &str) -> String {
         let random = RandomState::new().hash_one(name);
         let path = format!("{ROOT}/{name}-{random:016x}");
         let mut handed_out = self
@@ -208,13 +194,13 @@ async fn delete_tree(client: &Client, root: &str) {
 }
 
 /// A variable that `tests/run.sh` sets for the tests.
-pub(crate) fn from_environment(name: &str) -> String {
+pub fn from_environment(name: &str) -> String {
     std::env::var(name)
         .unwrap_or_else(|_| panic!("{name} is not set: run this test with tests/run.sh"))
 }
 
 /// Runs a test on an arm, and cleans up if it succeeds. See [`on_both_arms`].
-pub(crate) async fn run(arm: Arm, test: impl AsyncFnOnce(&Ensemble)) {
+pub async fn run(arm: Arm, test: impl AsyncFnOnce(&Ensemble)) {
     let ensemble = arm.start().await;
     {
         let mut test = std::pin::pin!(test(&ensemble));
@@ -239,6 +225,7 @@ pub(crate) async fn run(arm: Arm, test: impl AsyncFnOnce(&Ensemble)) {
 ///     async fn a_node_is_where_it_was_created(ensemble: &Ensemble) { .. }
 /// }
 /// ```
+#[macro_export]
 macro_rules! on_both_arms {
     ($($(#[$attribute:meta])* async fn $name:ident($ensemble:ident: &$type:ty) $body:block)*) => {$(
         $(#[$attribute])*
@@ -250,27 +237,25 @@ macro_rules! on_both_arms {
 
             #[tokio::test]
             async fn embedded() {
-                $crate::support::run($crate::support::Arm::Embedded, test).await;
+                $crate::run($crate::Arm::Embedded, test).await;
             }
 
             #[tokio::test]
             async fn cluster() {
-                $crate::support::run($crate::support::Arm::Cluster, test).await;
+                $crate::run($crate::Arm::Cluster, test).await;
             }
 
             #[tokio::test]
             #[ignore = "needs a real ZooKeeper: tests/run.sh"]
             async fn real() {
-                $crate::support::run($crate::support::Arm::Real, test).await;
+                $crate::run($crate::Arm::Real, test).await;
             }
         }
     )*};
 }
 
-pub(crate) use on_both_arms;
-
 /// The session timeout of [`Ensemble::client`]: short enough to wait for an expiry, long enough for a busy machine.
-pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
+pub const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The time limit of a test, or of each part of it. It is far longer than any test takes, so only a hang reaches it.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::from_environment;
+use crate::from_environment;
 
 /// The script of the shell: starts the server, prints its pid, and waits for a line or the end of stdin.
 ///
@@ -37,7 +37,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A started server. Dropping this value kills the server and deletes its directory.
 #[derive(Debug)]
-pub(crate) struct RealServer {
+pub struct RealServer {
     shell: Child,
     /// The stdin of the shell. The server lives as long as it is open.
     word: ChildStdin,
@@ -49,7 +49,7 @@ pub(crate) struct RealServer {
 
 impl RealServer {
     /// Starts `class` with the class path of `tests/run.sh` and little memory. Its output goes to `log` in its directory.
-    pub(crate) fn start(dir: &Path, options: &[String], class: &str, configuration: &Path) -> Self {
+    pub fn start(dir: &Path, options: &[String], class: &str, configuration: &Path) -> Self {
         let mut shell = Command::new("sh")
             .args(["-c", SHELL, "sh"])
             .arg(dir)
@@ -77,19 +77,19 @@ impl RealServer {
         }
     }
 
-    pub(crate) fn has_ended(&self) -> bool {
+    pub fn has_ended(&self) -> bool {
         self.life.is_finished()
     }
 
     /// Sends a signal to the server.
-    pub(crate) fn signal(&self, signal: &str) {
+    pub fn signal(&self, signal: &str) {
         let signal = format!("-{signal}");
         let status = Command::new("kill").args([&signal, &self.pid]).status();
         assert!(status.expect("kill on the PATH").success(), "kill {signal}");
     }
 
     /// Ends the server by a signal, and keeps its directory.
-    pub(crate) fn end(mut self, signal: &str) {
+    pub fn end(mut self, signal: &str) {
         self.signal(signal);
         let deadline = Instant::now() + PATIENCE;
         while !self.has_ended() && Instant::now() < deadline {
@@ -101,7 +101,7 @@ impl RealServer {
 }
 
 /// Free ports, below the range from which the kernel takes ports for outgoing connections.
-pub(crate) fn free_ports(count: usize) -> Vec<u16> {
+pub fn free_ports(count: usize) -> Vec<u16> {
     let random = RandomState::new();
     let candidates = (0_u64..).map(|number| {
         let offset = random.hash_one(number) % 12_000;

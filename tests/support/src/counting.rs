@@ -2,8 +2,6 @@
 //!
 //! Not here: the limits that the counts must keep (`writes`, and the facade's tests `wire_counts` and `known_bugs`).
 
-#![allow(dead_code, reason = "each test binary uses only a part of this")]
-
 use std::{
     io,
     pin::Pin,
@@ -27,11 +25,11 @@ use tokio::{
 ///
 /// A write that ends within a frame counts, too: as one with the requests that it completes, or with none.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Tally(Arc<Mutex<Vec<Vec<RequestHeader>>>>);
+pub struct Tally(Arc<Mutex<Vec<Vec<RequestHeader>>>>);
 
 impl Tally {
     /// Forgets all requests recorded so far.
-    pub(crate) fn clear(&self) {
+    pub fn clear(&self) {
         self.0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -39,21 +37,21 @@ impl Tally {
     }
 
     /// The operations in each write, in order.
-    pub(crate) fn writes(&self) -> Vec<Vec<OpCode>> {
+    pub fn writes(&self) -> Vec<Vec<OpCode>> {
         let writes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let ops = |write: &Vec<RequestHeader>| write.iter().map(|request| request.op).collect();
         writes.iter().map(ops).collect()
     }
 
     /// The xids of all requests, in order.
-    pub(crate) fn xids(&self) -> Vec<Xid> {
+    pub fn xids(&self) -> Vec<Xid> {
         let writes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let requests = writes.iter().flatten();
         requests.map(|request| request.xid).collect()
     }
 
     /// A TCP connector whose connections are recorded here.
-    pub(crate) fn connector(&self) -> Connector {
+    pub fn connector(&self) -> Connector {
         let tally = self.clone();
         Connector::new(move |endpoint| {
             let tally = tally.clone();

@@ -9,7 +9,7 @@ use proptest::test_runner::Config;
 /// The number of cases for each property under miri.
 const FEW: u32 = 2;
 
-pub(crate) fn cases() -> Config {
+pub fn cases() -> Config {
     let configured = Config::default();
     if cfg!(miri) {
         Config {

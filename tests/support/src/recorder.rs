@@ -14,7 +14,7 @@ use lockkeeper_sim::history::{Answer, Attempt, End, Event, Mode, What};
 
 /// Records the history.
 #[derive(Debug)]
-pub(crate) struct Recorder {
+pub struct Recorder {
     start: Instant,
     lock: Arc<str>,
     store: Arc<str>,
@@ -39,16 +39,16 @@ struct Inner {
 
 /// The results of a run.
 #[derive(Debug)]
-pub(crate) struct Figures {
-    pub(crate) grants: usize,
+pub struct Figures {
+    pub grants: usize,
     /// How often the lock went to another client than the one before.
-    pub(crate) hand_overs: usize,
+    pub hand_overs: usize,
     /// The longest time without a grant after a disturbance.
-    pub(crate) longest_pause: Duration,
+    pub longest_pause: Duration,
     /// The longest time without a serving majority, mostly an election.
-    pub(crate) outage: Duration,
-    pub(crate) losses: BTreeMap<&'static str, u32>,
-    pub(crate) refused: u32,
+    pub outage: Duration,
+    pub losses: BTreeMap<&'static str, u32>,
+    pub refused: u32,
 }
 
 /// The cells of the table's row.
@@ -79,7 +79,7 @@ impl fmt::Display for Figures {
 }
 
 impl Recorder {
-    pub(crate) fn new(lock: &str) -> Self {
+    pub fn new(lock: &str) -> Self {
         Self {
             start: Instant::now(),
             lock: lock.into(),
@@ -93,7 +93,7 @@ impl Recorder {
     }
 
     /// Records an event at the current time.
-    pub(crate) fn note(&self, client: u32, what: What) {
+    pub fn note(&self, client: u32, what: What) {
         self.note_in(&mut self.inner(), client, what);
     }
 
@@ -103,7 +103,7 @@ impl Recorder {
     }
 
     /// Records the start of an attempt.
-    pub(crate) fn asked(&self, client: u32, mode: Mode) -> Attempt {
+    pub fn asked(&self, client: u32, mode: Mode) -> Attempt {
         let mut inner = self.inner();
         let attempt = Attempt(inner.attempts);
         inner.attempts += 1;
@@ -117,7 +117,7 @@ impl Recorder {
         attempt
     }
 
-    pub(crate) fn granted(&self, client: u32, attempt: Attempt, guard: &Guard) {
+    pub fn granted(&self, client: u32, attempt: Attempt, guard: &Guard) {
         let mut inner = self.inner();
         let at = self.start.elapsed();
         inner.grants.push((at, client));
@@ -133,18 +133,18 @@ impl Recorder {
     }
 
     /// Records until when the guard claims to exclude others.
-    pub(crate) fn valid(&self, client: u32, attempt: Attempt, guard: &Guard) {
+    pub fn valid(&self, client: u32, attempt: Attempt, guard: &Guard) {
         if let Some(until) = guard.valid_until() {
             let until = until.saturating_duration_since(self.start);
             self.note(client, What::Valid { attempt, until });
         }
     }
 
-    pub(crate) fn ended(&self, client: u32, attempt: Attempt, end: End) {
+    pub fn ended(&self, client: u32, attempt: Attempt, end: End) {
         self.note(client, What::Ended { attempt, end });
     }
 
-    pub(crate) fn told(&self, loss: Loss) {
+    pub fn told(&self, loss: Loss) {
         let name = match loss {
             Loss::Elapsed => "elapsed",
             Loss::Expired => "expired",
@@ -154,7 +154,7 @@ impl Recorder {
     }
 
     /// Writes to the store in memory. It accepts a token if it has not seen a higher one.
-    pub(crate) fn store(&self, client: u32, attempt: Attempt, token: u64) {
+    pub fn store(&self, client: u32, attempt: Attempt, token: u64) {
         let mut inner = self.inner();
         let accepted = token >= inner.highest;
         inner.highest = inner.highest.max(token);
@@ -169,59 +169,59 @@ impl Recorder {
     }
 
     /// The highest token that the store in memory has seen.
-    pub(crate) fn highest(&self) -> u64 {
+    pub fn highest(&self) -> u64 {
         self.inner().highest
     }
 
     /// Gives a number to a write to the store of nodes.
-    pub(crate) fn write(&self) -> u64 {
+    pub fn write(&self) -> u64 {
         let mut inner = self.inner();
         inner.writes += 1;
         inner.writes - 1
     }
 
-    pub(crate) fn answered(&self, client: u32, write: u64, answer: Answer) {
+    pub fn answered(&self, client: u32, write: u64, answer: Answer) {
         self.note(client, What::Answered { write, answer });
     }
 
     /// Counts a write of a former holder that the store of nodes has refused.
-    pub(crate) fn refused(&self) {
+    pub fn refused(&self) {
         self.inner().refused += 1;
     }
 
     /// Records that the test breaks or repairs something now.
-    pub(crate) fn disturbed(&self) {
+    pub fn disturbed(&self) {
         let at = self.start.elapsed();
         self.inner().disturbances.push(at);
     }
 
     /// Records that a majority of the servers serves again.
-    pub(crate) fn served(&self) {
+    pub fn served(&self) {
         let at = self.start.elapsed();
         let mut inner = self.inner();
         let since = inner.disturbances.last().copied().unwrap_or_default();
         inner.outage = inner.outage.max(at.saturating_sub(since));
     }
 
-    pub(crate) fn grants(&self) -> usize {
+    pub fn grants(&self) -> usize {
         self.inner().grants.len()
     }
 
     /// When the last disturbance was.
-    pub(crate) fn calm(&self) -> Duration {
+    pub fn calm(&self) -> Duration {
         let inner = self.inner();
         inner.disturbances.last().copied().unwrap_or_default()
     }
 
-    pub(crate) fn writes(&self) -> u64 {
+    pub fn writes(&self) -> u64 {
         self.inner().writes
     }
 
-    pub(crate) fn history(&self) -> Vec<Event> {
+    pub fn history(&self) -> Vec<Event> {
         self.inner().events.clone()
     }
 
-    pub(crate) fn figures(&self) -> Figures {
+    pub fn figures(&self) -> Figures {
         let inner = self.inner();
         let pairs = || inner.grants.windows(2);
         let pause = |pair: &[(Duration, u32)]| {

@@ -6,19 +6,19 @@ use rcgen::{
 };
 
 /// A certificate authority.
-pub(crate) struct Authority {
-    pub(crate) certificate: String,
+pub struct Authority {
+    pub certificate: String,
     issuer: Issuer<'static, KeyPair>,
 }
 
 /// A certificate and its private key.
-pub(crate) struct Identity {
-    pub(crate) certificate: String,
-    pub(crate) key: String,
+pub struct Identity {
+    pub certificate: String,
+    pub key: String,
 }
 
 impl Authority {
-    pub(crate) fn new(name: &str) -> Self {
+    pub fn new(name: &str) -> Self {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -33,13 +33,13 @@ impl Authority {
     }
 
     /// A certificate for these names and addresses, valid for centuries.
-    pub(crate) fn issue(&self, names: &[&str]) -> Identity {
+    pub fn issue(&self, names: &[&str]) -> Identity {
         self.sign(&params(names))
     }
 
     /// As `issue`, valid in the year 2000 only.
     #[allow(dead_code, reason = "not every test that shares this file needs it")]
-    pub(crate) fn issue_expired(&self, names: &[&str]) -> Identity {
+    pub fn issue_expired(&self, names: &[&str]) -> Identity {
         let mut params = params(names);
         params.not_before = date_time_ymd(2000, 1, 1);
         params.not_after = date_time_ymd(2000, 12, 31);
@@ -48,7 +48,7 @@ impl Authority {
 
     /// As `issue`, valid from the year 3000 on.
     #[allow(dead_code, reason = "not every test that shares this file needs it")]
-    pub(crate) fn issue_early(&self, names: &[&str]) -> Identity {
+    pub fn issue_early(&self, names: &[&str]) -> Identity {
         let mut params = params(names);
         params.not_before = date_time_ymd(3000, 1, 1);
         self.sign(&params)

@@ -2,8 +2,6 @@
 //!
 //! Every wait ends with a panic after [`PATIENCE`], so no test hangs.
 
-#![allow(dead_code, reason = "each test binary uses its part")]
-
 use std::{
     net::SocketAddr,
     time::{Duration, Instant},
@@ -29,39 +27,39 @@ use tokio::{
 };
 
 /// How long a test waits for something that must happen.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The real time, for checks that something does not happen too early.
 #[allow(clippy::disallowed_methods, reason = "tests look at real time")]
-pub(crate) fn now() -> Instant {
+pub fn now() -> Instant {
     Instant::now()
 }
 
 /// A connection, and the bytes that it has received.
-pub(crate) struct Raw {
+pub struct Raw {
     stream: TcpStream,
     input: BytesMut,
 }
 
 impl Raw {
-    pub(crate) async fn connect(address: SocketAddr) -> Self {
+    pub async fn connect(address: SocketAddr) -> Self {
         Self {
             stream: TcpStream::connect(address).await.unwrap(),
             input: BytesMut::new(),
         }
     }
 
-    pub(crate) async fn send(&mut self, bytes: &[u8]) {
+    pub async fn send(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).await.unwrap();
     }
 
     /// Sends bytes. Returns whether that worked; it fails if the server has ended the connection.
-    pub(crate) async fn try_send(&mut self, bytes: &[u8]) -> bool {
+    pub async fn try_send(&mut self, bytes: &[u8]) -> bool {
         self.stream.write_all(bytes).await.is_ok()
     }
 
     /// Reads until the end, or until a reset: the server resets the connection if it has not read everything.
-    pub(crate) async fn assert_ended(&mut self) {
+    pub async fn assert_ended(&mut self) {
         let end = async {
             while self
                 .stream
@@ -76,18 +74,18 @@ impl Raw {
     }
 
     /// Returns whether a frame comes before the end of the connection.
-    pub(crate) async fn next_frame_or_end(&mut self) -> bool {
+    pub async fn next_frame_or_end(&mut self) -> bool {
         self.next_frame().await.is_some()
     }
 
     /// Whether the connection has ended, as far as a write can tell.
-    pub(crate) async fn is_reset_or_over(&mut self) -> bool {
+    pub async fn is_reset_or_over(&mut self) -> bool {
         tokio::time::sleep(Duration::from_millis(20)).await;
         !self.try_send(&[0]).await
     }
 
     /// The next frame without its length prefix; `None` if the server has closed the connection.
-    pub(crate) async fn next_frame(&mut self) -> Option<Bytes> {
+    pub async fn next_frame(&mut self) -> Option<Bytes> {
         loop {
             if let Some(message) = frame::split(&mut self.input, usize::MAX >> 1).unwrap() {
                 return Some(message);
@@ -105,14 +103,14 @@ impl Raw {
         }
     }
 
-    pub(crate) async fn frame(&mut self) -> Bytes {
+    pub async fn frame(&mut self) -> Bytes {
         self.next_frame()
             .await
             .expect("the server closed the connection")
     }
 
     /// Whether nothing comes for 30 ms.
-    pub(crate) async fn is_silent(&mut self) -> bool {
+    pub async fn is_silent(&mut self) -> bool {
         let moment = Duration::from_millis(30);
         self.input.is_empty()
             && timeout(moment, self.stream.read_buf(&mut self.input))
@@ -120,12 +118,12 @@ impl Raw {
                 .is_err()
     }
 
-    pub(crate) async fn assert_closed(&mut self) {
+    pub async fn assert_closed(&mut self) {
         assert_eq!(self.next_frame().await, None);
     }
 
     /// Everything until the server closes the connection.
-    pub(crate) async fn rest(&mut self) -> Vec<u8> {
+    pub async fn rest(&mut self) -> Vec<u8> {
         let mut rest = self.input.split().to_vec();
         let read = self.stream.read_to_end(&mut rest);
         timeout(PATIENCE, read)
@@ -135,7 +133,7 @@ impl Raw {
         rest
     }
 
-    pub(crate) async fn handshake(&mut self, request: &ConnectRequest) -> Option<ConnectResponse> {
+    pub async fn handshake(&mut self, request: &ConnectRequest) -> Option<ConnectResponse> {
         self.send(&framed(request)).await;
         let message = self.next_frame().await?;
         let response = ConnectResponse::decode(&mut Reader::new(message)).unwrap();
@@ -144,7 +142,7 @@ impl Raw {
 }
 
 /// A handshake that asks for a new session.
-pub(crate) fn new_session(timeout_ms: i32) -> ConnectRequest {
+pub fn new_session(timeout_ms: i32) -> ConnectRequest {
     ConnectRequest {
         protocol_version: 0,
         last_zxid_seen: Zxid::ZERO,
@@ -156,14 +154,14 @@ pub(crate) fn new_session(timeout_ms: i32) -> ConnectRequest {
 }
 
 /// A message with its length prefix.
-pub(crate) fn framed(message: &impl Encode) -> Vec<u8> {
+pub fn framed(message: &impl Encode) -> Vec<u8> {
     let mut out = BytesMut::new();
     frame::append(&mut out, |writer| message.encode(writer)).unwrap();
     out.to_vec()
 }
 
 /// A request with its length prefix.
-pub(crate) fn request_frame(xid: Xid, request: &Request) -> Vec<u8> {
+pub fn request_frame(xid: Xid, request: &Request) -> Vec<u8> {
     let mut out = BytesMut::new();
     let op = request.op();
     frame::append(&mut out, |writer| {
@@ -175,28 +173,28 @@ pub(crate) fn request_frame(xid: Xid, request: &Request) -> Vec<u8> {
 }
 
 /// A client with a session.
-pub(crate) struct Peer {
-    pub(crate) raw: Raw,
-    pub(crate) session: SessionId,
-    pub(crate) password: Bytes,
+pub struct Peer {
+    pub raw: Raw,
+    pub session: SessionId,
+    pub password: Bytes,
     /// The zxid of the last reply.
-    pub(crate) zxid: Zxid,
+    pub zxid: Zxid,
     /// Events that came before replies.
-    pub(crate) events: Vec<WatcherEvent>,
+    pub events: Vec<WatcherEvent>,
     xid: i32,
 }
 
 impl Peer {
     /// Starts a session of 10 s.
-    pub(crate) async fn join(server: &Server) -> Self {
+    pub async fn join(server: &Server) -> Self {
         Self::join_for(server, 10_000).await
     }
 
-    pub(crate) async fn join_for(server: &Server, timeout_ms: i32) -> Self {
+    pub async fn join_for(server: &Server, timeout_ms: i32) -> Self {
         Self::join_at(server.local_addr(), timeout_ms).await
     }
 
-    pub(crate) async fn join_at(address: SocketAddr, timeout_ms: i32) -> Self {
+    pub async fn join_at(address: SocketAddr, timeout_ms: i32) -> Self {
         let raw = Raw::connect(address).await;
         Self::start(raw, &new_session(timeout_ms))
             .await
@@ -204,17 +202,17 @@ impl Peer {
     }
 
     /// Moves the session to another connection, with the last zxid that this client has seen.
-    pub(crate) async fn resume(self, server: &Server) -> Option<Self> {
+    pub async fn resume(self, server: &Server) -> Option<Self> {
         self.resume_at(server.local_addr()).await
     }
 
-    pub(crate) async fn resume_at(self, address: SocketAddr) -> Option<Self> {
+    pub async fn resume_at(self, address: SocketAddr) -> Option<Self> {
         let raw = Raw::connect(address).await;
         let request = self.resume_request();
         Self::start(raw, &request).await
     }
 
-    pub(crate) fn resume_request(&self) -> ConnectRequest {
+    pub fn resume_request(&self) -> ConnectRequest {
         ConnectRequest {
             last_zxid_seen: self.zxid,
             session_id: self.session,
@@ -235,7 +233,7 @@ impl Peer {
         })
     }
 
-    pub(crate) async fn send(&mut self, request: &Request) -> Xid {
+    pub async fn send(&mut self, request: &Request) -> Xid {
         self.xid += 1;
         let xid = Xid(self.xid);
         self.raw.send(&request_frame(xid, request)).await;
@@ -243,21 +241,18 @@ impl Peer {
     }
 
     /// Sends a request and waits for the reply; `None` if the connection ends instead.
-    pub(crate) async fn try_call(
-        &mut self,
-        request: &Request,
-    ) -> Option<Result<Response, ErrorCode>> {
+    pub async fn try_call(&mut self, request: &Request) -> Option<Result<Response, ErrorCode>> {
         let xid = self.send(request).await;
         self.reply_to(xid, request).await
     }
 
-    pub(crate) async fn call(&mut self, request: &Request) -> Result<Response, ErrorCode> {
+    pub async fn call(&mut self, request: &Request) -> Result<Response, ErrorCode> {
         self.try_call(request)
             .await
             .expect("the connection ended without a reply")
     }
 
-    pub(crate) async fn reply_to(
+    pub async fn reply_to(
         &mut self,
         xid: Xid,
         request: &Request,
@@ -283,7 +278,7 @@ impl Peer {
     }
 
     /// The next event.
-    pub(crate) async fn event(&mut self) -> WatcherEvent {
+    pub async fn event(&mut self) -> WatcherEvent {
         if !self.events.is_empty() {
             return self.events.remove(0);
         }
@@ -293,18 +288,14 @@ impl Peer {
         WatcherEvent::decode(&mut reader).unwrap()
     }
 
-    pub(crate) async fn create(
-        &mut self,
-        path: &str,
-        mode: CreateMode,
-    ) -> Result<String, ErrorCode> {
+    pub async fn create(&mut self, path: &str, mode: CreateMode) -> Result<String, ErrorCode> {
         match self.call(&create(path, b"", mode)).await? {
             Response::Create(created) => Ok(created.path),
             other => panic!("{other:?}"),
         }
     }
 
-    pub(crate) async fn children(&mut self, path: &str) -> Result<Vec<String>, ErrorCode> {
+    pub async fn children(&mut self, path: &str) -> Result<Vec<String>, ErrorCode> {
         match self.call(&get_children(path, false)).await? {
             Response::GetChildren(mut response) => {
                 response.children.sort();
@@ -314,17 +305,17 @@ impl Peer {
         }
     }
 
-    pub(crate) async fn close(mut self) {
+    pub async fn close(mut self) {
         self.call(&Request::CloseSession(Empty {})).await.unwrap();
         self.raw.assert_closed().await;
     }
 }
 
-pub(crate) fn create(path: &str, data: &[u8], mode: CreateMode) -> Request {
+pub fn create(path: &str, data: &[u8], mode: CreateMode) -> Request {
     create_with(path, data, mode, Acl::OPEN_UNSAFE.to_vec())
 }
 
-pub(crate) fn create_with(path: &str, data: &[u8], mode: CreateMode, acl: Vec<Acl>) -> Request {
+pub fn create_with(path: &str, data: &[u8], mode: CreateMode, acl: Vec<Acl>) -> Request {
     Request::Create(CreateRequest {
         path: path.to_owned(),
         data: Some(Bytes::copy_from_slice(data)),
@@ -333,14 +324,14 @@ pub(crate) fn create_with(path: &str, data: &[u8], mode: CreateMode, acl: Vec<Ac
     })
 }
 
-pub(crate) fn delete(path: &str) -> Request {
+pub fn delete(path: &str) -> Request {
     Request::Delete(DeleteRequest {
         path: path.to_owned(),
         version: Version::ANY,
     })
 }
 
-pub(crate) fn set_data(path: &str, data: &[u8]) -> Request {
+pub fn set_data(path: &str, data: &[u8]) -> Request {
     Request::SetData(SetDataRequest {
         path: path.to_owned(),
         data: Some(Bytes::copy_from_slice(data)),
@@ -348,28 +339,28 @@ pub(crate) fn set_data(path: &str, data: &[u8]) -> Request {
     })
 }
 
-pub(crate) fn get_data(path: &str, watch: bool) -> Request {
+pub fn get_data(path: &str, watch: bool) -> Request {
     Request::GetData(GetDataRequest {
         path: path.to_owned(),
         watch,
     })
 }
 
-pub(crate) fn exists(path: &str, watch: bool) -> Request {
+pub fn exists(path: &str, watch: bool) -> Request {
     Request::Exists(ExistsRequest {
         path: path.to_owned(),
         watch,
     })
 }
 
-pub(crate) fn get_children(path: &str, watch: bool) -> Request {
+pub fn get_children(path: &str, watch: bool) -> Request {
     Request::GetChildren(GetChildrenRequest {
         path: path.to_owned(),
         watch,
     })
 }
 
-pub(crate) fn sync(path: &str) -> Request {
+pub fn sync(path: &str) -> Request {
     Request::Sync(SyncRequest {
         path: path.to_owned(),
     })

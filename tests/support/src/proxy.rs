@@ -3,8 +3,6 @@
 //!
 //! Not here: the content of the bytes.
 
-#![allow(dead_code, reason = "two test binaries use different parts of it")]
-
 use std::net::{Ipv4Addr, SocketAddr};
 
 use tokio::{
@@ -26,7 +24,7 @@ enum Mode {
 
 /// Which bytes are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
+pub enum Direction {
     /// Those to the server.
     ToServer,
     /// Those from the server.
@@ -35,7 +33,7 @@ pub(crate) enum Direction {
 
 /// One client's connections to all servers.
 #[derive(Debug)]
-pub(crate) struct Proxy {
+pub struct Proxy {
     ports: Vec<u16>,
     mode: watch::Sender<Mode>,
     /// How many resets of all connections the test has asked for.
@@ -45,7 +43,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    pub(crate) async fn to(servers: &[SocketAddr]) -> Self {
+    pub async fn to(servers: &[SocketAddr]) -> Self {
         let (mode, modes) = watch::channel(Mode::Pass);
         let (resets, reset) = watch::channel(0);
         let (mut listeners, mut ports) = (JoinSet::new(), Vec::new());
@@ -72,34 +70,34 @@ impl Proxy {
     }
 
     /// The proxy's own `host:port` for each server.
-    pub(crate) fn connect_string(&self) -> String {
+    pub fn connect_string(&self) -> String {
         let ports = self.ports.iter();
         let ports: Vec<_> = ports.map(|port| format!("127.0.0.1:{port}")).collect();
         ports.join(",")
     }
 
     /// From now on no byte arrives, and neither side notices.
-    pub(crate) fn swallow(&self) {
+    pub fn swallow(&self) {
         self.mode.send_replace(Mode::Swallow);
     }
 
     /// From now on no byte arrives in this direction, and neither side notices.
-    pub(crate) fn swallow_one(&self, direction: Direction) {
+    pub fn swallow_one(&self, direction: Direction) {
         self.mode.send_replace(Mode::SwallowOne(direction));
     }
 
     /// The proxy's own port for each server.
-    pub(crate) fn ports(&self) -> &[u16] {
+    pub fn ports(&self) -> &[u16] {
         &self.ports
     }
 
     /// New connections work again. The swallowed bytes and their connections are lost.
-    pub(crate) fn pass(&self) {
+    pub fn pass(&self) {
         self.mode.send_replace(Mode::Pass);
     }
 
     /// New connections work again, and those whose bytes were swallowed are reset: both sides notice.
-    pub(crate) fn mend(&self) {
+    pub fn mend(&self) {
         if *self.mode.borrow() != Mode::Pass {
             self.pass();
             self.reset();
@@ -107,7 +105,7 @@ impl Proxy {
     }
 
     /// Resets all connections. New connections work.
-    pub(crate) fn reset(&self) {
+    pub fn reset(&self) {
         self.resets.send_modify(|resets| *resets += 1);
     }
 }

@@ -2,8 +2,6 @@
 //!
 //! The tests of `recipes` and of the facade use this file, too.
 
-#![allow(dead_code, reason = "each test binary uses only a part of this")]
-
 use std::{
     future::{Future, poll_fn},
     pin::Pin,
@@ -15,15 +13,15 @@ use lockkeeper_session::Client;
 use tokio::time::{Instant, sleep, timeout};
 
 /// The limit of each wait: long enough for any step on a busy machine.
-pub(crate) const LONG: Duration = Duration::from_secs(30);
+pub const LONG: Duration = Duration::from_secs(30);
 
 /// The output of a future that must end within [`LONG`]; otherwise the test fails.
-pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
+pub async fn soon<T>(future: impl Future<Output = T>) -> T {
     timeout(LONG, future).await.expect("a hang")
 }
 
 /// Waits for a condition, at most [`LONG`].
-pub(crate) async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+pub async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     let deadline = Instant::now() + LONG;
     while !condition().await {
         assert!(Instant::now() < deadline, "timed out: {what}");
@@ -33,7 +31,7 @@ pub(crate) async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) 
 
 /// Waits until a client has had no request under way for a while. A future that is still pending then waits for another
 /// client.
-pub(crate) async fn idle(client: &Client) {
+pub async fn idle(client: &Client) {
     const LOOKS: u32 = 10;
     let mut quiet = 0;
     while quiet < LOOKS {
@@ -47,10 +45,7 @@ pub(crate) async fn idle(client: &Client) {
 }
 
 /// Drives a future until it ends or its client is idle. Returns the output, or `None` if it waits for another client.
-pub(crate) async fn driven<F: Future>(
-    client: &Client,
-    mut future: Pin<&mut F>,
-) -> Option<F::Output> {
+pub async fn driven<F: Future>(client: &Client, mut future: Pin<&mut F>) -> Option<F::Output> {
     tokio::select! {
         biased;
         output = poll_fn(|cx| future.as_mut().poll(cx)) => Some(output),
@@ -59,7 +54,7 @@ pub(crate) async fn driven<F: Future>(
 }
 
 /// Polls a future once, without letting other tasks run. Returns the output if the future ends.
-pub(crate) fn poll_once<F: Future>(future: Pin<&mut F>) -> Option<F::Output> {
+pub fn poll_once<F: Future>(future: Pin<&mut F>) -> Option<F::Output> {
     match future.poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => Some(output),
         Poll::Pending => None,
