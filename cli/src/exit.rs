@@ -104,6 +104,13 @@ fn print(what: &dyn fmt::Display) {
     let _ = writeln!(io::stderr(), "lockkeeper: {what}");
 }
 
+/// A [`Failure`] with one of the statuses of this module, and a message as for `format!`.
+macro_rules! failure {
+    ($status:ident, $($words:tt)+) => {
+        $crate::exit::Failure::new($crate::exit::$status, format_args!($($words)+))
+    };
+}
+
 /// Why `lockkeeper` itself failed: the exit status, and a message for people.
 #[derive(Debug)]
 pub(crate) struct Failure {

@@ -125,7 +125,7 @@ impl Fields {
     fn json(self, metadata: &Metadata<'_>) -> String {
         let own = [
             ("time", text::moment(text::now()).to_string()),
-            ("level", level(*metadata.level()).to_owned()),
+            ("level", level(*metadata.level())),
             ("target", metadata.target().to_owned()),
             ("message", self.message),
         ];
@@ -135,45 +135,21 @@ impl Fields {
         let object: Map<_, _> = all.map(|(name, value)| (name.to_owned(), value)).collect();
         format!("{}\n", Value::Object(object))
     }
-
-    fn add(&mut self, field: &Field, value: impl Into<Value>) {
-        self.others.push((field.name(), value.into()));
-    }
 }
 
 impl Visit for Fields {
+    /// Numbers and texts print as they stand in JSON. What does not is a text, too.
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         let text = format!("{value:?}");
         if field.name() == "message" {
             self.message = text;
         } else {
-            self.add(field, text);
+            let value = serde_json::from_str(&text).unwrap_or(Value::String(text));
+            self.others.push((field.name(), value));
         }
-    }
-
-    fn record_str(&mut self, field: &Field, value: &str) {
-        self.add(field, value);
-    }
-
-    fn record_i64(&mut self, field: &Field, value: i64) {
-        self.add(field, value);
-    }
-
-    fn record_u64(&mut self, field: &Field, value: u64) {
-        self.add(field, value);
-    }
-
-    fn record_bool(&mut self, field: &Field, value: bool) {
-        self.add(field, value);
     }
 }
 
-fn level(level: Level) -> &'static str {
-    match level {
-        Level::ERROR => "error",
-        Level::WARN => "warn",
-        Level::INFO => "info",
-        Level::DEBUG => "debug",
-        Level::TRACE => "trace",
-    }
+fn level(level: Level) -> String {
+    level.as_str().to_ascii_lowercase()
 }

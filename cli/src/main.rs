@@ -25,12 +25,13 @@
 //! Messages go to stderr, and each begins with `lockkeeper:`. Stdout carries only the output of the command that `run`
 //! starts, or the result that the user asked for. Not here: the locks themselves, which are in the library.
 
+#[macro_use]
+mod exit;
 mod args;
 mod client;
 mod demo;
 mod doctor;
 mod duration;
-mod exit;
 mod log;
 mod nodes;
 mod packaging;
@@ -48,7 +49,7 @@ mod wire;
 use std::{env, process::ExitCode};
 
 use clap::{Parser, error::ErrorKind};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Builder;
 
 use args::{Cli, Command};
 use exit::Failure;
@@ -91,34 +92,22 @@ fn end(result: Result<u8, Failure>) -> ExitCode {
 }
 
 fn execute(command: Command) -> Result<u8, Failure> {
-    match command {
-        // One thread is enough: the child is a separate process, and `run` handles one event at a time.
-        Command::Run(args) => {
-            runtime(&mut Builder::new_current_thread())?.block_on(run::run(*args))
+    // One thread is enough for all but servers: `run` starts the command as a process, and handles one event at a time.
+    let mut builder = match &command {
+        Command::Serve(_) | Command::Demo(_) => Builder::new_multi_thread(),
+        _ => Builder::new_current_thread(),
+    };
+    builder.enable_all().build()?.block_on(async {
+        match command {
+            Command::Run(args) => run::run(*args).await,
+            Command::Queue(args) => queue::run(*args).await,
+            Command::Node(command) => nodes::run(command).await,
+            Command::Serve(args) => serve::run(&args).await,
+            Command::Doctor(args) => doctor::run(&args).await,
+            Command::Completions(args) => packaging::completions(&args),
+            Command::Man(args) => packaging::man(&args),
+            Command::Wire(args) => wire::run(&args).await,
+            Command::Demo(args) => demo::run(&args).await,
         }
-        Command::Queue(args) => {
-            runtime(&mut Builder::new_current_thread())?.block_on(queue::run(*args))
-        }
-        Command::Node(command) => {
-            runtime(&mut Builder::new_current_thread())?.block_on(nodes::run(command))
-        }
-        Command::Serve(args) => {
-            runtime(&mut Builder::new_multi_thread())?.block_on(serve::run(&args))
-        }
-        Command::Doctor(args) => {
-            runtime(&mut Builder::new_current_thread())?.block_on(doctor::run(&args))
-        }
-        Command::Completions(args) => packaging::completions(&args),
-        Command::Man(args) => packaging::man(&args),
-        Command::Wire(args) => {
-            runtime(&mut Builder::new_current_thread())?.block_on(wire::run(&args))
-        }
-        Command::Demo(args) => {
-            runtime(&mut Builder::new_multi_thread())?.block_on(demo::run(&args))
-        }
-    }
-}
-
-fn runtime(builder: &mut Builder) -> Result<Runtime, Failure> {
-    builder.enable_all().build().map_err(Failure::from)
+    })
 }

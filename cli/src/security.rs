@@ -103,7 +103,7 @@ impl SecurityArgs {
         match env::var(VARIABLE) {
             Ok(text) => with_identities(builder, &text, &VARIABLE),
             Err(env::VarError::NotPresent) => Ok(builder),
-            Err(error) => Err(Failure::usage(format_args!("{VARIABLE}: {error}"))),
+            Err(error) => Err(failure!(USAGE, "{VARIABLE}: {error}")),
         }
     }
 }
@@ -111,20 +111,22 @@ impl SecurityArgs {
 /// Reads a file with identities. A file that every user of the machine may read keeps no secret.
 fn secret(path: &Path) -> Result<String, Failure> {
     let name = path.display();
-    let unreadable = |error| Failure::usage(format_args!("{name}: {error}"));
+    let unreadable = |error| failure!(USAGE, "{name}: {error}");
     let mut file = File::open(path).map_err(unreadable)?;
     let about = file.metadata().map_err(unreadable)?;
     if about.is_file() && about.permissions().mode() & OTHERS != 0 {
-        return Err(Failure::usage(format_args!(
+        return Err(failure!(
+            USAGE,
             "{name}: every user may read or change it; run chmod o= {name}"
-        )));
+        ));
     }
     let mut text = String::new();
     file.read_to_string(&mut text).map_err(unreadable)?;
     if lines(&text).next().is_none() {
-        return Err(Failure::usage(format_args!(
+        return Err(failure!(
+            USAGE,
             "{name}: there is no identity in it; add a line such as sasl:USER:PASSWORD"
-        )));
+        ));
     }
     Ok(text)
 }
@@ -163,7 +165,7 @@ pub(crate) fn users(path: &Path) -> Result<Vec<(String, String)>, Failure> {
 
 /// What is wrong with a line. It may be a secret, and is not told.
 fn bad(origin: &dyn fmt::Display, number: usize, problem: &str) -> Failure {
-    Failure::usage(format_args!("{origin}, line {number}: {problem}"))
+    failure!(USAGE, "{origin}, line {number}: {problem}")
 }
 
 /// The lines with their numbers, without blanks around them, blank lines and comments (`#`).

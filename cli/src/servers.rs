@@ -61,14 +61,13 @@ impl ServerArgs {
             return Ok(servers.clone());
         }
         match env::var(VARIABLE) {
-            Ok(text) => {
-                (text.parse()).map_err(|error| Failure::usage(format_args!("{VARIABLE}: {error}")))
-            }
-            Err(VarError::NotPresent) => Err(Failure::usage(format_args!(
+            Ok(text) => (text.parse()).map_err(|error| failure!(USAGE, "{VARIABLE}: {error}")),
+            Err(VarError::NotPresent) => Err(failure!(
+                USAGE,
                 "no servers: give --connect HOST:PORT,.. or set {VARIABLE}; to try lockkeeper, run \
                  `lockkeeper serve --fresh` and use 127.0.0.1:2181"
-            ))),
-            Err(error) => Err(Failure::usage(format_args!("{VARIABLE}: {error}"))),
+            )),
+            Err(error) => Err(failure!(USAGE, "{VARIABLE}: {error}")),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! colours or change the writing direction. In files and pipes they stay unchanged.
 
 use std::{
-    fmt::{self, Write as _},
+    fmt,
     io::{self, IsTerminal as _, Write as _},
     thread,
     time::{Duration, SystemTime},
@@ -96,28 +96,8 @@ pub(crate) fn data_in_a_line(data: Option<&[u8]>) -> String {
     match data.map(std::str::from_utf8) {
         None => String::new(),
         Some(Ok(text)) => harmless(text.trim_end()),
-        Some(Err(_)) => format!("0x{}", hex(data.unwrap_or_default())),
+        Some(Err(_)) => format!("0x{}", hex::encode(data.unwrap_or_default())),
     }
-}
-
-/// Bytes in hexadecimal.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        // Writing to a string does not fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
-}
-
-/// The bytes that [`hex`] has printed; `None` if the text is none of its results.
-pub(crate) fn bytes(hex: &str) -> Option<Vec<u8>> {
-    let pairs = hex.as_bytes().chunks(2);
-    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-    if hex.len() % 2 == 1 {
-        return None;
-    }
-    pairs.map(byte).collect()
 }
 
 /// The last moment of the year 9999. Later ones have no form in RFC 3339.
@@ -214,7 +194,6 @@ mod tests {
 
         #[test]
         fn any_bytes_have_a_text(data in vec(any::<u8>(), 0..200), time: u64) {
-            prop_assert_eq!(bytes(&hex(&data)), Some(data.clone()));
             for text in [data_in_a_line(Some(&data)), harmless(&String::from_utf8_lossy(&data))] {
                 prop_assert!(!text.contains(char::is_control), "{:?}", text);
             }

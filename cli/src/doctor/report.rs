@@ -64,32 +64,12 @@ fn rows(answer: &Answer) -> Vec<[String; 2]> {
     if let Some(ticks) = answer.sync_limit {
         rows.push(("sync limit", format!("{ticks} ticks")));
     }
-    if told.is_ok() {
-        rows.push(("lease policies", lease_policies(answer)));
-    }
     let row = |(name, value): (&str, String)| [format!("  {name}"), text::harmless(&value)];
     rows.into_iter().map(row).collect()
 }
 
 fn yes(does: bool) -> String {
     (if does { "yes" } else { "no" }).to_owned()
-}
-
-/// What lease policies fit. The default fits always.
-fn lease_policies(answer: &Answer) -> String {
-    match bounded_above(answer) {
-        Some(above) => format!("Proved; Bounded above {}", Long(above)),
-        None => "Proved".to_owned(),
-    }
-}
-
-/// The session timeout above which the policy `Bounded` works: `sync_limit` and one and a half ticks, and a sixteenth for clocks.
-fn bounded_above(answer: &Answer) -> Option<Duration> {
-    let (tick, ticks) = (answer.tick?, answer.sync_limit?);
-    let margin = tick
-        .saturating_mul(ticks)
-        .saturating_add(tick.saturating_mul(3) / 2);
-    Some(margin.saturating_mul(16) / 15)
 }
 
 /// One object in one line.
@@ -120,6 +100,5 @@ fn server(answer: &Answer) -> Value {
         "identities": of(|it| json!(it.identities)),
         "tick_ms": answer.tick.map(ms),
         "sync_limit": answer.sync_limit,
-        "bounded_lease_above_ms": bounded_above(answer).map(ms),
     })
 }

@@ -78,9 +78,10 @@ pub(super) async fn rm(args: &RmArgs, client: &Client) -> Result<(), Failure> {
         };
     }
     if PROTECTED.contains(&path) {
-        return Err(Failure::usage(format_args!(
+        return Err(failure!(
+            USAGE,
             "{path} cannot be deleted recursively; name the nodes below it that should go"
-        )));
+        ));
     }
     Ok(rm_all(client, path).await?)
 }
@@ -112,6 +113,6 @@ pub(super) fn data(given: &OsStr) -> Result<Bytes, Failure> {
     }
     let mut data = Vec::new();
     let read = io::stdin().lock().read_to_end(&mut data);
-    read.map_err(|error| Failure::new(exit::SYSTEM, format_args!("cannot read stdin: {error}")))?;
+    read.map_err(|error| failure!(SYSTEM, "cannot read stdin: {error}"))?;
     Ok(data.into())
 }

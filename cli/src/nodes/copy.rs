@@ -41,12 +41,10 @@ pub(super) async fn export(args: &ExportArgs, client: &Client) -> Result<(), Fai
             continue;
         }
         if acl.acl.iter().any(acl::is_hidden) {
-            return Err(Failure::new(
-                exit::REFUSED,
-                format_args!(
-                    "{path}: the server hides users of its ACL, so nothing was exported; give --auth-file with an \
+            return Err(failure!(
+                REFUSED,
+                "{path}: the server hides users of its ACL, so nothing was exported; give --auth-file with an \
                      identity that has the permission a there"
-                ),
             ));
         }
         let data = node.data.unwrap_or_default();
@@ -59,7 +57,7 @@ pub(super) async fn export(args: &ExportArgs, client: &Client) -> Result<(), Fai
         let line = json!({
             "below": below,
             "data": as_text,
-            "data_hex": as_text.is_none().then(|| text::hex(&data)),
+            "data_hex": as_text.is_none().then(|| hex::encode(&data)),
             "acl": entries,
         });
         lines.extend([line.to_string(), "\n".to_owned()]);
@@ -89,9 +87,10 @@ pub(super) async fn import(
         .filter(|(_, line)| !line.is_empty())
         .map(|(number, line)| {
             node(args.path.as_str(), line).ok_or_else(|| {
-                Failure::usage(format_args!(
+                failure!(
+                    USAGE,
                     "line {number} of stdin is not one that `lockkeeper export` has written"
-                ))
+                )
             })
         });
     let nodes: Vec<Node> = nodes.collect::<Result<_, _>>()?;
@@ -102,24 +101,20 @@ pub(super) async fn import(
     let (mut steps, mut lines) = (Vec::new(), Vec::new());
     for node in &nodes {
         let step = match reads.next().await {
-            Some(Ok(present)) if present.data.as_deref().unwrap_or_default() == node.data => {
-                Step::Same
-            }
+            Some(Ok(present)) if present.data.as_deref().unwrap_or_default() == node.data => "same",
             Some(Ok(_)) if !args.overwrite => {
-                return Err(Failure::new(
-                    exit::REFUSED,
-                    format_args!(
-                        "{} exists with other data, and nothing was changed; --overwrite replaces them",
-                        node.path
-                    ),
+                return Err(failure!(
+                    REFUSED,
+                    "{} exists with other data, and nothing was changed; --overwrite replaces them",
+                    node.path
                 ));
             }
-            Some(Ok(_)) => Step::Set,
-            Some(Err(error)) if error.is_no_node() => Step::Create,
+            Some(Ok(_)) => "set",
+            Some(Err(error)) if error.is_no_node() => "create",
             Some(Err(error)) => return Err(error.into()),
             None => break,
         };
-        lines.push(format!("{:<6}  {}\n", step.word(), text::name(&node.path)));
+        lines.push(format!("{:<6}  {}\n", step, text::name(&node.path)));
         steps.push(step);
     }
     drop(reads);
@@ -131,30 +126,12 @@ pub(super) async fn import(
     text::print(lines.concat())
 }
 
-/// What is done with a node.
-#[derive(Clone, Copy, Debug)]
-enum Step {
-    Create,
-    Set,
-    Same,
-}
-
-impl Step {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Create => "create",
-            Self::Set => "set",
-            Self::Same => "same",
-        }
-    }
-}
-
-async fn apply(client: &Client, node: &Node, step: Step) -> Result<(), Error> {
+async fn apply(client: &Client, node: &Node, step: &str) -> Result<(), Error> {
     let (path, data) = (node.path.as_str(), node.data.clone());
     match step {
-        Step::Same => Ok(()),
-        Step::Set => client.set_data(path, data, Version::ANY).await.map(drop),
-        Step::Create => {
+        "same" => Ok(()),
+        "set" => client.set_data(path, data, Version::ANY).await.map(drop),
+        _ => {
             let create = || {
                 let (data, acl) = (data.clone(), node.acl.clone());
                 client.create_with_acl(path, data, CreateMode::Persistent, acl)
@@ -181,7 +158,7 @@ fn node(top: &str, line: &[u8]) -> Option<Node> {
     let below = line.get("below")?.as_str()?;
     let data = match (line.get("data")?, line.get("data_hex")?) {
         (Value::String(data), _) => data.clone().into_bytes(),
-        (_, Value::String(hex)) => text::bytes(hex)?,
+        (_, Value::String(hex)) => hex::decode(hex).ok()?,
         _ => return None,
     };
     let entries = line.get("acl")?.as_array()?.iter();

@@ -8,10 +8,7 @@ use super::{
     metadata,
     walk::{AT_ONCE, walk},
 };
-use crate::{
-    exit::{self, Failure},
-    refusal, text,
-};
+use crate::{exit::Failure, refusal, text};
 
 pub(super) async fn ls(args: &LsArgs, client: &Client) -> Result<(), Failure> {
     let depth = if args.recursive { None } else { Some(1) };
@@ -71,8 +68,7 @@ pub(super) async fn stat(args: &StatArgs, client: &Client) -> Result<(), Failure
     let path = args.path.as_str();
     // `exists` needs no read permission. The other reads report a missing node themselves, but they need it.
     let stat = client.exists(path).await?;
-    let stat = stat
-        .ok_or_else(|| Failure::new(exit::REFUSED, format_args!("{path}: {}", refusal::NO_NODE)))?;
+    let stat = stat.ok_or_else(|| failure!(REFUSED, "{path}: {}", refusal::NO_NODE))?;
     if args.json {
         return text::print(metadata::line(path, &stat));
     }

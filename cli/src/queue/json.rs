@@ -37,6 +37,6 @@ fn contender(standing: &QueueEntry) -> Value {
         "czxid": participant.stat.czxid.0,
         "created_ms": participant.stat.ctime,
         "data": text.ok().flatten(),
-        "data_hex": text.err().and(data).map(text::hex),
+        "data_hex": text.err().and(data).map(hex::encode),
     })
 }

@@ -50,9 +50,10 @@ pub(super) async fn own(client: &Client, node: &str) -> Result<(), Failure> {
             let open =
                 |entry: &Acl| entry.id.scheme == "world" && entry.perms.allows_any_of(HARMFUL);
             if acl.iter().any(open) {
-                return Err(Failure::usage(format_args!(
+                return Err(failure!(
+                    USAGE,
                     "{node} exists, and everyone may change it; restrict it with `lockkeeper setacl`, or leave out --acl"
-                )));
+                ));
             }
             Ok(())
         }

@@ -164,7 +164,7 @@ pub(super) async fn acquire(client: &Client, lock: &Lock, wait: Wait) -> Result<
 
 /// The lock is not acquired in time.
 fn not_acquired(path: &str, why: impl fmt::Display) -> Failure {
-    Failure::new(exit::NOT_ACQUIRED, format_args!("{path}: {why}"))
+    failure!(NOT_ACQUIRED, "{path}: {why}")
 }
 
 fn no_answer(path: &str, waited: Duration) -> Failure {

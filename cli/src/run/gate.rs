@@ -75,14 +75,8 @@ pub(crate) fn pass(arguments: &[OsString]) -> Result<u8, Failure> {
     let error = Command::new(program).args(arguments).exec();
     let program = program.display();
     Err(match error.kind() {
-        io::ErrorKind::NotFound => Failure::new(
-            exit::NOT_FOUND,
-            format_args!("{program}: command not found"),
-        ),
-        _ => Failure::new(
-            exit::CANNOT_EXECUTE,
-            format_args!("{program}: cannot be executed: {error}"),
-        ),
+        io::ErrorKind::NotFound => failure!(NOT_FOUND, "{program}: command not found"),
+        _ => failure!(CANNOT_EXECUTE, "{program}: cannot be executed: {error}"),
     })
 }
 

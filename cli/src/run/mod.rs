@@ -159,9 +159,10 @@ async fn granted(
     let path = args.path.as_str();
     let before = async {
         if is_inside(client, path).await? {
-            return Err(Failure::usage(format_args!(
+            return Err(failure!(
+                USAGE,
                 "{path}: this command runs under that lock already, and would wait for itself"
-            )));
+            ));
         }
         tell_of_chroot(client, args).await?;
         access::prepare(client, args).await?;

@@ -40,11 +40,12 @@ fn shown(args: &DecodeArgs, file: &Path, bytes: &[u8]) -> Result<String, Failure
     let messages = match args.from {
         Some(side) => stream(side, bytes),
         None => recording(bytes).map_err(|number| {
-            Failure::usage(format_args!(
+            failure!(
+                USAGE,
                 "{}, line {number}: neither C> nor S> with hexadecimal digits, nor a comment; \
                  raw bytes need --from client or --from server",
                 file.display()
-            ))
+            )
         })?,
     };
     let shown = |message: &Message| {
@@ -85,7 +86,7 @@ fn recording(text: &[u8]) -> Result<Vec<Message>, usize> {
             _ if line.is_empty() || line.starts_with('#') => continue,
             _ => return Err(number),
         };
-        let bytes = text::bytes(hex.trim()).ok_or(number)?;
+        let bytes = hex::decode(hex.trim()).map_err(|_| number)?;
         messages.extend(conversation.hear(side, &bytes));
     }
     messages.extend(conversation.end());

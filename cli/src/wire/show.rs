@@ -74,7 +74,7 @@ pub(super) fn json(message: &Message, secrets: bool) -> Map<String, Value> {
                 "offset": field.offset,
                 "bytes": field.length,
                 "value": if hidden { HIDDEN.to_owned() } else { value(field) },
-                "hex": (!hidden).then(|| text::hex(bytes)),
+                "hex": (!hidden).then(|| hex::encode(bytes)),
             })
         })
         .collect();
@@ -136,6 +136,6 @@ fn readable(bytes: &[u8]) -> String {
         Ok(text) if !text.chars().any(|c| c.is_control() && c != '\n') => {
             format!("\"{}\"", text::harmless(text))
         }
-        _ => format!("0x{}", text::hex(bytes)),
+        _ => format!("0x{}", hex::encode(bytes)),
     }
 }
