@@ -21,7 +21,7 @@ use crate::{
     after_help = "Example:\n  lockkeeper completions bash > ~/.local/share/bash-completion/completions/lockkeeper"
 )]
 pub(crate) struct CompletionsArgs {
-    #[arg(value_name = "SHELL", value_enum)]
+    #[arg(value_enum)]
     shell: Shell,
 }
 
@@ -33,7 +33,6 @@ pub(crate) struct CompletionsArgs {
 )]
 pub(crate) struct ManArgs {
     /// The directory; it must exist
-    #[arg(value_name = "DIRECTORY")]
     directory: PathBuf,
 }
 

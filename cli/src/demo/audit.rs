@@ -58,7 +58,7 @@ impl Audit {
         let mut holds = self.holds.iter_mut().rev();
         let present = holds.find(|hold| hold.client == client && hold.ended.is_none());
         match (&event.what, present) {
-            (&What::Granted { token, waited }, _) => self.holds.push(Hold {
+            (&What::Granted(token, waited), _) => self.holds.push(Hold {
                 client,
                 token,
                 waited,
@@ -67,16 +67,17 @@ impl Audit {
                 trouble: None,
             }),
             // A paused client cannot tell the end of its lease later.
-            (What::Trouble { lease_until }, Some(hold)) => {
+            (What::Trouble(lease_until), Some(hold)) => {
                 (hold.trouble, hold.ended) = (Some(at), *lease_until);
             }
             (What::LeaseEnded, Some(hold)) => hold.ended = Some(at),
-            (What::Released { ended, .. }, Some(hold)) => hold.ended = Some(*ended),
-            (What::Woken { valid }, _) => self.knew = !valid,
-            (What::WroteLate { write, .. }, _) => self.late = Some(write.clone()),
+            (What::Released(ended, _), Some(hold)) => hold.ended = Some(*ended),
+            (What::WroteLate(valid, _, write), _) => {
+                (self.knew, self.late) = (!valid, Some(write.clone()));
+            }
             _ => {}
         }
-        if let What::Released { write, .. } | What::WroteLate { write, .. } = &event.what {
+        if let What::Released(_, write) | What::WroteLate(_, _, write) = &event.what {
             match write {
                 Write::Done => self.written += 1,
                 Write::InDoubt(_) => self.in_doubt += 1,
@@ -249,8 +250,8 @@ mod tests {
             let (waited, write) = (ms(granted - since), Write::Done);
             let (granted, ended) = (start + ms(granted), start + ms(ended));
             let mut event = |at, what| events.push(Event { at, client, what });
-            event(granted, What::Granted { token, waited });
-            event(ended, What::Released { ended, write });
+            event(granted, What::Granted(token, waited));
+            event(ended, What::Released(ended, write));
         }
         Audit::new(&events, 4, Some(count))
     }
@@ -295,17 +296,13 @@ mod tests {
         let story = |is_cut: bool, lease: u64, next: u64, write: Write| {
             let start = Instant::now();
             let lease_until = (!is_cut).then_some(start + ms(lease));
-            let granted = |token| What::Granted {
-                token,
-                waited: ms(1),
-            };
+            let granted = |token| What::Granted(token, ms(1));
             let mut events = [
                 (1, 0, granted(1)),
-                (2, 0, What::Trouble { lease_until }),
+                (2, 0, What::Trouble(lease_until)),
                 (lease, 0, What::LeaseEnded),
                 (next, 1, granted(2)),
-                (110, 0, What::Woken { valid: false }),
-                (111, 0, What::WroteLate { value: 1, write }),
+                (111, 0, What::WroteLate(false, 1, write)),
             ];
             events.sort_by_key(|(after, ..)| *after);
             let events = events.map(|(after, client, what)| Event {

@@ -118,7 +118,7 @@ impl Contender {
     async fn hold(&self, guard: Guard, since: Instant) {
         let granted = Instant::now();
         let (token, waited) = (guard.fencing_token().get(), granted - since);
-        self.tell(What::Granted { token, waited }).await;
+        self.tell(What::Granted(token, waited)).await;
         let lease_until = guard.valid_until().unwrap_or(granted);
         let next = self.read(guard.client()).await;
         if self.has_trouble() {
@@ -135,7 +135,7 @@ impl Contender {
         } else {
             guard.valid_until().unwrap_or(lease_until).min(now)
         };
-        self.tell(What::Released { ended, write }).await;
+        self.tell(What::Released(ended, write)).await;
         if let Err(error) = guard.release().await {
             self.tell(What::Failed(error.to_string())).await;
         }
@@ -147,7 +147,7 @@ impl Contender {
         let mut phase = self.phase.subscribe();
         if self.is_cut {
             // The link is cut when the event is seen.
-            self.tell(What::Trouble { lease_until: None }).await;
+            self.tell(What::Trouble(None)).await;
             let lost = async {
                 guard.lost().await;
                 let now = Instant::now();
@@ -159,7 +159,7 @@ impl Contender {
             let _ = phase.wait_for(|phase| *phase != Phase::Trouble).await;
         } else {
             let lease_until = guard.valid_until().or(Some(now));
-            self.tell(What::Trouble { lease_until }).await;
+            self.tell(What::Trouble(lease_until)).await;
             // This blocks the client's whole runtime. Its session sends and receives nothing, like a suspended process or one
             // in a long garbage collection.
             while *phase.borrow() == Phase::Trouble {
@@ -168,7 +168,6 @@ impl Contender {
         }
         if *self.phase.borrow() == Phase::Woken {
             let valid = guard.is_valid();
-            self.tell(What::Woken { valid }).await;
             let mut write = self.write(&guard, value).await;
             for _ in 1..ATTEMPTS {
                 if matches!(write, Write::Done | Write::Refused) {
@@ -177,7 +176,7 @@ impl Contender {
                 sleep(RECOVER / 4).await;
                 write = self.write(&guard, value).await;
             }
-            self.tell(What::WroteLate { value, write }).await;
+            self.tell(What::WroteLate(valid, value, write)).await;
         }
         // The release fails if the lock is lost. The demo has shown that already.
         let _ = guard.release().await;

@@ -24,33 +24,19 @@ pub(super) struct Event {
 pub(super) enum What {
     /// The client starts to wait for the lock.
     Waiting,
-    Granted {
-        token: u64,
-        waited: Duration,
-    },
-    /// The client is about to release the lock. `ended` is in the past if the lock was lost before.
-    Released {
-        ended: Instant,
-        write: Write,
-    },
-    /// The client holds the lock and is paused, like a suspended process. Or the link between its server and the leader is cut:
-    /// then it can tell itself when its lease ends.
-    Trouble {
-        lease_until: Option<Instant>,
-    },
+    /// The token, and how long the client has waited.
+    Granted(u64, Duration),
+    /// The client is about to release the lock. The time is in the past if the lock was lost before.
+    Released(Instant, Write),
+    /// The client holds the lock and is paused, like a suspended process: its lease lasts until then. Or the link between its
+    /// server and the leader is cut: then it can tell itself when its lease ends.
+    Trouble(Option<Instant>),
     /// The lease of the client in trouble has ended.
     LeaseEnded,
     /// The link is whole again.
     Healed,
-    /// The client goes on with its old guard. `valid` is what the guard says.
-    Woken {
-        valid: bool,
-    },
-    /// The result of the write that the client made after its trouble.
-    WroteLate {
-        value: u64,
-        write: Write,
-    },
+    /// The client went on with its old guard, whose `is_valid` said this, and wrote this value.
+    WroteLate(bool, u64, Write),
     Failed(String),
     /// The client has closed its session.
     Left,

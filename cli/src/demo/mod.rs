@@ -138,7 +138,7 @@ async fn trouble_one(
     log.run_until(start + (end - start) * 2 / 5).await?;
     phase.send_replace(Phase::TroubleNext);
     let trouble = |event: &Event| match event.what {
-        What::Trouble { lease_until } => Some((event.client, lease_until)),
+        What::Trouble(lease_until) => Some((event.client, lease_until)),
         _ => None,
     };
     let Some((client, lease_until)) = log.find(limit, trouble).await? else {
@@ -146,7 +146,7 @@ async fn trouble_one(
     };
     setup.set_link(false);
     let granted = |event: &Event| {
-        let granted = matches!(event.what, What::Granted { .. });
+        let granted = matches!(event.what, What::Granted(..));
         (granted && event.client != client).then_some(event.at)
     };
     let mut next = None;
@@ -177,7 +177,7 @@ async fn trouble_one(
         })?;
     }
     phase.send_replace(Phase::Woken);
-    let late = |event: &Event| matches!(event.what, What::WroteLate { .. }).then_some(event.at);
+    let late = |event: &Event| matches!(event.what, What::WroteLate(..)).then_some(event.at);
     if let Some(late) = log.find(limit, late).await? {
         log.run_until(end.max(late + LINGER)).await?;
     }

@@ -134,7 +134,7 @@ impl Screen {
         let (sign, style, text) = match &event.what {
             What::Waiting => ('░', FAINT, String::new()),
             What::Left => ('·', FAINT, String::new()),
-            &What::Granted { token, waited } => {
+            &What::Granted(token, waited) => {
                 self.hold = (token, waited, at);
                 let next = |(before, since)| {
                     let after = Human(at.saturating_duration_since(since));
@@ -143,7 +143,7 @@ impl Screen {
                 let text = self.trouble.take().map(next);
                 ('█', STORY, text.unwrap_or_default())
             }
-            What::Released { ended, write } => {
+            What::Released(ended, write) => {
                 self.print_hold(client, *ended)?;
                 let text = match write {
                     Write::Done => String::new(),
@@ -151,7 +151,7 @@ impl Screen {
                 };
                 ('·', STORY, text)
             }
-            What::Trouble { .. } => {
+            What::Trouble(_) => {
                 self.trouble = Some((number, at));
                 let is = format!("client {number}, token {}, is", self.hold.0);
                 if let Some(Link { server, .. }) = self.link {
@@ -176,24 +176,20 @@ impl Screen {
                 STORY,
                 format!("lease of client {number} has ended"),
             ),
-            What::Woken { valid } => {
+            What::WroteLate(valid, value, write) => {
                 let wakes = if self.link.is_none() { " wakes" } else { "" };
                 let text = format!("client {number}{wakes}: is_valid() = {valid}; it writes");
-                (self.lanes[client], STORY, text)
+                self.note(client, at, self.lanes[client], STORY, &text)?;
+                match write {
+                    Write::Done => ('·', BAD, format!("server accepts counter = {value}")),
+                    Write::Refused => (
+                        '·',
+                        GOOD,
+                        format!("server refuses counter = {value}: lock node gone"),
+                    ),
+                    write => ('·', BAD, write.to_string()),
+                }
             }
-            What::WroteLate {
-                value,
-                write: Write::Done,
-            } => ('·', BAD, format!("server accepts counter = {value}")),
-            What::WroteLate {
-                value,
-                write: Write::Refused,
-            } => (
-                '·',
-                GOOD,
-                format!("server refuses counter = {value}: lock node gone"),
-            ),
-            What::WroteLate { write, .. } => ('·', BAD, write.to_string()),
             What::Failed(text) => ('·', STORY, format!("client {number}: {text}")),
         };
         self.note(client, at, sign, style, &text)

@@ -102,7 +102,7 @@ pub(super) fn picture(
         let (mut from, mut to, y) = (RIGHT, RIGHT, middle(clients));
         for event in events {
             match event.what {
-                What::Trouble { .. } => from = x(event.at),
+                What::Trouble(_) => from = x(event.at),
                 What::Healed => to = x(event.at),
                 _ => {}
             }
@@ -157,28 +157,26 @@ fn drawn(events: &[Event], clients: usize, x: &impl Fn(Instant) -> f64) -> Vec<S
         let mut end = at;
         *did = match what {
             What::Waiting => ("waits", 0, Some(at)),
-            &What::Granted { token, .. } => ("holds", token, Some(at)),
-            What::Trouble {
-                lease_until: Some(_),
-            } => ("paused", token, Some(at)),
-            What::Trouble { lease_until: None } => ("cut", token, Some(at)),
-            What::Released { ended, .. } => {
+            &What::Granted(token, _) => ("holds", token, Some(at)),
+            What::Trouble(Some(_)) => ("paused", token, Some(at)),
+            What::Trouble(None) => ("cut", token, Some(at)),
+            What::Released(ended, _) => {
                 end = *ended;
                 ("", 0, None)
             }
-            What::Woken { .. } | What::Failed(_) | What::Left => ("", 0, None),
+            What::Failed(_) | What::Left => ("", 0, None),
             What::Healed => continue,
             What::LeaseEnded => {
                 mark("lease", "the lease ends");
                 continue;
             }
-            What::WroteLate { write, .. } => {
+            What::WroteLate(_, _, write) => {
                 match write {
                     Write::Refused => mark("good", "late write refused"),
                     Write::Done => mark("bad", "late write accepted"),
                     _ => mark("bad", "late write without an answer"),
                 }
-                continue;
+                ("", 0, None)
             }
         };
         let Some(from) = from else {
@@ -232,30 +230,15 @@ mod tests {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
         let waited = Duration::ZERO;
-        let released = What::Released {
-            ended: at(98),
-            write: Write::Done,
-        };
-        let late = What::WroteLate {
-            value: 2,
-            write: Write::Refused,
-        };
         let events = [
             (0, 0, What::Waiting),
-            (1, 0, What::Granted { token: 7, waited }),
+            (1, 0, What::Granted(7, waited)),
             (2, 1, What::Waiting),
-            (
-                40,
-                0,
-                What::Trouble {
-                    lease_until: Some(at(60)),
-                },
-            ),
+            (40, 0, What::Trouble(Some(at(60)))),
             (60, 0, What::LeaseEnded),
-            (90, 1, What::Granted { token: 8, waited }),
-            (95, 0, What::Woken { valid: false }),
-            (99, 1, released),
-            (100, 0, late),
+            (90, 1, What::Granted(8, waited)),
+            (95, 0, What::WroteLate(false, 2, Write::Refused)),
+            (100, 1, What::Released(at(98), Write::Done)),
         ];
         let events = events.map(|(ms, client, what)| Event {
             at: at(ms),

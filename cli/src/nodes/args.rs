@@ -65,7 +65,7 @@ pub(crate) struct LsArgs {
     #[arg(long, conflicts_with = "long")]
     pub(super) json: bool,
 
-    #[arg(value_name = "PATH", default_value = "/")]
+    #[arg(default_value = "/")]
     pub(super) path: NodePath,
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct TreeArgs {
     #[arg(long, value_name = "LEVELS")]
     pub(super) depth: Option<usize>,
 
-    #[arg(value_name = "PATH", default_value = "/")]
+    #[arg(default_value = "/")]
     pub(super) path: NodePath,
 }
 
@@ -89,7 +89,6 @@ pub(crate) struct TreeArgs {
         Example:\n  lockkeeper get /app/config > config.json"
 )]
 pub(crate) struct GetArgs {
-    #[arg(value_name = "PATH")]
     pub(super) path: NodePath,
 }
 
@@ -101,7 +100,6 @@ pub(crate) struct StatArgs {
     #[arg(long)]
     pub(super) json: bool,
 
-    #[arg(value_name = "PATH")]
     pub(super) path: NodePath,
 }
 
@@ -120,11 +118,10 @@ pub(crate) struct SetArgs {
     #[command(flatten)]
     pub(super) expected: Expected,
 
-    #[arg(value_name = "PATH")]
     pub(super) path: NodePath,
 
     /// The new data; - reads them from stdin
-    #[arg(value_name = "DATA", allow_hyphen_values = true)]
+    #[arg(allow_hyphen_values = true)]
     pub(super) data: OsString,
 }
 
@@ -152,11 +149,10 @@ pub(crate) struct CreateArgs {
     #[arg(long, short)]
     pub(super) parents: bool,
 
-    #[arg(value_name = "PATH")]
     pub(super) path: NodePath,
 
     /// The data; - reads them from stdin [default: none]
-    #[arg(value_name = "DATA", allow_hyphen_values = true)]
+    #[arg(allow_hyphen_values = true)]
     pub(super) data: Option<OsString>,
 }
 
@@ -171,7 +167,6 @@ pub(crate) struct RmArgs {
     #[command(flatten)]
     pub(super) expected: Expected,
 
-    #[arg(value_name = "PATH")]
     pub(super) path: NodePath,
 }
 
@@ -200,7 +195,6 @@ pub(crate) struct WatchArgs {
     pub(super) json: bool,
 
     /// The node; it need not exist yet
-    #[arg(value_name = "PATH")]
     pub(super) path: NodePath,
 }
 
@@ -212,7 +206,6 @@ pub(crate) struct WatchArgs {
         Example:\n  lockkeeper getacl /locks"
 )]
 pub(crate) struct GetAclArgs {
-    #[arg(value_name = "PATH")]
     pub(super) path: NodePath,
 }
 
@@ -228,7 +221,6 @@ pub(crate) struct SetAclArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
     pub(super) version: Option<i32>,
 
-    #[arg(value_name = "PATH")]
     pub(super) path: NodePath,
 
     /// The entries: SCHEME:ID:PERMISSIONS
@@ -242,7 +234,7 @@ pub(crate) struct SetAclArgs {
     after_help = "Example:\n  lockkeeper sync / && echo the server answers, and so does its leader"
 )]
 pub(crate) struct SyncArgs {
-    #[arg(value_name = "PATH", default_value = "/")]
+    #[arg(default_value = "/")]
     pub(super) path: NodePath,
 }
 
@@ -269,7 +261,6 @@ pub(crate) struct ConfigArgs {}
         Example:\n  lockkeeper export /app > app.jsonl"
 )]
 pub(crate) struct ExportArgs {
-    #[arg(value_name = "PATH")]
     pub(super) path: NodePath,
 }
 
@@ -291,6 +282,5 @@ pub(crate) struct ImportArgs {
     pub(super) overwrite: bool,
 
     /// Where the exported node goes; it need not exist
-    #[arg(value_name = "PATH")]
     pub(super) path: NodePath,
 }

@@ -58,7 +58,6 @@ pub(crate) struct QueueArgs {
     json: bool,
 
     /// The lock
-    #[arg(value_name = "PATH")]
     path: LockPath,
 }
 

@@ -78,11 +78,10 @@ pub(crate) struct RunArgs {
     pub(crate) pass_auth: bool,
 
     /// The lock: a path in ZooKeeper, created if it is missing
-    #[arg(value_name = "PATH")]
     pub(crate) path: LockPath,
 
     /// The command to run, and its arguments
-    #[arg(value_name = "COMMAND", last = true, required = true)]
+    #[arg(last = true, required = true)]
     pub(crate) command: Vec<OsString>,
 }
 
