@@ -1,10 +1,10 @@
 //! How does a program without async hold a lock while it works, and stop when the lock is lost?
 //!
-//! Run it with `cargo run --features blocking --example blocking [HOSTS]`. Without HOSTS it uses an embedded server.
+//! Run it with `cargo run --example blocking [HOSTS]`. Without HOSTS it uses an embedded server.
 
 use std::time::Duration;
 
-use lockkeeper::blocking::{Client, Guard, Mutex};
+use lockkeeper::{Client, Guard, Mutex, Wait};
 
 /// The steps of the work. Between two of them, the program looks whether it still has the lock.
 fn work(guard: &Guard) -> Result<u32, Box<dyn std::error::Error>> {
@@ -26,13 +26,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let servers = std::env::args().nth(1).filter(|arg| arg.contains(':'));
     let servers = servers.unwrap_or_else(|| embedded.connect_string());
 
-    let client = Client::connect(&servers)?;
-    let guard = Mutex::new(&client, "/locks/orders")?.lock_timeout(Duration::from_secs(5))?;
+    // This thread has no runtime, so the client gets a thread of its own.
+    let client = Client::connect(&servers).wait()?;
+    let mutex = Mutex::new(&client, "/locks/orders")?;
+    let guard = mutex.lock_timeout(Duration::from_secs(5)).wait()?;
     // Another thread may wait for the loss, for instance to end a child process. It ends with the guard, too.
     let lost = guard.lost();
     let watching = std::thread::spawn(move || lost.wait());
     assert_eq!(work(&guard)?, 3);
-    guard.release()?; // success: the lock was held until now
+    guard.release().wait()?; // success: the lock was held until now
     println!("no longer held: {}", watching.join().expect("no panic")?);
     Ok(())
 }

@@ -1,12 +1,12 @@
 //! How do I use the locks in a program without tokio, here on the executor of smol?
 //!
-//! The client runs on a background thread of its own (feature `blocking`). Everything else runs on the program's executor.
+//! Where there is no tokio runtime, the client runs on a thread of its own. Everything else runs on the program's executor.
 //!
-//! Run it with `cargo run --features blocking --example smol [HOSTS]`. Without HOSTS it uses an embedded server.
+//! Run it with `cargo run --example smol [HOSTS]`. Without HOSTS it uses an embedded server.
 
 use async_executor::Executor;
 use futures_lite::future::block_on;
-use lockkeeper::{LockError, Mutex, blocking};
+use lockkeeper::{Client, LockError, Mutex};
 
 /// Takes turns with the other tasks.
 async fn worker(mutex: Mutex, number: u32) -> Result<u64, LockError> {
@@ -24,8 +24,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let servers = std::env::args().nth(1).filter(|arg| arg.contains(':'));
     let servers = servers.unwrap_or_else(|| embedded.connect_string());
 
-    let host = blocking::Client::connect(&servers)?; // keep it: its drop closes the session in order
-    let mutex = Mutex::new(host.as_async(), "/locks/orders")?;
+    let client = block_on(Client::connect(&servers))?;
+    let mutex = Mutex::new(&client, "/locks/orders")?;
 
     // `smol::spawn` and `smol::block_on` do the same with an executor that they have made.
     let executor = Executor::new();

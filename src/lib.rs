@@ -44,8 +44,8 @@
 //! | [`raw`] | the layer below, for recipes of your own |
 //! | [`proto`] | every record, operation and error code of the protocol |
 //!
-//! The futures of locks and requests may be polled on any executor. Only the client's own task needs tokio: see
-//! [`Client`].
+//! The futures of clients and locks may be polled on any executor, and code without async waits for them by [`Wait`]. Without
+//! a tokio runtime the client's own task gets a thread: see [`Client`].
 //!
 //! Code that uses it is tested without Java and without containers on the embedded server, `lockkeeper-server`.
 //!
@@ -53,7 +53,6 @@
 //!
 //! | feature | what |
 //! |---|---|
-//! | `blocking` | the module `blocking`: the client and the locks for code without async |
 //! | `metrics` | [`LockMeter`](locks::LockMeter) reports to the recorder of the crate `metrics` |
 //! | `tls` | encryption by rustls: `Connector::tls`, `tls::TlsConfig` |
 //! | `srv` | DNS SRV records in place of a list of servers: `dns-srv://_zookeeper._tcp.example.org/app` |
@@ -70,7 +69,7 @@ pub use lockkeeper_proto::{CreateMode, Version, path::PathError};
 #[doc(inline)]
 pub use lockkeeper_recipes::{Election, FencingToken, Guard, LockError, Mutex, RwLock, Semaphore};
 #[doc(inline)]
-pub use lockkeeper_session::{Client, Error};
+pub use lockkeeper_session::{Client, Error, Wait};
 
 /// The client: its settings, its session, and operations on several nodes at once.
 pub mod client {
@@ -100,61 +99,6 @@ pub mod client {
         #[doc(inline)]
         pub use lockkeeper_session::tls::{Origin, TlsConfig, TlsConfigError};
     }
-}
-
-/// The client and the locks for code without async (feature `blocking`).
-///
-/// ```
-/// # let runtime = tokio::runtime::Runtime::new()?;
-/// # let server = runtime.block_on(lockkeeper_server::Server::start())?;
-/// # let servers = server.connect_string();
-/// use lockkeeper::blocking::{Client, Mutex};
-/// use std::time::Duration;
-///
-/// let client = Client::connect(&servers)?;
-/// let guard = Mutex::new(&client, "/locks/orders")?.lock()?;
-/// for order in 1..=3 {
-///     if !guard.is_valid() {
-///         break; // before anybody else has the lock
-///     }
-///     println!("charging order {order}, token {}", guard.fencing_token());
-/// }
-/// // Nothing but the notice of the loss ends this wait early:
-/// if let Some(loss) = guard.lost().wait_timeout(Duration::from_millis(10))? {
-///     println!("stopped in time: {loss}");
-/// }
-/// guard.release()?; // success says that the lock was held until now
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
-/// The names and shapes are those of the async API, without `async` and `.await`. A `select!` has no counterpart: look at
-/// `is_valid` between the steps of the work, or wait for `lost` on another thread.
-///
-/// # Threads
-/// `connect` starts one background thread, which holds the connection and keeps the session alive. It ends with the client.
-/// All types may be used from several threads at the same time, and moved between threads.
-///
-/// `Client::as_async` is the async client on that thread: for programs on an executor other than tokio.
-///
-/// # Drop
-/// Dropping a guard releases its lock, and waits until a server has confirmed the release, for at most one second. So the
-/// release was sent when the drop returns, and the next contender has the lock, unless the client has no connection or the
-/// server does not answer. In these cases the client goes on with the release in the background, as long as it lives.
-///
-/// Dropping the last handle of a client closes the session in the same way: for at most one second. After that the servers
-/// have freed all that the session held.
-///
-/// A program may end without these drops: it calls `std::process::exit`, is killed, or returns from `main` while another
-/// thread still has a guard. Then the servers keep its locks until they expire its session.
-///
-/// # Inside an async runtime
-/// A method that would block a thread of a tokio runtime returns [`Error::InsideRuntime`], and sends nothing. Drops do not wait
-/// there. The threads of `spawn_blocking` count, too, because they cannot be told from the others: there use
-/// `Handle::block_on` with the async methods, or a thread made by `std::thread::spawn`.
-#[cfg(feature = "blocking")]
-pub mod blocking {
-    #[doc(inline)]
-    pub use lockkeeper_blocking::*;
 }
 
 /// The locks, their guards, tickets and meters, and tools that look at a lock from outside.

@@ -11,7 +11,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # In the order of publishing: each crate needs only crates before it, for its tests, too.
-PUBLISHED=(lockkeeper-jute lockkeeper-proto lockkeeper-server lockkeeper-session lockkeeper-recipes lockkeeper-blocking lockkeeper
+PUBLISHED=(lockkeeper-jute lockkeeper-proto lockkeeper-server lockkeeper-session lockkeeper-recipes lockkeeper
     lockkeeper-cli)
 MOST=262144 # packed; the largest one, the session, has 183 KiB
 fast=${1:-}
@@ -68,7 +68,7 @@ grep '^cargo add ' "$root/README.md" | sed 's/ *#.*//' | while read -r cargo add
     esac
 done
 cargo run --quiet
-cargo add --quiet --path "$SCRATCH/lockkeeper-$version" --features blocking,digest,metrics,sasl-digest-md5,srv,tls
+cargo add --quiet --path "$SCRATCH/lockkeeper-$version" --features digest,metrics,sasl-digest-md5,srv,tls
 cargo run --quiet
 # The documentation includes the guide.
 RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps -p lockkeeper

@@ -5,7 +5,7 @@
 use std::{fmt, time::Duration};
 
 use lockkeeper_proto::path::PathError;
-use lockkeeper_session::{self as session, Effect, Exact};
+use lockkeeper_session::{self as session, Effect, Exact, Outcome};
 
 use crate::inspect::Recipe;
 
@@ -97,6 +97,15 @@ pub enum Loss {
     Closed,
     /// The lock was held for longer than the limit of its holder: see [`Guard::limit_hold`](crate::Guard::limit_hold).
     Overdue,
+}
+
+impl Outcome for Loss {
+    type Value = Self;
+    type Error = LockError;
+
+    fn into_result(self) -> Result<Self, LockError> {
+        Ok(self)
+    }
 }
 
 impl LockError {

@@ -156,9 +156,9 @@ pub enum Error {
         /// The server and the session.
         peer: Peer,
     },
-    /// A blocking method was called on a thread of a tokio runtime. Nothing was sent. Use the async method there.
+    /// [`Wait`](crate::Wait) was used on a thread of a tokio runtime, which must not block. Nothing was sent. Use `.await` there.
     InsideRuntime,
-    /// The system could not start the background thread of a blocking client.
+    /// The system could not start the background thread of a client.
     NoThread(io::ErrorKind),
 }
 
@@ -405,7 +405,7 @@ impl fmt::Display for Error {
                 let (op, peer) = (op.name().unwrap_or("request"), Bracketed(peer));
                 write!(f, "the reply to {op} cannot be read{peer}{effect}")
             }
-            Self::InsideRuntime => f.write_str("blocking call in a runtime: use the async method"),
+            Self::InsideRuntime => f.write_str("wait in a runtime: use .await there"),
             Self::NoThread(kind) => write!(f, "cannot start the thread of the client: {kind}"),
         }
     }

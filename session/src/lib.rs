@@ -62,9 +62,9 @@ pub use auth_failure::AuthFailure;
 pub use client::tls;
 #[cfg(feature = "tokio")]
 pub use client::{
-    Builder, Client, Clock, Connector, GroupEvent, Lease, LeaseKeeper, Missed, OpResult,
+    Builder, Client, Clock, Connector, GroupEvent, Lease, LeaseKeeper, Missed, OpResult, Outcome,
     PendingReply, PersistentWatcher, Raw, ReadResult, ReadTransaction, Sleep, Transaction,
-    Transport, WatchGroup, WatchNotice, WatchedEvent, Watcher, WhenDisconnected,
+    Transport, Wait, WatchGroup, WatchNotice, WatchedEvent, Watcher, WhenDisconnected,
 };
 pub use connect_string::{ConnectString, ConnectStringError, DEFAULT_PORT, Endpoint};
 #[cfg(feature = "sasl-digest-md5")]

@@ -1,20 +1,21 @@
 //! Settings of a client, and its first connection.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, Either, select};
 
 use super::{
     Client, Connector,
     capacity::{RequestPolicy, WhenDisconnected},
     clock::Clock,
     driver::{self, Driver},
+    own_thread::OwnThread,
     random::{Random, random_u64},
     shared::Shared,
 };
 use crate::{
-    ConnectString, Effect, Error, LeasePolicy, OnExpiry,
+    ConnectString, Error, LeasePolicy, OnExpiry, Snapshot,
     machine::{Auth, Config, Machine, sasl::Authenticator},
 };
 
@@ -35,6 +36,7 @@ pub struct Builder {
     policy: RequestPolicy,
     clock: Clock,
     random: Random,
+    own_thread: bool,
     /// The name servers for SRV records; `None` for those of the system.
     #[cfg(feature = "srv")]
     pub(super) resolver: Option<super::net::srv::ResolverConfig>,
@@ -52,6 +54,7 @@ impl Builder {
             policy: RequestPolicy::default(),
             clock: Clock::system(),
             random: Random::system(),
+            own_thread: false,
             #[cfg(feature = "srv")]
             resolver: None,
         }
@@ -199,6 +202,16 @@ impl Builder {
         self
     }
 
+    /// Runs the client on a thread of its own. Default: on the present tokio runtime, and on a thread of its own where there
+    /// is none.
+    ///
+    /// A runtime whose tasks block, or that has one thread and much to do, polls the client too late, and its session expires.
+    /// Take this for locks that must not be lost in this way. It costs a thread, and wakes it for each operation.
+    pub fn own_thread(mut self) -> Self {
+        self.own_thread = true;
+        self
+    }
+
     /// Connects to the first server that accepts the client and its identities.
     ///
     /// The client tries one server after the other, in a random order, and gives up after the
@@ -216,15 +229,14 @@ impl Builder {
     /// reason that lasts: its certificate or the client's certificate is wrong.
     ///
     /// [`Error::AuthFailed`] when a server refused the identities. [`Error::Closed`] when the runtime has no I/O, which
-    /// TCP needs.
+    /// TCP needs, or no time; [`Error::NoThread`] when the system cannot start the client's thread.
     ///
     /// # Cancel safety
     /// Dropping the future closes the client.
     ///
-    /// # Panics
-    /// Panics outside a tokio runtime, and in a runtime without time.
     pub async fn connect(self) -> Result<Client, Error> {
-        self.connect_on(driver::spawn).await
+        let own_thread = self.own_thread;
+        self.connected(|task| driver::spawn(task, own_thread)).await
     }
 
     /// Returns a client at once, and connects in the background: for a program that starts although no server is up.
@@ -236,9 +248,6 @@ impl Builder {
     /// What [`connect`](Self::connect) would report is reported by the requests: [`Error::AuthFailed`] when a server
     /// refuses the identities, [`Error::Unreachable`] at once when every server fails for a reason that lasts. The client
     /// has ended then ([`Client::is_closed`]). [`connect_timeout`](Self::connect_timeout) is not used.
-    ///
-    /// # Panics
-    /// As [`connect`](Self::connect).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -256,19 +265,26 @@ impl Builder {
     pub fn connect_lazy(mut self) -> Client {
         // `connect` returns when the identities are accepted, so its requests come later anyway.
         self.config.requests_wait_for_identities = true;
-        self.start(driver::spawn)
+        let own_thread = self.own_thread;
+        self.start(|task| driver::spawn(task, own_thread)).0
     }
 
-    /// Starts the client's task.
-    fn start(self, spawn: impl FnOnce(BoxFuture<'static, ()>)) -> Client {
+    /// Starts the client's task. The client has ended if that fails.
+    fn start(
+        self,
+        spawn: impl FnOnce(BoxFuture<'static, ()>) -> Started,
+    ) -> (Client, Option<Error>) {
         let connector = self.connector;
         #[cfg(feature = "srv")]
         let connector = super::net::srv::over(connector, self.resolver, self.random.clone());
         let machine = Machine::new(self.config, self.clock.now());
         let shared = Arc::new(Shared::new(machine, self.clock, self.chroot, self.random));
         let driver = Driver::new(shared.clone(), connector, self.frame_limit);
-        spawn(Box::pin(driver));
-        Client::start(shared, self.policy)
+        let (thread, error) = match spawn(Box::pin(driver)) {
+            Ok(thread) => (thread, None),
+            Err(error) => (None, Some(error)),
+        };
+        (Client::start(shared, thread, self.policy), error)
     }
 
     /// Like [`connect`](Self::connect), but `spawn` starts the client's task. For simulations, which stop and start
@@ -281,25 +297,41 @@ impl Builder {
         self,
         spawn: impl FnOnce(BoxFuture<'static, ()>),
     ) -> Result<Client, Error> {
+        let spawn = |task| {
+            spawn(task);
+            Ok(None)
+        };
+        self.connected(spawn).await
+    }
+
+    async fn connected(
+        self,
+        spawn: impl FnOnce(BoxFuture<'static, ()>) -> Started,
+    ) -> Result<Client, Error> {
         let connect_timeout = self.connect_timeout.unwrap_or(self.config.session_timeout);
-        let client = self.start(spawn);
-        let mut snapshots = client.snapshots();
-        let settled = snapshots.wait_for(|now| now.state.is_connected() || now.state.is_final());
-        match tokio::time::timeout(connect_timeout, settled).await {
-            Ok(Ok(snapshot)) if snapshot.state.is_connected() => {}
-            Ok(_) => {
-                let ended = client.shared.lock().machine.ended().cloned();
-                return Err(ended.unwrap_or(Error::Closed(Effect::NotApplied)));
-            }
-            Err(_) => {
-                let core = client.shared.lock();
-                return Err(Error::Unreachable {
-                    waited: connect_timeout,
-                    tried: core.machine.failures_until(core.clock.now()),
-                    servers: core.machine.servers(),
-                });
-            }
+        let (client, error) = self.start(spawn);
+        if let Some(error) = error {
+            return Err(error);
         }
-        Ok(client)
+        let mut snapshots = client.snapshots();
+        let settled = async {
+            let settled = |now: &Snapshot| now.state.is_connected() || now.state.is_final();
+            let now = snapshots.wait_for(settled).await;
+            now.is_ok_and(|now| now.state.is_connected())
+        };
+        let timer = client.raw().sleep(connect_timeout);
+        if let Either::Left((true, _)) = select(pin!(settled), timer).await {
+            return Ok(client);
+        }
+        let core = client.shared.lock();
+        let ended = core.machine.ended().cloned();
+        Err(ended.unwrap_or_else(|| Error::Unreachable {
+            waited: connect_timeout,
+            tried: core.machine.failures_until(core.clock.now()),
+            servers: core.machine.servers(),
+        }))
     }
 }
+
+/// The thread of a client's task, if it has one of its own.
+type Started = Result<Option<OwnThread>, Error>;

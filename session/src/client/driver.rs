@@ -16,7 +16,7 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, Waker},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use bytes::BytesMut;
@@ -28,9 +28,10 @@ use super::{
     clock::Clock,
     net::probe::probe,
     net::transport::{Connecting, Connector, FrameDecoder, Incoming, Purpose, Transport},
+    own_thread::{OwnThread, is_in_runtime},
     shared::{Delivery, LinkCommand, Shared},
 };
-use crate::{Cause, machine::Input};
+use crate::{Cause, Error, machine::Input};
 
 /// The size of one read: a few hundred small replies.
 const READ_BYTES: usize = 16 * 1024;
@@ -55,7 +56,8 @@ pub(crate) struct Driver {
     inputs: Vec<Input>,
     out: BytesMut,
     deliveries: Vec<Delivery>,
-    timer: Pin<Box<Sleep>>,
+    /// `None` until it is needed: the task is made outside the runtime in which it runs.
+    timer: Option<Pin<Box<Sleep>>>,
     /// When the timer fires. It may fire too early: the task resets it only for an earlier deadline, because nearly
     /// every request moves the next deadline a little later.
     armed: Option<Instant>,
@@ -91,7 +93,7 @@ impl Driver {
             inputs: Vec::new(),
             out: BytesMut::new(),
             deliveries: Vec::new(),
-            timer: Box::pin(tokio::time::sleep(std::time::Duration::ZERO)),
+            timer: None,
             armed: None,
             background: FuturesUnordered::new(),
             span: tracing::info_span!("zookeeper"),
@@ -227,12 +229,15 @@ impl Driver {
         let Some(deadline) = deadline else {
             return false;
         };
+        let timer = self
+            .timer
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(Duration::ZERO)));
         if self.armed.is_none_or(|armed| deadline < armed) {
             let wake = tokio::time::Instant::now() + deadline.saturating_duration_since(now);
-            self.timer.as_mut().reset(wake);
+            timer.as_mut().reset(wake);
             self.armed = Some(deadline);
         }
-        if self.timer.as_mut().poll(cx).is_ready() {
+        if timer.as_mut().poll(cx).is_ready() {
             self.armed = None;
             self.give_back_room();
             return true;
@@ -282,9 +287,16 @@ impl Driver {
     }
 }
 
-/// Starts a client's task on the current runtime.
-pub(crate) fn spawn(task: BoxFuture<'static, ()>) {
+/// Starts a client's task on the current runtime, or on a thread of its own if that is wanted or if there is no runtime.
+pub(crate) fn spawn(
+    task: BoxFuture<'static, ()>,
+    own_thread: bool,
+) -> Result<Option<OwnThread>, Error> {
+    if own_thread || !is_in_runtime() {
+        return OwnThread::spawn(task).map(Some);
+    }
     tokio::spawn(task);
+    Ok(None)
 }
 
 impl Future for Driver {

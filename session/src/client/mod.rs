@@ -10,6 +10,7 @@
 //! | `shared` | the machine behind a lock; handles, watchers and the driver share it |
 //! | `lease` | until when the session lives for certain, and who needs to know |
 //! | `driver` | the task between the machine and the socket; the only `spawn` |
+//! | `own_thread`, `wait` | a thread for that task; waiting for a future without async |
 //! | `net/` | byte streams to servers: TCP, TLS, frames, and the probe for a server that accepts writes |
 //! | `clock` | the only place that reads a clock |
 //! | `timers` | timers that fire in the client's task |
@@ -25,10 +26,12 @@ mod driver;
 mod lease;
 mod net;
 mod operations;
+mod own_thread;
 mod random;
 mod raw;
 mod shared;
 mod timers;
+mod wait;
 mod watches;
 
 use std::{
@@ -56,6 +59,7 @@ pub use operations::{
 };
 pub use raw::Raw;
 pub use timers::Sleep;
+pub use wait::{Outcome, Wait};
 pub use watches::{
     event_queue::{Missed, WatchNotice},
     group::{GroupEvent, WatchGroup},
@@ -65,6 +69,7 @@ pub use watches::{
 
 use crate::{ConnectStringError, Error, Metrics, Peer, Snapshot};
 use capacity::RequestPolicy;
+use own_thread::OwnThread;
 use shared::Shared;
 
 /// A ZooKeeper client: sends requests and watches nodes in one session.
@@ -81,11 +86,13 @@ use shared::Shared;
 /// [`when_disconnected`](Self::when_disconnected) says so.
 ///
 /// # The runtime
-/// [`Client::connect`], [`Builder::connect`] and [`Builder::connect_lazy`] start the client's task on the present tokio runtime, and panic without one.
-/// All other futures, those of locks included, may be polled anywhere: on another executor, or by a thread that has no
-/// runtime. Their timers run in the client's task.
+/// The client is one task. It runs on the present tokio runtime, and on a thread of its own where there is none, or where
+/// [`Builder::own_thread`] asks for it: a runtime that is blocked for longer than the session timeout then costs no lock.
+/// All futures, those of locks included, may be polled anywhere: on another executor, or by a thread that has no runtime
+/// ([`Wait`]). Their timers run in the client's task.
 ///
-/// When the runtime ends, the client sends what waits and closes its session, without waiting: as far as the socket takes it. So
+/// When the last handle of a client on a thread is dropped, the drop waits until the session is closed, at most a second, so that
+/// `main` may return. When a runtime ends, its client sends what waits and closes its session, without waiting: as far as the socket takes it. So
 /// the locks of a program that returns or panics are free at once. After a `SIGKILL`, or `std::process::exit`, the servers keep
 /// them for the session timeout.
 ///
@@ -117,11 +124,17 @@ pub struct Client {
 }
 
 /// Closes the session when the last clone of the client is dropped.
-struct Handle(Arc<Shared>);
+struct Handle {
+    shared: Arc<Shared>,
+    thread: Option<OwnThread>,
+}
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.0.close();
+        self.shared.close();
+        if let Some(thread) = self.thread.take() {
+            thread.wait_for_end();
+        }
     }
 }
 
@@ -132,9 +145,6 @@ impl Client {
     ///
     /// # Errors
     /// See [`Builder::connect`]. [`Error::BadConnectString`] when the list of servers cannot be parsed.
-    ///
-    /// # Panics
-    /// As [`Builder::connect`].
     pub async fn connect(servers: &str) -> Result<Self, Error> {
         Self::builder(servers)?.connect().await
     }
@@ -147,11 +157,14 @@ impl Client {
         Ok(Builder::new(&servers.parse()?))
     }
 
-    fn start(shared: Arc<Shared>, policy: RequestPolicy) -> Self {
-        let handle = Some(Arc::new(Handle(shared.clone())));
+    fn start(shared: Arc<Shared>, thread: Option<OwnThread>, policy: RequestPolicy) -> Self {
+        let handle = Handle {
+            shared: shared.clone(),
+            thread,
+        };
         Self {
             shared,
-            _handle: handle,
+            _handle: Some(Arc::new(handle)),
             policy,
         }
     }

@@ -151,10 +151,7 @@ fn all() -> Vec<(bool, Error, &'static str)> {
             },
             "the reply to createTTL cannot be read (zk1:2181, session 0x2a); the request may have been applied",
         ),
-        (
-            Error::InsideRuntime,
-            "blocking call in a runtime: use the async method",
-        ),
+        (Error::InsideRuntime, "wait in a runtime: use .await there"),
         (
             Error::NoThread(io::ErrorKind::WouldBlock),
             "cannot start the thread of the client: operation would block",

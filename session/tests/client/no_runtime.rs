@@ -1,12 +1,8 @@
-//! The futures of a client on a thread that has no runtime. Only connecting needs one, for the client's own task.
+//! The futures of a client on a thread that has no runtime. The client's own task gets one where there is none.
 //!
 //! Not here: the futures of the locks (`recipes/tests/no_runtime.rs`).
 
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
-    thread,
-    time::Duration,
-};
+use std::{thread, time::Duration};
 
 use futures::{StreamExt, executor::block_on};
 use lockkeeper_proto::{
@@ -115,21 +111,29 @@ fn every_watch_reports() {
     });
 }
 
-/// Whether it panics; the message goes to the output of the test.
-fn panics<T>(call: impl FnOnce() -> T) -> bool {
-    catch_unwind(AssertUnwindSafe(call)).is_err()
+/// Where there is no runtime, a client gets a thread of its own.
+#[test]
+fn connecting_without_a_runtime_takes_a_thread() {
+    let runtime = Runtime::new().unwrap();
+    let server = runtime.block_on(server());
+    let client = block_on(builder(&server).connect()).unwrap();
+    block_on(client.sync("/")).unwrap();
+    let lazy = builder(&server).connect_lazy();
+    block_on(lazy.sync("/")).unwrap();
+    drop((client, lazy));
+    let closed = Client::builder("127.0.0.1:1").unwrap();
+    let refused = closed.connect_timeout(Duration::from_millis(50));
+    let error = block_on(refused.connect()).unwrap_err();
+    assert!(matches!(error, Error::Unreachable { .. }), "{error}");
 }
 
+/// The client's task panics there, and its callers hear of it.
 #[test]
-fn connecting_without_a_runtime_or_without_its_timers_panics() {
-    let builder = || Client::builder("127.0.0.1:1").unwrap();
-    assert!(panics(|| block_on(builder().connect())));
-    assert!(panics(|| block_on(Client::connect("127.0.0.1:1"))));
-    assert!(panics(|| builder().connect_lazy()));
+fn connecting_in_a_runtime_without_time_fails() {
     let without_time = Builder::new_current_thread().enable_io().build().unwrap();
-    assert!(panics(|| without_time.block_on(builder().connect())));
-    // The future of a bad list of servers does not come as far.
-    assert!(!panics(|| block_on(Client::connect(""))));
+    let builder = Client::builder("127.0.0.1:1").unwrap();
+    let error = without_time.block_on(builder.connect()).unwrap_err();
+    assert!(matches!(error, Error::Closed(_)), "{error}");
 }
 
 /// Another transport may work in a runtime without I/O. TCP ends the client's task.

@@ -1,4 +1,4 @@
-//! The background threads of clients end. A binary of its own: it counts the threads of the process.
+//! The threads of clients end, and a wait for their end is bounded. A binary of its own: it counts the threads of the process.
 #![cfg(target_os = "linux")]
 
 use std::{
@@ -6,8 +6,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lockkeeper_blocking::{Client, Mutex};
+use lockkeeper_recipes::Mutex;
 use lockkeeper_server::Server;
+use lockkeeper_session::{Client, Wait};
 use tokio::runtime::Runtime;
 
 /// How many threads of this process hold a client.
@@ -36,28 +37,33 @@ fn until_threads(count: usize) {
 fn no_thread_is_left_behind_the_last_handle() {
     let runtime = Runtime::new().unwrap();
     let server = runtime.block_on(Server::start()).unwrap();
-    let connect = || Client::connect(&server.connect_string()).unwrap();
+    let connect = || Client::connect(&server.connect_string()).wait().unwrap();
     until_threads(0);
     for _ in 0..3 {
         let (one, other) = (connect(), connect());
         until_threads(2);
         let mutex = Mutex::new(&one, "/mutex").unwrap();
-        let guard = mutex.lock().unwrap();
-        let watcher = other.exists_and_watch("/").unwrap();
+        let guard = mutex.lock().wait().unwrap();
         drop((one, mutex));
+        assert_eq!(threads(), 2, "a guard is a handle");
         drop(other);
-        assert_eq!(threads(), 2, "the handles of both clients live");
-        drop(watcher);
         until_threads(1);
         drop(guard);
         until_threads(0);
     }
-    // Nor behind a client that was closed.
-    connect().close();
+    // Nor behind a client that was closed, one that has not connected, and one that is dropped by its own thread.
+    connect().close().wait().unwrap();
     until_threads(0);
-    // Nor behind a client that has not connected.
     let builder = Client::builder("127.0.0.1:1").unwrap();
     let short = builder.connect_timeout(Duration::from_millis(50));
-    assert!(short.connect().is_err());
+    assert!(short.connect().wait().is_err());
+    until_threads(0);
+    let client = connect();
+    let task = client.clone();
+    client.raw().run_in_background(async move {
+        task.sync("/").await.unwrap();
+        drop(task);
+    });
+    drop(client);
     until_threads(0);
 }

@@ -1,0 +1,244 @@
+//! Clients on threads of their own, and waiting without async: on the embedded server, which runs on other threads.
+//!
+//! Not here: that the threads end (`threads`), and the promises of the locks (`tests/contract` makes them on threads, too).
+
+use std::{
+    env,
+    pin::pin,
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use lockkeeper_proto::{AddWatchMode, CreateMode, EventType, Version};
+use lockkeeper_recipes::{Election, LockError, Loss, Mutex};
+use lockkeeper_server::Server;
+use lockkeeper_session::{Builder, Client, Error, Wait};
+use tokio::runtime::{self, Runtime};
+
+/// No wait of a test gets as long, unless something is wrong.
+const LONG: Duration = Duration::from_secs(60);
+/// A wait that ends without what was waited for.
+const SHORT: Duration = Duration::from_millis(200);
+/// Tells the child process of a test how to end: `ADDRESS HOW`.
+const CHILD: &str = "LOCKKEEPER_CHILD";
+
+/// An embedded server, which runs on threads of its own.
+struct Ensemble {
+    server: Server,
+    /// Dropped behind the server.
+    runtime: Runtime,
+}
+
+impl Ensemble {
+    fn start() -> Self {
+        let runtime = Runtime::new().unwrap();
+        let builder = Server::builder()
+            .tick_time(Duration::from_millis(100))
+            .max_session_timeout(LONG);
+        let server = runtime.block_on(builder.start()).unwrap();
+        Self { server, runtime }
+    }
+
+    fn builder(&self) -> Builder {
+        let builder = Client::builder(&self.server.connect_string()).unwrap();
+        builder.session_timeout(LONG)
+    }
+
+    /// A client whose session does not expire in a test.
+    fn client(&self) -> Client {
+        self.builder().connect().wait().unwrap()
+    }
+
+    fn has_lock_nodes(&self) -> bool {
+        let paths = self.server.paths();
+        paths.iter().any(|path| path.contains("_c_"))
+    }
+}
+
+#[test]
+fn every_kind_of_future_can_be_waited_for() {
+    let ensemble = Ensemble::start();
+    let client = ensemble.client();
+    let (_, mut created) = client.exists_and_watch("/a").wait().unwrap();
+    assert_eq!((&mut created).wait_for(SHORT), Ok(None));
+    let mut all = client
+        .add_watch("/", AddWatchMode::PERSISTENT_RECURSIVE)
+        .wait()
+        .unwrap();
+    assert_eq!(all.next().wait_for(SHORT), Ok(None));
+    client
+        .create("/a", "1", CreateMode::Persistent)
+        .wait()
+        .unwrap();
+    let event = created.wait_for(LONG).unwrap().unwrap();
+    assert_eq!(event.event_type, EventType::NODE_CREATED);
+    assert!(all.next().wait().unwrap().is_some());
+    let missing = client.get_data("/b").wait().unwrap_err();
+    assert!(missing.is_no_node());
+
+    let mutex = Mutex::new(&client, "/mutex").unwrap();
+    let guard = mutex.lock().wait().unwrap();
+    // A wait that ends first drops the attempt, which leaves no node.
+    assert!(mutex.lock().wait_for(SHORT).unwrap().is_none());
+    let late = mutex.lock_timeout(SHORT).wait().unwrap_err();
+    assert!(late.is_timeout());
+    let mut lost = pin!(guard.lost());
+    assert_eq!(lost.as_mut().wait_for(SHORT), Ok(None));
+    assert_eq!(guard.revoked().wait_for(SHORT), Ok(None));
+    client.delete(&guard.path(), Version::ANY).wait().unwrap();
+    assert_eq!(lost.wait(), Ok(Loss::Deleted));
+    assert!(guard.release().wait().unwrap_err().is_lost());
+    assert!(!ensemble.has_lock_nodes());
+
+    let latch = Election::new(&client, "/leader").unwrap().latch();
+    assert!(latch.elected().wait_for(LONG).unwrap().is_some());
+    client.close().wait().unwrap();
+    assert!(!latch.is_leader());
+}
+
+/// Nothing is sent, and what takes a value is given up: the release goes on in the background.
+#[test]
+fn a_wait_on_a_thread_of_a_runtime_is_an_error() {
+    const REFUSED: LockError = LockError::Session(Error::InsideRuntime);
+    let ensemble = Ensemble::start();
+    let client = ensemble.client();
+    let mutex = Mutex::new(&client, "/mutex").unwrap();
+    let guard = mutex.lock().wait().unwrap();
+    let before = ensemble.server.counters();
+    ensemble.runtime.block_on(async {
+        assert_eq!(
+            ensemble.builder().connect().wait().unwrap_err(),
+            Error::InsideRuntime
+        );
+        assert_eq!(client.exists("/").wait(), Err(Error::InsideRuntime));
+        assert_eq!(client.exists("/").wait_for(LONG), Err(Error::InsideRuntime));
+        assert_eq!(mutex.lock().wait().unwrap_err(), REFUSED);
+        assert_eq!(guard.lost().wait(), Err(REFUSED));
+    });
+    assert_eq!(ensemble.server.counters(), before, "nothing was sent");
+    // `spawn_blocking` cannot be told from the others.
+    let blocking = mutex.clone();
+    let spawned = ensemble
+        .runtime
+        .spawn_blocking(move || blocking.try_lock().wait().map(drop));
+    assert_eq!(ensemble.runtime.block_on(spawned).unwrap(), Err(REFUSED));
+    assert_eq!(
+        ensemble.runtime.block_on(async { guard.release().wait() }),
+        Err(REFUSED)
+    );
+    drop(mutex.lock_timeout(LONG).wait().unwrap());
+}
+
+/// The session is gone when the last handle was dropped, whatever that handle is, and wherever.
+#[test]
+fn the_drop_of_the_last_handle_waits_for_the_end_of_the_session() {
+    let ensemble = Ensemble::start();
+    let sessions = || ensemble.server.report().sessions;
+    let other = Runtime::new().unwrap();
+    for round in 0..20 {
+        let client = ensemble.client();
+        let session = client.snapshot().session_id;
+        let mutex = Mutex::new(&client, "/mutex").unwrap();
+        let guard = mutex.lock().wait().unwrap();
+        drop((client, mutex));
+        assert!(sessions().contains_key(&session) && guard.is_valid());
+        if round % 2 == 0 {
+            drop(guard);
+        } else {
+            other.block_on(async { drop(guard) });
+        }
+        assert!(!sessions().contains_key(&session));
+    }
+    // A client that connects in the background has a thread, too.
+    let lazy = ensemble.builder().connect_lazy();
+    lazy.sync("/").wait().unwrap();
+    drop(lazy);
+    assert!(sessions().is_empty());
+}
+
+/// A drop waits for at most a second. A loaded machine takes longer, but not nearly as long as a session timeout.
+#[test]
+fn a_drop_does_not_wait_for_a_server_that_does_not_answer() {
+    let ensemble = Ensemble::start();
+    let client = ensemble.client();
+    let guard = Mutex::new(&client, "/mutex")
+        .unwrap()
+        .lock()
+        .wait()
+        .unwrap();
+    drop(client);
+    ensemble.server.faults().stall();
+    let start = Instant::now();
+    drop(guard);
+    let waited = start.elapsed();
+    assert!(waited >= Duration::from_secs(1), "it gave up early");
+    assert!(waited < Duration::from_secs(20), "{waited:?}");
+    ensemble.server.faults().resume();
+}
+
+/// A runtime of one thread that a task blocks for several session timeouts: the commonest cause of lost locks in services.
+#[test]
+fn a_blocked_runtime_costs_no_session_on_a_thread_of_its_own() {
+    let ensemble = Ensemble::start();
+    let program = runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    // Until the one on the runtime has lost its lock, also on a machine with much to do.
+    program.block_on(async {
+        let builder = || ensemble.builder().session_timeout(Duration::from_secs(2));
+        let on_thread = builder().own_thread().connect().await.unwrap();
+        let on_runtime = builder().connect().await.unwrap();
+        let lock = async |client| Mutex::new(client, "/a")?.lock().await;
+        let kept = lock(&on_thread).await.unwrap();
+        let other = Mutex::new(&on_runtime, "/b").unwrap();
+        let lost = other.lock().await.unwrap();
+        thread::sleep(Duration::from_secs(8));
+        assert!(kept.is_valid() && !lost.is_valid());
+        kept.confirm().await.unwrap();
+        kept.release().await.unwrap();
+        assert!(lost.release().await.unwrap_err().is_lost());
+    });
+}
+
+/// A process that ends in the usual ways leaves no lock node behind, since the last handle waits.
+#[test]
+fn a_process_that_ends_leaves_no_node() {
+    let ensemble = Ensemble::start();
+    let address = ensemble.server.connect_string();
+    for how in ["returns", "panics", "inside a runtime"] {
+        for _ in 0..5 {
+            let mut child = Command::new(env::current_exe().unwrap());
+            child.args(["--exact", "child_of_the_test_above", "--nocapture"]);
+            child.env(CHILD, format!("{address} {how}"));
+            child.stdout(Stdio::null()).stderr(Stdio::null());
+            let ended = child.status().unwrap();
+            assert_eq!(ended.success(), how != "panics");
+            assert!(!ensemble.has_lock_nodes(), "{how}");
+            assert!(ensemble.server.paths().contains(&"/child".to_owned()));
+        }
+    }
+}
+
+#[test]
+fn child_of_the_test_above() {
+    let Ok(child) = env::var(CHILD) else {
+        return;
+    };
+    let (address, how) = child.split_once(' ').unwrap();
+    let builder = || Client::builder(address).unwrap().session_timeout(LONG);
+    if how == "inside a runtime" {
+        return Runtime::new().unwrap().block_on(async {
+            let client = builder().own_thread().connect().await.unwrap();
+            let _guard = Mutex::new(&client, "/child").unwrap().lock().await.unwrap();
+        });
+    }
+    let client = builder().connect().wait().unwrap();
+    let _guard = Mutex::new(&client, "/child")
+        .unwrap()
+        .lock()
+        .wait()
+        .unwrap();
+    assert_ne!(how, "panics", "on purpose");
+}
