@@ -9,6 +9,7 @@
 //! | every attempt ends in time, and no caller is told of a loss that did not happen | `ends` |
 //! | a listening holder hears each request to release, and no other; no release succeeds after the hold's limit | `asked` |
 //! | a watch fires before its reader sees newer data; the answer to a write is true; no node is left behind | `nodes` |
+//! | no server drowns in its replies, is left while it is healthy, or is believed when it lies | `nodes` |
 //!
 //! All functions are pure. Not here: the format of a history and how to record one (`history`).
 
@@ -80,6 +81,12 @@ pub enum Rule {
     Strayed,
     /// When all is over, one latch of an election leads, unless messages are so slow that sessions end all the time.
     Leader,
+    /// No server is sent for more than it has memory for.
+    Storm,
+    /// No client leaves a healthy server.
+    Deserted,
+    /// No client believes in a node or a token that the servers do not have.
+    Lie,
     /// No task panics, and no client loops without end.
     Panic,
 }

@@ -242,6 +242,23 @@ pub enum What {
         /// How many of them lead.
         leaders: usize,
     },
+    /// A server has more bytes of replies in its memory than it has room for.
+    Drowned {
+        /// The server.
+        server: u32,
+        /// How many bytes.
+        bytes: usize,
+    },
+    /// A lock is granted with a node or a token that the servers do not have.
+    Believed {
+        /// The attempt.
+        attempt: Attempt,
+    },
+    /// At the end of a run in which nothing failed: how many connections a client has made.
+    Deserted {
+        /// How many.
+        connections: u64,
+    },
     /// At the end of the run: the server of a client has a watch that the client does not want, or the other way round.
     Strayed {
         /// The path, and the type of the watch.
@@ -365,6 +382,13 @@ impl fmt::Display for What {
             Self::Applied { write, times } => write!(f, "write {write} was applied {times} times"),
             Self::Standing { latches, leaders } => {
                 write!(f, "of {latches} latches, {leaders} lead")
+            }
+            Self::Drowned { server, bytes } => {
+                write!(f, "s{server} has {bytes} bytes of replies in its memory")
+            }
+            Self::Believed { attempt } => write!(f, "{attempt} has believed a lie"),
+            Self::Deserted { connections } => {
+                write!(f, "{connections} connections to servers that never failed")
             }
             Self::Left { node, session } => write!(f, "{node} of {session:#x} was left behind"),
             Self::Strayed {

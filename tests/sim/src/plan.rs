@@ -3,6 +3,7 @@
 //! Times are virtual milliseconds. Not here: carrying out a plan (`world`, `work`), reducing one that fails (`shrink`).
 
 mod aimed;
+mod burdens;
 mod crowd;
 mod partitions;
 mod random;
@@ -55,6 +56,12 @@ pub struct Plan {
     pub read_only: bool,
     /// How many requests of a client may wait to be sent or answered; 0 for the client's default.
     pub max_outstanding: usize,
+    /// How long each request on a connection takes a server; 0 for no time. The requests behind it wait, pings too.
+    pub service_us: u64,
+    /// How many bytes of replies may be on their way from a server; 0 for any number. A real server has them in memory.
+    pub most_bytes: usize,
+    /// Of a thousand replies to creates of lock nodes, how many name another node or another transaction.
+    pub lies_per_mille: u64,
     /// Whether sockets often take only a part of what a client writes.
     pub short_writes: bool,
     /// Whether each process stands in one more election, with a latch, for as long as it lives.
@@ -326,6 +333,19 @@ impl Plan {
         partitions::idle_holder(seed)
     }
 
+    /// Draws a plan in which a healthy server is slow, and has many requests to do. No seed of [`of`](Self::of) has it: it takes
+    /// as long as many others.
+    #[must_use]
+    pub fn of_slow_server(seed: u64) -> Self {
+        burdens::slow_server(seed)
+    }
+
+    /// Draws a plan with servers that lie.
+    #[must_use]
+    pub fn of_liar(seed: u64) -> Self {
+        burdens::liar(seed)
+    }
+
     /// When the last fault is over.
     #[must_use]
     pub fn calm_ms(&self) -> u64 {
@@ -355,7 +375,8 @@ impl Plan {
         let sessions = self.clients.iter().map(|client| client.timeout_ms).min();
         let pieces = if self.short_writes { 1000 } else { 0 };
         let within = HAND_OVER * (5 * self.delay_ms + 1) + 6 * self.commit_ms + pieces;
-        (4 * self.commit_ms <= sessions?).then_some(within)
+        let is_quick = self.service_us == 0 && self.lies_per_mille == 0;
+        (is_quick && 4 * self.commit_ms <= sessions?).then_some(within)
     }
 
     /// Whether sessions live on when nothing goes wrong. A client gives a server a quarter of the session timeout to answer a
@@ -403,7 +424,7 @@ impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "seed {}, {} servers, tick {} ms, containers deleted every {} ms, relay {}, commits within {} ms, sync limit {}, {:?}, read-only {}, queue of {}, short writes {}, latches {}, delay {} ms, yield {}/1000, prompt {}/1000",
+            "seed {}, {} servers, tick {} ms, containers deleted every {} ms, relay {}, commits within {} ms, sync limit {}, {:?}, read-only {}, queue of {}, service {} us, memory {}, lies {}/1000, short writes {}, latches {}, delay {} ms, yield {}/1000, prompt {}/1000",
             self.seed,
             self.servers,
             self.tick_ms,
@@ -414,6 +435,9 @@ impl fmt::Display for Plan {
             self.lease,
             self.read_only,
             self.max_outstanding,
+            self.service_us,
+            self.most_bytes,
+            self.lies_per_mille,
             self.short_writes,
             self.latches,
             self.delay_ms,

@@ -11,10 +11,12 @@
 //! | `faults` | the faults of the plan |
 //! | `partitions` | links between servers that are cut |
 //! | `refusals` | servers that refuse requests: they have no majority, or throttle |
+//! | `burdens` | servers that are slow, have little memory, or lie |
 //! | `record` | the history, the log, the figures |
 //!
 //! Not here: what clients do (`work`), which faults there are (`plan`).
 
+mod burdens;
 mod faults;
 mod net;
 mod ops;
@@ -95,6 +97,8 @@ pub(crate) struct World {
     watches: BTreeMap<u64, u32>,
     history: Vec<Event>,
     lines: Option<Vec<String>>,
+    /// Whether a server had to keep more bytes than it has memory for.
+    has_drowned: bool,
     digest: u64,
     pub(crate) figures: Figures,
 }
@@ -157,6 +161,8 @@ enum Coming {
     Down(u64, Bytes),
     /// The client learns that the connection is gone.
     DownEnd(u64),
+    /// A slow server is done with the oldest request of a connection.
+    Served(u64),
     /// A client's socket takes bytes again.
     Room(u64),
     /// A fault of the plan begins.
@@ -246,6 +252,7 @@ impl Sim {
             watches: BTreeMap::new(),
             history: Vec::new(),
             lines: verbose.then(Vec::new),
+            has_drowned: false,
             digest: plan.seed,
             figures: Figures::default(),
         };
@@ -378,7 +385,8 @@ impl World {
         }
         match what {
             Coming::Accept(link) => self.accept(link),
-            Coming::Up(link, bytes) => self.arrives_up(link, &bytes),
+            Coming::Up(link, bytes) => self.arrives_at_server(link, &bytes),
+            Coming::Served(link) => self.served(link),
             Coming::UpEnd(link) => self.server_loses(link),
             Coming::Opened(link, taken) => self.opened(link, taken),
             Coming::Down(link, bytes) => self.arrives_down(link, &bytes),

@@ -143,6 +143,33 @@ fn two_hundred_seeds_break_no_rule_and_meet_every_fault() {
     }
 }
 
+/// Runs the plans of some seeds, and returns what they broke.
+fn broken(plans: impl Iterator<Item = Plan>) -> (Vec<String>, Figures) {
+    let (mut found, mut figures) = (Vec::new(), Figures::default());
+    for plan in plans {
+        let outcome = run(&plan, false);
+        let violations = outcome.violations.iter();
+        found.extend(violations.map(|it| format!("seed {}: {it}", plan.seed)));
+        figures.add(&outcome.figures);
+    }
+    (found, figures)
+}
+
+/// A ping waits behind the requests in the queue of its server. An earlier version took that for silence.
+#[test]
+fn no_client_leaves_a_slow_server_that_answers() {
+    let (found, _) = broken((1..3).map(Plan::of_slow_server));
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+/// An earlier version held a lock under the node of another contender, and with a token that a server had invented.
+#[test]
+fn no_client_believes_a_reply_that_names_another_node_or_transaction() {
+    let (found, figures) = broken((1..11).map(Plan::of_liar));
+    assert!(found.is_empty(), "{}", found.join("\n"));
+    assert!(figures.0["lies"] > 30, "{figures:?}");
+}
+
 /// The seeds of the first 30 plans about links between servers that have two holders, under this policy.
 fn with_two_holders(lease: impl Fn(&mut Plan) -> LeasePolicy) -> Vec<u64> {
     let seeds = (0..30).map(|number| number * AIMED + PARTITIONS);

@@ -79,6 +79,9 @@ pub(super) fn check(history: &[Event], found: &mut Vec<Violation>) {
             What::Standing { leaders, .. } if *leaders != 1 => {
                 broken(Rule::Leader, what.to_string());
             }
+            What::Drowned { .. } => broken(Rule::Storm, what.to_string()),
+            What::Believed { .. } => broken(Rule::Lie, what.to_string()),
+            What::Deserted { .. } => broken(Rule::Deserted, what.to_string()),
             What::Strayed { .. } => broken(Rule::Strayed, what.to_string()),
             _ => {}
         }

@@ -46,6 +46,11 @@ pub(super) struct Link {
     up_last: u64,
     down_last: u64,
     pub(super) rng: Rng,
+    /// What a slow server has not handled yet, and whether it handles something.
+    pub(super) backlog: BytesMut,
+    pub(super) is_handled: bool,
+    /// How many bytes are on their way to the client.
+    pub(super) on_their_way: usize,
     /// Finds the operations in the client's bytes.
     ops: Ops,
     /// Decides how much of a write the socket takes; `None` if it always takes everything.
@@ -124,6 +129,9 @@ impl World {
             broken: false,
             up_last: now,
             down_last: now,
+            backlog: BytesMut::new(),
+            is_handled: false,
+            on_their_way: 0,
             ops: Ops::default(),
             short: (self.plan.short_writes && client > 0)
                 .then(|| Rng::of(self.plan.seed, ("short", client, id))),
@@ -276,7 +284,8 @@ impl World {
         if !link.mute && !link.broken {
             let client = link.client;
             self.log_down(id, &mut link, bytes);
-            let mut bytes = Bytes::copy_from_slice(bytes);
+            link.on_their_way += bytes.len();
+            let mut bytes = self.lied(&mut link, bytes);
             let blow = self.strike_reply(client);
             if blow {
                 let keep = link.rng.within(0, bytes.len() as u64);
@@ -300,7 +309,9 @@ impl World {
                 self.at(at, Coming::DownEnd(id));
             }
         }
+        let server = link.server;
         self.links.insert(id, link);
+        self.look_at_memory(server);
     }
 
     /// The server closes the connection: after everything that it has sent has arrived, or at once.
@@ -327,7 +338,10 @@ impl World {
 
     pub(super) fn arrives_down(&mut self, id: u64, bytes: &[u8]) {
         if let Some(link) = self.links.get_mut(&id)
-            && !link.broken
+            && {
+                link.on_their_way = link.on_their_way.saturating_sub(bytes.len());
+                !link.broken
+            }
             && link.end.is_none()
         {
             link.inbox.extend_from_slice(bytes);

@@ -63,6 +63,7 @@ impl World {
             }
             _ => {}
         }
+        let believed = self.believed(&what);
         let at = Duration::from_micros(self.now());
         let event = Event { at, client, what };
         self.mix(&[self.now(), u64::from(client), self.history.len() as u64]);
@@ -70,6 +71,24 @@ impl World {
             lines.push(event.to_string());
         }
         self.history.push(event);
+        if let Some(what) = believed {
+            self.record(client, what);
+        }
+    }
+
+    /// The lie that a client has believed, if this grant shows one.
+    fn believed(&self, what: &What) -> Option<What> {
+        let What::Granted {
+            attempt,
+            token,
+            node,
+            session,
+        } = what
+        else {
+            return None;
+        };
+        let is_lie = self.plan.lies_per_mille > 0 && !self.is_true(node, *token, *session);
+        is_lie.then_some(What::Believed { attempt: *attempt })
     }
 
     /// Adds a line to the log.

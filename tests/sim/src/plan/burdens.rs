@@ -1,0 +1,56 @@
+//! Plans with servers that no fault of the network explains: slow ones, ones with little memory, and ones that lie.
+//!
+//! Not here: what such a server does (`world::burdens`).
+
+use super::{
+    Plan, RawStep, Step, Target,
+    aimed::{blank, client_of_tasks, lock},
+};
+use crate::rng::Rng;
+
+/// The bytes of replies for which a small server has room: a listing of 4,000 contenders.
+const MEMORY: usize = 256 * 1024;
+
+/// One client has so much to do at once that the last request waits for longer than the session timeout.
+pub(super) fn slow_server(seed: u64) -> Plan {
+    let rng = &mut Rng::of(seed, "slow server");
+    let mut plan = blank(rng, seed);
+    (plan.tick_ms, plan.delay_ms, plan.yield_per_mille) = (200, 1, 0);
+    plan.service_us = 10_000;
+    plan.most_bytes = MEMORY;
+    let timeout_ms = rng.within(1000, 1500);
+    let is_crowd = rng.chance(300);
+    let tasks = (0..rng.within(300, 400)).map(|_| {
+        vec![if is_crowd {
+            lock(rng, Target::Mutex(0), 0, 0)
+        } else {
+            Step::Raw(RawStep::Write)
+        }]
+    });
+    let tasks = tasks.collect();
+    client_of_tasks(rng, &mut plan, timeout_ms, tasks);
+    plan
+}
+
+/// Several clients contend, and servers tell them of nodes and transactions that are not theirs.
+pub(super) fn liar(seed: u64) -> Plan {
+    let rng = &mut Rng::of(seed, "liar");
+    let mut plan = blank(rng, seed);
+    plan.lies_per_mille = rng.within(50, 400);
+    let timeout_ms = 10 * plan.tick_ms;
+    for _ in 0..rng.within(2, 4) {
+        let tasks = (0..rng.within(1, 3)).map(|_| contender(rng)).collect();
+        client_of_tasks(rng, &mut plan, timeout_ms, tasks);
+    }
+    plan
+}
+
+fn contender(rng: &mut Rng) -> Vec<Step> {
+    let kinds = [Target::Mutex(0), Target::Mutex(0), Target::Lease];
+    let steps = (0..rng.within(2, 6)).map(|_| {
+        let target = rng.pick(&kinds).unwrap_or(Target::Mutex(0));
+        let hold_ms = rng.within(0, 100);
+        lock(rng, target, hold_ms, 1)
+    });
+    steps.collect()
+}
