@@ -137,8 +137,8 @@ impl Config {
 
 /// The longest duration: the longest session timeout on the wire, about 25 days.
 const LONGEST_TIMEOUT: Duration = Duration::from_millis(i32::MAX as u64);
-/// Timers run at most as fast as for this session timeout, even if a server grants a shorter one.
-const SHORTEST_TIMEOUT: Duration = Duration::from_millis(60);
+/// The shortest session timeout that a server may grant. Timers run at most as fast as for this one, whatever was asked for.
+pub(crate) const SHORTEST_TIMEOUT: Duration = Duration::from_millis(60);
 
 /// Timers run at least as fast as for this session timeout, or for the requested one if that is longer. A server that grants
 /// 25 days would otherwise be trusted for days after it fell silent.

@@ -84,14 +84,13 @@ impl<T> Machine<T> {
     }
 
     /// The server has answered the oldest identity.
-    pub(crate) fn auth_answered(&mut self, header: &ReplyHeader) {
+    pub(crate) fn auth_answered(&mut self, now: Instant, header: &ReplyHeader) {
         let oldest = self
             .connection
             .as_mut()
             .and_then(|open| open.pending_auth.pop_front());
-        let (scheme, token) = match oldest {
-            Some(PendingIdentity { scheme, token, .. }) => (scheme, token),
-            None => Default::default(),
+        let Some(PendingIdentity { scheme, token, .. }) = oldest else {
+            return self.unasked(now, Xid::AUTH);
         };
         let result = if header.err.is_ok() {
             self.announce_state();

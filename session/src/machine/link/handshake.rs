@@ -19,6 +19,7 @@ use crate::{
     Cause,
     machine::{
         Machine, Output, State, Timing,
+        config::SHORTEST_TIMEOUT,
         link::{
             connection::{Connection, Stage},
             moving::WritableSearch,
@@ -110,7 +111,10 @@ impl<T> Machine<T> {
             };
         }
         let password = response.password.unwrap_or_default();
-        if password.is_empty() || password.len() > LONGEST_PASSWORD {
+        let timeout = Duration::from_millis(u64::try_from(response.timeout_ms).unwrap_or(0));
+        // No server grants so short a session: its ticks are longer. The client would do nothing but keep it alive.
+        let is_absurd = timeout < SHORTEST_TIMEOUT;
+        if is_absurd || password.is_empty() || password.len() > LONGEST_PASSWORD {
             return self.give_up(now, Cause::BadHandshake(None));
         }
         if resumed && is_new {
@@ -122,7 +126,6 @@ impl<T> Machine<T> {
             }
             self.connection = connection;
         }
-        let timeout = Duration::from_millis(u64::try_from(response.timeout_ms).unwrap_or(0));
         let margin = self.config.lease.least(timeout);
         if margin >= timeout {
             let granted = timeout;

@@ -80,7 +80,10 @@ impl<T> Machine<T> {
                 Err(error) => self.give_up(now, Cause::Decode(error)),
             },
             Xid::PING if header.err == ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH => {
-                self.refuse(AuthFailure::Required);
+                if self.established().is_some_and(|open| open.ping.is_some()) {
+                    return self.refuse(AuthFailure::Required);
+                }
+                self.unasked(now, Xid::PING);
             }
             Xid::PING => {
                 self.probation.answered(OpCode::PING);
@@ -89,7 +92,7 @@ impl<T> Machine<T> {
                     self.ping_answered(now, ping.sent);
                 }
             }
-            Xid::AUTH => self.auth_answered(&header),
+            Xid::AUTH => self.auth_answered(now, &header),
             xid if self.says_unknown(&header) => self.unknown_operation(now, xid),
             xid => match self.take_oldest(now, xid) {
                 Ok(oldest) => self.answered(now, oldest, header, &mut reader),
@@ -98,6 +101,12 @@ impl<T> Machine<T> {
                 }
             },
         }
+    }
+
+    /// A reply that nobody asked for. Whatever it says costs the connection, and no more: it must not end the client.
+    pub(crate) fn unasked(&mut self, now: Instant, got: Xid) {
+        let expected = None;
+        self.give_up(now, Cause::UnexpectedReply { expected, got });
     }
 
     /// Takes out the oldest request, which is answered, if it has this number. Otherwise returns its number.

@@ -307,3 +307,17 @@ fn a_client_that_was_connected_waits_for_a_certificate_to_be_replaced() {
     assert!(!pair.machine.is_ended());
     pair.connect();
 }
+
+/// Once, a server that granted a session of a millisecond got 2,300 pings in three seconds.
+#[test]
+fn a_session_too_short_to_be_kept_alive_is_a_broken_handshake() {
+    for (granted, is_accepted) in [(1, false), (59, false), (60, true)] {
+        let mut pair = Pair::new(|_| {});
+        pair.reach();
+        pair.accept(ID, std::time::Duration::from_millis(granted));
+        assert_eq!(pair.machine.is_connected(), is_accepted, "{granted} ms");
+        if !is_accepted {
+            assert_eq!(pair.last_cause(), Cause::BadHandshake(None));
+        }
+    }
+}

@@ -345,7 +345,6 @@ fn only_replies_advance_the_newest_zxid() {
         assert_eq!(zxid_after(&mut pair), 10);
     }
     pair.reply(Xid::PING, 99, Ok(Response::Ping(Empty {})));
-    pair.reply(Xid::AUTH, 99, Ok(Response::Auth(Empty {})));
     pair.receive(|writer| {
         let (xid, zxid, err) = (Xid::NOTIFICATION, Zxid(99), ErrorCode::OK);
         ReplyHeader { xid, zxid, err }.encode(writer);
@@ -356,4 +355,21 @@ fn only_replies_advance_the_newest_zxid() {
     assert_eq!(pair.request(), Some((Xid(5), sync("/"))));
     pair.reply(Xid(5), 11, Err(ErrorCode::NO_NODE));
     assert_eq!(zxid_after(&mut pair), 11);
+}
+
+/// Once, one frame that answered nothing ended a client for ever.
+#[test]
+fn a_refusal_that_nobody_asked_for_costs_only_the_connection() {
+    for (got, code) in [
+        (Xid::AUTH, ErrorCode::AUTH_FAILED),
+        (Xid::AUTH, ErrorCode::OK),
+        (Xid::PING, ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH),
+    ] {
+        let mut pair = Pair::connected(|_| {});
+        pair.reply(got, 1, Err(code));
+        assert_eq!(pair.states(), [State::Suspended]);
+        let expected = None;
+        assert_eq!(pair.last_cause(), Cause::UnexpectedReply { expected, got });
+        pair.connect();
+    }
 }
