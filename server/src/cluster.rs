@@ -1,6 +1,6 @@
 //! Several servers in one process, with one port each: for tests of what happens when servers fail or lose each other.
 //!
-//! Not here: what the members do (`engine::ensemble`), and what a cut link means (`engine::links`).
+//! Not here: what the members do (`engine::ensemble`), and what a cut link means (`engine::link`).
 
 use std::{io, ops::Deref};
 

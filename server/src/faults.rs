@@ -36,13 +36,13 @@ pub struct Faults {
     ports: Arc<[Port]>,
 }
 
+#[allow(clippy::must_use_candidate, reason = "the effect is the point")]
 impl Faults {
     pub(crate) fn new(shared: Arc<Shared>, ports: Arc<[Port]>) -> Self {
         Self { shared, ports }
     }
 
     /// Cuts the connection of a session now. The session lives on. Returns whether it had a connection.
-    #[allow(clippy::must_use_candidate, reason = "the cut is the point")]
     pub fn cut(&self, session: SessionId) -> bool {
         self.shared.with(|engine, _| engine.cut_session(session))
     }
@@ -54,7 +54,6 @@ impl Faults {
 
     /// Expires a session now: its ephemeral nodes are deleted and its connection is closed, as in a real expiry.
     /// Returns whether the session was alive.
-    #[allow(clippy::must_use_candidate, reason = "the expiry is the point")]
     pub fn expire(&self, session: SessionId) -> bool {
         self.shared.with(|engine, now| engine.expire(session, now))
     }
@@ -63,38 +62,22 @@ impl Faults {
     /// whether the request was applied.
     ///
     /// Earlier replies still arrive. Requests that the client sent after it are not executed.
-    #[allow(
-        clippy::must_use_candidate,
-        reason = "the id is needed to take it back"
-    )]
     pub fn lose_reply(&self, when: When) -> RuleId {
         self.rule(when, Effect::LoseReply)
     }
 
     /// The server will close the connection of a matching request, and not execute the request.
-    #[allow(
-        clippy::must_use_candidate,
-        reason = "the id is needed to take it back"
-    )]
     pub fn cut_before(&self, when: When) -> RuleId {
         self.rule(when, Effect::CutBefore)
     }
 
     /// The server will execute a matching request at once and send its reply later by `delay`. Other connections are
     /// not delayed.
-    #[allow(
-        clippy::must_use_candidate,
-        reason = "the id is needed to take it back"
-    )]
     pub fn delay_reply(&self, when: When, delay: Duration) -> RuleId {
         self.rule(when, Effect::Delay(delay))
     }
 
     /// The server will answer a matching request with an error, and not execute the request.
-    #[allow(
-        clippy::must_use_candidate,
-        reason = "the id is needed to take it back"
-    )]
     pub fn refuse(&self, when: When, error: ErrorCode) -> RuleId {
         self.rule(when, Effect::Refuse(error))
     }
@@ -102,7 +85,6 @@ impl Faults {
     /// Removes a rule: the fault of [`lose_reply`](Self::lose_reply), [`cut_before`](Self::cut_before),
     /// [`delay_reply`](Self::delay_reply) or [`refuse`](Self::refuse). Returns whether the rule was still waiting for
     /// its request.
-    #[allow(clippy::must_use_candidate, reason = "taking it back is the point")]
     pub fn take_back(&self, rule: RuleId) -> bool {
         self.shared.with(|engine, _| engine.remove_rule(rule))
     }
@@ -171,7 +153,6 @@ impl Faults {
     }
 
     /// Sets the number of the next sequential child of a node. Returns whether the node exists.
-    #[allow(clippy::must_use_candidate, reason = "setting it is the point")]
     pub fn set_sequence(&self, path: &str, next: i32) -> bool {
         self.shared
             .with(|engine, _| engine.set_sequence(path, next))

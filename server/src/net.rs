@@ -7,7 +7,7 @@ use std::{
     io,
     net::{IpAddr, SocketAddr},
     pin::pin,
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -19,8 +19,9 @@ use tokio::{
         TcpListener, TcpStream,
         tcp::{ReadHalf, WriteHalf},
     },
-    sync::{mpsc, oneshot},
-    task, time,
+    sync::mpsc,
+    task::{self, JoinHandle},
+    time,
 };
 
 use crate::{
@@ -33,16 +34,11 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Port {
     pub(crate) address: SocketAddr,
-    orders: mpsc::Sender<PortOrder>,
-}
-
-/// An order to the task of a port, with the sender of its answer.
-#[derive(Debug)]
-enum PortOrder {
-    /// Stop listening: the operating system refuses connections.
-    Close(oneshot::Sender<()>),
-    /// Listen again on the same port.
-    Open(oneshot::Sender<io::Result<()>>),
+    server: ServerId,
+    shared: Arc<Shared>,
+    alive: mpsc::WeakSender<Infallible>,
+    /// The task that accepts connections, unless the port is closed.
+    listening: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// Every task holds a clone while it runs, so the receiver closes when the last task ends.
@@ -61,19 +57,38 @@ impl Port {
 
     /// Stops listening. Once the future was polled, the port is closed even if the future is dropped.
     pub(crate) async fn close(&self) {
-        let (done, closed) = oneshot::channel();
-        if self.orders.send(PortOrder::Close(done)).await.is_ok() {
-            let _ = closed.await;
+        let task = self.listening().take();
+        if let Some(task) = task {
+            task.abort();
+            let _ = task.await;
         }
     }
 
     /// Listens again.
     pub(crate) async fn open(&self) -> io::Result<()> {
-        let (done, opened) = oneshot::channel();
+        if self.listening().is_none() {
+            let listener = TcpListener::bind(self.address).await?;
+            self.listen(listener)?;
+        }
+        Ok(())
+    }
+
+    fn listen(&self, listener: TcpListener) -> io::Result<()> {
         let gone = || io::Error::other("cannot open the port: the server has stopped");
-        let order = self.orders.send(PortOrder::Open(done)).await;
-        order.map_err(|_| gone())?;
-        opened.await.map_err(|_| gone())?
+        let alive = self.alive.upgrade().ok_or_else(gone)?;
+        let (shared, server) = (Arc::clone(&self.shared), self.server);
+        let task = tokio::spawn(async move {
+            let accepting = accept_all(&shared, &alive, server, &listener);
+            shared.stop.run_until_cancelled(accepting).await;
+        });
+        *self.listening() = Some(task);
+        Ok(())
+    }
+
+    fn listening(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
+        self.listening
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -82,65 +97,26 @@ impl Port {
 pub(crate) fn start(
     shared: &Arc<Shared>,
     listeners: Vec<(TcpListener, SocketAddr)>,
-) -> (Vec<Port>, mpsc::Receiver<Infallible>) {
+) -> io::Result<(Vec<Port>, mpsc::Receiver<Infallible>)> {
     let (alive, ended) = mpsc::channel(1);
-    let (own, held) = (Arc::clone(shared), alive.clone());
-    tokio::spawn(async move {
-        own.stop.run_until_cancelled(own.keep_time()).await;
-        drop(held);
-    });
     let listeners = (0..).map(ServerId).zip(listeners);
     let ports = listeners.map(|(server, (listener, address))| {
-        let (orders, receiver) = mpsc::channel(1);
-        let (own, alive) = (Arc::clone(shared), alive.clone());
-        tokio::spawn(async move {
-            let port = serve_port(&own, &alive, server, listener, address, receiver);
-            own.stop.run_until_cancelled(port).await;
-        });
-        Port { address, orders }
-    });
-    (ports.collect(), ended)
-}
-
-async fn serve_port(
-    shared: &Arc<Shared>,
-    alive: &Alive,
-    server: ServerId,
-    listener: TcpListener,
-    address: SocketAddr,
-    mut orders: mpsc::Receiver<PortOrder>,
-) {
-    let mut listener = Some(listener);
-    loop {
-        let order = {
-            let accepting = async {
-                match &listener {
-                    Some(listener) => accept_all(shared, alive, server, listener).await,
-                    None => std::future::pending().await,
-                }
-            };
-            match select(pin!(orders.recv()), pin!(accepting)).await {
-                Either::Left((Some(order), _)) => order,
-                Either::Left((None, accepting)) => return accepting.await,
-                Either::Right(((), _)) => return,
-            }
+        let port = Port {
+            address,
+            server,
+            shared: Arc::clone(shared),
+            alive: alive.downgrade(),
+            listening: Mutex::new(None),
         };
-        match order {
-            PortOrder::Close(done) => {
-                listener = None;
-                let _ = done.send(());
-            }
-            PortOrder::Open(done) => {
-                let opened = match listener {
-                    Some(_) => Ok(()),
-                    None => TcpListener::bind(address)
-                        .await
-                        .map(|bound| listener = Some(bound)),
-                };
-                let _ = done.send(opened);
-            }
-        }
-    }
+        port.listen(listener).map(|()| port)
+    });
+    let ports = ports.collect::<io::Result<_>>()?;
+    let own = Arc::clone(shared);
+    tokio::spawn(async move {
+        own.stop.run_until_cancelled(own.keep_time()).await;
+        drop(alive);
+    });
+    Ok((ports, ended))
 }
 
 async fn accept_all(shared: &Arc<Shared>, alive: &Alive, server: ServerId, listener: &TcpListener) {

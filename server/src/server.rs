@@ -73,7 +73,7 @@ impl Server {
         if let Some(members) = members {
             shared.with(|engine, now| engine.set_ensemble(members, sync_limit, now));
         }
-        let (ports, tasks) = net::start(&shared, listeners);
+        let (ports, tasks) = net::start(&shared, listeners)?;
         Ok(Self {
             shared,
             ports: Arc::from(ports),

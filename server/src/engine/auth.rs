@@ -14,8 +14,24 @@ use lockkeeper_proto::{
 };
 use sha1::{Digest, Sha1};
 
-/// The id that an auth packet proves; `None` if it proves nothing.
-pub(crate) fn identity(packet: &AuthPacket, remote: IpAddr) -> Option<Id> {
+/// The ids plus those that an auth packet proves; `None` if it proves nothing.
+///
+/// Source: `DigestAuthenticationProvider.handleAuthentication`.
+pub(crate) fn proved(
+    ids: &Arc<[Id]>,
+    packet: &AuthPacket,
+    remote: IpAddr,
+    super_digest: Option<&str>,
+) -> Option<Arc<[Id]>> {
+    let identity = identity(packet, remote)?;
+    if super_digest == Some(&*identity.id) {
+        let ids = with(ids, id(SUPER, String::new()))?;
+        return with(&ids, identity);
+    }
+    with(ids, identity)
+}
+
+fn identity(packet: &AuthPacket, remote: IpAddr) -> Option<Id> {
     match &*packet.scheme {
         "ip" => Some(address_id(remote)),
         "digest" => {
@@ -26,14 +42,7 @@ pub(crate) fn identity(packet: &AuthPacket, remote: IpAddr) -> Option<Id> {
     }
 }
 
-/// The id of a client that has proved to be the user `super`.
-///
-/// Source: `DigestAuthenticationProvider.handleAuthentication`.
-pub(crate) fn super_id() -> Id {
-    id(SUPER, String::new())
-}
-
-/// The scheme of [`super_id`]. An ACL cannot contain it.
+/// The scheme of a client that has proved to be the user `super`. An ACL cannot contain it.
 pub(crate) const SUPER: &str = "super";
 
 /// The id of a remote address. Every connection has one.

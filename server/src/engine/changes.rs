@@ -13,7 +13,7 @@ use std::sync::Arc;
 use lockkeeper_proto::{EventType, path};
 
 use super::{
-    ConnId,
+    basics::ConnId,
     tree::AclList,
     watches::{Table, Watches},
 };

@@ -1,18 +1,28 @@
 //! Four-letter words: four bytes in place of a handshake. The server answers with text and closes the connection.
 //!
 //! Served: `ruok`, `isro`, `srvr`, `stat`, `mntr`, `cons`, `dump`, `wchs`, `conf`, `envi`. For the real server's other
-//! words the answer says that they are not in the whitelist, and on request for those that name sessions or paths, too. Any other four bytes are the length of a frame.
+//! words the answer says that they are not in the whitelist, and on request for those that name sessions or paths, too. Any
+//! other four bytes are the length of a frame.
 //!
 //! The server does not measure latencies and prints 0.
 //!
 //! Source: `FourLetterCommands`, package `server.command`.
 
-use std::{collections::BTreeSet, fmt::Write as _};
+use std::{collections::BTreeSet, fmt::Display};
 
-use super::{ConnId, Engine, ServerId, connection::Connection, watches::Watches};
+use super::{
+    Engine,
+    basics::{ConnId, ServerId},
+    connection::Connection,
+    watches::Watches,
+};
 
 /// The version that the server reports. Clients read the number in front.
-pub(crate) const VERSION: &str = concat!("3.9.3-lockkeeper-", env!("CARGO_PKG_VERSION"));
+const VERSION: &str = concat!(
+    "3.9.3-lockkeeper-",
+    env!("CARGO_PKG_VERSION"),
+    ", built on unknown"
+);
 
 /// Words of the real server that this server does not serve.
 const OTHERS: [&[u8; 4]; 7] = [
@@ -25,55 +35,50 @@ const TELLING: [&[u8; 4]; 3] = [b"cons", b"dump", b"stat"];
 impl Engine {
     /// The answer to a word; `None` if the bytes are not a word.
     pub(super) fn answer_word(&self, id: ConnId, word: [u8; 4]) -> Option<String> {
-        let server = self.server_of(id);
+        let server = self.connections.server_of(id);
         let is_closed =
             OTHERS.contains(&&word) || (self.config.sessions_hidden && TELLING.contains(&&word));
-        let mut text = String::new();
-        // Writing to a string cannot fail.
-        let _ = match &word {
+        Some(match &word {
             word if is_closed => {
                 let word = String::from_utf8_lossy(word);
-                writeln!(
-                    text,
-                    "{word} is not executed because it is not in the whitelist."
-                )
+                format!("{word} is not executed because it is not in the whitelist.\n")
             }
-            b"ruok" => write!(text, "imok"),
-            b"isro" if self.is_read_only(id) => write!(text, "ro"),
-            b"isro" => write!(text, "rw"),
-            b"srvr" => self.server(&mut text, server, |_| Ok(())),
-            b"stat" => self.server(&mut text, server, |text| self.clients(text)),
-            b"mntr" => self.monitor(&mut text, server),
-            b"cons" => self.full_clients(&mut text),
-            b"dump" => self.dump(&mut text),
-            b"wchs" => self.watch_summary(&mut text),
-            b"conf" => self.configuration(&mut text),
+            b"ruok" => "imok".to_owned(),
+            b"isro" if self.is_read_only(id) => "ro".to_owned(),
+            b"isro" => "rw".to_owned(),
+            b"srvr" => self.server(server, ""),
+            b"stat" => {
+                let clients = self.clients(|_| String::new());
+                self.server(server, &format!("Clients:\n{clients}"))
+            }
+            b"mntr" => self.monitor(server),
+            b"cons" => self.clients(|own| self.session_of(own)),
+            b"dump" => self.dump(),
+            b"wchs" => self.watch_summary(),
+            b"conf" => self.configuration(),
             // Some clients ask for the version with this word.
-            b"envi" => write!(
-                text,
-                "Environment:\nzookeeper.version={VERSION}, built on unknown\n"
-            ),
+            b"envi" => format!("Environment:\nzookeeper.version={VERSION}\n"),
             _ => return None,
-        };
-        Some(text)
+        })
     }
 
-    fn server(
-        &self,
-        text: &mut String,
-        server: ServerId,
-        clients: impl FnOnce(&mut String) -> std::fmt::Result,
-    ) -> std::fmt::Result {
-        writeln!(text, "Zookeeper version: {VERSION}, built on unknown")?;
-        clients(text)?;
-        writeln!(text, "Latency min/avg/max: 0/0.0/0")?;
-        writeln!(text, "Received: {}", self.counters.traffic.frames)?;
-        writeln!(text, "Sent: {}", self.packets_sent())?;
-        writeln!(text, "Connections: {}", self.connections.len())?;
-        writeln!(text, "Outstanding: 0")?;
-        writeln!(text, "Zxid: {}", self.live.zxid)?;
-        writeln!(text, "Mode: {}", self.mode(server))?;
-        writeln!(text, "Node count: {}", self.node_count())
+    fn server(&self, server: ServerId, clients: &str) -> String {
+        let version = table("", ": ", &[("Zookeeper version", &VERSION)]);
+        let rest = table(
+            "",
+            ": ",
+            &[
+                ("Latency min/avg/max", &"0/0.0/0"),
+                ("Received", &self.connections.counters.traffic.frames),
+                ("Sent", &self.packets_sent()),
+                ("Connections", &self.connections.len()),
+                ("Outstanding", &0),
+                ("Zxid", &self.last_zxid()),
+                ("Mode", &self.mode(server)),
+                ("Node count", &self.node_count()),
+            ],
+        );
+        version + clients + &rest
     }
 
     fn mode(&self, server: ServerId) -> &'static str {
@@ -84,124 +89,105 @@ impl Engine {
         }
     }
 
-    fn clients(&self, text: &mut String) -> std::fmt::Result {
-        writeln!(text, "Clients:")?;
-        for connection in self.connections.values() {
-            writeln!(text, "{})", Line(connection))?;
-        }
-        writeln!(text)
+    /// A line for each connection, with something more in the bracket.
+    fn clients(&self, more: impl Fn(&Connection) -> String) -> String {
+        let line = |own: &Connection| {
+            let ready = i32::from(own.session().is_some());
+            let (remote, received, sent) = (own.remote, own.traffic.frames, own.sent);
+            let more = more(own);
+            format!(" /{remote}[{ready}](queued=0,recved={received},sent={sent}{more})\n")
+        };
+        let lines: String = self.connections.iter().map(|(_, own)| line(own)).collect();
+        lines + "\n"
     }
 
-    fn full_clients(&self, text: &mut String) -> std::fmt::Result {
-        for connection in self.connections.values() {
-            let session = connection
-                .session()
-                .and_then(|id| Some((id, self.sessions.get(id)?)));
-            let line = Line(connection);
-            match session {
-                None => writeln!(text, "{line})")?,
-                Some((id, session)) => {
-                    let timeout = session.timeout.as_millis();
-                    writeln!(text, "{line},sid={id},to={timeout})")?;
-                }
-            }
-        }
-        writeln!(text)
+    fn session_of(&self, own: &Connection) -> String {
+        let live = own
+            .session()
+            .and_then(|id| Some((id, self.sessions.get(id)?)));
+        live.map_or(String::new(), |(id, session)| {
+            format!(",sid={id},to={}", session.timeout.as_millis())
+        })
     }
 
-    fn monitor(&self, text: &mut String, server: ServerId) -> std::fmt::Result {
-        let ephemerals = self.live.tree.ephemerals().values();
-        let ephemerals: usize = ephemerals.map(std::collections::BTreeSet::len).sum();
-        writeln!(text, "zk_version\t{VERSION}, built on unknown")?;
-        writeln!(text, "zk_server_state\t{}", self.mode(server))?;
-        for (key, value) in [
-            ("min_latency", 0),
-            ("max_latency", 0),
-            ("outstanding_requests", 0),
-            ("packets_received", self.counters.traffic.frames),
-            ("packets_sent", self.packets_sent()),
-            ("stale_sessions_expired", self.counters.expired),
-        ] {
-            writeln!(text, "zk_{key}\t{value}")?;
-        }
-        for (key, value) in [
-            ("num_alive_connections", self.connections.len()),
-            ("global_sessions", self.sessions.iter().len()),
-            ("znode_count", self.node_count()),
-            ("watch_count", self.all_watches()),
-            ("ephemerals_count", ephemerals),
-            (
-                "approximate_data_size",
-                self.live.tree.approximate_data_size(),
-            ),
-        ] {
-            writeln!(text, "zk_{key}\t{value}")?;
-        }
-        writeln!(text, "zk_avg_latency\t0.0")
+    fn monitor(&self, server: ServerId) -> String {
+        let (tree, counters) = (&self.state.live().tree, &self.connections.counters);
+        let ephemerals: usize = tree.ephemerals().values().map(BTreeSet::len).sum();
+        table(
+            "zk_",
+            "\t",
+            &[
+                ("version", &VERSION),
+                ("server_state", &self.mode(server)),
+                ("min_latency", &0),
+                ("max_latency", &0),
+                ("outstanding_requests", &0),
+                ("packets_received", &counters.traffic.frames),
+                ("packets_sent", &self.packets_sent()),
+                ("stale_sessions_expired", &counters.expired),
+                ("num_alive_connections", &self.connections.len()),
+                ("global_sessions", &self.sessions.iter().len()),
+                ("znode_count", &self.node_count()),
+                ("watch_count", &self.all_watches()),
+                ("ephemerals_count", &ephemerals),
+                ("approximate_data_size", &tree.approximate_data_size()),
+                ("avg_latency", &"0.0"),
+            ],
+        )
     }
 
-    fn configuration(&self, text: &mut String) -> std::fmt::Result {
+    fn configuration(&self) -> String {
         let config = &self.config;
-        for (key, time) in [
-            ("tickTime", config.tick_time),
-            ("minSessionTimeout", self.min_session_timeout()),
-            ("maxSessionTimeout", config.max_session_timeout),
-        ] {
-            writeln!(text, "{key}={}", time.as_millis())?;
-        }
-        writeln!(text, "serverId=0")
+        table(
+            "",
+            "=",
+            &[
+                ("tickTime", &config.tick_time.as_millis()),
+                ("minSessionTimeout", &config.shortest_timeout().as_millis()),
+                ("maxSessionTimeout", &config.max_session_timeout.as_millis()),
+                ("serverId", &0),
+            ],
+        )
     }
 
-    fn dump(&self, text: &mut String) -> std::fmt::Result {
-        writeln!(text, "SessionTracker dump:")?;
-        writeln!(text, "Sessions ({}):", self.sessions.iter().len())?;
-        for (id, session) in self.sessions.iter() {
-            writeln!(text, "\t{id}\t{}ms", session.timeout.as_millis())?;
-        }
-        let ephemerals = self.live.tree.ephemerals();
-        writeln!(text, "ephemeral nodes dump:")?;
-        writeln!(text, "Sessions with Ephemerals ({}):", ephemerals.len())?;
-        for (session, paths) in ephemerals {
-            writeln!(text, "{session}:")?;
-            for path in paths {
-                writeln!(text, "\t{path}")?;
-            }
-        }
-        Ok(())
+    fn dump(&self) -> String {
+        let (live, owners) = (self.sessions.iter(), self.state.live().tree.ephemerals());
+        let (all, with_nodes) = (live.len(), owners.len());
+        let sessions = live.map(|(id, own)| format!("\t{id}\t{}ms\n", own.timeout.as_millis()));
+        let nodes = owners.iter().map(|(session, paths)| {
+            let paths = paths.iter().map(|path| format!("\t{path}\n"));
+            format!("{session}:\n{}", paths.collect::<String>())
+        });
+        format!(
+            "SessionTracker dump:\nSessions ({all}):\n{}ephemeral nodes dump:\n\
+             Sessions with Ephemerals ({with_nodes}):\n{}",
+            sessions.collect::<String>(),
+            nodes.collect::<String>()
+        )
     }
 
-    fn watch_summary(&self, text: &mut String) -> std::fmt::Result {
-        let watching = || self.views().map(|view| &view.watches);
+    fn watch_summary(&self) -> String {
+        let watching = || self.state.views().map(|view| &view.watches);
         let connections: BTreeSet<_> = watching().flat_map(Watches::connections).collect();
         let paths: BTreeSet<_> = watching().flat_map(Watches::paths).collect();
         let (connections, paths) = (connections.len(), paths.len());
         let watches = self.all_watches();
-        writeln!(text, "{connections} connections watching {paths} paths")?;
-        writeln!(text, "Total watches:{watches}")
+        format!("{connections} connections watching {paths} paths\nTotal watches:{watches}\n")
     }
 
     /// As the real server counts: it counts its root twice, as `/` and as the empty path.
     fn node_count(&self) -> usize {
-        self.live.tree.len().saturating_add(1)
+        self.state.live().tree.len().saturating_add(1)
     }
 
     fn packets_sent(&self) -> u64 {
-        let counters = &self.counters;
+        let counters = &self.connections.counters;
         counters.replies.saturating_add(counters.notifications)
     }
 }
 
-/// Prints a connection for the lists, up to the closing bracket.
-struct Line<'a>(&'a Connection);
-
-impl std::fmt::Display for Line<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self(connection) = self;
-        let ready = i32::from(connection.session().is_some());
-        write!(
-            f,
-            " /{}[{ready}](queued=0,recved={},sent={}",
-            connection.remote, connection.traffic.frames, connection.sent
-        )
-    }
+/// A line for each name and value.
+fn table(before: &str, between: &str, entries: &[(&str, &dyn Display)]) -> String {
+    let line = |(name, value): &(&str, &dyn Display)| format!("{before}{name}{between}{value}\n");
+    entries.iter().map(line).collect()
 }

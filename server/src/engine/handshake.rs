@@ -13,15 +13,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use lockkeeper_proto::{
-    ErrorCode, OpCode, SessionId, Xid,
+    OpCode, SessionId, Xid,
     connect::{ConnectRequest, ConnectResponse, PASSWORD_LEN},
     jute::{Decode, Encode, Reader},
 };
 
 use super::{
-    ConnId, Engine, Now, ServerId,
-    connection::{Connection, Phase},
-    followers::Mutation,
+    Engine,
+    basics::{ConnId, Now, ServerId},
+    commit::Deed,
+    connection::Phase,
+    counters::count,
     rules::Seen,
 };
 
@@ -31,31 +33,26 @@ impl Engine {
         let Ok(request) = ConnectRequest::decode(&mut Reader::new(message.clone())) else {
             return self.close(id);
         };
-        if self.rules.is_session_stalled(request.session_id) {
-            if let Some(connection) = self.connections.get_mut(&id) {
-                connection.named = request.session_id;
-                connection.unheard = Some(message);
-            }
+        let Some(connection) = self.connections.get_mut(id) else {
             return;
-        }
-        let awaits = |own: &Connection| own.awaits_session;
-        if self.connections.get(&id).is_some_and(awaits) {
+        };
+        let server = connection.server;
+        let lags = self.state.lags(server, request.last_zxid_seen);
+        let resumes = request.session_id != SessionId::NONE;
+        let is_stalled = self.rules.is_session_stalled(request.session_id);
+        if !is_stalled && connection.awaits_session {
             return self.close(id);
         }
-        let server = self.server_of(id);
-        let lags = self.lags(server, request.last_zxid_seen);
-        if lags.is_some() && self.awaits_leader(id, request.session_id) {
-            if let Some(connection) = self.connections.get_mut(&id) {
-                connection.named = request.session_id;
-                connection.unheard = Some(message);
-            }
+        if is_stalled || lags.is_some() && self.state.awaits_leader(server, resumes) {
+            connection.named = request.session_id;
+            connection.unheard = Some(message);
             return;
         }
-        self.counters.note(OpCode::CREATE_SESSION);
+        self.connections.counters.note(OpCode::CREATE_SESSION);
         let Some(lagging) = lags else {
             return self.close(id);
         };
-        if self.rules.refuse_handshakes || request.last_zxid_seen > self.live.zxid {
+        if self.rules.refuse_handshakes || request.last_zxid_seen > self.last_zxid() {
             return self.close(id);
         }
         let fate = self.rules.fate(Seen {
@@ -66,36 +63,54 @@ impl Engine {
         if fate.cut_before {
             return self.close(id);
         }
-        let timeout = self.negotiate(request.timeout_ms);
+        let timeout = self.config.negotiate(request.timeout_ms);
         if self.is_read_only(id) {
             return self.read_only_handshake(id, &request, timeout);
         }
-        let is_new = request.session_id == SessionId::NONE;
         if self.leads_in_vain(server) && self.sessions.get(request.session_id).is_none() {
             // It cannot know that the session is over.
             return self.close(id);
         }
-        let session = if is_new {
-            Some(self.start_session(server, timeout, now))
-        } else {
-            self.resume_session(id, &request, timeout, now)
-        };
-        if let Some(connection) = self.connections.get_mut(&id) {
+        let is_told_later = !resumes && self.state.followers().is_some();
+        if let Some(connection) = self.connections.get_mut(id) {
             connection.muted = fate.lose_reply;
             // A follower applies the start of the session before it answers, so a new session does not lag behind.
-            connection.lagging = lagging && !is_new;
-            connection.awaits_session = is_new && self.followers.is_some();
-        }
-        if let Some(delay) = fate.delay {
-            self.hold(id, delay, now);
+            connection.lagging = lagging && resumes;
+            connection.awaits_session = is_told_later;
         }
         let knows_read_only = request.read_only.is_some();
-        if let Some(session) = session.filter(|_| is_new && self.followers.is_some()) {
-            let start = Mutation::Start(id, timeout, knows_read_only);
-            let answer = Err(ErrorCode::SESSION_MOVED);
-            return self.replicate((session, Xid(0)), start, answer, now);
+        let session = if resumes {
+            self.resume_session(id, &request, timeout, now)
+        } else {
+            let session = self.start_session(server, timeout, now);
+            let start = Deed::Start(id, timeout, knows_read_only);
+            let _ = self.transact((session, Xid(0)), start, now);
+            Some(session)
+        };
+        if let Some(delay) = fate.delay {
+            self.connections.hold(id, delay, now.instant);
         }
-        self.welcome(id, session, timeout, knows_read_only);
+        if !is_told_later {
+            self.welcome(id, session, timeout, knows_read_only);
+        }
+    }
+
+    /// Whether this server takes itself for the leader although there is another one.
+    fn leads_in_vain(&self, server: ServerId) -> bool {
+        let link = self.state.link(server);
+        link.is_some_and(|link| link.leads() && link.is_deposed())
+    }
+
+    /// A client asks a read-only server for a session.
+    fn read_only_handshake(&mut self, id: ConnId, request: &ConnectRequest, timeout: Duration) {
+        if request.read_only != Some(true) || request.session_id != SessionId::NONE {
+            return self.close(id);
+        }
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.lagging = true;
+        }
+        let session = self.sessions.unlisted();
+        self.welcome(id, Some(session), timeout, true);
     }
 
     /// Answers the handshake with the session, or with zeros if the client has no session.
@@ -107,14 +122,13 @@ impl Engine {
         knows_read_only: bool,
     ) {
         let is_read_only = self.is_read_only(id);
-        let Some(connection) = self.connections.get_mut(&id) else {
+        let connection = self.connections.get_mut(id);
+        let Some(connection) = connection.filter(|own| own.phase == Phase::Fresh) else {
             return;
         };
-        if connection.phase != Phase::Fresh {
-            return;
-        }
         connection.awaits_session = false;
-        self.handshakes.remove(&(connection.handshake_due, id));
+        let is_over = session.is_none() || connection.muted;
+        self.connections.end_handshake(id);
         let password = session.map_or(Bytes::from_static(&[0; PASSWORD_LEN]), |session| {
             self.sessions.password(session)
         });
@@ -125,8 +139,8 @@ impl Engine {
             password: Some(password),
             read_only: knows_read_only.then_some(is_read_only),
         };
-        self.counters.replies = self.counters.replies.saturating_add(1);
-        self.with(id, |connection| {
+        count(&mut self.connections.counters.replies);
+        self.connections.with(id, |connection| {
             connection.send(|writer| response.encode(writer));
             if let Some(session) = session {
                 connection.phase = Phase::Open(session);
@@ -136,19 +150,17 @@ impl Engine {
         if let Some(session) = session.and_then(|session| self.sessions.get_mut(session)) {
             session.connection = Some(id);
         }
-        let is_muted = |own: &Connection| own.muted;
-        if session.is_none() || self.connections.get(&id).is_some_and(is_muted) {
+        if is_over {
             self.close(id);
         }
     }
 
     fn start_session(&mut self, server: ServerId, timeout: Duration, now: Now) -> SessionId {
-        self.next_zxid();
         let session = self.sessions.create(timeout, now.instant);
         if let Some(state) = self.sessions.get_mut(session) {
             state.owner = server;
         }
-        self.counters.sessions = self.counters.sessions.saturating_add(1);
+        count(&mut self.connections.counters.sessions);
         tracing::debug!(%session, ?timeout, "session started");
         session
     }
@@ -162,15 +174,15 @@ impl Engine {
         now: Now,
     ) -> Option<SessionId> {
         let wanted = request.session_id;
-        self.sessions.get(wanted)?;
+        let session = self.sessions.get(wanted)?;
         if request.password.as_ref() != Some(&self.sessions.password(wanted)) {
             tracing::debug!(session = %wanted, "session not resumed: wrong password");
             return None;
         }
-        if let Some(before) = self.connection_of(wanted).filter(|before| *before != id) {
+        if let Some(before) = session.connection.filter(|before| *before != id) {
             self.close(before);
         }
-        let server = self.server_of(id);
+        let server = self.connections.server_of(id);
         if !self.leads_in_vain(server) {
             let session = self.sessions.get_mut(wanted)?;
             (session.timeout, session.owner) = (timeout, server);
@@ -178,19 +190,6 @@ impl Engine {
         }
         tracing::debug!(session = %wanted, ?timeout, "session resumed");
         Some(wanted)
-    }
-
-    /// The configured value, or two ticks.
-    pub(super) fn min_session_timeout(&self) -> Duration {
-        let set = self.config.min_session_timeout;
-        set.unwrap_or_else(|| self.config.tick_time.saturating_mul(2))
-    }
-
-    /// The timeout that the server grants. Never zero, because a client takes zero as a refusal.
-    fn negotiate(&self, asked_ms: i32) -> Duration {
-        let asked = Duration::from_millis(u64::try_from(asked_ms).unwrap_or(0));
-        let min = self.min_session_timeout().max(Duration::from_millis(1));
-        asked.max(min).min(self.config.max_session_timeout.max(min))
     }
 }
 

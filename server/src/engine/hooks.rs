@@ -1,15 +1,14 @@
 //! Faults that tests switch on while clients run. No client can cause them over the network.
 //!
-//! Not here: faults for single requests (`rules`), frozen reads (`lag`), failures of servers (`relay`).
+//! Not here: which requests a rule means (`rules`), failures of servers and links (`replication`, `elections`).
 
 use std::{sync::Arc, time::Duration};
 
 use lockkeeper_proto::{SessionId, path};
 
 use super::{
-    BATCH_LIMIT, ConnId, Engine, Now, Received,
-    connection::{Connection, Phase},
-    followers::Followers,
+    BATCH_LIMIT, Engine,
+    basics::{Now, Received, ServerId},
     rules::{Effect, RuleId, When},
 };
 
@@ -49,7 +48,7 @@ impl Engine {
 
     /// Cuts the connection of a session. Returns whether it had one.
     pub fn cut_session(&mut self, session: SessionId) -> bool {
-        let connection = self.connection_of(session);
+        let connection = self.sessions.get(session).and_then(|own| own.connection);
         if let Some(connection) = connection {
             self.cut(connection);
         }
@@ -58,10 +57,40 @@ impl Engine {
 
     /// Cuts all connections.
     pub fn cut_all(&mut self) {
-        let all: Vec<ConnId> = self.connections.keys().copied().collect();
-        for id in all {
+        for id in self.connections.which(|_| true) {
             self.cut(id);
         }
+    }
+
+    /// Cuts all connections of one server.
+    pub fn cut_server(&mut self, server: ServerId) {
+        for id in self.connections.which(|own| own.server == server) {
+            self.cut(id);
+        }
+    }
+
+    /// Freezes the present state: connections go on reading it, despite later changes, until [`thaw`](Self::thaw).
+    ///
+    /// It ends earlier for a connection that writes or syncs, except on a follower: that one gets no transaction, so it
+    /// answers no write.
+    pub fn freeze_reads(&mut self) {
+        self.state.freeze(None, false, &mut self.connections);
+    }
+
+    /// Like [`freeze_reads`](Self::freeze_reads), for the connections of one server of an ensemble. The server refuses
+    /// clients that have seen a later zxid.
+    pub fn freeze_server(&mut self, server: ServerId) {
+        self.state.freeze(Some(server), true, &mut self.connections);
+    }
+
+    /// Brings every connection up to date and sends the events that were held back.
+    pub fn thaw(&mut self) {
+        self.state.thaw(None, &mut self.connections);
+    }
+
+    /// Like [`thaw`](Self::thaw), for the connections of one server.
+    pub fn thaw_server(&mut self, server: ServerId) {
+        self.state.thaw(Some(server), &mut self.connections);
     }
 
     /// Expires a session now. Returns whether it was alive.
@@ -75,7 +104,7 @@ impl Engine {
 
     /// Deletes a node as another client would. Returns whether the node existed and had no children.
     pub fn delete_node(&mut self, path: &str, now: Now) -> bool {
-        let node = self.live.tree.get(path);
+        let node = self.state.live().tree.get(path);
         let is_leaf = node.is_some_and(|node| node.children.is_empty()) && path != path::ROOT;
         if is_leaf {
             self.remove(Arc::from(path), now);
@@ -104,49 +133,23 @@ impl Engine {
 
     /// Sets the number of the next sequential child of a node. Returns whether the node exists.
     pub fn set_sequence(&mut self, path: &str, next: i32) -> bool {
-        let followers = self.followers.iter_mut().flat_map(Followers::views_mut);
         let mut is_there = false;
-        for view in followers.chain([&mut self.live]) {
+        for view in self.state.views_mut() {
             let node = view.tree.get_mut(path);
             is_there = node.map(|node| node.created = next).is_some();
         }
         is_there
     }
 
-    /// Whether a connection is stalled.
-    pub(super) fn is_stalled(&self, id: ConnId) -> bool {
-        let is_stalled = |own: &Connection| {
-            self.rules.stalled.contains(&own.named)
-                || own.phase == Phase::Fresh
-                    && own.unheard.is_some()
-                    && self.awaits_leader(id, own.named)
-        };
-        let may_be = !self.rules.stalled.is_empty() || self.followers.is_some();
-        self.rules.all_stalled || may_be && self.connections.get(&id).is_some_and(is_stalled)
-    }
-
-    /// Holds back what is appended to a connection from now on.
-    pub(super) fn hold(&mut self, id: ConnId, delay: Duration, now: Now) {
-        if let Some(connection) = self.connections.get_mut(&id) {
-            let had = connection.release_due();
-            connection.hold(now.instant, delay);
-            if had.is_none() {
-                self.held
-                    .extend(connection.release_due().map(|due| (due, id)));
-            }
-        }
-    }
-
     /// Handles the input that came during a stall.
     pub(super) fn resume_input(&mut self, now: Now) {
-        let all: Vec<ConnId> = self.connections.keys().copied().collect();
-        for id in all {
+        for id in self.connections.which(|_| true) {
             loop {
-                let (received, frames) = self.read_input(id, now);
-                self.counters.traffic.note(0, frames);
-                self.with(id, |connection| connection.traffic.note(0, frames));
+                let received = self.read_input(id, 0, now);
+                // It may have something to send that was held back by the stall.
+                self.connections.with(id, |_| ());
                 // If much output is left to send, the caller of the engine must ask for the rest of the input.
-                let is_full = (self.connections.get(&id))
+                let is_full = (self.connections.get(id))
                     .is_none_or(|connection| connection.ready_len() > BATCH_LIMIT);
                 if received == Received::Wholly || is_full {
                     break;

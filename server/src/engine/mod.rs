@@ -11,59 +11,71 @@
 //!
 //! The same calls with the same times and the same seed give the same bytes.
 //!
+//! The parts of an engine know nothing of it, nor of each other beyond what this table shows above them:
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `basics`, `hash`, `counters`, `rules` | ids, times and settings; maps in a seeded order; counts; faults for single requests |
+//! | `tree`, `txn`, `writes`, `commit` | the nodes; the only way to change them; requests that do; transactions of all kinds |
+//! | `acl`, `auth`, `sasl`, `digest_md5` | permissions; the identities of a connection; logging in; the mechanism for it |
+//! | `changes`, `watches` | the events that follow from a change; the connections that get them |
+//! | `connection`, `connections` | one client's input and output; all of them |
+//! | `sessions`, `relay` | live sessions and their timeouts; news of them that the leader learns late |
+//! | `view`, `reads`, `set_watches` | nodes with watches; requests that do not change the nodes |
+//! | `lag`, `link`, `followers`, `ensemble` | servers that are behind; links that are cut; transactions under way; who leads |
+//! | `state` | what all servers know |
+//!
+//! These are methods of the engine, which put the parts together:
+//!
 //! | module | what it does |
 //! |---|---|
 //! | `handshake`, `requests` | handling a frame: the first one of a connection, all others |
-//! | `reads`, `set_watches` | requests that do not change the tree |
-//! | `writes`, `txn`, `tree` | requests that change the tree; the only way to change it; the tree |
-//! | `changes`, `watches` | the events that follow from a change; the connections that get them |
-//! | `sessions`, `expiry` | live sessions and their timeouts; the end of sessions, containers and TTL nodes |
-//! | `acl`, `auth` | permissions; the identities of a connection |
-//! | `sasl`, `digest_md5` | logging in; the mechanism for it |
-//! | `rules`, `hooks`, `lag`, `read_only`, `relay`, `followers`, `links` | faults on demand, for tests |
-//! | `ensemble` | the members of an ensemble: who leads, and what cuts between them mean |
+//! | `replication`, `elections` | what happens between a leader and its followers; members of an ensemble |
+//! | `hooks` | faults on demand, for tests |
 //! | `report`, `four_letter` | what tests and clients can ask about a running server |
 
-use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
-    net::SocketAddr,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{net::SocketAddr, sync::Arc, time::Instant};
 
 use bytes::BytesMut;
-use lockkeeper_proto::{SessionId, Zxid, frame};
+use lockkeeper_proto::{ErrorCode, Response, SessionId, Xid, frame};
 
 use self::{
+    basics::after,
+    commit::Deed,
     connection::{Connection, Phase},
+    connections::Connections,
+    counters::count,
     ensemble::Ensemble,
     followers::Followers,
-    hash::Seeded,
-    lag::Frozen,
     relay::Relay,
     rules::Rules,
     sessions::Sessions,
-    view::View,
+    state::State,
 };
 
 mod acl;
+mod asked;
 mod auth;
+mod basics;
 mod changes;
+mod commit;
 mod connection;
+mod connections;
+mod counters;
 #[cfg(feature = "sasl-digest-md5")]
 pub(crate) mod digest_md5;
+mod elections;
 mod ensemble;
-mod expiry;
 mod followers;
 mod four_letter;
 mod handshake;
 mod hash;
 mod hooks;
 mod lag;
-mod links;
-mod read_only;
+mod link;
 mod reads;
 mod relay;
+mod replication;
 mod report;
 mod requests;
 mod rules;
@@ -72,6 +84,7 @@ mod sessions;
 mod set_watches;
 #[cfg(debug_assertions)]
 mod soundness;
+mod state;
 mod tree;
 mod txn;
 mod view;
@@ -79,179 +92,39 @@ mod watches;
 mod writes;
 
 pub(crate) use auth::digest;
-pub use connection::Traffic;
-pub use links::Direction;
-pub use report::{Counters, Report, SessionReport};
+pub use basics::{Config, ConnId, Now, Output, Received, ServerId};
+pub use counters::{Counters, Traffic};
+pub use link::Direction;
+pub use report::{Report, SessionReport};
 pub use rules::{Effect, RuleId, When};
-
-/// The settings of a server. Times as in ZooKeeper's `zoo.cfg`.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Config {
-    /// `tickTime`: sessions expire in steps of this.
-    pub tick_time: Duration,
-    /// `minSessionTimeout`; `None` means two ticks.
-    pub min_session_timeout: Option<Duration>,
-    /// `maxSessionTimeout`.
-    pub max_session_timeout: Duration,
-    /// How long a connection may take for its handshake.
-    pub handshake_timeout: Duration,
-    /// `znode.container.checkIntervalMs`: how often the server looks for containers and TTL nodes to delete.
-    pub container_check_interval: Duration,
-    /// `jute.maxbuffer`: the longest message that the server accepts, in bytes.
-    pub frame_limit: usize,
-    /// The seed of session passwords and of the order of children.
-    pub seed: u64,
-    /// The transactions are numbered from here on.
-    pub first_zxid: Zxid,
-    /// For how long after its start the server creates no ephemeral node.
-    pub no_ephemerals_for: Duration,
-    /// The digest of the user `super`, for whom no ACL counts.
-    pub(crate) super_digest: Option<String>,
-    /// The users who may log in, and the mechanism.
-    pub(crate) sasl: Option<Arc<dyn sasl::Mechanism>>,
-    /// `sessionRequireClientSASLAuth`: the server does not answer a client that has not logged in.
-    pub(crate) sasl_required: bool,
-    /// Whether no four-letter word names sessions, addresses or paths.
-    pub(crate) sessions_hidden: bool,
-}
-
-#[cfg(feature = "sasl-digest-md5")]
-impl Config {
-    /// With a user who may log in. Whether others are served: see `Builder::require_sasl`. For `fuzz/`; not for users.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn with_user(mut self, name: &str, password: &str, is_required: bool) -> Self {
-        let mut users = digest_md5::Users::default();
-        users.add(name, password);
-        self.sasl = Some(Arc::new(users));
-        self.sasl_required = is_required;
-        self
-    }
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            tick_time: Duration::from_millis(500),
-            min_session_timeout: None,
-            max_session_timeout: Duration::from_secs(60),
-            handshake_timeout: Duration::from_secs(10),
-            container_check_interval: Duration::from_secs(60),
-            frame_limit: frame::SERVER_LIMIT,
-            seed: 0,
-            first_zxid: Zxid::ZERO,
-            no_ephemerals_for: Duration::ZERO,
-            super_digest: None,
-            sasl: None,
-            sasl_required: false,
-            sessions_hidden: false,
-        }
-    }
-}
-
-/// One moment on the monotonic clock and the wall clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Now {
-    /// For timeouts.
-    pub instant: Instant,
-    /// Milliseconds since 1970: for `ctime`, `mtime` and times to live.
-    pub unix_ms: i64,
-}
-
-/// The number that the caller of the engine gives a connection; never used twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ConnId(pub u64);
-
-/// One server of an ensemble. One engine plays all servers of it. They differ in how far they lag behind, and in which
-/// connections are cut when one of them fails.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ServerId(pub u32);
-
-impl ServerId {
-    /// The only server, if there is just one.
-    pub const FIRST: Self = Self(0);
-}
-
-/// Something that the caller of the engine must do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Output {
-    /// Send these bytes.
-    Send(ConnId, BytesMut),
-    /// Close the connection once everything is sent.
-    Close(ConnId),
-    /// Close it now and discard what is not sent yet.
-    Cut(ConnId),
-}
-
-/// How much of the received input is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "after `Partly` the engine must be called again"]
-pub enum Received {
-    /// All whole requests in the input are done.
-    Wholly,
-    /// Some whole requests are left.
-    Partly,
-}
 
 /// A whole ZooKeeper server, without sockets, tasks and clocks.
 #[derive(Debug)]
 pub struct Engine {
     config: Config,
-    live: View,
-    /// The state that lagging connections see, for each server whose reads are frozen.
-    frozen: BTreeMap<ServerId, Frozen>,
-    /// The servers that have no majority.
-    read_only: BTreeSet<ServerId>,
-    /// Set if clients are connected to followers.
-    followers: Option<Followers>,
-    /// Set if the followers elect their leaders.
-    ensemble: Option<Ensemble>,
+    state: State,
+    sessions: Sessions,
     /// Set while the leader learns late which sessions were active.
     relay: Option<Relay>,
-    sessions: Sessions,
-    connections: BTreeMap<ConnId, Connection>,
-    /// Connections for which [`poll_output`](Self::poll_output) may have something.
-    dirty: BTreeSet<ConnId>,
-    cuts: VecDeque<ConnId>,
-    /// Connections whose handshake is pending, with its deadline.
-    handshakes: BTreeSet<(Instant, ConnId)>,
-    /// Connections that hold frames back, with the moment when the first frame may leave.
-    held: BTreeSet<(Instant, ConnId)>,
+    connections: Connections,
+    rules: Rules,
     reap_due: Instant,
     /// No ephemeral node is created before.
     ephemerals_from: Instant,
-    /// Set after a request that took time in proportion to the tree.
-    turn_is_over: bool,
-    rules: Rules,
-    counters: Counters,
 }
 
 impl Engine {
     /// A new server that has only the system nodes.
     #[must_use]
     pub fn new(config: Config, now: Now) -> Self {
-        let seed = Seeded(config.seed);
-        let mut live = View::new(seed);
-        live.zxid = config.first_zxid;
         Self {
-            live,
-            frozen: BTreeMap::new(),
-            read_only: BTreeSet::new(),
-            followers: None,
-            ensemble: None,
-            relay: None,
+            state: State::new(&config),
             sessions: Sessions::new(now.instant, now.unix_ms, config.tick_time, config.seed),
-            connections: BTreeMap::new(),
-            dirty: BTreeSet::new(),
-            cuts: VecDeque::new(),
-            handshakes: BTreeSet::new(),
-            held: BTreeSet::new(),
+            relay: None,
+            connections: Connections::default(),
+            rules: Rules::default(),
             reap_due: after(now.instant, config.container_check_interval),
             ephemerals_from: after(now.instant, config.no_ephemerals_for),
-            turn_is_over: false,
-            rules: Rules::default(),
-            counters: Counters::default(),
             config,
         }
     }
@@ -264,10 +137,7 @@ impl Engine {
     /// A connection was accepted by this server of an ensemble.
     pub fn connected_to(&mut self, server: ServerId, id: ConnId, remote: SocketAddr, now: Now) {
         let due = after(now.instant, self.config.handshake_timeout);
-        self.counters.connections = self.counters.connections.saturating_add(1);
-        self.handshakes.insert((due, id));
-        self.connections
-            .insert(id, Connection::new(remote, server, due));
+        self.connections.accept(id, remote, server, due);
         if !self.is_serving(server) {
             self.cut(id);
         }
@@ -278,21 +148,75 @@ impl Engine {
     /// After [`Received::Partly`] there is too much to do or to send in one call. First let other connections have
     /// their turn and send the output. Then call again, without bytes.
     pub fn received(&mut self, id: ConnId, bytes: BytesMut, now: Now) -> Received {
-        let Some(connection) = self.connections.get_mut(&id) else {
+        let connection = self.connections.get_mut(id);
+        let Some(connection) = connection.filter(|own| own.phase != Phase::Closing) else {
             return Received::Wholly;
         };
-        if connection.phase == Phase::Closing {
-            return Received::Wholly;
-        }
         let reads = u64::from(!bytes.is_empty());
         connection.input.unsplit(bytes);
         if connection.input.len() > STASH_LIMIT {
             self.cut(id);
             return Received::Wholly;
         }
-        let (received, frames) = self.read_input(id, now);
-        self.counters.traffic.note(reads, frames);
-        if let Some(connection) = self.connections.get_mut(&id) {
+        self.read_input(id, reads, now)
+    }
+
+    /// A connection is gone. Its session lives on.
+    pub fn disconnected(&mut self, id: ConnId) {
+        self.leave(id);
+        self.connections.forget(id);
+    }
+
+    /// Time has passed: sessions expire, containers are deleted, and frames that were held back leave.
+    pub fn tick(&mut self, now: Now) {
+        self.give_up(now);
+        self.report_in_time(now);
+        if self.state.has_leader() {
+            for session in self.sessions.expired(now.instant) {
+                self.expire_session(session, now);
+            }
+        }
+        self.reap(now);
+        self.arrive(now);
+        while let Some(id) = self.connections.take_late(now.instant) {
+            tracing::debug!(
+                connection = id.0,
+                "closing a connection: no handshake in time"
+            );
+            self.close(id);
+        }
+        self.connections.release(now.instant);
+    }
+
+    /// When [`tick`](Self::tick) has something to do next.
+    #[must_use]
+    pub fn next_deadline(&self) -> Instant {
+        let has_leader = self.state.has_leader();
+        let firsts = [
+            self.sessions.next_expiry().filter(|_| has_leader),
+            self.connections.due(),
+            self.relay.as_ref().map(Relay::due),
+            self.state.followers().and_then(Followers::due),
+            self.state.ensemble().and_then(Ensemble::due),
+        ];
+        let earliest = firsts.into_iter().flatten().min();
+        earliest.map_or(self.reap_due, |due| due.min(self.reap_due))
+    }
+
+    /// The next thing to do; `None` if there is nothing.
+    #[must_use = "an output must be carried out: the engine returns it only once"]
+    pub fn poll_output(&mut self) -> Option<Output> {
+        let (rules, state) = (&self.rules, &self.state);
+        self.connections
+            .poll_output(|own| is_stalled(rules, state, own))
+    }
+
+    /// Handles the whole messages in a connection's input, unless the connection is stalled.
+    fn read_input(&mut self, id: ConnId, reads: u64, now: Now) -> Received {
+        let mut frames = 0;
+        let received = self.read_frames(id, &mut frames, now);
+        self.connections.counters.traffic.note(reads, frames);
+        if let Some(connection) = self.connections.get_mut(id) {
             if connection.input.is_empty() {
                 // Even an empty slice would keep the whole buffer alive.
                 connection.input = BytesMut::new();
@@ -302,127 +226,45 @@ impl Engine {
         received
     }
 
-    /// A connection is gone. Its session lives on.
-    pub fn disconnected(&mut self, id: ConnId) {
-        self.leave(id);
-        self.forget(id);
-    }
-
-    /// Time has passed: sessions expire, containers are deleted, and frames that were held back leave.
-    pub fn tick(&mut self, now: Now) {
-        self.give_up(now);
-        self.relay(now);
-        if self.has_leader() {
-            self.expire_sessions(now);
-        }
-        self.reap(now);
-        self.arrive(now);
-        while let Some((due, id)) = self.handshakes.first().copied()
-            && due <= now.instant
-        {
-            tracing::debug!(
-                connection = id.0,
-                "closing a connection: no handshake in time"
-            );
-            self.handshakes.pop_first();
-            self.close(id);
-        }
-        while let Some((due, id)) = self.held.first().copied()
-            && due <= now.instant
-        {
-            self.held.pop_first();
-            if let Some(connection) = self.connections.get_mut(&id) {
-                connection.release(now.instant);
-                self.dirty.insert(id);
-                self.held
-                    .extend(connection.release_due().map(|due| (due, id)));
-            }
-        }
-    }
-
-    /// When [`tick`](Self::tick) has something to do next.
-    #[must_use]
-    pub fn next_deadline(&self) -> Instant {
-        let firsts = [
-            self.next_expiry(),
-            self.handshakes.first().map(|(due, _)| *due),
-            self.held.first().map(|(due, _)| *due),
-            self.relay.as_ref().map(Relay::due),
-            self.followers.as_ref().and_then(Followers::due),
-            self.ensemble.as_ref().and_then(Ensemble::due),
-        ];
-        let earliest = firsts.into_iter().flatten().min();
-        earliest.map_or(self.reap_due, |due| due.min(self.reap_due))
-    }
-
-    /// The next thing to do; `None` if there is nothing.
-    #[must_use = "an output must be carried out: the engine returns it only once"]
-    pub fn poll_output(&mut self) -> Option<Output> {
-        if let Some(id) = self.cuts.pop_front() {
-            return Some(Output::Cut(id));
-        }
-        let mut from = ConnId(0);
-        while let Some(id) = self.dirty.range(from..).next().copied() {
-            from = ConnId(id.0.saturating_add(1));
-            if self.is_stalled(id) {
-                continue;
-            }
-            self.dirty.remove(&id);
-            let Some(connection) = self.connections.get_mut(&id) else {
-                continue;
-            };
-            let bytes = connection.take_ready();
-            if !bytes.is_empty() {
-                if connection.is_done() {
-                    self.dirty.insert(id);
-                }
-                return Some(Output::Send(id, bytes));
-            }
-            if connection.is_done() {
-                self.forget(id);
-                return Some(Output::Close(id));
-            }
-        }
-        None
-    }
-
-    /// Handles the whole messages in a connection's input, unless the connection is stalled. Returns how many there
-    /// were.
-    fn read_input(&mut self, id: ConnId, now: Now) -> (Received, u64) {
-        let mut frames = 0_u64;
-        self.turn_is_over = false;
-        while !self.is_stalled(id) {
-            let Some(connection) = self.connections.get_mut(&id) else {
-                break;
-            };
-            if connection.phase == Phase::Closing || connection.is_deaf {
+    fn read_frames(&mut self, id: ConnId, frames: &mut u64, now: Now) -> Received {
+        let mut turn_is_over = false;
+        while let Some(connection) = self.connections.get_mut(id) {
+            if is_stalled(&self.rules, &self.state, connection)
+                || connection.phase == Phase::Closing
+                || connection.is_deaf
+            {
                 break;
             }
-            let is_over = std::mem::take(&mut self.turn_is_over) || frames >= TURN;
-            if is_over || connection.ready_len() > BATCH_LIMIT {
-                return (Received::Partly, frames);
+            if turn_is_over || *frames >= TURN || connection.ready_len() > BATCH_LIMIT {
+                return Received::Partly;
             }
             if let Some(message) = connection.unheard.take() {
                 self.handshake(id, message, now);
                 continue;
             }
-            if connection.phase == Phase::Fresh
-                && let Some(word) = connection.input.first_chunk().copied()
-                && let Some(answer) = self.answer_word(id, word)
+            let is_fresh = connection.phase == Phase::Fresh;
+            let word = connection.input.first_chunk().copied();
+            if let Some(answer) = word
+                .filter(|_| is_fresh)
+                .and_then(|it| self.answer_word(id, it))
             {
-                self.with(id, |connection| connection.send_raw(answer.as_bytes()));
+                self.connections
+                    .with(id, |connection| connection.send_raw(answer.as_bytes()));
                 self.close(id);
                 break;
             }
-            let Some(connection) = self.connections.get_mut(&id) else {
+            let Some(connection) = self.connections.get_mut(id) else {
                 break;
             };
             match frame::split(&mut connection.input, self.config.frame_limit) {
                 Ok(Some(message)) => {
-                    frames = frames.saturating_add(1);
-                    match connection.phase {
-                        Phase::Open(session) => self.request(id, session, message, now),
-                        Phase::Fresh | Phase::Closing => self.handshake(id, message, now),
+                    *frames = frames.saturating_add(1);
+                    match connection.session() {
+                        Some(session) => {
+                            turn_is_over = requests::takes_long(&message);
+                            self.request(id, session, message, now);
+                        }
+                        None => self.handshake(id, message, now),
                     }
                 }
                 Ok(None) => break,
@@ -432,75 +274,103 @@ impl Engine {
                 }
             }
         }
-        (Received::Wholly, frames)
+        Received::Wholly
     }
 
-    /// Changes a connection, and notes that it may now have something to send.
-    fn with(&mut self, id: ConnId, act: impl FnOnce(&mut Connection)) {
-        if let Some(connection) = self.connections.get_mut(&id) {
-            act(connection);
-            self.dirty.insert(id);
+    /// Carries out a transaction, and tells the connections that watch.
+    fn transact(
+        &mut self,
+        asked: (SessionId, Xid),
+        deed: Deed,
+        now: Now,
+    ) -> Result<Response, ErrorCode> {
+        self.state.transact(asked, deed, now, &mut self.connections)
+    }
+
+    /// Expires a session now, and closes its connection without a reply.
+    fn expire_session(&mut self, session: SessionId, now: Now) {
+        tracing::debug!(%session, "session expired");
+        count(&mut self.connections.counters.expired);
+        let connection = self.sessions.get(session).and_then(|own| own.connection);
+        self.end_session(session, Xid(0), now);
+        if let Some(connection) = connection.filter(|_| self.state.followers().is_none()) {
+            self.close(connection);
         }
+    }
+
+    /// The transaction that ends a session, with the xid of the close request, or 0. All its ephemeral nodes are deleted
+    /// under one zxid, whether the session is closed or expires.
+    fn end_session(&mut self, session: SessionId, xid: Xid, now: Now) {
+        let timeout = self.sessions.get(session).map(|own| own.timeout);
+        self.sessions.remove(session);
+        let ephemerals = self.state.live().tree.ephemerals_of(session);
+        let end = Deed::Remove(ephemerals.cloned().collect(), timeout);
+        let _ = self.transact((session, xid), end, now);
+    }
+
+    /// Deletes empty containers and nodes whose time to live is over, once in each interval.
+    fn reap(&mut self, now: Now) {
+        if now.instant < self.reap_due {
+            return;
+        }
+        self.reap_due = after(now.instant, self.config.container_check_interval);
+        if !self.state.has_leader() {
+            return;
+        }
+        for path in self.state.live().tree.to_reap(now.unix_ms) {
+            tracing::debug!(
+                path = &*path,
+                "node deleted: an empty container, or its time to live is over"
+            );
+            self.remove(path, now);
+        }
+    }
+
+    /// Deletes a node that has no children, without a check of permissions, in a transaction of its own.
+    fn remove(&mut self, path: Arc<str>, now: Now) {
+        let nobody = (SessionId::NONE, Xid(0));
+        let _ = self.transact(nobody, Deed::Remove(vec![path], None), now);
+    }
+
+    /// Whether this is a connection to a read-only server.
+    fn is_read_only(&self, id: ConnId) -> bool {
+        self.state.is_read_only(self.connections.server_of(id))
     }
 
     /// Closes a connection once its whole output is sent.
     fn close(&mut self, id: ConnId) {
         self.leave(id);
-        self.with(id, |connection| {
-            connection.phase = Phase::Closing;
-            connection.input.clear();
-        });
+        self.connections.close(id);
     }
 
     /// Closes a connection now.
     fn cut(&mut self, id: ConnId) {
         self.leave(id);
-        if self.connections.contains_key(&id) {
-            self.forget(id);
-            self.cuts.push_back(id);
-        }
+        self.connections.cut(id);
     }
 
     /// Ends a connection's part in the service: removes its watches and detaches its session.
     fn leave(&mut self, id: ConnId) {
-        let Some(connection) = self.connections.get(&id) else {
+        let Some(connection) = self.connections.get(id) else {
             return;
         };
-        self.handshakes.remove(&(connection.handshake_due, id));
-        if let Some(session) = connection
-            .session()
-            .and_then(|id| self.sessions.get_mut(id))
-            && session.connection == Some(id)
-        {
-            session.connection = None;
+        if let Some(session) = connection.session() {
+            self.sessions.detach(session, id);
         }
-        self.live.watches.take_all(id);
-        for frozen in self.frozen.values_mut() {
-            frozen.view.watches.take_all(id);
-        }
-        if let Some(followers) = &mut self.followers {
-            followers.forget_watches(id);
+        self.connections.end_handshake(id);
+        for view in self.state.views_mut() {
+            view.watches.forget(id);
         }
     }
+}
 
-    fn forget(&mut self, id: ConnId) {
-        self.dirty.remove(&id);
-        if let Some(connection) = self.connections.remove(&id)
-            && let Some(due) = connection.release_due()
-        {
-            self.held.remove(&(due, id));
-        }
-    }
-
-    fn server_of(&self, id: ConnId) -> ServerId {
-        let connection = self.connections.get(&id);
-        connection.map_or(ServerId::FIRST, |connection| connection.server)
-    }
-
-    /// The connection that a session is attached to.
-    fn connection_of(&self, session: SessionId) -> Option<ConnId> {
-        self.sessions.get(session)?.connection
-    }
+/// Whether nothing is read from a connection and nothing sent to it.
+fn is_stalled(rules: &Rules, state: &State, own: &Connection) -> bool {
+    let resumes = own.named != SessionId::NONE;
+    rules.is_session_stalled(own.named)
+        || own.phase == Phase::Fresh
+            && own.unheard.is_some()
+            && state.awaits_leader(own.server, resumes)
 }
 
 /// Bytes of output above which a connection's further requests wait. Requests are small, replies are not.
@@ -511,8 +381,3 @@ const TURN: u64 = 100;
 
 /// Bytes of unread input above which a connection is cut. A stalled connection gathers such input.
 const STASH_LIMIT: usize = 8 << 20;
-
-/// `now` plus `time`; just `now` if the clock cannot represent the sum.
-fn after(now: Instant, time: Duration) -> Instant {
-    now.checked_add(time).unwrap_or(now)
-}

@@ -7,235 +7,184 @@
 
 use bytes::Bytes;
 use lockkeeper_proto::{
-    AddWatchMode, ErrorCode, Id, Perms, Request, Response, SessionId,
+    AddWatchMode, ErrorCode, Id, Perms, Request, Response, SessionId, Stat, WatcherType,
     multi::{MultiReadOp, MultiReadRequest, MultiResponse, MultiResult},
     records::{
-        AddWatchRequest, ErrorResponse, ExistsRequest, GetAclRequest, GetAclResponse,
+        AddWatchRequest, Empty, ErrorResponse, ExistsRequest, GetAclResponse,
         GetAllChildrenNumberResponse, GetChildren2Response, GetChildrenRequest,
         GetChildrenResponse, GetDataRequest, GetDataResponse, GetEphemeralsResponse, StatResponse,
         WhoAmIResponse,
     },
 };
 
-use super::{
-    ConnId, acl, auth,
-    tree::{Node, Tree},
-    view::View,
-    watches::Modes,
-};
+use super::{acl, auth, basics::ConnId, tree::Node, view::View, watches::Modes};
 
-/// The client that reads.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Asker<'a> {
-    pub(crate) connection: ConnId,
-    pub(crate) session: SessionId,
-    pub(crate) ids: &'a [Id],
+/// A client that reads, and what it sees.
+pub(super) struct Reader<'a> {
+    pub(super) view: &'a mut View,
+    pub(super) connection: ConnId,
+    pub(super) session: SessionId,
+    pub(super) ids: &'a [Id],
 }
 
-/// Answers a request that does not change the tree; `None` for any other request.
-pub(crate) fn answer(
-    view: &mut View,
-    asker: Asker<'_>,
-    request: &Request,
-) -> Option<Result<Response, ErrorCode>> {
-    Some(match request {
-        Request::Exists(request) => exists(view, asker, request).map(Response::Exists),
-        Request::GetData(request) => get_data(view, asker, request).map(Response::GetData),
-        Request::GetAcl(request) => get_acl(&view.tree, asker, request).map(Response::GetAcl),
-        Request::GetChildren(request) => children(view, asker, request)
-            .map(|(children, _)| Response::GetChildren(GetChildrenResponse { children })),
-        Request::GetChildren2(request) => children(view, asker, request).map(|(children, node)| {
-            let stat = node.stat();
-            Response::GetChildren2(GetChildren2Response { children, stat })
-        }),
-        Request::GetAllChildrenNumber(request) => {
-            readable(&view.tree, asker, &request.path).map(|_| {
-                let count = view.tree.count_below(&request.path);
+impl Reader<'_> {
+    /// Answers a request that does not change the tree; `None` for any other request.
+    pub(super) fn answer(mut self, request: &Request) -> Option<Result<Response, ErrorCode>> {
+        Some(match request {
+            Request::Exists(it) => self.exists(it).map(Response::Exists),
+            Request::GetData(it) => self.get_data(it).map(Response::GetData),
+            Request::GetAcl(it) => self.get_acl(&it.path).map(Response::GetAcl),
+            Request::GetChildren(it) => self
+                .children(it)
+                .map(|(children, _)| Response::GetChildren(GetChildrenResponse { children })),
+            Request::GetChildren2(it) => self.children(it).map(|(children, stat)| {
+                Response::GetChildren2(GetChildren2Response { children, stat })
+            }),
+            Request::GetAllChildrenNumber(it) => self.readable(&it.path).map(|_| {
+                let count = self.view.tree.count_below(&it.path);
                 let total_number = i32::try_from(count).unwrap_or(i32::MAX);
                 Response::GetAllChildrenNumber(GetAllChildrenNumberResponse { total_number })
-            })
+            }),
+            Request::GetEphemerals(it) => {
+                let ephemerals = self.ephemerals(it.prefix_path.as_deref());
+                Ok(Response::GetEphemerals(GetEphemeralsResponse {
+                    ephemerals,
+                }))
+            }
+            Request::MultiRead(it) => self.multi_read(it).map(Response::MultiRead),
+            Request::AddWatch(it) => self.add_watch(it).map(Response::AddWatch),
+            Request::CheckWatches(it) => modes(it.watcher_type)
+                .map(|modes| self.view.watches.has(self.connection, &it.path, modes))
+                .and_then(found)
+                .map(Response::CheckWatches),
+            Request::RemoveWatches(it) => modes(it.watcher_type)
+                .map(|modes| self.view.watches.remove(self.connection, &it.path, modes))
+                .and_then(found)
+                .map(Response::RemoveWatches),
+            Request::WhoAmI(_) => Ok(Response::WhoAmI(WhoAmIResponse {
+                client_info: auth::client_info(self.ids),
+            })),
+            _ => return None,
+        })
+    }
+
+    fn watch(&mut self, path: &str, modes: Modes, wanted: bool) {
+        if wanted {
+            self.view.watches.add(self.connection, path, modes);
         }
-        Request::GetEphemerals(request) => {
-            let prefix = request.prefix_path.as_deref();
-            Ok(Response::GetEphemerals(ephemerals(
-                &view.tree, asker, prefix,
-            )))
+    }
+
+    fn readable(&self, path: &str) -> Result<&Node, ErrorCode> {
+        let node = self.view.tree.get(path).ok_or(ErrorCode::NO_NODE)?;
+        acl::check(&node.acl, Perms::READ, self.ids)?;
+        Ok(node)
+    }
+
+    /// Sets the watch even if the node is missing, but not if the client may not read the node.
+    fn exists(&mut self, request: &ExistsRequest) -> Result<StatResponse, ErrorCode> {
+        if request.path.contains('\0') {
+            return Err(ErrorCode::BAD_ARGUMENTS);
         }
-        Request::MultiRead(request) => multi_read(view, asker, request).map(Response::MultiRead),
-        Request::AddWatch(request) => add_watch(view, asker, request).map(Response::AddWatch),
-        Request::CheckWatches(request) => Modes::of_type(request.watcher_type)
-            .ok_or(ErrorCode::MARSHALLING_ERROR)
-            .map(|modes| view.watches.has(asker.connection, &request.path, modes))
-            .and_then(found)
-            .map(Response::CheckWatches),
-        Request::RemoveWatches(request) => Modes::of_type(request.watcher_type)
-            .ok_or(ErrorCode::MARSHALLING_ERROR)
-            .map(|modes| view.watches.remove(asker.connection, &request.path, modes))
-            .and_then(found)
-            .map(Response::RemoveWatches),
-        Request::WhoAmI(_) => Ok(Response::WhoAmI(WhoAmIResponse {
-            client_info: auth::client_info(asker.ids),
-        })),
-        _ => return None,
-    })
-}
-
-/// Sets the watch even if the node is missing, but not if the client may not read the node.
-fn exists(
-    view: &mut View,
-    asker: Asker<'_>,
-    request: &ExistsRequest,
-) -> Result<StatResponse, ErrorCode> {
-    if request.path.contains('\0') {
-        return Err(ErrorCode::BAD_ARGUMENTS);
+        let stat = self.readable(&request.path).map(Node::stat);
+        let may_watch = stat != Err(ErrorCode::NO_AUTH);
+        self.watch(&request.path, Modes::DATA, request.watch && may_watch);
+        stat.map(|stat| StatResponse { stat })
     }
-    let node = view.tree.get(&request.path);
-    if let Some(node) = node {
-        acl::check(&node.acl, Perms::READ, asker.ids)?;
-    }
-    if request.watch {
-        view.watches
-            .add(asker.connection, &request.path, Modes::DATA);
-    }
-    let stat = node.ok_or(ErrorCode::NO_NODE)?.stat();
-    Ok(StatResponse { stat })
-}
 
-fn get_data(
-    view: &mut View,
-    asker: Asker<'_>,
-    request: &GetDataRequest,
-) -> Result<GetDataResponse, ErrorCode> {
-    let node = readable(&view.tree, asker, &request.path)?;
-    if request.watch {
-        view.watches
-            .add(asker.connection, &request.path, Modes::DATA);
+    fn get_data(&mut self, request: &GetDataRequest) -> Result<GetDataResponse, ErrorCode> {
+        let read = self.readable(&request.path).map(data_of)?;
+        self.watch(&request.path, Modes::DATA, request.watch);
+        Ok(read)
     }
-    Ok(GetDataResponse {
-        data: node.data.clone(),
-        stat: node.stat(),
-    })
-}
 
-fn get_acl(
-    tree: &Tree,
-    asker: Asker<'_>,
-    request: &GetAclRequest,
-) -> Result<GetAclResponse, ErrorCode> {
-    let node = tree.get(&request.path).ok_or(ErrorCode::NO_NODE)?;
-    acl::check(&node.acl, Perms::READ | Perms::ADMIN, asker.ids)?;
-    let acl = if acl::allows(&node.acl, Perms::ADMIN, asker.ids) {
-        node.acl.to_vec()
-    } else {
-        acl::redacted(&node.acl)
-    };
-    let stat = node.stat();
-    Ok(GetAclResponse { acl, stat })
-}
-
-fn children<'a>(
-    view: &'a mut View,
-    asker: Asker<'_>,
-    request: &GetChildrenRequest,
-) -> Result<(Vec<String>, &'a Node), ErrorCode> {
-    let node = readable(&view.tree, asker, &request.path)?;
-    if request.watch {
-        view.watches
-            .add(asker.connection, &request.path, Modes::CHILD);
+    fn get_acl(&self, path: &str) -> Result<GetAclResponse, ErrorCode> {
+        let node = self.view.tree.get(path).ok_or(ErrorCode::NO_NODE)?;
+        acl::check(&node.acl, Perms::READ | Perms::ADMIN, self.ids)?;
+        let acl = if acl::allows(&node.acl, Perms::ADMIN, self.ids) {
+            node.acl.to_vec()
+        } else {
+            acl::redacted(&node.acl)
+        };
+        let stat = node.stat();
+        Ok(GetAclResponse { acl, stat })
     }
-    Ok((names(node), node))
-}
 
-/// A short request can name a large node many times. If the reply would be too long, the whole request fails.
-fn multi_read(
-    view: &View,
-    asker: Asker<'_>,
-    request: &MultiReadRequest,
-) -> Result<MultiResponse, ErrorCode> {
-    let one = |op: &MultiReadOp| match op {
-        MultiReadOp::GetData(request) => readable(&view.tree, asker, &request.path).map(|node| {
-            MultiResult::GetData(GetDataResponse {
-                data: node.data.clone(),
-                stat: node.stat(),
-            })
-        }),
-        MultiReadOp::GetChildren(request) => {
-            readable(&view.tree, asker, &request.path).map(|node| {
-                let children = names(node);
-                MultiResult::GetChildren(GetChildrenResponse { children })
-            })
+    fn children(&mut self, request: &GetChildrenRequest) -> Result<(Vec<String>, Stat), ErrorCode> {
+        let node = self.readable(&request.path)?;
+        let children = (names(node), node.stat());
+        self.watch(&request.path, Modes::CHILD, request.watch);
+        Ok(children)
+    }
+
+    /// A short request can name a large node many times. If the reply would be too long, the whole request fails.
+    fn multi_read(&self, request: &MultiReadRequest) -> Result<MultiResponse, ErrorCode> {
+        let one = |op: &MultiReadOp| match op {
+            MultiReadOp::GetData(it) => {
+                let read = data_of(self.readable(&it.path)?);
+                let length = read.data.as_ref().map_or(0, Bytes::len);
+                Ok((MultiResult::GetData(read), length))
+            }
+            MultiReadOp::GetChildren(it) => {
+                let children = names(self.readable(&it.path)?);
+                let length = |name: &String| name.len().saturating_add(size_of::<String>());
+                let length = children.iter().map(length).sum();
+                Ok((
+                    MultiResult::GetChildren(GetChildrenResponse { children }),
+                    length,
+                ))
+            }
+            _ => Err(ErrorCode::MARSHALLING_ERROR),
+        };
+        let mut results = Vec::with_capacity(request.ops.len());
+        let mut all = 0_usize;
+        for op in &request.ops {
+            let (result, length) = one(op).unwrap_or_else(|code| (MultiResult::Error(code), 0));
+            all = all.saturating_add(length);
+            if all > MULTI_READ_LIMIT {
+                return Err(ErrorCode::MARSHALLING_ERROR);
+            }
+            results.push(result);
         }
-        _ => Err(ErrorCode::MARSHALLING_ERROR),
-    };
-    let mut results = Vec::with_capacity(request.ops.len());
-    let mut length = 0_usize;
-    for op in &request.ops {
-        let result = one(op).unwrap_or_else(MultiResult::Error);
-        length = length.saturating_add(match &result {
-            MultiResult::GetData(read) => read.data.as_ref().map_or(0, Bytes::len),
-            MultiResult::GetChildren(list) => list
-                .children
-                .iter()
-                .map(|name| name.len().saturating_add(size_of::<String>()))
-                .sum(),
-            _ => 0,
-        });
-        if length > MULTI_READ_LIMIT {
-            return Err(ErrorCode::MARSHALLING_ERROR);
-        }
-        results.push(result);
+        Ok(MultiResponse { results })
     }
-    Ok(MultiResponse { results })
+
+    /// The prefix is compared as plain text, not as a path. No prefix, a blank one and `/` mean all nodes.
+    fn ephemerals(&self, prefix: Option<&str>) -> Vec<String> {
+        let prefix = prefix.filter(|prefix| !prefix.trim().is_empty() && *prefix != "/");
+        let own = self.view.tree.ephemerals_of(self.session);
+        let own = own.filter(|path| prefix.is_none_or(|prefix| path.starts_with(prefix)));
+        own.map(ToString::to_string).collect()
+    }
+
+    fn add_watch(&mut self, request: &AddWatchRequest) -> Result<ErrorResponse, ErrorCode> {
+        let modes = match request.mode {
+            AddWatchMode::PERSISTENT => Modes::PERSISTENT,
+            AddWatchMode::PERSISTENT_RECURSIVE => Modes::RECURSIVE,
+            _ => return Err(ErrorCode::MARSHALLING_ERROR),
+        };
+        self.watch(&request.path, modes, true);
+        let err = ErrorCode::OK;
+        Ok(ErrorResponse { err })
+    }
 }
 
 /// The maximum number of bytes of data and names in the reply to one `multiRead`, counted as they are stored. It is the
 /// default frame limit of lockkeeper's client.
 const MULTI_READ_LIMIT: usize = 8 << 20;
 
-/// The prefix is compared as plain text, not as a path. No prefix, a blank one and `/` mean all nodes.
-fn ephemerals(tree: &Tree, asker: Asker<'_>, prefix: Option<&str>) -> GetEphemeralsResponse {
-    let prefix = prefix.filter(|prefix| !prefix.trim().is_empty() && *prefix != "/");
-    let own = tree.ephemerals_of(asker.session);
-    GetEphemeralsResponse {
-        ephemerals: own
-            .filter(|path| prefix.is_none_or(|prefix| path.starts_with(prefix)))
-            .map(std::string::ToString::to_string)
-            .collect(),
-    }
-}
-
-fn add_watch(
-    view: &mut View,
-    asker: Asker<'_>,
-    request: &AddWatchRequest,
-) -> Result<ErrorResponse, ErrorCode> {
-    let modes = match request.mode {
-        AddWatchMode::PERSISTENT => Modes::PERSISTENT,
-        AddWatchMode::PERSISTENT_RECURSIVE => Modes::RECURSIVE,
-        _ => return Err(ErrorCode::MARSHALLING_ERROR),
-    };
-    view.watches.add(asker.connection, &request.path, modes);
-    let err = ErrorCode::OK;
-    Ok(ErrorResponse { err })
-}
-
-fn readable<'a>(tree: &'a Tree, asker: Asker<'_>, path: &str) -> Result<&'a Node, ErrorCode> {
-    let node = tree.get(path).ok_or(ErrorCode::NO_NODE)?;
-    acl::check(&node.acl, Perms::READ, asker.ids)?;
-    Ok(node)
+fn data_of(node: &Node) -> GetDataResponse {
+    let (data, stat) = (node.data.clone(), node.stat());
+    GetDataResponse { data, stat }
 }
 
 fn names(node: &Node) -> Vec<String> {
-    node.children
-        .iter()
-        .map(std::string::ToString::to_string)
-        .collect()
+    node.children.iter().map(ToString::to_string).collect()
 }
 
-fn found(found: bool) -> Result<lockkeeper_proto::records::Empty, ErrorCode> {
-    if found {
-        Ok(lockkeeper_proto::records::Empty {})
-    } else {
-        Err(ErrorCode::NO_WATCHER)
-    }
+fn modes(watcher_type: WatcherType) -> Result<Modes, ErrorCode> {
+    Modes::of_type(watcher_type).ok_or(ErrorCode::MARSHALLING_ERROR)
+}
+
+fn found(found: bool) -> Result<Empty, ErrorCode> {
+    found.then_some(Empty {}).ok_or(ErrorCode::NO_WATCHER)
 }

@@ -2,24 +2,30 @@
 //!
 //! Invariants: replies leave in the order of the requests; the events of a write are appended before its reply.
 //!
-//! Source: `ZooKeeperServer.processPacket`, `PrepRequestProcessor`, `FinalRequestProcessor`.
+//! Source: `ZooKeeperServer.processPacket`, `processSasl`, `AuthenticationHelper.enforceAuthentication`,
+//! `PrepRequestProcessor`, `FinalRequestProcessor`.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use lockkeeper_proto::{
-    CreateMode, ErrorCode, Id, OpCode, Request, Response, SessionId, Xid, Zxid,
+    CreateMode, ErrorCode, OpCode, Request, Response, SessionId, Xid, Zxid,
     header::RequestHeader,
-    jute::{Decode, NegativeCounts, Reader},
-    multi::{MultiOp, MultiRequest},
-    records::{AuthPacket, Empty, SaslRequest, SyncResponse},
+    jute::{self, Decode, NegativeCounts},
+    multi::MultiOp,
+    records::{AuthPacket, Empty, SaslRequest, SaslResponse},
 };
 
 use super::{
-    ConnId, Engine, Now, auth,
-    reads::{self, Asker},
-    rules::{Fate, Seen},
-    set_watches,
-    txn::{Author, Txn},
-    writes::{self, MultiOutcome},
+    Engine,
+    asked::Asked,
+    basics::{ConnId, Now},
+    commit::Deed,
+    followers::Taken,
+    link::Upward,
+    reads::Reader,
+    rules::Seen,
+    sasl, set_watches, writes,
 };
 
 /// Whether the request is to create an ephemeral node.
@@ -36,18 +42,21 @@ fn makes_ephemeral(request: &Request) -> bool {
     }
 }
 
-/// The reply to a request.
-struct Answer {
-    zxid: Zxid,
-    result: Result<Response, ErrorCode>,
-    /// Whether the connection is closed after the reply.
-    close: bool,
+/// Whether the request proves who the client is. Servers answer it in their I/O thread, even before a login.
+fn proves(op: OpCode) -> bool {
+    matches!(op, OpCode::AUTH | OpCode::SASL)
+}
+
+/// Whether a request takes time in proportion to the tree.
+pub(super) fn takes_long(message: &[u8]) -> bool {
+    let op = message.get(4..).and_then(<[u8]>::first_chunk);
+    op.is_some_and(|op| i32::from_be_bytes(*op) == OpCode::GET_ALL_CHILDREN_NUMBER.0)
 }
 
 impl Engine {
     /// Handles a request of a session.
     pub(super) fn request(&mut self, id: ConnId, session: SessionId, message: Bytes, now: Now) {
-        let mut reader = Reader::new(message)
+        let mut reader = jute::Reader::new(message)
             .with_negative_counts(NegativeCounts::Empty)
             .with_lossy_strings();
         let Ok(RequestHeader { xid, op }) = RequestHeader::decode(&mut reader) else {
@@ -55,21 +64,21 @@ impl Engine {
         };
         if op.name().is_some() {
             // Unknown operations are not counted: any client could fill the table with them.
-            self.counters.note(op);
+            self.connections.counters.note(op);
         }
-        let proves = matches!(op, OpCode::AUTH | OpCode::SASL);
-        if !proves && self.is_nobody(id) {
-            self.reply(id, xid, Zxid::ZERO, &Err(self.refusal()));
-            return self.close(id);
-        }
-        // Two internal operations end the connection, too, although the real server accepts them from every client:
-        // `deleteContainer`, which checks no permission, and `createSession`.
-        if !op.is_request() {
-            self.reply(id, xid, Zxid(-1), &Err(ErrorCode::UNIMPLEMENTED));
+        let refusal = if !proves(op) && self.is_nobody(id) {
+            Some((Zxid::ZERO, self.refusal()))
+        } else {
+            // Two internal operations end the connection, too, although the real server accepts them from every client:
+            // `deleteContainer`, which checks no permission, and `createSession`.
+            (!op.is_request()).then_some((Zxid(-1), ErrorCode::UNIMPLEMENTED))
+        };
+        if let Some((zxid, code)) = refusal {
+            self.connections.reply(id, xid, zxid, &Err(code));
             return self.close(id);
         }
         // The real server answers these two packets in its I/O thread, where they do not keep a session alive.
-        if !proves {
+        if !proves(op) {
             self.heard(id, session, now);
         }
         let request = match Request::decode(op, &mut reader) {
@@ -81,7 +90,7 @@ impl Engine {
                 return self.malformed(id, xid, op);
             }
         };
-        let fate = self.rules.fate(Seen {
+        let mut fate = self.rules.fate(Seen {
             op,
             session,
             request: Some(&request),
@@ -89,250 +98,197 @@ impl Engine {
         if fate.cut_before {
             return self.close(id);
         }
-        self.turn_is_over = op == OpCode::GET_ALL_CHILDREN_NUMBER;
         let is_too_early = now.instant < self.ephemerals_from && makes_ephemeral(&request);
         let too_early = is_too_early.then_some(ErrorCode::THROTTLED_OP);
-        let fate = Fate {
-            refuse: fate.refuse.or(too_early),
-            ..fate
+        fate.refuse = fate.refuse.or(too_early);
+        let asked = Asked {
+            connection: id,
+            session,
+            xid,
+            request: Arc::new(request),
+            fate,
         };
-        if self.followers.is_some() {
-            self.request_at_follower(id, session, xid, request, fate, now);
+        let server = self.connections.server_of(id);
+        let taken = match self.state.followers_mut().map(|all| all.get_mut(server)) {
+            None => Taken::Answer(asked),
+            Some(Some(follower)) => follower.take(asked),
+            Some(None) => return self.close(id),
+        };
+        let asked = match taken {
+            Taken::Answer(asked) => return self.conclude(&asked, now),
+            Taken::Forward(asked) => Some(asked),
+            Taken::Wait => None,
+        };
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.is_deaf = fate.lose_reply;
+        }
+        if let Some(asked) = asked {
+            self.tell_leader(server, Upward::Write(asked), now);
+        }
+    }
+
+    /// Whether the server must refuse the requests of this connection, because it has not logged in.
+    fn is_nobody(&self, id: ConnId) -> bool {
+        self.config.sasl_required
+            && !(self.connections.get(id))
+                .is_some_and(|own| own.ids.iter().any(|id| id.scheme == sasl::SCHEME))
+    }
+
+    /// The error that a refused client gets before the server closes the connection.
+    fn refusal(&self) -> ErrorCode {
+        if self.config.sasl_required {
+            ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH
         } else {
-            self.conclude(id, session, xid, &request, fate, now);
+            ErrorCode::AUTH_FAILED
         }
     }
 
     /// Executes a request and answers it, as the rules of tests want it.
-    pub(super) fn conclude(
-        &mut self,
-        id: ConnId,
-        session: SessionId,
-        xid: Xid,
-        request: &Request,
-        fate: Fate,
-        now: Now,
-    ) {
-        let op = request.op();
-        if let Some(connection) = self.connections.get_mut(&id) {
+    pub(super) fn conclude(&mut self, asked: &Asked, now: Now) {
+        let (id, fate, op) = (asked.connection, asked.fate, asked.request.op());
+        if let Some(connection) = self.connections.get_mut(id) {
             connection.muted = fate.lose_reply;
         }
         let refusal = fate.refuse.or_else(|| self.read_only_refusal(id, op));
-        let answer = match refusal {
-            Some(code) => self.seen_by(id, Err(code)),
-            None => self.execute(id, session, request, now),
-        };
+        let result = refusal.map_or_else(|| self.execute(asked, now), Err);
+        let is_done = refusal.is_none();
+        let ends = op == OpCode::CLOSE_SESSION || proves(op) && result.is_err();
         if let Some(delay) = fate.delay {
-            self.hold(id, delay, now);
+            self.connections.hold(id, delay, now.instant);
         }
+        let zxid = if is_done && proves(op) {
+            Zxid::ZERO
+        } else {
+            self.state.view_of(id, &self.connections).zxid
+        };
         // The reply to a ping has the xid of pings, not the xid of the request. The protocol demands it.
-        let xid = if op == OpCode::PING { Xid::PING } else { xid };
-        match answer.result {
-            Err(code) if op == OpCode::SASL => self.refuse_token(id, xid, code),
-            result => self.reply(id, xid, answer.zxid, &result),
+        let xid = if op == OpCode::PING {
+            Xid::PING
+        } else {
+            asked.xid
+        };
+        match result {
+            Err(code) if op == OpCode::SASL => self.connections.refuse_token(id, xid, code),
+            result => self.connections.reply(id, xid, zxid, &result),
         }
-        if answer.close || fate.lose_reply {
+        if is_done && ends || fate.lose_reply {
             self.close(id);
         }
+    }
+
+    /// The error with which a read-only server refuses the operation.
+    fn read_only_refusal(&self, id: ConnId, op: OpCode) -> Option<ErrorCode> {
+        let needs_leader = op == OpCode::SYNC || op.is_transaction() && op != OpCode::CLOSE_SESSION;
+        (needs_leader && self.is_read_only(id)).then_some(ErrorCode::NOT_READ_ONLY)
     }
 
     /// Answers a body that cannot be decoded. From 3.9 on, a malformed multi takes a zxid; other malformed writes do
     /// not.
     fn malformed(&mut self, id: ConnId, xid: Xid, op: OpCode) {
-        match op {
-            OpCode::AUTH | OpCode::SASL => return self.close(id),
-            OpCode::MULTI => {
-                self.catch_up(id);
-                self.next_zxid();
-            }
-            _ => {}
+        if proves(op) {
+            return self.close(id);
         }
-        let zxid = self.view_of(id).zxid;
-        self.reply(id, xid, zxid, &Err(ErrorCode::MARSHALLING_ERROR));
+        if op == OpCode::MULTI {
+            self.state.catch_up(id, &mut self.connections);
+            self.state.next_zxid();
+        }
+        let zxid = self.state.view_of(id, &self.connections).zxid;
+        let result = Err(ErrorCode::MARSHALLING_ERROR);
+        self.connections.reply(id, xid, zxid, &result);
     }
 
-    fn execute(&mut self, id: ConnId, session: SessionId, request: &Request, now: Now) -> Answer {
-        match request {
-            Request::Ping(_) => self.seen_by(id, Ok(Response::Ping(Empty {}))),
+    fn execute(&mut self, asked: &Asked, now: Now) -> Result<Response, ErrorCode> {
+        let id = asked.connection;
+        match &*asked.request {
+            Request::Ping(_) => Ok(Response::Ping(Empty {})),
             Request::Sync(request) => {
-                self.catch_up(id);
-                let path = request.path.clone();
-                self.seen_by(id, Ok(Response::Sync(SyncResponse { path })))
+                self.state.catch_up(id, &mut self.connections);
+                Ok(writes::synced(&request.path))
             }
             Request::Auth(packet) => self.authenticate(id, packet),
-            Request::Sasl(request) => {
-                let result = self.log_in(id, request);
-                Answer {
-                    zxid: Zxid::ZERO,
-                    close: result.is_err(),
-                    result,
-                }
+            Request::Sasl(request) => self.log_in(id, request),
+            Request::SetWatches(it) => {
+                let lists = [&it.data_watches, &it.exist_watches, &it.child_watches];
+                let [data, exist, child] = lists.map(Vec::as_slice);
+                self.set_watches(id, it.relative_zxid, [data, exist, child, &[], &[]]);
+                Ok(Response::SetWatches(Empty {}))
             }
-            Request::SetWatches(request) => {
-                let response = Response::SetWatches(Empty {});
-                self.set_watches(id, request.into(), response)
-            }
-            Request::SetWatches2(request) => {
-                let response = Response::SetWatches2(Empty {});
-                self.set_watches(id, request.into(), response)
-            }
-            Request::Reconfig(_) => {
-                self.catch_up(id);
-                self.next_zxid();
-                self.seen_by(id, Err(ErrorCode::RECONFIG_DISABLED))
+            Request::SetWatches2(it) => {
+                let lists = [
+                    &it.data_watches,
+                    &it.exist_watches,
+                    &it.child_watches,
+                    &it.persistent_watches,
+                    &it.persistent_recursive_watches,
+                ];
+                self.set_watches(id, it.relative_zxid, lists.map(Vec::as_slice));
+                Ok(Response::SetWatches2(Empty {}))
             }
             Request::CloseSession(_) => {
                 // Only a read-only server knows its sessions.
                 if !self.is_read_only(id) {
-                    self.catch_up(id);
-                    self.end_session(session, Xid(0), now);
+                    self.state.catch_up(id, &mut self.connections);
+                    self.end_session(asked.session, Xid(0), now);
                 }
-                let result = Ok(Response::CloseSession(Empty {}));
-                Answer {
-                    close: true,
-                    ..self.seen_by(id, result)
-                }
+                Ok(Response::CloseSession(Empty {}))
             }
-            _ => {
-                let result = self
-                    .read(id, session, request)
-                    .unwrap_or_else(|| self.write(id, session, request, now));
-                self.seen_by(id, result)
-            }
+            _ => match self.read(asked) {
+                Some(read) => read,
+                None => self.write(asked, now),
+            },
         }
     }
 
-    fn read(
-        &mut self,
-        id: ConnId,
-        session: SessionId,
-        request: &Request,
-    ) -> Option<Result<Response, ErrorCode>> {
-        let ids = self.connections.get(&id)?.ids.clone();
-        let asker = Asker {
-            connection: id,
-            session,
+    fn read(&mut self, asked: &Asked) -> Option<Result<Response, ErrorCode>> {
+        let ids = Arc::clone(&self.connections.get(asked.connection)?.ids);
+        let view = self.state.view_of(asked.connection, &self.connections);
+        let reader = Reader {
+            view,
+            connection: asked.connection,
+            session: asked.session,
             ids: &ids,
         };
-        reads::answer(self.view_of(id), asker, request)
+        reader.answer(&asked.request)
     }
 
-    /// Executes one transaction. It takes a zxid even if it fails.
-    pub(super) fn write(
-        &mut self,
-        id: ConnId,
-        session: SessionId,
-        request: &Request,
-        now: Now,
-    ) -> Result<Response, ErrorCode> {
-        self.catch_up(id);
-        let ids = self.connections.get(&id).map(|own| own.ids.clone());
-        self.transaction(ids.as_deref().unwrap_or_default(), session, request, now)
+    /// Executes one transaction of a client.
+    pub(super) fn write(&mut self, asked: &Asked, now: Now) -> Result<Response, ErrorCode> {
+        self.state.catch_up(asked.connection, &mut self.connections);
+        let connection = self.connections.get(asked.connection);
+        let ids = connection.map_or_else(|| Arc::from([]), |own| Arc::clone(&own.ids));
+        let deed = Deed::Request(Arc::clone(&asked.request), ids);
+        self.transact((asked.session, asked.xid), deed, now)
     }
 
-    /// Executes one transaction of somebody with these identities.
-    pub(super) fn transaction(
-        &mut self,
-        ids: &[Id],
-        session: SessionId,
-        request: &Request,
-        now: Now,
-    ) -> Result<Response, ErrorCode> {
-        if let Request::Multi(multi) = request
-            && writes::lacks_acl(multi, session)
-        {
-            return Err(ErrorCode::MARSHALLING_ERROR);
+    fn set_watches(&mut self, id: ConnId, since: Zxid, lists: [&[String]; 5]) {
+        let view = self.state.view_of(id, &self.connections);
+        for (event, path) in set_watches::apply(view, id, since, lists) {
+            self.connections.notify(id, event, path);
         }
-        let author = Author {
-            zxid: self.next_zxid(),
-            unix_ms: now.unix_ms,
-            ids,
-            knows_sasl: self.config.sasl.is_some(),
+    }
+
+    fn authenticate(&mut self, id: ConnId, packet: &AuthPacket) -> Result<Response, ErrorCode> {
+        let super_digest = self.config.super_digest.as_deref();
+        let connection = self.connections.get_mut(id);
+        connection
+            .and_then(|own| own.authenticate(packet, super_digest))
+            .map(|()| Response::Auth(Empty {}))
+            .ok_or(ErrorCode::AUTH_FAILED)
+    }
+
+    /// The answer to a token.
+    fn log_in(&mut self, id: ConnId, request: &SaslRequest) -> Result<Response, ErrorCode> {
+        let refusal = self.refusal();
+        let token = match &self.config.sasl {
+            None => None,
+            Some(mechanism) => {
+                let nonce = || sasl::nonce(self.config.seed, id.0);
+                let asked = request.token.as_deref().unwrap_or_default();
+                let connection = self.connections.get_mut(id);
+                let answer = connection.and_then(|own| own.log_in(&**mechanism, nonce, asked));
+                Some(answer.ok_or(refusal)?)
+            }
         };
-        let mut txn = Txn::new(&mut self.live.tree, author);
-        let result = match request {
-            Request::Multi(request) => return self.finish_multi(author, session, request),
-            _ => writes::apply(&mut txn, session, request).unwrap_or(Err(ErrorCode::UNIMPLEMENTED)),
-        };
-        if result.is_ok() {
-            let changes = txn.commit();
-            self.publish(author.zxid, changes);
-        }
-        result
-    }
-
-    fn finish_multi(
-        &mut self,
-        author: Author<'_>,
-        session: SessionId,
-        request: &MultiRequest,
-    ) -> Result<Response, ErrorCode> {
-        let mut txn = Txn::new(&mut self.live.tree, author);
-        match writes::apply_multi(&mut txn, session, request) {
-            MultiOutcome::Applied(response) => {
-                let changes = txn.commit();
-                self.publish(author.zxid, changes);
-                Ok(Response::Multi(response))
-            }
-            MultiOutcome::Failed(response) => {
-                txn.roll_back();
-                Ok(Response::Multi(response))
-            }
-            MultiOutcome::Malformed => Err(ErrorCode::MARSHALLING_ERROR),
-        }
-    }
-
-    fn set_watches(
-        &mut self,
-        id: ConnId,
-        lists: set_watches::Lists<'_>,
-        response: Response,
-    ) -> Answer {
-        let missed = set_watches::apply(self.view_of(id), id, lists);
-        for (event, path) in missed {
-            self.with(id, |connection| connection.notify(Zxid(-1), event, path));
-            self.counters.notifications = self.counters.notifications.saturating_add(1);
-        }
-        self.seen_by(id, Ok(response))
-    }
-
-    fn authenticate(&mut self, id: ConnId, packet: &AuthPacket) -> Answer {
-        let proved = (self.connections.get_mut(&id)).and_then(|connection| {
-            let identity = auth::identity(packet, connection.remote.ip())?;
-            if self.config.super_digest.as_deref() == Some(&*identity.id) {
-                connection.ids = auth::with(&connection.ids, auth::super_id())?;
-            }
-            connection.ids = auth::with(&connection.ids, identity)?;
-            Some(())
-        });
-        Answer {
-            zxid: Zxid::ZERO,
-            result: proved
-                .map(|()| Response::Auth(Empty {}))
-                .ok_or(ErrorCode::AUTH_FAILED),
-            close: proved.is_none(),
-        }
-    }
-
-    /// A reply with the zxid of the state that the connection sees.
-    fn seen_by(&mut self, id: ConnId, result: Result<Response, ErrorCode>) -> Answer {
-        Answer {
-            zxid: self.view_of(id).zxid,
-            result,
-            close: false,
-        }
-    }
-
-    pub(super) fn reply(
-        &mut self,
-        id: ConnId,
-        xid: Xid,
-        zxid: Zxid,
-        result: &Result<Response, ErrorCode>,
-    ) {
-        self.counters.replies = self.counters.replies.saturating_add(1);
-        self.with(id, |connection| {
-            connection.reply(xid, zxid, result.as_ref().map_err(|code| *code));
-        });
+        Ok(Response::Sasl(SaslResponse { token }))
     }
 }

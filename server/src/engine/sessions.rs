@@ -3,7 +3,7 @@
 //! Invariant: a live session is in exactly one bucket. The bucket follows from its last activity at `now`:
 //! `(floor((now + timeout) / tick) + 1) * tick`. So it expires between `timeout` and `timeout + tick` after that.
 //!
-//! Not here: the deletion of its nodes (`engine::expiry`).
+//! Not here: the deletion of its nodes (`Engine::end_session`).
 //!
 //! Source: `SessionTrackerImpl`, `ExpiryQueue.roundToNextInterval`.
 
@@ -16,7 +16,7 @@ use bytes::Bytes;
 use lockkeeper_proto::{SessionId, connect::PASSWORD_LEN};
 use sha1::{Digest, Sha1};
 
-use super::{ConnId, ServerId};
+use super::basics::{ConnId, ServerId};
 
 /// A live session.
 #[derive(Debug)]
@@ -33,8 +33,8 @@ pub(crate) struct Session {
 #[derive(Debug)]
 pub(crate) struct Sessions {
     live: BTreeMap<SessionId, Session>,
-    /// The sessions of each bucket. The key is the end of the bucket, in ticks since `epoch`.
-    buckets: BTreeMap<u64, BTreeSet<SessionId>>,
+    /// All sessions, by the end of their buckets in ticks since `epoch`.
+    buckets: BTreeSet<(u64, SessionId)>,
     epoch: Instant,
     tick: Duration,
     next_id: i64,
@@ -49,7 +49,7 @@ impl Sessions {
         let time = (unix_ms << 24).cast_unsigned() >> 8;
         Self {
             live: BTreeMap::new(),
-            buckets: BTreeMap::new(),
+            buckets: BTreeSet::new(),
             epoch,
             tick: tick.max(Duration::from_millis(1)),
             next_id: time.cast_signed() & 0x00ff_ffff_ffff_ffff | 1 << 56,
@@ -81,7 +81,7 @@ impl Sessions {
             bucket,
         };
         self.live.insert(id, session);
-        self.buckets.entry(bucket).or_default().insert(id);
+        self.buckets.insert((bucket, id));
     }
 
     /// The session, if it lives.
@@ -97,15 +97,9 @@ impl Sessions {
     /// Panics if the invariant is broken.
     #[cfg(debug_assertions)]
     pub(crate) fn assert_sound(&self) {
-        let in_buckets = self.buckets.values();
-        assert!(in_buckets.clone().all(|ids| !ids.is_empty()));
-        assert_eq!(
-            in_buckets.map(BTreeSet::len).sum::<usize>(),
-            self.live.len()
-        );
+        assert_eq!(self.buckets.len(), self.live.len());
         for (id, session) in &self.live {
-            let bucket = self.buckets.get(&session.bucket);
-            assert!(bucket.is_some_and(|ids| ids.contains(id)), "{id}");
+            assert!(self.buckets.contains(&(session.bucket, *id)), "{id}");
         }
     }
 
@@ -130,34 +124,47 @@ impl Sessions {
             return false;
         };
         let bucket = self.bucket(now, timeout);
-        let Some(session) = self.live.get_mut(&id) else {
-            return false;
-        };
-        let before = std::mem::replace(&mut session.bucket, bucket);
-        if before != bucket {
-            self.leave_bucket(before, id);
-            self.buckets.entry(bucket).or_default().insert(id);
+        if let Some(session) = self.live.get_mut(&id) {
+            let before = std::mem::replace(&mut session.bucket, bucket);
+            if before != bucket {
+                self.buckets.remove(&(before, id));
+                self.buckets.insert((bucket, id));
+            }
         }
         true
     }
 
-    /// Removes a session. Returns the connection that it was attached to.
-    pub(crate) fn remove(&mut self, id: SessionId) -> Option<ConnId> {
-        let session = self.live.remove(&id)?;
-        self.leave_bucket(session.bucket, id);
-        session.connection
+    /// A leader begins: every session gets its whole timeout again.
+    pub(crate) fn touch_all(&mut self, now: Instant) {
+        let all: Vec<SessionId> = self.live.keys().copied().collect();
+        for id in all {
+            self.touch(id, now);
+        }
+    }
+
+    /// A connection has ended.
+    pub(crate) fn detach(&mut self, id: SessionId, connection: ConnId) {
+        if let Some(session) = self.live.get_mut(&id) {
+            session.connection.take_if(|own| *own == connection);
+        }
+    }
+
+    pub(crate) fn remove(&mut self, id: SessionId) {
+        if let Some(session) = self.live.remove(&id) {
+            self.buckets.remove(&(session.bucket, id));
+        }
     }
 
     /// The sessions whose timeout is over.
     pub(crate) fn expired(&self, now: Instant) -> Vec<SessionId> {
         let ticks = ticks(now.saturating_duration_since(self.epoch), self.tick);
-        let over = self.buckets.range(..=ticks);
-        over.flat_map(|(_, ids)| ids).copied().collect()
+        let over = self.buckets.iter().take_while(|(end, _)| *end <= ticks);
+        over.map(|(_, id)| *id).collect()
     }
 
     /// The earliest moment at which [`expired`](Self::expired) can return a session.
     pub(crate) fn next_expiry(&self) -> Option<Instant> {
-        let (bucket, _) = self.buckets.first_key_value()?;
+        let (bucket, _) = self.buckets.first()?;
         let nanos = self.tick.as_nanos().checked_mul(u128::from(*bucket))?;
         // 2^64 ns are 584 years.
         let since_epoch = Duration::from_nanos(u64::try_from(nanos).ok()?);
@@ -167,15 +174,6 @@ impl Sessions {
     fn bucket(&self, now: Instant, timeout: Duration) -> u64 {
         let elapsed = now.saturating_duration_since(self.epoch);
         ticks(elapsed.saturating_add(timeout), self.tick).saturating_add(1)
-    }
-
-    fn leave_bucket(&mut self, bucket: u64, id: SessionId) {
-        if let Some(ids) = self.buckets.get_mut(&bucket) {
-            ids.remove(&id);
-            if ids.is_empty() {
-                self.buckets.remove(&bucket);
-            }
-        }
     }
 }
 

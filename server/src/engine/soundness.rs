@@ -3,7 +3,11 @@
 //! It takes time in proportion to the whole state, so that only builds with debug assertions have it. Not here: whether answers
 //! are right.
 
-use super::{ConnId, Connection, Engine, Followers, Phase};
+use super::{
+    Engine,
+    basics::ConnId,
+    connection::{Connection, Phase},
+};
 
 impl Engine {
     /// Compares every table that repeats what another table says.
@@ -13,46 +17,36 @@ impl Engine {
     #[doc(hidden)]
     pub fn assert_sound(&self) {
         self.sessions.assert_sound();
-        for owner in self.live.tree.assert_sound() {
-            assert!(self.sessions.get(owner).is_some(), "the nodes of {owner}");
-        }
-        let frozen = self.frozen.values().map(|frozen| &frozen.view);
-        for view in frozen.clone() {
-            // Sessions of the frozen tree may have ended since.
+        self.connections.assert_sound();
+        for view in self.state.views() {
+            // Only sessions of the live tree must be alive.
             let _ = view.tree.assert_sound();
-        }
-        let followers = self.followers.iter().flat_map(Followers::views);
-        for view in frozen.chain(followers).chain([&self.live]) {
             for watcher in view.watches.assert_sound() {
-                let phase = self.connections.get(&watcher).map(|own| own.phase);
-                assert!(matches!(phase, Some(Phase::Open(_))), "{watcher:?} watches");
+                let speaks = self.speaker(watcher).is_some();
+                assert!(speaks, "{watcher:?} watches");
             }
         }
-        for (session, state) in self.sessions.iter() {
-            let speaks = |id: ConnId| self.connections.get(&id).and_then(Connection::session);
-            let spoken_for = state
-                .connection
-                .is_none_or(|id| speaks(id) == Some(session));
-            assert!(spoken_for, "{session}");
+        for owner in self.state.live().tree.assert_sound() {
+            assert!(self.sessions.get(owner).is_some(), "the nodes of {owner}");
         }
-        for (id, connection) in &self.connections {
+        for (session, state) in self.sessions.iter() {
+            let own = state.connection.map(|id| self.speaker(id));
+            assert!(own.is_none_or(|it| it == Some(session)), "{session}");
+        }
+        for (id, connection) in self.connections.iter() {
             if let Phase::Open(session) = connection.phase {
                 let speaker = self.sessions.get(session).and_then(|own| own.connection);
                 // A follower may not know yet that the session is over.
-                let is_over = self.followers.is_some() && self.sessions.get(session).is_none();
-                let is_over = is_over || self.is_read_only(*id);
-                assert!(is_over || speaker == Some(*id), "{session}");
+                let is_over = self.state.followers().is_some()
+                    && self.sessions.get(session).is_none()
+                    || self.is_read_only(id);
+                assert!(is_over || speaker == Some(id), "{session}");
             }
-            let waits = self.handshakes.contains(&(connection.handshake_due, *id));
-            assert_eq!(waits, connection.phase == Phase::Fresh, "{id:?}");
-            let has_something = connection.ready_len() > 0 || connection.is_done();
-            assert!(!has_something || self.dirty.contains(id), "{id:?} waits");
-            let due = connection.release_due();
-            assert!(due.is_none_or(|due| self.held.contains(&(due, *id))));
         }
-        let known = |id: &ConnId| self.connections.contains_key(id);
-        assert!(self.handshakes.iter().all(|(_, id)| known(id)));
-        assert!(self.held.iter().all(|(_, id)| known(id)));
-        assert!(self.dirty.iter().all(known));
+    }
+
+    /// The session for which a connection speaks.
+    fn speaker(&self, id: ConnId) -> Option<lockkeeper_proto::SessionId> {
+        self.connections.get(id).and_then(Connection::session)
     }
 }

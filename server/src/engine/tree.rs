@@ -117,6 +117,10 @@ impl Tree {
         tree
     }
 
+    pub(crate) fn seed(&self) -> Seeded {
+        self.seed
+    }
+
     /// A node without data, with all counters at zero.
     pub(crate) fn blank(&self, acl: AclList, owner: Owner) -> Node {
         Node {
@@ -147,9 +151,13 @@ impl Tree {
             .get_mut(if path.is_empty() { path::ROOT } else { path })
     }
 
+    pub(crate) fn parent_mut(&mut self, path: &str) -> Option<&mut Node> {
+        self.nodes.get_mut(path::parent(path)?)
+    }
+
     /// Adds a node at a path without a node, and adds its name to its parent.
     pub(crate) fn insert(&mut self, at: Arc<str>, node: Node) {
-        if let Some(parent) = path::parent(&at).and_then(|parent| self.nodes.get_mut(parent)) {
+        if let Some(parent) = self.parent_mut(&at) {
             parent.children.insert(Box::from(path::name(&at)));
         }
         match node.owner {
@@ -168,7 +176,7 @@ impl Tree {
     /// Removes a node, and removes its name from its parent.
     pub(crate) fn remove(&mut self, at: &str) -> Option<Node> {
         let node = self.nodes.remove(at)?;
-        if let Some(parent) = path::parent(at).and_then(|parent| self.nodes.get_mut(parent)) {
+        if let Some(parent) = self.parent_mut(at) {
             parent.children.remove(path::name(at));
         }
         match node.owner {
@@ -250,34 +258,27 @@ impl Tree {
         paths
     }
 
-    /// Panics if an invariant is broken. Returns the sessions that own nodes.
+    /// Panics if the indexes are not those of the nodes. Returns the sessions that own nodes.
     #[cfg(debug_assertions)]
     pub(crate) fn assert_sound(&self) -> impl Iterator<Item = SessionId> {
-        let (mut children, mut ephemerals, mut reapable) = (0_usize, 0_usize, 0_usize);
-        for (at, node) in &self.nodes {
-            children = children.saturating_add(node.children.len());
-            let parent = path::parent(at).map(|parent| self.nodes.get(parent));
-            let listed = parent.map(|it| it.is_some_and(|it| it.children.contains(path::name(at))));
-            assert!(listed.unwrap_or(true), "{at} is in no parent");
-            match node.owner {
-                Owner::Nobody => {}
-                Owner::Session(session) => {
-                    ephemerals = ephemerals.saturating_add(1);
-                    let own = self.ephemerals.get(&session);
-                    assert!(own.is_some_and(|own| own.contains(at)), "{at}");
-                    assert!(node.children.is_empty(), "{at} is ephemeral");
-                }
-                Owner::Container | Owner::Ttl { .. } => {
-                    reapable = reapable.saturating_add(1);
-                    assert!(self.reapable.contains(at), "{at}");
-                }
-            }
+        let mut again = Self::new(self.seed);
+        let sorted: BTreeMap<_, _> = self.nodes.iter().collect();
+        for (at, node) in sorted {
+            let listed = path::parent(at).is_none_or(|parent| self.nodes.contains_key(parent));
+            assert!(listed, "{at} has no parent");
+            let is_leaf = node.children.is_empty() || !matches!(node.owner, Owner::Session(_));
+            assert!(is_leaf, "{at} is ephemeral");
+            again.insert(
+                Arc::clone(at),
+                self.blank(Arc::clone(&node.acl), node.owner),
+            );
         }
-        assert_eq!(children.saturating_add(1), self.nodes.len());
-        assert_eq!(reapable, self.reapable.len());
-        let listed = self.ephemerals.values();
-        assert!(listed.clone().all(|own| !own.is_empty()));
-        assert_eq!(listed.map(BTreeSet::len).sum::<usize>(), ephemerals);
+        for (at, node) in &self.nodes {
+            let children = again.nodes.get(at).map(|node| &node.children);
+            assert_eq!(children, Some(&node.children), "{at}");
+        }
+        assert_eq!(again.ephemerals, self.ephemerals);
+        assert_eq!(again.reapable, self.reapable);
         self.ephemerals.keys().copied()
     }
 

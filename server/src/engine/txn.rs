@@ -1,7 +1,7 @@
 //! One transaction on the tree. Each operation makes all its checks first and then changes the tree.
 //!
 //! Later operations of a multi see the changes of earlier ones, because those are already applied. If one operation
-//! fails, the transaction undoes all steps, the last one first. The order of the checks decides the error of the reply;
+//! fails, the transaction takes back all steps, the last one first. The order of the checks decides the error of the reply;
 //! it is ZooKeeper's order.
 //!
 //! Source: `PrepRequestProcessor.pRequest2Txn`, `DataTree.processTxn`.
@@ -10,12 +10,14 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use lockkeeper_proto::{Acl, ErrorCode, EventType, Id, Perms, Stat, Version, Zxid, path};
+use lockkeeper_proto::{
+    Acl, ErrorCode, EventType, Id, Perms, Stat, Version, Zxid, path, records::Create2Response,
+};
 
 use super::{
     acl,
     changes::Change,
-    tree::{AclList, Node, Owner, SYSTEM_PATHS, Tree},
+    tree::{AclList, Owner, SYSTEM_PATHS, Tree},
 };
 
 /// The client that writes, with the zxid and the time of the transaction.
@@ -34,40 +36,26 @@ pub(crate) struct NewNode<'a> {
     pub(crate) path: &'a str,
     pub(crate) data: Option<&'a Bytes>,
     pub(crate) acl: Option<&'a [Acl]>,
+    pub(crate) kind: Kind,
+}
+
+/// What a create makes, apart from path, data and ACL.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kind {
     pub(crate) owner: Owner,
     pub(crate) sequential: bool,
 }
 
 /// A transaction that is running.
-#[derive(Debug)]
 pub(crate) struct Txn<'a> {
     tree: &'a mut Tree,
     author: Author<'a>,
     changes: Vec<Change>,
+    /// How to take back each step.
     undo: Vec<Undo>,
 }
 
-/// How to undo one step.
-#[derive(Debug)]
-enum Undo {
-    Create {
-        path: Arc<str>,
-        parent_created: i32,
-        parent_pzxid: Zxid,
-    },
-    Delete {
-        path: Arc<str>,
-        node: Box<Node>,
-        parent_pzxid: Zxid,
-    },
-    Data {
-        path: Arc<str>,
-        data: Option<Bytes>,
-        version: Version,
-        mzxid: Zxid,
-        mtime: i64,
-    },
-}
+type Undo = Box<dyn FnOnce(&mut Tree)>;
 
 impl<'a> Txn<'a> {
     pub(crate) fn new(tree: &'a mut Tree, author: Author<'a>) -> Self {
@@ -85,19 +73,19 @@ impl<'a> Txn<'a> {
     }
 
     /// Undoes all steps, as if the transaction had never begun.
-    pub(crate) fn roll_back(mut self) {
-        while let Some(step) = self.undo.pop() {
-            self.take_back(step);
+    pub(crate) fn roll_back(self) {
+        for take_back in self.undo.into_iter().rev() {
+            take_back(self.tree);
         }
     }
 
     /// Creates a node. Returns its path and metadata.
-    pub(crate) fn create(&mut self, new: &NewNode<'_>) -> Result<(Arc<str>, Stat), ErrorCode> {
+    pub(crate) fn create(&mut self, new: &NewNode<'_>) -> Result<Create2Response, ErrorCode> {
         let parent_path = parent_of(new.path).ok_or(ErrorCode::BAD_ARGUMENTS)?;
         let list = acl::normalise(new.acl, self.author.ids, self.author.knows_sasl)?;
         let parent = self.tree.get(parent_path).ok_or(ErrorCode::NO_NODE)?;
         acl::check(&parent.acl, Perms::CREATE, self.author.ids)?;
-        let path: Arc<str> = if new.sequential {
+        let path: Arc<str> = if new.kind.sequential {
             Arc::from(format!("{}{:010}", new.path, parent.created))
         } else {
             Arc::from(new.path)
@@ -110,7 +98,7 @@ impl<'a> Txn<'a> {
             return Err(ErrorCode::NO_CHILDREN_FOR_EPHEMERALS);
         }
 
-        let mut node = self.tree.blank(list, new.owner);
+        let mut node = self.tree.blank(list, new.kind.owner);
         // A copy, because the request's buffer may hold a whole megabyte of other requests.
         node.data = new.data.map(|data| Bytes::copy_from_slice(data));
         node.czxid = self.author.zxid;
@@ -122,19 +110,22 @@ impl<'a> Txn<'a> {
         let acl = Arc::clone(&node.acl);
         let mut parent_acl = Arc::clone(&acl);
         if let Some(parent) = self.tree.get_mut(parent_path) {
-            self.undo.push(Undo::Create {
-                path: Arc::clone(&path),
-                parent_created: parent.created,
-                parent_pzxid: parent.pzxid,
-            });
+            let (at, created, pzxid) = (Arc::clone(&path), parent.created, parent.pzxid);
+            self.undo.push(Box::new(move |tree| {
+                tree.remove(&at);
+                if let Some(parent) = tree.parent_mut(&at) {
+                    (parent.created, parent.pzxid) = (created, pzxid);
+                }
+            }));
             // The counter never moves down, so it stays at 2^31-1: ZOOKEEPER-3249.
             parent.created = parent.created.max(parent.created.wrapping_add(1));
             parent.pzxid = self.author.zxid;
             parent_acl = Arc::clone(&parent.acl);
         }
         self.tree.insert(Arc::clone(&path), node);
-        self.changed(EventType::NODE_CREATED, &path, acl, parent_acl);
-        Ok((path, stat))
+        let made = path.to_string();
+        self.changed(EventType::NODE_CREATED, path, acl, parent_acl);
+        Ok(Create2Response { path: made, stat })
     }
 
     /// Deletes a node.
@@ -161,16 +152,18 @@ impl<'a> Txn<'a> {
         let path: Arc<str> = Arc::from(path);
         let acl = Arc::clone(&node.acl);
         let mut parent_acl = Arc::clone(&acl);
-        if let Some(parent) = path::parent(&path).and_then(|parent| self.tree.get_mut(parent)) {
-            self.undo.push(Undo::Delete {
-                path: Arc::clone(&path),
-                node: Box::new(node),
-                parent_pzxid: parent.pzxid,
-            });
+        if let Some(parent) = self.tree.parent_mut(&path) {
+            let (at, pzxid) = (Arc::clone(&path), parent.pzxid);
+            self.undo.push(Box::new(move |tree| {
+                if let Some(parent) = tree.parent_mut(&at) {
+                    parent.pzxid = pzxid;
+                }
+                tree.insert(at, node);
+            }));
             parent.pzxid = self.author.zxid;
             parent_acl = Arc::clone(&parent.acl);
         }
-        self.changed(EventType::NODE_DELETED, &path, acl, parent_acl);
+        self.changed(EventType::NODE_DELETED, path, acl, parent_acl);
     }
 
     /// Sets a node's data.
@@ -185,20 +178,20 @@ impl<'a> Txn<'a> {
         acl::check(&node.acl, Perms::WRITE, self.author.ids)?;
         check_version(version, node.version)?;
         let path: Arc<str> = Arc::from(path);
-        self.undo.push(Undo::Data {
-            path: Arc::clone(&path),
-            data: node.data.take(),
-            version: node.version,
-            mzxid: node.mzxid,
-            mtime: node.mtime,
-        });
+        let at = Arc::clone(&path);
+        let before = (node.data.take(), node.version, node.mzxid, node.mtime);
+        self.undo.push(Box::new(move |tree| {
+            if let Some(node) = tree.get_mut(&at) {
+                (node.data, node.version, node.mzxid, node.mtime) = before;
+            }
+        }));
         node.data = data.map(|data| Bytes::copy_from_slice(data));
         node.version = Version(node.version.0.wrapping_add(1));
         node.mzxid = self.author.zxid;
         node.mtime = self.author.unix_ms;
         let stat = node.stat();
         let acl = Arc::clone(&node.acl);
-        self.changed(EventType::NODE_DATA_CHANGED, &path, Arc::clone(&acl), acl);
+        self.changed(EventType::NODE_DATA_CHANGED, path, Arc::clone(&acl), acl);
         Ok(stat)
     }
 
@@ -227,53 +220,13 @@ impl<'a> Txn<'a> {
         check_version(version, node.version)
     }
 
-    fn changed(&mut self, what: EventType, path: &Arc<str>, acl: AclList, parent_acl: AclList) {
+    fn changed(&mut self, what: EventType, path: Arc<str>, acl: AclList, parent_acl: AclList) {
         self.changes.push(Change {
             what,
-            path: Arc::clone(path),
+            path,
             acl,
             parent_acl,
         });
-    }
-
-    fn take_back(&mut self, step: Undo) {
-        match step {
-            Undo::Create {
-                path,
-                parent_created,
-                parent_pzxid,
-            } => {
-                self.tree.remove(&path);
-                if let Some(parent) = path::parent(&path).and_then(|up| self.tree.get_mut(up)) {
-                    parent.created = parent_created;
-                    parent.pzxid = parent_pzxid;
-                }
-            }
-            Undo::Delete {
-                path,
-                node,
-                parent_pzxid,
-            } => {
-                if let Some(parent) = path::parent(&path).and_then(|up| self.tree.get_mut(up)) {
-                    parent.pzxid = parent_pzxid;
-                }
-                self.tree.insert(path, *node);
-            }
-            Undo::Data {
-                path,
-                data,
-                version,
-                mzxid,
-                mtime,
-            } => {
-                if let Some(node) = self.tree.get_mut(&path) {
-                    node.data = data;
-                    node.version = version;
-                    node.mzxid = mzxid;
-                    node.mtime = mtime;
-                }
-            }
-        }
     }
 }
 
@@ -314,14 +267,23 @@ mod tests {
             path,
             data: None,
             acl: Some(Acl::OPEN_UNSAFE),
-            owner: Owner::Nobody,
-            sequential: false,
+            kind: PLAIN,
         }
     }
 
-    fn create(tree: &mut Tree, zxid: i64, new: &NewNode<'_>) -> Result<Arc<str>, ErrorCode> {
+    const PLAIN: Kind = Kind {
+        owner: Owner::Nobody,
+        sequential: false,
+    };
+
+    const SEQUENTIAL: Kind = Kind {
+        sequential: true,
+        ..PLAIN
+    };
+
+    fn create(tree: &mut Tree, zxid: i64, new: &NewNode<'_>) -> Result<String, ErrorCode> {
         let mut txn = Txn::new(tree, author(zxid));
-        txn.create(new).map(|(path, _)| path)
+        txn.create(new).map(|made| made.path)
     }
 
     #[test]
@@ -349,28 +311,28 @@ mod tests {
         create(&mut tree, 1, &node("/g")).unwrap();
         create(&mut tree, 2, &node("/g/plain")).unwrap();
         let sequential = NewNode {
-            sequential: true,
+            kind: SEQUENTIAL,
             ..node("/g/s-")
         };
         assert_eq!(
-            &*create(&mut tree, 3, &sequential).unwrap(),
+            create(&mut tree, 3, &sequential).unwrap(),
             "/g/s-0000000001"
         );
         Txn::new(&mut tree, author(4))
             .delete("/g/plain", Version::ANY)
             .unwrap();
         let slash = NewNode {
-            sequential: true,
+            kind: SEQUENTIAL,
             ..node("/g/")
         };
-        assert_eq!(&*create(&mut tree, 5, &slash).unwrap(), "/g/0000000002");
+        assert_eq!(create(&mut tree, 5, &slash).unwrap(), "/g/0000000002");
         let stat = tree.get("/g").unwrap().stat();
         assert_eq!((stat.num_children, stat.next_sequence()), (2, 3));
         assert_eq!((stat.cversion, stat.pzxid), (Version(4), Zxid(5)));
 
         tree.get_mut("/g").unwrap().created = i32::MAX;
         assert_eq!(
-            &*create(&mut tree, 6, &sequential).unwrap(),
+            create(&mut tree, 6, &sequential).unwrap(),
             "/g/s-2147483647"
         );
         assert_eq!(

@@ -1,24 +1,59 @@
 //! A state that connections read and watch: the live one, a frozen one, or that of a follower.
 
-use lockkeeper_proto::Zxid;
+use lockkeeper_proto::{ErrorCode, Response, Zxid};
 
-use super::{hash::Seeded, tree::Tree, watches::Watches};
+use super::{
+    changes::Change, commit::Commit, connections::Connections, hash::Seeded, tree::Tree,
+    watches::Watches,
+};
 
 /// A tree as of one transaction, and the watches of the connections that read it.
 #[derive(Debug)]
-pub(crate) struct View {
-    pub(crate) tree: Tree,
-    pub(crate) watches: Watches,
-    pub(crate) zxid: Zxid,
+pub(super) struct View {
+    pub(super) tree: Tree,
+    pub(super) watches: Watches,
+    pub(super) zxid: Zxid,
 }
 
 impl View {
     /// The state of a new server.
-    pub(crate) fn new(seed: Seeded) -> Self {
+    pub(super) fn new(seed: Seeded, zxid: Zxid) -> Self {
+        let (tree, watches) = (Tree::new(seed), Watches::new(seed));
         Self {
-            tree: Tree::new(seed),
-            watches: Watches::new(seed),
-            zxid: Zxid::ZERO,
+            tree,
+            watches,
+            zxid,
         }
+    }
+
+    /// The same nodes, without the watches.
+    pub(super) fn copy(&self) -> Self {
+        Self {
+            tree: self.tree.clone(),
+            watches: Watches::new(self.tree.seed()),
+            zxid: self.zxid,
+        }
+    }
+
+    /// Applies a transaction and tells the connections that watch. Returns its changes, and the reply.
+    pub(super) fn apply(
+        &mut self,
+        commit: &Commit,
+        told: &mut Connections,
+    ) -> (Vec<Change>, Result<Response, ErrorCode>) {
+        self.zxid = commit.zxid;
+        let (changes, reply) = commit.apply(&mut self.tree);
+        for change in &changes {
+            for event in change.trigger(&mut self.watches, None) {
+                told.deliver(commit.zxid, &event);
+            }
+        }
+        (changes, reply)
+    }
+
+    /// Applies a transaction of which nobody is told, because all connections are cut.
+    pub(super) fn catch_up_with(&mut self, commit: &Commit) {
+        self.zxid = commit.zxid;
+        let _ = commit.apply(&mut self.tree);
     }
 }

@@ -15,7 +15,7 @@ use std::{
 use lockkeeper_proto::{WatcherType, path};
 
 use super::{
-    ConnId,
+    basics::ConnId,
     hash::{Map, Seeded},
 };
 
@@ -33,8 +33,6 @@ impl Modes {
     /// Persistent and recursive, in the data table.
     pub(crate) const RECURSIVE: Self = Self(8);
 
-    const ALL: [Self; 4] = [Self::DATA, Self::CHILD, Self::PERSISTENT, Self::RECURSIVE];
-
     /// The modes that `checkWatches` and `removeWatches` mean by a type; `None` for an unknown type.
     ///
     /// Source: `WatchManagerOptimized`/`WatchManager` of 3.9, by experiment.
@@ -49,10 +47,6 @@ impl Modes {
         }
     }
 
-    const fn and(self, other: Self) -> Self {
-        Self(self.0 & other.0)
-    }
-
     const fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
@@ -61,15 +55,12 @@ impl Modes {
         Self(self.0 & !other.0)
     }
 
-    const fn is_empty(self) -> bool {
-        self.0 == 0
+    fn has(self, one_of: Self) -> bool {
+        self.0 & one_of.0 != 0
     }
 
-    fn count(self) -> usize {
-        Self::ALL
-            .iter()
-            .filter(|mode| !self.and(**mode).is_empty())
-            .count()
+    fn count(self) -> u32 {
+        self.0.count_ones()
     }
 }
 
@@ -83,7 +74,7 @@ pub(crate) enum Table {
 }
 
 /// All watches.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Watches {
     at: Map<Arc<str>, BTreeMap<ConnId, Modes>>,
     paths_of: BTreeMap<ConnId, BTreeSet<Arc<str>>>,
@@ -110,7 +101,7 @@ impl Watches {
         let entry = entries.entry(connection).or_default();
         let new = modes.without(*entry);
         *entry = entry.or(modes);
-        if !new.and(Modes::RECURSIVE).is_empty() {
+        if new.has(Modes::RECURSIVE) {
             self.recursive = self.recursive.saturating_add(1);
         }
         self.paths_of.entry(connection).or_default().insert(path);
@@ -121,7 +112,7 @@ impl Watches {
         self.at
             .get(path)
             .and_then(|entries| entries.get(&connection))
-            .is_some_and(|own| !own.and(modes).is_empty())
+            .is_some_and(|own| own.has(modes))
     }
 
     /// Removes modes of a connection at one path. Returns whether it had one of them.
@@ -132,12 +123,12 @@ impl Watches {
         let Some(entry) = entries.get_mut(&connection) else {
             return false;
         };
-        let found = entry.and(modes);
-        *entry = entry.without(modes);
-        if !found.and(Modes::RECURSIVE).is_empty() {
+        let before = *entry;
+        *entry = before.without(modes);
+        if before.has(Modes::RECURSIVE) && modes.has(Modes::RECURSIVE) {
             self.recursive = self.recursive.saturating_sub(1);
         }
-        if entry.is_empty() {
+        if *entry == Modes::default() {
             entries.remove(&connection);
             if entries.is_empty() {
                 self.at.remove(path);
@@ -149,42 +140,47 @@ impl Watches {
                 }
             }
         }
-        !found.is_empty()
+        before.has(modes)
     }
 
-    /// Removes and returns all watches of a connection.
-    pub(crate) fn take_all(&mut self, connection: ConnId) -> Vec<(Arc<str>, Modes)> {
-        let paths = self.paths_of.get(&connection).cloned().unwrap_or_default();
-        let mut taken = Vec::with_capacity(paths.len());
-        for path in paths {
-            let entries = self.at.get(&path);
-            let modes = entries.and_then(|entries| entries.get(&connection).copied());
-            if let Some(modes) = modes {
+    /// Removes all watches of a connection.
+    pub(crate) fn forget(&mut self, connection: ConnId) {
+        self.hand_over(connection, None);
+    }
+
+    /// Removes all watches of a connection, and adds them to others.
+    pub(crate) fn hand_over(&mut self, connection: ConnId, mut to: Option<&mut Self>) {
+        for path in self.paths_of.get(&connection).cloned().unwrap_or_default() {
+            if let Some(modes) = self
+                .at
+                .get(&path)
+                .and_then(|at| at.get(&connection).copied())
+            {
                 self.remove(connection, &path, modes);
-                taken.push((path, modes));
+                if let Some(to) = &mut to {
+                    to.add(connection, &path, modes);
+                }
             }
         }
-        taken
     }
 
-    /// Panics if the invariant is broken. Returns the connections that have watches.
+    /// Panics if the tables disagree. Returns the connections that have watches.
     #[cfg(debug_assertions)]
     pub(crate) fn assert_sound(&self) -> impl Iterator<Item = ConnId> {
-        let (mut entries, mut recursive) = (0_usize, 0_usize);
+        let mut again = Self::new(*self.at.hasher());
         for (path, modes_of) in &self.at {
-            assert!(!modes_of.is_empty(), "{path}");
             for (connection, modes) in modes_of {
-                assert!(!modes.is_empty(), "{path}");
-                entries = entries.saturating_add(1);
-                recursive = recursive.saturating_add(modes.and(Modes::RECURSIVE).count());
-                let paths = self.paths_of.get(connection);
-                assert!(paths.is_some_and(|paths| paths.contains(path)), "{path}");
+                again.add(*connection, path, *modes);
             }
         }
-        let paths = self.paths_of.values();
-        assert!(paths.clone().all(|paths| !paths.is_empty()));
-        assert_eq!(paths.map(BTreeSet::len).sum::<usize>(), entries);
-        assert_eq!(self.recursive, recursive);
+        assert_eq!(again, *self);
+        assert!(
+            !self
+                .at
+                .values()
+                .flat_map(BTreeMap::values)
+                .any(|it| *it == Modes::default())
+        );
         self.paths_of.keys().copied()
     }
 
@@ -207,10 +203,10 @@ impl Watches {
             if only.is_some_and(|only| only != *connection) {
                 continue;
             }
-            if !modes.and(one_shot.or(lasting)).is_empty() {
+            if modes.has(one_shot.or(lasting)) {
                 told.insert(*connection);
             }
-            if !modes.and(one_shot).is_empty() {
+            if modes.has(one_shot) {
                 used_up.push(*connection);
             }
         }
@@ -222,8 +218,8 @@ impl Watches {
             while let Some(ancestor) = above {
                 let entries = self.at.get(ancestor).into_iter().flatten();
                 told.extend(entries.filter_map(|(connection, modes)| {
-                    let wanted = only.is_none_or(|only| only == *connection)
-                        && !modes.and(Modes::RECURSIVE).is_empty();
+                    let wanted =
+                        only.is_none_or(|only| only == *connection) && modes.has(Modes::RECURSIVE);
                     wanted.then_some(*connection)
                 }));
                 above = path::parent(ancestor);
@@ -235,20 +231,8 @@ impl Watches {
     /// The number of watches: one for each connection, path and mode.
     pub(crate) fn len(&self) -> usize {
         let modes = self.at.values().flat_map(BTreeMap::values);
-        modes.map(|modes| modes.count()).sum()
-    }
-
-    /// The number of watches of a connection.
-    pub(crate) fn len_of(&self, connection: ConnId) -> usize {
-        self.paths_of(connection)
-            .filter_map(|path| self.at.get(path)?.get(&connection))
-            .map(|modes| modes.count())
-            .sum()
-    }
-
-    /// The paths at which a connection has watches.
-    pub(crate) fn paths_of(&self, connection: ConnId) -> impl Iterator<Item = &Arc<str>> {
-        self.paths_of.get(&connection).into_iter().flatten()
+        let count: u32 = modes.map(|modes| modes.count()).sum();
+        usize::try_from(count).unwrap_or(usize::MAX)
     }
 
     /// The watches of a connection: paths and types, in order.
@@ -329,8 +313,8 @@ mod tests {
             watches.trigger(Table::Data, "/x", Some(A)),
             BTreeSet::from([A])
         );
-        assert_eq!(watches.take_all(A).len(), 1);
-        assert_eq!(watches.take_all(B).len(), 1);
+        watches.forget(A);
+        watches.hand_over(B, None);
         assert_eq!((watches.recursive, watches.len()), (0, 0));
     }
 

@@ -5,99 +5,183 @@
 //! Source: `PrepRequestProcessor`, `MultiOperationRecord`, `Op`, `EphemeralType.validateTTL`.
 
 use lockkeeper_proto::{
-    CreateMode, ErrorCode, OpCode, Request, Response, SessionId,
+    CreateMode, ErrorCode, Request, Response, SessionId,
     multi::{MultiOp, MultiRequest, MultiResponse, MultiResult},
     records::{
         Create2Response, CreateRequest, CreateResponse, CreateTtlRequest, Empty, StatResponse,
+        SyncResponse,
     },
 };
 
 use super::{
+    changes::Change,
     tree::Owner,
-    txn::{NewNode, Txn},
+    txn::{Kind, NewNode, Txn},
 };
 
-/// Applies a write that is not a multi; `None` if the request is not such a write.
-pub(crate) fn apply(
+/// Applies a write. Returns its changes in order, and the reply.
+pub(super) fn apply(
+    mut txn: Txn<'_>,
+    session: SessionId,
+    request: &Request,
+) -> (Vec<Change>, Result<Response, ErrorCode>) {
+    if let Request::Multi(multi) = request {
+        return apply_multi(txn, session, multi);
+    }
+    let reply = apply_alone(&mut txn, session, request);
+    (txn.commit(), reply)
+}
+
+fn apply_alone(
     txn: &mut Txn<'_>,
     session: SessionId,
     request: &Request,
-) -> Option<Result<Response, ErrorCode>> {
-    let op = request.op();
-    Some(match request {
-        Request::Create(request) => create(txn, session, op, request).map(|created| {
-            let path = created.path;
-            Response::Create(CreateResponse { path })
-        }),
-        Request::Create2(request) => create(txn, session, op, request).map(Response::Create2),
-        Request::CreateContainer(request) => {
-            create(txn, session, op, request).map(Response::CreateContainer)
+) -> Result<Response, ErrorCode> {
+    match request {
+        Request::Create(CreateRequest {
+            path,
+            data,
+            acl,
+            flags,
+        })
+        | Request::Create2(CreateRequest {
+            path,
+            data,
+            acl,
+            flags,
+        })
+        | Request::CreateContainer(CreateRequest {
+            path,
+            data,
+            acl,
+            flags,
+        })
+        | Request::CreateTtl(CreateTtlRequest {
+            path,
+            data,
+            acl,
+            flags,
+            ..
+        }) => {
+            let made = txn.create(&NewNode {
+                path,
+                data: data.as_ref(),
+                acl: acl.as_deref(),
+                kind: alone(request, *flags, session)?,
+            })?;
+            created(request, made).ok_or(ErrorCode::UNIMPLEMENTED)
         }
-        Request::CreateTtl(request) => alone(op, request.flags, request.ttl_ms, session)
-            .and_then(|kind| insert(txn, &with_ttl(request, kind)))
-            .map(Response::CreateTtl),
-        Request::Delete(request) => txn
-            .delete(&request.path, request.version)
-            .map(|()| Response::Delete(Empty {})),
-        Request::SetData(request) => txn
-            .set_data(&request.path, request.data.as_ref(), request.version)
-            .map(|stat| Response::SetData(StatResponse { stat })),
-        Request::SetAcl(request) => txn
-            .set_acl(&request.path, request.acl.as_deref(), request.version)
-            .map(|stat| Response::SetAcl(StatResponse { stat })),
+        Request::Delete(it) => {
+            let done = txn.delete(&it.path, it.version);
+            done.map(|()| Response::Delete(Empty {}))
+        }
+        Request::SetData(it) => {
+            let done = txn.set_data(&it.path, it.data.as_ref(), it.version);
+            done.map(|stat| Response::SetData(StatResponse { stat }))
+        }
+        Request::SetAcl(it) => {
+            let done = txn.set_acl(&it.path, it.acl.as_deref(), it.version);
+            done.map(|stat| Response::SetAcl(StatResponse { stat }))
+        }
+        Request::Sync(it) => Ok(synced(&it.path)),
+        Request::Reconfig(_) => Err(ErrorCode::RECONFIG_DISABLED),
+        _ => Err(ErrorCode::UNIMPLEMENTED),
+    }
+}
+
+/// Applies the operations of a multi, up to the first one that fails.
+fn apply_multi(
+    mut txn: Txn<'_>,
+    session: SessionId,
+    request: &MultiRequest,
+) -> (Vec<Change>, Result<Response, ErrorCode>) {
+    // Since 3.9, the real server checks flags while it decodes the request, before it applies anything.
+    let kinds = request.ops.iter().map(|op| in_multi(op, session));
+    let Ok(kinds) = kinds.collect::<Result<Vec<_>, _>>() else {
+        return (Vec::new(), Err(ErrorCode::MARSHALLING_ERROR));
+    };
+    let mut results = Vec::with_capacity(request.ops.len());
+    for (op, kind) in request.ops.iter().zip(kinds) {
+        match apply_one(&mut txn, op, kind) {
+            Ok(result) => results.push(result),
+            Err(code) => {
+                txn.roll_back();
+                let before = std::iter::repeat_n(ErrorCode::OK, results.len());
+                let after = std::iter::repeat(ErrorCode::RUNTIME_INCONSISTENCY);
+                let codes = before.chain([code]).chain(after).take(request.ops.len());
+                let results = codes.map(MultiResult::Error).collect();
+                return (Vec::new(), Ok(Response::Multi(MultiResponse { results })));
+            }
+        }
+    }
+    (txn.commit(), Ok(Response::Multi(MultiResponse { results })))
+}
+
+fn apply_one(
+    txn: &mut Txn<'_>,
+    op: &MultiOp,
+    kind: Option<Result<Kind, ErrorCode>>,
+) -> Result<MultiResult, ErrorCode> {
+    let kind = kind.unwrap_or(Err(ErrorCode::MARSHALLING_ERROR));
+    match op {
+        MultiOp::Create(CreateRequest {
+            path, data, acl, ..
+        })
+        | MultiOp::Create2(CreateRequest {
+            path, data, acl, ..
+        })
+        | MultiOp::CreateContainer(CreateRequest {
+            path, data, acl, ..
+        })
+        | MultiOp::CreateTtl(CreateTtlRequest {
+            path, data, acl, ..
+        }) => {
+            let kind = kind?;
+            let made = txn.create(&NewNode {
+                path,
+                data: data.as_ref(),
+                acl: acl.as_deref(),
+                kind,
+            })?;
+            let has_stat = matches!(op, MultiOp::Create2(_))
+                || matches!(kind.owner, Owner::Container | Owner::Ttl { .. });
+            Ok(if has_stat {
+                MultiResult::Create2(made)
+            } else {
+                MultiResult::Create(CreateResponse { path: made.path })
+            })
+        }
+        MultiOp::Delete(it) => {
+            let done = txn.delete(&it.path, it.version);
+            done.map(|()| MultiResult::Delete)
+        }
+        MultiOp::SetData(it) => {
+            let done = txn.set_data(&it.path, it.data.as_ref(), it.version);
+            done.map(|stat| MultiResult::SetData(StatResponse { stat }))
+        }
+        MultiOp::Check(it) => {
+            let done = txn.check(&it.path, it.version);
+            done.map(|()| MultiResult::Check)
+        }
+        _ => Err(ErrorCode::MARSHALLING_ERROR),
+    }
+}
+
+/// The reply to a create of this kind; `None` if the request is no create.
+pub(super) fn created(request: &Request, made: Create2Response) -> Option<Response> {
+    Some(match request {
+        Request::Create(_) => Response::Create(CreateResponse { path: made.path }),
+        Request::Create2(_) => Response::Create2(made),
+        Request::CreateContainer(_) => Response::CreateContainer(made),
+        Request::CreateTtl(_) => Response::CreateTtl(made),
         _ => return None,
     })
 }
 
-/// The outcome of a multi.
-#[derive(Debug)]
-pub(crate) enum MultiOutcome {
-    /// Everything was applied.
-    Applied(MultiResponse),
-    /// One operation failed: the transaction must be rolled back.
-    Failed(MultiResponse),
-    /// A flag is invalid: the reply is the one for a request that cannot be decoded.
-    Malformed,
-}
-
-/// Applies the operations of a multi, up to the first one that fails.
-pub(crate) fn apply_multi(
-    txn: &mut Txn<'_>,
-    session: SessionId,
-    request: &MultiRequest,
-) -> MultiOutcome {
-    let mut results = Vec::with_capacity(request.ops.len());
-    // Since 3.9, the real server checks flags while it decodes the request, before it applies anything.
-    let mut kinds = Vec::with_capacity(request.ops.len());
-    for op in &request.ops {
-        match in_multi(op, session) {
-            Ok(kind) => kinds.push(kind),
-            Err(_) => return MultiOutcome::Malformed,
-        }
-    }
-    for (op, kind) in request.ops.iter().zip(kinds) {
-        match apply_one(txn, op, kind) {
-            Ok(result) => results.push(result),
-            Err(code) => {
-                let before = std::iter::repeat_n(ErrorCode::OK, results.len());
-                let after = std::iter::repeat(ErrorCode::RUNTIME_INCONSISTENCY);
-                let codes = before.chain([code]).chain(after).take(request.ops.len());
-                return MultiOutcome::Failed(MultiResponse {
-                    results: codes.map(MultiResult::Error).collect(),
-                });
-            }
-        }
-    }
-    MultiOutcome::Applied(MultiResponse { results })
-}
-
-/// What a create makes, apart from path, data and ACL.
-#[derive(Clone, Copy, Debug)]
-struct Kind {
-    owner: Owner,
-    sequential: bool,
-    /// Whether a multi's result has the metadata.
-    with_stat: bool,
+/// The reply to a `sync`.
+pub(super) fn synced(path: &str) -> Response {
+    let path = path.to_owned();
+    Response::Sync(SyncResponse { path })
 }
 
 /// Why the real server could not decode a multi to its end.
@@ -113,30 +197,29 @@ enum Unreadable {
 /// fails by itself.
 ///
 /// Source: 3.9.3, by experiment.
-pub(crate) fn lacks_acl(request: &MultiRequest, session: SessionId) -> bool {
+pub(super) fn lacks_acl(request: &MultiRequest, session: SessionId) -> bool {
     let mut ops = request.ops.iter();
     ops.find_map(|op| in_multi(op, session).err()) == Some(Unreadable::NoAcl)
 }
 
 /// What a create outside a multi makes, depending on operation and flags.
-fn alone(op: OpCode, flags: i32, ttl_ms: i64, session: SessionId) -> Result<Kind, ErrorCode> {
-    let mode = CreateMode::from_flags(flags, ttl_ms).ok_or(ErrorCode::BAD_ARGUMENTS)?;
-    let has_ttl = mode.ttl_ms().is_some();
-    if has_ttl != (op == OpCode::CREATE_TTL) {
-        return Err(ErrorCode::BAD_ARGUMENTS);
-    }
-    let owner = match op {
-        OpCode::CREATE_TTL => ttl_owner(ttl_ms)?,
-        OpCode::CREATE_CONTAINER => Owner::Container,
+fn alone(request: &Request, flags: i32, session: SessionId) -> Result<Kind, ErrorCode> {
+    let ttl_ms = match request {
+        Request::CreateTtl(request) => Some(request.ttl_ms),
+        _ => None,
+    };
+    let mode = CreateMode::from_flags(flags, ttl_ms.unwrap_or(-1));
+    let mode = mode.filter(|mode| mode.ttl_ms().is_some() == ttl_ms.is_some());
+    let mode = mode.ok_or(ErrorCode::BAD_ARGUMENTS)?;
+    let owner = match (request, ttl_ms) {
+        (_, Some(ms)) => ttl_owner(ms)?,
+        (Request::CreateContainer(_), _) => Owner::Container,
         // Flag 4 in a plain create makes a plain node.
         _ if mode.is_ephemeral() => Owner::Session(session),
         _ => Owner::Nobody,
     };
-    Ok(Kind {
-        owner,
-        sequential: mode.is_sequential(),
-        with_stat: true,
-    })
+    let sequential = mode.is_sequential();
+    Ok(Kind { owner, sequential })
 }
 
 /// What an operation of a multi makes, if it is a create. Here the flags decide, and hardly the operation.
@@ -147,123 +230,32 @@ fn in_multi(
     session: SessionId,
 ) -> Result<Option<Result<Kind, ErrorCode>>, Unreadable> {
     let (flags, ttl_ms, has_acl) = match op {
-        MultiOp::Create(request)
-        | MultiOp::Create2(request)
-        | MultiOp::CreateContainer(request) => (request.flags, None, request.acl.is_some()),
-        MultiOp::CreateTtl(request) => (request.flags, Some(request.ttl_ms), true),
+        MultiOp::Create(it) | MultiOp::Create2(it) | MultiOp::CreateContainer(it) => {
+            (it.flags, None, it.acl.is_some())
+        }
+        MultiOp::CreateTtl(it) => (it.flags, Some(it.ttl_ms), true),
         _ => return Ok(None),
     };
-    let Some(mode) = CreateMode::from_flags(flags, ttl_ms.unwrap_or(0)) else {
-        let refused = Some(Err(ErrorCode::BAD_ARGUMENTS));
-        return if ttl_ms.is_some() {
-            Ok(refused)
-        } else {
-            Err(Unreadable::Flag)
-        };
+    let owner = match CreateMode::from_flags(flags, ttl_ms.unwrap_or(0)) {
+        None if ttl_ms.is_some() => Err(ErrorCode::BAD_ARGUMENTS),
+        None => return Err(Unreadable::Flag),
+        Some(_) if !has_acl => return Err(Unreadable::NoAcl),
+        Some(mode) if mode.ttl_ms().is_some() => ttl_owner(ttl_ms.ok_or(Unreadable::Flag)?),
+        Some(CreateMode::Container) => Ok(Owner::Container),
+        Some(_) if matches!(op, MultiOp::CreateContainer(_)) => Ok(Owner::Container),
+        Some(mode) if mode.is_ephemeral() => Ok(Owner::Session(session)),
+        Some(_) => Ok(Owner::Nobody),
     };
-    if !has_acl {
-        return Err(Unreadable::NoAcl);
-    }
-    let sequential = mode.is_sequential();
-    let kind = |owner, with_stat| Kind {
-        owner,
-        sequential,
-        with_stat,
-    };
-    if mode.ttl_ms().is_some() {
-        let ttl_ms = ttl_ms.ok_or(Unreadable::Flag)?;
-        return Ok(Some(ttl_owner(ttl_ms).map(|owner| kind(owner, true))));
-    }
-    let is_container = mode == CreateMode::Container || matches!(op, MultiOp::CreateContainer(_));
-    Ok(Some(Ok(if is_container {
-        kind(Owner::Container, true)
-    } else if mode.is_ephemeral() {
-        kind(Owner::Session(session), matches!(op, MultiOp::Create2(_)))
-    } else {
-        kind(Owner::Nobody, matches!(op, MultiOp::Create2(_)))
-    })))
+    let mode = CreateMode::from_flags(flags, 0);
+    let sequential = mode.is_some_and(CreateMode::is_sequential);
+    Ok(Some(owner.map(|owner| Kind { owner, sequential })))
 }
 
 /// Source: `EphemeralType.TTL.toEphemeralOwner`.
-fn ttl_owner(ttl_ms: i64) -> Result<Owner, ErrorCode> {
-    if (1..=CreateMode::MAX_TTL_MS).contains(&ttl_ms) {
-        Ok(Owner::Ttl { ms: ttl_ms })
+fn ttl_owner(ms: i64) -> Result<Owner, ErrorCode> {
+    if (1..=CreateMode::MAX_TTL_MS).contains(&ms) {
+        Ok(Owner::Ttl { ms })
     } else {
         Err(ErrorCode::BAD_ARGUMENTS)
-    }
-}
-
-fn create(
-    txn: &mut Txn<'_>,
-    session: SessionId,
-    op: OpCode,
-    request: &CreateRequest,
-) -> Result<Create2Response, ErrorCode> {
-    let kind = alone(op, request.flags, -1, session)?;
-    insert(txn, &without_ttl(request, kind))
-}
-
-fn insert(txn: &mut Txn<'_>, new: &NewNode<'_>) -> Result<Create2Response, ErrorCode> {
-    txn.create(new).map(|(path, stat)| Create2Response {
-        path: path.to_string(),
-        stat,
-    })
-}
-
-fn apply_one(
-    txn: &mut Txn<'_>,
-    op: &MultiOp,
-    kind: Option<Result<Kind, ErrorCode>>,
-) -> Result<MultiResult, ErrorCode> {
-    match op {
-        MultiOp::Create(request)
-        | MultiOp::Create2(request)
-        | MultiOp::CreateContainer(request) => {
-            let kind = kind.ok_or(ErrorCode::MARSHALLING_ERROR)??;
-            insert(txn, &without_ttl(request, kind)).map(|created| created_result(created, kind))
-        }
-        MultiOp::CreateTtl(request) => {
-            let kind = kind.ok_or(ErrorCode::MARSHALLING_ERROR)??;
-            insert(txn, &with_ttl(request, kind)).map(|created| created_result(created, kind))
-        }
-        MultiOp::Delete(request) => txn
-            .delete(&request.path, request.version)
-            .map(|()| MultiResult::Delete),
-        MultiOp::SetData(request) => txn
-            .set_data(&request.path, request.data.as_ref(), request.version)
-            .map(|stat| MultiResult::SetData(StatResponse { stat })),
-        MultiOp::Check(request) => txn
-            .check(&request.path, request.version)
-            .map(|()| MultiResult::Check),
-        _ => Err(ErrorCode::MARSHALLING_ERROR),
-    }
-}
-
-fn created_result(created: Create2Response, kind: Kind) -> MultiResult {
-    if kind.with_stat {
-        MultiResult::Create2(created)
-    } else {
-        let path = created.path;
-        MultiResult::Create(CreateResponse { path })
-    }
-}
-
-fn without_ttl(request: &CreateRequest, kind: Kind) -> NewNode<'_> {
-    NewNode {
-        path: &request.path,
-        data: request.data.as_ref(),
-        acl: request.acl.as_deref(),
-        owner: kind.owner,
-        sequential: kind.sequential,
-    }
-}
-
-fn with_ttl(request: &CreateTtlRequest, kind: Kind) -> NewNode<'_> {
-    NewNode {
-        path: &request.path,
-        data: request.data.as_ref(),
-        acl: request.acl.as_deref(),
-        owner: kind.owner,
-        sequential: kind.sequential,
     }
 }

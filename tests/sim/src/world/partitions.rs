@@ -1,6 +1,6 @@
 //! Links between servers that are cut, servers that give up their leader, and leaders that are deposed but go on.
 //!
-//! Not here: what waits meanwhile and what is lost (the engine: `server/src/engine/links.rs`).
+//! Not here: what waits meanwhile and what is lost (the engine: `server/src/engine/replication.rs`).
 
 use lockkeeper_server::engine::{Direction, ServerId};
 

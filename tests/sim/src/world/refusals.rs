@@ -1,6 +1,6 @@
 //! Servers that refuse requests: those without a majority answer reads only, and those with too much to do throttle.
 //!
-//! Not here: what such a server answers (the engine: `server/src/engine/read_only.rs`, `rules.rs`).
+//! Not here: what such a server answers (the engine: `server/src/engine/lag.rs`, `rules.rs`).
 
 use lockkeeper_proto::ErrorCode;
 use lockkeeper_server::engine::{Effect, ServerId, When};

@@ -1,0 +1,141 @@
+//! What the caller of an engine says and hears: ids, times, settings, and what to do with connections.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::BytesMut;
+use lockkeeper_proto::{Zxid, frame};
+
+use super::sasl;
+
+/// The settings of a server. Times as in ZooKeeper's `zoo.cfg`.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Config {
+    /// `tickTime`: sessions expire in steps of this.
+    pub tick_time: Duration,
+    /// `minSessionTimeout`; `None` means two ticks.
+    pub min_session_timeout: Option<Duration>,
+    /// `maxSessionTimeout`.
+    pub max_session_timeout: Duration,
+    /// How long a connection may take for its handshake.
+    pub handshake_timeout: Duration,
+    /// `znode.container.checkIntervalMs`: how often the server looks for containers and TTL nodes to delete.
+    pub container_check_interval: Duration,
+    /// `jute.maxbuffer`: the longest message that the server accepts, in bytes.
+    pub frame_limit: usize,
+    /// The seed of session passwords and of the order of children.
+    pub seed: u64,
+    /// The transactions are numbered from here on.
+    pub first_zxid: Zxid,
+    /// For how long after its start the server creates no ephemeral node.
+    pub no_ephemerals_for: Duration,
+    /// The digest of the user `super`, for whom no ACL counts.
+    pub(crate) super_digest: Option<String>,
+    /// The users who may log in, and the mechanism.
+    pub(crate) sasl: Option<Arc<dyn sasl::Mechanism>>,
+    /// `sessionRequireClientSASLAuth`: the server does not answer a client that has not logged in.
+    pub(crate) sasl_required: bool,
+    /// Whether no four-letter word names sessions, addresses or paths.
+    pub(crate) sessions_hidden: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            tick_time: Duration::from_millis(500),
+            min_session_timeout: None,
+            max_session_timeout: Duration::from_secs(60),
+            handshake_timeout: Duration::from_secs(10),
+            container_check_interval: Duration::from_secs(60),
+            frame_limit: frame::SERVER_LIMIT,
+            seed: 0,
+            first_zxid: Zxid::ZERO,
+            no_ephemerals_for: Duration::ZERO,
+            super_digest: None,
+            sasl: None,
+            sasl_required: false,
+            sessions_hidden: false,
+        }
+    }
+}
+
+#[cfg(feature = "sasl-digest-md5")]
+impl Config {
+    /// With a user who may log in. Whether others are served: see `Builder::require_sasl`. For `fuzz/`; not for users.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_user(mut self, name: &str, password: &str, is_required: bool) -> Self {
+        let mut users = super::digest_md5::Users::default();
+        users.add(name, password);
+        self.sasl = Some(Arc::new(users));
+        self.sasl_required = is_required;
+        self
+    }
+}
+
+impl Config {
+    /// The configured value, or two ticks.
+    pub(super) fn shortest_timeout(&self) -> Duration {
+        let set = self.min_session_timeout;
+        set.unwrap_or_else(|| self.tick_time.saturating_mul(2))
+    }
+
+    /// The timeout that the server grants. Never zero, because a client takes zero as a refusal.
+    pub(super) fn negotiate(&self, asked_ms: i32) -> Duration {
+        let asked = Duration::from_millis(u64::try_from(asked_ms).unwrap_or(0));
+        let min = self.shortest_timeout().max(Duration::from_millis(1));
+        asked.max(min).min(self.max_session_timeout.max(min))
+    }
+}
+
+/// One moment on the monotonic clock and the wall clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Now {
+    /// For timeouts.
+    pub instant: Instant,
+    /// Milliseconds since 1970: for `ctime`, `mtime` and times to live.
+    pub unix_ms: i64,
+}
+
+/// The number that the caller of the engine gives a connection; never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnId(pub u64);
+
+/// One server of an ensemble. One engine plays all servers of it. They differ in how far they lag behind, and in which
+/// connections are cut when one of them fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServerId(pub u32);
+
+impl ServerId {
+    /// The only server, if there is just one.
+    pub const FIRST: Self = Self(0);
+}
+
+/// Something that the caller of the engine must do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Send these bytes.
+    Send(ConnId, BytesMut),
+    /// Close the connection once everything is sent.
+    Close(ConnId),
+    /// Close it now and discard what is not sent yet.
+    Cut(ConnId),
+}
+
+/// How much of the received input is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "after `Partly` the engine must be called again"]
+pub enum Received {
+    /// All whole requests in the input are done.
+    Wholly,
+    /// Some whole requests are left.
+    Partly,
+}
+
+/// `now` plus `time`; just `now` if the clock cannot represent the sum.
+pub(super) fn after(now: Instant, time: Duration) -> Instant {
+    now.checked_add(time).unwrap_or(now)
+}

@@ -1,0 +1,119 @@
+//! Transactions: what each of them does, the same way at the leader and at every follower.
+//!
+//! Source: `PrepRequestProcessor`, `DataTree.processTxn`, `FinalRequestProcessor`.
+
+use std::{sync::Arc, time::Duration};
+
+use lockkeeper_proto::{
+    ErrorCode, Id, Request, Response, SessionId, Xid, Zxid,
+    records::{Empty, StatResponse},
+};
+
+use super::{
+    basics::ConnId,
+    changes::Change,
+    tree::Tree,
+    txn::{Author, Txn},
+    writes,
+};
+
+/// A transaction.
+#[derive(Debug)]
+pub(super) struct Commit {
+    pub(super) zxid: Zxid,
+    pub(super) unix_ms: i64,
+    /// The session and the xid of its request.
+    pub(super) asked: (SessionId, Xid),
+    pub(super) deed: Deed,
+    /// Whether the servers know SASL.
+    pub(super) knows_sasl: bool,
+}
+
+/// The effect of a transaction.
+#[derive(Debug)]
+pub(super) enum Deed {
+    /// Nothing, except that whoever asked is refused.
+    Refuse(ErrorCode),
+    /// What this request asks for, with the identities of its client.
+    Request(Arc<Request>, Arc<[Id]>),
+    /// Deletes nodes without a check. If the transaction ends a session, it carries the timeout of that session.
+    Remove(Vec<Arc<str>>, Option<Duration>),
+    /// Starts a session: the connection, its timeout, and whether the client knows read-only servers.
+    Start(ConnId, Duration, bool),
+}
+
+impl Deed {
+    /// Whether the transaction takes a number. It does even if it fails.
+    pub(super) fn takes_zxid(&self, session: SessionId) -> bool {
+        let Self::Request(request, _) = self else {
+            return true;
+        };
+        match &**request {
+            Request::Sync(_) => false,
+            Request::Multi(multi) => !writes::lacks_acl(multi, session),
+            _ => true,
+        }
+    }
+}
+
+impl Commit {
+    /// Changes the tree. Returns the changes in order, and the reply.
+    pub(super) fn apply(&self, tree: &mut Tree) -> (Vec<Change>, Result<Response, ErrorCode>) {
+        let mut author = Author {
+            zxid: self.zxid,
+            unix_ms: self.unix_ms,
+            ids: &[],
+            knows_sasl: self.knows_sasl,
+        };
+        match &self.deed {
+            Deed::Refuse(code) => (Vec::new(), Err(*code)),
+            Deed::Start(..) => (Vec::new(), Err(ErrorCode::SESSION_MOVED)),
+            Deed::Remove(paths, _) => {
+                let mut txn = Txn::new(tree, author);
+                for path in paths {
+                    txn.remove(path);
+                }
+                (txn.commit(), Ok(Response::CloseSession(Empty {})))
+            }
+            Deed::Request(request, ids) => {
+                author.ids = ids;
+                writes::apply(Txn::new(tree, author), self.asked.0, request)
+            }
+        }
+    }
+}
+
+/// The reply to a request for which this answer to a transaction is taken. If the transaction belongs to another kind of
+/// request, the reply contains as much of it as fits.
+pub(super) fn answer_to(
+    request: &Request,
+    answer: Result<Response, ErrorCode>,
+) -> Result<Response, ErrorCode> {
+    let answer = answer?;
+    if answer.op() == request.op() {
+        return Ok(answer);
+    }
+    let fitting = match (request, answer) {
+        (Request::Delete(_), _) => Some(Response::Delete(Empty {})),
+        (Request::CloseSession(_), _) => Some(Response::CloseSession(Empty {})),
+        (Request::Sync(request), _) => Some(writes::synced(&request.path)),
+        (
+            _,
+            Response::Create2(made) | Response::CreateContainer(made) | Response::CreateTtl(made),
+        ) => {
+            let stat = StatResponse { stat: made.stat };
+            with_stat(request, stat).or_else(|| writes::created(request, made))
+        }
+        (_, Response::SetData(stat) | Response::SetAcl(stat)) => with_stat(request, stat),
+        _ => None,
+    };
+    fitting.ok_or(ErrorCode::MARSHALLING_ERROR)
+}
+
+fn with_stat(request: &Request, stat: StatResponse) -> Option<Response> {
+    match request {
+        Request::SetData(_) => Some(Response::SetData(stat)),
+        Request::SetAcl(_) => Some(Response::SetAcl(stat)),
+        _ => None,
+    }
+}

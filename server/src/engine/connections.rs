@@ -1,0 +1,248 @@
+//! All connections: who has something to send, who takes too long for the handshake, and whose frames are held back.
+//!
+//! Invariant: a connection in `dirty`, `handshakes` or `held` is in `all`.
+//! Not here: what belongs to a connection elsewhere, its session and its watches (`Engine::leave`).
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
+
+use lockkeeper_proto::{
+    ErrorCode, EventType, Perms, Response, Xid, Zxid, header::ReplyHeader, jute::Encode,
+    records::SaslResponse,
+};
+
+use super::{
+    acl,
+    basics::{ConnId, Output, ServerId},
+    changes::Event,
+    connection::{Connection, Phase},
+    counters::{Counters, count},
+};
+
+/// All connections.
+#[derive(Debug, Default)]
+pub(super) struct Connections {
+    all: BTreeMap<ConnId, Connection>,
+    /// Connections for which [`poll_output`](Self::poll_output) may have something.
+    dirty: BTreeSet<ConnId>,
+    cuts: VecDeque<ConnId>,
+    /// Connections whose handshake is pending, with its deadline.
+    handshakes: BTreeSet<(Instant, ConnId)>,
+    /// Connections that hold frames back, with the moment when the first frame may leave.
+    held: BTreeSet<(Instant, ConnId)>,
+    pub(super) counters: Counters,
+}
+
+impl Connections {
+    pub(super) fn accept(
+        &mut self,
+        id: ConnId,
+        remote: SocketAddr,
+        server: ServerId,
+        due: Instant,
+    ) {
+        count(&mut self.counters.connections);
+        self.handshakes.insert((due, id));
+        self.all.insert(id, Connection::new(remote, server, due));
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(super) fn get(&self, id: ConnId) -> Option<&Connection> {
+        self.all.get(&id)
+    }
+
+    /// Like [`get`](Self::get), for changes after which the connection has nothing new to send.
+    pub(super) fn get_mut(&mut self, id: ConnId) -> Option<&mut Connection> {
+        self.all.get_mut(&id)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (ConnId, &Connection)> {
+        self.all.iter().map(|(id, connection)| (*id, connection))
+    }
+
+    /// The connections that fit, in the order of their ids.
+    pub(super) fn which(&self, fits: impl Fn(&Connection) -> bool) -> Vec<ConnId> {
+        let all = self.iter().filter(|(_, connection)| fits(connection));
+        all.map(|(id, _)| id).collect()
+    }
+
+    pub(super) fn server_of(&self, id: ConnId) -> ServerId {
+        self.get(id).map_or(ServerId::FIRST, |own| own.server)
+    }
+
+    /// Changes a connection, and notes that it may now have something to send.
+    pub(super) fn with(&mut self, id: ConnId, act: impl FnOnce(&mut Connection)) {
+        if let Some(connection) = self.all.get_mut(&id) {
+            act(connection);
+            self.dirty.insert(id);
+        }
+    }
+
+    pub(super) fn reply(
+        &mut self,
+        id: ConnId,
+        xid: Xid,
+        zxid: Zxid,
+        result: &Result<Response, ErrorCode>,
+    ) {
+        count(&mut self.counters.replies);
+        self.with(id, |connection| {
+            connection.reply(xid, zxid, result.as_ref().map_err(|code| *code));
+        });
+    }
+
+    /// Refuses a token. Unlike all other errors, this one has a body: a null token.
+    pub(super) fn refuse_token(&mut self, id: ConnId, xid: Xid, err: ErrorCode) {
+        count(&mut self.counters.replies);
+        let header = ReplyHeader {
+            xid,
+            zxid: Zxid::ZERO,
+            err,
+        };
+        self.with(id, |connection| {
+            connection.send(|writer| {
+                header.encode(writer);
+                SaslResponse { token: None }.encode(writer);
+            });
+        });
+    }
+
+    /// Sends an event that a connection has missed while it was away.
+    pub(super) fn notify(&mut self, id: ConnId, what: EventType, path: &str) {
+        count(&mut self.counters.notifications);
+        self.with(id, |connection| connection.notify(Zxid(-1), what, path));
+    }
+
+    /// Sends an event to a connection, if the connection may read the node; otherwise sends nothing.
+    pub(super) fn deliver(&mut self, zxid: Zxid, event: &Event<'_>) {
+        if let Some(to) = self.all.get_mut(&event.to)
+            && acl::allows(event.acl, Perms::READ, &to.ids)
+        {
+            count(&mut self.counters.notifications);
+            to.notify(zxid, event.what, event.path);
+            self.dirty.insert(event.to);
+        }
+    }
+
+    /// Holds back what is appended to a connection from now on.
+    pub(super) fn hold(&mut self, id: ConnId, delay: Duration, now: Instant) {
+        if let Some(connection) = self.all.get_mut(&id) {
+            let had = connection.release_due();
+            connection.hold(now, delay);
+            if had.is_none() {
+                let due = connection.release_due();
+                self.held.extend(due.map(|due| (due, id)));
+            }
+        }
+    }
+
+    /// The frames that were held back until now may leave.
+    pub(super) fn release(&mut self, now: Instant) {
+        while let Some((due, id)) = self.held.first().copied()
+            && due <= now
+        {
+            self.held.pop_first();
+            if let Some(connection) = self.all.get_mut(&id) {
+                connection.release(now);
+                self.dirty.insert(id);
+                let due = connection.release_due();
+                self.held.extend(due.map(|due| (due, id)));
+            }
+        }
+    }
+
+    /// The handshake of a connection is over, one way or the other.
+    pub(super) fn end_handshake(&mut self, id: ConnId) {
+        if let Some(connection) = self.all.get(&id) {
+            self.handshakes.remove(&(connection.handshake_due, id));
+        }
+    }
+
+    /// Takes a connection whose handshake was due.
+    pub(super) fn take_late(&mut self, now: Instant) -> Option<ConnId> {
+        self.handshakes.first().filter(|(due, _)| *due <= now)?;
+        self.handshakes.pop_first().map(|(_, id)| id)
+    }
+
+    /// Closes a connection once its whole output is sent.
+    pub(super) fn close(&mut self, id: ConnId) {
+        self.with(id, |connection| {
+            connection.phase = Phase::Closing;
+            connection.input.clear();
+        });
+    }
+
+    /// Closes a connection now.
+    pub(super) fn cut(&mut self, id: ConnId) {
+        if self.forget(id).is_some() {
+            self.cuts.push_back(id);
+        }
+    }
+
+    pub(super) fn forget(&mut self, id: ConnId) -> Option<Connection> {
+        self.dirty.remove(&id);
+        let connection = self.all.remove(&id)?;
+        if let Some(due) = connection.release_due() {
+            self.held.remove(&(due, id));
+        }
+        Some(connection)
+    }
+
+    /// When a handshake or a frame is due.
+    pub(super) fn due(&self) -> Option<Instant> {
+        let firsts = [self.handshakes.first(), self.held.first()];
+        firsts.into_iter().flatten().map(|(due, _)| *due).min()
+    }
+
+    /// The next thing to do; `None` if there is nothing.
+    pub(super) fn poll_output(
+        &mut self,
+        is_stalled: impl Fn(&Connection) -> bool,
+    ) -> Option<Output> {
+        if let Some(id) = self.cuts.pop_front() {
+            return Some(Output::Cut(id));
+        }
+        let mut from = ConnId(0);
+        while let Some(id) = self.dirty.range(from..).next().copied() {
+            from = ConnId(id.0.saturating_add(1));
+            let Some(connection) = self.all.get_mut(&id).filter(|own| !is_stalled(own)) else {
+                continue;
+            };
+            let bytes = connection.take_ready();
+            let is_done = connection.is_done();
+            if !bytes.is_empty() {
+                if !is_done {
+                    self.dirty.remove(&id);
+                }
+                return Some(Output::Send(id, bytes));
+            }
+            self.dirty.remove(&id);
+            if is_done {
+                self.forget(id);
+                return Some(Output::Close(id));
+            }
+        }
+        None
+    }
+
+    /// Panics if the tables disagree.
+    #[cfg(debug_assertions)]
+    pub(super) fn assert_sound(&self) {
+        for (id, connection) in &self.all {
+            let waits = self.handshakes.contains(&(connection.handshake_due, *id));
+            assert_eq!(waits, connection.phase == Phase::Fresh, "{id:?}");
+            let has_something = connection.ready_len() > 0 || connection.is_done();
+            assert!(!has_something || self.dirty.contains(id), "{id:?} waits");
+            let due = connection.release_due();
+            assert!(due.is_none_or(|due| self.held.contains(&(due, *id))));
+        }
+        let timed = self.handshakes.iter().chain(&self.held).map(|(_, id)| id);
+        assert!(timed.chain(&self.dirty).all(|id| self.all.contains_key(id)));
+    }
+}

@@ -1,0 +1,73 @@
+//! Counts of what has happened since the start.
+
+use std::collections::BTreeMap;
+
+use lockkeeper_proto::OpCode;
+
+/// Counts of what has happened since the start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counters {
+    /// Connections accepted.
+    pub connections: u64,
+    /// Sessions started.
+    pub sessions: u64,
+    /// Sessions expired. Closed sessions do not count.
+    pub expired: u64,
+    /// Requests by operation, including those that failed. Handshakes count as [`OpCode::CREATE_SESSION`].
+    pub requests: BTreeMap<OpCode, u64>,
+    /// Replies sent, including those to handshakes.
+    pub replies: u64,
+    /// Watch events sent.
+    pub notifications: u64,
+    /// The sum over all connections.
+    pub traffic: Traffic,
+}
+
+impl Counters {
+    /// The number of requests of one operation.
+    #[must_use]
+    pub fn requests_of(&self, op: OpCode) -> u64 {
+        self.requests.get(&op).copied().unwrap_or(0)
+    }
+
+    /// The number of requests, without handshakes and pings.
+    #[must_use]
+    pub fn all_requests(&self) -> u64 {
+        let is_counted = |op: OpCode| !matches!(op, OpCode::PING | OpCode::CREATE_SESSION);
+        let counted = self.requests.iter().filter(|(op, _)| is_counted(**op));
+        counted.map(|(_, count)| count).sum()
+    }
+
+    pub(super) fn note(&mut self, op: OpCode) {
+        count(self.requests.entry(op).or_default());
+    }
+}
+
+/// Counts of what a client has sent on a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Traffic {
+    /// Reads from the socket that returned bytes.
+    pub reads: u64,
+    /// Whole frames, including the handshake.
+    pub frames: u64,
+    /// Reads that completed more than one frame: the client had put several frames into one write.
+    pub reads_with_several_frames: u64,
+}
+
+impl Traffic {
+    /// Counts `reads` reads (none or one) that completed `frames` frames.
+    pub(super) fn note(&mut self, reads: u64, frames: u64) {
+        self.reads = self.reads.saturating_add(reads);
+        self.frames = self.frames.saturating_add(frames);
+        if frames > 1 && reads > 0 {
+            count(&mut self.reads_with_several_frames);
+        }
+    }
+}
+
+/// Counts one more.
+pub(super) fn count(counter: &mut u64) {
+    *counter = counter.saturating_add(1);
+}

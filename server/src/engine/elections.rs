@@ -1,0 +1,175 @@
+//! What the members of an ensemble do when they are stopped, cut off from each other, or without a leader.
+//!
+//! Not here: who is elected, and when members give up (`ensemble`); what reaches a leader (`replication`).
+
+use std::time::Duration;
+
+use lockkeeper_proto::Zxid;
+
+use super::{
+    Engine,
+    basics::{Now, ServerId},
+    ensemble::{Ensemble, Role, Step},
+    followers::Followers,
+};
+
+impl Engine {
+    /// From now on, there are `servers` members with links between each two of them, and they elect their leaders.
+    /// A transaction travels for no time. Call this before the first connection.
+    ///
+    /// Each member reports its sessions every half tick. It gives up its role after `sync_limit` without what the role needs.
+    pub fn set_ensemble(&mut self, servers: u32, sync_limit: Duration, now: Now) {
+        let followers = Followers::new(servers, Duration::ZERO, self.state.live());
+        let ensemble = Ensemble::new(servers, sync_limit);
+        self.state.set_followers(followers, Some(ensemble));
+        self.set_relay(Some(self.config.tick_time / 2), now);
+        self.review(now);
+    }
+
+    /// The member that leads: of two, the one that was elected last.
+    #[must_use]
+    pub fn leader(&self) -> Option<ServerId> {
+        self.state.ensemble()?.leader()
+    }
+
+    /// Whether a server accepts connections. Only a member of an ensemble may not.
+    #[must_use]
+    pub fn is_serving(&self, server: ServerId) -> bool {
+        let ensemble = self.state.ensemble();
+        ensemble.is_none_or(|ensemble| ensemble.is_serving(server))
+    }
+
+    /// Stops a member: its connections are cut, and the others notice at once.
+    pub fn stop_server(&mut self, server: ServerId, now: Now) {
+        self.leave_ensemble(server, Role::Stopped);
+        self.review(now);
+    }
+
+    /// Starts a stopped member again. It has lost nothing, and follows the leader if its links let it.
+    pub fn start_server(&mut self, server: ServerId, now: Now) {
+        if let Some(ensemble) = self.state.ensemble_mut()
+            && ensemble.role(server) == Role::Stopped
+        {
+            ensemble.set_role(server, Role::Looking);
+        }
+        self.review(now);
+    }
+
+    /// Cuts the link between two members in one direction. Nobody is told.
+    pub fn cut_between(&mut self, from: ServerId, to: ServerId, now: Now) {
+        self.set_cut_between(from, to, true, now);
+    }
+
+    /// Mends one direction of the link between two members.
+    pub fn mend_between(&mut self, from: ServerId, to: ServerId, now: Now) {
+        self.set_cut_between(from, to, false, now);
+    }
+
+    fn set_cut_between(&mut self, from: ServerId, to: ServerId, is_cut: bool, now: Now) {
+        if let Some(ensemble) = self.state.ensemble_mut() {
+            ensemble.set_cut(from, to, is_cut);
+        }
+        self.review(now);
+    }
+
+    /// The members elect a new leader now. The present one takes part, and may not win. If it is cut off from the winner, it
+    /// goes on until it gives up. Returns the new leader; `None` if no other member has whole links to a majority.
+    pub fn elect_another(&mut self, now: Now) -> Option<ServerId> {
+        let ensemble = self.state.ensemble()?;
+        let former = ensemble.leader()?;
+        let running = ensemble.running();
+        let known = |server| self.state.known_to(server);
+        let (winner, voters) = ensemble.winner(&running, Some(former), known)?;
+        for server in running {
+            if server == former && !voters.contains(&server) {
+                if let Some(ensemble) = self.state.ensemble_mut() {
+                    ensemble.set_role(server, Role::Former);
+                }
+                self.lead_alone(server);
+            } else {
+                self.leave_ensemble(server, Role::Looking);
+            }
+        }
+        self.carry_out(Step::Elect(winner, voters), now);
+        self.review(now);
+        Some(winner)
+    }
+
+    /// Members whose time is over give up.
+    pub(super) fn give_up(&mut self, now: Now) {
+        let overdue = |ensemble: &Ensemble| ensemble.overdue(now.instant);
+        let over = self.state.ensemble().map(overdue).unwrap_or_default();
+        for server in &over {
+            self.leave_ensemble(*server, Role::Looking);
+        }
+        if !over.is_empty() {
+            self.review(now);
+        }
+    }
+
+    /// The members do what follows from the present links.
+    fn review(&mut self, now: Now) {
+        let step = |engine: &Self| {
+            let known = |server| engine.state.known_to(server);
+            engine.state.ensemble()?.next_step(known)
+        };
+        while let Some(step) = step(self) {
+            self.carry_out(step, now);
+        }
+        if let Some(ensemble) = self.state.ensemble_mut() {
+            ensemble.set_timers(now.instant);
+        }
+        self.wire(now);
+    }
+
+    fn carry_out(&mut self, step: Step, now: Now) {
+        match step {
+            Step::GiveUp(server) => self.leave_ensemble(server, Role::Looking),
+            Step::Follow(server) => {
+                if let Some(ensemble) = self.state.ensemble_mut() {
+                    ensemble.set_role(server, Role::Serving);
+                }
+                self.wire(now);
+                self.arrive(now);
+            }
+            Step::Elect(winner, voters) => {
+                if let Some(ensemble) = self.state.ensemble_mut() {
+                    ensemble.follow(winner, voters);
+                }
+                self.wire(now);
+                let lost = self.depose(Zxid::ZERO, now);
+                tracing::debug!(leader = winner.0, lost, "elected a leader");
+            }
+        }
+    }
+
+    /// A member stops serving.
+    fn leave_ensemble(&mut self, server: ServerId, role: Role) {
+        let ensemble = self.state.ensemble_mut();
+        if ensemble.is_some_and(|ensemble| ensemble.leave(server, role)) {
+            self.fail_server(server);
+        }
+    }
+
+    /// Cuts and mends the links to the leader as the links between the members are.
+    fn wire(&mut self, now: Now) {
+        let Some(ensemble) = self.state.ensemble() else {
+            return;
+        };
+        let (leader, is_in_sync) = (ensemble.leader(), ensemble.is_in_sync());
+        for (server, direction, is_cut) in ensemble.wiring() {
+            let was_cut = self.state.link(server).map(|link| link.has_cut(direction));
+            match (was_cut, is_cut) {
+                (Some(false), true) => self.cut_link(server, direction),
+                (Some(true), false) => self.mend_link(server, direction, now),
+                _ => {}
+            }
+        }
+        if let Some(followers) = self.state.followers_mut() {
+            followers.set_commits(leader.is_none() || is_in_sync);
+        }
+        if let Some(link) = leader.and_then(|leader| self.state.link_mut(leader)) {
+            link.set_leads(!is_in_sync);
+        }
+    }
+}

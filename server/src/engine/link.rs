@@ -1,0 +1,113 @@
+//! The link between a follower and its leader.
+//!
+//! What travels in one direction of it arrives in order. A cut is silent: nothing arrives, and neither end is told. The
+//! follower goes on answering pings and reads from its own state. What waits:
+//!
+//! | cut | what waits |
+//! |---|---|
+//! | [`Direction::ToLeader`] | writes of clients, and the news of which sessions were active |
+//! | [`Direction::FromLeader`] | transactions, and pings: a follower tells of its sessions only when it is pinged |
+//! | any | handshakes |
+//!
+//! It arrives when the link is mended, unless the follower gives up before. Not here: who carries out what arrives
+//! (`replication`).
+
+use std::collections::VecDeque;
+
+use lockkeeper_proto::SessionId;
+
+use super::asked::Asked;
+
+/// A direction of the link between a follower and its leader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From the follower to the leader.
+    ToLeader,
+    /// From the leader to the follower.
+    FromLeader,
+}
+
+/// What a follower tells its leader.
+#[derive(Debug)]
+pub(super) enum Upward {
+    /// A session was active.
+    Touch(SessionId),
+    Write(Asked),
+}
+
+/// The link of one follower.
+#[derive(Debug, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "the flags are independent")]
+pub(super) struct Link {
+    to_leader_cut: bool,
+    from_leader_cut: bool,
+    /// What has not reached the leader, oldest first.
+    waiting: VecDeque<Upward>,
+    /// Whether the server was the leader, and does not know better.
+    leads: bool,
+    /// Whether the other servers have elected a new leader since the cut.
+    is_deposed: bool,
+}
+
+impl Link {
+    pub(super) fn is_cut(&self) -> bool {
+        self.to_leader_cut || self.from_leader_cut
+    }
+
+    pub(super) fn has_cut(&self, direction: Direction) -> bool {
+        match direction {
+            Direction::ToLeader => self.to_leader_cut,
+            Direction::FromLeader => self.from_leader_cut,
+        }
+    }
+
+    pub(super) fn set_cut(&mut self, direction: Direction, is_cut: bool) {
+        *match direction {
+            Direction::ToLeader => &mut self.to_leader_cut,
+            Direction::FromLeader => &mut self.from_leader_cut,
+        } = is_cut;
+    }
+
+    pub(super) fn set_leads(&mut self, leads: bool) {
+        self.leads = leads;
+    }
+
+    /// Whether the server takes itself for the leader.
+    pub(super) fn leads(&self) -> bool {
+        self.leads
+    }
+
+    pub(super) fn is_deposed(&self) -> bool {
+        self.is_deposed
+    }
+
+    /// The other servers have elected a leader without this one.
+    pub(super) fn depose(&mut self) {
+        (self.to_leader_cut, self.from_leader_cut) = (true, true);
+        self.is_deposed = true;
+    }
+
+    /// What reaches the leader now, if it does not wait.
+    pub(super) fn send(&mut self, upward: Upward) -> Option<Upward> {
+        if self.to_leader_cut {
+            self.waiting.push_back(upward);
+            return None;
+        }
+        Some(upward)
+    }
+
+    pub(super) fn take_waiting(&mut self) -> VecDeque<Upward> {
+        std::mem::take(&mut self.waiting)
+    }
+
+    /// The follower gives up: nothing more of what waits reaches the leader.
+    pub(super) fn forget(&mut self) {
+        self.waiting.clear();
+        (self.leads, self.is_deposed) = (false, false);
+    }
+
+    /// Whether a handshake must wait until the link is mended.
+    pub(super) fn delays_handshake(&self, resumes: bool) -> bool {
+        self.is_cut() && !(self.leads && resumes)
+    }
+}

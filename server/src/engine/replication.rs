@@ -1,0 +1,304 @@
+//! What happens between a leader and its followers: writes and news of sessions go up, transactions come down, leaders and
+//! servers fail.
+//!
+//! The leader keeps the sessions and ends them by its own clock. When all servers restart, or a leader is deposed, every
+//! session gets its whole timeout again.
+//!
+//! A server whose link is cut takes no part in the election of a new leader ([`Engine::depose`]). If that server was the leader
+//! itself ([`Engine::lead_alone`]), it goes on until it gives up: it resumes sessions by itself and answers `sync`. Its
+//! writes are never committed.
+//!
+//! Source: `Learner`, `LearnerHandler`, `Leader.lead`, `Leader.processSync`, `PrepRequestProcessor` (`SESSION_MOVED`),
+//! `FinalRequestProcessor` (it closes the connection then).
+//!
+//! Not here: the queues of a follower (`followers`, `link`), who leads, and when servers give up by themselves (`elections`).
+
+use std::time::{Duration, Instant};
+
+use lockkeeper_proto::{ErrorCode, Request, Response, SessionId, Zxid};
+
+use super::{
+    Engine,
+    asked::Asked,
+    basics::{ConnId, Now, ServerId},
+    commit::{Commit, Deed, answer_to},
+    connection::Connection,
+    followers::{Election, Followers},
+    link::{Direction, Link, Upward},
+    relay::Relay,
+};
+
+impl Engine {
+    /// From now on, the first `count` servers are followers, and clients are connected to them. A transaction travels
+    /// to each follower for at most `longest`. Call this before the first connection.
+    pub fn set_followers(&mut self, count: u32, longest: Duration) {
+        let followers = Followers::new(count, longest, self.state.live());
+        self.state.set_followers(followers, None);
+    }
+
+    /// From now on, the activity of a session counts only at the end of each interval; with `None` it counts at once.
+    pub fn set_relay(&mut self, interval: Option<Duration>, now: Now) {
+        self.report_heard(None, now);
+        self.relay = interval.map(|interval| Relay::new(interval, now.instant));
+    }
+
+    /// The last transaction of the leader.
+    #[must_use]
+    pub fn last_zxid(&self) -> Zxid {
+        self.state.live().zxid
+    }
+
+    /// A server fails: its connections are cut, and the activity that it had not reported is lost.
+    pub fn fail_server(&mut self, server: ServerId) {
+        self.cut_server(server);
+        if let Some(relay) = &mut self.relay {
+            relay.take(|by| by == server);
+        }
+        self.state.fail(server);
+    }
+
+    /// A server has lost its majority, or has one again. Its connections are cut, and the activity that it had not
+    /// reported is lost. Not for followers.
+    pub fn set_read_only(&mut self, server: ServerId, is_read_only: bool) {
+        self.fail_server(server);
+        if is_read_only {
+            self.freeze_server(server);
+            self.state.set_read_only(server);
+        }
+    }
+
+    /// All servers were down until now: all connections are cut, and every live session gets its whole timeout again.
+    pub fn restart(&mut self, now: Now) {
+        self.cut_all();
+        self.state.restart();
+        self.begin_term(now);
+    }
+
+    /// A leader begins.
+    fn begin_term(&mut self, now: Now) {
+        self.sessions.touch_all(now.instant);
+        if let Some(relay) = &mut self.relay {
+            relay.take(|_| true);
+            relay.begin(now.instant);
+        }
+    }
+
+    /// Cuts one direction of the link between a follower and its leader.
+    pub fn cut_link(&mut self, server: ServerId, direction: Direction) {
+        if let Some(link) = self.state.link_mut(server) {
+            link.set_cut(direction, true);
+        }
+    }
+
+    /// Mends it: what waits arrives. A server whose leader was deposed meanwhile gives up, and follows the new one.
+    pub fn mend_link(&mut self, server: ServerId, direction: Direction, now: Now) {
+        if self.state.link(server).is_some_and(Link::is_deposed) {
+            self.fail_server(server);
+        }
+        let Some(link) = self.state.link_mut(server) else {
+            return;
+        };
+        link.set_leads(false);
+        link.set_cut(direction, false);
+        match direction {
+            Direction::ToLeader => {
+                for upward in link.take_waiting() {
+                    self.arrives_late(server, upward, now);
+                }
+            }
+            // The pings of the leader are ahead of its transactions.
+            Direction::FromLeader => self.report_heard(Some(server), now),
+        }
+        self.resume_input(now);
+    }
+
+    /// A server was the leader when its link was cut, and goes on as one.
+    pub fn lead_alone(&mut self, server: ServerId) {
+        if let Some(link) = self.state.link_mut(server) {
+            link.set_leads(true);
+        }
+    }
+
+    /// The leader is deposed. Transactions that no follower has learned are lost, except those up to `kept`.
+    ///
+    /// The connections of the servers that elect the next leader are cut, as real followers do then. The next leader gives
+    /// every session its whole timeout again. A server whose link is cut goes on as it is until its link is mended. If all are
+    /// cut, there is no election.
+    ///
+    /// Returns how many transactions were lost.
+    pub fn depose(&mut self, kept: Zxid, now: Now) -> usize {
+        if self.state.followers().is_none() {
+            self.restart(now);
+            return 0;
+        }
+        let Some(Election { voters, lost }) = self.state.elect(kept, now) else {
+            return 0;
+        };
+        for server in voters {
+            self.cut_server(server);
+        }
+        for commit in lost.iter().rev() {
+            let (session, _) = commit.asked;
+            match commit.deed {
+                Deed::Start(..) => self.sessions.remove(session),
+                Deed::Remove(_, Some(timeout)) => self.revive(session, timeout, now.instant),
+                _ => {}
+            }
+        }
+        self.begin_term(now);
+        lost.len()
+    }
+
+    /// The end of this session was lost with the leader.
+    fn revive(&mut self, session: SessionId, timeout: Duration, now: Instant) {
+        self.sessions.insert(session, timeout, now);
+        let own = self.connections.which(|own| own.session() == Some(session));
+        if let Some(state) = self.sessions.get_mut(session) {
+            state.connection = own.first().copied();
+        }
+    }
+
+    /// A session has shown that its client is alive.
+    pub(super) fn heard(&mut self, id: ConnId, session: SessionId, now: Now) {
+        let server = self.connections.server_of(id);
+        match &mut self.relay {
+            Some(relay) => relay.hear(server, session),
+            None => self.tell_leader(server, Upward::Touch(session), now),
+        }
+    }
+
+    /// Reports all active sessions when the interval is over.
+    pub(super) fn report_in_time(&mut self, now: Now) {
+        if let Some(relay) = self.relay.as_mut().filter(|it| it.due() <= now.instant) {
+            relay.begin(now.instant);
+            self.report_heard(None, now);
+        }
+    }
+
+    /// The leader pings its servers, or only this one. Each answers with the sessions that it has heard of.
+    fn report_heard(&mut self, only: Option<ServerId>, now: Now) {
+        let link = |server| self.state.link(server);
+        let is_pinged = |server| {
+            only.is_none_or(|only| only == server)
+                && link(server).is_none_or(|link| !link.has_cut(Direction::FromLeader))
+        };
+        let reported = self.relay.as_mut().map(|relay| relay.take(is_pinged));
+        for (server, session) in reported.into_iter().flatten() {
+            self.tell_leader(server, Upward::Touch(session), now);
+        }
+    }
+
+    /// A follower tells its leader something, which waits if the link is cut.
+    pub(super) fn tell_leader(&mut self, server: ServerId, upward: Upward, now: Now) {
+        if let Some(upward) = self.state.send_up(server, upward) {
+            self.reaches_leader(upward, now);
+        }
+    }
+
+    /// Something arrives that has waited at a cut link. Its session may have moved to another server meanwhile.
+    fn arrives_late(&mut self, server: ServerId, upward: Upward, now: Now) {
+        if let Upward::Write(asked) = &upward {
+            let owner = self.sessions.get(asked.session).map(|own| own.owner);
+            if owner.is_some_and(|owner| owner != server) {
+                let moved = Deed::Refuse(ErrorCode::SESSION_MOVED);
+                let _ = self.transact((asked.session, asked.xid), moved, now);
+                return;
+            }
+        }
+        self.reaches_leader(upward, now);
+    }
+
+    fn reaches_leader(&mut self, upward: Upward, now: Now) {
+        let asked = match upward {
+            Upward::Touch(session) => {
+                self.sessions.touch(session, now.instant);
+                return;
+            }
+            Upward::Write(asked) => asked,
+        };
+        let is_over = self.sessions.get(asked.session).is_none();
+        match &*asked.request {
+            Request::Sync(_) => {}
+            _ if is_over => {
+                let over = Deed::Refuse(ErrorCode::SESSION_EXPIRED);
+                let _ = self.transact((asked.session, asked.xid), over, now);
+                return;
+            }
+            Request::CloseSession(_) => return self.end_session(asked.session, asked.xid, now),
+            _ => {}
+        }
+        let _ = self.write(&asked, now);
+    }
+
+    /// Delivers the transactions that are due to the followers.
+    pub(super) fn arrive(&mut self, now: Now) {
+        let next = |engine: &mut Self| engine.state.followers_mut()?.next_arrival(now.instant);
+        while let Some((server, commit)) = next(self) {
+            self.arrives(server, &commit, now);
+        }
+    }
+
+    fn arrives(&mut self, server: ServerId, commit: &Commit, now: Now) {
+        let Some(follower) = self.state.follower_mut(server) else {
+            return;
+        };
+        let asker = follower.asked_for(commit);
+        if let Some(lost) = asker.as_ref().filter(|asker| asker.fate.lose_reply)
+            && let Some(connection) = self.connections.get_mut(lost.connection)
+        {
+            connection.muted = true;
+        }
+        let (_, answer) = follower.view.apply(commit, &mut self.connections);
+        let (session, _) = commit.asked;
+        if let Deed::Start(connection, timeout, knows_read_only) = commit.deed {
+            return self.welcome(connection, Some(session), timeout, knows_read_only);
+        }
+        if let Some(asker) = asker {
+            let answer = answer_to(&asker.request, answer);
+            self.answer_late(&asker, commit.zxid, &answer, now);
+            self.answer_reads(server, session, now);
+        }
+        if matches!(commit.deed, Deed::Remove(_, Some(_))) {
+            self.learns_of_end(server, session);
+        }
+    }
+
+    fn answer_late(
+        &mut self,
+        asked: &Asked,
+        zxid: Zxid,
+        answer: &Result<Response, ErrorCode>,
+        now: Now,
+    ) {
+        let id = asked.connection;
+        if asked.fate.lose_reply || *answer == Err(ErrorCode::SESSION_MOVED) {
+            return self.close(id);
+        }
+        if let Some(delay) = asked.fate.delay {
+            self.connections.hold(id, delay, now.instant);
+        }
+        self.connections.reply(id, asked.xid, zxid, answer);
+    }
+
+    /// Answers the reads that waited for a write of their session.
+    fn answer_reads(&mut self, server: ServerId, session: SessionId, now: Now) {
+        let next = |engine: &mut Self| engine.state.follower_mut(server)?.next_read(session);
+        while let Some(asked) = next(self) {
+            let connection = self.connections.get(asked.connection);
+            if connection.and_then(Connection::session) == Some(session) {
+                self.conclude(&asked, now);
+            }
+        }
+    }
+
+    /// A follower learns that a session has ended.
+    fn learns_of_end(&mut self, server: ServerId, session: SessionId) {
+        if let Some(follower) = self.state.follower_mut(server) {
+            follower.forget_session(session);
+        }
+        let is_own = |own: &Connection| own.server == server && own.session() == Some(session);
+        for id in self.connections.which(is_own) {
+            self.close(id);
+        }
+    }
+}
