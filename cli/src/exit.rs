@@ -69,17 +69,10 @@ pub(crate) fn says(level: Level) -> bool {
     LEVEL.load(Ordering::Relaxed) >= level as u8
 }
 
-/// Prints a message to stderr, unless the user wants none.
-pub(crate) fn say(what: &dyn fmt::Display) {
-    if says(Level::Usual) {
-        print(what);
-    }
-}
-
-/// Prints a message to stderr, if the user wants to hear of each step.
-pub(crate) fn tell(what: &dyn fmt::Display) {
-    if says(Level::Verbose) {
-        print(what);
+/// Prints a message to stderr, unless the user wants less than this level.
+pub(crate) fn print_at(level: Level, what: fmt::Arguments<'_>) {
+    if says(level) {
+        print(&what);
     }
 }
 
@@ -91,10 +84,10 @@ pub(crate) fn report(failure: &Failure) {
     if failure.status() == USAGE {
         print(failure);
     } else {
-        say(failure);
+        print_at(Level::Usual, format_args!("{failure}"));
     }
     if let Some(error) = &failure.error {
-        tell(&format_args!("the error in full: {error}"));
+        print_at(Level::Verbose, format_args!("the error in full: {error}"));
     }
 }
 
@@ -102,6 +95,20 @@ fn print(what: &dyn fmt::Display) {
     use io::Write as _;
     // A closed stderr must not end a command that runs well.
     let _ = writeln!(io::stderr(), "lockkeeper: {what}");
+}
+
+/// Prints a message to stderr, unless the user wants none.
+macro_rules! say {
+    ($($words:tt)+) => {
+        $crate::exit::print_at($crate::exit::Level::Usual, format_args!($($words)+))
+    };
+}
+
+/// Prints a message to stderr, if the user wants to hear of each step.
+macro_rules! tell {
+    ($($words:tt)+) => {
+        $crate::exit::print_at($crate::exit::Level::Verbose, format_args!($($words)+))
+    };
 }
 
 /// A [`Failure`] with one of the statuses of this module, and a message as for `format!`.

@@ -70,7 +70,7 @@ fn main() -> ExitCode {
             // clap prints help and version to stdout, errors to stderr. If printing fails, there is nobody to tell.
             let _ = error.print();
             if let Some(hint) = args::hint(&error, &arguments) {
-                exit::say(&hint);
+                say!("{hint}");
             }
             return ExitCode::from(match error.kind() {
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => exit::OK,

@@ -151,7 +151,13 @@ fn a_run_says_that_a_server_grants_no_lock_after_a_restart() {
     };
     let why = "the server grants no lock yet: after a restart, lockkeeper serve waits for the clients of the \
         former server (a ZooKeeper that answers so is overloaded)";
-    let tried = run(&["--try"]);
+    // A busy machine may not answer within the second that a try has.
+    let mut tried = run(&["--try"]);
+    for _ in 0..20 {
+        if tried.status == 69 {
+            tried = run(&["--try"]);
+        }
+    }
     let said = format!("lockkeeper: /a/b: {why}\n");
     assert_eq!((tried.status, &*tried.stdout, tried.stderr), (75, "", said));
     let waited = run(&["--wait", "5s"]);

@@ -316,7 +316,7 @@ mod tests {
         for is_cut in [false, true] {
             let kept = story(is_cut, 60, 100, Write::Refused);
             assert_eq!(kept.broken(true), Vec::<String>::new());
-            assert_eq!(kept.hand_overs(), []);
+            assert!(kept.hand_overs().is_empty());
             assert_eq!(kept.expiry(), Some((0, ms(58), ms(98))));
             assert_eq!(
                 story(is_cut, 60, 59, Write::Refused).broken(true),

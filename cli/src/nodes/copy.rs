@@ -12,10 +12,7 @@ use super::{
     args::{ExportArgs, ImportArgs},
     walk::{AT_ONCE, walk},
 };
-use crate::{
-    exit::{self, Failure},
-    text,
-};
+use crate::{exit::Failure, text};
 
 pub(super) async fn export(args: &ExportArgs, client: &Client) -> Result<(), Failure> {
     let top = args.path.as_str();
@@ -63,9 +60,7 @@ pub(super) async fn export(args: &ExportArgs, client: &Client) -> Result<(), Fai
         lines.extend([line.to_string(), "\n".to_owned()]);
     }
     if ephemeral > 0 {
-        exit::say(&format_args!(
-            "ephemeral nodes that were left out: {ephemeral}"
-        ));
+        say!("ephemeral nodes that were left out: {ephemeral}");
     }
     text::print(lines)
 }

@@ -147,9 +147,7 @@ pub(super) async fn acquire(client: &Client, lock: &Lock, wait: Wait) -> Result<
                 }),
                 _,
             ) => {
-                exit::say(&format_args!(
-                    "{path}: the session expired while waiting; entering the queue again"
-                ));
+                say!("{path}: the session expired while waiting; entering the queue again");
                 continue;
             }
             (Err(LockError::TimedOut { ahead, .. }), Wait::Until { whole, .. }) => {
@@ -184,13 +182,10 @@ async fn wait_for<T>(client: &Client, path: &str, lock: impl Future<Output = T>)
     }
     let reason = async {
         if grants_none(client, path).await {
-            exit::say(&format_args!(
-                "{path}: waiting for the lock; {}",
-                refusal::TOO_EARLY
-            ));
+            say!("{path}: waiting for the lock; {}", refusal::TOO_EARLY);
         } else if is_verbose || io::stderr().is_terminal() {
             let place = place(client, path).await;
-            exit::say(&format_args!("{path}: waiting for the lock{place}"));
+            say!("{path}: waiting for the lock{place}");
         }
     };
     tokio::select! {

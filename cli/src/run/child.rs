@@ -174,9 +174,7 @@ impl Child {
 
     /// Kills the command, which had a grace time.
     pub(super) fn kill(&self) {
-        exit::say(&format_args!(
-            "{self} did not end in the grace time; killing it"
-        ));
+        say!("{self} did not end in the grace time; killing it");
         match self.place {
             Place::Foreground if self.process.id().is_some() => descendants::kill_all(self.pid),
             place => self.send(place, Signal::KILL),

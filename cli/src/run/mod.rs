@@ -71,9 +71,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<u8, Failure> {
     let granted = client.snapshot().session_timeout;
     if granted != args.session_timeout {
         let (granted, asked) = (Long(granted), Long(args.session_timeout));
-        exit::say(&format_args!(
-            "the servers grant a session timeout of {granted}, not {asked}"
-        ));
+        say!("the servers grant a session timeout of {granted}, not {asked}");
     }
     let status = under_lock(&client, &args, wait, &notify, &mut signals).await;
     notify.say("STOPPING=1");
@@ -120,7 +118,7 @@ async fn under_lock(
         Ok::<_, Failure>(())
     };
     let lost = || {
-        exit::say(&format_args!("{path}: lock lost before the command began"));
+        say!("{path}: lock lost before the command began");
         Ok(exit::LOST)
     };
     let end = tokio::select! {
@@ -176,9 +174,7 @@ async fn granted(
     let began = Instant::now();
     let guard = acquire::acquire(client, lock, wait).await?;
     let (waited, token) = (Human(began.elapsed()), guard.fencing_token());
-    exit::tell(&format_args!(
-        "{path}: granted after {waited}, token {token}"
-    ));
+    tell!("{path}: granted after {waited}, token {token}");
     Ok(guard)
 }
 
@@ -189,9 +185,7 @@ async fn tell_of_chroot(client: &Client, args: &RunArgs) -> Result<(), Failure> 
     if let Some(chroot) = servers.chroot() {
         let exists = client.exists("/").await?;
         if exists.is_none() {
-            exit::say(&format_args!(
-                "the chroot {chroot} does not exist; creating it"
-            ));
+            say!("the chroot {chroot} does not exist; creating it");
         }
     }
     Ok(())
@@ -331,10 +325,10 @@ async fn hold(
             release(guard, child::exit_status(status), args).await
         }
         Err(loss) => {
-            exit::say(&format_args!(
+            say!(
                 "{path}: lock lost: {loss}; ending {child} within {}",
                 Human(grace)
-            ));
+            );
             let script = on_loss.start(&loss);
             child.end(grace, signals).await?;
             script.end().await;
@@ -355,9 +349,7 @@ async fn at(moment: Option<Instant>) {
 async fn release(guard: Guard, status: u8, args: &RunArgs) -> Result<u8, Failure> {
     let path = args.path.as_str();
     let report = |loss: Loss| {
-        exit::say(&format_args!(
-            "{path}: lock lost before the command ended: {loss}"
-        ));
+        say!("{path}: lock lost before the command ended: {loss}");
         Ok(exit::LOST)
     };
     // This process may have been stopped while the command went on and ended. The lease shows that without any event.
@@ -370,15 +362,15 @@ async fn release(guard: Guard, status: u8, args: &RunArgs) -> Result<u8, Failure
     // until the command ended.
     let unconfirmed = match timeout_at(until, guard.release()).await {
         Ok(Ok(())) => {
-            exit::tell(&format_args!("{path}: released"));
+            tell!("{path}: released");
             return Ok(status);
         }
         Ok(Err(LockError::Lost { loss, .. })) => return report(loss),
         Ok(Err(error)) => error.to_string(),
         Err(_) => "no reply before the lease ended".to_owned(),
     };
-    exit::say(&format_args!(
+    say!(
         "{path}: release not confirmed ({unconfirmed}); the lock becomes free at the latest when the session expires"
-    ));
+    );
     Ok(if args.strict { exit::LOST } else { status })
 }

@@ -8,7 +8,6 @@ use tokio::{
 };
 
 use super::child::Environment;
-use crate::exit;
 
 /// The variable of the script with the reason of the loss.
 const LOSS: &str = "LOCKKEEPER_LOSS";
@@ -44,9 +43,7 @@ impl<'a> OnLoss<'a> {
             shell.spawn()
         });
         Script(started.transpose().unwrap_or_else(|error| {
-            exit::say(&format_args!(
-                "the script of --on-loss did not start: {error}"
-            ));
+            say!("the script of --on-loss did not start: {error}");
             None
         }))
     }
@@ -59,7 +56,7 @@ impl Script {
             return;
         };
         if timeout(LONGEST, shell.wait()).await.is_err() {
-            exit::say(&"the script of --on-loss did not end in 10 s; killing it");
+            say!("the script of --on-loss did not end in 10 s; killing it");
         }
     }
 }

@@ -34,10 +34,7 @@ pub(super) async fn run(args: &SpyArgs) -> Result<u8, Failure> {
     let refused = |error| Failure::listen(&args.listen, &error);
     let listener = TcpListener::bind(&args.listen).await.map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
-    exit::say(&format_args!(
-        "listening on {address}, relaying to {}",
-        args.connect
-    ));
+    say!("listening on {address}, relaying to {}", args.connect);
     let mut connections = FuturesUnordered::new();
     let mut number = 0;
     loop {
@@ -59,10 +56,7 @@ async fn connection(args: &SpyArgs, number: usize, mut client: TcpStream) -> Res
     let mut server = match TcpStream::connect(&args.connect).await {
         Ok(server) => server,
         Err(error) => {
-            exit::say(&format_args!(
-                "connection {number}: {}: {error}",
-                args.connect
-            ));
+            say!("connection {number}: {}: {error}", args.connect);
             return Ok(());
         }
     };
