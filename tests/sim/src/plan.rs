@@ -5,6 +5,7 @@
 mod aimed;
 mod burdens;
 mod crowd;
+mod giving_up;
 mod partitions;
 mod random;
 mod servers;
@@ -28,6 +29,9 @@ const REFUSING: u64 = 9;
 
 /// Of the seeds modulo 32, those with a latch in each process: some cut links between servers, some are random.
 const LATCHES: [u64; 2] = [1, 14];
+
+/// Of the seeds modulo 64, the one with a plan about clients that give their locks up.
+const GIVING_UP: u64 = 60;
 
 /// The plan of a run.
 #[derive(Clone, Debug)]
@@ -66,6 +70,9 @@ pub struct Plan {
     pub short_writes: bool,
     /// Whether each process stands in one more election, with a latch, for as long as it lives.
     pub latches: bool,
+    /// Whether holders know neither the limits of their holds nor that their client is closed: they believe that they hold until
+    /// they are told.
+    pub told: bool,
     /// How long a message usually takes at most; a few take up to five times as long.
     pub delay_ms: u64,
     /// Of a thousand polls of a task, how many the scheduler delays.
@@ -102,6 +109,8 @@ pub enum Step {
     Lock(LockStep),
     /// An operation on single nodes.
     Raw(RawStep),
+    /// Closes the client of all tasks of the process.
+    Close,
 }
 
 /// How a task takes, holds and releases a lock.
@@ -313,6 +322,7 @@ impl Plan {
     #[must_use]
     pub fn of(seed: u64) -> Self {
         let plan = match seed % AIMED {
+            _ if seed % 64 == GIVING_UP => giving_up::plan(seed),
             0 => aimed::plan(seed),
             2 => crowd::plan(seed),
             4 => under_way::plan(seed),
@@ -424,7 +434,7 @@ impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "seed {}, {} servers, tick {} ms, containers deleted every {} ms, relay {}, commits within {} ms, sync limit {}, {:?}, read-only {}, queue of {}, service {} us, memory {}, lies {}/1000, short writes {}, latches {}, delay {} ms, yield {}/1000, prompt {}/1000",
+            "seed {}, {} servers, tick {} ms, containers deleted every {} ms, relay {}, commits within {} ms, sync limit {}, {:?}, read-only {}, queue of {}, service {} us, memory {}, lies {}/1000, short writes {}, latches {}, told {}, delay {} ms, yield {}/1000, prompt {}/1000",
             self.seed,
             self.servers,
             self.tick_ms,
@@ -440,6 +450,7 @@ impl fmt::Display for Plan {
             self.lies_per_mille,
             self.short_writes,
             self.latches,
+            self.told,
             self.delay_ms,
             self.yield_per_mille,
             self.prompt_per_mille
@@ -475,7 +486,7 @@ impl Step {
                 };
                 step.hold_ms + waits
             }
-            Self::Raw(_) => 0,
+            Self::Raw(_) | Self::Close => 0,
         }
     }
 }

@@ -59,6 +59,8 @@ pub(crate) struct Worker {
     client: Client,
     locks: Arc<Locks>,
     task: usize,
+    /// Whether it believes that it holds a lock until it is told.
+    told: bool,
     rng: Rng,
 }
 
@@ -165,6 +167,7 @@ impl Career {
                 client: client.clone(),
                 locks: locks.clone(),
                 task,
+                told: self.run.told,
                 rng: Rng::of(self.run.seed, ("task", self.plan.id, task, self.lives)),
             };
             let work = worker.work(steps.clone(), progress.clone());
@@ -255,6 +258,10 @@ impl Worker {
                 Step::Sleep(ms) => sleep(Duration::from_millis(*ms)).await,
                 Step::Lock(step) => self.lock_step(*step).await,
                 Step::Raw(step) => self.raw_step(*step).await,
+                Step::Close => {
+                    self.sim.lock().figures.count("clients closed by a task");
+                    self.client.clone().close().await;
+                }
             }
         }
         if steps

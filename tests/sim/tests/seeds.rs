@@ -94,6 +94,7 @@ fn two_hundred_seeds_break_no_rule_and_meet_every_fault() {
     }
     for (what, least) in [
         ("attempts cancelled", 150),
+        ("clients closed by a task", 3),
         ("elections at the end", 6),
         ("ended: hold limit reached", 8),
         ("ended: node deleted", 30),

@@ -45,6 +45,7 @@ pub(super) fn blank(rng: &mut Rng, seed: u64) -> Plan {
         lies_per_mille: 0,
         latches: false,
         short_writes: false,
+        told: false,
         delay_ms: rng.pick(&[1, 5]).unwrap_or(5),
         yield_per_mille: rng.pick(&[0, 50, 300]).unwrap_or(0),
         prompt_per_mille: prompt_per_mille(seed),

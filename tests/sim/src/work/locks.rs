@@ -304,19 +304,20 @@ impl Worker {
         }
     }
 
-    /// Sets the hold limit. Returns when the hold reaches it.
+    /// Sets the hold limit. Returns when the hold reaches it, if the holder knows.
     fn limit(&self, step: LockStep, attempts: &[Attempt], guards: &[&Guard]) -> Option<Duration> {
         let limit = Duration::from_millis(step.limit_ms?);
         // The limit counts on the client's clock.
         let now = shown_time(&self.plan, Duration::from_micros(self.sim.lock().now()));
         let until = true_time(&self.plan, now.saturating_add(limit));
+        let known = (!self.told).then_some(until);
         for (attempt, guard) in attempts.iter().zip(guards) {
             guard.limit_hold(limit);
             let attempt = *attempt;
             let what = What::Limited { attempt, until };
             self.sim.lock().record(self.plan.id, what);
         }
-        Some(until)
+        known
     }
 
     /// Holds the lock, and uses it now and then.
@@ -328,7 +329,8 @@ impl Worker {
         let part = Duration::from_millis(step.hold_ms / (step.looks + 1));
         let mut revoked = self.listen(step, attempts, guards);
         for look in 0..=step.looks {
-            let looked_at = guards.first().filter(|_| self.rng.chance(300));
+            let listens = self.rng.chance(300) || self.told;
+            let looked_at = guards.first().filter(|_| listens);
             let rest = async {
                 let Some(guard) = looked_at else {
                     sleep(part).await;
