@@ -1,19 +1,15 @@
-//! The settings of a server, before it starts.
+//! The settings of a server, before it starts. Not here: starting it (`server`, `cluster`).
 
 use std::{
-    io,
     net::{Ipv4Addr, SocketAddr},
     time::Duration,
 };
 
 use lockkeeper_proto::Zxid;
 
-use crate::{
-    Cluster, Server,
-    engine::{self, Config},
-};
+use crate::engine::{self, Config};
 
-/// The settings of a server. [`Server::builder`] makes one.
+/// The settings of a server. [`Server::builder`](crate::Server::builder) makes one.
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it is started"]
 pub struct Builder {
@@ -108,7 +104,7 @@ impl Builder {
         self
     }
 
-    /// ZooKeeper's `syncLimit`, in ticks: for how long a member of a [`Cluster`] that is cut off from the others goes on before it
+    /// ZooKeeper's `syncLimit`, in ticks: for how long a member of a [`Cluster`](crate::Cluster) that is cut off from the others goes on before it
     /// gives up. Default: 5.
     pub fn sync_limit(mut self, ticks: u32) -> Self {
         self.sync_limit_ticks = ticks;
@@ -155,27 +151,5 @@ impl Builder {
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
-    }
-
-    /// Starts the server on the current tokio runtime. The runtime must have its time and I/O drivers enabled.
-    ///
-    /// # Errors
-    /// The error of the operating system, if the server cannot listen on the address.
-    ///
-    /// # Cancel safety
-    /// If the future is dropped early, nothing listens.
-    pub async fn start(self) -> io::Result<Server> {
-        Server::start_with(self, None).await
-    }
-
-    /// Starts a cluster of so many servers with these settings.
-    ///
-    /// # Errors
-    /// As [`start`](Self::start).
-    ///
-    /// # Cancel safety
-    /// As [`start`](Self::start).
-    pub async fn start_cluster(self, servers: u32) -> io::Result<Cluster> {
-        Cluster::start_with(self, servers).await
     }
 }

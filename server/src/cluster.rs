@@ -278,3 +278,16 @@ impl Cluster {
         port.unwrap_or_else(|| unreachable!("no {server:?} among {} servers", ports.len()))
     }
 }
+
+impl Builder {
+    /// Starts a cluster of so many servers with these settings.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    ///
+    /// # Cancel safety
+    /// As [`start`](Self::start).
+    pub async fn start_cluster(self, servers: u32) -> io::Result<Cluster> {
+        Cluster::start_with(self, servers).await
+    }
+}

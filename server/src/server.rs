@@ -178,6 +178,19 @@ impl Server {
     }
 }
 
+impl Builder {
+    /// Starts the server on the current tokio runtime. The runtime must have its time and I/O drivers enabled.
+    ///
+    /// # Errors
+    /// The error of the operating system, if the server cannot listen on the address.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped early, nothing listens.
+    pub async fn start(self) -> io::Result<Server> {
+        Server::start_with(self, None).await
+    }
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         self.shared.stop.cancel();

@@ -137,23 +137,6 @@ async fn a_delay_affects_one_connection_only() {
 }
 
 #[tokio::test]
-async fn delayed_replies_come_late_and_in_order() {
-    const DELAY: Duration = Duration::from_millis(50);
-    let server = server().await;
-    let mut peer = Peer::join(&server).await;
-    server.faults().delay_all(DELAY);
-    let since = now();
-    let (first, second) = (create("/a", b"", Persistent), get_children("/", true));
-    let (xid, next) = (peer.send(&first).await, peer.send(&second).await);
-    peer.reply_to(xid, &first).await.unwrap().unwrap();
-    peer.reply_to(next, &second).await.unwrap().unwrap();
-    assert!(since.elapsed() >= DELAY);
-    server.faults().delay_none();
-    peer.create("/b", Persistent).await.unwrap();
-    assert_eq!(peer.event().await.path, "/");
-}
-
-#[tokio::test]
 async fn a_stalled_server_is_silent_and_loses_no_request() {
     let server = server().await;
     let faults = server.faults();

@@ -5,10 +5,9 @@
 use lockkeeper_test_support::peer as common;
 use std::time::Duration;
 
-use common::{PATIENCE, Peer, Raw, create, framed, get_data, new_session, request_frame, set_data};
+use common::{PATIENCE, Peer, Raw, create, framed, get_data, request_frame, set_data};
 use lockkeeper_proto::{
     CreateMode, ErrorCode, OpCode, Request, Xid, Zxid,
-    connect::ConnectRequest,
     header::{ReplyHeader, RequestHeader},
     jute::{Decode, Reader},
     multi::{MultiOp, MultiRequest},
@@ -64,18 +63,6 @@ async fn four_letter_words_are_answered_and_the_connection_closed() {
     assert!(ask("wchc").await.contains("not in the whitelist"));
 }
 
-#[tokio::test]
-async fn a_connection_without_a_handshake_is_closed() {
-    let server = Server::builder()
-        .handshake_timeout(Duration::from_millis(40))
-        .start()
-        .await
-        .unwrap();
-    let mut raw = Raw::connect(server.local_addr()).await;
-    raw.send(&[0, 0, 0]).await;
-    raw.assert_closed().await;
-}
-
 /// A client asks 1000 times for 100 kB and does not read. The server stops working for it, and continues when it reads.
 #[tokio::test]
 async fn the_server_stops_working_for_a_client_that_does_not_read() {
@@ -126,27 +113,6 @@ async fn a_shutdown_ends_a_hundred_connections() {
         peer.raw.assert_closed().await;
     }
     assert!(tokio::net::TcpStream::connect(address).await.is_err());
-}
-
-#[tokio::test]
-async fn closing_a_session_deletes_its_ephemeral_nodes() {
-    let server = Server::start().await.unwrap();
-    let mut peer = Peer::join(&server).await;
-    peer.create("/e", CreateMode::Ephemeral).await.unwrap();
-    let (session, password) = (peer.session, peer.password.clone());
-    peer.close().await;
-    let report = server.report();
-    assert_eq!(
-        (report.nodes, report.watches, report.sessions.len()),
-        (0, 0, 0)
-    );
-    let mut raw = Raw::connect(server.local_addr()).await;
-    let request = ConnectRequest {
-        session_id: session,
-        password: Some(password),
-        ..new_session(10_000)
-    };
-    assert_eq!(raw.handshake(&request).await, None);
 }
 
 /// A client of a former server may still rely on an ephemeral node that it had there.

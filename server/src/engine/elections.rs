@@ -47,10 +47,8 @@ impl Engine {
 
     /// Starts a stopped member again. It has lost nothing, and follows the leader if its links let it.
     pub fn start_server(&mut self, server: ServerId, now: Now) {
-        if let Some(ensemble) = self.state.ensemble_mut()
-            && ensemble.role(server) == Role::Stopped
-        {
-            ensemble.set_role(server, Role::Looking);
+        if let Some(ensemble) = self.state.ensemble_mut() {
+            ensemble.start(server);
         }
         self.review(now);
     }

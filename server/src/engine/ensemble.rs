@@ -98,6 +98,13 @@ impl Ensemble {
         }
     }
 
+    /// A stopped member runs again.
+    pub(super) fn start(&mut self, server: ServerId) {
+        if self.role(server) == Role::Stopped {
+            self.set_role(server, Role::Looking);
+        }
+    }
+
     /// A member stops serving. Returns whether there is such a member.
     pub(super) fn leave(&mut self, server: ServerId, role: Role) -> bool {
         let is_member = self.members.contains_key(&server);
@@ -139,7 +146,7 @@ impl Ensemble {
             .collect()
     }
 
-    pub(super) fn role(&self, server: ServerId) -> Role {
+    fn role(&self, server: ServerId) -> Role {
         let member = self.members.get(&server);
         member.map_or(Role::Stopped, |member| member.role)
     }

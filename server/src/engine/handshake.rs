@@ -82,7 +82,9 @@ impl Engine {
         let session = if resumes {
             self.resume_session(id, &request, timeout, now)
         } else {
-            let session = self.start_session(server, timeout, now);
+            count(&mut self.connections.counters.sessions);
+            let session = self.sessions.create(server, timeout, now.instant);
+            tracing::debug!(%session, ?timeout, "session started");
             let start = Deed::Start(id, timeout, knows_read_only);
             let _ = self.transact((session, Xid(0)), start, now);
             Some(session)
@@ -153,16 +155,6 @@ impl Engine {
         if is_over {
             self.close(id);
         }
-    }
-
-    fn start_session(&mut self, server: ServerId, timeout: Duration, now: Now) -> SessionId {
-        let session = self.sessions.create(timeout, now.instant);
-        if let Some(state) = self.sessions.get_mut(session) {
-            state.owner = server;
-        }
-        count(&mut self.connections.counters.sessions);
-        tracing::debug!(%session, ?timeout, "session started");
-        session
     }
 
     /// Attaches a session to a connection; `None` if there is no such session or the password is wrong.

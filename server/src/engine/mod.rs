@@ -37,7 +37,7 @@
 use std::{net::SocketAddr, sync::Arc, time::Instant};
 
 use bytes::BytesMut;
-use lockkeeper_proto::{ErrorCode, Response, SessionId, Xid, frame};
+use lockkeeper_proto::{ErrorCode, OpCode, Response, SessionId, Xid, frame};
 
 use self::{
     basics::after,
@@ -261,7 +261,7 @@ impl Engine {
                     *frames = frames.saturating_add(1);
                     match connection.session() {
                         Some(session) => {
-                            turn_is_over = requests::takes_long(&message);
+                            turn_is_over = takes_long(&message);
                             self.request(id, session, message, now);
                         }
                         None => self.handshake(id, message, now),
@@ -371,6 +371,12 @@ fn is_stalled(rules: &Rules, state: &State, own: &Connection) -> bool {
         || own.phase == Phase::Fresh
             && own.unheard.is_some()
             && state.awaits_leader(own.server, resumes)
+}
+
+/// Whether a request takes time in proportion to the tree.
+fn takes_long(message: &[u8]) -> bool {
+    let op = message.get(4..).and_then(<[u8]>::first_chunk);
+    op.is_some_and(|op| i32::from_be_bytes(*op) == OpCode::GET_ALL_CHILDREN_NUMBER.0)
 }
 
 /// Bytes of output above which a connection's further requests wait. Requests are small, replies are not.

@@ -151,7 +151,7 @@ impl Engine {
 
     /// The end of this session was lost with the leader.
     fn revive(&mut self, session: SessionId, timeout: Duration, now: Instant) {
-        self.sessions.insert(session, timeout, now);
+        self.sessions.insert(session, ServerId::FIRST, timeout, now);
         let own = self.connections.which(|own| own.session() == Some(session));
         if let Some(state) = self.sessions.get_mut(session) {
             state.connection = own.first().copied();

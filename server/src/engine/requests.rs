@@ -47,12 +47,6 @@ fn proves(op: OpCode) -> bool {
     matches!(op, OpCode::AUTH | OpCode::SASL)
 }
 
-/// Whether a request takes time in proportion to the tree.
-pub(super) fn takes_long(message: &[u8]) -> bool {
-    let op = message.get(4..).and_then(<[u8]>::first_chunk);
-    op.is_some_and(|op| i32::from_be_bytes(*op) == OpCode::GET_ALL_CHILDREN_NUMBER.0)
-}
-
 impl Engine {
     /// Handles a request of a session.
     pub(super) fn request(&mut self, id: ConnId, session: SessionId, message: Bytes, now: Now) {

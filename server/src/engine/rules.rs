@@ -214,18 +214,16 @@ impl Rules {
 /// Whether a request names a path at or below `above`.
 fn is_about(request: &Request, above: &str) -> bool {
     let within = |path: &str| path::is_within(path, above);
-    let any = |paths: &[String]| paths.iter().any(|path| within(path));
+    let any = |lists: &[&[String]]| lists.iter().copied().flatten().any(|it| within(it));
     match request {
-        Request::SetWatches(r) => {
-            any(&r.data_watches) || any(&r.exist_watches) || any(&r.child_watches)
-        }
-        Request::SetWatches2(r) => {
-            any(&r.data_watches)
-                || any(&r.exist_watches)
-                || any(&r.child_watches)
-                || any(&r.persistent_watches)
-                || any(&r.persistent_recursive_watches)
-        }
+        Request::SetWatches(r) => any(&[&r.data_watches, &r.exist_watches, &r.child_watches]),
+        Request::SetWatches2(r) => any(&[
+            &r.data_watches,
+            &r.exist_watches,
+            &r.child_watches,
+            &r.persistent_watches,
+            &r.persistent_recursive_watches,
+        ]),
         Request::Multi(r) => r.ops.iter().any(|op| within(op.path())),
         Request::MultiRead(r) => r.ops.iter().any(|op| within(op.path())),
         _ => request.path().is_some_and(within),

@@ -58,9 +58,9 @@ impl Sessions {
     }
 
     /// Starts a session.
-    pub(crate) fn create(&mut self, timeout: Duration, now: Instant) -> SessionId {
+    pub(crate) fn create(&mut self, at: ServerId, timeout: Duration, now: Instant) -> SessionId {
         let id = self.unlisted();
-        self.insert(id, timeout, now);
+        self.insert(id, at, timeout, now);
         id
     }
 
@@ -72,12 +72,18 @@ impl Sessions {
     }
 
     /// Adds a live session, new or brought back, without a connection.
-    pub(crate) fn insert(&mut self, id: SessionId, timeout: Duration, now: Instant) {
+    pub(crate) fn insert(
+        &mut self,
+        id: SessionId,
+        owner: ServerId,
+        timeout: Duration,
+        now: Instant,
+    ) {
         let bucket = self.bucket(now, timeout);
         let session = Session {
             timeout,
             connection: None,
-            owner: ServerId::FIRST,
+            owner,
             bucket,
         };
         self.live.insert(id, session);
@@ -186,15 +192,22 @@ fn ticks(time: Duration, tick: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock;
+
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "an origin; nothing measures with it"
+    )]
+    fn now() -> Instant {
+        Instant::now()
+    }
 
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
     fn a_session_ends_between_its_timeout_and_one_tick_more() {
-        let epoch = clock::now().instant;
+        let epoch = now();
         let mut sessions = Sessions::new(epoch, 0, 500 * MS, 1);
-        let id = sessions.create(1300 * MS, epoch + 40 * MS);
+        let id = sessions.create(ServerId::FIRST, 1300 * MS, epoch + 40 * MS);
         assert_eq!(sessions.next_expiry(), Some(epoch + 1500 * MS));
         assert!(sessions.expired(epoch + 1499 * MS).is_empty());
         assert_eq!(sessions.expired(epoch + 1500 * MS), [id]);
@@ -209,20 +222,23 @@ mod tests {
     /// The count of ticks stopped at 2^32, after 50 days, and the timer fired all the time.
     #[test]
     fn the_next_expiry_is_known_after_any_number_of_ticks() {
-        let epoch = clock::now().instant;
+        let epoch = now();
         let mut sessions = Sessions::new(epoch, 0, MS, 1);
         let year = epoch + Duration::from_secs(365 * 24 * 3600);
-        sessions.create(5 * MS, year);
+        sessions.create(ServerId::FIRST, 5 * MS, year);
         assert_eq!(sessions.next_expiry(), Some(year + 6 * MS));
-        sessions.create(Duration::MAX, year);
+        sessions.create(ServerId::FIRST, Duration::MAX, year);
         assert_eq!(sessions.next_expiry(), Some(year + 6 * MS));
     }
 
     #[test]
     fn ids_are_distinct_and_passwords_depend_on_seed_and_id() {
-        let epoch = clock::now().instant;
+        let epoch = now();
         let mut sessions = Sessions::new(epoch, 1_795_164_078_763, MS, 1);
-        let (a, b) = (sessions.create(MS, epoch), sessions.create(MS, epoch));
+        let (a, b) = (
+            sessions.create(ServerId::FIRST, MS, epoch),
+            sessions.create(ServerId::FIRST, MS, epoch),
+        );
         assert_eq!(a.0 >> 56, 1);
         assert_eq!(b.0, a.0 + 1);
         assert_eq!(sessions.password(a).len(), PASSWORD_LEN);

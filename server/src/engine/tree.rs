@@ -231,17 +231,12 @@ impl Tree {
     /// The number of nodes below `path`, at any depth.
     pub(crate) fn count_below(&self, path: &str) -> usize {
         let mut count = 0_usize;
-        let mut left = vec![if path.is_empty() {
-            path::ROOT.to_owned()
-        } else {
-            path.to_owned()
-        }];
+        let mut left = vec![path.to_owned()];
         while let Some(path) = left.pop() {
-            let children = self.nodes.get(&*path).into_iter();
-            for child in children.flat_map(|node| &node.children) {
-                count = count.saturating_add(1);
-                left.push(path::join(&path, child));
-            }
+            let children = self.get(&path).into_iter().flat_map(|node| &node.children);
+            let before = left.len();
+            left.extend(children.map(|child| path::join(&path, child)));
+            count = count.saturating_add(left.len().saturating_sub(before));
         }
         count
     }

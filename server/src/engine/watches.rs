@@ -78,8 +78,6 @@ pub(crate) enum Table {
 pub(crate) struct Watches {
     at: Map<Arc<str>, BTreeMap<ConnId, Modes>>,
     paths_of: BTreeMap<ConnId, BTreeSet<Arc<str>>>,
-    /// The number of entries with [`Modes::RECURSIVE`]. While it is 0, `trigger` does not look at ancestors.
-    recursive: usize,
 }
 
 impl Watches {
@@ -87,7 +85,6 @@ impl Watches {
         Self {
             at: Map::with_hasher(seed),
             paths_of: BTreeMap::new(),
-            recursive: 0,
         }
     }
 
@@ -99,11 +96,7 @@ impl Watches {
         };
         let entries = self.at.entry(Arc::clone(&path)).or_default();
         let entry = entries.entry(connection).or_default();
-        let new = modes.without(*entry);
         *entry = entry.or(modes);
-        if new.has(Modes::RECURSIVE) {
-            self.recursive = self.recursive.saturating_add(1);
-        }
         self.paths_of.entry(connection).or_default().insert(path);
     }
 
@@ -125,9 +118,6 @@ impl Watches {
         };
         let before = *entry;
         *entry = before.without(modes);
-        if before.has(Modes::RECURSIVE) && modes.has(Modes::RECURSIVE) {
-            self.recursive = self.recursive.saturating_sub(1);
-        }
         if *entry == Modes::default() {
             entries.remove(&connection);
             if entries.is_empty() {
@@ -213,7 +203,7 @@ impl Watches {
         for connection in used_up {
             self.remove(connection, path, one_shot);
         }
-        if table == Table::Data && self.recursive > 0 {
+        if table == Table::Data {
             let mut above = path::parent(path);
             while let Some(ancestor) = above {
                 let entries = self.at.get(ancestor).into_iter().flatten();
@@ -315,7 +305,7 @@ mod tests {
         );
         watches.forget(A);
         watches.hand_over(B, None);
-        assert_eq!((watches.recursive, watches.len()), (0, 0));
+        assert_eq!(watches.len(), 0);
     }
 
     #[test]

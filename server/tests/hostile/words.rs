@@ -41,18 +41,6 @@ async fn every_word_gets_one_answer_and_a_close_even_byte_by_byte() {
     until(&server, |report| report.connections == 1).await;
 }
 
-#[tokio::test]
-async fn an_incomplete_word_is_closed_at_the_handshake_deadline() {
-    let server = Server::builder()
-        .handshake_timeout(Duration::from_millis(50))
-        .start()
-        .await
-        .unwrap();
-    let mut raw = Raw::connect(server.local_addr()).await;
-    raw.send(b"ruo").await;
-    assert_eq!(raw.rest().await, b"");
-}
-
 /// The length of each answer is in proportion to the number of nodes. No client reads its answer.
 #[test]
 fn unread_long_answers_take_bounded_memory() {
