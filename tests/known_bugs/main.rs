@@ -23,13 +23,13 @@
 //! | 12 | go-zk PR 65, ZOOKEEPER-4372 | a minus sign was taken for a separator | `numbers`, `recipes/src/node/name.rs::names_of_every_implementation_are_read` |
 //! | 13 | kazoo #213 | tries took leases without the semaphore's mutex | `two_holders` |
 //! | 14 | kezhuw | each clone of a guard released the lock | `two_holders`, `contract/types.rs::types_that_release_on_drop_cannot_be_cloned` |
-//! | 15 | ZooKeeper's `WriteLock` | two contenders of one session adopted one node | `two_holders` |
-//! | 16 | etcd #11456, #10811 | a waiter was granted the lock after its lease had run out | `two_holders` |
+//! | 15 | ZooKeeper's `WriteLock` | two contenders of one session adopted one node | `contract/exclusion.rs::tasks_of_one_session_take_turns` |
+//! | 16 | etcd #11456, #10811 | a waiter was granted the lock after its lease had run out | `two_holders`, `recipes/tests/losses.rs::a_multi_lock_is_not_granted_without_its_first_lock` |
 //! | 17 | etcd #11457 | a paused holder wrote while another held the lock | `two_holders` |
 //! | 18 | Curator GH-1290 | any wake-up was taken for a grant | `two_holders`; barriers are not offered |
 //! | 19 | Curator, kazoo, kezhuw, go-zk | a node was looked for without a barrier after a lost reply, and a second one was created | `orphans` |
 //! | 20 | CURATOR-45 | a create was given up although the server had applied it | `orphans` |
-//! | 21 | CURATOR-79, -62 | an interrupt during the create left the node | `orphans`, `contract/outage.rs::an_attempt_dropped_at_any_request_leaves_nothing` |
+//! | 21 | CURATOR-79, -62 | an interrupt during the create left the node | `known_bugs/orphans.rs::row_32_the_clean_up_deletes_the_node_by_its_full_path`, `contract/outage.rs::an_attempt_dropped_at_any_request_leaves_nothing` |
 //! | 22 | CURATOR-205, -468 | an interrupt during the clean-up left the node | `orphans` |
 //! | 23 | vitess PR 15757 | the clean-up ran under a deadline that had passed | `orphans` |
 //! | 24 | CURATOR-678 | a release that lost its connection left the node | `orphans`, `contract/outage.rs::a_connection_lost_at_any_request_only_costs_time` |
@@ -48,9 +48,9 @@
 //! | 37 | spring-integration PR 2557 | a refused try wrote | `wire_counts/main.rs::a_refused_try_is_one_read_and_writes_nothing` |
 //! | 38 | CURATOR-716 | one release woke all waiters | `wakeups` |
 //! | 39 | Curator | all readers listed again at each release | `wakeups` |
-//! | 40 | kazoo #649 | readers waited for writers behind them | `wakeups` |
+//! | 40 | kazoo #649 | readers waited for writers behind them | `recipes/src/queue/rank.rs::readers_wait_for_the_last_writer_before_them_and_writers_for_everybody` |
 //! | 41 | kazoo 7dd4c4c | a contender ahead gave up, and this was taken for a grant | `wakeups`, `contract/giving_up.rs::a_waiter_that_gives_up_is_skipped` |
-//! | 42 | go-zk #145 | the number 0 was skipped | `wakeups` |
+//! | 42 | go-zk #145 | the number 0 was skipped | `contract/exclusion.rs::first_come_first_served`: its first contender has this number |
 //! | 43 | ZooKeeper's `WriteLock` | a watch was left after the predecessor had gone | `wakeups` |
 //! | 44 | Curator's first semaphore | a waiter watched only one of several holders | `wakeups` |
 //! | 45 | CURATOR-75 | a raised limit woke nobody | `wakeups` |

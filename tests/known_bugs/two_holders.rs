@@ -1,16 +1,16 @@
-//! Rows 6, 8 and 13 to 18: two contenders hold the lock at the same time, for other reasons than an expired session.
+//! Rows 6, 8, 13, 14 and 16 to 18: two contenders hold the lock at the same time, for other reasons than an expired session.
 
 use std::{pin::pin, time::Duration};
 
 use lockkeeper::{
-    CreateMode, Guard, LockError, Mutex, RwLock, Semaphore, Version,
+    CreateMode, Guard, LockError, RwLock, Semaphore, Version,
     error::Loss,
-    locks::{LockState, Member, MultiLock, ReentrantMutex, revoke},
+    locks::{LockState, ReentrantMutex, revoke},
 };
 
 use crate::rig::{
     PATH, below, client, client_of, delete, driven, idle, mutex, poll_once, queue, server, session,
-    soon, until, until_other_session, until_queue_has,
+    soon, until, until_queue_has,
 };
 
 /// CURATOR-621, -276: a writer held the lock and a second writer waited. The first writer took the read lock and then
@@ -166,22 +166,6 @@ async fn row_14_dropping_a_clone_of_a_guard_releases_nothing() {
     assert!(queue(&server).is_empty());
 }
 
-/// ZooKeeper's own `WriteLock` names its nodes after the session. Two contenders of one session adopted the same node,
-/// and both held the lock. Here each attempt has its own node.
-#[tokio::test]
-async fn row_15_two_contenders_of_one_session_have_two_nodes_and_take_turns() {
-    let server = server().await;
-    let client = client(&server).await;
-    let (one, two) = (mutex(&client), mutex(&client));
-    let guard = one.lock().await.unwrap();
-    let mut waiting = pin!(two.lock());
-    assert!(driven(&client, waiting.as_mut()).await.is_none());
-    assert_eq!(queue(&server).len(), 2);
-    guard.release().await.unwrap();
-    let guard = soon(waiting).await.unwrap();
-    assert_eq!(queue(&server), [guard.path()]);
-}
-
 /// etcd #11456: a waiter was granted the lock although its lease had run out while it waited. Here the waiter's process
 /// sleeps when the holder releases. It wakes after its own session has expired, and gets an error.
 #[tokio::test]
@@ -237,30 +221,6 @@ async fn row_16_a_contender_that_slept_past_its_session_gets_no_semaphore_lease(
         None => soon(waiting).await.unwrap_err(),
     };
     assert_eq!(error.loss(), Some(Loss::Expired));
-}
-
-/// The same for a multi-lock: one member is lost while the attempt waits for the next member.
-#[tokio::test]
-async fn row_16_a_multi_lock_is_not_granted_when_one_member_was_lost() {
-    let server = server().await;
-    let (one, two) = (client(&server).await, client(&server).await);
-    let lock = |client, path| Mutex::new(client, path).unwrap();
-    let both = [lock(&one, PATH), lock(&two, "/lock-2")];
-    let both = MultiLock::new(both.each_ref().map(Member::from)).unwrap();
-    let guard = lock(&two, "/lock-2").lock().await.unwrap();
-    let mut waiting = pin!(both.lock());
-    assert!(driven(&two, waiting.as_mut()).await.is_none());
-    until_queue_has(&server, 1).await;
-    let former = session(&one);
-    server.faults().expire(former);
-    until_other_session(&one, former).await;
-    guard.release().await.unwrap();
-    let error = soon(waiting).await.unwrap_err();
-    assert_eq!(error.loss(), Some(Loss::Expired));
-    until("the other lock is free", async || {
-        below(&server, "/lock-2").is_empty()
-    })
-    .await;
 }
 
 /// etcd #11457: any lock with a lease can have two holders while one of them is paused. Only fencing protects the data.

@@ -1,4 +1,4 @@
-//! Rows 38 to 47: which event wakes which waiters.
+//! Rows 38, 39, 41 and 43 to 47: which event wakes which waiters.
 
 use std::{pin::pin, time::Duration};
 
@@ -74,23 +74,6 @@ async fn row_39_readers_are_granted_the_lock_without_another_listing() {
     assert_eq!(queue(&server).len(), READERS + later.len());
 }
 
-/// kazoo #649: a reader also waited for the writers behind it, and one of those writers waited for the reader. Neither
-/// was ever granted the lock. Here a reader waits only for writers ahead of it.
-#[tokio::test]
-async fn row_40_a_reader_does_not_wait_for_a_writer_behind_it() {
-    let server = server().await;
-    let client = client(&server).await;
-    let lock = RwLock::new(&client, PATH).unwrap();
-    let writer = lock.write().await.unwrap();
-    let reader = lock.enqueue_read().await.unwrap();
-    let mut next = pin!(lock.enqueue_write().await.unwrap().wait());
-    writer.release().await.unwrap();
-    let reader = soon(reader.wait()).await.unwrap();
-    assert!(driven(&client, next.as_mut()).await.is_none());
-    reader.release().await.unwrap();
-    soon(next).await.unwrap().release().await.unwrap();
-}
-
 /// kazoo 7dd4c4c: a waiter watched the first contender instead of the nearest one. When a contender ahead of it gave
 /// up, it took the deletion for a grant. Here the waiter then watches the holder.
 #[tokio::test]
@@ -113,23 +96,6 @@ async fn row_41_a_waiter_behind_one_that_gives_up_then_waits_for_the_holder() {
         requests, 1,
         "only the release is sent: the waiter watches the holder"
     );
-}
-
-/// go-zk #145: the search for the predecessor skipped the number 0. The waiter behind it watched an empty name in a
-/// loop. Here it waits for that node.
-#[tokio::test]
-async fn row_42_a_predecessor_with_the_number_0_is_found() {
-    let server = server().await;
-    let client = client(&server).await;
-    let mutex = mutex(&client);
-    let guard = mutex.lock().await.unwrap();
-    assert!(guard.path().ends_with("-lock-0000000000"));
-    let ticket = mutex.enqueue().await.unwrap();
-    assert_eq!(ticket.position(), 1);
-    let mut waiting = pin!(ticket.wait());
-    assert!(driven(&client, waiting.as_mut()).await.is_none());
-    guard.release().await.unwrap();
-    soon(waiting).await.unwrap().release().await.unwrap();
 }
 
 /// ZooKeeper's own `WriteLock` left its watch after the predecessor had been deleted. That watch could never fire, and
