@@ -161,18 +161,32 @@ impl NodeIdentity {
         }
     }
 
-    /// Whether the node with this name may be ours.
-    pub(crate) fn may_be(&self, name: &str) -> bool {
+    /// How the names of the nodes that may be ours begin.
+    pub(super) fn prefix(&self) -> String {
         match self.naming {
-            Naming::Sequential(_) => self.protection.covers(name),
+            Naming::Sequential(marker) => self.protection.name(marker),
+            Naming::Fixed => name::PLAIN.to_owned(),
+        }
+    }
+
+    /// Whether the node with this name may be ours. Its name has our prefix.
+    pub(super) fn may_be(&self, name: &str) -> bool {
+        match self.naming {
+            Naming::Sequential(marker) => name::parse(name, &[marker]).is_some(),
             Naming::Fixed => name == name::PLAIN,
         }
     }
 
-    /// What a read says of a node that may be ours, or that is this known one.
-    pub(crate) fn seen(&self, read: &GetDataResponse, known: Option<&OwnNode>) -> Seen<Tag> {
+    /// What a read says of a node that may be ours, or that is this known one. `None` if its `czxid`, which may become a
+    /// fencing token, is of no transaction, or of a newer one than any that the servers have named.
+    pub(crate) fn seen(
+        &self,
+        read: &GetDataResponse,
+        known: Option<&OwnNode>,
+    ) -> Option<Seen<Tag>> {
         let (data, stat) = (read.data.as_ref(), &read.stat);
-        Seen {
+        let is_plausible = stat.czxid > Zxid::ZERO && stat.czxid <= self.client.raw().newest_zxid();
+        is_plausible.then(|| Seen {
             is_of_session: stat.ephemeral_owner == self.client.snapshot().session_id,
             is_marked: match known {
                 // Anybody may have replaced its data.
@@ -180,7 +194,7 @@ impl NodeIdentity {
                 None => data.is_some_and(|data| self.protection.marks(data)),
             },
             tag: tag(stat),
-        }
+        })
     }
 
     /// What a failed request means for decisions.

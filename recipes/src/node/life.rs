@@ -92,10 +92,9 @@ pub enum Ask<N, T> {
     /// Put a reader's node in the place of this writer's, in one transaction.
     Replace(Node<N, T>),
     /// Send the barrier, and a listing behind it.
-    Find {
-        /// How many nodes that may be ours have turned out not to be.
-        skip: u8,
-    },
+    Find,
+    /// Name the next node in that listing that may be ours. The one before it was not. Nothing is sent.
+    FindNext,
     /// Read this node, which may be ours.
     Check(N),
     /// Delete the node.
@@ -107,7 +106,7 @@ pub enum Ask<N, T> {
 pub enum Answer<N, T> {
     /// To [`Ask::Create`] and [`Ask::Replace`].
     Created(Result<Node<N, T>, Failure>),
-    /// To [`Ask::Find`]: the node in the listing that may be ours.
+    /// To [`Ask::Find`] and [`Ask::FindNext`]: the node in the listing that may be ours.
     Found(Result<Option<N>, Failure>),
     /// To [`Ask::Check`].
     Checked(Result<Seen<T>, Failure>),
@@ -164,6 +163,8 @@ enum Stage<N, T> {
     Create { renamed: bool, directory: bool },
     /// The look for a node whose create, or delete, may have been applied.
     Find,
+    /// The same, for the next node that may be ours.
+    FindNext,
     /// The look at a node that may be ours.
     Check(N),
     /// The node is there.
@@ -186,8 +187,6 @@ pub struct NodeLife<N, T> {
     /// Whether the node has a fixed name, which others use too.
     is_fixed: bool,
     directory_attempts: u8,
-    /// How many nodes with our protection belong to other sessions.
-    skip: u8,
 }
 
 impl<N: Clone, T: Clone> NodeLife<N, T> {
@@ -204,7 +203,6 @@ impl<N: Clone, T: Clone> NodeLife<N, T> {
             is_abandoned: false,
             is_fixed,
             directory_attempts: 0,
-            skip: 0,
         }
     }
 
@@ -228,7 +226,8 @@ impl<N: Clone, T: Clone> NodeLife<N, T> {
                     directory: *directory,
                 },
             },
-            Stage::Find => Ask::Find { skip: self.skip },
+            Stage::Find => Ask::Find,
+            Stage::FindNext => Ask::FindNext,
             Stage::Check(name) => Ask::Check(name.clone()),
             Stage::Delete { node, .. } => Ask::Delete(node.clone()),
         };
@@ -263,7 +262,7 @@ impl<N: Clone, T: Clone> NodeLife<N, T> {
         match &mut self.stage {
             Stage::Check(name) => change(name),
             Stage::Live(node) | Stage::Delete { node, .. } => change(&mut node.name),
-            Stage::Create { .. } | Stage::Find | Stage::Settled(_) => {}
+            Stage::Create { .. } | Stage::Find | Stage::FindNext | Stage::Settled(_) => {}
         }
         match &mut self.goal {
             Goal::Create => {}
@@ -348,9 +347,6 @@ impl<N: Clone, T: Clone> NodeLife<N, T> {
     }
 
     fn enter(&mut self, stage: Stage<N, T>) {
-        if let Stage::Create { .. } = stage {
-            self.skip = 0;
-        }
         self.stage = stage;
         self.is_sent = false;
     }
@@ -408,8 +404,7 @@ impl<N: Clone, T: Clone> NodeLife<N, T> {
             return self.not_found();
         }
         if !is_ours {
-            self.skip = self.skip.saturating_add(1);
-            return self.enter(Stage::Find);
+            return self.enter(Stage::FindNext);
         }
         let node = Node {
             name: name.clone(),

@@ -115,11 +115,6 @@ impl Protection {
         text
     }
 
-    /// Whether the node with this name was created under this protection.
-    pub(crate) fn covers(self, name: &str) -> bool {
-        name.starts_with(&self.name(""))
-    }
-
     /// Puts this protection in front of data, for a node with a fixed name: there the data identify the attempt.
     pub(crate) fn mark(self, data: &Bytes) -> Bytes {
         [self.name("").as_bytes(), data].concat().into()

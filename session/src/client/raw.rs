@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lockkeeper_proto::{Request, SessionId, WatcherType};
+use lockkeeper_proto::{Request, SessionId, WatcherType, Zxid};
 
 use super::{
     Client, Clock, PendingReply, Watcher, shared::Core, timers::Sleep, watches::group::WatchGroup,
@@ -169,6 +169,21 @@ impl Raw<'_> {
     #[must_use]
     pub fn extension<T: Any + Default + Send + Sync>(self) -> Arc<T> {
         self.client.shared.extension()
+    }
+
+    /// The number of the connection on which a request goes out that is submitted now: the present one or, without a connection,
+    /// the next one. A request of the caller that was lost with its connection went out on an earlier one.
+    #[must_use]
+    pub fn next_connection(self) -> u64 {
+        let core = self.client.shared.lock();
+        let is_next = !core.machine.is_connected();
+        core.machine.snapshot().connections + u64::from(is_next)
+    }
+
+    /// The newest transaction that the servers have named in this session.
+    #[must_use]
+    pub fn newest_zxid(self) -> Zxid {
+        self.client.shared.lock().machine.newest_zxid()
     }
 
     /// Returns a future that ends at the next change of the session's [`Snapshot`](crate::Snapshot), counted from this call.

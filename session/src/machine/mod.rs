@@ -58,7 +58,7 @@ use std::{
 
 /// The buffers of [`Machine::transmit`] and [`Input::Frame`].
 pub use bytes::{Bytes, BytesMut};
-use lockkeeper_proto::{OpCode, Request, Response, SessionId, WatcherType, records::Empty};
+use lockkeeper_proto::{OpCode, Request, Response, SessionId, WatcherType, Zxid, records::Empty};
 
 pub use config::{Auth, Config, OnExpiry};
 pub use lease::LeasePolicy;
@@ -172,6 +172,12 @@ impl<T> Machine<T> {
             connections: self.connections,
             server: self.established().map(|open| open.endpoint.clone()),
         }
+    }
+
+    /// The newest transaction that a server has named in this session.
+    #[must_use]
+    pub fn newest_zxid(&self) -> Zxid {
+        self.session.last_zxid
     }
 
     /// Whether the machine has ended. It accepts no request any more.

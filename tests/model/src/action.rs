@@ -104,7 +104,7 @@ pub(crate) fn describe(
         Action::Start(i) => format!("{} {}", who(i), starts(&after.contenders[i])),
         Action::Commit(i) => {
             let contender = &after.contenders[i];
-            let fails = !contender.succeeded && !matches!(contender.request, Request::Find(_));
+            let fails = !contender.succeeded && !matches!(contender.request, Request::Find);
             let result = if fails { ", which fails" } else { "" };
             let request = request(&before.contenders[i]);
             format!("the servers commit {}'s {request}{result}", who(i))
@@ -218,7 +218,7 @@ fn request(contender: &Contender) -> &'static str {
     match (contender.request, contender.read) {
         (Request::Create, _) => "create",
         (Request::Replace(_), _) => "change from writer to reader",
-        (Request::Find(_), _) => "barrier and listing",
+        (Request::Find, _) => "barrier and listing",
         (Request::Check(_), _) => "look at the node found",
         (Request::Delete(_), _) => "delete",
         _ if contender.watches.iter().any(|watch| watch.is_requested()) => "watches",

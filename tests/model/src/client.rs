@@ -129,7 +129,8 @@ fn proceed(after: &mut State, scenario: &Scenario, i: usize) {
             Request::Create
         }
         Next::Send(Ask::Replace(writer)) => Request::Replace(writer.name),
-        Next::Send(Ask::Find { skip }) => Request::Find(skip),
+        Next::Send(Ask::Find) => Request::Find,
+        Next::Send(Ask::FindNext) => unreachable!("no two nodes here have the same protection"),
         Next::Send(Ask::Check(name)) => Request::Check(name),
         Next::Send(Ask::Delete(node)) => Request::Delete(node.name),
     };
@@ -217,7 +218,7 @@ pub(crate) fn answer(state: &State, scenario: &Scenario, i: usize, view: Time) -
         Request::Create => Answer::Created(if_succeeded(Failure::NodeExists).map(|()| created)),
         Request::Replace(_) => Answer::Created(if_succeeded(Failure::NoNode).map(|()| created)),
         Request::Delete(_) => Answer::Deleted(if_succeeded(Failure::NoNode)),
-        Request::Find(skip) => {
+        Request::Find => {
             let marker = match (contender.life.bound(), marker(scenario.roles[i])) {
                 (Some(_), Marker::Write) => Marker::Read,
                 (_, marker) => marker,
@@ -227,7 +228,7 @@ pub(crate) fn answer(state: &State, scenario: &Scenario, i: usize, view: Time) -
                 node.name.marker == marker && (is_marked || scenario.is_plain())
             };
             let mut found = state.shown(view).filter(may_be).map(|node| node.name);
-            Answer::Found(Ok(found.nth(usize::from(skip))))
+            Answer::Found(Ok(found.next()))
         }
         Request::Check(name) => Answer::Checked(match state.node_at(name, view) {
             Some(node) => Ok(Seen {
@@ -245,7 +246,7 @@ pub(crate) fn failed(request: Request, failure: Failure) -> Option<Answer<Name, 
     Some(match request {
         Request::Nothing => return None,
         Request::Create | Request::Replace(_) => Answer::Created(Err(failure)),
-        Request::Find(_) => Answer::Found(Err(failure)),
+        Request::Find => Answer::Found(Err(failure)),
         Request::Check(_) => Answer::Checked(Err(failure)),
         Request::Delete(_) => Answer::Deleted(Err(failure)),
     })

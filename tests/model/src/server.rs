@@ -72,7 +72,7 @@ fn write_steps(state: &State, scenario: &Scenario, i: usize, next: &mut Next<'_>
         _ if is_restoring(state, scenario, i) => {}
         Request::Check(_) => answers(state, scenario, i, 0, next, reply_to_request),
         // The listing behind a committed barrier shows all writes before it.
-        Request::Find(_) => {
+        Request::Find => {
             answers(
                 state,
                 scenario,
@@ -296,7 +296,7 @@ fn commit_late(after: &mut State, scenario: &Scenario, i: usize) {
 fn write(after: &mut State, scenario: &Scenario, i: usize, request: Request) -> Option<Name> {
     match request {
         // The barrier deletes a name that never exists.
-        Request::Nothing | Request::Check(_) | Request::Find(_) => None,
+        Request::Nothing | Request::Check(_) | Request::Find => None,
         Request::Create => create(after, scenario, i),
         Request::Replace(writer) => after.delete(writer).then(|| {
             let reader = Name::new(Marker::Read, writer.number);

@@ -136,8 +136,8 @@ pub(crate) enum Request {
     Create,
     /// Creates a reader's node and deletes this writer's.
     Replace(Name),
-    /// The barrier, and the listing behind it. So many nodes that may be ours have turned out not to be.
-    Find(u8),
+    /// The barrier, and the listing behind it.
+    Find,
     Check(Name),
     Delete(Name),
 }
@@ -151,7 +151,7 @@ impl Request {
     pub(crate) fn name(&mut self) -> Option<&mut Name> {
         match self {
             Self::Replace(name) | Self::Check(name) | Self::Delete(name) => Some(name),
-            Self::Nothing | Self::Create | Self::Find(_) => None,
+            Self::Nothing | Self::Create | Self::Find => None,
         }
     }
 }
