@@ -1,8 +1,9 @@
-//! The pauses before a request is repeated that a server has not carried out: throttled, or refused.
+//! The pauses before a request is repeated that a server has not carried out: throttled, or refused. And the pauses of a loop that
+//! waits for events, so that events which come all the time, or lie, do not make it spin.
 //!
 //! After a lost connection no pause is needed here: the client itself pauses between connections.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lockkeeper_proto::ErrorCode;
 use lockkeeper_session::{Client, Error as SessionError, Sleep};
@@ -11,6 +12,43 @@ use lockkeeper_session::{Client, Error as SessionError, Sleep};
 const FIRST: Duration = Duration::from_millis(20);
 /// The longest pause.
 const LONGEST: Duration = Duration::from_secs(5);
+
+/// How many rounds of a loop in a row cost no pause. A contender goes round a few times before its turn.
+const FREE_ROUNDS: u32 = 16;
+/// The longest pause of a round. A waiter that pauses may hear so much later that its turn has come.
+const LONGEST_OF_ROUND: Duration = Duration::from_millis(100);
+/// Rounds are in a row if less than this is between them.
+const IN_A_ROW: Duration = Duration::from_secs(1);
+
+/// The pauses of a loop, each round of which sends requests that succeed and then waits for an event.
+#[derive(Debug, Default)]
+pub(crate) struct Rounds {
+    in_a_row: u32,
+    last: Option<Instant>,
+}
+
+impl Rounds {
+    /// A round begins now, or after the returned pause.
+    pub(crate) fn begin(&mut self, now: Instant) -> Duration {
+        let last = self.last.replace(now);
+        let is_in_a_row = last.is_some_and(|last| now.saturating_duration_since(last) < IN_A_ROW);
+        self.in_a_row = if is_in_a_row { self.in_a_row + 1 } else { 0 };
+        match self.in_a_row.checked_sub(FREE_ROUNDS) {
+            None => Duration::ZERO,
+            Some(paid) => FIRST
+                .saturating_mul(1 << paid.min(10))
+                .min(LONGEST_OF_ROUND),
+        }
+    }
+
+    /// Begins a round, and waits for the end of its pause.
+    pub(crate) async fn pause(&mut self, client: &Client) {
+        let pause = self.begin(client.now());
+        if !pause.is_zero() {
+            client.raw().sleep(pause).await;
+        }
+    }
+}
 
 /// The pauses of one request that is repeated.
 #[derive(Debug, Default)]

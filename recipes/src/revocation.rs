@@ -12,7 +12,11 @@
 use lockkeeper_proto::Version;
 use lockkeeper_session::Client;
 
-use crate::{backoff::Backoff, error::LockError, guard::Guard};
+use crate::{
+    backoff::{Backoff, Rounds},
+    error::LockError,
+    guard::Guard,
+};
 
 /// The data of a lock node whose owner is asked to release the lock. Source: Curator's `Revoker`.
 pub const REVOKE: &[u8] = b"__REVOKE__";
@@ -60,8 +64,9 @@ impl Guard {
     pub fn revoked(&self) -> impl Future<Output = ()> + Send + 'static {
         let (client, path) = (self.client().raw().downgrade(), self.path());
         async move {
-            let mut backoff = Backoff::default();
+            let (mut backoff, mut rounds) = (Backoff::default(), Rounds::default());
             loop {
+                rounds.pause(&client).await;
                 match client.get_data_and_watch(&path).await {
                     Ok((node, changed)) => {
                         if node.data.as_deref() == Some(REVOKE) {

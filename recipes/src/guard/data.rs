@@ -36,7 +36,8 @@ impl Guard {
     /// [downgrade](crate::WriteGuard::downgrade) creates a new node, which has the data of `with_data` again.
     ///
     /// # Errors
-    /// [`LockError::Lost`] when the lock is lost. [`LockError::Session`] when the request fails.
+    /// [`LockError::Lost`] when the lock is lost. [`LockError::Session`] when the request fails; "bad version" when others go on
+    /// changing the data of a plain lock's node for seconds.
     ///
     /// # Cancel safety
     /// Once polled, the data may be set, whether the future is awaited or dropped.

@@ -6,7 +6,7 @@ use futures::future::{Either, select};
 use lockkeeper_proto::{EventType, SessionId};
 use lockkeeper_session::{Client, Error as SessionError};
 
-use crate::{error::Loss, node::lock_node::session_loss};
+use crate::{backoff::Rounds, error::Loss, node::lock_node::session_loss};
 
 /// How late a holder hears of the end of its lease, at most, after the computer has slept.
 const LONGEST_SLEEP: Duration = Duration::from_millis(500);
@@ -15,6 +15,8 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(500);
 pub(super) async fn lost(client: &Client, path: &str, session_id: SessionId) -> Loss {
     // The connection whose server sets no watch.
     let (mut watcher, mut unwatched) = (None, None);
+    // Not earlier: somebody may change the data of the node all the time.
+    let (mut rounds, mut watch_at) = (Rounds::default(), client.now());
     loop {
         let raw = client.raw();
         let changed = raw.snapshot_changed();
@@ -26,7 +28,8 @@ pub(super) async fn lost(client: &Client, path: &str, session_id: SessionId) -> 
         let Some(until) = lease.valid_until.filter(|_| lease.is_valid) else {
             return Loss::Elapsed;
         };
-        if watcher.is_none() && unwatched != connection {
+        let now = client.now();
+        if watcher.is_none() && unwatched != connection && watch_at <= now {
             let set = raw.watch_nodes(&[path]).ok();
             watcher = set.and_then(|mut watchers| watchers.pop());
         }
@@ -37,8 +40,14 @@ pub(super) async fn lost(client: &Client, path: &str, session_id: SessionId) -> 
             }
         };
         // Timers stand still while the computer sleeps; the client's clock does not.
-        let left = until.saturating_duration_since(client.now());
-        let elapsed = raw.sleep(left.min(LONGEST_SLEEP));
+        let left = until.saturating_duration_since(now);
+        let pause = watch_at.saturating_duration_since(now);
+        let longest = if pause.is_zero() {
+            LONGEST_SLEEP
+        } else {
+            pause
+        };
+        let elapsed = raw.sleep(left.min(longest));
         let (event, changed, elapsed) = (pin!(event), pin!(changed), pin!(elapsed));
         let other = select(changed, elapsed);
         match select(event, other).await {
@@ -46,7 +55,11 @@ pub(super) async fn lost(client: &Client, path: &str, session_id: SessionId) -> 
                 return session_loss(client, session_id).unwrap_or(Loss::Deleted);
             }
             // The data changed, or the watch ended with the session: look again.
-            Either::Left((Ok(_) | Err(SessionError::SessionExpired { .. }), _)) => watcher = None,
+            Either::Left((Ok(_) | Err(SessionError::SessionExpired { .. }), _)) => {
+                watcher = None;
+                watch_at = client.now();
+                watch_at += rounds.begin(watch_at);
+            }
             // This server sets no watch. Another one may.
             Either::Left((Err(_), _)) => {
                 watcher = None;

@@ -11,6 +11,7 @@ use lockkeeper_session::Client;
 use tokio::sync::{oneshot, watch};
 
 use crate::{
+    backoff::Rounds,
     error::{LockError, Loss},
     guard::{FencingToken, Guard, LockState},
     metrics::{LockMeter, LockMetrics},
@@ -329,7 +330,9 @@ impl Drop for Teller {
 
 /// Enters the election, leads, and enters it again after each loss, until the client ends.
 async fn run_latch(queue: LockQueue, Teller(leadership): &Teller) {
+    let mut rounds = Rounds::default();
     loop {
+        rounds.pause(queue.client()).await;
         let guard = match queue.lock().await {
             Ok(guard) => guard,
             Err(_) if queue.client().is_closed() => return,

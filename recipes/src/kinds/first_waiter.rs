@@ -14,7 +14,7 @@ use super::{
     semaphore::Semaphore,
 };
 use crate::{
-    backoff::Backoff,
+    backoff::{Backoff, Rounds},
     error::{LockError, Loss},
     guard::{Guard, hold::Attempt},
     inspect::Recipe,
@@ -45,6 +45,7 @@ impl Semaphore {
             turn.listed(false);
         }
         let (mut limit_changed, mut backoff) = (None, Backoff::default());
+        let mut rounds = Rounds::default();
         loop {
             match turn.next(&facts(&nodes)) {
                 Err(loss) => return Err(gone(&mut nodes, &leases).unwrap_or(LockError::lost(loss))),
@@ -96,6 +97,7 @@ impl Semaphore {
                     if let Some(changed) = changed.take() {
                         wait_for_change(&place, changed, limit_changed.take()).await?;
                     }
+                    rounds.pause(&self.client).await;
                     turn.changed();
                 }
             }

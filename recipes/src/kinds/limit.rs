@@ -10,6 +10,9 @@ use lockkeeper_session::{Client, Watcher};
 
 use crate::{backoff::Backoff, error::LockError, metrics::Counters, node::directory::Directory};
 
+/// How often a shared limit is set, and its node made. More than once is needed only while others make or delete the node, too.
+const ATTEMPTS: u32 = 10;
+
 /// The limit of a semaphore.
 #[derive(Clone, Debug)]
 pub(super) enum Limit {
@@ -77,7 +80,10 @@ pub(super) async fn set(
         limit: i32::MAX.unsigned_abs() as usize,
     })?;
     let data = Bytes::copy_from_slice(&count.to_be_bytes());
+    let mut attempts = 0;
     loop {
+        attempts += 1;
+        let is_last = attempts == ATTEMPTS;
         match client.set_data(path, data.clone(), Version::ANY).await {
             Err(error) if error.is_no_node() => {}
             Err(error) => return Err(error.into()),
@@ -86,8 +92,10 @@ pub(super) async fn set(
         let create = client.create(path, data.clone(), CreateMode::Persistent);
         match create.await {
             // Another client has made the node meanwhile, perhaps with another limit.
-            Err(error) if error.is_node_exists() => {}
-            Err(error) if error.is_no_node() => make_parent_of(client, path, counters).await?,
+            Err(error) if error.is_node_exists() && !is_last => {}
+            Err(error) if error.is_no_node() && !is_last => {
+                make_parent_of(client, path, counters).await?
+            }
             Err(error) => return Err(error.into()),
             Ok(_) => return Ok(()),
         }

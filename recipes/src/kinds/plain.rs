@@ -10,6 +10,7 @@ use lockkeeper_session::{Client, Error as SessionError};
 
 use super::plain_turn::{Next, PlainTurn};
 use crate::{
+    backoff::Rounds,
     error::LockError,
     guard::{Guard, hold::Attempt},
     inspect::Recipe,
@@ -138,6 +139,7 @@ impl PlainMutex {
     async fn granted(&self, contended: &mut bool) -> Result<Guard, LockError> {
         let attempt = Attempt::new(&self.recorder);
         let (mut turn, mut node) = (PlainTurn::default(), self.node());
+        let mut rounds = Rounds::default();
         loop {
             match turn.next(&node.facts()) {
                 Err(_) => return Err(node.gone()),
@@ -148,6 +150,7 @@ impl PlainMutex {
                         attempt.contended();
                     }
                     self.wait_for_event().await?;
+                    rounds.pause(&self.client).await;
                     turn.event();
                     node = self.node();
                 }

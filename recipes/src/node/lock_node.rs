@@ -29,6 +29,9 @@ use crate::{
     },
 };
 
+/// How often the data of a plain lock's node are set again because somebody else has changed them meanwhile.
+const CONFLICTS: u32 = 8;
+
 /// A node of ours, or one that may be created.
 #[derive(Debug)]
 pub(crate) struct LockNode {
@@ -267,6 +270,7 @@ impl LockNode {
         };
         let identity = &self.task.identity;
         let raw = identity.client.raw().within(node.tag.session_id);
+        let (mut backoff, mut conflicts) = (Backoff::default(), 0);
         loop {
             let version = if identity.is_fixed() {
                 // Others use the same name.
@@ -284,7 +288,13 @@ impl LockNode {
             match set.await {
                 Ok(_) => break,
                 Err(error) if error.is_no_node() => return Ok(None),
-                Err(error) if error.code() == Some(ErrorCode::BAD_VERSION) => {}
+                Err(error)
+                    if error.code() == Some(ErrorCode::BAD_VERSION) && conflicts < CONFLICTS =>
+                {
+                    conflicts += 1;
+                    backoff.begin(&identity.client);
+                    backoff.pause().await;
+                }
                 Err(error) => return Err(error),
             }
         }

@@ -14,7 +14,7 @@ use super::{
     turn::{Next, Out, Turn},
 };
 use crate::{
-    backoff::Backoff,
+    backoff::{Backoff, Rounds},
     error::LockError,
     node::{directory::Directory, identity::Naming, lock_node::LockNode, name},
 };
@@ -31,6 +31,8 @@ pub(crate) struct Waiter {
     nearest_fired: Option<Instant>,
     /// The lowest and the highest number of the nodes just ahead that have left.
     left: Option<(i32, i32)>,
+    /// The listings.
+    rounds: Rounds,
 }
 
 impl Waiter {
@@ -48,6 +50,7 @@ impl Waiter {
             ahead: 0,
             nearest_fired: None,
             left: None,
+            rounds: Rounds::default(),
         };
         waiter.turn.asked(client.snapshot().connections);
         if let Some(crowd) = crowd {
@@ -154,8 +157,11 @@ impl Waiter {
 
     /// Lists the queue, or takes the listing that is under way, and watches the nodes ahead.
     async fn list(&mut self, mut listing: Option<PendingReply>) -> Result<(), LockError> {
-        if listing.is_none() && self.turn.has_left() && self.asks_the_crowd() {
-            return Ok(());
+        if listing.is_none() {
+            if self.turn.has_left() && self.asks_the_crowd() {
+                return Ok(());
+            }
+            self.rounds.pause(self.node.client()).await;
         }
         let mut backoff = Backoff::default();
         let children = loop {
