@@ -68,7 +68,7 @@ impl Memory {
                 let mut path = create.path.clone();
                 let mode = CreateMode::from_flags(create.flags, 0).unwrap();
                 if mode.is_sequential() {
-                    path += &format!("{:010}", 7 + self.nodes.len());
+                    path = format!("{path}{:010}", 7 + self.nodes.len());
                 }
                 self.nodes.push((path.clone(), self.zxid));
                 let stat = self.stat(&path);

@@ -94,7 +94,7 @@ pub(super) async fn set(
             // Another client has made the node meanwhile, perhaps with another limit.
             Err(error) if error.is_node_exists() && !is_last => {}
             Err(error) if error.is_no_node() && !is_last => {
-                make_parent_of(client, path, counters).await?
+                make_parent_of(client, path, counters).await?;
             }
             Err(error) => return Err(error.into()),
             Ok(_) => return Ok(()),

@@ -119,10 +119,15 @@ impl<T> Machine<T> {
             .map(|open| open.last_received + self.timing.read)
     }
 
-    /// When the oldest queued request will have waited for a connection for too long.
+    /// When the oldest queued request will have waited for a connection for too long. While there was one, it waited for the
+    /// requests ahead of it.
     fn queue_deadline(&self) -> Option<Instant> {
         let oldest = self.queue.oldest().filter(|_| !self.is_connected())?;
-        Some(oldest.since + self.timing.queue_wait)
+        let since = self
+            .session
+            .heard
+            .map_or(oldest.since, |heard| heard.max(oldest.since));
+        Some(since + self.timing.queue_wait)
     }
 
     /// Frees the room that a burst of requests has left: nothing was sent for a while.

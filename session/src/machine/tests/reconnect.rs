@@ -7,12 +7,12 @@ use std::{
 };
 
 use super::{
-    pair::{ID, Pair, SECOND, TIMEOUT},
+    pair::{ID, Pair, SECOND, SIXTH, TIMEOUT},
     requests::{delete, lost, not_reached, sync},
 };
 use crate::{
     Cause, ConnectString, Effect, Error, State,
-    machine::{Config, Input, Output},
+    machine::{Config, Input, Output, RequestOptions},
 };
 
 fn servers(text: &'static str) -> impl Fn(&mut Config) {
@@ -257,4 +257,23 @@ fn one_seed_gives_one_history() {
 
 fn down(host: &str) -> Cause {
     Cause::from(&io::Error::other(format!("{host} is down")))
+}
+
+/// A hundred thousand tasks wait for each other for longer than the session timeout. When their connection was lost, all of them
+/// failed at once, as if they had waited for a server all the time.
+#[test]
+fn a_request_that_waited_for_others_still_waits_for_a_connection() {
+    let mut pair = Pair::connected(|_| {});
+    let since = pair.now;
+    for _ in 0..12 {
+        pair.wait(SIXTH);
+        pair.serve();
+    }
+    assert!(pair.now >= since + TIMEOUT);
+    pair.cut();
+    let (token, _) = pair.submit_with(sync("/a"), RequestOptions::at(since));
+    pair.wait(SIXTH);
+    assert!(!pair.is_settled(token));
+    pair.wait(TIMEOUT);
+    assert!(matches!(pair.error(token), Error::Unreachable { .. }));
 }
