@@ -155,7 +155,9 @@ impl Loopback {
             match op {
                 OpCode::CREATE2 => {
                     writer.put_buffer(newest.as_bytes());
-                    writer.put_slice(stat);
+                    // A stat begins with the `czxid`, which the client compares with the header.
+                    writer.put_i64(header.zxid.0);
+                    writer.put_slice(&stat[size_of::<i64>()..]);
                 }
                 OpCode::GET_DATA => {
                     writer.put_buffer(&DATA);
