@@ -24,7 +24,6 @@ use super::{
 /// | policy | no two valid holders, if | costs | a lease lasts |
 /// |---|---|---|---|
 /// | `Proved` | clocks run at nearly the same rate | a small write every `T / 8` in a session that holds a lock, or is next, and writes nothing else | at least `T` / 6 after the last contact |
-/// | `Bounded` | the same, and what was stated of the servers is true | nothing | `T` less a sixteenth and the stated time |
 /// | `Assumed` | the same, and a server that answers clients is heard by its leader | nothing | `T` less the margin |
 ///
 /// No policy is needed for fencing tokens and for transactions under a lock: they do not depend on time.
@@ -35,15 +34,6 @@ pub enum LeasePolicy {
     /// the lease ends before the session.
     #[default]
     Proved,
-    /// A server that its leader does not hear goes on answering clients for `sync_limit + 1.5` ticks at most. So an answer shows
-    /// that the leader has heard of requests that were answered that long before. It takes a session timeout of 1.3 times as
-    /// much.
-    Bounded {
-        /// `tickTime` of the servers.
-        tick: Duration,
-        /// `syncLimit` of the servers, in ticks.
-        sync_limit: u32,
-    },
     /// A server that answers a client is heard by its leader. That is true while servers crash and pause, but not while a link
     /// between two of them is cut.
     Assumed {
@@ -55,29 +45,11 @@ pub enum LeasePolicy {
 impl LeasePolicy {
     /// How much earlier than the session the lease ends.
     pub(crate) fn margin(self, timeout: Duration) -> Duration {
-        // How much slower than the servers' the client's clock may run.
-        let drift = timeout / 16;
         match self {
-            Self::Proved | Self::Bounded { .. } => drift,
+            // How much slower than the servers' the client's clock may run.
+            Self::Proved => timeout / 16,
             Self::Assumed { margin } => margin.unwrap_or(timeout / 3),
         }
-    }
-
-    /// For how long a server may go on after its leader last heard of a session, if that is stated.
-    fn lag(self) -> Option<Duration> {
-        let Self::Bounded { tick, sync_limit } = self else {
-            return None;
-        };
-        // Half a tick until the next ping of the leader, and one in which the server notices the silence.
-        let notices = tick.saturating_mul(3) / 2;
-        Some(tick.saturating_mul(sync_limit).saturating_add(notices))
-    }
-
-    /// The session timeout that leaves no time for the lease.
-    pub(crate) fn least(self, timeout: Duration) -> Duration {
-        // The touch that an answer shows may be older by the time between two pings.
-        let lag = self.lag().map(|lag| lag.saturating_add(timeout / 6));
-        self.margin(timeout).saturating_add(lag.unwrap_or_default())
     }
 }
 
@@ -117,12 +89,7 @@ impl<T> Machine<T> {
             return;
         }
         connection.proof = Some(Proof::new(sent, now, timeout, !is_new));
-        // The leader that lets a session be resumed may have lost its majority.
-        let lag = self.config.lease.lag().filter(|_| !is_new);
-        connection.trail.touched(sent, now, Duration::ZERO);
-        if let Some(from) = sent.checked_sub(lag.unwrap_or_default()) {
-            self.session.confirm(from);
-        }
+        self.session.confirm(sent);
         if is_new {
             // A session is made by a transaction, and the leader counts from when it handled it.
             self.session.prove(sent);
@@ -142,13 +109,7 @@ impl<T> Machine<T> {
         let connection = self.connection.as_mut()?;
         let proof = connection.proof.as_mut()?;
         proof.touched(sent, now);
-        let heard = match self.config.lease.lag() {
-            Some(lag) => connection.trail.touched(sent, now, lag),
-            None => Some(sent),
-        };
-        if let Some(heard) = heard {
-            self.session.confirm(heard);
-        }
+        self.session.confirm(sent);
         Some(proof)
     }
 

@@ -67,7 +67,7 @@ pub use metrics::Metrics;
 pub use output::{Event, Input, Notice, Output, Snapshot, State};
 /// For `tests/model`, not for users.
 #[doc(hidden)]
-pub use proof::{Proof, Trail};
+pub use proof::Proof;
 pub use requests::{
     backlog::{RequestOptions, request_bytes},
     unsupported::UnsupportedReason,

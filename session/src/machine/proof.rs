@@ -134,33 +134,6 @@ impl Proof {
     }
 }
 
-/// What the answers on one connection show, if a server stops answering soon after its leader stops hearing it. While a server
-/// answers, its leader has heard what that server noted longer ago.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Trail(VecDeque<(Instant, Instant)>);
-
-impl Trail {
-    /// A request of the client was sent and answered at these instants, by a server that goes on for at most `lag` without its
-    /// leader. Returns the newest touch of which the leader has certainly heard.
-    pub fn touched(&mut self, sent: Instant, answered: Instant, lag: Duration) -> Option<Instant> {
-        let is_old = |touch: &(Instant, Instant)| touch.1 + lag <= sent;
-        while self.0.get(1).is_some_and(is_old) {
-            self.0.pop_front();
-        }
-        let heard = self.0.front().filter(|touch| is_old(touch));
-        let heard = heard.map(|(heard, _)| *heard);
-        let spacing = lag / 10;
-        if self
-            .0
-            .back()
-            .is_none_or(|(newest, _)| *newest + spacing <= sent)
-        {
-            self.0.push_back((sent, answered));
-        }
-        heard
-    }
-}
-
 /// Whether a write with this result is a transaction. A write that fails for what is in the tree is one; a write that the
 /// server refuses before it asks the leader is none.
 pub(crate) fn is_transaction(code: ErrorCode) -> bool {

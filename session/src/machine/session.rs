@@ -71,7 +71,7 @@ impl Session {
     pub(crate) fn lease_from(&self, policy: LeasePolicy) -> Option<Instant> {
         let from = match policy {
             LeasePolicy::Proved => self.proved,
-            LeasePolicy::Bounded { .. } | LeasePolicy::Assumed { .. } => self.confirmed,
+            LeasePolicy::Assumed { .. } => self.confirmed,
         };
         from.filter(|_| !self.is_local)
     }

@@ -336,13 +336,6 @@ impl Plan {
         }
     }
 
-    /// Draws a plan in which the server of an idle holder is cut off. No seed of [`of`](Self::of) has it: it is for leases that
-    /// rely on the settings of the servers.
-    #[must_use]
-    pub fn of_idle_holder(seed: u64) -> Self {
-        partitions::idle_holder(seed)
-    }
-
     /// Draws a plan in which a healthy server is slow, and has many requests to do. No seed of [`of`](Self::of) has it: it takes
     /// as long as many others.
     #[must_use]

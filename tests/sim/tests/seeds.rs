@@ -1,6 +1,6 @@
 //! One seed always gives the same history, the first two hundred seeds break no rule, and leases that are only assumed do.
 
-use std::{process::Command, time::Duration};
+use std::process::Command;
 
 use lockkeeper_session::LeasePolicy;
 use lockkeeper_sim::{
@@ -190,38 +190,4 @@ fn leases_that_are_assumed_overlap_when_servers_are_cut_off_and_leases_that_are_
     let assumed = with_two_holders(|_| LeasePolicy::Assumed { margin: None });
     assert!(!assumed.is_empty(), "no two holders in 30 seeds");
     assert_eq!(with_two_holders(|_| LeasePolicy::Proved), []);
-}
-
-/// The sync limit is stated, and the sessions are long enough for this policy.
-fn bounded(plan: &mut Plan, sync_limit: u32) -> LeasePolicy {
-    for client in &mut plan.clients {
-        client.timeout_ms = client.timeout_ms.max(6 * plan.tick_ms);
-    }
-    LeasePolicy::Bounded {
-        tick: Duration::from_millis(plan.tick_ms),
-        sync_limit,
-    }
-}
-
-#[test]
-fn leases_that_are_bounded_overlap_only_if_what_was_stated_of_the_servers_is_false() {
-    let as_stated = |plan: &mut Plan| {
-        plan.sync_limit = 2;
-        bounded(plan, 2)
-    };
-    assert_eq!(with_two_holders(as_stated), []);
-    let stated_too_low = with_two_holders(|plan| bounded(plan, 1));
-    assert!(!stated_too_low.is_empty(), "no two holders in 30 seeds");
-}
-
-/// The leader counts from the touch before the cut, which is older by up to a pause between two pings.
-#[test]
-fn leases_that_are_bounded_end_with_the_sessions_of_idle_holders() {
-    for seed in 0..60 {
-        let mut plan = Plan::of_idle_holder(seed);
-        let sync_limit = u32::try_from(plan.sync_limit).unwrap();
-        plan.lease = bounded(&mut plan, sync_limit);
-        let found = run(&plan, false).violations;
-        assert!(found.is_empty(), "seed {seed}: {found:?}");
-    }
 }

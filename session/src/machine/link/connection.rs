@@ -11,7 +11,7 @@ use crate::{
     machine::{
         State,
         link::{auth::PendingAuth, moving::WritableSearch, sasl::SaslExchange},
-        proof::{Proof, Trail},
+        proof::Proof,
         requests::in_flight::InFlight,
         watches::{early::EarlyEvents, restore::Restore},
     },
@@ -40,8 +40,6 @@ pub(crate) struct Connection<T> {
     last_answered: Instant,
     /// What the answers on this connection prove of the session; `None` before the handshake, and on a read-only server.
     pub(crate) proof: Option<Proof>,
-    /// The same under the policy `Bounded`.
-    pub(crate) trail: Trail,
     /// Whether a write of the machine's own is queued or under way, which is to prove something.
     pub(crate) is_proving: bool,
     /// The state to report as soon as the server has accepted the identities.
@@ -95,7 +93,6 @@ impl<T> Connection<T> {
             last_received: now,
             last_answered: now,
             proof: None,
-            trail: Trail::default(),
             is_proving: false,
             announced_state: None,
             is_moving: false,

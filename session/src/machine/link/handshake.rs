@@ -126,7 +126,7 @@ impl<T> Machine<T> {
             }
             self.connection = connection;
         }
-        let margin = self.config.lease.least(timeout);
+        let margin = self.config.lease.margin(timeout);
         if margin >= timeout {
             let granted = timeout;
             return self.give_up(now, Cause::ShortSession { granted, margin });

@@ -157,52 +157,13 @@ fn margin_of(margin: Duration) -> LeasePolicy {
     LeasePolicy::Assumed { margin }
 }
 
-/// A server that its leader does not hear notices that after `sync_limit` ticks. Once, the lease counted from its newest answer,
-/// less that time. But the leader counts from the touch before, which may be older by a whole pause between two pings.
-#[test]
-fn a_bounded_lease_counts_from_a_touch_of_which_the_leader_has_heard() {
-    let (tick, sync_limit) = (SECOND, 2);
-    let bounded = LeasePolicy::Bounded { tick, sync_limit };
-    let mut pair = Pair::connected(|config| config.lease = bounded);
-    let (begin, length) = (pair.now, Duration::from_micros(8_437_500));
-    let ping = TIMEOUT / 6;
-    // An answer shows that the leader has heard of what was answered 3.5 s before it was asked for.
-    for heard in [0, 0, 0, 1, 2, 3] {
-        pair.wait(ping);
-        pair.serve();
-        let passed = pair.now - begin;
-        assert_eq!(
-            lease(&pair),
-            Some(begin + heard * ping + length),
-            "{passed:?}"
-        );
-    }
-    // To resume the session, the server asks its leader, which may have lost its majority for as long.
-    pair.cut();
-    pair.reach();
-    let resumed = pair.now;
-    pair.accept(ID, TIMEOUT);
-    let lag = Duration::from_millis(3500);
-    assert_eq!(lease(&pair), Some(resumed + length.saturating_sub(lag)));
-}
-
 #[test]
 fn a_session_that_is_too_short_for_its_lease_is_an_error() {
-    let (tick, sync_limit) = (2 * SECOND, 5);
-    let endless = LeasePolicy::Bounded {
-        tick: Duration::MAX,
-        sync_limit: u32::MAX,
-    };
-    for policy in [
-        LeasePolicy::Bounded { tick, sync_limit },
-        margin_of(TIMEOUT),
-        endless,
-    ] {
-        let mut pair = Pair::new(|config| config.lease = policy);
+    for margin in [TIMEOUT, Duration::MAX] {
+        let mut pair = Pair::new(|config| config.lease = margin_of(margin));
         pair.reach();
         pair.accept(ID, TIMEOUT);
-        let (granted, margin) = (TIMEOUT, policy.least(TIMEOUT));
-        assert!(margin >= TIMEOUT);
+        let granted = TIMEOUT;
         assert_eq!(pair.last_cause(), Cause::ShortSession { granted, margin });
         assert!(pair.machine.is_ended(), "every server would do the same");
     }

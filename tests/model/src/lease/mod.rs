@@ -26,11 +26,6 @@ pub fn runs() -> Vec<(&'static str, Rule, Limits)> {
         writes,
         elections,
         reconnects,
-        cuts: 0,
-    };
-    let bounded = |pings, elections, reconnects| Limits {
-        cuts: 1,
-        ..limits(pings, 0, elections, reconnects)
     };
     vec![
         ("one leader", Rule::Proved, limits(1, 2, 0, 0)),
@@ -41,34 +36,6 @@ pub fn runs() -> Vec<(&'static str, Rule, Limits)> {
             "sync in place of writes",
             Rule::ProvedBySync,
             limits(0, 1, 1, 1),
-        ),
-        ("bounded", Rule::Bounded, bounded(3, 0, 0)),
-        ("bounded, an election", Rule::Bounded, bounded(2, 1, 0)),
-        ("bounded, a new connection", Rule::Bounded, bounded(2, 0, 1)),
-        (
-            "bounded, half a tick too late",
-            Rule::BoundedByLess,
-            bounded(2, 0, 0),
-        ),
-        (
-            "bounded, by a margin",
-            Rule::BoundedByMargin,
-            bounded(2, 0, 0),
-        ),
-        (
-            "bounded, with a sync limit stated too low",
-            Rule::BoundedByFalseLimit,
-            bounded(2, 0, 0),
-        ),
-        (
-            "bounded, cut in one direction",
-            Rule::BoundedOneWay,
-            bounded(2, 0, 0),
-        ),
-        (
-            "bounded, with a leader that is paused",
-            Rule::BoundedPaused,
-            bounded(2, 0, 0),
         ),
     ]
 }

@@ -37,7 +37,7 @@ impl Rule {
     /// When there are more than `most` states.
     #[must_use]
     pub fn explore(self, limits: Limits, most: usize) -> Outcome {
-        let initial = World::initial(self, limits);
+        let initial = World::initial(limits);
         // Each state that was reached: from which one, and by which step.
         let mut reached = HashMap::from([(fingerprint(&initial), (0_u32, ""))]);
         let mut paths = vec![(0_u32, "")];

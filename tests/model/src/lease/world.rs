@@ -1,10 +1,7 @@
 //! One client, its server and the leader: the state, and what can happen next.
 //!
 //! A unit of time is half a tick, after which the leader pings. The session timeout is two ticks: the shortest that servers grant
-//! by default. Under the policy `Bounded` it is four, since the lease needs so many.
-//!
-//! `Bounded` relies on how long a server goes on without its leader. So for that policy the link between the two is quick until
-//! it is cut, and a server that has heard nothing for too long does nothing more.
+//! by default.
 //!
 //! Not here: in which order states are visited (`search`).
 
@@ -14,17 +11,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lockkeeper_session::{
-    machine::{Proof, Trail},
-    proto::Xid,
-};
+use lockkeeper_session::{machine::Proof, proto::Xid};
 
 /// Between two pings of the leader.
 const HALF_TICK: u64 = 1;
-/// `syncLimit` of the servers, one tick, for the policy `Bounded`.
-const SYNC_LIMIT: u64 = 2;
-/// How long it takes at most until a server notices that it has heard nothing for so long.
-const NOTICE: u64 = 2;
+/// The session timeout.
+const TIMEOUT: u64 = 4;
+/// How long is explored.
+const END: u64 = TIMEOUT + 1;
 
 /// Where time starts. The client's code takes instants.
 static START: LazyLock<Instant> = LazyLock::new(birth);
@@ -38,15 +32,12 @@ fn instant(time: u64) -> Instant {
     *START + Duration::from_secs(time)
 }
 
-fn time(instant: Instant) -> u64 {
-    instant.duration_since(*START).as_secs()
+fn timeout() -> Duration {
+    Duration::from_secs(TIMEOUT)
 }
 
-/// A connection whose handshake was sent and answered at these instants.
-fn begun(sent: u64, answered: Instant) -> Trail {
-    let mut trail = Trail::default();
-    trail.touched(instant(sent), answered, Duration::ZERO);
-    trail
+fn time(instant: Instant) -> u64 {
+    instant.duration_since(*START).as_secs()
 }
 
 /// By which rule the client takes its lease for valid.
@@ -59,68 +50,25 @@ pub enum Rule {
     ProvedBySync,
     /// Each answer extends the lease, which ends a third of the timeout early.
     Assumed,
-    /// An answer shows that the leader has heard of what was answered `syncLimit` and one and a half ticks before.
-    Bounded,
-    /// The same, with half a tick less.
-    BoundedByLess,
-    /// Each answer extends the lease, which ends `syncLimit` and one and a half ticks early.
-    BoundedByMargin,
-    /// As `Bounded`, and the servers' `syncLimit` is one tick more than what was stated.
-    BoundedByFalseLimit,
-    /// As `Bounded`, and only what the server sends is lost: it hears its leader until that gives up.
-    BoundedOneWay,
-    /// As `Bounded`, and the leader may be paused, so that its pings come late.
-    BoundedPaused,
 }
 
 impl Rule {
     /// Whether two holders are to be found with this rule.
     #[must_use]
     pub fn is_weak(self) -> bool {
-        !matches!(self, Self::Proved | Self::Bounded)
+        self != Self::Proved
     }
 
     /// Whether the lease needs no proof.
     fn counts_answers(self) -> bool {
-        !matches!(self, Self::Proved | Self::ProvedBySync)
-    }
-
-    /// Whether servers give up a leader that they do not hear.
-    fn is_bounded(self) -> bool {
-        self.counts_answers() && self != Self::Assumed
-    }
-
-    /// The session timeout, in units.
-    fn timeout(self) -> u64 {
-        if self.is_bounded() { 8 } else { 4 }
-    }
-
-    /// How long is explored.
-    fn end(self) -> u64 {
-        self.timeout() + 1
+        self == Self::Assumed
     }
 
     /// For how long the lease counts. Clocks run at the same rate here, so nothing is left for drift.
     fn lease(self) -> Duration {
-        let whole = Duration::from_secs(self.timeout());
         match self {
-            Self::Assumed => whole * 2 / 3,
-            Self::BoundedByMargin => whole.saturating_sub(self.lag()),
-            _ => whole,
-        }
-    }
-
-    /// For how long the client thinks that a server may go on without its leader.
-    fn lag(self) -> Duration {
-        let less = u64::from(self == Self::BoundedByLess);
-        Duration::from_secs(SYNC_LIMIT + 3 - less)
-    }
-
-    /// After how long in silence a server, or its leader, has given up the other one.
-    fn patience(self) -> u64 {
-        match self {
-            Self::BoundedByFalseLimit => SYNC_LIMIT + 2 + NOTICE,
-            _ => SYNC_LIMIT + NOTICE,
+            Self::Assumed => timeout() * 2 / 3,
+            _ => timeout(),
         }
     }
 }
@@ -137,8 +85,6 @@ pub struct Limits {
     pub elections: u8,
     /// The client connects again, to a server of the newest leader.
     pub reconnects: u8,
-    /// The link between the server and its leader is cut for good.
-    pub cuts: u8,
 }
 
 /// From the client to its server, and forwarded to the leader.
@@ -180,7 +126,6 @@ pub(super) struct World {
     left: Limits,
     // The client.
     proof: Proof,
-    trail: Trail,
     /// From when the lease counts.
     lease_from: u64,
     next_xid: i32,
@@ -193,11 +138,6 @@ pub(super) struct World {
     link: Link,
     /// Whether it has heard of the session since its last answer to the leader's ping.
     has_touch: bool,
-    /// Whether the link is cut.
-    is_cut: bool,
-    /// When the server last heard its leader, and the leader last heard the server.
-    heard: u64,
-    leader_heard: u64,
     // The leader of the server.
     /// Whether a majority still follows it.
     has_majority: bool,
@@ -212,13 +152,11 @@ pub(super) struct World {
 
 impl World {
     /// A session that was just made.
-    pub(super) fn initial(rule: Rule, limits: Limits) -> Self {
-        let timeout = Duration::from_secs(rule.timeout());
+    pub(super) fn initial(limits: Limits) -> Self {
         Self {
             now: 0,
             left: limits,
-            proof: Proof::new(instant(0), instant(0), timeout, false),
-            trail: begun(0, instant(0)),
+            proof: Proof::new(instant(0), instant(0), timeout(), false),
             lease_from: 0,
             next_xid: 1,
             is_connecting: false,
@@ -226,9 +164,6 @@ impl World {
             to_client: VecDeque::new(),
             link: Link::default(),
             has_touch: false,
-            is_cut: false,
-            heard: 0,
-            leader_heard: 0,
             has_majority: true,
             counts_from: 0,
             next_ping: HALF_TICK,
@@ -249,12 +184,7 @@ impl World {
             change(&mut after);
             visit(words, after);
         };
-        // A quick link carries everything before time passes.
-        let is_carried = self.link.to_leader.is_empty() && self.link.from_leader.is_empty();
-        let serves = !rule.is_bounded() || self.now < self.heard + rule.patience();
-        let is_on_time = !self.pings(rule) || rule == Rule::BoundedPaused;
-        let passes = !rule.is_bounded() || is_on_time && (is_carried || !serves);
-        if self.now < rule.end() && passes {
+        if self.now < END {
             step("time passes", &|it| {
                 it.now += 1;
                 // How late it is does not matter.
@@ -262,11 +192,9 @@ impl World {
             });
         }
         self.client_steps(rule, &mut step);
-        if serves {
-            self.server_steps(&mut step);
-        }
+        self.server_steps(&mut step);
         self.leader_steps(rule, &mut step);
-        self.faults(rule, &mut step);
+        self.faults(&mut step);
     }
 
     fn client_steps(&self, rule: Rule, step: &mut impl FnMut(&'static str, &dyn Fn(&mut Self))) {
@@ -299,13 +227,7 @@ impl World {
         match answer {
             Request::Ping { sent } => {
                 self.proof.touched(instant(sent), now);
-                let from = match rule {
-                    Rule::Assumed | Rule::BoundedByMargin => Some(instant(sent)),
-                    _ => self.trail.touched(instant(sent), now, rule.lag()),
-                };
-                if let Some(from) = from {
-                    self.extend(rule.counts_answers(), time(from));
-                }
+                self.extend(rule.counts_answers(), sent);
             }
             Request::Write { xid, sent } => {
                 self.proof.touched(instant(sent), now);
@@ -316,14 +238,8 @@ impl World {
             }
             Request::Resume { sent } => {
                 self.is_connecting = false;
-                let timeout = Duration::from_secs(rule.timeout());
-                self.proof = Proof::new(instant(sent), now, timeout, true);
-                self.trail = begun(sent, now);
-                let lag = match rule {
-                    Rule::Assumed | Rule::BoundedByMargin => 0,
-                    _ => rule.lag().as_secs(),
-                };
-                self.extend(rule.counts_answers(), sent.saturating_sub(lag));
+                self.proof = Proof::new(instant(sent), now, timeout(), true);
+                self.extend(rule.counts_answers(), sent);
             }
         }
     }
@@ -345,10 +261,10 @@ impl World {
                     }
                     Some(write @ Request::Write { .. }) => {
                         it.has_touch = true;
-                        it.tell_leader(ToLeader::Request(write));
+                        it.link.to_leader.push_back(ToLeader::Request(write));
                     }
                     Some(resume @ Request::Resume { .. }) => {
-                        it.tell_leader(ToLeader::Request(resume));
+                        it.link.to_leader.push_back(ToLeader::Request(resume));
                     }
                     None => {}
                 }
@@ -357,29 +273,22 @@ impl World {
         if !self.link.from_leader.is_empty() {
             step("the server takes a message of the leader", &|it| {
                 let message = it.link.from_leader.pop_front();
-                it.heard = it.now;
                 if let Some(FromLeader::Answer(request)) = message {
                     it.to_client.push_back(request);
                     return;
                 }
-                if !it.is_cut {
-                    // It answers each ping.
-                    it.leader_heard = it.now;
-                }
                 if std::mem::take(&mut it.has_touch) {
-                    it.tell_leader(ToLeader::Touch);
+                    it.link.to_leader.push_back(ToLeader::Touch);
                 }
             });
         }
     }
 
     fn leader_steps(&self, rule: Rule, step: &mut impl FnMut(&'static str, &dyn Fn(&mut Self))) {
-        if self.pings(rule) {
+        if self.has_majority && self.must_ping() {
             step("the leader pings the server", &|it| {
                 it.next_ping = it.now + HALF_TICK;
-                if !it.is_cut || rule == Rule::BoundedOneWay {
-                    it.link.from_leader.push_back(FromLeader::Ping);
-                }
+                it.link.from_leader.push_back(FromLeader::Ping);
             });
         }
         let is_stuck = self.has_majority && self.must_ping();
@@ -392,22 +301,9 @@ impl World {
             (true, _) => Some(self.counts_from),
             (false, other) => other,
         };
-        if !self.is_ended && counts_from.is_some_and(|from| self.now >= from + rule.timeout()) {
+        if !self.is_ended && counts_from.is_some_and(|from| self.now >= from + TIMEOUT) {
             step("the leader ends the session", &|it| it.is_ended = true);
         }
-    }
-
-    /// The server sends something to its leader.
-    fn tell_leader(&mut self, message: ToLeader) {
-        if !self.is_cut {
-            self.link.to_leader.push_back(message);
-        }
-    }
-
-    /// Whether a ping of the leader is due, and it has not given up the server.
-    fn pings(&self, rule: Rule) -> bool {
-        let hears_server = !rule.is_bounded() || self.now < self.leader_heard + rule.patience();
-        self.has_majority && self.must_ping() && hears_server
     }
 
     /// The leader's process may be paused. When it goes on, it pings before it does anything else.
@@ -437,14 +333,7 @@ impl World {
         }
     }
 
-    fn faults(&self, rule: Rule, step: &mut impl FnMut(&'static str, &dyn Fn(&mut Self))) {
-        if self.left.cuts > 0 && rule.is_bounded() {
-            step("the link between the server and its leader is cut", &|it| {
-                it.left.cuts -= 1;
-                it.is_cut = true;
-                it.link = Link::default();
-            });
-        }
+    fn faults(&self, step: &mut impl FnMut(&'static str, &dyn Fn(&mut Self))) {
         if self.left.elections > 0 && self.has_majority && !self.is_ended {
             step("the leader loses its majority", &|it| {
                 it.left.elections -= 1;
@@ -464,8 +353,6 @@ impl World {
             if let Some(from) = self.other_counts_from {
                 step("the client resumes at the other leader's side", &|it| {
                     it.link = Link::default();
-                    it.is_cut = false;
-                    (it.heard, it.leader_heard) = (it.now, it.now);
                     it.has_touch = false;
                     it.has_majority = true;
                     it.counts_from = from;

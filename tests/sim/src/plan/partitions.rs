@@ -45,30 +45,6 @@ fn cuts_off_the_holder(rng: &mut Rng, plan: &mut Plan) {
     }
 }
 
-/// The server of a holder that does nothing is cut off, and the holder cannot save its session on another server.
-///
-/// Its session is long for the servers' settings. So the servers go on longer than the holder is silent between two pings.
-pub(super) fn idle_holder(seed: u64) -> Plan {
-    let rng = &mut Rng::of(seed, "idle holder");
-    let mut plan = blank(rng, seed);
-    (plan.servers, plan.relay) = (3, true);
-    (plan.delay_ms, plan.commit_ms, plan.tick_ms) = (1, 1, 200);
-    plan.sync_limit = 10;
-    let limit_ms = plan.sync_limit * plan.tick_ms;
-    let timeout_ms = 6 * limit_ms;
-    // A reader writes nothing. It seldom looks at its lease, since that may ask the server something.
-    let hold = lock(rng, Target::Read(0), 5 * timeout_ms, 40);
-    client(rng, &mut plan, timeout_ms, vec![hold]);
-    let wait = lock(rng, Target::Mutex(0), 50, 0);
-    client(rng, &mut plan, timeout_ms, vec![Step::Sleep(300), wait]);
-    let at_ms = rng.within(timeout_ms / 10, 2 * timeout_ms);
-    let gone_ms = 4 * timeout_ms;
-    fault(&mut plan, at_ms, FaultKind::CutOff(1, Side::Both, gone_ms));
-    let silence = FaultKind::Silence(1, gone_ms);
-    fault(&mut plan, at_ms + limit_ms - 10, silence);
-    plan
-}
-
 /// Clients on all servers want the same lock, while servers are cut off.
 fn cuts_off_contenders(rng: &mut Rng, plan: &mut Plan) {
     let target = exclusive(rng);
