@@ -7,7 +7,7 @@ use std::{fmt, time::Duration};
 use lockkeeper_proto::path::PathError;
 use lockkeeper_session::{self as session, Effect, Exact, Outcome};
 
-use crate::inspect::Recipe;
+use crate::order::recipe::Recipe;
 
 /// Why a lock was not acquired, or an operation under it failed.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,8 +2,6 @@
 //!
 //! Not here: how contenders themselves find out whose turn it is (`queue`, `kinds`).
 
-use std::fmt;
-
 use lockkeeper_proto::{
     SessionId,
     path::{self, PathError},
@@ -12,41 +10,13 @@ use lockkeeper_session::{Client, Error as SessionError};
 
 use crate::{
     error::LockError,
-    node::name::{self, Protection},
+    order::{
+        name::{self, Protection},
+        rank::{self, Kind},
+        recipe::Recipe,
+    },
     participants::{Participant, participants, remove_pending_lease},
-    queue::rank::{self, Kind},
 };
-
-/// The recipe of a contender, and its role.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Recipe {
-    /// A mutex of this crate, of Curator, of go-zk or of kazoo. kazoo's writers have the same names as its mutexes.
-    Mutex,
-    /// A read/write lock, as a reader.
-    Read,
-    /// A read/write lock, as a writer.
-    Write,
-    /// A leader election.
-    Latch,
-    /// A semaphore of this crate, of Curator or of kazoo.
-    Semaphore,
-    /// A plain lock.
-    Plain,
-}
-
-impl fmt::Display for Recipe {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Mutex => "a mutex",
-            Self::Read => "a reader of a read/write lock",
-            Self::Write => "a writer of a read/write lock",
-            Self::Latch => "a leader election",
-            Self::Semaphore => "a semaphore",
-            Self::Plain => "a plain lock",
-        })
-    }
-}
 
 /// A contender at a path, and its place in the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,32 +82,15 @@ async fn queue(
     let present = participants(client, path, rank::in_order(kind, children.to_vec())).await?;
     let names = present.iter().map(|it| path::name(&it.path));
     let ahead: Vec<usize> = rank::ahead(kind, names).collect();
-    let entry = |(participant, ahead): (Participant, usize)| QueueEntry {
-        recipe: Recipe::of(kind, path::name(&participant.path)),
-        holds: ahead == 0,
-        ahead,
-        participant,
+    let entry = |(participant, ahead): (Participant, usize)| {
+        Some(QueueEntry {
+            recipe: Recipe::of(path::name(&participant.path))?.0,
+            holds: ahead == 0,
+            ahead,
+            participant,
+        })
     };
-    Ok(present.into_iter().zip(ahead).map(entry).collect())
-}
-
-impl Recipe {
-    /// Whether contenders of the two kinds on one path exclude each other.
-    pub(crate) fn excludes(self, other: Self) -> bool {
-        let is_of_queue = |recipe| matches!(recipe, Self::Mutex | Self::Read | Self::Write);
-        self == other || is_of_queue(self) && is_of_queue(other)
-    }
-
-    /// The recipe of a contender in the queue of this kind, from its name.
-    fn of(kind: Kind, contender: &str) -> Self {
-        let marker = name::parse(contender, kind.markers()).map(|(marker, _)| marker);
-        match marker {
-            Some(name::READ | name::KAZOO_READ) => Self::Read,
-            Some(name::WRITE) => Self::Write,
-            _ if kind == Kind::Latch => Self::Latch,
-            _ => Self::Mutex,
-        }
-    }
+    Ok(present.into_iter().zip(ahead).filter_map(entry).collect())
 }
 
 /// The holder of a plain lock.

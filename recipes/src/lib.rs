@@ -45,9 +45,10 @@
 //! | module | what |
 //! |---|---|
 //! | `kinds` | the kinds of lock, each a thin type around the queue or the node |
-//! | `queue` | entering a queue, waiting in it, and whose turn it is ([`rank`]) |
-//! | `node` | lock nodes: their names, and how they are created once and deleted for certain |
+//! | `queue` | entering a queue, waiting in it, and whose turn it is |
 //! | `guard` | the held lock: fencing token, lease, loss, release, transactions |
+//! | `node` | lock nodes: how they are created once and deleted for certain |
+//! | `order` | the names of nodes, and who is ahead of whom ([`rank`]) |
 //! | `inspect`, `participants` | all contenders at a path, for tools; the nodes of contenders |
 //! | `backoff` | the pauses before a throttled or refused request is repeated |
 //! | `revocation` | asking a holder to release a lock, and forcing it |
@@ -74,6 +75,7 @@ mod inspect;
 mod kinds;
 mod metrics;
 mod node;
+mod order;
 mod participants;
 mod queue;
 mod revocation;
@@ -85,13 +87,14 @@ pub mod decisions {
     pub use crate::{
         kinds::{lease_turn, plain_turn},
         node::life,
-        queue::{listing, turn},
+        order::listing,
+        queue::turn,
     };
 }
 
 pub use error::{LockError, Loss};
 pub use guard::{FencingToken, Guard, LockState, transaction::GuardedTransaction};
-pub use inspect::{QueueEntry, Recipe, inspect};
+pub use inspect::{QueueEntry, inspect};
 pub use kinds::{
     election::{Election, Latch, LeadOutcome, Leadership},
     multi_lock::{Member, MultiGuard, MultiLock},
@@ -103,6 +106,7 @@ pub use kinds::{
 };
 pub use lockkeeper_session::DurationHistogram;
 pub use metrics::{LockMeter, LockMetrics};
+pub use order::{rank, recipe::Recipe};
 pub use participants::Participant;
-pub use queue::{rank, ticket::Ticket};
+pub use queue::ticket::Ticket;
 pub use revocation::{REVOKE, break_lock, revoke};

@@ -1,6 +1,6 @@
 //! Reading the nodes of contenders: the path, the data and the session of each.
 //!
-//! Not here: which of them holds the lock (`queue::rank`), all contenders at a path (`inspect`).
+//! Not here: which of them holds the lock (`order::rank`), all contenders at a path (`inspect`).
 
 use bytes::Bytes;
 use lockkeeper_proto::{Request, Response, SessionId, Stat, path, records::GetDataRequest};

@@ -14,13 +14,13 @@
 //! | 3 | CURATOR-498 | a node of a closing session was adopted after a lost reply | `former_sessions`, `recipes/src/node/task.rs::a_node_with_our_name_in_another_session_is_not_ours` |
 //! | 4 | CURATOR-652, -653 | the resets and reconnects of two contenders overlapped | `former_sessions` |
 //! | 5 | CURATOR-206, kazoo #2, libkv PR 156 | a holder was not told that its session had expired | `former_sessions`, `contract/loss.rs::the_holder_is_told_before_another_contender_holds_it` |
-//! | 6 | CURATOR-621, -276 | a queued writer overtook a writer that had become a reader | `two_holders`, `recipes/src/queue/rank.rs::a_writer_that_became_a_reader_keeps_its_place` |
+//! | 6 | CURATOR-621, -276 | a queued writer overtook a writer that had become a reader | `two_holders`, `recipes/src/order/rank.rs::a_writer_that_became_a_reader_keeps_its_place` |
 //! | 7 | Curator | a re-entry succeeded after the lock was lost | `former_sessions` |
 //! | 8 | go-zk | a waiter whose own node was deleted was granted the lock | `two_holders`, `contract/loss.rs::a_waiter_whose_node_is_deleted_is_told` |
 //! | 9 | Curator and kazoo | contenders of two implementations ignored each other's nodes | `contract/mutex.rs::a_contender_waits_for_nodes_of_other_implementations`; we cannot change that kazoo ignores our nodes by default; this is documented |
-//! | 10 | Curator | two contenders had the same number | `numbers`, `recipes/src/queue/rank.rs::exhausted_numbers_are_refused_and_never_ordered` |
+//! | 10 | Curator | two contenders had the same number | `numbers`, `recipes/src/order/rank.rs::exhausted_numbers_are_refused_and_never_ordered` |
 //! | 11 | kazoo #606, #730 | negative numbers were compared as text | `numbers` |
-//! | 12 | go-zk PR 65, ZOOKEEPER-4372 | a minus sign was taken for a separator | `numbers`, `recipes/src/node/name.rs::names_of_every_implementation_are_read` |
+//! | 12 | go-zk PR 65, ZOOKEEPER-4372 | a minus sign was taken for a separator | `numbers`, `recipes/src/order/name.rs::names_of_every_implementation_are_read` |
 //! | 13 | kazoo #213 | tries took leases without the semaphore's mutex | `two_holders` |
 //! | 14 | kezhuw | each clone of a guard released the lock | `two_holders`, `contract/types.rs::types_that_release_on_drop_cannot_be_cloned` |
 //! | 15 | ZooKeeper's `WriteLock` | two contenders of one session adopted one node | `contract/exclusion.rs::tasks_of_one_session_take_turns` |
@@ -34,7 +34,7 @@
 //! | 23 | vitess PR 15757 | the clean-up ran under a deadline that had passed | `orphans` |
 //! | 24 | CURATOR-678 | a release that lost its connection left the node | `orphans`, `contract/outage.rs::a_connection_lost_at_any_request_only_costs_time` |
 //! | 25 | CURATOR-315, -335, -462 | an attempt created a lease, failed, and did not return it | `orphans_of_tries`, `contract/outage.rs::an_attempt_refused_at_any_request_leaves_nothing` |
-//! | 26 | CURATOR-48, -190, -489 | names grew with each retry, or were the same for all clients | `orphans_of_tries`, `recipes/src/node/name.rs::a_protected_name_has_the_format_of_curator_and_is_unique` |
+//! | 26 | CURATOR-48, -190, -489 | names grew with each retry, or were the same for all clients | `orphans_of_tries`, `recipes/src/order/name.rs::a_protected_name_has_the_format_of_curator_and_is_unique` |
 //! | 27 | CURATOR-3 | a node was created after the close | `orphans_of_tries` |
 //! | 28 | kazoo #732 | a refused try lost its connection in the clean-up and left its node | `orphans_of_tries` |
 //! | 29 | kazoo #429 | the same at a semaphore | `orphans_of_tries` |
@@ -48,7 +48,7 @@
 //! | 37 | spring-integration PR 2557 | a refused try wrote | `wire_counts/main.rs::a_refused_try_is_one_read_and_writes_nothing` |
 //! | 38 | CURATOR-716 | one release woke all waiters | `wakeups` |
 //! | 39 | Curator | all readers listed again at each release | `wakeups` |
-//! | 40 | kazoo #649 | readers waited for writers behind them | `recipes/src/queue/rank.rs::readers_wait_for_the_last_writer_before_them_and_writers_for_everybody` |
+//! | 40 | kazoo #649 | readers waited for writers behind them | `recipes/src/order/rank.rs::readers_wait_for_the_last_writer_before_them_and_writers_for_everybody` |
 //! | 41 | kazoo 7dd4c4c | a contender ahead gave up, and this was taken for a grant | `wakeups`, `contract/giving_up.rs::a_waiter_that_gives_up_is_skipped` |
 //! | 42 | go-zk #145 | the number 0 was skipped | `contract/exclusion.rs::first_come_first_served`: its first contender has this number |
 //! | 43 | ZooKeeper's `WriteLock` | a watch was left after the predecessor had gone | `wakeups` |
@@ -65,7 +65,7 @@
 //! | 54 | kazoo #482, #83 | an acquire hung on a closed client | `contract/loss.rs::a_closed_client_ends_holds_and_waits` |
 //! | 55 | twitter/commons #20 | a waiter never learned of the expiry | `waiting` |
 //! | 56 | kezhuw #82 | deletes in a transaction woke nobody | `waiting` |
-//! | 57 | zookeeper-async | a binary search ran on a list in another order | `contract/exclusion.rs::it_never_has_more_holders_than_allowed`, `recipes/src/queue/rank.rs::exactly_one_is_first_and_everybody_else_waits_for_the_one_before` |
+//! | 57 | zookeeper-async | a binary search ran on a list in another order | `contract/exclusion.rs::it_never_has_more_holders_than_allowed`, `recipes/src/order/rank.rs::exactly_one_is_first_and_everybody_else_waits_for_the_one_before` |
 //! | 58 | Netflix/curator #75 | an owner waited for itself | `waiting` |
 //! | 59 | ZooKeeper's `SetWatches` | after an outage, the event of the node ahead came before that of the waiter's own | `waiting` |
 //! | 60 | CURATOR-211, -307 | a contender missing from the listing took itself for the last one | `errors` |

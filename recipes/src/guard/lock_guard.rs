@@ -21,8 +21,8 @@ use super::{
 };
 use crate::{
     error::{LockError, Loss},
-    node::{lock_node::LockNode, name},
-    queue::rank,
+    node::lock_node::LockNode,
+    order::{name, rank},
 };
 
 /// With fewer sequence numbers left than this, a tenth of all, each grant is a warning in the log.

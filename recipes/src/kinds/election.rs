@@ -15,9 +15,9 @@ use crate::{
     error::{LockError, Loss},
     guard::{FencingToken, Guard, LockState},
     metrics::{LockMeter, LockMetrics},
+    order::rank::Kind,
     participants::Participant,
     queue::lock_queue::LockQueue,
-    queue::rank::Kind,
 };
 
 /// How long a latch waits after an error before it enters the election again. If a server refuses it (because of an

@@ -17,9 +17,9 @@ use crate::{
     backoff::{Backoff, Rounds},
     error::{LockError, Loss},
     guard::{Guard, hold::Attempt},
-    inspect::Recipe,
-    node::{directory::Directory, identity::Naming, lock_node::LockNode, name},
-    queue::{other_kinds, turn::Facts},
+    node::{directory::Directory, identity::Naming, life::Facts, lock_node::LockNode},
+    order::{name, recipe::Recipe},
+    queue::other_kinds,
 };
 
 impl Semaphore {

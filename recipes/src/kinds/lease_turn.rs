@@ -11,10 +11,7 @@
     reason = "`tests/model` makes and matches all of it"
 )]
 
-use crate::{
-    error::Loss,
-    queue::{rank::within_limit, turn::Facts},
-};
+use crate::{error::Loss, node::life::Facts, order::rank::within_limit};
 
 /// What the waiter does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,8 +12,8 @@ use crate::{
     error::LockError,
     guard::Guard,
     metrics::{LockMeter, LockMetrics},
+    order::rank::Kind,
     participants::Participant,
-    queue::rank::Kind,
     queue::{lock_queue::LockQueue, ticket::Ticket},
 };
 

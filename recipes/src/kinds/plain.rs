@@ -13,13 +13,11 @@ use crate::{
     backoff::Rounds,
     error::LockError,
     guard::{Guard, hold::Attempt},
-    inspect::Recipe,
     metrics::{LockMeter, LockMetrics, Recorder},
-    node::{
-        directory::Directory,
-        identity::Naming,
-        lock_node::LockNode,
+    node::{directory::Directory, identity::Naming, lock_node::LockNode},
+    order::{
         name::{self, Protection},
+        recipe::Recipe,
     },
     participants::{Participant, participants},
     queue::other_kinds,

@@ -11,7 +11,7 @@
     reason = "`tests/model` makes and matches all of it"
 )]
 
-use crate::{error::Loss, queue::turn::Facts};
+use crate::{error::Loss, node::life::Facts};
 
 /// What a contender does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! The fair read/write lock: two roles in one queue.
 //!
-//! Not here: which contenders conflict (`queue::rank`), the held lock (`guard`).
+//! Not here: which contenders conflict (`order::rank`), the held lock (`guard`).
 
 use std::{ops::Deref, time::Duration};
 
@@ -13,8 +13,8 @@ use crate::{
     guard::Guard,
     guard::transaction::GuardedTransaction,
     metrics::{LockMeter, LockMetrics},
+    order::rank::Kind,
     participants::Participant,
-    queue::rank::Kind,
     queue::{lock_queue::LockQueue, ticket::Ticket},
 };
 

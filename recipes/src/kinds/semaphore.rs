@@ -19,13 +19,13 @@ use crate::{
     error::LockError,
     guard::{Guard, hold::Attempt},
     metrics::{Counters, LockMeter, LockMetrics, Recorder},
-    node::{directory::Directory, name},
-    participants::{Participant, participants, remove_pending_lease},
-    queue::{
-        lock_queue::LockQueue,
+    node::directory::Directory,
+    order::{
+        name,
         rank::{self, Kind},
-        ticket::Ticket,
     },
+    participants::{Participant, participants, remove_pending_lease},
+    queue::{lock_queue::LockQueue, ticket::Ticket},
     timeout::{timed_out, timeout},
 };
 

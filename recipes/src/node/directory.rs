@@ -2,7 +2,7 @@
 //!
 //! Each method that makes a request also counts it for [`LockMetrics`](crate::LockMetrics).
 //!
-//! Not here: when the requests are sent (`lock_node`).
+//! Not here: when the requests are sent (`task`).
 
 use std::sync::Arc;
 

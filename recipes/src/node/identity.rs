@@ -1,6 +1,6 @@
 //! What identifies a lock node before its name is known, and the requests about it.
 //!
-//! Not here: when they are sent (`life`), sending them (`node`).
+//! Not here: when they are sent (`life`), sending them (`task`).
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use lockkeeper_session::{Client, Effect, Error as SessionError};
 use super::{
     directory::Directory,
     life::{Failure, Node, Seen},
-    name::{self, Protection},
 };
+use crate::order::name::{self, Protection};
 
 /// What the client knows of a lock node, beside its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

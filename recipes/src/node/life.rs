@@ -18,13 +18,15 @@
 //!
 //! A caller may go away at any point ([`NodeLife::abandon`]): the life goes on until nothing is left behind.
 //!
-//! Not here: the requests themselves (`identity`), sending them (`node`), whose turn it is (`queue`).
+//! Not here: the requests themselves (`identity`), sending them (`task`), whose turn it is (`queue`).
 
 #![allow(
     clippy::exhaustive_enums,
     clippy::exhaustive_structs,
     reason = "`tests/model` makes and matches all of it"
 )]
+
+use crate::error::Loss;
 
 /// How often a directory that vanishes between two requests is made again. The servers may remove an empty container at any
 /// time.
@@ -123,6 +125,37 @@ pub struct Seen<T> {
     pub is_marked: bool,
     /// What else the client knows of it.
     pub tag: T,
+}
+
+/// What a contender knows of the session of its node, beside listings and events, when it decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// How the session of our node was lost, if it was.
+    pub session_loss: Option<Loss>,
+    /// Whether the lease of that session is valid now.
+    pub is_lease_valid: bool,
+    /// The number of the present connection.
+    pub connection: u64,
+}
+
+impl Facts {
+    /// Nothing is known yet.
+    pub const NONE: Self = Self {
+        session_loss: None,
+        is_lease_valid: false,
+        connection: 0,
+    };
+
+    /// Whether a contender whose turn has come may take the lock.
+    ///
+    /// `Ok(false)` says that the lease must be renewed first. What it heard may be long over: the process may have slept, and
+    /// the listing or event may have been there since before.
+    ///
+    /// # Errors
+    /// The session is over.
+    pub fn may_hold(&self) -> Result<bool, Loss> {
+        self.session_loss.map_or(Ok(self.is_lease_valid), Err)
+    }
 }
 
 /// How the life of a node ended.

@@ -16,16 +16,15 @@ use lockkeeper_session::{
 use super::{
     directory::Directory,
     identity::{Naming, NodeIdentity, OwnNode},
-    life::{Answer, End, Failure, Next, NodeLife},
-    name,
+    life::{Answer, End, Facts, Failure, Next, NodeLife},
     task::NodeTask,
 };
 use crate::{
     backoff::Backoff,
     error::{LockError, Loss},
-    queue::{
+    order::{
         crowd::{Crowd, Member},
-        turn::Facts,
+        name,
     },
 };
 

@@ -8,12 +8,10 @@
 //! | `task` | sending these requests, and going on without a caller |
 //! | `lock_node` | a node with its owner: its watches, and what happens when the owner goes |
 //! | `directory` | the directory of a lock, and requests about it |
-//! | `name` | node names: written as Curator does, read as every client writes them |
 
 pub(crate) mod directory;
 pub(crate) mod identity;
 pub mod life;
 pub(crate) mod lock_node;
 mod look;
-pub(crate) mod name;
 mod task;

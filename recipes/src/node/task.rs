@@ -15,7 +15,7 @@ use super::{
 use crate::{
     backoff::Backoff,
     error::{LockError, Loss},
-    queue::crowd::Member,
+    order::crowd::Member,
 };
 
 /// The replies that a node's life waits for.
@@ -379,7 +379,10 @@ mod tests {
     use lockkeeper_session::Client;
 
     use super::*;
-    use crate::node::{directory::Directory, identity::Naming, name};
+    use crate::{
+        node::{directory::Directory, identity::Naming},
+        order::name,
+    };
 
     impl NodeTask {
         /// Goes on until the node is there, or a request like this comes next.

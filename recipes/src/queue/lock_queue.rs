@@ -6,17 +6,16 @@ use bytes::Bytes;
 use lockkeeper_proto::path::{self, PathError};
 use lockkeeper_session::Client;
 
-use super::{
-    crowd::{Crowd, Crowds},
-    rank::{self, Kind},
-    ticket::Ticket,
-    waiter::Waiter,
-};
+use super::{ticket::Ticket, waiter::Waiter};
 use crate::{
     error::LockError,
     guard::{Guard, hold::Attempt},
     metrics::{Counters, LockMeter, LockMetrics, Recorder},
     node::directory::Directory,
+    order::{
+        crowd::{Crowd, Crowds},
+        rank::{self, Kind},
+    },
     participants::{Participant, participants},
     timeout::{timed_out, timeout},
 };

@@ -4,18 +4,12 @@
 //! |---|---|
 //! | `lock_queue` | what all kinds of lock share: entering the queue, trying, looking who is there |
 //! | `waiter` | a contender in a queue: lists, watches and waits |
-//! | `crowd` | what the contenders of one client know together |
-//! | `listing` | what a listing proves to other contenders of the same client, as a pure value |
 //! | `turn` | what listings and events mean for a waiter, as a pure state machine |
 //! | `other_kinds` | nodes of another kind of lock in the same directory |
-//! | `rank` | who holds what, from one listing |
 //! | `ticket` | a place in a queue, in the hands of a user |
 
-pub(crate) mod crowd;
-pub mod listing;
 pub(crate) mod lock_queue;
 pub(crate) mod other_kinds;
-pub mod rank;
 pub(crate) mod ticket;
 pub mod turn;
 pub(crate) mod waiter;

@@ -15,47 +15,12 @@ use lockkeeper_proto::{
 };
 use lockkeeper_session::Client;
 
-use super::rank;
 use crate::{
     backoff::Backoff,
     error::LockError,
-    inspect::Recipe,
-    node::{directory::Directory, name},
+    node::directory::Directory,
+    order::{name, rank, recipe::Recipe},
 };
-
-/// The kind of lock to which a child with this name may belong, and its number in the queue, if it has one.
-fn suspect(child: &str) -> Option<(Recipe, Option<i32>)> {
-    const MARKERS: [&str; 7] = [
-        name::LOCK,
-        name::READ,
-        name::WRITE,
-        name::KAZOO_LOCK,
-        name::KAZOO_READ,
-        name::LATCH,
-        name::LEASE,
-    ];
-    if child == name::PLAIN {
-        return Some((Recipe::Plain, None));
-    }
-    if child == name::LEASES {
-        return Some((Recipe::Semaphore, None));
-    }
-    let (marker, number) = name::parse(child, &MARKERS)?;
-    let recipe = match marker {
-        name::READ | name::KAZOO_READ => Recipe::Read,
-        name::WRITE => Recipe::Write,
-        name::LATCH => Recipe::Latch,
-        name::LEASE => Recipe::Semaphore,
-        _ => Recipe::Mutex,
-    };
-    Some((recipe, Some(number)))
-}
-
-/// Whether a child that is not in the queue may belong to another kind of lock, and came before the contender with this number.
-/// Whoever comes later is refused itself.
-pub(super) fn may_be_ahead(child: &str, own: i32) -> bool {
-    suspect(child).is_some_and(|(_, number)| number.is_none_or(|number| number < own))
-}
 
 /// Refuses if one of these children belongs to a kind of lock that does not exclude this one.
 ///
@@ -69,7 +34,7 @@ pub(crate) async fn refuse(
 ) -> Result<(), LockError> {
     let suspects: Vec<_> = children
         .into_iter()
-        .filter_map(|child| suspect(child).map(|(recipe, _)| (recipe, child)))
+        .filter_map(|child| Recipe::of(child).map(|(recipe, _)| (recipe, child)))
         .filter(|(recipe, _)| !ours.excludes(*recipe))
         .collect();
     if suspects.is_empty() {
@@ -115,31 +80,5 @@ pub(crate) async fn refuse(
             }
         }
         return Ok(());
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_nodes_that_look_like_those_of_another_kind_are_suspect() {
-        let of = |child| suspect(child).map(|(recipe, _)| recipe);
-        assert_eq!(of("lock"), Some(Recipe::Plain));
-        assert_eq!(of("leases"), Some(Recipe::Semaphore));
-        assert_eq!(of("x-lease-0000000001"), Some(Recipe::Semaphore));
-        assert_eq!(of("x-latch-0000000001"), Some(Recipe::Latch));
-        assert_eq!(of("x-lock-0000000001"), Some(Recipe::Mutex));
-        assert_eq!(of("x__WRIT__0000000001"), Some(Recipe::Write));
-        for child in ["locks", "lock-", "leases2", "000", "x-latch-", "worker-1"] {
-            assert_eq!(of(child), None, "{child}");
-        }
-    }
-
-    #[test]
-    fn whoever_comes_later_is_refused_itself() {
-        assert!(may_be_ahead("x-latch-0000000001", 2));
-        assert!(!may_be_ahead("x-latch-0000000003", 2));
-        assert!(may_be_ahead("lock", 2) && may_be_ahead("leases", 2));
     }
 }

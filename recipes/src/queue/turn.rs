@@ -27,42 +27,14 @@
     reason = "`tests/model` makes and matches all of it"
 )]
 
-use super::{
-    other_kinds::may_be_ahead,
-    rank::{Kind, Rank, rank_and_note},
+use crate::{
+    error::Loss,
+    node::life::Facts,
+    order::{
+        rank::{Kind, Rank, rank_and_note},
+        recipe::may_be_ahead,
+    },
 };
-use crate::error::Loss;
-
-/// What a waiter knows, beside listings and events, when it decides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Facts {
-    /// How the session of our node was lost, if it was.
-    pub session_loss: Option<Loss>,
-    /// Whether the lease of that session is valid now.
-    pub is_lease_valid: bool,
-    /// The number of the present connection.
-    pub connection: u64,
-}
-
-impl Facts {
-    /// Nothing is known yet.
-    pub const NONE: Self = Self {
-        session_loss: None,
-        is_lease_valid: false,
-        connection: 0,
-    };
-
-    /// Whether a contender whose turn has come may take the lock.
-    ///
-    /// `Ok(false)` says that the lease must be renewed first. What it heard may be long over: the process may have slept, and
-    /// the listing or event may have been there since before.
-    ///
-    /// # Errors
-    /// The session is over.
-    pub fn may_hold(&self) -> Result<bool, Loss> {
-        self.session_loss.map_or(Ok(self.is_lease_valid), Err)
-    }
-}
 
 /// What a waiter does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,15 +8,14 @@ use lockkeeper_proto::{EventType, Response};
 use lockkeeper_session::{Client, Error as SessionError, GroupEvent, PendingReply};
 
 use super::{
-    crowd::Crowd,
     other_kinds,
-    rank::Kind,
     turn::{Next, Out, Turn},
 };
 use crate::{
     backoff::{Backoff, Rounds},
     error::LockError,
-    node::{directory::Directory, identity::Naming, lock_node::LockNode, name},
+    node::{directory::Directory, identity::Naming, lock_node::LockNode},
+    order::{crowd::Crowd, name, rank::Kind},
 };
 
 /// A contender in a queue. Dropping it leaves the queue.

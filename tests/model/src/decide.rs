@@ -7,8 +7,9 @@ use lockkeeper_recipes::{
     Loss,
     decisions::{
         lease_turn::{self, LeaseTurn},
+        life::Facts,
         plain_turn::{self, PlainTurn},
-        turn::{self, Facts, Out, Turn},
+        turn::{self, Out, Turn},
     },
     rank::{Kind, Rank, is_contended, rank},
 };

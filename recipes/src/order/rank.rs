@@ -3,7 +3,7 @@
 //! [`rank`] sorts the contenders by the numbers that the server gave them, never by their text, and tells one of them where it
 //! stands.
 
-use crate::{inspect::Recipe, node::name};
+use super::{name, recipe::Recipe};
 
 /// Higher numbers are refused: 65,536 before the counter of the directory stops at 2^31-1. From there on the server would give
 /// the same number several times.

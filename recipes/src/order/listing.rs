@@ -6,15 +6,15 @@
 //! Only for contenders that wait for everybody ahead. A listing that shows a writer proves nothing: the writer may become a
 //! reader, which has the same number. Neither does a listing that shows another kind of lock.
 //!
-//! Not here: who keeps the listing (`crowd`), when it may be used (`turn`).
+//! Not here: who keeps the listing (`crowd`), when it may be used (`queue::turn`).
 
 use std::collections::VecDeque;
 
 use super::{
-    other_kinds,
+    name,
     rank::{Kind, SEQUENCE_LIMIT},
+    recipe::may_be_ahead,
 };
-use crate::node::name;
 
 /// The contenders in a listing of the queue, by their numbers, without those whose deletion was reported.
 #[derive(Debug)]
@@ -107,7 +107,7 @@ fn in_order<N: AsRef<str>>(
                 return None;
             }
             contenders.push((number, child));
-        } else if other_kinds::may_be_ahead(name, i32::MAX) {
+        } else if may_be_ahead(name, i32::MAX) {
             return None;
         }
     }

@@ -3,7 +3,7 @@
 //! The name of a contender ends with a marker of its recipe and the ten digits that the server appended. The text
 //! before the marker does not matter: each implementation has its own. A node with another ending is not a contender.
 //!
-//! Not here: which contender is ahead (`queue::rank`).
+//! Not here: which contender is ahead (`rank`).
 
 use std::fmt;
 

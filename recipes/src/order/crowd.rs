@@ -3,7 +3,7 @@
 //! A contender of a crowd needs no listing when it enters: it waits for a contender of the same client ahead of it. When that
 //! one has left, the newest listing of any of them may prove that nobody is ahead.
 //!
-//! Not here: what a listing proves (`listing`), when it may be used (`turn`), sending requests (`waiter`).
+//! Not here: what a listing proves (`listing`), when it may be used (`queue::turn`), sending requests (`queue::waiter`).
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -15,9 +15,9 @@ use std::{
 
 use super::{
     listing::Listing,
+    name,
     rank::{Kind, SEQUENCE_LIMIT},
 };
-use crate::node::name;
 
 /// One of this many arrivals makes a listing, as a part of the crowd: the listings grow with the crowd, and become fewer.
 const PART: usize = 4;
