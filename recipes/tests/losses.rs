@@ -6,7 +6,7 @@ mod support;
 
 use std::{
     future::poll_fn,
-    pin::pin,
+    pin::{Pin, pin},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU32, Ordering},
@@ -16,8 +16,8 @@ use std::{
     time::Duration,
 };
 
-use lockkeeper_proto::{ErrorCode, OpCode, Version};
-use lockkeeper_recipes::{Election, LockError, Loss, Member, MultiLock, Mutex, Semaphore};
+use lockkeeper_proto::{ErrorCode, OpCode, SessionId, Version};
+use lockkeeper_recipes::{Election, LockError, Loss, Member, MultiLock, Mutex, RwLock, Semaphore};
 use lockkeeper_server::{Server, When};
 use lockkeeper_session::{Client, Clock};
 use tokio::sync::Notify;
@@ -242,10 +242,8 @@ async fn a_multi_lock_is_not_granted_without_its_first_lock() {
     assert_eq!(error, LockError::Lost { loss, path });
 }
 
-/// The lease of the first lock ends while the second one is acquired. Only the clock of its client runs ahead: the session lives.
-#[tokio::test]
-async fn a_multi_lock_is_not_granted_after_the_lease_of_its_first_lock() {
-    let server = Server::start().await.unwrap();
+/// A client, and by how many seconds its clock runs ahead. The server's does not: the session lives.
+async fn client_ahead(server: &Server) -> (Client, Arc<AtomicU32>) {
     let ahead = Arc::new(AtomicU32::new(0));
     let told = ahead.clone();
     let clock = Clock::new(move || {
@@ -254,7 +252,31 @@ async fn a_multi_lock_is_not_granted_after_the_lease_of_its_first_lock() {
     });
     let builder = Client::builder(&server.connect_string()).unwrap();
     let builder = builder.session_timeout(2 * LONG).clock(clock);
-    let (one, other) = (builder.connect().await.unwrap(), client(&server).await);
+    (builder.connect().await.unwrap(), ahead)
+}
+
+/// Reads are answered, and no write proves anything.
+fn refuse_proofs(server: &Server, session: SessionId) {
+    for nth in 1..1000 {
+        let proof = When::op(OpCode::MULTI).of_session(session).nth(nth);
+        server.faults().refuse(proof, ErrorCode::THROTTLED_OP);
+    }
+}
+
+async fn until_lease_ended(client: &Client, ahead: &AtomicU32) {
+    until("the lease has ended", async || {
+        ahead.fetch_add(1, Ordering::Relaxed);
+        client.exists("/").await.unwrap();
+        !client.lease().is_valid
+    })
+    .await;
+}
+
+/// The lease of the first lock ends while the second one is acquired.
+#[tokio::test]
+async fn a_multi_lock_is_not_granted_after_the_lease_of_its_first_lock() {
+    let server = Server::start().await.unwrap();
+    let ((one, ahead), other) = (client_ahead(&server).await, client(&server).await);
     let sessions = [&one, &other].map(|client| client.snapshot().session_id);
     let locks = [(&one, "/a"), (&other, "/b")].map(|(of, path)| Mutex::new(of, path).unwrap());
     let both = MultiLock::new(locks.each_ref().map(Member::from)).unwrap();
@@ -264,21 +286,73 @@ async fn a_multi_lock_is_not_granted_after_the_lease_of_its_first_lock() {
         other.metrics().outstanding() > 0
     })
     .await;
-    // Reads are answered, and no write proves anything.
-    for nth in 1..1000 {
-        let proof = When::op(OpCode::MULTI).of_session(sessions[0]).nth(nth);
-        server.faults().refuse(proof, ErrorCode::THROTTLED_OP);
-    }
-    until("the lease has ended", async || {
-        ahead.fetch_add(1, Ordering::Relaxed);
-        one.exists("/").await.unwrap();
-        !one.lease().is_valid
-    })
-    .await;
+    refuse_proofs(&server, sessions[0]);
+    until_lease_ended(&one, &ahead).await;
     server.faults().resume_session(sessions[1]);
     let error = soon(trying).await.unwrap().unwrap_err();
     let (loss, path) = (Loss::Elapsed, "/a".to_owned());
     assert_eq!(error, LockError::Lost { loss, path });
+}
+
+/// The lease of the first lock ends while the second one is waited for, and is renewed.
+#[tokio::test]
+async fn a_multi_lock_that_waits_outlives_a_lease_that_is_renewed() {
+    let server = Server::start().await.unwrap();
+    let (one, ahead) = client_ahead(&server).await;
+    let other = client(&server).await;
+    let session = one.snapshot().session_id;
+    let locks = [(&one, "/a"), (&other, "/b")].map(|(of, path)| Mutex::new(of, path).unwrap());
+    let both = MultiLock::new(locks.each_ref().map(Member::from)).unwrap();
+    let held = soon(locks[1].lock()).await.unwrap();
+    let waiting = tokio::spawn(async move { both.lock().await });
+    until("it waits for the second lock", async || {
+        below(&server, "/b") == 2
+    })
+    .await;
+    refuse_proofs(&server, session);
+    until_lease_ended(&one, &ahead).await;
+    // It waits for a moment before it looks, and may look then at the end of a pause only.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!waiting.is_finished(), "it gives up");
+    server.faults().clear();
+    until("the lease is renewed", async || one.lease().is_valid).await;
+    held.release().await.unwrap();
+    let both = soon(waiting).await.unwrap().unwrap();
+    assert!(both.is_valid());
+    both.release().await.unwrap();
+}
+
+/// What asks about a node, or changes it, does so within the session of the node. It does not wait for the next session, in which
+/// the node of a plain lock belongs to another contender, and there may be none for long.
+#[tokio::test]
+async fn requests_about_a_node_end_with_its_session() {
+    for way in 0..4 {
+        let server = Server::start().await.unwrap();
+        let (one, ahead) = client_ahead(&server).await;
+        let session = one.snapshot().session_id;
+        let writer = RwLock::new(&one, "/rw").unwrap().write().await.unwrap();
+        server.faults().refuse_handshakes(true);
+        server.faults().cut(session);
+        until("the connection is lost", async || {
+            !one.snapshot().state.is_connected()
+        })
+        .await;
+        let request: Pin<Box<dyn Future<Output = _> + Send>> = match way {
+            0 => Box::pin(async move { writer.confirm().await }),
+            1 => Box::pin(async move { writer.set_data("late").await }),
+            2 => Box::pin(async move { writer.data().await.map(drop) }),
+            _ => Box::pin(async move { writer.downgrade().await.map(drop) }),
+        };
+        let mut request = pin!(request);
+        assert!(poll_once(request.as_mut()).is_none(), "{way}");
+        let timeout = one.snapshot().session_timeout;
+        ahead.fetch_add(
+            u32::try_from(2 * timeout.as_secs()).unwrap(),
+            Ordering::Relaxed,
+        );
+        let told = soon(request).await.unwrap_err();
+        assert_eq!(told.loss(), Some(Loss::Expired), "{way}");
+    }
 }
 
 /// The limit is lowered between the count of a try and its lease. An earlier version then waited for a lease.

@@ -47,7 +47,9 @@ impl Semaphore {
         let (mut limit_changed, mut backoff) = (None, Backoff::default());
         let mut rounds = Rounds::default();
         loop {
-            match turn.next(&facts(&nodes)) {
+            // They all belong to one session.
+            let facts = nodes.first().map_or(Facts::NONE, LockNode::facts);
+            match turn.next(&facts) {
                 Err(loss) => return Err(gone(&mut nodes, &leases).unwrap_or(LockError::lost(loss))),
                 Ok(Next::Grant) => break,
                 Ok(Next::Renew) => {
@@ -200,17 +202,6 @@ async fn wait_for_change(
         Either::Right((Either::Right((lost, _)), _)) => lost,
         _ => Ok(()),
     }
-}
-
-/// The facts of all these nodes together: the worst of each.
-fn facts(nodes: &[LockNode]) -> Facts {
-    let all = nodes.iter().map(LockNode::facts);
-    let worse = |one: Facts, other: Facts| Facts {
-        session_loss: one.session_loss.or(other.session_loss),
-        is_lease_valid: one.is_lease_valid && other.is_lease_valid,
-        connection: other.connection,
-    };
-    all.reduce(worse).unwrap_or(Facts::NONE)
 }
 
 /// Forgets the first lease whose session is over or whose node this listing does not show. Returns the error for the

@@ -540,3 +540,50 @@ impl<N: Clone, T: Clone> NodeLife<N, T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An attempt whose create was sent.
+    fn creating(is_fixed: bool) -> NodeLife<&'static str, ()> {
+        let mut life = NodeLife::new(is_fixed);
+        life.sent();
+        life
+    }
+
+    /// A node that nobody wants would block others until it is deleted again.
+    #[test]
+    fn an_abandoned_attempt_creates_nothing_after_its_look() {
+        for is_fixed in [false, true] {
+            let mut life = creating(is_fixed);
+            life.answered(Answer::Created(Err(Failure::Unknown)))
+                .unwrap();
+            life.abandon();
+            life.sent();
+            life.answered(Answer::Found(Ok(None))).unwrap();
+            assert_eq!(life.end(), Some(End::NeverCreated));
+        }
+    }
+
+    /// There is no next session. Each further create would fail at once.
+    #[test]
+    fn an_attempt_of_a_closed_client_ends() {
+        for closed in [false, true] {
+            let over = Failure::SessionOver { closed };
+            let mut looking = creating(false);
+            looking
+                .answered(Answer::Created(Err(Failure::Unknown)))
+                .unwrap();
+            for (mut life, answer) in [
+                (creating(false), Answer::Created(Err(over))),
+                (looking, Answer::Found(Err(over))),
+            ] {
+                life.sent();
+                let expected = if closed { Err(over) } else { Ok(()) };
+                assert_eq!(life.answered(answer), expected);
+                assert_eq!(life.end().is_some(), closed);
+            }
+        }
+    }
+}

@@ -110,7 +110,8 @@ impl Proof {
             self.first = None;
             return None;
         }
-        self.first = write.touched.or(self.first);
+        // What was `W1` before is proved by this write, if by any.
+        self.first = write.touched;
         write.proves
     }
 

@@ -67,13 +67,12 @@ impl Session {
         self.proved = self.proved.max(Some(touched));
     }
 
-    /// From when the lease counts; `None` without a session that all servers know.
+    /// From when the lease counts; `None` without a session that all servers know: nothing confirms or proves a local one.
     pub(crate) fn lease_from(&self, policy: LeasePolicy) -> Option<Instant> {
-        let from = match policy {
+        match policy {
             LeasePolicy::Proved => self.proved,
             LeasePolicy::Assumed { .. } => self.confirmed,
-        };
-        from.filter(|_| !self.is_local)
+        }
     }
 }
 

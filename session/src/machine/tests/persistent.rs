@@ -244,6 +244,22 @@ fn a_read_that_relied_on_a_refused_watch_gets_a_watch_of_its_own() {
     assert_eq!((ids(&pair.fired()), pair.told()), (vec![once], vec![]));
 }
 
+/// The watch of the listener before it is still there. A one-shot watch would replace it on servers before 3.9.
+#[test]
+fn a_second_listener_that_is_refused_does_not_end_the_watch_of_the_first() {
+    let mut pair = Pair::connected(|_| {});
+    let first = pair.watch(add_watch("/a", PERSISTENT), OK);
+    pair.watch(add_watch("/a", PERSISTENT), ErrorCode::THROTTLED_OP);
+    let (_, once) = pair.submit_watching(get("/a", true));
+    let (xid, request) = pair.request().unwrap();
+    assert_eq!(request, get("/a", false));
+    pair.reply(xid, 1, Ok(sound_reply(&request)));
+    pair.fired();
+    pair.event(CHANGED, "/a");
+    assert_eq!(pair.told(), [told(first, CHANGED, "/a")]);
+    assert_eq!(ids(&pair.fired()), [once]);
+}
+
 #[test]
 fn a_listener_of_each_persistent_kind_learns_of_a_child_once() {
     for echoes in [false, true] {

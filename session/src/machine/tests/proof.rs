@@ -12,7 +12,7 @@ use super::{
     pair::{ID, PASSWORD, Pair, SECOND, THIRD, TIMEOUT},
     requests::{delete, get, sound_reply, sync},
 };
-use crate::machine::Output;
+use crate::machine::{Input, Output};
 
 /// From a touch to the end of the lease that it proves.
 fn length() -> Duration {
@@ -190,6 +190,37 @@ fn a_touch_counts_from_when_it_was_sent() {
         answer(&mut pair, xid);
     }
     assert_eq!(lease(&pair), Some(touched + length()));
+}
+
+/// The server may have heard of it as late as when it answered: a leader's ping before that says nothing of it.
+#[test]
+fn a_first_write_is_late_enough_only_after_the_answer_to_the_touch() {
+    let (mut pair, _) = old_connection();
+    pair.tick();
+    assert_eq!(pair.ops(), [OpCode::PING]);
+    let touched = pair.now;
+    pair.wait(SECOND);
+    pong(&mut pair);
+    ping_until(&mut pair, touched + THIRD);
+    for _ in 0..2 {
+        let xid = write(&mut pair);
+        answer(&mut pair, xid);
+    }
+    assert_proves_less_than(&pair, touched);
+}
+
+/// Nobody has read it, so it may be anything.
+#[test]
+fn a_reply_that_is_too_long_proves_nothing() {
+    let (mut pair, touched) = old_connection();
+    ping_until(&mut pair, touched + THIRD);
+    for _ in 0..2 {
+        write(&mut pair);
+        let (length, limit) = (2000, 1000);
+        pair.handle(Input::Oversized { length, limit });
+    }
+    assert!(pair.machine.is_connected());
+    assert_proves_less_than(&pair, touched);
 }
 
 #[test]

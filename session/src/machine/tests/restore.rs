@@ -136,6 +136,66 @@ fn a_connection_lost_while_watches_are_restored_costs_no_event() {
     }
 }
 
+/// Of two requests that were not answered, the one that was sent later asks for later changes only.
+#[test]
+fn the_oldest_request_without_an_answer_says_from_where_to_restore() {
+    let mut pair = Pair::connected(|_| {});
+    pair.watch(get("/read", true), OK);
+    pair.submit(sync("/"));
+    pair.machine.watch_nodes(["/a"]);
+    pair.pump();
+    let (xid, _) = pair.request().unwrap();
+    pair.reply(xid, 42, Err(ErrorCode::NO_NODE));
+    pair.machine.watch_nodes(["/b"]);
+    pair.pump();
+    let watching = [
+        set_watches(1, &["/a"], &[], &[]),
+        set_watches(42, &["/b"], &[], &[]),
+    ];
+    assert_eq!(sent(&mut pair), watching);
+    pair.cut();
+    pair.connect();
+    pair.request_sign_of_life();
+    let restored = set_watches(1, &["/a", "/b", "/read"], &[], &[]);
+    assert_eq!(sent(&mut pair), [restored]);
+}
+
+/// Nodes so many, or so long, that watching them takes several requests. No listener may act on what the first one shows.
+#[test]
+fn events_are_kept_back_until_all_requests_of_new_watches_are_answered() {
+    let mut pair = Pair::connected(|config| config.max_request = 100);
+    let long = ["a", "b"].map(|name| format!("/{}", name.repeat(60)));
+    let watches = pair.machine.watch_nodes(long.clone());
+    pair.pump();
+    let [first, last] = &pair.requests()[..] else {
+        panic!("two requests");
+    };
+    let answer = |pair: &mut Pair, (xid, request): &(_, Request)| {
+        pair.reply(*xid, 1, Ok(sound_reply(request)));
+    };
+    answer(&mut pair, first);
+    pair.event(CHANGED, &long[1]);
+    assert_eq!(pair.fired(), []);
+    answer(&mut pair, last);
+    assert_eq!(ids(&pair.fired()), watches[1..]);
+}
+
+/// The last of several requests is never sent: the events of the others do not wait for its answer.
+#[test]
+fn a_new_watch_that_is_too_long_keeps_no_events_of_others() {
+    let mut pair = Pair::connected(|config| config.max_request = 100);
+    let watches = pair
+        .machine
+        .watch_nodes(["/a".to_owned(), format!("/{}", "x".repeat(120))]);
+    pair.pump();
+    let ended = pair.fired();
+    assert_eq!(ids(&ended), watches[1..]);
+    assert!(matches!(ended[0].1, Err(Error::TooLarge { .. })));
+    pair.serve();
+    pair.event(CHANGED, "/a");
+    assert_eq!(ids(&pair.fired()), watches[..1]);
+}
+
 #[test]
 fn events_kept_back_on_a_lost_connection_are_dropped() {
     let mut pair = Pair::connected(|_| {});

@@ -15,7 +15,10 @@ use lockkeeper_proto::{
     },
 };
 
-use super::pair::Pair;
+use super::{
+    pair::{Pair, SECOND},
+    requests::sync,
+};
 use crate::{
     Error,
     machine::{Auth, request_bytes, requests::transmit::append},
@@ -196,4 +199,15 @@ fn identities_that_wait_are_bounded_too() {
         }
     }
     panic!("there is no bound");
+}
+
+#[test]
+fn a_request_that_is_withdrawn_makes_room() {
+    let mut pair = Pair::new(|_| {});
+    let (token, _) = pair.submit_within(SECOND, sync("/"));
+    let queued = |pair: &Pair| pair.machine.metrics().queued_bytes;
+    assert_eq!(queued(&pair), request_bytes(&sync("/")));
+    pair.wait(SECOND);
+    assert!(pair.is_settled(token));
+    assert_eq!(queued(&pair), 0);
 }
