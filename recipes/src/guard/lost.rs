@@ -4,7 +4,7 @@ use std::{pin::pin, time::Duration};
 
 use futures::future::{Either, select};
 use lockkeeper_proto::{EventType, SessionId};
-use lockkeeper_session::{Client, Error as SessionError};
+use lockkeeper_session::Client;
 
 use crate::{backoff::Rounds, error::Loss, node::lock_node::session_loss};
 
@@ -13,14 +13,12 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(500);
 
 /// Waits for the deletion of a node, the end of its session, or the end of the session's lease.
 pub(super) async fn lost(client: &Client, path: &str, session_id: SessionId) -> Loss {
-    // The connection whose server sets no watch.
-    let (mut watcher, mut unwatched) = (None, None);
-    // Not earlier: somebody may change the data of the node all the time.
+    let mut watcher = None;
+    // Not earlier: somebody may change the data of the node all the time, or the server may set no watch.
     let (mut rounds, mut watch_at) = (Rounds::default(), client.now());
     loop {
         let raw = client.raw();
         let changed = raw.snapshot_changed();
-        let connection = Some(client.snapshot().connections);
         let lease = client.lease();
         if let Some(loss) = session_loss(client, session_id) {
             return loss;
@@ -29,7 +27,7 @@ pub(super) async fn lost(client: &Client, path: &str, session_id: SessionId) -> 
             return Loss::Elapsed;
         };
         let now = client.now();
-        if watcher.is_none() && unwatched != connection && watch_at <= now {
+        if watcher.is_none() && watch_at <= now {
             let set = raw.watch_nodes(&[path]).ok();
             watcher = set.and_then(|mut watchers| watchers.pop());
         }
@@ -54,16 +52,11 @@ pub(super) async fn lost(client: &Client, path: &str, session_id: SessionId) -> 
             Either::Left((Ok(event), _)) if event.event_type == EventType::NODE_DELETED => {
                 return session_loss(client, session_id).unwrap_or(Loss::Deleted);
             }
-            // The data changed, or the watch ended with the session: look again.
-            Either::Left((Ok(_) | Err(SessionError::SessionExpired { .. }), _)) => {
+            // The data changed, or the watch has ended: look again.
+            Either::Left(_) => {
                 watcher = None;
                 watch_at = client.now();
                 watch_at += rounds.begin(watch_at);
-            }
-            // This server sets no watch. Another one may.
-            Either::Left((Err(_), _)) => {
-                watcher = None;
-                unwatched = connection;
             }
             Either::Right(_) => {}
         }
