@@ -343,6 +343,12 @@ impl Plan {
         burdens::slow_server(seed)
     }
 
+    /// Draws a plan in which many creates are under way when their connection is lost, and the servers have little memory.
+    #[must_use]
+    pub fn of_small_server(seed: u64) -> Self {
+        burdens::small_server(seed)
+    }
+
     /// Draws a plan with servers that lie.
     #[must_use]
     pub fn of_liar(seed: u64) -> Self {

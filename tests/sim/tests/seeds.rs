@@ -171,6 +171,13 @@ fn no_client_believes_a_reply_that_names_another_node_or_transaction() {
     assert!(figures.0["lies"] > 30, "{figures:?}");
 }
 
+/// An earlier version sent one listing for each create whose reply was lost.
+#[test]
+fn no_server_drowns_in_the_replies_to_a_crowd_that_has_lost_its_connection() {
+    let (found, _) = broken((1..3).map(Plan::of_small_server));
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
 /// The seeds of the first 30 plans about links between servers that have two holders, under this policy.
 fn with_two_holders(lease: impl Fn(&mut Plan) -> LeasePolicy) -> Vec<u64> {
     let seeds = (0..30).map(|number| number * AIMED + PARTITIONS);

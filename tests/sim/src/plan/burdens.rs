@@ -3,7 +3,7 @@
 //! Not here: what such a server does (`world::burdens`).
 
 use super::{
-    Plan, RawStep, Step, Target,
+    Fault, FaultKind, Plan, RawStep, Step, Target, Trigger,
     aimed::{blank, client_of_tasks, lock},
 };
 use crate::rng::Rng;
@@ -29,6 +29,23 @@ pub(super) fn slow_server(seed: u64) -> Plan {
     });
     let tasks = tasks.collect();
     client_of_tasks(rng, &mut plan, timeout_ms, tasks);
+    plan
+}
+
+/// A crowd enters a queue at once, and the connection is lost with all its creates.
+pub(super) fn small_server(seed: u64) -> Plan {
+    let rng = &mut Rng::of(seed, "small server");
+    let mut plan = blank(rng, seed);
+    (plan.delay_ms, plan.yield_per_mille) = (5, 0);
+    plan.most_bytes = MEMORY;
+    let timeout_ms = 20 * plan.tick_ms;
+    // The directory is there when the crowd comes.
+    let mut tasks = vec![vec![lock(rng, Target::Mutex(0), 1000, 0)]];
+    let contender = |_| vec![Step::Sleep(500), lock(rng, Target::Mutex(0), 0, 0)];
+    tasks.extend((0..250).map(contender));
+    client_of_tasks(rng, &mut plan, timeout_ms, tasks);
+    let kind = FaultKind::LoseReply(1, Trigger::Create);
+    plan.faults.push(Fault { at_ms: 400, kind });
     plan
 }
 
