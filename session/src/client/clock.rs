@@ -143,7 +143,7 @@ fn slept(running: Instant, wall: SystemTime) -> Duration {
     }
     let (ahead, behind) = detector.jump(running, wall);
     if ahead.max(behind) < JUMP {
-        detector.compared = (running, wall);
+        detector.compare(running, wall);
         return detector.slept;
     }
     // A busy computer may have delayed this thread between the two readings. A real jump is still there at the second
@@ -165,6 +165,8 @@ struct Detector {
     start_uptime: Option<Duration>,
     /// The readings of the running clock and the wall clock at the last comparison.
     compared: (Instant, SystemTime),
+    /// The same, a jump later: every request reads the clock, and comparing is cheaper than subtracting.
+    recent: (Instant, SystemTime),
     slept: Duration,
 }
 
@@ -174,15 +176,20 @@ impl Detector {
             start,
             start_uptime,
             compared: (start, start_wall),
+            recent: (start, start_wall),
             slept: Duration::ZERO,
         }
     }
 
     /// Whether both clocks have run for less than a jump since the last comparison. Then it need not be repeated: the usual case.
     fn compared_recently(&self, running: Instant, wall: SystemTime) -> bool {
-        let (last_running, last_wall) = self.compared;
-        running.saturating_duration_since(last_running) < JUMP
-            && wall.duration_since(last_wall).is_ok_and(|ran| ran < JUMP)
+        let (recent_running, recent_wall) = self.recent;
+        running < recent_running && wall < recent_wall && wall >= self.compared.1
+    }
+
+    fn compare(&mut self, running: Instant, wall: SystemTime) {
+        self.compared = (running, wall);
+        self.recent = (running + JUMP, wall.checked_add(JUMP).unwrap_or(wall));
     }
 
     /// By how much the wall clock ran ahead of the running clock since the last comparison, and by how much it fell behind.
@@ -203,7 +210,7 @@ impl Detector {
         uptime: impl FnOnce() -> Option<Duration>,
     ) -> Duration {
         let (ahead, behind) = self.jump(running, wall);
-        self.compared = (running, wall);
+        self.compare(running, wall);
         if ahead.max(behind) >= JUMP {
             let slept = match (self.start_uptime, uptime()) {
                 (Some(before), Some(after)) => {
@@ -296,6 +303,17 @@ mod tests {
         let set_back = detector.look(start, wall - HOUR, || None);
         assert_eq!(set_back, Duration::ZERO);
         assert_eq!(detector.look(start + SECOND, wall + SECOND, || None), HOUR);
+    }
+
+    #[test]
+    fn readings_are_compared_once_in_a_while_and_whenever_the_wall_clock_was_set() {
+        let (mut detector, start, wall) = detector(None);
+        detector.compare(start, wall);
+        let just = Duration::from_millis(99);
+        assert!(detector.compared_recently(start + just, wall + just));
+        assert!(!detector.compared_recently(start + JUMP, wall + just));
+        assert!(!detector.compared_recently(start, wall + JUMP));
+        assert!(!detector.compared_recently(start, wall - Duration::from_nanos(1)));
     }
 
     #[test]
