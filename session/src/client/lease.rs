@@ -11,7 +11,7 @@ use super::{
     Client, Raw,
     shared::{Core, Shared},
 };
-use crate::State;
+use crate::{State, machine::LeaseToken};
 
 /// Until when the session cannot have ended. Returned by [`Client::lease`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,8 +69,11 @@ impl Raw<'_> {
     pub fn keep_lease(self) -> LeaseKeeper {
         let shared = self.client().shared.clone();
         // It does not wake the client's task: that is awake before its next ping, and the first write is not more urgent.
-        shared.lock().machine.keep_lease();
-        LeaseKeeper { shared }
+        let token = shared.lock().machine.keep_lease();
+        LeaseKeeper {
+            shared,
+            _token: token,
+        }
     }
 }
 
@@ -78,6 +81,7 @@ impl Raw<'_> {
 #[derive(Debug)]
 pub struct LeaseKeeper {
     shared: Arc<Shared>,
+    _token: LeaseToken,
 }
 
 impl LeaseKeeper {
@@ -102,11 +106,5 @@ impl LeaseKeeper {
             }
             let _either = select(renewed, changed).await;
         }
-    }
-}
-
-impl Drop for LeaseKeeper {
-    fn drop(&mut self) {
-        self.shared.lock().machine.stop_keeping_lease();
     }
 }

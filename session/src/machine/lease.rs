@@ -2,7 +2,10 @@
 //!
 //! Not here: what answers prove, and why (`proof`).
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use lockkeeper_proto::{
     ErrorCode, OpCode, Request, Version, Xid,
@@ -42,6 +45,10 @@ pub enum LeasePolicy {
     },
 }
 
+/// Keeps the lease proved while it lives. Made by [`Machine::keep_lease`].
+#[derive(Debug)]
+pub struct LeaseToken(#[allow(dead_code, reason = "the machine counts its clones")] Arc<()>);
+
 impl LeasePolicy {
     /// How much earlier than the session the lease ends.
     pub(crate) fn margin(self, timeout: Duration) -> Duration {
@@ -62,18 +69,13 @@ impl<T> Machine<T> {
         Some(from + self.timing.lease)
     }
 
-    /// Keeps the lease valid until [`stop_keeping_lease`](Self::stop_keeping_lease), which each call must have. Without that a
-    /// lease that has to be proved ends when the client has written nothing for long enough.
-    pub fn keep_lease(&mut self) {
-        self.lease_keepers += 1;
+    /// Returns a token; while any token lives, the client writes often enough to keep the lease proved.
+    #[must_use]
+    pub fn keep_lease(&self) -> LeaseToken {
+        LeaseToken(self.lease_keepers.clone())
     }
 
-    /// Undoes one [`keep_lease`](Self::keep_lease).
-    pub fn stop_keeping_lease(&mut self) {
-        self.lease_keepers -= 1;
-    }
-
-    /// Asks for [`Output::LeaseRenewed`] as soon as the lease is valid. Needs a [`keep_lease`](Self::keep_lease).
+    /// Asks for [`Output::LeaseRenewed`] as soon as the lease is valid. Needs a [`LeaseToken`].
     pub fn await_lease(&mut self) {
         self.awaits_lease = true;
     }
@@ -152,7 +154,7 @@ impl<T> Machine<T> {
 
     /// When the next write is due that is to prove something. A client that writes for its users needs none.
     pub(crate) fn proof_due(&self, open: &Connection<T>) -> Option<Instant> {
-        if self.lease_keepers == 0 || self.config.lease != LeasePolicy::Proved {
+        if Arc::strong_count(&self.lease_keepers) == 1 || self.config.lease != LeasePolicy::Proved {
             return None;
         }
         let proof = open.proof.as_ref()?;

@@ -61,7 +61,7 @@ pub use bytes::{Bytes, BytesMut};
 use lockkeeper_proto::{OpCode, Request, Response, SessionId, WatcherType, Zxid, records::Empty};
 
 pub use config::{Auth, Config, OnExpiry};
-pub use lease::LeasePolicy;
+pub use lease::{LeasePolicy, LeaseToken};
 pub use link::sasl;
 pub use metrics::Metrics;
 pub use output::{Event, Input, Notice, Output, Snapshot, State};
@@ -107,8 +107,8 @@ pub struct Machine<T> {
     next_xid: i32,
     watches: WatchTable,
     outputs: VecDeque<Output<T>>,
-    /// How many want the lease to stay valid.
-    lease_keepers: usize,
+    /// The machine's own clone, and one in each [`LeaseToken`].
+    lease_keepers: Arc<()>,
     /// Whether somebody waits for the lease to be valid.
     awaits_lease: bool,
     /// How many connections were established so far.
@@ -145,7 +145,7 @@ impl<T> Machine<T> {
             next_xid: 1,
             watches: WatchTable::default(),
             outputs: VecDeque::new(),
-            lease_keepers: 0,
+            lease_keepers: Arc::new(()),
             awaits_lease: false,
             connections: 0,
             outage: None,

@@ -305,7 +305,8 @@ fn writes(ops: &[OpCode]) -> usize {
 #[test]
 fn a_lease_that_is_kept_never_ends_while_servers_answer() {
     let mut pair = Pair::connected(|_| {});
-    pair.machine.keep_lease();
+    let (token, other) = (pair.machine.keep_lease(), pair.machine.keep_lease());
+    drop(other);
     let moment = TIMEOUT / 50;
     let mut ops = Vec::new();
     for _ in 0..1000 {
@@ -315,7 +316,7 @@ fn a_lease_that_is_kept_never_ends_while_servers_answer() {
     }
     // Nine in each timeout: one every eighth, and the time until the answer.
     assert!((600..=800).contains(&writes(&ops)), "{}", writes(&ops));
-    pair.machine.stop_keeping_lease();
+    drop(token);
     let until = pair.now + 10 * TIMEOUT;
     let ops = serve_until(&mut pair, until, moment);
     assert_eq!(writes(&ops), 0);
@@ -325,7 +326,7 @@ fn a_lease_that_is_kept_never_ends_while_servers_answer() {
 #[test]
 fn a_client_that_writes_needs_no_writes_of_its_own() {
     let mut pair = Pair::connected(|_| {});
-    pair.machine.keep_lease();
+    let _token = pair.machine.keep_lease();
     for _ in 0..1000 {
         pair.submit(delete("/a"));
         let until = pair.now + TIMEOUT / 20;
@@ -344,7 +345,7 @@ fn a_lease_that_has_ended_is_renewed_at_once() {
     };
     let create = write(&mut pair);
     answer(&mut pair, create);
-    pair.machine.keep_lease();
+    let _token = pair.machine.keep_lease();
     pair.machine.await_lease();
     assert_eq!(renewed(&pair), 0);
     pair.tick();
@@ -362,7 +363,7 @@ fn a_lease_that_has_ended_is_renewed_at_once() {
 fn refused_writes_are_not_repeated_in_a_loop() {
     for succeed in [0, 1] {
         let (mut pair, _) = old_connection();
-        pair.machine.keep_lease();
+        let _token = pair.machine.keep_lease();
         pair.machine.await_lease();
         let (start, mut sent) = (pair.now, 0);
         while pair.now < start + 10 * TIMEOUT {
