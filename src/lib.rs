@@ -87,7 +87,7 @@ pub mod client {
     pub use lockkeeper_session::{
         Builder, Clock, ConnectString, Connector, DurationHistogram, Endpoint, Lease, LeasePolicy,
         Metrics, OnExpiry, OpResult, Peer, ReadResult, ReadTransaction, Snapshot, State,
-        Transaction, Transport, WhenDisconnected, sasl,
+        Transaction, Transport, sasl,
     };
 
     /// TLS with rustls: encrypts the byte stream of a connector. Start with [`TlsConfig`](tls::TlsConfig).

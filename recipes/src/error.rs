@@ -281,7 +281,7 @@ const _: () = {
 
 #[cfg(test)]
 mod tests {
-    use std::error::Error as _;
+    use std::{error::Error as _, sync::Arc};
 
     use super::*;
 
@@ -302,7 +302,11 @@ mod tests {
         let closed = LockError::lost(Loss::Closed);
         assert!(closed.is_lost() && !closed.is_timeout());
         assert_eq!(closed.effect(), Effect::Unknown);
-        let lost = session::Error::NotConnected(None);
+        let lost = session::Error::Unreachable {
+            waited: Duration::ZERO,
+            tried: Arc::default(),
+            servers: 1,
+        };
         assert!(LockError::Session(lost).is_transient());
         let path = "/s".to_owned();
         assert_eq!(LockError::FixedLimit { path }.path(), Some("/s"));

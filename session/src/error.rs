@@ -143,10 +143,6 @@ pub enum Error {
         /// Whether the request may have been applied, or may still be.
         effect: Effect,
     },
-    /// There is no connection, and the caller did not want to wait for one. The request was not sent.
-    ///
-    /// It contains the newest failure to connect.
-    NotConnected(Option<Lost>),
     /// The reply could not be decoded. The client closes the connection.
     Malformed {
         /// The operation.
@@ -196,7 +192,7 @@ impl Error {
     pub fn server(&self) -> Option<&Endpoint> {
         match self {
             Self::Unreachable { tried, .. } => tried.last().map(|lost| &*lost.endpoint),
-            Self::ConnectionLost(lost, _) | Self::NotConnected(Some(lost)) => Some(&lost.endpoint),
+            Self::ConnectionLost(lost, _) => Some(&lost.endpoint),
             _ => self.peer().and_then(|peer| peer.server.as_deref()),
         }
     }
@@ -208,7 +204,7 @@ impl Error {
             Self::Unreachable { tried, .. } => {
                 tried.last().map_or(SessionId::NONE, |lost| lost.session)
             }
-            Self::ConnectionLost(lost, _) | Self::NotConnected(Some(lost)) => lost.session,
+            Self::ConnectionLost(lost, _) => lost.session,
             _ => self.peer().map_or(SessionId::NONE, |peer| peer.session),
         }
     }
@@ -223,10 +219,9 @@ impl Error {
             | Self::ReplyTooLarge { peer, .. }
             | Self::DeadlineExceeded { peer, .. }
             | Self::Malformed { peer, .. } => Some(peer),
-            // The variants after `NotConnected` concern only the client or the request.
+            // The variants after these two concern only the client or the request.
             Self::ConnectionLost(..)
             | Self::Unreachable { .. }
-            | Self::NotConnected(_)
             | Self::WatchRemoved
             | Self::Closed(_)
             | Self::BadPath(_)
@@ -256,9 +251,7 @@ impl Error {
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::ConnectionLost(..) | Self::DeadlineExceeded { .. } | Self::NotConnected(_) => {
-                true
-            }
+            Self::ConnectionLost(..) | Self::DeadlineExceeded { .. } => true,
             Self::Unreachable { tried, .. } => {
                 tried.is_empty() || !tried.iter().all(|lost| lost.cause.is_permanent())
             }
@@ -399,8 +392,6 @@ impl fmt::Display for Error {
                     None => write!(f, ", not connected{}{effect}", Bracketed(peer)),
                 }
             }
-            Self::NotConnected(None) => f.write_str("not connected"),
-            Self::NotConnected(Some(lost)) => write!(f, "not connected: {lost}"),
             Self::Malformed { op, peer, .. } => {
                 let (op, peer) = (op.name().unwrap_or("request"), Bracketed(peer));
                 write!(f, "the reply to {op} cannot be read{peer}{effect}")

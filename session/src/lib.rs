@@ -64,7 +64,7 @@ pub use client::tls;
 pub use client::{
     Builder, Client, Clock, Connector, GroupEvent, Lease, LeaseKeeper, Missed, OpResult, Outcome,
     PendingReply, PersistentWatcher, Raw, ReadResult, ReadTransaction, Sleep, Transaction,
-    Transport, Wait, WatchGroup, WatchNotice, WatchedEvent, Watcher, WhenDisconnected,
+    Transport, Wait, WatchGroup, WatchNotice, WatchedEvent, Watcher,
 };
 pub use connect_string::{ConnectString, ConnectStringError, DEFAULT_PORT, Endpoint};
 #[cfg(feature = "sasl-digest-md5")]

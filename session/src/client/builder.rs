@@ -7,7 +7,6 @@ use futures::future::{BoxFuture, Either, select};
 
 use super::{
     Client, Connector,
-    capacity::{RequestPolicy, WhenDisconnected},
     clock::Clock,
     driver::{self, Driver},
     own_thread::OwnThread,
@@ -33,7 +32,7 @@ pub struct Builder {
     connector: Connector,
     frame_limit: usize,
     connect_timeout: Option<Duration>,
-    policy: RequestPolicy,
+    deadline: Option<Duration>,
     clock: Clock,
     random: Random,
     own_thread: bool,
@@ -51,7 +50,7 @@ impl Builder {
             connector: Connector::tcp(),
             frame_limit: FRAME_LIMIT,
             connect_timeout: None,
-            policy: RequestPolicy::default(),
+            deadline: None,
             clock: Clock::system(),
             random: Random::system(),
             own_thread: false,
@@ -166,13 +165,7 @@ impl Builder {
     /// Without a deadline a request waits at most twice the session timeout: once for a connection and once for its
     /// reply. [`Client::with_deadline`] sets a deadline for single requests.
     pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.policy.deadline = Some(deadline);
-        self
-    }
-
-    /// Sets whether requests wait for a connection when there is none. Default: they wait.
-    pub fn when_disconnected(mut self, when_disconnected: WhenDisconnected) -> Self {
-        self.policy.when_disconnected = when_disconnected;
+        self.deadline = Some(deadline);
         self
     }
 
@@ -284,7 +277,7 @@ impl Builder {
             Ok(thread) => (thread, None),
             Err(error) => (None, Some(error)),
         };
-        (Client::start(shared, thread, self.policy), error)
+        (Client::start(shared, thread, self.deadline), error)
     }
 
     /// Like [`connect`](Self::connect), but `spawn` starts the client's task. For simulations, which stop and start

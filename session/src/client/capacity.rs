@@ -1,11 +1,10 @@
-//! Waiting for request capacity, and the options of a handle: its deadline, and whether requests wait for a
-//! connection.
+//! Waiting for request capacity, and the deadline of a handle.
 //!
 //! Not here: the order of the waiting callers (`capacity_queue`), and how much capacity there is
 //! (`Machine::has_capacity`).
 
 use std::{
-    future::Future,
+    future::{Future, Ready, ready},
     pin::Pin,
     task::{Context, Poll, Waker},
     time::{Duration, Instant},
@@ -18,50 +17,20 @@ use super::{
 };
 use crate::machine::RequestOptions;
 
-/// What happens to a request when there is no connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum WhenDisconnected {
-    /// The request waits for a connection, at most for the session timeout.
-    #[default]
-    Wait,
-    /// The request fails immediately with [`Error::NotConnected`](crate::Error::NotConnected).
-    Fail,
-}
-
-/// The options of a handle's requests.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct RequestPolicy {
-    pub(crate) deadline: Option<Duration>,
-    pub(crate) when_disconnected: WhenDisconnected,
-}
-
-impl RequestPolicy {
-    /// The options of a request made at `now`.
-    pub(crate) fn options(self, now: Instant) -> RequestOptions {
-        RequestOptions {
-            since: now,
-            // A deadline beyond the range of `Instant` counts as no deadline.
-            deadline: self.deadline.and_then(|deadline| now.checked_add(deadline)),
-            fail_fast: self.when_disconnected == WhenDisconnected::Fail,
-        }
-    }
-}
-
 /// What `act` has returned; or it waits for capacity, in a box, so that the futures of callers stay small.
 pub(crate) enum WhenCapacity<'a, R, F> {
-    Done(Option<R>),
+    Done(Ready<R>),
     Waiting(Pin<Box<Attempt<'a, F>>>),
 }
 
-impl<R: Unpin, F: FnOnce(&mut Core, Instant, RequestOptions) -> R + Unpin> Future
+impl<R, F: FnOnce(&mut Core, Instant, RequestOptions) -> R + Unpin> Future
     for WhenCapacity<'_, R, F>
 {
     type Output = R;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<R> {
         match &mut *self {
-            Self::Done(done) => done.take().map_or(Poll::Pending, Poll::Ready),
+            Self::Done(done) => Pin::new(done).poll(cx),
             Self::Waiting(attempt) => {
                 let done = attempt.run(Some(cx.waker()));
                 done.map_or(Poll::Pending, Poll::Ready)
@@ -73,11 +42,20 @@ impl<R: Unpin, F: FnOnce(&mut Core, Instant, RequestOptions) -> R + Unpin> Futur
 /// Runs `act` on the core when there is capacity for this many bytes of requests.
 pub(crate) struct Attempt<'a, F> {
     shared: &'a Shared,
-    policy: RequestPolicy,
+    deadline: Option<Duration>,
     bytes: usize,
     act: Option<F>,
     options: Option<RequestOptions>,
     ticket: Option<u64>,
+}
+
+/// The options of a request made at `now` by a handle with this deadline.
+pub(crate) fn options(deadline: Option<Duration>, now: Instant) -> RequestOptions {
+    RequestOptions {
+        since: now,
+        // A deadline beyond the range of `Instant` counts as no deadline.
+        deadline: deadline.and_then(|deadline| now.checked_add(deadline)),
+    }
 }
 
 impl<F> Attempt<'_, F> {
@@ -86,14 +64,16 @@ impl<F> Attempt<'_, F> {
     where
         F: FnOnce(&mut Core, Instant, RequestOptions) -> R,
     {
+        assert!(self.act.is_some(), "polled after its end");
         let mut woken = Vec::new();
         let done = self.shared.act(|core| {
             let now = core.clock.now();
-            let options = *self.options.get_or_insert_with(|| self.policy.options(now));
+            let options = *self
+                .options
+                .get_or_insert_with(|| options(self.deadline, now));
             // A request that fails immediately need not wait for its turn.
             let is_answered = core.machine.is_closing()
-                || options.deadline.is_some_and(|deadline| deadline <= now)
-                || (options.fail_fast && !core.machine.is_connected());
+                || options.deadline.is_some_and(|deadline| deadline <= now);
             let is_next = is_answered || core.capacity_queue.is_first(self.ticket);
             if !(is_next && core.machine.has_capacity(now, self.bytes, &options)) {
                 let waiting = Waiting {
@@ -163,33 +143,20 @@ impl Client {
     /// ```
     #[must_use]
     pub fn with_deadline(&self, deadline: Duration) -> Self {
-        self.with_policy(RequestPolicy {
+        Self {
             deadline: Some(deadline),
-            ..self.policy
-        })
+            ..self.clone()
+        }
     }
 
-    /// Returns a handle on the same session without a deadline, whose requests wait for a connection.
+    /// Returns a handle on the same session without a deadline.
     ///
     /// Use it for work that must be completed however long it takes. Locks always make their requests in this way,
     /// whatever handle they were made from.
     #[must_use]
     pub fn without_deadline(&self) -> Self {
-        self.with_policy(RequestPolicy::default())
-    }
-
-    /// Returns a handle on the same session whose requests wait for a connection, or fail without one.
-    #[must_use]
-    pub fn when_disconnected(&self, when_disconnected: WhenDisconnected) -> Self {
-        self.with_policy(RequestPolicy {
-            when_disconnected,
-            ..self.policy
-        })
-    }
-
-    fn with_policy(&self, policy: RequestPolicy) -> Self {
         Self {
-            policy,
+            deadline: None,
             ..self.clone()
         }
     }
@@ -214,15 +181,38 @@ impl Client {
     {
         let mut attempt = Attempt {
             shared: &self.shared,
-            policy: self.policy,
+            deadline: self.deadline,
             bytes,
             act: Some(act),
             options,
             ticket: None,
         };
         match attempt.run(None) {
-            Some(done) => WhenCapacity::Done(Some(done)),
+            Some(done) => WhenCapacity::Done(ready(done)),
             None => WhenCapacity::Waiting(Box::pin(attempt)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lockkeeper_proto::{Request, records::SyncRequest};
+
+    use super::*;
+
+    /// Once, its task hung without a word.
+    #[tokio::test]
+    #[should_panic = "polled after its end"]
+    async fn a_future_that_is_polled_after_its_end_panics() {
+        let builder = Client::builder("127.0.0.1:1").unwrap();
+        let client = builder.max_outstanding(1).connect_lazy();
+        let path = "/".to_owned();
+        let _queued = client.raw().submit([Request::Sync(SyncRequest { path })]);
+        let mut waiting = client.when_capacity(1, |_, _, _| ());
+        let cx = &mut Context::from_waker(Waker::noop());
+        assert!(Pin::new(&mut waiting).poll(cx).is_pending());
+        client.shared.close();
+        assert!(Pin::new(&mut waiting).poll(cx).is_ready());
+        let _again = Pin::new(&mut waiting).poll(cx);
     }
 }

@@ -16,8 +16,6 @@ use crate::machine::{Machine, RequestOptions};
 pub(crate) struct CapacityQueue {
     waiting: BTreeMap<u64, Waiting>,
     deadlines: BTreeSet<(Instant, u64)>,
-    /// How many of the callers do not wait for a connection.
-    fail_fast: usize,
     last_ticket: u64,
 }
 
@@ -49,7 +47,6 @@ impl CapacityQueue {
         if let Some(deadline) = waiting.options.deadline {
             self.deadlines.insert((deadline, ticket));
         }
-        self.fail_fast += usize::from(waiting.options.fail_fast);
         self.waiting.insert(ticket, waiting);
         ticket
     }
@@ -59,7 +56,6 @@ impl CapacityQueue {
         if let Some(deadline) = waiting.options.deadline {
             self.deadlines.remove(&(deadline, ticket));
         }
-        self.fail_fast -= usize::from(waiting.options.fail_fast);
         Some(waiting)
     }
 
@@ -78,7 +74,6 @@ impl CapacityQueue {
         }
         if machine.is_closing() {
             self.deadlines.clear();
-            self.fail_fast = 0;
             let all = std::mem::take(&mut self.waiting);
             return all.into_values().map(|waiting| waiting.waker).collect();
         }
@@ -87,17 +82,6 @@ impl CapacityQueue {
             (self.deadlines.first().copied()).filter(|(due, _)| *due <= now)
         {
             woken.extend(self.leave(ticket).map(|waiting| waiting.waker));
-        }
-        if self.fail_fast > 0 && !machine.is_connected() {
-            let fail_fast = |waiting: &Waiting| waiting.options.fail_fast;
-            let tickets = self
-                .waiting
-                .iter()
-                .filter(|(_, waiting)| fail_fast(waiting));
-            let tickets: Vec<u64> = tickets.map(|(ticket, _)| *ticket).collect();
-            for ticket in tickets {
-                woken.extend(self.leave(ticket).map(|waiting| waiting.waker));
-            }
         }
         if let Some((_, first)) = self.waiting.first_key_value()
             && machine.has_capacity(now, first.bytes, &first.options)

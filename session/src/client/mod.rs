@@ -40,14 +40,13 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use lockkeeper_proto::{OpCode, Request, Response, path};
 use tokio::sync::watch;
 
 pub use builder::Builder;
-pub use capacity::WhenDisconnected;
 pub use clock::Clock;
 pub use lease::{Lease, LeaseKeeper};
 #[cfg(feature = "tls")]
@@ -68,7 +67,6 @@ pub use watches::{
 };
 
 use crate::{ConnectStringError, Error, Metrics, Peer, Snapshot};
-use capacity::RequestPolicy;
 use own_thread::OwnThread;
 use shared::Shared;
 
@@ -82,8 +80,7 @@ use shared::Shared;
 /// The client reconnects by itself, to another server if there are several. It keeps its session and its watches.
 /// Requests that were sent and not answered fail with [`Error::ConnectionLost`]; [`Error::effect`] says whether such
 /// a request may have been applied. The client never repeats a request on its own. Requests made while there is no
-/// connection wait for one, at most for the session timeout. They fail immediately if
-/// [`when_disconnected`](Self::when_disconnected) says so.
+/// connection wait for one, at most for the session timeout.
 ///
 /// # The runtime
 /// The client is one task. It runs on the present tokio runtime, and on a thread of its own where there is none, or where
@@ -103,8 +100,7 @@ use shared::Shared;
 ///
 /// # Errors
 /// Every request may fail with these errors, besides those that its method lists:
-/// - [`Error::ConnectionLost`], [`Error::Unreachable`], [`Error::NotConnected`]: the connection was lost, or there
-///   was none;
+/// - [`Error::ConnectionLost`], [`Error::Unreachable`]: the connection was lost, or there was none;
 /// - [`Error::DeadlineExceeded`]: the caller's deadline has passed;
 /// - [`Error::SessionExpired`], [`Error::AuthFailed`], [`Error::Closed`]: the session or the client has ended;
 /// - [`Error::BadPath`], [`Error::TooLarge`]: the client refused the request before it was sent;
@@ -120,7 +116,7 @@ pub struct Client {
     /// `None` in clones that do not keep the session open.
     _handle: Option<Arc<Handle>>,
     /// How this handle makes its requests.
-    policy: RequestPolicy,
+    deadline: Option<Duration>,
 }
 
 /// Closes the session when the last clone of the client is dropped.
@@ -157,7 +153,7 @@ impl Client {
         Ok(Builder::new(&servers.parse()?))
     }
 
-    fn start(shared: Arc<Shared>, thread: Option<OwnThread>, policy: RequestPolicy) -> Self {
+    fn start(shared: Arc<Shared>, thread: Option<OwnThread>, deadline: Option<Duration>) -> Self {
         let handle = Handle {
             shared: shared.clone(),
             thread,
@@ -165,7 +161,7 @@ impl Client {
         Self {
             shared,
             _handle: Some(Arc::new(handle)),
-            policy,
+            deadline,
         }
     }
 
@@ -231,8 +227,7 @@ impl Client {
     /// Use it before you take the present server down for maintenance, or to spread clients again after maintenance.
     ///
     /// Requests that were already sent are answered before the client leaves the server. Later requests wait for the
-    /// new connection. So no request fails because of the move, except requests that do not wait for a connection,
-    /// see [`when_disconnected`](Self::when_disconnected).
+    /// new connection. So no request fails because of the move.
     ///
     /// The method returns immediately. The move is done when [`Snapshot::connections`] has grown. If the list has one
     /// server, the client reconnects to it and begins with the next of its addresses. Without a connection the method

@@ -14,7 +14,8 @@ use std::{
 use lockkeeper_proto::{Request, SessionId, WatcherType, Zxid};
 
 use super::{
-    Client, Clock, PendingReply, Watcher, shared::Core, timers::Sleep, watches::group::WatchGroup,
+    Client, Clock, PendingReply, Watcher, capacity::options, shared::Core, timers::Sleep,
+    watches::group::WatchGroup,
 };
 use crate::{
     Error,
@@ -73,7 +74,7 @@ impl Raw<'_> {
     pub fn submit<const N: usize>(self, requests: [Request; N]) -> [PendingReply; N] {
         self.client.shared.act(|core| {
             let now = core.clock.now();
-            let options = self.client.policy.options(now);
+            let options = options(self.client.deadline, now);
             requests.map(|request| core.submit(self.within, now, request, options))
         })
     }
@@ -202,7 +203,7 @@ impl Raw<'_> {
         Client {
             shared: self.client.shared.clone(),
             _handle: None,
-            policy: self.client.policy,
+            deadline: self.client.deadline,
         }
     }
 

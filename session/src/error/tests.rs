@@ -136,10 +136,6 @@ fn all() -> Vec<(bool, Error, &'static str)> {
             "createTTL not answered within 7 ms by zk1:2181, session 0x2a; the request may have been applied",
         ),
         (
-            Error::NotConnected(Some(lost())),
-            "not connected: zk1:2181, session 0x2a: closed by the server",
-        ),
-        (
             Error::Malformed {
                 op,
                 error: DecodeError {
@@ -167,7 +163,6 @@ fn all() -> Vec<(bool, Error, &'static str)> {
         | Error::AuthFailed { .. }
         | Error::ReplyTooLarge { .. }
         | Error::DeadlineExceeded { .. }
-        | Error::NotConnected(_)
         | Error::Malformed { .. } => true,
         Error::WatchRemoved
         | Error::Closed(_)
@@ -183,7 +178,7 @@ fn all() -> Vec<(bool, Error, &'static str)> {
         .iter()
         .map(|(_, error, _)| std::mem::discriminant(error))
         .collect();
-    assert_eq!(kinds.len(), 19, "one of each");
+    assert_eq!(kinds.len(), 18, "one of each");
     told.into()
 }
 

@@ -11,7 +11,7 @@ use lockkeeper_proto::{
     records::{CreateRequest, SyncRequest},
 };
 use lockkeeper_server::Server;
-use lockkeeper_session::{Client, Effect, Error, State, WhenDisconnected};
+use lockkeeper_session::{Client, Effect, Error, State};
 use tokio::task::JoinHandle;
 
 use super::{
@@ -271,49 +271,6 @@ async fn queued_bytes_are_bounded_too() {
         soon(task).await.unwrap().unwrap();
     }
     assert_eq!(server.paths().len(), 30);
-}
-
-#[tokio::test]
-async fn a_request_that_does_not_wait_for_a_connection_fails_without_one() {
-    let server = server().await;
-    let builder = builder(&server).max_outstanding(1);
-    let client = soon(builder.connect()).await.unwrap();
-    let hasty = client.when_disconnected(WhenDisconnected::Fail);
-    soon(hasty.sync("/")).await.unwrap();
-    server.faults().stall();
-    let sent = tokio::spawn({
-        let client = client.clone();
-        async move { client.sync("/").await }
-    });
-    until("a request is under way", async || {
-        client.metrics().in_flight == 1
-    })
-    .await;
-    // One request waits for capacity when the connection is lost, and another is made afterwards.
-    let waiting = tokio::spawn({
-        let hasty = hasty.clone();
-        async move { hasty.sync("/").await }
-    });
-    until("callers wait", async || client.metrics().waiting == 1).await;
-    server.faults().refuse_handshakes(true);
-    server.faults().cut_all();
-    assert_eq!(
-        soon(sent).await.unwrap().unwrap_err().effect(),
-        Effect::Unknown
-    );
-    let server_address = server.local_addr().to_string();
-    for error in [
-        soon(waiting).await.unwrap().unwrap_err(),
-        soon(hasty.sync("/")).await.unwrap_err(),
-    ] {
-        assert!(matches!(error, Error::NotConnected(Some(_))), "{error:?}");
-        assert!(error.to_string().contains(&server_address), "{error}");
-        assert_eq!(error.effect(), Effect::NotApplied);
-    }
-    // Each handle of a session has its own settings.
-    let patient = tokio::spawn(async move { hasty.without_deadline().sync("/").await });
-    server.faults().clear();
-    soon(patient).await.unwrap().unwrap();
 }
 
 #[tokio::test]

@@ -246,7 +246,6 @@ impl Story {
         let soon = Duration::from_millis(20 * u64::from(choice));
         let mut options = RequestOptions::at(self.now);
         options.deadline = (choice % 4 == 2).then(|| self.now + soon);
-        options.fail_fast = choice % 4 == 3;
         options
     }
 

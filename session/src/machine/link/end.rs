@@ -95,7 +95,7 @@ impl<T> Machine<T> {
     }
 
     /// Settles the requests of a connection that is gone. Requests that were not sent stay in the queue, except for those of
-    /// the machine itself and those that do not wait for a connection.
+    /// the machine itself, whose errors nobody sees.
     fn settle_connection(&mut self, mut connection: Connection<T>, error: &Error) {
         self.watches.disconnected();
         for (id, event) in connection.early.take() {
@@ -110,8 +110,7 @@ impl<T> Machine<T> {
             self.lose_request(request, error.clone());
         }
         for queued in self.queue.disconnect() {
-            let newest = self.endpoints.newest();
-            self.give_back(queued, Error::NotConnected(newest));
+            self.give_back(queued, error.clone());
         }
     }
 

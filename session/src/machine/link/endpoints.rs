@@ -103,11 +103,6 @@ impl Endpoints {
         }
     }
 
-    /// The newest failure.
-    pub(crate) fn newest(&self) -> Option<Lost> {
-        self.failures.back().cloned()
-    }
-
     /// Whether every server has been tried, and each failed permanently. Never true with more than [`REMEMBERED`] servers.
     pub(crate) fn all_failed_permanently(&self) -> bool {
         let failure =

@@ -22,8 +22,6 @@ pub struct RequestOptions {
     pub since: Instant,
     /// When the request fails; `None` for the limits of the session alone.
     pub deadline: Option<Instant>,
-    /// Whether the request fails at once when there is no connection.
-    pub fail_fast: bool,
 }
 
 impl RequestOptions {
@@ -33,7 +31,6 @@ impl RequestOptions {
         Self {
             since,
             deadline: None,
-            fail_fast: false,
         }
     }
 }
@@ -154,9 +151,9 @@ impl<T> Backlog<T> {
         Some(queued)
     }
 
-    /// Takes out the requests that do not outlive a connection: those of the machine itself, and those that fail fast.
+    /// Takes out the requests that do not outlive a connection: those of the machine itself.
     pub(crate) fn disconnect(&mut self) -> VecDeque<Queued<T>> {
-        let stays = |queued: &Queued<T>| queued.reply_to.is_caller() && !queued.options.fail_fast;
+        let stays = |queued: &Queued<T>| queued.reply_to.is_caller();
         if self.queue.iter().all(stays) {
             return VecDeque::new();
         }

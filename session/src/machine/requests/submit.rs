@@ -61,7 +61,6 @@ impl<T> Machine<T> {
         self.is_closing()
             || request_bytes > self.config.max_request
             || options.deadline.is_some_and(|deadline| deadline <= now)
-            || (options.fail_fast && !self.is_connected())
             || self.fits(request_bytes, 1)
     }
 
@@ -99,9 +98,6 @@ impl<T> Machine<T> {
         }
         if options.deadline.is_some_and(|deadline| deadline <= now) {
             return Some(self.deadline_exceeded(op, options, Effect::NotApplied));
-        }
-        if options.fail_fast && !self.is_connected() {
-            return Some(Error::NotConnected(self.endpoints.newest()));
         }
         (!self.fits(length, 2)).then(|| Error::TooManyRequests {
             requests: self.outstanding(),

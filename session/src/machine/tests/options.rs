@@ -1,4 +1,4 @@
-//! Request capacity, deadlines, and requests that fail fast.
+//! Request capacity and deadlines.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     Cause, Effect, Error,
-    machine::{Input, RequestOptions, WatchId, request_bytes},
+    machine::{RequestOptions, WatchId, request_bytes},
 };
 
 impl Pair {
@@ -25,15 +25,6 @@ impl Pair {
             ..RequestOptions::at(self.now)
         };
         self.submit_with(request, options)
-    }
-
-    /// Submits a request that does not wait for a connection.
-    fn submit_fail_fast(&mut self, request: Request) -> u32 {
-        let options = RequestOptions {
-            fail_fast: true,
-            ..RequestOptions::at(self.now)
-        };
-        self.submit_with(request, options).0
     }
 
     fn pong(&mut self) {
@@ -170,46 +161,6 @@ fn the_watch_of_an_overdue_request_is_removed() {
 }
 
 #[test]
-fn a_fail_fast_request_fails_at_once_without_a_connection() {
-    let mut pair = Pair::new(|_| {});
-    let early = pair.submit_fail_fast(sync("/"));
-    assert_eq!(pair.error(early), Error::NotConnected(None));
-    pair.connect();
-    let sent = pair.submit_fail_fast(sync("/"));
-    let (unsent, _) = {
-        let options = RequestOptions {
-            fail_fast: true,
-            ..RequestOptions::at(pair.now)
-        };
-        pair.submit_with_quietly(sync("/"), options)
-    };
-    let waiting = pair.submit_quietly(sync("/")).0;
-    pair.machine
-        .handle(pair.now, Input::Disconnected(Cause::ClosedByServer));
-    pair.pump();
-    let why = lost("zk1", Cause::ClosedByServer);
-    assert_eq!(
-        pair.error(sent),
-        Error::ConnectionLost(why.clone(), Effect::Unknown)
-    );
-    let error = pair.error(unsent);
-    assert_eq!(error, Error::NotConnected(Some(why)));
-    assert_eq!(
-        (error.effect(), error.is_transient()),
-        (Effect::NotApplied, true)
-    );
-    assert!(!pair.is_settled(waiting));
-    pair.reach();
-    let meanwhile = pair.submit_fail_fast(sync("/"));
-    assert!(matches!(
-        pair.error(meanwhile),
-        Error::NotConnected(Some(_))
-    ));
-    pair.cut();
-    assert_eq!(pair.machine.metrics().queued, 1);
-}
-
-#[test]
 fn capacity_counts_bytes_and_a_request_above_the_whole_capacity_goes_alone() {
     let mut pair = Pair::connected(|config| config.max_queued_bytes = 1000);
     pair.cut();
@@ -236,18 +187,11 @@ fn capacity_counts_bytes_and_a_request_above_the_whole_capacity_goes_alone() {
     let taken = pair.submit(create("/a", vec![0; 1000]));
     assert!(!pair.is_settled(taken));
     // A request that gets its error at once need not wait for capacity.
-    for options in [
-        RequestOptions {
-            deadline: Some(pair.now),
-            ..options
-        },
-        RequestOptions {
-            fail_fast: true,
-            ..options
-        },
-    ] {
-        assert!(pair.machine.has_capacity(pair.now, 999, &options));
-    }
+    let late = RequestOptions {
+        deadline: Some(pair.now),
+        ..options
+    };
+    assert!(pair.machine.has_capacity(pair.now, 999, &late));
     assert!(pair.machine.has_capacity(pair.now, 1 << 20, &options));
 }
 
