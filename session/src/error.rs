@@ -9,7 +9,7 @@ use std::{fmt, io, sync::Arc, time::Duration};
 
 use lockkeeper_proto::{Class, ErrorCode, OpCode, SessionId, jute::DecodeError, path::PathError};
 
-use crate::{AuthFailure, ConnectStringError, Endpoint, Peer, UnsupportedReason, peer::Bracketed};
+use crate::{AuthFailure, ConnectStringError, Endpoint, Peer, peer::Bracketed};
 
 pub use cause::{Cause, Lost};
 pub use exact::Exact;
@@ -25,6 +25,17 @@ pub enum Effect {
     NotApplied,
     /// The client sent the request and got no usable reply: the server may have applied it, or may still apply it.
     Unknown,
+}
+
+/// Why an operation counts as unknown to a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum UnsupportedReason {
+    /// The server answered that it does not know the operation.
+    Answered,
+    /// The server closed the connection instead of answering, more than once. The last time nothing else was under way, and
+    /// the server had answered something just before.
+    ClosedConnection,
 }
 
 /// Why a request failed.

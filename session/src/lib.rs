@@ -71,11 +71,9 @@ pub use connect_string::{ConnectString, ConnectStringError, DEFAULT_PORT, Endpoi
 pub use digest_md5::DigestMd5;
 #[doc(hidden)]
 pub use error::Exact;
-pub use error::{Cause, Effect, Error, Lost};
+pub use error::{Cause, Effect, Error, Lost, UnsupportedReason};
 pub use histogram::DurationHistogram;
 pub use lockkeeper_proto as proto;
-pub use machine::{
-    Config, LeasePolicy, Metrics, OnExpiry, Snapshot, State, UnsupportedReason, sasl,
-};
+pub use machine::{Config, LeasePolicy, Metrics, OnExpiry, Snapshot, State, sasl};
 pub use peer::Peer;
 pub use tls_failure::TlsFailure;

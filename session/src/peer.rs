@@ -6,7 +6,7 @@ use std::{fmt, sync::Arc};
 
 use lockkeeper_proto::SessionId;
 
-use crate::{Endpoint, Lost};
+use crate::Endpoint;
 
 /// The server and the session that an error concerns.
 ///
@@ -21,15 +21,6 @@ pub struct Peer {
     pub server: Option<Arc<Endpoint>>,
     /// The session. [`SessionId::NONE`] if there was none.
     pub session: SessionId,
-}
-
-impl From<&Lost> for Peer {
-    fn from(lost: &Lost) -> Self {
-        Self {
-            server: Some(lost.endpoint.clone()),
-            session: lost.session,
-        }
-    }
 }
 
 /// The server and the session, separated by a comma. Leaves out what is not known.

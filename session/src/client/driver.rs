@@ -26,8 +26,11 @@ use tokio_util::{codec::FramedRead, io::poll_write_buf};
 
 use super::{
     clock::Clock,
-    net::probe::probe,
-    net::transport::{Connecting, Connector, FrameDecoder, Incoming, Purpose, Transport},
+    net::{
+        dial::Purpose,
+        probe::probe,
+        transport::{Connecting, Connector, FrameDecoder, Incoming, Transport},
+    },
     own_thread::{OwnThread, is_in_runtime},
     shared::{Delivery, LinkCommand, Shared},
 };

@@ -5,7 +5,7 @@
 //! | `builder` | settings, and the first connection |
 //! | `operations/` | one method for each operation of ZooKeeper |
 //! | `watches/` | reads that leave a watch, persistent watches, and the watchers that receive their events |
-//! | `capacity` | waiting for request capacity; the deadline and the other options of a request |
+//! | `capacity` | waiting for request capacity; the deadline of a request |
 //! | `capacity_queue` | the queue of callers that wait for request capacity |
 //! | `shared` | the machine behind a lock; handles, watchers and the driver share it |
 //! | `lease` | until when the session lives for certain, and who needs to know |
@@ -13,7 +13,7 @@
 //! | `own_thread`, `wait` | a thread for that task; waiting for a future without async |
 //! | `net/` | byte streams to servers: TCP, TLS, frames, and the probe for a server that accepts writes |
 //! | `clock` | the only place that reads a clock |
-//! | `timers` | timers that fire in the client's task |
+//! | `timers`, `sleep` | timers that fire in the client's task; the future that waits for one |
 //! | `random` | the only place that draws random numbers |
 //!
 //! Not here: decisions about the session (`machine`), errors (`error`), the list of servers (`connect_string`).
@@ -30,20 +30,18 @@ mod own_thread;
 mod random;
 mod raw;
 mod shared;
+mod sleep;
 mod timers;
 mod wait;
 mod watches;
 
 use std::{
     fmt,
-    future::Future,
-    pin::Pin,
     sync::Arc,
-    task::{Context, Poll, ready},
     time::{Duration, Instant},
 };
 
-use lockkeeper_proto::{OpCode, Request, Response, path};
+use lockkeeper_proto::{Request, Response, path};
 use tokio::sync::watch;
 
 pub use builder::Builder;
@@ -57,13 +55,15 @@ pub use operations::{
     transaction::{OpResult, Transaction},
 };
 pub use raw::Raw;
-pub use timers::Sleep;
+pub use shared::PendingReply;
+pub use sleep::Sleep;
 pub use wait::{Outcome, Wait};
 pub use watches::{
-    event_queue::{Missed, WatchNotice},
-    group::{GroupEvent, WatchGroup},
+    event_queue::{Missed, WatchNotice, WatchedEvent},
+    group::WatchGroup,
+    group_events::GroupEvent,
     persistent_watcher::PersistentWatcher,
-    watcher::{WatchedEvent, Watcher},
+    watcher::Watcher,
 };
 
 use crate::{ConnectStringError, Error, Metrics, Peer, Snapshot};
@@ -283,33 +283,5 @@ impl fmt::Debug for Client {
             .field("session_id", &snapshot.session_id)
             .field("state", &snapshot.state)
             .finish_non_exhaustive()
-    }
-}
-
-/// The pending reply to a request of [`Raw::submit`].
-///
-/// # Cancel safety
-/// Dropping it gives up the reply, not the request.
-#[derive(Debug)]
-#[must_use = "the reply says whether the request succeeded"]
-pub struct PendingReply {
-    op: OpCode,
-    receiver: shared::ReplyReceiver,
-}
-
-impl PendingReply {
-    /// The operation of the request.
-    #[must_use]
-    pub fn op(&self) -> OpCode {
-        self.op
-    }
-}
-
-impl Future for PendingReply {
-    type Output = Result<Response, Error>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let answer = ready!(Pin::new(&mut self.receiver).poll(cx));
-        Poll::Ready(answer.unwrap_or_else(|_| Err(shared::driver_gone())))
     }
 }

@@ -14,7 +14,7 @@ use std::{
 use lockkeeper_proto::{Request, SessionId, WatcherType, Zxid};
 
 use super::{
-    Client, Clock, PendingReply, Watcher, capacity::options, shared::Core, timers::Sleep,
+    Client, Clock, PendingReply, Watcher, capacity::options, shared::Core, sleep::Sleep,
     watches::group::WatchGroup,
 };
 use crate::{

@@ -11,22 +11,23 @@
 use std::{
     any::Any,
     collections::HashMap,
+    future::Future,
+    pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::Waker,
+    task::{Context, Poll, Waker, ready},
     time::Instant,
 };
 
 use futures::{future::BoxFuture, task::AtomicWaker};
-use lockkeeper_proto::{CreateMode, Request, Response, SessionId, WatcherType, path};
+use lockkeeper_proto::{CreateMode, OpCode, Request, Response, SessionId, WatcherType, path};
 use tokio::sync::{Notify, oneshot, watch};
 
 use super::{
-    PendingReply,
     capacity_queue::CapacityQueue,
     clock::Clock,
     random::Random,
     timers::Timers,
-    watches::{event_queue::EventQueue, group::GroupEvents},
+    watches::{event_queue::EventQueue, group_events::GroupEvents},
 };
 use crate::{
     Effect, Endpoint, Error, Peer, Snapshot,
@@ -37,6 +38,34 @@ pub(crate) type ReplySender = oneshot::Sender<Result<Response, Error>>;
 pub(crate) type ReplyReceiver = oneshot::Receiver<Result<Response, Error>>;
 pub(crate) type EventReceiver = oneshot::Receiver<Result<Event, Error>>;
 type EventSender = oneshot::Sender<Result<Event, Error>>;
+
+/// The pending reply to a request of [`Raw::submit`](super::Raw::submit).
+///
+/// # Cancel safety
+/// Dropping it gives up the reply, not the request.
+#[derive(Debug)]
+#[must_use = "the reply says whether the request succeeded"]
+pub struct PendingReply {
+    pub(super) op: OpCode,
+    pub(super) receiver: ReplyReceiver,
+}
+
+impl PendingReply {
+    /// The operation of the request.
+    #[must_use]
+    pub fn op(&self) -> OpCode {
+        self.op
+    }
+}
+
+impl Future for PendingReply {
+    type Output = Result<Response, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let answer = ready!(Pin::new(&mut self.receiver).poll(cx));
+        Poll::Ready(answer.unwrap_or_else(|_| Err(driver_gone())))
+    }
+}
 
 pub(crate) struct Shared {
     core: Mutex<Core>,

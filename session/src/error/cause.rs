@@ -6,7 +6,7 @@ use std::{fmt, io, sync::Arc, time::Duration};
 
 use lockkeeper_proto::{ErrorCode, OpCode, SessionId, Xid, frame::FrameError, jute::DecodeError};
 
-use crate::{Endpoint, TlsFailure};
+use crate::{Endpoint, Peer, TlsFailure};
 
 /// A connection that ended, or an attempt to connect that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +18,15 @@ pub struct Lost {
     pub session: SessionId,
     /// The reason.
     pub cause: Cause,
+}
+
+impl From<&Lost> for Peer {
+    fn from(lost: &Lost) -> Self {
+        Self {
+            server: Some(lost.endpoint.clone()),
+            session: lost.session,
+        }
+    }
 }
 
 impl fmt::Display for Lost {

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use lockkeeper_proto::frame;
 
-use super::{lease::LeasePolicy, link::sasl::Authenticator};
+use super::link::sasl::Authenticator;
 use crate::{ConnectString, Endpoint};
 
 /// What the client does when its session expires.
@@ -147,6 +147,42 @@ const LONGEST_TIMERS: Duration = Duration::from_secs(60);
 ///
 /// Source: `ClientCnxn.java`, `MAX_SEND_PING_INTERVAL`.
 const LONGEST_PING: Duration = Duration::from_secs(10);
+
+/// How the client knows until when its session lives. A lock is granted, and counts as held, only while that is known.
+///
+/// `T` is the negotiated session timeout.
+///
+/// | policy | no two valid holders, if | costs | a lease lasts |
+/// |---|---|---|---|
+/// | `Proved` | clocks run at nearly the same rate | a small write every `T / 8` in a session that holds a lock, or is next, and writes nothing else | at least `T` / 6 after the last contact |
+/// | `Assumed` | the same, and a server that answers clients is heard by its leader | nothing | `T` less the margin |
+///
+/// No policy is needed for fencing tokens and for transactions under a lock: they do not depend on time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LeasePolicy {
+    /// Two writes in a row prove that the leader has heard of the session. Whatever the servers and the links between them do,
+    /// the lease ends before the session.
+    #[default]
+    Proved,
+    /// A server that answers a client is heard by its leader. That is true while servers crash and pause, but not while a link
+    /// between two of them is cut.
+    Assumed {
+        /// How much earlier than the session the lease ends; `None` for a third of the negotiated session timeout.
+        margin: Option<Duration>,
+    },
+}
+
+impl LeasePolicy {
+    /// How much earlier than the session the lease ends.
+    pub(crate) fn margin(self, timeout: Duration) -> Duration {
+        match self {
+            // How much slower than the servers' the client's clock may run.
+            Self::Proved => timeout / 16,
+            Self::Assumed { margin } => margin.unwrap_or(timeout / 3),
+        }
+    }
+}
 
 /// The durations that follow from the negotiated session timeout.
 #[derive(Clone, Copy, Debug)]

@@ -2,10 +2,7 @@
 //!
 //! Not here: what answers prove, and why (`proof`).
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Instant};
 
 use lockkeeper_proto::{
     ErrorCode, OpCode, Request, Version, Xid,
@@ -14,51 +11,15 @@ use lockkeeper_proto::{
 };
 
 use super::{
-    Machine, Output, State,
+    LeasePolicy, Machine, Output, State,
     link::connection::Connection,
     proof::{Proof, is_transaction},
     requests::in_flight::{InFlight, ReplyTo},
 };
 
-/// How the client knows until when its session lives. A lock is granted, and counts as held, only while that is known.
-///
-/// `T` is the negotiated session timeout.
-///
-/// | policy | no two valid holders, if | costs | a lease lasts |
-/// |---|---|---|---|
-/// | `Proved` | clocks run at nearly the same rate | a small write every `T / 8` in a session that holds a lock, or is next, and writes nothing else | at least `T` / 6 after the last contact |
-/// | `Assumed` | the same, and a server that answers clients is heard by its leader | nothing | `T` less the margin |
-///
-/// No policy is needed for fencing tokens and for transactions under a lock: they do not depend on time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LeasePolicy {
-    /// Two writes in a row prove that the leader has heard of the session. Whatever the servers and the links between them do,
-    /// the lease ends before the session.
-    #[default]
-    Proved,
-    /// A server that answers a client is heard by its leader. That is true while servers crash and pause, but not while a link
-    /// between two of them is cut.
-    Assumed {
-        /// How much earlier than the session the lease ends; `None` for a third of the negotiated session timeout.
-        margin: Option<Duration>,
-    },
-}
-
 /// Keeps the lease proved while it lives. Made by [`Machine::keep_lease`].
 #[derive(Debug)]
 pub struct LeaseToken(#[allow(dead_code, reason = "the machine counts its clones")] Arc<()>);
-
-impl LeasePolicy {
-    /// How much earlier than the session the lease ends.
-    pub(crate) fn margin(self, timeout: Duration) -> Duration {
-        match self {
-            // How much slower than the servers' the client's clock may run.
-            Self::Proved => timeout / 16,
-            Self::Assumed { margin } => margin.unwrap_or(timeout / 3),
-        }
-    }
-}
 
 impl<T> Machine<T> {
     /// The instant until which no server can have ended the session: see [`LeasePolicy`]. `None` without a session, or with

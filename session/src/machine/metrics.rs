@@ -3,7 +3,6 @@
 //! They are plain numbers behind the machine's lock: counting costs an addition, and a snapshot shows one moment.
 //! Not here: exporting them. The application takes a snapshot as often as it needs one: `examples/prometheus.rs`.
 
-use super::Machine;
 use crate::{DurationHistogram, Error};
 
 /// What a client has done since it was made, and what it does now.
@@ -103,21 +102,6 @@ impl Metrics {
             Some(_) => &mut self.not_sent,
         };
         *counter += 1;
-    }
-}
-
-impl<T> Machine<T> {
-    /// What the client has done so far, and what it does now.
-    #[must_use]
-    pub fn metrics(&self) -> Metrics {
-        Metrics {
-            connections: self.connections,
-            in_flight: self.in_flight(),
-            queued: self.queue.len(),
-            queued_bytes: self.queue.bytes(),
-            watches: self.watches.len(),
-            ..self.metrics.clone()
-        }
     }
 }
 

@@ -31,7 +31,7 @@
 //! | `lease`, `proof` | until when the session lives for certain |
 //! | `config` | settings, and the durations that follow from the session timeout |
 //! | `output` | what goes into the machine, and what comes out |
-//! | `metrics`, `rng` | counters; seeded random choices |
+//! | `metrics`, `rng`, `spare` | counters; seeded random choices; the room that queues keep |
 //!
 //! Not here: sockets and tasks (`client`), records (`lockkeeper-proto`).
 
@@ -44,6 +44,7 @@ mod proof;
 mod requests;
 pub(crate) mod rng;
 mod session;
+mod spare;
 #[cfg(test)]
 mod tests;
 mod timers;
@@ -60,25 +61,24 @@ use std::{
 pub use bytes::{Bytes, BytesMut};
 use lockkeeper_proto::{OpCode, Request, Response, SessionId, WatcherType, Zxid, records::Empty};
 
-pub use config::{Auth, Config, OnExpiry};
-pub use lease::{LeasePolicy, LeaseToken};
+pub use config::{Auth, Config, LeasePolicy, OnExpiry};
+pub use lease::LeaseToken;
 pub use link::sasl;
 pub use metrics::Metrics;
-pub use output::{Event, Input, Notice, Output, Snapshot, State};
+pub use output::{Event, Input, Notice, Output, RequestOptions, Snapshot, State};
 /// For `tests/model`, not for users.
 #[doc(hidden)]
 pub use proof::Proof;
-pub use requests::{
-    backlog::{RequestOptions, request_bytes},
-    unsupported::UnsupportedReason,
-};
+pub use requests::backlog::request_bytes;
 pub use watches::kind::WatchId;
 
 use crate::{Cause, Endpoint, Error, Lost, Peer};
 use config::Timing;
 use link::{connection::Connection, endpoints::Endpoints};
 use requests::{
-    backlog::Backlog, in_flight::ReplyTo, probation::Probation, unsupported::Unsupported,
+    backlog::Backlog,
+    in_flight::ReplyTo,
+    probation::{Probation, Unsupported},
 };
 use rng::Rng;
 use session::Session;
@@ -265,6 +265,19 @@ impl<T> Machine<T> {
     #[must_use]
     pub fn watch_count(&self) -> usize {
         self.watches.len()
+    }
+
+    /// What the client has done so far, and what it does now.
+    #[must_use]
+    pub fn metrics(&self) -> Metrics {
+        Metrics {
+            connections: self.connections,
+            in_flight: self.in_flight(),
+            queued: self.queue.len(),
+            queued_bytes: self.queue.bytes(),
+            watches: self.watches.len(),
+            ..self.metrics.clone()
+        }
     }
 
     /// The watches that the server should have: paths and types, in order. For tests.

@@ -1,6 +1,9 @@
 //! What goes into the machine, and what comes out.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 use lockkeeper_proto::{EventType, Response, SessionId};
@@ -136,5 +139,26 @@ impl State {
     #[must_use]
     pub fn is_final(self) -> bool {
         matches!(self, Self::AuthFailed | Self::Closed)
+    }
+}
+
+/// How long a request may wait, and for what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RequestOptions {
+    /// When the caller began to wait; not before the machine was made.
+    pub since: Instant,
+    /// When the request fails; `None` for the limits of the session alone.
+    pub deadline: Option<Instant>,
+}
+
+impl RequestOptions {
+    /// No deadline, and the request waits for a connection.
+    #[must_use]
+    pub fn at(since: Instant) -> Self {
+        Self {
+            since,
+            deadline: None,
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::lease::LeasePolicy;
+use super::config::LeasePolicy;
 use bytes::Bytes;
 use lockkeeper_proto::{SessionId, Zxid, connect::PASSWORD_LEN};
 

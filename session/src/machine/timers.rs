@@ -3,11 +3,11 @@
 //! `each_timer` says when each is due, and `handle_timer` what happens then. Nothing is stored here: a deadline follows from the
 //! state, so it cannot be stale.
 
-use std::{collections::VecDeque, time::Instant};
+use std::time::Instant;
 
 use crate::{
     Cause,
-    machine::{Machine, Output, State, link::moving::WritableSearch},
+    machine::{Machine, Output, State, link::search::WritableSearch, spare::give_back},
 };
 
 /// Why the machine wants to be woken. Timers that are due together are handled in this order.
@@ -179,11 +179,3 @@ impl<T> Machine<T> {
         }
     }
 }
-
-/// Frees what a queue does not need now, and would not need for a few elements more.
-pub(crate) fn give_back<E>(queue: &mut VecDeque<E>) {
-    queue.shrink_to(SPARE.max(queue.len()));
-}
-
-/// How many elements a queue keeps room for.
-const SPARE: usize = 16;

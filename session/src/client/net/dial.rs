@@ -16,7 +16,7 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::net::{TcpStream, lookup_host};
 
 use crate::Endpoint;
-use crate::client::{net::transport::Purpose, random::random_u64};
+use crate::client::random::random_u64;
 
 /// How long one address may take to accept before the next address is tried as well.
 ///
@@ -26,6 +26,14 @@ const STAGGER: Duration = Duration::from_millis(250);
 const MOST_ADDRESSES: usize = 16;
 /// The most servers whose turns are remembered. SRV records may name others again and again.
 const MOST_TURNS: usize = 1024;
+
+/// What a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Session,
+    /// To ask whether the server accepts writes.
+    Probe,
+}
 
 /// Which address is first in an attempt.
 ///

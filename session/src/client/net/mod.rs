@@ -10,7 +10,7 @@
 //! | `probe` | asking a server whether it accepts writes |
 //! | `transport` | byte streams, and how they are cut into frames |
 
-mod dial;
+pub(super) mod dial;
 pub(super) mod probe;
 #[cfg(feature = "srv")]
 pub(super) mod srv;

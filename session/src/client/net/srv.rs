@@ -28,8 +28,8 @@ use crate::{
     Endpoint,
     client::{
         net::{
-            dial::{Turn, begin_with, first_of},
-            transport::{Connector, Purpose},
+            dial::{Purpose, Turn, begin_with, first_of},
+            transport::Connector,
         },
         random::Random,
     },

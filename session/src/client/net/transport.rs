@@ -10,7 +10,7 @@ use lockkeeper_proto::frame::{self, FrameError, PREFIX_LEN};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::codec::Decoder;
 
-use crate::client::net::dial::Dialer;
+use crate::client::net::dial::{Dialer, Purpose};
 use crate::{Cause, Endpoint, machine::Input};
 
 /// A byte stream to a server. Every type with these traits implements it.
@@ -27,14 +27,6 @@ pub struct Connector(Arc<Connect>);
 /// An attempt to open a byte stream.
 pub(crate) type Connecting = BoxFuture<'static, io::Result<Box<dyn Transport>>>;
 type Connect = dyn Fn(Endpoint, Purpose) -> Connecting + Send + Sync;
-
-/// What a connection is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    Session,
-    /// To ask whether the server accepts writes.
-    Probe,
-}
 
 impl Connector {
     /// Makes a connector that calls `connect` for each attempt.

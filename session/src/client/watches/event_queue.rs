@@ -10,11 +10,22 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use crate::client::WatchedEvent;
+use lockkeeper_proto::EventType;
+
 use crate::{
     Error,
     machine::{Event, Notice},
 };
+
+/// What happened to a watched node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WatchedEvent {
+    /// What happened.
+    pub event_type: EventType,
+    /// The path of the node, as this client names it.
+    pub path: String,
+}
 
 /// One item of the stream of a persistent watch.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,23 +8,12 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use lockkeeper_proto::EventType;
-
+use super::event_queue::WatchedEvent;
 use crate::client::shared::{EventReceiver, Shared, driver_gone};
 use crate::{
     Error,
     machine::{Event, WatchId},
 };
-
-/// What happened to a watched node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct WatchedEvent {
-    /// What happened.
-    pub event_type: EventType,
-    /// The path of the node, as this client names it.
-    pub path: String,
-}
 
 /// Waits for the one event of a one-shot watch.
 ///

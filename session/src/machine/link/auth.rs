@@ -6,7 +6,7 @@
 //!
 //! Not here: SASL, which comes before them (`sasl`).
 
-use std::{collections::VecDeque, time::Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use lockkeeper_proto::{
@@ -18,31 +18,10 @@ use lockkeeper_proto::{
 use crate::{
     AuthFailure, Effect, Error,
     machine::{
-        Auth, Machine, ReplyTo, RequestOptions, link::connection::Connection, request_bytes,
+        Auth, Machine, ReplyTo, RequestOptions, link::connection::PendingIdentity, request_bytes,
         requests::transmit::append,
     },
 };
-
-/// Identities that were sent on this connection and are not answered, oldest first.
-pub(crate) type PendingAuth<T> = VecDeque<PendingIdentity<T>>;
-
-/// An identity that waits for its answer.
-#[derive(Debug)]
-pub(crate) struct PendingIdentity<T> {
-    pub(crate) scheme: String,
-    pub(crate) sent: Instant,
-    /// The caller that added it; `None` for an identity that a new connection sends again.
-    pub(crate) token: Option<T>,
-}
-
-impl<T> Connection<T> {
-    /// Whether the server has yet to answer an identity that was sent at the start of the connection.
-    pub(crate) fn is_authenticating(&self) -> bool {
-        self.pending_auth
-            .iter()
-            .any(|identity| identity.token.is_none())
-    }
-}
 
 impl<T> Machine<T> {
     /// Adds an identity, on this connection and on every later one.

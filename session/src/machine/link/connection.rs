@@ -10,10 +10,10 @@ use crate::{
     Cause, Endpoint,
     machine::{
         State,
-        link::{auth::PendingAuth, moving::WritableSearch, sasl::SaslExchange},
+        link::{sasl::SaslExchange, search::WritableSearch},
         proof::Proof,
         requests::in_flight::InFlight,
-        watches::{early::EarlyEvents, restore::Restore},
+        watches::early::{EarlyEvents, Restore},
     },
 };
 
@@ -48,6 +48,18 @@ pub(crate) struct Connection<T> {
     pub(crate) is_moving: bool,
     /// The search for a server that accepts writes.
     pub(crate) search: Option<WritableSearch>,
+}
+
+/// Identities that were sent on this connection and are not answered, oldest first.
+pub(crate) type PendingAuth<T> = VecDeque<PendingIdentity<T>>;
+
+/// An identity that waits for its answer.
+#[derive(Debug)]
+pub(crate) struct PendingIdentity<T> {
+    pub(crate) scheme: String,
+    pub(crate) sent: Instant,
+    /// The caller that added it; `None` for an identity that a new connection sends again.
+    pub(crate) token: Option<T>,
 }
 
 /// A ping that is not answered yet.
@@ -102,6 +114,13 @@ impl<T> Connection<T> {
 
     pub(crate) fn is_established(&self) -> bool {
         matches!(self.stage, Stage::Established { .. })
+    }
+
+    /// Whether the server has yet to answer an identity that was sent at the start of the connection.
+    pub(crate) fn is_authenticating(&self) -> bool {
+        self.pending_auth
+            .iter()
+            .any(|identity| identity.token.is_none())
     }
 
     /// Whether everything that was sent is answered, except for pings.

@@ -50,7 +50,8 @@ impl<T> Machine<T> {
         let mut unknown = None;
         let lasted = if let Stage::Established { since } = connection.stage {
             let suspect;
-            (unknown, suspect) = self.probation.lost(&connection, &lost.cause);
+            let unanswered = connection.in_flight.iter().map(|request| request.op);
+            (unknown, suspect) = self.probation.lost(unanswered, &lost.cause);
             if let Some(op) = suspect {
                 lost.cause = Cause::ClosedOn(op);
             }

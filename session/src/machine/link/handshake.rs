@@ -22,7 +22,7 @@ use crate::{
         config::SHORTEST_TIMEOUT,
         link::{
             connection::{Connection, Stage},
-            moving::WritableSearch,
+            search::WritableSearch,
         },
     },
 };

@@ -7,13 +7,16 @@
 //! | `end` | the end of a connection, of a session, of the machine |
 //! | `endpoints` | which server to try next, and after which pause |
 //! | `moving` | leaving a healthy connection for another server |
+//! | `search` | when to ask another server whether it accepts writes |
 //! | `auth` | identities, which each connection sends first |
-//! | `sasl` | the SASL exchange of a connection |
+//! | `sasl`, `authenticate` | the interface of a SASL mechanism; the exchange of a connection |
 
-pub(crate) mod auth;
+mod auth;
+mod authenticate;
 pub(crate) mod connection;
 mod end;
 pub(crate) mod endpoints;
 mod handshake;
-pub(crate) mod moving;
+mod moving;
 pub mod sasl;
+pub(crate) mod search;

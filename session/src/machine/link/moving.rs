@@ -3,49 +3,13 @@
 //! No request fails by a move. The machine sends nothing new, and leaves the connection when every request is answered.
 //! Not here: which server is next when a connection is lost (`endpoints`).
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Instant};
 
+use super::search::LONGEST_PAUSE;
 use crate::{
     Cause, Endpoint,
-    machine::{Machine, Output, State},
+    machine::{Machine, Output},
 };
-
-/// From the connection to a read-only server to the first probe of another one.
-///
-/// Source: `ClientCnxn.java`, `minPingRwTimeout`.
-const FIRST_PROBE: Duration = Duration::from_millis(100);
-/// The longest pause between two probes. The pause doubles after each.
-///
-/// Source: `ClientCnxn.java`, `maxPingRwTimeout`.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-
-/// The search for a server that accepts writes.
-#[derive(Debug)]
-pub(crate) struct WritableSearch {
-    next: Instant,
-    pause: Duration,
-    /// Whether a probe waits for its answer.
-    is_probing: bool,
-}
-
-impl WritableSearch {
-    /// A search that begins now, if a server in this state is read-only.
-    pub(crate) fn after(now: Instant, state: State) -> Option<Self> {
-        (state == State::ReadOnly).then(|| Self {
-            next: now + FIRST_PROBE,
-            pause: FIRST_PROBE,
-            is_probing: false,
-        })
-    }
-
-    /// When the next probe is due.
-    pub(crate) fn deadline(&self) -> Option<Instant> {
-        (!self.is_probing).then_some(self.next)
-    }
-}
 
 impl<T> Machine<T> {
     /// Goes on with the next server of the list, in the same session. Without a connection it does nothing: the machine

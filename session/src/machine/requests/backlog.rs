@@ -12,28 +12,8 @@ use lockkeeper_proto::{
     records::SetWatches,
 };
 
-use crate::machine::{ReplyTo, timers::give_back};
-
-/// How long a request may wait, and for what.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RequestOptions {
-    /// When the caller began to wait; not before the machine was made.
-    pub since: Instant,
-    /// When the request fails; `None` for the limits of the session alone.
-    pub deadline: Option<Instant>,
-}
-
-impl RequestOptions {
-    /// No deadline, and the request waits for a connection.
-    #[must_use]
-    pub fn at(since: Instant) -> Self {
-        Self {
-            since,
-            deadline: None,
-        }
-    }
-}
+use super::in_flight::ReplyTo;
+use crate::machine::{RequestOptions, spare::give_back};
 
 /// A request that was not handed to the transport yet.
 #[derive(Debug)]

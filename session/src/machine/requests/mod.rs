@@ -2,14 +2,14 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `backlog` | requests that wait to be sent, and their options |
+//! | `backlog` | requests that wait to be sent |
 //! | `submit` | whether a request is accepted, its deadline, and giving it up |
 //! | `transmit` | from queued requests to bytes |
 //! | `asked` | what the replies to creates must say |
 //! | `in_flight` | requests that were sent, and what their replies are for |
 //! | `replies` | frames of an established connection |
-//! | `probation` | servers that close the connection on an operation that they do not know |
-//! | `unsupported` | operations that the servers do not know |
+//! | `probation` | which operations the servers may not know, and which they do not know |
+//! | `unsupported` | what happens to requests of such operations |
 //! | `trace` | single requests in the log |
 
 pub(crate) mod asked;

@@ -10,16 +10,11 @@
 //! A server may close the connection on every operation, or know fewer than the one before. So after several
 //! connections in a row that ended without any answer, the machine forgets what it knew of operations.
 
-use std::time::Instant;
+use std::collections::HashMap;
 
-use bytes::BytesMut;
 use lockkeeper_proto::OpCode;
 
-use super::{in_flight::InFlight, in_flight::ReplyTo, unsupported::UnsupportedReason};
-use crate::{
-    Cause, Effect, Error, Lost, Peer,
-    machine::{Machine, link::connection::Connection},
-};
+use crate::{Cause, Effect, Error, Peer, UnsupportedReason};
 
 /// After so many connections in a row that ended without an answer, it is not known what servers know.
 const UNANSWERED_LIMIT: u8 = 3;
@@ -47,6 +42,63 @@ impl Ops {
     }
 }
 
+/// The operations that count as unknown.
+#[derive(Debug, Default)]
+pub(crate) struct Unsupported {
+    ops: HashMap<OpCode, Unknown>,
+}
+
+#[derive(Debug)]
+struct Unknown {
+    /// The last connection on which this is believed.
+    until: u64,
+    reason: UnsupportedReason,
+    /// The server that did not know the operation.
+    peer: Peer,
+}
+
+impl Unsupported {
+    /// A server did not know the operation, on the connection of this number.
+    pub(crate) fn note(
+        &mut self,
+        op: OpCode,
+        connection: u64,
+        reason: UnsupportedReason,
+        peer: &Peer,
+    ) {
+        let unknown = Unknown {
+            until: connection + 1,
+            reason,
+            peer: peer.clone(),
+        };
+        self.ops.insert(op, unknown);
+    }
+
+    /// The connection of this number is established.
+    pub(crate) fn connected(&mut self, connection: u64) {
+        self.ops.retain(|_, unknown| unknown.until >= connection);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ops.is_empty()
+    }
+
+    pub(crate) fn includes(&self, op: OpCode) -> bool {
+        self.ops.contains_key(&op)
+    }
+
+    /// The error for a caller of an unknown operation. Nothing is sent.
+    pub(crate) fn refusal(&self, op: OpCode) -> Option<Error> {
+        let unknown = self.ops.get(&op)?;
+        Some(Error::Unsupported {
+            op,
+            reason: unknown.reason,
+            effect: Effect::NotApplied,
+            peer: unknown.peer.clone(),
+        })
+    }
+}
+
 /// What the ends of connections say about operations.
 #[derive(Debug, Default)]
 pub(crate) struct Probation {
@@ -69,29 +121,27 @@ impl Probation {
     }
 
     /// Whether the operation is to be sent alone.
-    fn suspects(&self, op: OpCode) -> bool {
+    pub(super) fn suspects(&self, op: OpCode) -> bool {
         self.suspects.without(self.answered).has(op)
     }
 
-    fn has_suspects(&self) -> bool {
+    pub(super) fn has_suspects(&self) -> bool {
         self.suspects.without(self.answered) != Ops::default()
     }
 
-    fn has_answers(&self) -> bool {
+    pub(super) fn has_answers(&self) -> bool {
         self.answered != Ops::default()
     }
 
     /// An established connection is lost. Returns the operation that counts as unknown now, and the only operation on
     /// which the server may have closed it.
-    pub(crate) fn lost<T>(
+    pub(crate) fn lost(
         &mut self,
-        connection: &Connection<T>,
+        unanswered: impl Iterator<Item = OpCode>,
         cause: &Cause,
     ) -> (Option<OpCode>, Option<OpCode>) {
         if matches!(cause, Cause::ClosedByServer | Cause::Io { .. }) {
-            let in_flight = connection.in_flight.iter();
-            let unanswered: Vec<_> = in_flight.map(|request| request.op).collect();
-            self.ended(&unanswered)
+            self.ended(&unanswered.collect::<Vec<_>>())
         } else {
             self.forget_connection();
             (None, None)
@@ -165,87 +215,6 @@ fn limit(op: OpCode) -> u8 {
         | OpCode::SET_WATCHES2
         | OpCode::REMOVE_WATCHES => 8,
         _ => 1,
-    }
-}
-
-impl<T> Machine<T> {
-    /// Whether the next queued request may be sent now. A suspect is sent alone, behind a ping if the server has
-    /// answered nothing yet; this sends that ping.
-    pub(crate) fn may_send_next(&mut self, now: Instant, out: &mut BytesMut) -> bool {
-        if !self.probation.has_suspects() {
-            return true;
-        }
-        if self.must_wait() {
-            return false;
-        }
-        let needs_ping = self.is_suspect_next() && !self.probation.has_answers();
-        if needs_ping {
-            self.send_ping(now);
-            self.flush_control(out);
-        }
-        !needs_ping
-    }
-
-    /// Whether queued requests must wait. There are two reasons:
-    ///
-    /// - An operation was sent alone, and is not answered yet.
-    /// - The next operation is to be sent alone, and other requests are not answered yet.
-    pub(crate) fn must_wait(&self) -> bool {
-        let Some(connection) = &self.connection else {
-            return false;
-        };
-        if !self.probation.has_suspects() {
-            return false;
-        }
-        let is_suspect = |request: &InFlight<T>| self.probation.suspects(request.op);
-        let waits_for_pong = !self.probation.has_answers() && connection.ping.is_some();
-        connection.in_flight.iter().any(is_suspect)
-            || self.is_suspect_next() && (!connection.is_idle() || waits_for_pong)
-    }
-
-    fn is_suspect_next(&self) -> bool {
-        let next = self.queue.first();
-        next.is_some_and(|request| self.probation.suspects(request.op()))
-    }
-
-    /// The server has closed the connection on the only request that was not answered: its operation counts as unknown.
-    pub(crate) fn settle_unanswered(&mut self, connection: &mut Connection<T>, lost: &Lost) {
-        let Some(InFlight {
-            op,
-            reply_to,
-            options,
-            number,
-            ..
-        }) = connection.in_flight.pop_front()
-        else {
-            return;
-        };
-        tracing::debug!(%op, %lost, "the server closes the connection on an operation, and does not seem to know it");
-        let (reason, peer) = (UnsupportedReason::ClosedConnection, Peer::from(lost));
-        self.unsupported.note(op, self.connections, reason, &peer);
-        self.forget_deadline(&options, number);
-        match reply_to {
-            ReplyTo::Caller { .. } | ReplyTo::Nobody { .. } | ReplyTo::Auth { .. } => {
-                let effect = if op.is_transaction() {
-                    Effect::Unknown
-                } else {
-                    Effect::NotApplied
-                };
-                let error = Error::Unsupported {
-                    op,
-                    reason,
-                    effect,
-                    peer,
-                };
-                self.fail(op, reply_to, error);
-            }
-            ReplyTo::SetWatches { since, .. } if op == OpCode::SET_WATCHES2 => {
-                self.session.not_watched(since);
-                self.end_persistent(reason, &peer);
-            }
-            ReplyTo::SetWatches { .. } => self.end_one_shot(),
-            ReplyTo::RemoveWatches | ReplyTo::Proof | ReplyTo::Close => {}
-        }
     }
 }
 
@@ -333,5 +302,18 @@ mod tests {
         assert!(!probation.suspects(one));
         assert_eq!(probation.ended(&[other]), (Some(other), Some(other)));
         assert!(!probation.suspects(one));
+    }
+
+    #[test]
+    fn an_operation_stays_unknown_for_one_more_connection() {
+        let mut unsupported = Unsupported::default();
+        let (op, peer) = (OpCode::WHO_AM_I, Peer::default());
+        unsupported.note(op, 3, UnsupportedReason::Answered, &peer);
+        assert!(unsupported.includes(OpCode::WHO_AM_I));
+        assert!(!unsupported.includes(OpCode::MULTI_READ));
+        unsupported.connected(4);
+        assert!(unsupported.includes(OpCode::WHO_AM_I));
+        unsupported.connected(5);
+        assert!(!unsupported.includes(OpCode::WHO_AM_I));
     }
 }

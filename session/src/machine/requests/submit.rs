@@ -7,12 +7,12 @@ use std::time::Instant;
 use lockkeeper_proto::{OpCode, Request};
 
 use super::{
-    backlog::{Queued, RequestOptions, request_bytes},
+    backlog::{Queued, request_bytes},
     in_flight::{InFlight, PendingWatch, ReplyTo},
 };
 use crate::{
     Effect, Error,
-    machine::{Machine, WatchId},
+    machine::{Machine, RequestOptions, WatchId},
 };
 
 impl<T> Machine<T> {

@@ -23,7 +23,7 @@ use crate::{
     Error,
     machine::{
         Machine,
-        link::{auth::PendingIdentity, connection::Ping},
+        link::connection::{PendingIdentity, Ping},
         metrics,
     },
 };
@@ -88,6 +88,45 @@ impl<T> Machine<T> {
             out.extend_from_slice(&connection.control);
             connection.control.clear();
         }
+    }
+
+    /// Whether the next queued request may be sent now. A suspect is sent alone, behind a ping if the server has
+    /// answered nothing yet; this sends that ping.
+    pub(crate) fn may_send_next(&mut self, now: Instant, out: &mut BytesMut) -> bool {
+        if !self.probation.has_suspects() {
+            return true;
+        }
+        if self.must_wait() {
+            return false;
+        }
+        let needs_ping = self.is_suspect_next() && !self.probation.has_answers();
+        if needs_ping {
+            self.send_ping(now);
+            self.flush_control(out);
+        }
+        !needs_ping
+    }
+
+    /// Whether queued requests must wait. There are two reasons:
+    ///
+    /// - An operation was sent alone, and is not answered yet.
+    /// - The next operation is to be sent alone, and other requests are not answered yet.
+    pub(crate) fn must_wait(&self) -> bool {
+        let Some(connection) = &self.connection else {
+            return false;
+        };
+        if !self.probation.has_suspects() {
+            return false;
+        }
+        let is_suspect = |request: &InFlight<T>| self.probation.suspects(request.op);
+        let waits_for_pong = !self.probation.has_answers() && connection.ping.is_some();
+        connection.in_flight.iter().any(is_suspect)
+            || self.is_suspect_next() && (!connection.is_idle() || waits_for_pong)
+    }
+
+    fn is_suspect_next(&self) -> bool {
+        let next = self.queue.first();
+        next.is_some_and(|request| self.probation.suspects(request.op()))
     }
 
     fn send_queued(&mut self, now: Instant, mut queued: Queued<T>, out: &mut BytesMut) {

@@ -1,89 +1,23 @@
 //! Operations that the servers do not know, so that the machine does not send them again.
 //!
 //! A server that does not know an operation says so and closes the connection, with everything else that is under way on it.
-//! Other servers close it without an answer (`probation`). The machine believes it for the next connection, which follows at
+//! Other servers close it without an answer. The machine believes it for the next connection, which follows at
 //! once, and forgets it with the one after: servers are restarted to be upgraded.
+//!
+//! Not here: what is known of operations (`probation`).
 
-use std::{collections::HashMap, time::Instant};
+use std::time::Instant;
 
 use lockkeeper_proto::{ErrorCode, OpCode, Xid, Zxid, header::ReplyHeader};
 
-use super::in_flight::ReplyTo;
+use super::in_flight::{InFlight, ReplyTo};
 use crate::{
-    Cause, Effect, Error, Peer,
-    machine::{Machine, State},
+    Cause, Effect, Error, Lost, Peer, UnsupportedReason,
+    machine::{Machine, State, link::connection::Connection},
 };
 
 /// The zxid in the header of such an answer. Source: `FinalRequestProcessor`, `ZooKeeperServer.processPacket`.
 const NO_TRANSACTION: Zxid = Zxid(-1);
-
-/// Why an operation counts as unknown to a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum UnsupportedReason {
-    /// The server answered that it does not know the operation.
-    Answered,
-    /// The server closed the connection instead of answering, more than once. The last time nothing else was under way, and
-    /// the server had answered something just before.
-    ClosedConnection,
-}
-
-/// The operations that count as unknown.
-#[derive(Debug, Default)]
-pub(crate) struct Unsupported {
-    ops: HashMap<OpCode, Unknown>,
-}
-
-#[derive(Debug)]
-struct Unknown {
-    /// The last connection on which this is believed.
-    until: u64,
-    reason: UnsupportedReason,
-    /// The server that did not know the operation.
-    peer: Peer,
-}
-
-impl Unsupported {
-    /// A server did not know the operation, on the connection of this number.
-    pub(crate) fn note(
-        &mut self,
-        op: OpCode,
-        connection: u64,
-        reason: UnsupportedReason,
-        peer: &Peer,
-    ) {
-        let unknown = Unknown {
-            until: connection + 1,
-            reason,
-            peer: peer.clone(),
-        };
-        self.ops.insert(op, unknown);
-    }
-
-    /// The connection of this number is established.
-    pub(crate) fn connected(&mut self, connection: u64) {
-        self.ops.retain(|_, unknown| unknown.until >= connection);
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.ops.is_empty()
-    }
-
-    pub(crate) fn includes(&self, op: OpCode) -> bool {
-        self.ops.contains_key(&op)
-    }
-
-    /// The error for a caller of an unknown operation. Nothing is sent.
-    pub(crate) fn refusal(&self, op: OpCode) -> Option<Error> {
-        let unknown = self.ops.get(&op)?;
-        Some(Error::Unsupported {
-            op,
-            reason: unknown.reason,
-            effect: Effect::NotApplied,
-            peer: unknown.peer.clone(),
-        })
-    }
-}
 
 /// Whether a reply says that the server does not know the operation.
 ///
@@ -146,22 +80,44 @@ impl<T> Machine<T> {
             ReplyTo::Close => self.end(State::Closed, Cause::ByClient),
         }
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_operation_stays_unknown_for_one_more_connection() {
-        let mut unsupported = Unsupported::default();
-        let (op, peer) = (OpCode::WHO_AM_I, Peer::default());
-        unsupported.note(op, 3, UnsupportedReason::Answered, &peer);
-        assert!(unsupported.includes(OpCode::WHO_AM_I));
-        assert!(!unsupported.includes(OpCode::MULTI_READ));
-        unsupported.connected(4);
-        assert!(unsupported.includes(OpCode::WHO_AM_I));
-        unsupported.connected(5);
-        assert!(!unsupported.includes(OpCode::WHO_AM_I));
+    /// The server has closed the connection on the only request that was not answered: its operation counts as unknown.
+    pub(crate) fn settle_unanswered(&mut self, connection: &mut Connection<T>, lost: &Lost) {
+        let Some(InFlight {
+            op,
+            reply_to,
+            options,
+            number,
+            ..
+        }) = connection.in_flight.pop_front()
+        else {
+            return;
+        };
+        tracing::debug!(%op, %lost, "the server closes the connection on an operation, and does not seem to know it");
+        let (reason, peer) = (UnsupportedReason::ClosedConnection, Peer::from(lost));
+        self.unsupported.note(op, self.connections, reason, &peer);
+        self.forget_deadline(&options, number);
+        match reply_to {
+            ReplyTo::Caller { .. } | ReplyTo::Nobody { .. } | ReplyTo::Auth { .. } => {
+                let effect = if op.is_transaction() {
+                    Effect::Unknown
+                } else {
+                    Effect::NotApplied
+                };
+                let error = Error::Unsupported {
+                    op,
+                    reason,
+                    effect,
+                    peer,
+                };
+                self.fail(op, reply_to, error);
+            }
+            ReplyTo::SetWatches { since, .. } if op == OpCode::SET_WATCHES2 => {
+                self.session.not_watched(since);
+                self.end_persistent(reason, &peer);
+            }
+            ReplyTo::SetWatches { .. } => self.end_one_shot(),
+            ReplyTo::RemoveWatches | ReplyTo::Proof | ReplyTo::Close => {}
+        }
     }
 }

@@ -1,13 +1,28 @@
-//! Events for watches whose request is not answered yet.
+//! Events that wait: for the watches of a former connection, and for watches whose request is not answered yet.
 //!
 //! Another listener of this client may have a watch on the same node already. Then an event can come before the server has set the
 //! other watches of the request, and says nothing about their nodes. So the listeners of a request hear of events only when it
 //! is answered, in the order of its paths.
+//!
+//! Not here: restoring watches (`restore`).
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::kind::WatchId;
-use crate::machine::{Event, timers::give_back};
+use crate::machine::{Event, spare::give_back};
+
+/// The watches that a new connection restores.
+#[derive(Debug, Default)]
+pub(crate) struct Restore {
+    /// Requests that are not answered yet.
+    pub(super) requests: usize,
+    /// The events that came meanwhile.
+    pub(super) events: Vec<Event>,
+    /// How many events may come.
+    pub(super) most: usize,
+    /// How many bytes the paths of further events may have.
+    pub(super) bytes_left: usize,
+}
 
 /// The requests of one connection that set watches and are not answered, and the events that came for their listeners.
 #[derive(Debug, Default)]

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use lockkeeper_proto::{EventType, OpCode};
 
-use super::batches::Batches;
+use super::{batches::Batches, early::Restore};
 use crate::{
     Cause,
     machine::{
@@ -22,19 +22,6 @@ const MOST_FOR_PERSISTENT: usize = 1 << 16;
 const BYTES_FOR_PERSISTENT: usize = 64 * MOST_FOR_PERSISTENT;
 /// A server sends at most this many events for the one-shot watches of a path: one for each kind.
 const ONE_SHOT_EVENTS: usize = WatchKind::ONE_SHOT.len();
-
-/// The watches that a new connection restores.
-#[derive(Debug, Default)]
-pub(crate) struct Restore {
-    /// Requests that are not answered yet.
-    requests: usize,
-    /// The events that came meanwhile.
-    events: Vec<Event>,
-    /// How many events may come.
-    most: usize,
-    /// How many bytes the paths of further events may have.
-    bytes_left: usize,
-}
 
 impl<T> Machine<T> {
     /// Sends the requests that restore all watches, before everything that is queued.

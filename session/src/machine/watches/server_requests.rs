@@ -16,8 +16,8 @@ use super::{
     path_watches::WatchRequests,
 };
 use crate::{
-    Error, Peer,
-    machine::{Machine, Output, ReplyTo, UnsupportedReason, requests::backlog::Queued},
+    Error, Peer, UnsupportedReason,
+    machine::{Machine, Output, ReplyTo, requests::backlog::Queued},
 };
 
 impl<T> Machine<T> {
