@@ -242,8 +242,8 @@ async fn a_multi_lock_is_not_granted_without_its_first_lock() {
     assert_eq!(error, LockError::Lost { loss, path });
 }
 
-/// A client, and by how many seconds its clock runs ahead. The server's does not: the session lives.
-async fn client_ahead(server: &Server) -> (Client, Arc<AtomicU32>) {
+/// A client with capacity for so many requests, and by how many seconds its clock runs ahead. The server's does not: the session lives.
+async fn client_ahead(server: &Server, capacity: usize) -> (Client, Arc<AtomicU32>) {
     let ahead = Arc::new(AtomicU32::new(0));
     let told = ahead.clone();
     let clock = Clock::new(move || {
@@ -252,6 +252,7 @@ async fn client_ahead(server: &Server) -> (Client, Arc<AtomicU32>) {
     });
     let builder = Client::builder(&server.connect_string()).unwrap();
     let builder = builder.session_timeout(2 * LONG).clock(clock);
+    let builder = builder.max_outstanding(capacity);
     (builder.connect().await.unwrap(), ahead)
 }
 
@@ -276,7 +277,7 @@ async fn until_lease_ended(client: &Client, ahead: &AtomicU32) {
 #[tokio::test]
 async fn a_multi_lock_is_not_granted_after_the_lease_of_its_first_lock() {
     let server = Server::start().await.unwrap();
-    let ((one, ahead), other) = (client_ahead(&server).await, client(&server).await);
+    let ((one, ahead), other) = (client_ahead(&server, 100).await, client(&server).await);
     let sessions = [&one, &other].map(|client| client.snapshot().session_id);
     let locks = [(&one, "/a"), (&other, "/b")].map(|(of, path)| Mutex::new(of, path).unwrap());
     let both = MultiLock::new(locks.each_ref().map(Member::from)).unwrap();
@@ -298,7 +299,7 @@ async fn a_multi_lock_is_not_granted_after_the_lease_of_its_first_lock() {
 #[tokio::test]
 async fn a_multi_lock_that_waits_outlives_a_lease_that_is_renewed() {
     let server = Server::start().await.unwrap();
-    let (one, ahead) = client_ahead(&server).await;
+    let (one, ahead) = client_ahead(&server, 100).await;
     let other = client(&server).await;
     let session = one.snapshot().session_id;
     let locks = [(&one, "/a"), (&other, "/b")].map(|(of, path)| Mutex::new(of, path).unwrap());
@@ -322,13 +323,13 @@ async fn a_multi_lock_that_waits_outlives_a_lease_that_is_renewed() {
     both.release().await.unwrap();
 }
 
-/// What asks about a node, or changes it, does so within the session of the node. It does not wait for the next session, in which
-/// the node of a plain lock belongs to another contender, and there may be none for long.
+/// What asks about a node, or changes it, does so within the session of the node, also if it has waited for capacity. It does not
+/// wait for the next session, in which the node of a plain lock belongs to another contender, and which may be long in coming.
 #[tokio::test]
 async fn requests_about_a_node_end_with_its_session() {
     for way in 0..4 {
         let server = Server::start().await.unwrap();
-        let (one, ahead) = client_ahead(&server).await;
+        let (one, ahead) = client_ahead(&server, 1).await;
         let session = one.snapshot().session_id;
         let writer = RwLock::new(&one, "/rw").unwrap().write().await.unwrap();
         server.faults().refuse_handshakes(true);
@@ -343,7 +344,8 @@ async fn requests_about_a_node_end_with_its_session() {
             2 => Box::pin(async move { writer.data().await.map(drop) }),
             _ => Box::pin(async move { writer.downgrade().await.map(drop) }),
         };
-        let mut request = pin!(request);
+        let (mut full, mut request) = (pin!(one.exists("/")), pin!(request));
+        assert!(poll_once(full.as_mut()).is_none());
         assert!(poll_once(request.as_mut()).is_none(), "{way}");
         let timeout = one.snapshot().session_timeout;
         ahead.fetch_add(

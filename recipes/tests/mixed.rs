@@ -177,17 +177,17 @@ async fn a_semaphore_whose_directory_is_new_looks_again() {
     drop(soon(semaphore.acquire()).await.unwrap());
 }
 
-/// The first semaphore of a handle has no listing of its leases when the create of a lease was repeated. It has not looked yet.
+/// The listing behind the create of the first lease is throttled. The semaphore has not looked for other kinds yet.
 #[tokio::test]
 async fn a_semaphore_without_a_listing_of_its_leases_looks() {
     let (server, one, other) = server_and_two().await;
     let mutex = soon(hold(&one, Recipe::Mutex)).await.unwrap();
-    // The directories are there, as an operator has left them: the create is not repeated for them.
+    // The directories are there: the create is not repeated for them.
     for node in ["/l/leases", "/l/locks"] {
         one.create(node, "", CreateMode::Persistent).await.unwrap();
     }
-    let lease = When::create().within("/l/leases");
-    server.faults().refuse(lease, ErrorCode::THROTTLED_OP);
+    let leases = When::op(OpCode::GET_CHILDREN2).within("/l/leases");
+    server.faults().refuse(leases, ErrorCode::THROTTLED_OP);
     let refused = soon(hold(&other, Recipe::Semaphore)).await;
     assert_eq!(server.faults().pending(), 0);
     assert!(is_refused(refused, Recipe::Mutex));
