@@ -109,15 +109,6 @@ impl Outcome for Loss {
 }
 
 impl LockError {
-    /// Converts an error of the client. The end of the session means the loss of the lock or of the place in the queue.
-    pub(crate) fn of_session(error: session::Error) -> Self {
-        match error {
-            session::Error::SessionExpired { .. } => Self::lost(Loss::Expired),
-            session::Error::Closed(_) => Self::lost(Loss::Closed),
-            error => Self::Session(error),
-        }
-    }
-
     /// A loss, where the path is not known. [`at`](Self::at) adds it before the error leaves the crate.
     pub(crate) fn lost(loss: Loss) -> Self {
         let path = String::new();
@@ -199,9 +190,14 @@ impl From<PathError> for LockError {
     }
 }
 
+/// The end of the session means the loss of the lock or of the place in the queue.
 impl From<session::Error> for LockError {
     fn from(error: session::Error) -> Self {
-        Self::of_session(error)
+        match error {
+            session::Error::SessionExpired { .. } => Self::lost(Loss::Expired),
+            session::Error::Closed(_) => Self::lost(Loss::Closed),
+            error => Self::Session(error),
+        }
     }
 }
 

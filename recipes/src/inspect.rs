@@ -15,7 +15,7 @@ use crate::{
         rank::{self, Kind},
         recipe::Recipe,
     },
-    participants::{Participant, participants, remove_pending_lease},
+    participants::{self, Participant, participants, remove_pending_lease},
 };
 
 /// A contender at a path, and its place in the queue.
@@ -64,7 +64,7 @@ pub struct QueueEntry {
 pub async fn inspect(client: &Client, path: &str) -> Result<Vec<QueueEntry>, LockError> {
     path::check(path).map_err(|problem| SessionError::from(PathError::new(path, problem)))?;
     let client = client.without_deadline();
-    let children = children(&client, path).await?;
+    let children = participants::children(&client, path).await?;
     let mut entries = queue(&client, path, Kind::Mutex, &children).await?;
     entries.extend(queue(&client, path, Kind::Latch, &children).await?);
     entries.extend(plain(&client, path, &children).await?);
@@ -125,13 +125,13 @@ async fn semaphore(
     let (mut holders, mut waiting) = (Vec::new(), Vec::new());
     if has(name::LEASES) {
         let directory = path::join(path, name::LEASES);
-        let mut names = self::children(client, &directory).await?;
+        let mut names = participants::children(client, &directory).await?;
         names.retain(|child| name::parse(child, &[name::LEASE]).is_some());
         holders = participants(client, &directory, names).await?;
     }
     if has(name::LOCKS) {
         let queue_path = path::join(path, name::LOCKS);
-        let names = self::children(client, &queue_path).await?;
+        let names = participants::children(client, &queue_path).await?;
         waiting = queue(client, &queue_path, Kind::Mutex, &names).await?;
         if let Some(first) = waiting.first() {
             remove_pending_lease(&mut holders, &first.participant);
@@ -142,7 +142,7 @@ async fn semaphore(
         .collect();
     if !kazoo.is_empty() {
         let queue_path = format!("{path}{}", name::KAZOO_LOCKS);
-        let names = self::children(client, &queue_path).await?;
+        let names = participants::children(client, &queue_path).await?;
         holders.append(&mut participants(client, path, kazoo).await?);
         waiting.append(&mut queue(client, &queue_path, Kind::Mutex, &names).await?);
     }
@@ -159,12 +159,4 @@ async fn semaphore(
         .into_iter()
         .map(|waiter| entry(false, waiter.ahead, waiter.participant));
     Ok(holders.chain(waiting).collect())
-}
-
-/// The children of a node; none when the node does not exist.
-async fn children(client: &Client, path: &str) -> Result<Vec<String>, LockError> {
-    match client.get_children(path).await {
-        Err(error) if error.is_no_node() => Ok(Vec::new()),
-        children => Ok(children?),
-    }
 }

@@ -57,6 +57,14 @@ pub(crate) async fn participants(
     Ok(participants)
 }
 
+/// The children of a node; none when the node does not exist.
+pub(crate) async fn children(client: &Client, path: &str) -> Result<Vec<String>, LockError> {
+    match client.get_children(path).await {
+        Err(error) if error.is_no_node() => Ok(Vec::new()),
+        children => Ok(children?),
+    }
+}
+
 /// Takes the lease out that the first waiter of a semaphore's queue has created, and does not hold yet: its newest one.
 pub(crate) fn remove_pending_lease(leases: &mut Vec<Participant>, first_waiter: &Participant) {
     let is_pending = |lease: &Participant| {

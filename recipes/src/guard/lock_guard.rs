@@ -156,7 +156,7 @@ impl Guard {
         let error = match result {
             Ok(Some(result)) => return Ok(result),
             Ok(None) => LockError::lost(self.node.session_loss().unwrap_or(Loss::Deleted)),
-            Err(error) => LockError::of_session(error),
+            Err(error) => LockError::from(error),
         };
         let loss = self.failed(&error);
         Err(self.named(loss.map_or(error, LockError::lost)))

@@ -125,7 +125,7 @@ impl<'a> GuardedTransaction<'a> {
             }
             // The locks belong to one session, which is lost with the first of them.
             Err(error) => {
-                let error = LockError::of_session(error);
+                let error = LockError::from(error);
                 let first = self.guards.first();
                 Err(match first {
                     Some(first) => first.named(error),

@@ -18,8 +18,9 @@ use crate::{
     guard::{Guard, LockState},
     kinds::mutex::Mutex,
     kinds::plain::PlainMutex,
-    kinds::rw_lock::{RwLock, WriteGuard},
+    kinds::rw_lock::RwLock,
     kinds::semaphore::Semaphore,
+    queue::lock_queue::LockQueue,
     timeout::{timed_out, timeout},
 };
 
@@ -39,10 +40,9 @@ trait Lockable: Send + Sync {
     fn try_lock(&self) -> BoxFuture<'_, Result<Option<Guard>, LockError>>;
 }
 
-/// Both mutexes have the same methods.
 macro_rules! lockable {
-    ($($mutex:ty),*) => {$(
-        impl Lockable for $mutex {
+    ($($lock:ty: $acquire:ident, $try_acquire:ident;)*) => {$(
+        impl Lockable for $lock {
             fn client(&self) -> &Client {
                 self.client()
             }
@@ -52,78 +52,20 @@ macro_rules! lockable {
             }
 
             fn lock(&self) -> BoxFuture<'_, Result<Guard, LockError>> {
-                self.lock().boxed()
+                self.$acquire().boxed()
             }
 
             fn try_lock(&self) -> BoxFuture<'_, Result<Option<Guard>, LockError>> {
-                self.try_lock().boxed()
-            }
-        }
-
-        impl From<&$mutex> for Member {
-            fn from(mutex: &$mutex) -> Self {
-                Self(Arc::new(mutex.clone()))
+                self.$try_acquire().boxed()
             }
         }
     )*};
 }
 
-lockable!(Mutex, PlainMutex);
-
-impl Lockable for Semaphore {
-    fn client(&self) -> &Client {
-        self.client()
-    }
-
-    fn path(&self) -> &str {
-        self.path()
-    }
-
-    fn lock(&self) -> BoxFuture<'_, Result<Guard, LockError>> {
-        self.acquire().boxed()
-    }
-
-    fn try_lock(&self) -> BoxFuture<'_, Result<Option<Guard>, LockError>> {
-        self.try_acquire().boxed()
-    }
-}
-
-/// One side of a read/write lock.
-struct Side {
-    lock: RwLock,
-    writes: bool,
-}
-
-impl Lockable for Side {
-    fn client(&self) -> &Client {
-        self.lock.client()
-    }
-
-    fn path(&self) -> &str {
-        self.lock.path()
-    }
-
-    fn lock(&self) -> BoxFuture<'_, Result<Guard, LockError>> {
-        if self.writes {
-            self.lock
-                .write()
-                .map(|held| held.map(WriteGuard::into_guard))
-                .boxed()
-        } else {
-            self.lock.read().boxed()
-        }
-    }
-
-    fn try_lock(&self) -> BoxFuture<'_, Result<Option<Guard>, LockError>> {
-        if self.writes {
-            let tried = self.lock.try_write();
-            tried
-                .map(|held| held.map(|held| held.map(WriteGuard::into_guard)))
-                .boxed()
-        } else {
-            self.lock.try_read().boxed()
-        }
-    }
+lockable! {
+    LockQueue: lock, try_lock;
+    PlainMutex: lock, try_lock;
+    Semaphore: acquire, try_acquire;
 }
 
 impl Member {
@@ -135,19 +77,25 @@ impl Member {
     /// The lock as a reader.
     #[must_use]
     pub fn read(lock: &RwLock) -> Self {
-        Self(Arc::new(Side {
-            lock: lock.clone(),
-            writes: false,
-        }))
+        Self(Arc::new(lock.readers.clone()))
     }
 
     /// The lock as a writer.
     #[must_use]
     pub fn write(lock: &RwLock) -> Self {
-        Self(Arc::new(Side {
-            lock: lock.clone(),
-            writes: true,
-        }))
+        Self(Arc::new(lock.writers.clone()))
+    }
+}
+
+impl From<&Mutex> for Member {
+    fn from(mutex: &Mutex) -> Self {
+        Self(Arc::new(mutex.queue.clone()))
+    }
+}
+
+impl From<&PlainMutex> for Member {
+    fn from(mutex: &PlainMutex) -> Self {
+        Self(Arc::new(mutex.clone()))
     }
 }
 

@@ -53,7 +53,7 @@ use crate::{
 /// without another request. A release is one delete.
 #[derive(Clone, Debug)]
 pub struct Mutex {
-    queue: LockQueue,
+    pub(super) queue: LockQueue,
 }
 
 impl Mutex {

@@ -19,7 +19,7 @@ use crate::{
         name::{self, Protection},
         recipe::Recipe,
     },
-    participants::{Participant, participants},
+    participants::{Participant, children, participants},
     queue::other_kinds,
     timeout::{timed_out, timeout},
 };
@@ -187,10 +187,7 @@ impl PlainMutex {
     async fn tried(&self) -> Result<Option<Guard>, LockError> {
         let attempt = Attempt::new(&self.recorder);
         self.directory.count_listing();
-        let children = match self.client.get_children(self.path()).await {
-            Err(error) if error.is_no_node() => Vec::new(),
-            children => children?,
-        };
+        let children = children(&self.client, self.path()).await?;
         let is_taken = children.iter().any(|child| child == name::PLAIN);
         let (mut turn, mut node) = (PlainTurn::default(), self.node());
         if is_taken {
@@ -242,7 +239,7 @@ impl PlainMutex {
         for watcher in self.client.raw().watch_nodes(&[&self.node_path()])? {
             match watcher.await {
                 Err(SessionError::SessionExpired { .. }) if !self.client.is_closed() => {}
-                event => drop(event.map_err(LockError::of_session)?),
+                event => drop(event.map_err(LockError::from)?),
             }
         }
         Ok(())

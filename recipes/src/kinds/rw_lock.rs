@@ -32,8 +32,8 @@ use crate::{
 /// crate, then gets the lock while that reader holds it.
 #[derive(Clone, Debug)]
 pub struct RwLock {
-    readers: LockQueue,
-    writers: LockQueue,
+    pub(super) readers: LockQueue,
+    pub(super) writers: LockQueue,
 }
 
 impl RwLock {
@@ -64,10 +64,6 @@ impl RwLock {
             readers: self.readers.with_meter(meter),
             writers: self.writers.with_meter(meter),
         }
-    }
-
-    pub(crate) fn client(&self) -> &Client {
-        self.readers.client()
     }
 
     /// The path of the lock.

@@ -24,7 +24,7 @@ use crate::{
         name,
         rank::{self, Kind},
     },
-    participants::{Participant, participants, remove_pending_lease},
+    participants::{Participant, children, participants, remove_pending_lease},
     queue::{lock_queue::LockQueue, ticket::Ticket},
     timeout::{timed_out, timeout},
 };
@@ -282,11 +282,9 @@ impl Semaphore {
     pub async fn available(&self) -> Result<usize, LockError> {
         let (limit, _) = self.limit.read(&self.client, self.queue.counters()).await?;
         self.leases.count_listing();
-        let taken = match self.client.get_children(&self.leases.path).await {
-            Err(error) if error.is_no_node() => 0,
-            children => rank::leases(children?.iter().map(String::as_str)).count(),
-        };
-        Ok(limit.saturating_sub(taken))
+        let children = children(&self.client, &self.leases.path).await?;
+        let taken = rank::leases(children.iter().map(String::as_str));
+        Ok(limit.saturating_sub(taken.count()))
     }
 
     /// Sets a shared limit, for all clients. Makes the node of the limit if it is missing.
@@ -312,10 +310,7 @@ impl Semaphore {
     /// # Errors
     /// [`LockError::Session`] when a request fails.
     pub async fn holders(&self) -> Result<Vec<Participant>, LockError> {
-        let children = match self.client.get_children(&self.leases.path).await {
-            Err(error) if error.is_no_node() => Vec::new(),
-            children => children?,
-        };
+        let children = children(&self.client, &self.leases.path).await?;
         let leases = rank::leases(children.iter().map(String::as_str));
         let names = leases.map(str::to_owned).collect();
         let mut holders = participants(&self.client, &self.leases.path, names).await?;

@@ -16,7 +16,7 @@ use lockkeeper_session::Client;
 use crate::metrics::Counters;
 
 /// The directory of a lock.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Directory {
     /// The path, as the caller names it. The lock's log lines share it.
     pub(crate) path: Arc<str>,
@@ -41,10 +41,8 @@ impl Directory {
     /// The same directory. New nodes have these data.
     pub(crate) fn with_data(&self, data: Bytes) -> Self {
         Self {
-            path: self.path.clone(),
-            server_path: self.server_path.clone(),
             data,
-            counters: self.counters.clone(),
+            ..self.clone()
         }
     }
 
@@ -52,7 +50,7 @@ impl Directory {
     pub(crate) fn counted_by(&self, counters: Arc<Counters>) -> Self {
         Self {
             counters,
-            ..self.with_data(self.data.clone())
+            ..self.clone()
         }
     }
 

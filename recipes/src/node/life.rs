@@ -208,6 +208,14 @@ enum Stage<N, T> {
     Settled(End),
 }
 
+impl<N, T> Stage<N, T> {
+    /// The create under another name.
+    const CREATE_AGAIN: Self = Self::Create {
+        renamed: true,
+        directory: false,
+    };
+}
+
 /// The life of one lock node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeLife<N, T> {
@@ -330,10 +338,7 @@ impl<N: Clone, T: Clone> NodeLife<N, T> {
     pub fn replace(&mut self) {
         if let Stage::Live(writer) = &self.stage {
             self.goal = Goal::Replace(writer.clone());
-            self.enter(Stage::Create {
-                renamed: true,
-                directory: false,
-            });
+            self.enter(Stage::CREATE_AGAIN);
         }
     }
 
@@ -413,13 +418,7 @@ impl<N: Clone, T: Clone> NodeLife<N, T> {
             Err(Failure::SessionOver { closed }) => return self.session_over(closed),
             Err(_) if self.is_abandoned => self.never_created(),
             Err(failure) => {
-                // The writer's node is still there.
-                if let Goal::Replace(writer) = &self.goal {
-                    let writer = writer.clone();
-                    self.enter_live(writer);
-                } else {
-                    self.settle(End::NeverCreated);
-                }
+                self.never_created();
                 return Err(failure);
             }
         }
@@ -458,10 +457,7 @@ impl<N: Clone, T: Clone> NodeLife<N, T> {
         match self.goal {
             Goal::Delete(_) => self.settle(End::DeletedOrGone),
             _ if self.is_abandoned => self.never_created(),
-            _ => self.enter(Stage::Create {
-                renamed: true,
-                directory: false,
-            }),
+            _ => self.enter(Stage::CREATE_AGAIN),
         }
     }
 
@@ -479,20 +475,12 @@ impl<N: Clone, T: Clone> NodeLife<N, T> {
         match result {
             Ok(()) => self.settle(End::Deleted),
             // After a lost reply, this client has deleted a missing node, or another one has before.
-            Err(Failure::NoNode) => {
-                let may_be_ours = matches!(
-                    self.stage,
-                    Stage::Delete {
-                        is_repeated: true,
-                        ..
-                    }
-                );
-                self.settle(if may_be_ours {
-                    End::DeletedOrGone
-                } else {
-                    End::Gone
-                });
-            }
+            Err(Failure::NoNode) => self.settle(match self.stage {
+                Stage::Delete {
+                    is_repeated: true, ..
+                } => End::DeletedOrGone,
+                _ => End::Gone,
+            }),
             Err(Failure::NotApplied | Failure::Throttled) => {}
             Err(Failure::Unknown) => {
                 let Stage::Delete { node, is_repeated } = &mut self.stage else {
@@ -526,10 +514,7 @@ impl<N: Clone, T: Clone> NodeLife<N, T> {
     fn session_over(&mut self, closed: bool) -> Result<(), Failure> {
         let starts_again = matches!(self.goal, Goal::Create) && !self.is_abandoned && !closed;
         if starts_again {
-            self.enter(Stage::Create {
-                renamed: true,
-                directory: false,
-            });
+            self.enter(Stage::CREATE_AGAIN);
             return Ok(());
         }
         self.settle(End::SessionOver { closed });

@@ -195,7 +195,7 @@ impl LockNode {
                 Ok(false) => return Err(self.gone()),
                 Err(_) if self.session_loss().is_some() => return Ok(()),
                 Err(error) if error.is_transient() => backoff.after(self.client(), &error).await,
-                Err(error) => return Err(LockError::of_session(error)),
+                Err(error) => return Err(error.into()),
             }
         }
         self.keep_lease();

@@ -280,7 +280,7 @@ impl NodeTask {
             Some(node) => path::join(&directory.path, &node.name),
             None => directory.path.to_string(),
         };
-        LockError::of_session(on_path(error, path))
+        LockError::from(on_path(error, path))
     }
 
     /// Takes over what there is to do. It does not keep the client open.

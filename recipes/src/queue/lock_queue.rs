@@ -16,7 +16,7 @@ use crate::{
         crowd::{Crowd, Crowds},
         rank::{self, Kind},
     },
-    participants::{Participant, participants},
+    participants::{Participant, children, participants},
     timeout::{timed_out, timeout},
 };
 
@@ -149,10 +149,8 @@ impl LockQueue {
     /// The directory's children; none without a directory.
     async fn children(&self) -> Result<Vec<String>, LockError> {
         self.directory.count_listing();
-        match self.client.get_children(self.path()).await {
-            Err(error) if error.is_no_node() => Ok(Vec::new()),
-            children => children.map_err(|error| LockError::of_session(error).at(self.path())),
-        }
+        let children = children(&self.client, self.path()).await;
+        children.map_err(|error| error.at(self.path()))
     }
 
     async fn waiter(&self, crowd: Option<&Arc<Crowd>>) -> Result<Waiter, LockError> {

@@ -69,7 +69,7 @@ pub(crate) async fn refuse(
                 // It is gone, or it belongs to somebody who hides it from the users of this lock.
                 Ok(_) => false,
                 Err(error) if error.code().is_some() => false,
-                Err(error) => return Err(LockError::of_session(error)),
+                Err(error) => return Err(error.into()),
             };
             if is_lock {
                 return Err(LockError::OtherKind {

@@ -130,7 +130,7 @@ impl Waiter {
 
     /// A watch has fired, or has ended.
     fn event(&mut self, event: Result<GroupEvent, SessionError>) -> Result<(), LockError> {
-        let event = event.map_err(LockError::of_session)?;
+        let event = event.map_err(LockError::from)?;
         let is_deleted = event.event_type == EventType::NODE_DELETED;
         if let Some(member) = self.node.member() {
             member.event(&event.name, is_deleted);
@@ -176,7 +176,7 @@ impl Waiter {
                 Err(error) if error.is_transient() => {
                     backoff.after(self.node.client(), &error).await;
                 }
-                Err(error) => return Err(LockError::of_session(error)),
+                Err(error) => return Err(error.into()),
             }
         };
         let Some(own) = self.node.node().map(|node| node.name.clone()) else {
