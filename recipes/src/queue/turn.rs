@@ -192,14 +192,10 @@ impl<N: Clone + AsRef<str>> Turn<N> {
                 suspects.push(child.into());
             }
         };
-        match rank_and_note(self.kind, children, own.as_ref(), note) {
+        let (ahead, missing) = match rank_and_note(self.kind, children, own.as_ref(), note) {
             Rank::First => {
                 self.first();
-                Ok(Listed {
-                    ahead: 0,
-                    missing: Vec::new(),
-                    suspects,
-                })
+                (0, Vec::new())
             }
             Rank::Waiting {
                 ahead,
@@ -208,16 +204,17 @@ impl<N: Clone + AsRef<str>> Turn<N> {
                 is_last,
             } => {
                 self.place = Place::Behind { is_last };
-                let missing = self.watch(own, nearest.into(), second.map(N::from));
-                Ok(Listed {
-                    ahead,
-                    missing,
-                    suspects,
-                })
+                let second = second.map(N::from);
+                (ahead, self.watch(own, nearest.into(), second))
             }
-            Rank::Gone => Err(Out::Lost(Loss::Deleted)),
-            Rank::Exhausted => Err(Out::Exhausted),
-        }
+            Rank::Gone => return Err(Out::Lost(Loss::Deleted)),
+            Rank::Exhausted => return Err(Out::Exhausted),
+        };
+        Ok(Listed {
+            ahead,
+            missing,
+            suspects,
+        })
     }
 
     /// Waits for this node, without a listing: others may be ahead, too. Returns the nodes to watch now, all with one request.
