@@ -97,7 +97,7 @@ pub mod client {
         #[doc(no_inline)]
         pub use lockkeeper_session::tls::rustls;
         #[doc(inline)]
-        pub use lockkeeper_session::tls::{Origin, TlsConfig, TlsConfigError};
+        pub use lockkeeper_session::tls::{TlsConfig, TlsConfigError};
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{
     fmt, fs,
     io::{self, ErrorKind},
-    path::{Path, PathBuf},
+    path::Path,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -65,7 +65,7 @@ impl TlsConfig {
     /// # Errors
     /// [`TlsConfigError`] when the PEM has no certificate or a broken one.
     pub fn from_ca_pem(pem: &[u8]) -> Result<Self, TlsConfigError> {
-        Self::trusting(pem, &Origin::Memory)
+        Self::trusting(pem, MEMORY)
     }
 
     /// Like [`from_ca_pem`](Self::from_ca_pem), from a file.
@@ -88,16 +88,16 @@ impl TlsConfig {
         }
     }
 
-    fn trusting(pem: &[u8], origin: &Origin) -> Result<Self, TlsConfigError> {
+    fn trusting(pem: &[u8], origin: &str) -> Result<Self, TlsConfigError> {
         let mut roots = RootCertStore::empty();
         for certificate in certificates(pem, origin)? {
             roots
                 .add(certificate)
-                .map_err(|_| TlsConfigError::BadCertificate(origin.clone()))?;
+                .map_err(|_| TlsConfigError::of(origin, BROKEN))?;
         }
         let builder = ClientConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()
-            .map_err(|_| TlsConfigError::BadCertificate(origin.clone()))?;
+            .map_err(|_| TlsConfigError::of(origin, BROKEN))?;
         let config = builder.with_root_certificates(roots).with_no_client_auth();
         Ok(Self::from_rustls(config))
     }
@@ -111,7 +111,7 @@ impl TlsConfig {
     /// [`TlsConfigError`] when the certificate or the key is missing or broken, or when the key belongs to another
     /// certificate.
     pub fn identity_pem(self, certificate: &[u8], key: &[u8]) -> Result<Self, TlsConfigError> {
-        self.identity(certificate, &Origin::Memory, key, &Origin::Memory)
+        self.identity(certificate, MEMORY, key, MEMORY)
     }
 
     /// Like [`identity_pem`](Self::identity_pem), from files. Both may be the same file.
@@ -131,22 +131,23 @@ impl TlsConfig {
     fn identity(
         mut self,
         certificate: &[u8],
-        certificate_origin: &Origin,
+        certificate_origin: &str,
         key: &[u8],
-        key_origin: &Origin,
+        key_origin: &str,
     ) -> Result<Self, TlsConfigError> {
         let chain = certificates(certificate, certificate_origin)?;
-        let key = PrivateKeyDer::from_pem_slice(key)
-            .map_err(|_| TlsConfigError::NoKey(key_origin.clone()))?;
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| {
+            let missing = "no private key found (the key must not be encrypted)";
+            TlsConfigError::of(key_origin, missing)
+        })?;
         let identity =
             CertifiedKey::from_der(chain, key, &provider()).map_err(|error| match error {
-                Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
-                    TlsConfigError::KeyMismatch(key_origin.clone())
-                }
-                Error::InvalidCertificate(_) => {
-                    TlsConfigError::BadCertificate(certificate_origin.clone())
-                }
-                _ => TlsConfigError::BadKey(key_origin.clone()),
+                Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => TlsConfigError::of(
+                    key_origin,
+                    "the private key does not belong to the certificate",
+                ),
+                Error::InvalidCertificate(_) => TlsConfigError::of(certificate_origin, BROKEN),
+                _ => TlsConfigError::of(key_origin, "the private key has an unknown type"),
             })?;
         self.rustls.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(identity));
         Ok(self)
@@ -155,10 +156,11 @@ impl TlsConfig {
     /// Sets the name or address that the certificate of every server must be for.
     ///
     /// # Errors
-    /// [`TlsConfigError::BadName`] when it is neither a DNS name nor an IP address.
+    /// [`TlsConfigError`] when it is neither a DNS name nor an IP address.
     pub fn server_name(mut self, name: &str) -> Result<Self, TlsConfigError> {
-        let name = ServerName::try_from(name.to_owned())
-            .map_err(|_| TlsConfigError::BadName(name.to_owned()))?;
+        let name = ServerName::try_from(name.to_owned()).map_err(|_| {
+            TlsConfigError(format!("{name:?} is neither a DNS name nor an IP address"))
+        })?;
         self.server_name = Some(name);
         Ok(self)
     }
@@ -181,93 +183,40 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
-fn read(path: &Path) -> Result<(Vec<u8>, Origin), TlsConfigError> {
+fn read(path: &Path) -> Result<(Vec<u8>, String), TlsConfigError> {
+    let origin = path.display().to_string();
     match fs::read(path) {
-        Ok(pem) => Ok((pem, Origin::File(path.to_owned()))),
-        Err(error) => Err(TlsConfigError::Unreadable {
-            path: path.to_owned(),
-            error,
-        }),
+        Ok(pem) => Ok((pem, origin)),
+        Err(error) => Err(TlsConfigError::of(&origin, &error.to_string())),
     }
 }
 
-fn certificates(
-    pem: &[u8],
-    origin: &Origin,
-) -> Result<Vec<CertificateDer<'static>>, TlsConfigError> {
+fn certificates(pem: &[u8], origin: &str) -> Result<Vec<CertificateDer<'static>>, TlsConfigError> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match found {
-        Ok(found) if found.is_empty() => Err(TlsConfigError::NoCertificate(origin.clone())),
+        Ok(found) if found.is_empty() => Err(TlsConfigError::of(origin, "no certificate found")),
         Ok(found) => Ok(found),
-        Err(_) => Err(TlsConfigError::BadCertificate(origin.clone())),
+        Err(_) => Err(TlsConfigError::of(origin, BROKEN)),
     }
 }
 
-/// Where a piece of PEM came from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Origin {
-    /// PEM that the caller passed.
-    Memory,
-    /// A file.
-    File(PathBuf),
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Memory => f.write_str("the given PEM"),
-            Self::File(path) => path.display().fmt(f),
-        }
-    }
-}
+/// Stands for a file in the errors of PEM that the caller passed.
+const MEMORY: &str = "the given PEM";
+const BROKEN: &str = "a certificate is broken";
 
 /// Why certificates or keys cannot be used. It names the file, never its content.
 #[derive(Debug)]
-#[non_exhaustive]
-pub enum TlsConfigError {
-    /// A file cannot be read.
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// The system's reason.
-        error: io::Error,
-    },
-    /// The PEM has no certificate.
-    NoCertificate(Origin),
-    /// A certificate in the PEM is broken.
-    BadCertificate(Origin),
-    /// The PEM has no private key, or an encrypted one.
-    NoKey(Origin),
-    /// The private key has an unknown type.
-    BadKey(Origin),
-    /// The private key does not belong to the certificate.
-    KeyMismatch(Origin),
-    /// The server name is neither a DNS name nor an IP address.
-    BadName(String),
+pub struct TlsConfigError(String);
+
+impl TlsConfigError {
+    fn of(origin: &str, problem: &str) -> Self {
+        Self(format!("{origin}: {problem}"))
+    }
 }
 
 impl fmt::Display for TlsConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreadable { path, error } => write!(f, "{}: {error}", path.display()),
-            Self::NoCertificate(origin) => write!(f, "{origin}: no certificate found"),
-            Self::BadCertificate(origin) => write!(f, "{origin}: a certificate is broken"),
-            Self::NoKey(origin) => write!(
-                f,
-                "{origin}: no private key found (the key must not be encrypted)"
-            ),
-            Self::BadKey(origin) => {
-                write!(f, "{origin}: the private key has an unknown type")
-            }
-            Self::KeyMismatch(origin) => {
-                write!(
-                    f,
-                    "{origin}: the private key does not belong to the certificate"
-                )
-            }
-            Self::BadName(name) => write!(f, "{name:?} is neither a DNS name nor an IP address"),
-        }
+        f.write_str(&self.0)
     }
 }
 
