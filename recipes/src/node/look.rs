@@ -10,15 +10,12 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Mutex, OnceLock, PoisonError, Weak},
 };
 
-use futures::{
-    FutureExt,
-    future::{BoxFuture, Shared},
-};
 use lockkeeper_proto::{Response, SessionId};
-use lockkeeper_session::Error as SessionError;
+use lockkeeper_session::{Client, Effect, Error as SessionError};
+use tokio::sync::Notify;
 
 use super::identity::NodeIdentity;
 
@@ -29,12 +26,14 @@ type Found = Result<Arc<[String]>, Option<SessionError>>;
 #[derive(Debug, Default)]
 struct Looks(Mutex<HashMap<String, Weak<Look>>>);
 
-/// A look for nodes in one directory.
+/// A look for nodes in one directory. The client's task makes it: each attempt that waits for it may be given up.
 #[derive(Debug)]
 pub(super) struct Look {
     /// The barrier leaves on this connection, or on a later one.
     connection: u64,
-    found: Shared<BoxFuture<'static, Found>>,
+    found: OnceLock<Found>,
+    /// Wakes the attempts. Not under a lock: a waker may poll its attempt.
+    is_made: Notify,
 }
 
 impl Look {
@@ -43,59 +42,87 @@ impl Look {
         let raw = identity.client.raw();
         let looks = raw.extension::<Looks>();
         let mut looks = looks.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // The connection of the create has ended, so it is an earlier one than this.
-        let connection = raw.next_connection();
+        let look = Self::next(&identity.client);
         let path = &identity.directory.server_path;
-        let newest = looks.get(path).and_then(Weak::upgrade);
-        if let Some(look) = newest
-            && look.connection >= connection
-            && !look.has_failed()
+        // The connection of the create has ended, so it is an earlier one than that of the new look.
+        if let Some(shared) = looks.get(path).and_then(Weak::upgrade)
+            && shared.connection >= look.connection
+            && !shared.has_failed()
         {
-            return look;
+            return shared;
         }
         if looks.len() == looks.capacity() {
             looks.retain(|_, look| look.strong_count() > 0);
         }
-        let look = Self::alone(identity, None);
         looks.insert(path.clone(), Arc::downgrade(&look));
+        drop(looks);
+        look.begin(identity, None);
         look
     }
 
     /// A look for this attempt only. It may be bound to a session.
     pub(super) fn alone(identity: &NodeIdentity, within: Option<SessionId>) -> Arc<Self> {
-        let client = identity.client.raw().downgrade();
-        let connection = client.raw().next_connection();
+        let look = Self::next(&identity.client);
+        look.begin(identity, within);
+        look
+    }
+
+    /// A look that begins now.
+    fn next(client: &Client) -> Arc<Self> {
+        Arc::new(Self {
+            connection: client.raw().next_connection(),
+            found: OnceLock::new(),
+            is_made: Notify::new(),
+        })
+    }
+
+    fn begin(self: &Arc<Self>, identity: &NodeIdentity, within: Option<SessionId>) {
         let requests = [
             identity.barrier_request(),
             identity.directory.list_request(),
         ];
-        let looking = async move {
+        let (maker, client) = (Maker(self.clone()), identity.client.raw().downgrade());
+        identity.client.raw().run_in_background(async move {
             let raw = client.raw();
             let raw = within.map_or(raw, |session_id| raw.within(session_id));
             let [barrier, list] = raw.submit_with_backpressure(requests).await;
-            match barrier.await {
-                Err(error) if !error.is_no_node() => return Err(Some(error)),
-                // The barrier has passed: the listing behind it shows everything.
-                _ => {}
-            }
-            let Response::GetChildren(mut list) = list.await? else {
-                return Err(None);
+            let names = async {
+                match barrier.await {
+                    Err(error) if !error.is_no_node() => return Err(Some(error)),
+                    // The barrier has passed: the listing behind it shows everything.
+                    _ => {}
+                }
+                let Response::GetChildren(mut list) = list.await? else {
+                    return Err(None);
+                };
+                list.children.sort_unstable();
+                Ok(list.children.into())
             };
-            list.children.sort_unstable();
-            Ok(list.children.into())
-        };
-        Arc::new(Self {
-            connection,
-            found: looking.boxed().shared(),
-        })
+            let _ = maker.0.found.set(names.await);
+        });
     }
 
     fn has_failed(&self) -> bool {
-        self.found.peek().is_some_and(Result::is_err)
+        self.found.get().is_some_and(Result::is_err)
     }
 
     /// What it shows.
     pub(super) async fn found(&self) -> Found {
-        self.found.clone().await
+        let is_made = self.is_made.notified();
+        if self.found.get().is_none() {
+            is_made.await;
+        }
+        self.found.get().cloned().unwrap_or(Err(None))
+    }
+}
+
+/// Makes a look. When it is dropped, the look is made, or the client has ended before.
+struct Maker(Arc<Look>);
+
+impl Drop for Maker {
+    fn drop(&mut self) {
+        let closed = SessionError::Closed(Effect::Unknown);
+        let _ = self.0.found.set(Err(Some(closed)));
+        self.0.is_made.notify_waiters();
     }
 }
