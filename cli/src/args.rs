@@ -17,7 +17,7 @@ use crate::{
     packaging::{CompletionsArgs, ManArgs},
     queue::QueueArgs,
     run::RunArgs,
-    servers::ServerArgs,
+    servers::{ServerArgs, listen},
     wire::WireArgs,
 };
 
@@ -171,16 +171,6 @@ pub(crate) struct DemoArgs {
 const DEMO_CONNECT_HELP: &str =
     "The ZooKeeper servers to use: host:port,host:port/chroot [default: an embedded server]";
 
-/// Checks the form of `host:port`; the host may be a name.
-pub(crate) fn listen(text: &str) -> Result<String, &'static str> {
-    let (host, port) = text.rsplit_once(':').unwrap_or_default();
-    let bare_ipv6 = host.contains(':') && !(host.starts_with('[') && host.ends_with(']'));
-    if host.is_empty() || bare_ipv6 || port.parse::<u16>().is_err() {
-        return Err("an address looks like 127.0.0.1:2181, localhost:2181 or [::1]:2181");
-    }
-    Ok(text.to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;
@@ -190,23 +180,5 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn an_address_to_listen_on_has_a_host_and_a_port() {
-        for good in ["127.0.0.1:0", "localhost:2181", "[::1]:2181", "0.0.0.0:1"] {
-            assert_eq!(listen(good).as_deref(), Ok(good));
-        }
-        for bad in [
-            "",
-            "2181",
-            ":2181",
-            "localhost",
-            "::1:2181",
-            "a:65536",
-            "a:b",
-        ] {
-            assert!(listen(bad).is_err(), "{bad:?}");
-        }
     }
 }

@@ -48,7 +48,7 @@ mod wire;
 
 use std::{env, process::ExitCode};
 
-use clap::{Parser, error::ErrorKind};
+use clap::{CommandFactory as _, Parser, error::ErrorKind};
 use tokio::runtime::Builder;
 
 use args::{Cli, Command};
@@ -104,8 +104,8 @@ fn execute(command: Command) -> Result<u8, Failure> {
             Command::Node(command) => nodes::run(command).await,
             Command::Serve(args) => serve::run(&args).await,
             Command::Doctor(args) => doctor::run(&args).await,
-            Command::Completions(args) => packaging::completions(&args),
-            Command::Man(args) => packaging::man(&args),
+            Command::Completions(args) => packaging::completions(&args, Cli::command()),
+            Command::Man(args) => packaging::man(&args, Cli::command()),
             Command::Wire(args) => wire::run(&args).await,
             Command::Demo(args) => demo::run(&args).await,
         }

@@ -2,7 +2,7 @@
 
 use std::{fs, io, path::PathBuf};
 
-use clap::{Args, Command, CommandFactory as _};
+use clap::{Args, Command};
 use clap_complete::Shell;
 use clap_mangen::{
     Man,
@@ -10,7 +10,6 @@ use clap_mangen::{
 };
 
 use crate::{
-    args::Cli,
     exit::{self, Failure},
     text,
 };
@@ -36,15 +35,15 @@ pub(crate) struct ManArgs {
     directory: PathBuf,
 }
 
-pub(crate) fn completions(args: &CompletionsArgs) -> Result<u8, Failure> {
+pub(crate) fn completions(args: &CompletionsArgs, mut all: Command) -> Result<u8, Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "lockkeeper", &mut script);
+    clap_complete::generate(args.shell, &mut all, "lockkeeper", &mut script);
     text::print(script)?;
     Ok(exit::OK)
 }
 
-pub(crate) fn man(args: &ManArgs) -> Result<u8, Failure> {
-    let mut commands = vec![Cli::command().disable_help_subcommand(true)];
+pub(crate) fn man(args: &ManArgs, all: Command) -> Result<u8, Failure> {
+    let mut commands = vec![all.disable_help_subcommand(true)];
     commands[0].build();
     while let Some(command) = commands.pop() {
         commands.extend(command.get_subcommands().cloned());

@@ -22,7 +22,8 @@ use crate::{
     duration::Human,
     exit::{self, Failure, Level},
     log::{self, Least},
-    run::child::{Child, Environment, Place, exit_status},
+    run::child::{Child, Environment, exit_status},
+    run::place::Place,
     security, servers,
     signals::{PASSED_ON, Signals},
 };

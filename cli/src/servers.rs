@@ -1,6 +1,6 @@
 //! The servers and how to connect to them: turns options, or else the environment, into settings of a client.
 //!
-//! Not here: encryption and identities (`security`).
+//! Also the form of an address to listen on. Not here: encryption and identities (`security`).
 
 use std::env::{self, VarError};
 
@@ -68,6 +68,39 @@ impl ServerArgs {
                  `lockkeeper serve --fresh` and use 127.0.0.1:2181"
             )),
             Err(error) => Err(failure!(USAGE, "{VARIABLE}: {error}")),
+        }
+    }
+}
+
+/// Checks the form of `host:port`; the host may be a name.
+pub(crate) fn listen(text: &str) -> Result<String, &'static str> {
+    let (host, port) = text.rsplit_once(':').unwrap_or_default();
+    let bare_ipv6 = host.contains(':') && !(host.starts_with('[') && host.ends_with(']'));
+    if host.is_empty() || bare_ipv6 || port.parse::<u16>().is_err() {
+        return Err("an address looks like 127.0.0.1:2181, localhost:2181 or [::1]:2181");
+    }
+    Ok(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_to_listen_on_has_a_host_and_a_port() {
+        for good in ["127.0.0.1:0", "localhost:2181", "[::1]:2181", "0.0.0.0:1"] {
+            assert_eq!(listen(good).as_deref(), Ok(good));
+        }
+        for bad in [
+            "",
+            "2181",
+            ":2181",
+            "localhost",
+            "::1:2181",
+            "a:65536",
+            "a:b",
+        ] {
+            assert!(listen(bad).is_err(), "{bad:?}");
         }
     }
 }

@@ -41,7 +41,9 @@ pub(crate) async fn a_connection_lost_at_any_request_only_costs_time<K: Kind>(en
                     unknown += 1;
                 }
             }
-            assert!(unknown <= life.nodes, "{unknown} releases are unknown");
+            // Twice: on a slow machine a write that proves the lease may come between, so that the next number meets
+            // the same delete again.
+            assert!(unknown <= 2 * life.nodes, "{unknown} releases are unknown");
             assert!(life.number > 2, "the fault met too few requests");
         }
     }

@@ -7,7 +7,7 @@ use std::{ffi::OsString, num::NonZero, time::Duration};
 use clap::{Args, Subcommand};
 use lockkeeper::{Client, node::Acl};
 
-use super::acl;
+use super::acl_entry;
 use crate::{client::ClientArgs, duration, exit::Failure, paths::NodePath};
 
 #[derive(Debug, Subcommand)]
@@ -224,7 +224,7 @@ pub(crate) struct SetAclArgs {
     pub(super) path: NodePath,
 
     /// The entries: SCHEME:ID:PERMISSIONS
-    #[arg(value_name = "ENTRY", required = true, value_parser = acl::entry)]
+    #[arg(value_name = "ENTRY", required = true, value_parser = acl_entry::entry)]
     pub(super) acl: Vec<Acl>,
 }
 

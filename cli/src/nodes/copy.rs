@@ -8,7 +8,7 @@ use lockkeeper::{Client, CreateMode, Error, Version, client::SessionId, node::Ac
 use serde_json::{Value, json};
 
 use super::{
-    acl,
+    acl_entry,
     args::{ExportArgs, ImportArgs},
     walk::{AT_ONCE, walk},
 };
@@ -37,7 +37,7 @@ pub(super) async fn export(args: &ExportArgs, client: &Client) -> Result<(), Fai
             ephemeral += 1;
             continue;
         }
-        if acl.acl.iter().any(acl::is_hidden) {
+        if acl.acl.iter().any(acl_entry::is_hidden) {
             return Err(failure!(
                 REFUSED,
                 "{path}: the server hides users of its ACL, so nothing was exported; give --auth-file with an \
@@ -50,7 +50,7 @@ pub(super) async fn export(args: &ExportArgs, client: &Client) -> Result<(), Fai
             .strip_prefix(top)
             .unwrap_or(&path)
             .trim_start_matches(path::ROOT);
-        let entries: Vec<String> = acl.acl.iter().map(acl::show).collect();
+        let entries: Vec<String> = acl.acl.iter().map(acl_entry::show).collect();
         let line = json!({
             "below": below,
             "data": as_text,
@@ -158,7 +158,7 @@ fn node(top: &str, line: &[u8]) -> Option<Node> {
     };
     let entries = line.get("acl")?.as_array()?.iter();
     let acl = entries
-        .map(|entry| acl::entry(entry.as_str()?).ok())
+        .map(|entry| acl_entry::entry(entry.as_str()?).ok())
         .collect::<Option<_>>()?;
     let path = match below {
         "" => top.to_owned(),

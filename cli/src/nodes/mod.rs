@@ -5,7 +5,7 @@
 //! | `args` | the arguments of each command |
 //! | `look` | `ls`, `get`, `stat`, `config` |
 //! | `metadata` | a node's metadata as JSON |
-//! | `acl` | `getacl`, `setacl`, `whoami` |
+//! | `acl`, `acl_entry` | `getacl`, `setacl`, `whoami`; entries as text |
 //! | `walk` | finding a node and everything below it |
 //! | `tree` | `tree` |
 //! | `change` | `set`, `create`, `rm` |
@@ -13,6 +13,7 @@
 //! | `copy` | `export`, `import` |
 
 mod acl;
+mod acl_entry;
 mod args;
 mod change;
 mod copy;

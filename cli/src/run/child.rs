@@ -10,16 +10,14 @@
 
 use std::{
     ffi::OsString,
-    fmt,
-    fs::File,
-    io,
+    fmt, io,
     os::unix::process::{CommandExt as _, ExitStatusExt as _},
     process::ExitStatus,
     time::Duration,
 };
 
 use rustix::process::{
-    Pid, Signal, getpgrp, getpid, kill_process, kill_process_group, test_kill_process_group,
+    Pid, Signal, getpid, kill_process, kill_process_group, test_kill_process_group,
 };
 use tokio::{
     process,
@@ -29,33 +27,13 @@ use tokio::{
 use super::{
     descendants::{self, Descendants},
     gate,
+    place::Place,
     watchdog::Watchdog,
 };
 use crate::{exit, signals::Signals};
 
 /// How often to check whether all of its processes have ended. The system sends no event for that.
 const LOOK: Duration = Duration::from_millis(20);
-
-/// The process group in which a command is started.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// In the foreground of a terminal, in our own process group.
-    Foreground,
-    /// Anywhere else, in its own process group.
-    OwnGroup,
-}
-
-impl Place {
-    /// The place for a command that this process starts.
-    pub(crate) fn of_this() -> Self {
-        let foreground =
-            File::open("/dev/tty").and_then(|tty| Ok(rustix::termios::tcgetpgrp(tty)?));
-        match foreground {
-            Ok(group) if group == getpgrp() => Self::Foreground,
-            _ => Self::OwnGroup,
-        }
-    }
-}
 
 /// The variables in which the environment of a command differs from ours: new values, and variables to remove.
 #[derive(Clone, Debug, Default)]

@@ -17,6 +17,7 @@ mod lock;
 mod notify;
 mod on_loss;
 mod once;
+pub(crate) mod place;
 pub(crate) mod watchdog;
 
 use std::{env, ffi::OsString, path::Path, pin::pin, process, time::Duration};
@@ -33,11 +34,12 @@ use crate::{
 };
 use acquire::Wait;
 pub(crate) use args::RunArgs;
-use child::{Child, Environment, Place};
+use child::{Child, Environment};
 use lock::Lock;
 use notify::Notify;
 use on_loss::OnLoss;
 use once::Once;
+use place::Place;
 
 /// How long closing the session may take. Without the close, the servers let the session expire later.
 const GOODBYE: Duration = Duration::from_secs(2);

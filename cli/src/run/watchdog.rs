@@ -24,7 +24,7 @@ use rustix::{
 
 use tokio::runtime::Builder;
 
-use super::{child::Place, descendants, gate};
+use super::{descendants, gate, place::Place};
 use crate::{
     exit,
     signals::{ENDING, Signals},

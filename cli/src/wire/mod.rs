@@ -18,7 +18,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::{args::listen, duration, exit::Failure};
+use crate::{duration, exit::Failure, servers::listen};
 
 /// Show the messages of ZooKeeper's protocol
 #[derive(Args, Debug)]
