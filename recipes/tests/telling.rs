@@ -321,7 +321,10 @@ async fn nothing_is_queued_behind_the_delete_of_the_limit() {
         assert!(!is_ready(late.as_mut()), "there is no capacity");
         guard.limit_hold(Duration::ZERO);
         let next = plain(&other);
+        let before = server.counters().requests_of(OpCode::SET_DATA);
         let (_, late, next) = soon(async { tokio::join!(full, late, next.lock()) }).await;
+        let after = server.counters().requests_of(OpCode::SET_DATA);
+        assert_eq!(after, before, "nothing is sent, whenever it would arrive");
         assert_eq!(late.unwrap_err().loss(), Some(Loss::Overdue), "{way}");
         let next = next.unwrap();
         assert_eq!(next.data().await.unwrap().as_deref(), Some(&b""[..]));
