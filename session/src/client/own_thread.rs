@@ -3,11 +3,8 @@
 //! A blocked or busy runtime of the program does not stop it, so the session lives on. Not here: what the task does (`driver`).
 
 use std::{
-    convert::Infallible,
-    sync::{
-        Mutex, PoisonError,
-        mpsc::{Receiver, RecvTimeoutError, channel},
-    },
+    io,
+    sync::{Arc, Condvar, Mutex, PoisonError},
     thread::{self, JoinHandle},
     time::Duration,
 };
@@ -26,37 +23,61 @@ pub(crate) fn is_in_runtime() -> bool {
     Handle::try_current().is_ok()
 }
 
+/// How far a thread is.
+enum Stage {
+    Starting,
+    Failed(io::ErrorKind),
+    Running,
+    Ended,
+}
+
+/// Where the thread says how far it is. A condition, since the channels of `std` would add 30 kB to a program.
+struct Progress {
+    stage: Mutex<Stage>,
+    changed: Condvar,
+}
+
+impl Progress {
+    fn enter(&self, stage: Stage) {
+        *self.stage.lock().unwrap_or_else(PoisonError::into_inner) = stage;
+        self.changed.notify_all();
+    }
+}
+
 /// The thread of a client.
 pub(crate) struct OwnThread {
     thread: JoinHandle<()>,
-    /// Receives nothing. It is disconnected when the client has ended.
-    ended: Mutex<Receiver<Infallible>>,
+    progress: Arc<Progress>,
 }
 
 impl OwnThread {
     /// Runs the task of a client on a thread.
     pub(crate) fn spawn(task: BoxFuture<'static, ()>) -> Result<Self, Error> {
-        let (running, ended) = channel();
-        let (sender, started) = channel();
-        let run = move || {
-            let runtime = runtime::Builder::new_current_thread().enable_all().build();
-            let result = runtime.as_ref().map(|_| ()).map_err(std::io::Error::kind);
-            let _ = sender.send(result);
-            if let Ok(runtime) = runtime {
+        let progress = Arc::new(Progress {
+            stage: Mutex::new(Stage::Starting),
+            changed: Condvar::new(),
+        });
+        let ending = Ending(progress.clone());
+        let run = move || match runtime::Builder::new_current_thread().enable_all().build() {
+            Ok(runtime) => {
+                ending.0.enter(Stage::Running);
                 runtime.block_on(task);
             }
-            drop(running);
+            Err(error) => ending.0.enter(Stage::Failed(error.kind())),
         };
         let builder = thread::Builder::new().name("lockkeeper".to_owned());
-        let thread = builder.spawn(run).map_err(|error| error.kind());
-        let started = thread.and_then(|thread| match started.recv() {
-            Ok(Err(kind)) => Err(kind),
-            _ => Ok(thread),
-        });
-        Ok(Self {
-            thread: started.map_err(Error::NoThread)?,
-            ended: Mutex::new(ended),
-        })
+        let thread = builder.spawn(run);
+        let thread = thread.map_err(|error| Error::NoThread(error.kind()))?;
+        let stage = progress
+            .stage
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let is_starting = |stage: &mut Stage| matches!(stage, Stage::Starting);
+        let stage = progress.changed.wait_while(stage, is_starting);
+        if let Stage::Failed(kind) = *stage.unwrap_or_else(PoisonError::into_inner) {
+            return Err(Error::NoThread(kind));
+        }
+        Ok(Self { thread, progress })
     }
 
     /// Waits until the client has ended, for a limited time: a program ends all its threads when its
@@ -66,10 +87,29 @@ impl OwnThread {
         if self.thread.thread().id() == thread::current().id() {
             return;
         }
-        let ended = self.ended.into_inner();
-        let ended = ended.unwrap_or_else(PoisonError::into_inner);
-        if ended.recv_timeout(DROP_WAITS) == Err(RecvTimeoutError::Disconnected) {
+        let stage = self.progress.stage.lock();
+        let stage = stage.unwrap_or_else(PoisonError::into_inner);
+        let is_running = |stage: &mut Stage| matches!(stage, Stage::Running);
+        let waited = (self.progress.changed).wait_timeout_while(stage, DROP_WAITS, is_running);
+        let (stage, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        drop(stage);
+        if !waited.timed_out() {
             let _ = self.thread.join();
+        }
+    }
+}
+
+/// Says that the thread has ended, also if the task panics. A failure to start is kept.
+struct Ending(Arc<Progress>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let stage = self.0.stage.lock();
+        if !matches!(
+            *stage.unwrap_or_else(PoisonError::into_inner),
+            Stage::Failed(_)
+        ) {
+            self.0.enter(Stage::Ended);
         }
     }
 }
