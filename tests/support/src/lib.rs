@@ -6,7 +6,7 @@
 //! | `waiting`, `counting` | `clients` | waiting for conditions; a transport that counts requests |
 //! | `certificates`, `gate` | `secure` | certificate authorities; a proxy in front of the embedded server that encrypts |
 //! | `peer` | `peer` | a client of the embedded server that sends what it likes |
-//! | `ensemble` | `ensembles` | the servers that one test runs on, one after the other: [`on_both_arms`] |
+//! | `ensemble` | `ensembles` | the servers that one test runs on, one after the other: `on_both_arms` |
 //! | `real_server`, `secure_server`, `servers` | `ensembles` | real servers that a test starts itself: one, a secure one, three |
 //! | `programs`, `exclusion` | `ensembles` | the programs of `tests/interop`, and locks that they share with us |
 //! | `contention`, `recorder`, `proxy` | `ensembles` | clients that contend, what they saw, and a proxy that fails |
