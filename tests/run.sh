@@ -17,6 +17,7 @@
 #                       as root
 #   kazoo               a private venv under target/ (or LOCKKEEPER_TEST_PYTHON)
 #   Go and go-zk        Go and the library in /usr/share/gocode (or LOCKKEEPER_TEST_GOPATH); else Debian's packages, as root
+#   zsh and fish        on the PATH; else Debian's packages, as root; else the script says that they are left out
 # A missing program is a failure, unless LOCKKEEPER_TEST_WITHOUT names it: zookeeper, ensemble, java, kazoo, go, or several
 # of them separated by spaces.
 #
@@ -99,6 +100,13 @@ else
         go_up
         say "$(go version) with $LOCKKEEPER_TEST_GOPATH"
     fi
+fi
+
+# The completions are tried in real shells. A test that finds this variable demands them.
+if have zsh fish || install zsh fish; then
+    export LOCKKEEPER_TEST_SHELLS=1
+else
+    left_out "shells: completions in zsh and fish"
 fi
 
 # Most tests wait for servers and time-outs, so more of them run at a time than there are cores.
