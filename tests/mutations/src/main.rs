@@ -1,13 +1,13 @@
 //! Applies each fault in `mutations.txt` to a copy of the sources, and checks that it is found.
 //!
-//! `cargo run -p lockkeeper-mutations [--gate | PART OF A NAME]`. The exit status is 1 when a check misses a fault. With
-//! `--gate` it tries only the faults that `gate.txt` names. The copy and its build are in `target/mutations`, and the next run
-//! uses both again.
+//! `cargo run -p lockkeeper-mutations [--gate | PARTS OF NAMES]`. The exit status is 1 when a check misses a fault, or cannot
+//! tell. With `--gate` it tries only the faults that `gate.txt` names. The copy and its build are in `target/mutations`, and the
+//! next run uses both again.
 //!
 //! Not here: reading the list (the library).
 
 use std::{
-    collections::HashSet,
+    collections::HashMap,
     fs,
     path::{Path, PathBuf},
     process::{Command, ExitCode, Output, Stdio},
@@ -20,7 +20,7 @@ use lockkeeper_mutations::{Check, Mutation, gate, read};
 const SECONDS: &str = "600";
 
 fn main() -> ExitCode {
-    let part = std::env::args().nth(1).unwrap_or_default();
+    let parts: Vec<_> = std::env::args().skip(1).collect();
     let all = match read() {
         Ok(all) => all,
         Err(why) => {
@@ -37,48 +37,64 @@ fn main() -> ExitCode {
         built: target.join("mutations/target"),
     };
     sources.refresh(&root);
-    let is_chosen = |mutation: &&Mutation| match part.as_str() {
-        "--gate" => gate().any(|name| name == mutation.name),
-        part => mutation.name.contains(part),
+    let is_chosen = |mutation: &&Mutation| match parts.as_slice() {
+        [] => true,
+        [option] if option == "--gate" => gate().any(|name| name == mutation.name),
+        parts => parts.iter().any(|part| mutation.name.contains(part)),
     };
-    let (begin, mut tried, mut missed) = (Instant::now(), 0, 0);
-    let mut passed = HashSet::new();
-    for mutation in all.iter().filter(is_chosen) {
+    let chosen: Vec<_> = all.iter().filter(is_chosen).collect();
+    let (begin, mut failed) = (Instant::now(), 0);
+    // A check that fails without the fault says nothing about it. All of them come first: each fault, and each end of a fault,
+    // costs a build.
+    let mut clean = HashMap::new();
+    for check in chosen.iter().flat_map(|mutation| &mutation.checks) {
+        clean.entry(check).or_insert_with(|| sources.run(check));
+    }
+    for mutation in &chosen {
         let since = Instant::now();
-        // A check that fails without the fault says nothing about it.
-        for check in mutation.checks.iter().filter(|check| passed.insert(*check)) {
-            if let Ok(how) = sources.run(check) {
-                eprintln!(
-                    "without any fault, a check of \"{}\" fails: {how}",
-                    mutation.name
-                );
-                return ExitCode::FAILURE;
+        let of_check = mutation.checks.iter().map(|check| &clean[check]);
+        let found = match of_check
+            .clone()
+            .find(|told| !matches!(told, Told::Missed(_)))
+        {
+            Some(Told::Found(how) | Told::Unfit(how) | Told::Missed(how)) => {
+                Told::Unfit(format!("it says so without the fault too: {how}"))
             }
-        }
-        let found = sources.attempt(mutation);
+            None => sources.attempt(mutation),
+        };
         let seconds = since.elapsed().as_secs();
-        tried += 1;
-        match found {
-            Ok(how) => println!("found   {seconds:>4} s  {}: {how}", mutation.name),
-            Err(why) => {
-                println!("MISSED  {seconds:>4} s  {}: {why}", mutation.name);
-                missed += 1;
-            }
-        }
+        let (word, how) = match found {
+            Told::Found(how) => ("found ", how),
+            Told::Missed(why) => ("MISSED", why),
+            Told::Unfit(why) => ("UNFIT ", why),
+        };
+        println!("{word}  {seconds:>4} s  {}: {how}", mutation.name);
+        failed += usize::from(word != "found ");
     }
     let seconds = begin.elapsed().as_secs();
     println!(
-        "{seconds} s, {tried} of {} faults, {missed} missed",
+        "{seconds} s, {} of {} faults, {failed} not found",
+        chosen.len(),
         all.len()
     );
-    if tried == 0 {
-        eprintln!("no name contains {part:?}");
+    if chosen.is_empty() {
+        eprintln!("no name contains any of {parts:?}");
     }
-    if missed == 0 && tried > 0 {
+    if failed == 0 && !chosen.is_empty() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     }
+}
+
+/// What a check has told.
+enum Told {
+    /// It fails in the way that shows the fault.
+    Found(String),
+    /// It passes.
+    Missed(String),
+    /// It cannot tell: it does not compile, does not exist, or ends in another way.
+    Unfit(String),
 }
 
 /// A copy of the sources, and where it is built.
@@ -88,14 +104,22 @@ struct Sources {
 }
 
 impl Sources {
-    /// Copies the files that git lists. Writes only changed files, so that cargo rebuilds only what depends on them.
+    /// Copies the files that git lists, and removes those that it no longer lists. Writes only changed files, so that cargo
+    /// rebuilds only what depends on them.
     fn refresh(&self, root: &Path) {
         let listed = Command::new("git")
             .args(["ls-files", "-z"])
             .current_dir(root)
             .output()
             .expect("git lists the files");
-        for name in String::from_utf8_lossy(&listed.stdout).split('\0') {
+        let listed = String::from_utf8_lossy(&listed.stdout);
+        let names: Vec<_> = listed.split_terminator('\0').collect();
+        let list = self.copy.with_extension("list");
+        let former = fs::read_to_string(&list).unwrap_or_default();
+        for name in former.lines().filter(|name| !root.join(name).is_file()) {
+            let _ = fs::remove_file(self.copy.join(name));
+        }
+        for name in &names {
             let (from, to) = (root.join(name), self.copy.join(name));
             let Ok(content) = fs::read(&from) else {
                 continue;
@@ -108,28 +132,42 @@ impl Sources {
             }
             fs::write(&to, content).expect("a file below target/");
         }
+        fs::write(&list, names.join("\n")).expect("a file below target/");
     }
 
-    /// Applies a fault, runs its checks, and restores the files. Returns how the fault was found.
-    fn attempt(&self, mutation: &Mutation) -> Result<String, String> {
+    /// Applies a fault, runs its checks, and restores the files. Each of the checks must find it.
+    fn attempt(&self, mutation: &Mutation) -> Told {
         let mut before = Vec::new();
-        for edit in &mutation.edits {
+        let applied = mutation.edits.iter().try_for_each(|edit| {
             let path = self.copy.join(&edit.file);
             let text = fs::read_to_string(&path).map_err(|error| error.to_string())?;
             let changed = edit.apply(&text)?;
-            before.push((path.clone(), text));
             fs::write(&path, changed).map_err(|error| error.to_string())?;
-        }
-        let checks = mutation.checks.iter();
-        let found: Result<Vec<_>, _> = checks.map(|check| self.run(check)).collect();
+            before.push((path, text));
+            Ok(())
+        });
+        let mut found = Vec::new();
+        let failed = match applied {
+            Err(why) => Some(Told::Unfit(why)),
+            Ok(()) => mutation
+                .checks
+                .iter()
+                .find_map(|check| match self.run(check) {
+                    Told::Found(how) => {
+                        found.push(how);
+                        None
+                    }
+                    told => Some(told),
+                }),
+        };
         for (path, text) in before.into_iter().rev() {
-            fs::write(&path, text).map_err(|error| error.to_string())?;
+            fs::write(&path, text).expect("a file below target/");
         }
-        Ok(found?.join("; "))
+        failed.unwrap_or_else(|| Told::Found(found.join("; ")))
     }
 
-    fn run(&self, check: &Check) -> Result<String, String> {
-        match check {
+    fn run(&self, check: &Check) -> Told {
+        let told = match check {
             Check::Simulation { first, seeds } => self.simulation(*first, *seeds),
             Check::Model {
                 scenario,
@@ -141,10 +179,12 @@ impl Sources {
                 target,
                 name,
             } => self.test(package, target, name),
-        }
+        };
+        told.unwrap_or_else(Told::Unfit)
     }
 
-    fn simulation(&self, first: u64, seeds: u64) -> Result<String, String> {
+    /// The error says why it cannot tell, here and below.
+    fn simulation(&self, first: u64, seeds: u64) -> Result<Told, String> {
         let (first, seeds) = (first.to_string(), seeds.to_string());
         let program = self.build("lockkeeper-sim")?;
         let arguments = ["--threads", "2", "--no-shrink", "--seconds", SECONDS];
@@ -157,17 +197,17 @@ impl Sources {
         let told = String::from_utf8_lossy(&run.stdout);
         let summary = told.lines().next().unwrap_or_default();
         match run.status.code() {
-            Some(0) => Err(format!("no violation found; {summary}")),
+            Some(0) => Ok(Told::Missed(format!("no violation found; {summary}"))),
             Some(1) => {
                 let mut lines = told.lines().skip_while(|line| !line.contains(" fails:"));
                 let rule = lines.nth(1).unwrap_or_default().trim();
-                Ok(format!("{summary}; {rule}"))
+                Ok(Told::Found(format!("{summary}; {rule}")))
             }
             code => Err(format!("the simulation ended with status {code:?}")),
         }
     }
 
-    fn model(&self, scenario: &str, faults: &str, violation: &str) -> Result<String, String> {
+    fn model(&self, scenario: &str, faults: &str, violation: &str) -> Result<Told, String> {
         let program = self.build("lockkeeper-model")?;
         let run = output(Command::new(program).arg(scenario).args(faults.split(' ')))?;
         let told = String::from_utf8_lossy(&run.stdout);
@@ -177,33 +217,34 @@ impl Sources {
             .next_back()
             .unwrap_or_default()
             .trim();
-        match (run.status.code(), last.strip_prefix("=> ")) {
-            (Some(1), Some(found)) if found == violation => Ok(format!("the model: {found}")),
-            (Some(1), Some(found)) => Err(format!("the model finds {found}, not {violation}")),
-            (Some(0), _) => Err("the model finds nothing".to_owned()),
-            (code, _) => Err(format!("the model ended with status {code:?}")),
-        }
+        Ok(match (run.status.code(), last.strip_prefix("=> ")) {
+            (Some(1), Some(found)) if found == violation => {
+                Told::Found(format!("the model: {found}"))
+            }
+            (Some(1), Some(found)) => {
+                Told::Missed(format!("the model finds {found}, not {violation}"))
+            }
+            (Some(0), _) => Told::Missed("the model finds nothing".to_owned()),
+            (code, _) => return Err(format!("the model ended with status {code:?}")),
+        })
     }
 
-    fn test(&self, package: &str, target: &str, name: &str) -> Result<String, String> {
-        let mut test = self.cargo("test", package);
-        match target {
-            "lib" => test.arg("--lib"),
-            target => test.args(["--test", target]),
+    fn test(&self, package: &str, target: &str, name: &str) -> Result<Told, String> {
+        let program = match target {
+            "lib" => vec!["--lib"],
+            target => vec!["--test", target],
         };
-        let build = output(test.arg("--no-run"))?;
-        compiled(&build)?;
+        let mut build = self.cargo("test", package);
+        compiled(&output(build.args(&program).arg("--no-run"))?)?;
         let mut test = self.cargo("test", package);
-        match target {
-            "lib" => test.arg("--lib"),
-            target => test.args(["--test", target]),
-        };
-        let run = output(test.args(["--", "--exact", name]))?;
+        let run = output(test.args(&program).args(["--", "--exact", name]))?;
         let told = String::from_utf8_lossy(&run.stdout);
         // The status of a test program some of whose tests failed. A program that found no such test succeeds.
         match run.status.code() {
-            Some(101) if told.contains("1 failed") => Ok(format!("{name} fails")),
-            Some(0) if told.contains("1 passed") => Err(format!("{name} does not fail")),
+            Some(101) if told.contains("1 failed") => Ok(Told::Found(format!("{name} fails"))),
+            Some(0) if told.contains("1 passed") => {
+                Ok(Told::Missed(format!("{name} does not fail")))
+            }
             _ => Err(format!("there is no such test, or it cannot run:\n{told}")),
         }
     }
@@ -244,7 +285,5 @@ fn compiled(build: &Output) -> Result<(), String> {
         return Ok(());
     }
     let told = String::from_utf8_lossy(&build.stderr);
-    Err(format!(
-        "the sources with this fault do not compile:\n{told}"
-    ))
+    Err(format!("the sources do not compile:\n{told}"))
 }
