@@ -234,9 +234,9 @@ impl Sources {
             "lib" => vec!["--lib"],
             target => vec!["--test", target],
         };
-        let mut build = self.cargo("test", package);
+        let mut build = self.cargo("test", "dev", package);
         compiled(&output(build.args(&program).arg("--no-run"))?)?;
-        let mut test = self.cargo("test", package);
+        let mut test = self.cargo("test", "dev", package);
         let run = output(test.args(&program).args(["--", "--exact", name]))?;
         let told = String::from_utf8_lossy(&run.stdout);
         // The status of a test program some of whose tests failed. A program that found no such test succeeds.
@@ -252,25 +252,20 @@ impl Sources {
     /// Builds a program of the copy. Returns its path.
     fn build(&self, package: &str) -> Result<PathBuf, String> {
         compiled(&output(
-            self.cargo("build", package).args(["--bin", package]),
+            self.cargo("build", "sim", package).args(["--bin", package]),
         )?)?;
         Ok(self.built.join("sim").join(package))
     }
 
-    fn cargo(&self, command: &str, package: &str) -> Command {
+    /// The programs run much, the tests are built often.
+    fn cargo(&self, command: &str, profile: &str, package: &str) -> Command {
         let mut cargo = Command::new(env!("CARGO"));
         cargo
-            .args([
-                command,
-                "--quiet",
-                "--locked",
-                "--profile",
-                "sim",
-                "-p",
-                package,
-            ])
+            .args([command, "--quiet", "--locked"])
+            .args(["--profile", profile, "-p", package])
             .current_dir(&self.copy)
             .env("CARGO_TARGET_DIR", &self.built)
+            .env("CARGO_PROFILE_DEV_DEBUG", "0")
             .env("CARGO_INCREMENTAL", "1");
         cargo
     }
