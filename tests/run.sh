@@ -112,32 +112,46 @@ fi
 # Most tests wait for servers and time-outs, so more of them run at a time than there are cores.
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(nproc)))}
 
-# all_tests FILTERS...: runs the tests that match. The targets are named, because --all-targets would also run the benchmarks. The
-# examples are built because some tests run them.
-all_tests() {
-    cargo test --locked --workspace --no-fail-fast --lib --bins --tests --examples "$@"
+# The targets are named, because --all-targets would also run the benchmarks. The examples are built because some tests run them.
+tests_of() { cargo test --locked --workspace --no-fail-fast "$@"; }
+readonly ALL=(--lib --bins --tests --examples)
+
+# beside FILTERS...: runs the test programs, as many side by side as there are cores, because most of them wait. The longest come
+# first. What a program prints appears when it has ended.
+beside() {
+    local programs
+    programs=$(tests_of "${ALL[@]}" --no-run 2>&1) || { printf '%s\n' "$programs"; return 1; }
+    programs=$(sed -nE 's|.*Executable tests/.*/deps/(.*)-[0-9a-f]{16}.*|--test=\1|p' <<<"$programs")
+    export -f tests_of
+    export SCRATCH
+    { printf -- '--test=%s\n' contract conformance explored operations; printf '%s\n' "--lib --bins --examples" "$programs"; } |
+        awk '!seen[$0]++' | tr '\n' '\0' | xargs -0 -I{} -P "$(nproc)" bash -c '
+            log=$(mktemp -p "$SCRATCH") status=0
+            tests_of {} -- "$@" >"$log" 2>&1 </dev/null || status=1
+            flock "$SCRATCH" cat "$log"
+            exit "$status"' beside "$@"
 }
 
 # The doc tests run even if the tests fail. The script fails if any run fails.
 failed=()
 if [ "$*" = --build ]; then
-    all_tests --no-run
+    tests_of "${ALL[@]}" --no-run
     exit
 elif [ $# -gt 0 ]; then
     heading "cargo test $*"
     cargo test --locked "$@" -- ${filters[@]+"${filters[@]}"} || failed+=("tests")
 else
     heading "Tests"
-    all_tests --no-run || die "the tests do not compile"
+    tests_of "${ALL[@]}" --no-run || die "the tests do not compile"
     # Tests that kill servers mostly wait, one after the other. So they run beside all others.
     if ! without zookeeper && ! without ensemble; then
         set -m # makes the process group
-        all_tests -- --include-ignored needs_ensemble >"$SCRATCH/ensembles.log" 2>&1 </dev/null &
+        tests_of "${ALL[@]}" -- --include-ignored needs_ensemble >"$SCRATCH/ensembles.log" 2>&1 </dev/null &
         set +m
         ENSEMBLES=$!
         filters+=(--skip needs_ensemble)
     fi
-    all_tests -- ${filters[@]+"${filters[@]}"} || failed+=("tests")
+    beside ${filters[@]+"${filters[@]}"} || failed+=("tests")
     heading "Doc tests"
     cargo test --locked --workspace --no-fail-fast --doc || failed+=("doc tests")
     if [ -n "$ENSEMBLES" ]; then
