@@ -69,6 +69,8 @@ pub use output::{Event, Input, Notice, Output, RequestOptions, Snapshot, State};
 /// For `tests/model`, not for users.
 #[doc(hidden)]
 pub use proof::Proof;
+#[doc(hidden)]
+pub use requests::asked::{Asked, NewNode};
 pub use requests::backlog::request_bytes;
 pub use watches::kind::WatchId;
 

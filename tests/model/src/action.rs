@@ -2,6 +2,7 @@
 
 use crate::{
     history::Time,
+    lies::Lie,
     name::Marker,
     scenario::Scenario,
     state::{Contender, Decider, Node, Phase, Read, Reply, Request, State},
@@ -18,6 +19,10 @@ pub(crate) enum Action {
     CommitLate(usize),
     /// The server answers the first request under way, from this point of the history.
     Reply(usize, Time),
+    /// The server answers its create, which has succeeded, with a lie.
+    Lie(usize, Lie),
+    /// The server to which all clients are connected dies.
+    Die,
     /// The event of one of its watches arrives.
     Tell(usize, usize),
     /// The event arrives that a waiter for a lease waits for.
@@ -70,6 +75,8 @@ impl Action {
             | Self::Ping(_)
             | Self::RaiseLimit(_) => true,
             Self::CommitLate(_)
+            | Self::Lie(..)
+            | Self::Die
             | Self::Downgrade(_)
             | Self::Cancel(_)
             | Self::Again(_)
@@ -131,6 +138,10 @@ pub(crate) fn describe(
             format!("{} receives the reply to its {request}{lag}", who(i))
                 + follows(before, after, i)
         }
+        Action::Lie(i, lie) => {
+            format!("{}'s create is answered with {}", who(i), told(before, lie))
+        }
+        Action::Die => "a server dies, with the connections of all clients".to_owned(),
         Action::Tell(i, at) => {
             format!(
                 "{} receives an event of its watch on {}",
@@ -210,6 +221,16 @@ fn starts(contender: &Contender) -> &'static str {
         Phase::Trying => "tries: it looks before it creates anything",
         Phase::Queueing => "enters the queue of the semaphore",
         _ => "sends its create",
+    }
+}
+
+fn told(state: &State, lie: Lie) -> String {
+    match lie {
+        Lie::Node { name, .. } => {
+            let mut nodes = state.nodes().iter().filter(|node| node.name == name);
+            name_of(*nodes.next().expect("a node that is there"))
+        }
+        Lie::Transaction => "another transaction".to_owned(),
     }
 }
 

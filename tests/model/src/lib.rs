@@ -16,6 +16,7 @@
 //! | `state`, `name`, `history` | one state, the names of nodes, the time of the servers |
 //! | `client`, `decide`, `crowd` | what contenders do, driven by the machines of the recipes |
 //! | `server` | what the servers, the network and operators do |
+//! | `lies` | what servers say that is not true |
 //! | `check`, [`Violation`] | what must hold |
 //! | `canonical` | which states are the same |
 //! | `action` | the steps, and their words |
@@ -43,6 +44,7 @@ mod decide;
 mod explore;
 mod history;
 pub mod lease;
+mod lies;
 mod name;
 pub mod runs;
 mod scenario;

@@ -4,7 +4,7 @@
 //! cargo run --release -p lockkeeper-model                              # all scenarios
 //! cargo run --release -p lockkeeper-model -- --tests                   # the scenarios of the tests
 //! cargo run --release -p lockkeeper-model -- "3 mutexes"               # the rows that contain this text
-//! cargo run --release -p lockkeeper-model -- "3 mutexes" 1 0 0 2 0     # with so many cuts, pauses, ... (the columns)
+//! cargo run --release -p lockkeeper-model -- "3 mutexes" 1 0 0 2 0     # with so many cuts, pauses, ... (the first columns)
 //! cargo run --release -p lockkeeper-model -- lease                     # whether a lease outlives its session
 //! ```
 //!
@@ -29,9 +29,9 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     println!(
-        "| scenario | cuts | pauses | cancels | by hand | again | states | steps | depth | seconds |"
+        "| scenario | cuts | pauses | cancels | by hand | again | lies | deaths | states | steps | depth | seconds |"
     );
-    println!("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
+    println!("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
     for (title, scenario) in runs {
         let start = Instant::now();
         let outcome = scenario.explore(MOST);
@@ -82,7 +82,9 @@ fn chosen(arguments: &[String]) -> Option<Vec<(String, Scenario)>> {
         return (!all.is_empty()).then_some(all);
     }
     let numbers: Option<Vec<u8>> = numbers.iter().map(|number| number.parse().ok()).collect();
-    let [cuts, pauses, cancels, by_hand, again] = numbers?[..] else {
+    let mut numbers = numbers?;
+    numbers.resize(7, 0);
+    let [cuts, pauses, cancels, by_hand, again, lies, deaths] = numbers[..] else {
         return None;
     };
     let faults = Faults {
@@ -91,6 +93,8 @@ fn chosen(arguments: &[String]) -> Option<Vec<(String, Scenario)>> {
         cancels,
         by_hand,
         again,
+        lies,
+        deaths,
     };
     runs::named(wanted, faults).map(|run| vec![run])
 }

@@ -118,6 +118,11 @@ pub fn ordinary() -> Vec<(String, Scenario)> {
     runs.extend(with_faults(&semaphores(), &each));
     runs.extend(with_faults(&semaphores(), &[faults(0, 0, 0, 1, 0)]));
     runs.extend(with_faults(&changed_semaphores(), &[Faults::default()]));
+    let bad = [bad_servers(1, 0), bad_servers(0, 1)];
+    runs.extend(with_faults(&queues()[..2], &bad));
+    runs.extend(with_faults(&crowds()[1..2], &bad));
+    runs.extend(with_faults(&plain_locks()[..1], &bad));
+    runs.extend(with_faults(&semaphores()[..1], &bad));
     runs
 }
 
@@ -167,6 +172,11 @@ pub fn full() -> Vec<(String, Scenario)> {
         faults(0, 0, 1, 0, 0),
     ];
     runs.extend(with_faults(&changed_semaphores(), &one));
+    let bad = [bad_servers(1, 0), bad_servers(0, 2), bad_servers(1, 1)];
+    runs.extend(with_faults(&queues(), &bad));
+    runs.extend(with_faults(&crowds(), &bad));
+    runs.extend(with_faults(&plain_locks(), &bad));
+    runs.extend(with_faults(&semaphores(), &bad));
     runs
 }
 
@@ -186,6 +196,16 @@ fn faults(cuts: u8, pauses: u8, cancels: u8, by_hand: u8, again: u8) -> Faults {
         cancels,
         by_hand,
         again,
+        ..Faults::default()
+    }
+}
+
+/// Servers that lie, or die.
+fn bad_servers(lies: u8, deaths: u8) -> Faults {
+    Faults {
+        lies,
+        deaths,
+        ..Faults::default()
     }
 }
 
@@ -196,6 +216,10 @@ fn title(scenario: &str, faults: Faults) -> String {
         cancels,
         by_hand,
         again,
+        lies,
+        deaths,
     } = faults;
-    format!("| {scenario} | {cuts} | {pauses} | {cancels} | {by_hand} | {again} |")
+    format!(
+        "| {scenario} | {cuts} | {pauses} | {cancels} | {by_hand} | {again} | {lies} | {deaths} |"
+    )
 }

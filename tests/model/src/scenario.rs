@@ -31,6 +31,10 @@ pub struct Faults {
     pub by_hand: u8,
     /// A contender that is done starts again.
     pub again: u8,
+    /// A reply to a create names another node, or another transaction than the one that has created the node.
+    pub lies: u8,
+    /// A server dies of a request, and with it the connections of all clients.
+    pub deaths: u8,
 }
 
 /// A scenario to explore.

@@ -8,6 +8,7 @@ use crate::{
     client, crowd,
     decide::is_in_the_way,
     history::{NEVER, Time},
+    lies::{self, Lie},
     name::{Marker, Name},
     scenario::{CONTENDERS, Role, Scenario},
     state::{Event, LIMITS, Limit, Phase, Reply, Request, Session, State, Watch, marker},
@@ -52,6 +53,17 @@ pub(crate) fn each_step(state: &State, scenario: &Scenario, visit: &mut impl FnM
     for client in 0..CONTENDERS {
         session_steps(state, scenario, client, &mut next);
     }
+    let is_any_up = state.sessions.iter().any(|session| session.is_up);
+    if state.faults.deaths > 0 && is_any_up {
+        next(Action::Die, &|after| {
+            after.faults.deaths -= 1;
+            for client in 0..CONTENDERS {
+                if after.sessions[client].is_up && !after.is_idle(scenario, client) {
+                    cut(after, scenario, client);
+                }
+            }
+        });
+    }
     by_operators(state, scenario, &mut next);
 }
 
@@ -89,9 +101,29 @@ fn write_steps(state: &State, scenario: &Scenario, i: usize, next: &mut Next<'_>
                     show(after, scenario, i, view);
                     reply_to_request(after, scenario, i, view);
                 });
+                for lie in lies::to(state, scenario, i) {
+                    next(Action::Lie(i, lie), &|after| {
+                        lie_to(after, scenario, i, lie);
+                    });
+                }
             }
         }
     }
+}
+
+/// The client does not believe the reply: it gives the connection up, and the effect of the create is unknown to it. Or it does.
+fn lie_to(after: &mut State, scenario: &Scenario, i: usize, lie: Lie) {
+    after.faults.lies -= 1;
+    let view = after.contenders[i].committed;
+    if !lie.is_believed(after, i) {
+        return cut(after, scenario, scenario.clients[i]);
+    }
+    match lie {
+        Lie::Node { name, .. } => after.contenders[i].created = name,
+        Lie::Transaction => after.violation = Some(Violation::FalseToken),
+    }
+    show(after, scenario, i, view);
+    reply_to_request(after, scenario, i, view);
 }
 
 /// Watches are set, and the read of a contender is answered.

@@ -33,7 +33,7 @@ pub enum Check {
     Model {
         /// The name of the scenario.
         scenario: String,
-        /// The numbers of cuts, pauses, cancels, changes by hand, new attempts.
+        /// The numbers of cuts, pauses, cancels, changes by hand, new attempts, lies, deaths of servers.
         faults: String,
         /// The violation.
         violation: String,

@@ -13,22 +13,27 @@ use lockkeeper_proto::{
 
 /// A node that a request creates.
 #[derive(Debug)]
-pub(crate) struct NewNode {
+pub struct NewNode {
     path: String,
     is_sequential: bool,
 }
 
 /// The nodes that a request creates.
 #[derive(Debug)]
-pub(crate) enum Asked {
+#[non_exhaustive]
+pub enum Asked {
+    /// None.
     Nothing,
+    /// One.
     Node(NewNode),
     /// Those of a transaction, each with the index of its operation.
     Nodes(Vec<(usize, NewNode)>),
 }
 
 impl Asked {
-    pub(crate) fn of(request: Request) -> Self {
+    /// The nodes that this request creates.
+    #[must_use]
+    pub fn of(request: Request) -> Self {
         match request {
             Request::Create(create)
             | Request::Create2(create)
@@ -52,7 +57,7 @@ impl Asked {
     ///
     /// # Errors
     /// The field that belongs to another node or transaction.
-    pub(crate) fn check(&self, zxid: Zxid, response: &Response) -> Result<(), DecodeError> {
+    pub fn check(&self, zxid: Zxid, response: &Response) -> Result<(), DecodeError> {
         match (self, response) {
             (Self::Node(node), Response::Create(reply)) => node.check(&reply.path, None, zxid),
             (

@@ -12,7 +12,7 @@ use super::{
     pair::{ID, PASSWORD, Pair, SECOND, THIRD, TIMEOUT},
     requests::{delete, get, sound_reply, sync},
 };
-use crate::machine::{Input, Output};
+use crate::machine::{Input, Output, config::SHORTEST_TIMEOUT};
 
 /// From a touch to the end of the lease that it proves.
 fn length() -> Duration {
@@ -321,6 +321,24 @@ fn a_lease_that_is_kept_never_ends_while_servers_answer() {
     let ops = serve_until(&mut pair, until, moment);
     assert_eq!(writes(&ops), 0);
     assert!(lease(&pair).unwrap() < pair.now);
+}
+
+/// A server decides how long a session lives, and so how often the client pings. A session of a millisecond made 800 requests a
+/// second.
+#[test]
+fn the_shortest_session_makes_a_bounded_number_of_requests() {
+    let mut pair = Pair::new(|_| {});
+    pair.reach();
+    pair.accept(ID, SHORTEST_TIMEOUT);
+    let (second, moment) = (Duration::from_secs(1), Duration::from_micros(500));
+    let until = pair.now + second;
+    let quiet = serve_until(&mut pair, until, moment);
+    assert!((80..=100).contains(&quiet.len()), "{quiet:?}");
+    let _token = pair.machine.keep_lease();
+    let until = pair.now + second;
+    let held = serve_until(&mut pair, until, moment);
+    assert!((180..=240).contains(&held.len()), "{held:?}");
+    assert!(pair.machine.is_connected() && lease(&pair).unwrap() > pair.now);
 }
 
 #[test]
