@@ -47,9 +47,7 @@ impl Engine {
 
     /// Starts a stopped member again. It has lost nothing, and follows the leader if its links let it.
     pub fn start_server(&mut self, server: ServerId, now: Now) {
-        if let Some(ensemble) = self.state.ensemble_mut() {
-            ensemble.start(server);
-        }
+        self.members(|ensemble| ensemble.start(server));
         self.review(now);
     }
 
@@ -64,9 +62,7 @@ impl Engine {
     }
 
     fn set_cut_between(&mut self, from: ServerId, to: ServerId, is_cut: bool, now: Now) {
-        if let Some(ensemble) = self.state.ensemble_mut() {
-            ensemble.set_cut(from, to, is_cut);
-        }
+        self.members(|ensemble| ensemble.set_cut(from, to, is_cut));
         self.review(now);
     }
 
@@ -80,9 +76,7 @@ impl Engine {
         let (winner, voters) = ensemble.winner(&running, Some(former), known)?;
         for server in running {
             if server == former && !voters.contains(&server) {
-                if let Some(ensemble) = self.state.ensemble_mut() {
-                    ensemble.set_role(server, Role::Former);
-                }
+                self.members(|ensemble| ensemble.set_role(server, Role::Former));
                 self.lead_alone(server);
             } else {
                 self.leave_ensemble(server, Role::Looking);
@@ -114,9 +108,7 @@ impl Engine {
         while let Some(step) = step(self) {
             self.carry_out(step, now);
         }
-        if let Some(ensemble) = self.state.ensemble_mut() {
-            ensemble.set_timers(now.instant);
-        }
+        self.members(|ensemble| ensemble.set_timers(now.instant));
         self.wire(now);
     }
 
@@ -124,20 +116,23 @@ impl Engine {
         match step {
             Step::GiveUp(server) => self.leave_ensemble(server, Role::Looking),
             Step::Follow(server) => {
-                if let Some(ensemble) = self.state.ensemble_mut() {
-                    ensemble.set_role(server, Role::Serving);
-                }
+                self.members(|ensemble| ensemble.set_role(server, Role::Serving));
                 self.wire(now);
                 self.arrive(now);
             }
             Step::Elect(winner, voters) => {
-                if let Some(ensemble) = self.state.ensemble_mut() {
-                    ensemble.follow(winner, voters);
-                }
+                self.members(|ensemble| ensemble.follow(winner, voters));
                 self.wire(now);
                 let lost = self.depose(Zxid::ZERO, now);
                 tracing::debug!(leader = winner.0, lost, "elected a leader");
             }
+        }
+    }
+
+    /// Changes the members, if there are any.
+    fn members(&mut self, change: impl FnOnce(&mut Ensemble)) {
+        if let Some(ensemble) = self.state.ensemble_mut() {
+            change(ensemble);
         }
     }
 

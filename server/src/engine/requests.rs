@@ -202,20 +202,11 @@ impl Engine {
             Request::Auth(packet) => self.authenticate(id, packet),
             Request::Sasl(request) => self.log_in(id, request),
             Request::SetWatches(it) => {
-                let lists = [&it.data_watches, &it.exist_watches, &it.child_watches];
-                let [data, exist, child] = lists.map(Vec::as_slice);
-                self.set_watches(id, it.relative_zxid, [data, exist, child, &[], &[]]);
+                self.set_watches(id, it.relative_zxid, &asked.request);
                 Ok(Response::SetWatches(Empty {}))
             }
             Request::SetWatches2(it) => {
-                let lists = [
-                    &it.data_watches,
-                    &it.exist_watches,
-                    &it.child_watches,
-                    &it.persistent_watches,
-                    &it.persistent_recursive_watches,
-                ];
-                self.set_watches(id, it.relative_zxid, lists.map(Vec::as_slice));
+                self.set_watches(id, it.relative_zxid, &asked.request);
                 Ok(Response::SetWatches2(Empty {}))
             }
             Request::CloseSession(_) => {
@@ -254,8 +245,9 @@ impl Engine {
         self.transact((asked.session, asked.xid), deed, now)
     }
 
-    fn set_watches(&mut self, id: ConnId, since: Zxid, lists: [&[String]; 5]) {
+    fn set_watches(&mut self, id: ConnId, since: Zxid, request: &Request) {
         let view = self.state.view_of(id, &self.connections);
+        let lists = set_watches::lists(request).unwrap_or_default();
         for (event, path) in set_watches::apply(view, id, since, lists) {
             self.connections.notify(id, event, path);
         }

@@ -9,6 +9,8 @@ use std::{collections::BTreeSet, time::Duration};
 
 use lockkeeper_proto::{ErrorCode, OpCode, Request, SessionId, path};
 
+use super::set_watches;
+
 /// The request that a rule means: the first one that fits, or the [`nth`](Self::nth).
 #[derive(Clone, Debug)]
 #[must_use = "a condition does nothing by itself"]
@@ -30,36 +32,31 @@ enum Ops {
 impl When {
     /// Any request except pings and handshakes.
     pub fn any() -> Self {
-        Self {
-            ops: Ops::Any,
-            session: None,
-            within: None,
-            skip: 0,
-        }
+        Self::of(Ops::Any)
     }
 
     /// A request with this operation. [`OpCode::CREATE_SESSION`] means the handshake.
     pub fn op(op: OpCode) -> Self {
-        Self {
-            ops: Ops::One(op),
-            ..Self::any()
-        }
+        Self::of(Ops::One(op))
     }
 
     /// A create of any kind outside a multi.
     pub fn create() -> Self {
-        Self {
-            ops: Ops::Creates,
-            ..Self::any()
-        }
+        Self::of(Ops::Creates)
     }
 
     /// Any request that takes a transaction: creates, `delete`, `setData`, `setACL`, `multi`, `reconfig`,
     /// `closeSession`.
     pub fn write() -> Self {
+        Self::of(Ops::Writes)
+    }
+
+    fn of(ops: Ops) -> Self {
         Self {
-            ops: Ops::Writes,
-            ..Self::any()
+            ops,
+            session: None,
+            within: None,
+            skip: 0,
         }
     }
 
@@ -214,16 +211,11 @@ impl Rules {
 /// Whether a request names a path at or below `above`.
 fn is_about(request: &Request, above: &str) -> bool {
     let within = |path: &str| path::is_within(path, above);
-    let any = |lists: &[&[String]]| lists.iter().copied().flatten().any(|it| within(it));
     match request {
-        Request::SetWatches(r) => any(&[&r.data_watches, &r.exist_watches, &r.child_watches]),
-        Request::SetWatches2(r) => any(&[
-            &r.data_watches,
-            &r.exist_watches,
-            &r.child_watches,
-            &r.persistent_watches,
-            &r.persistent_recursive_watches,
-        ]),
+        Request::SetWatches(_) | Request::SetWatches2(_) => {
+            let lists = set_watches::lists(request);
+            lists.is_some_and(|lists| lists.into_iter().flatten().any(|path| within(path)))
+        }
         Request::Multi(r) => r.ops.iter().any(|op| within(op.path())),
         Request::MultiRead(r) => r.ops.iter().any(|op| within(op.path())),
         _ => request.path().is_some_and(within),

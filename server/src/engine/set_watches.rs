@@ -11,9 +11,30 @@
 //!
 //! Source: `DataTree.setWatches`.
 
-use lockkeeper_proto::{EventType, Zxid};
+use lockkeeper_proto::{EventType, Request, Zxid};
 
 use super::{basics::ConnId, view::View, watches::Modes};
+
+/// The lists of such a request: data, exist, child, persistent, recursive; `None` for any other request.
+pub(super) fn lists(request: &Request) -> Option<[&[String]; 5]> {
+    Some(match request {
+        Request::SetWatches(it) => [
+            &it.data_watches,
+            &it.exist_watches,
+            &it.child_watches,
+            &[],
+            &[],
+        ],
+        Request::SetWatches2(it) => [
+            &it.data_watches,
+            &it.exist_watches,
+            &it.child_watches,
+            &it.persistent_watches,
+            &it.persistent_recursive_watches,
+        ],
+        _ => return None,
+    })
+}
 
 /// Sets the watches of the five lists, in the order of the table, and returns the events that the connection has missed.
 pub(super) fn apply<'a>(

@@ -237,27 +237,19 @@ impl State {
     }
 
     /// All states, the live one last.
-    pub(super) fn views(&self) -> impl Iterator<Item = &View> {
-        let (frozen, followers) = match &self.servers {
-            Servers::Alike(lag) => (Some(lag.views()), None),
-            Servers::Followers(all, _) => (None, Some(all.views())),
-        };
-        let others = frozen
-            .into_iter()
-            .flatten()
-            .chain(followers.into_iter().flatten());
-        others.chain([&self.live])
+    pub(super) fn views(&self) -> Box<dyn Iterator<Item = &View> + '_> {
+        let live = [&self.live];
+        match &self.servers {
+            Servers::Alike(lag) => Box::new(lag.views().chain(live)),
+            Servers::Followers(all, _) => Box::new(all.views().chain(live)),
+        }
     }
 
-    pub(super) fn views_mut(&mut self) -> impl Iterator<Item = &mut View> {
-        let (frozen, followers) = match &mut self.servers {
-            Servers::Alike(lag) => (Some(lag.views_mut()), None),
-            Servers::Followers(all, _) => (None, Some(all.views_mut())),
-        };
-        let others = frozen
-            .into_iter()
-            .flatten()
-            .chain(followers.into_iter().flatten());
-        others.chain([&mut self.live])
+    pub(super) fn views_mut(&mut self) -> Box<dyn Iterator<Item = &mut View> + '_> {
+        let live = [&mut self.live];
+        match &mut self.servers {
+            Servers::Alike(lag) => Box::new(lag.views_mut().chain(live)),
+            Servers::Followers(all, _) => Box::new(all.views_mut().chain(live)),
+        }
     }
 }
