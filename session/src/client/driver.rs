@@ -64,6 +64,8 @@ pub(crate) struct Driver {
     /// When the timer fires. It may fire too early: the task resets it only for an earlier deadline, because nearly
     /// every request moves the next deadline a little later.
     armed: Option<Instant>,
+    /// The next deadline at the end of the last turn.
+    deadline: Option<Instant>,
     background: FuturesUnordered<BoxFuture<'static, ()>>,
     /// The span of the task's log lines: a child of the span in which the client was made.
     span: tracing::Span,
@@ -98,6 +100,7 @@ impl Driver {
             deliveries: Vec::new(),
             timer: None,
             armed: None,
+            deadline: None,
             background: FuturesUnordered::new(),
             span: tracing::info_span!("zookeeper"),
         }
@@ -160,11 +163,8 @@ impl Driver {
         for input in self.inputs.drain(..) {
             core.machine.handle(now, input);
         }
-        if core
-            .machine
-            .next_deadline()
-            .is_some_and(|deadline| deadline <= now)
-        {
+        // A deadline that is new since the last turn, and due already, is seen at the end of this one.
+        if self.deadline.is_some_and(|deadline| deadline <= now) {
             core.machine.handle(now, Input::Tick);
         }
         core.drain(&mut self.deliveries, &mut |command| commands.push(command));
@@ -181,6 +181,7 @@ impl Driver {
         };
         let background = mem::take(&mut core.background);
         drop(core);
+        self.deadline = turn.deadline;
 
         self.background.extend(background);
         for command in commands {
@@ -239,6 +240,9 @@ impl Driver {
             let wake = tokio::time::Instant::now() + deadline.saturating_duration_since(now);
             timer.as_mut().reset(wake);
             self.armed = Some(deadline);
+        } else if !timer.is_elapsed() {
+            // It was polled when it was set, and wakes this task.
+            return false;
         }
         if timer.as_mut().poll(cx).is_ready() {
             self.armed = None;
