@@ -244,8 +244,8 @@ impl LockNode {
         };
         let identity = &self.task.identity;
         let raw = identity.client.raw().within(node.tag.session_id);
-        let [read] = raw
-            .submit_with_backpressure([identity.check_request(&node.name)])
+        let read = raw
+            .submit_with_backpressure(identity.check_request(&node.name))
             .await;
         match read.await {
             Ok(Response::GetData(read)) if read.stat.czxid == node.tag.czxid => {

@@ -77,15 +77,13 @@ impl Look {
     }
 
     fn begin(self: &Arc<Self>, identity: &NodeIdentity, within: Option<SessionId>) {
-        let requests = [
-            identity.barrier_request(),
-            identity.directory.list_request(),
-        ];
+        let barrier = identity.barrier_request();
+        let list = identity.directory.list_request();
         let (maker, client) = (Maker(self.clone()), identity.client.raw().downgrade());
         identity.client.raw().run_in_background(async move {
             let raw = client.raw();
             let raw = within.map_or(raw, |session_id| raw.within(session_id));
-            let [barrier, list] = raw.submit_with_backpressure(requests).await;
+            let [barrier, list] = raw.submit_both_with_backpressure(barrier, list).await;
             let names = async {
                 match barrier.await {
                     Err(error) if !error.is_no_node() => return Err(Some(error)),

@@ -4,6 +4,7 @@
 
 use std::{mem, sync::Arc};
 
+use futures::future::BoxFuture;
 use lockkeeper_proto::{Request, Response, path};
 use lockkeeper_session::{Error as SessionError, PendingReply, Raw};
 
@@ -44,6 +45,8 @@ pub(super) struct NodeTask {
     /// The node's part in the crowd of contenders of this client.
     pub(super) member: Option<Member>,
     trouble: Option<Box<Trouble>>,
+    /// The first delete counts as a clean-up: nobody has known of the node.
+    counts_clean_up: bool,
 }
 
 /// What came of requests that failed. Few nodes have it.
@@ -70,6 +73,7 @@ impl NodeTask {
             listing: None,
             member: None,
             trouble: None,
+            counts_clean_up: false,
         }
     }
 
@@ -77,17 +81,19 @@ impl NodeTask {
     ///
     /// # Cancel safety
     /// What is known of the node is kept.
-    pub(super) async fn settle(&mut self) -> Result<(), LockError> {
-        loop {
-            match self.life.next() {
-                Next::Rest => return Ok(()),
-                Next::Send(ask) => {
-                    self.pause().await;
-                    self.send(ask).await;
+    pub(super) fn settle(&mut self) -> BoxFuture<'_, Result<(), LockError>> {
+        Box::pin(async move {
+            loop {
+                match self.life.next() {
+                    Next::Rest => return Ok(()),
+                    Next::Send(ask) => {
+                        self.pause().await;
+                        self.send(ask).await;
+                    }
+                    Next::Await => self.receive().await?,
                 }
-                Next::Await => self.receive().await?,
             }
-        }
+        })
     }
 
     /// Waits for the end of the pause before the next request, if there is one.
@@ -116,7 +122,7 @@ impl NodeTask {
             Ask::Replace(writer) => {
                 let request = identity.replace_request(&writer.name);
                 let raw = identity.client.raw().within(writer.tag.session_id);
-                let [reply] = raw.submit_with_backpressure([request]).await;
+                let reply = raw.submit_with_backpressure(request).await;
                 Pending::Replace(reply)
             }
             Ask::Find => {
@@ -133,12 +139,17 @@ impl NodeTask {
             Ask::Check(name) => {
                 let request = identity.check_request(&name);
                 let raw = look(identity, &self.life);
-                let [reply] = raw.submit_with_backpressure([request]).await;
+                let reply = raw.submit_with_backpressure(request).await;
                 Pending::Check(reply)
             }
             Ask::Delete(node) => {
+                if mem::take(&mut self.counts_clean_up) {
+                    let (path, name) = (&*identity.directory.path, &*node.name);
+                    tracing::debug!(path, name, "deleting the node of an abandoned attempt");
+                    identity.directory.counters.cleaned_up.count();
+                }
                 let (raw, request) = delete(identity, &node);
-                let [reply] = raw.submit_with_backpressure([request]).await;
+                let reply = raw.submit_with_backpressure(request).await;
                 Pending::Delete(reply)
             }
         };
@@ -298,29 +309,9 @@ impl NodeTask {
 
     /// Goes on without a caller, until nothing is left of the node. `was_known` says that the caller knew of the node.
     pub(super) async fn clean_up(mut self, was_known: bool) {
-        let mut is_counted = was_known;
-        loop {
-            match self.life.next() {
-                Next::Rest => return,
-                Next::Send(ask) => {
-                    let directory = &self.identity.directory;
-                    let path: &str = &directory.path;
-                    if let Ask::Delete(node) = &ask
-                        && !mem::replace(&mut is_counted, true)
-                    {
-                        let name = &*node.name;
-                        tracing::debug!(path, name, "deleting the node of an abandoned attempt");
-                        directory.counters.cleaned_up.count();
-                    }
-                    self.pause().await;
-                    self.send(ask).await;
-                }
-                Next::Await => {
-                    if let Err(error) = self.receive().await {
-                        self.note_stuck(&error);
-                    }
-                }
-            }
+        self.counts_clean_up = !was_known;
+        while let Err(error) = self.settle().await {
+            self.note_stuck(&error);
         }
     }
 }
@@ -338,12 +329,13 @@ async fn send_create(
         drop(raw.submit_all_with_backpressure(requests).await);
     }
     if identity.lists {
-        let requests = [identity.create_request(), identity.list_request()];
-        let [create, list] = raw.submit_with_backpressure(requests).await;
+        let (create, list) = (identity.create_request(), identity.list_request());
+        let [create, list] = raw.submit_both_with_backpressure(create, list).await;
         (Some(create), Some(list))
     } else {
-        let requests = [identity.create_request()];
-        let [create] = raw.submit_with_backpressure(requests).await;
+        let create = raw
+            .submit_with_backpressure(identity.create_request())
+            .await;
         (Some(create), None)
     }
 }

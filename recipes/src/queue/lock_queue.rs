@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use lockkeeper_proto::path::{self, PathError};
 use lockkeeper_session::Client;
 
@@ -93,8 +94,9 @@ impl LockQueue {
         &self.directory.path
     }
 
-    pub(crate) async fn lock(&self) -> Result<Guard, LockError> {
-        self.granted(&mut None).await
+    /// In a box, so that the whole of it stands once in a program, and not in each future that waits for a lock.
+    pub(crate) fn lock(&self) -> BoxFuture<'_, Result<Guard, LockError>> {
+        Box::pin(async { self.granted(&mut None).await })
     }
 
     pub(crate) async fn lock_timeout(&self, wait: Duration) -> Result<Guard, LockError> {

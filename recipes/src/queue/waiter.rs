@@ -233,8 +233,7 @@ impl Waiter {
         let client = self.node.client();
         self.turn.asked(client.snapshot().connections);
         let request = self.node.directory().list_request();
-        let [reply] = client.raw().submit_with_backpressure([request]).await;
-        reply
+        client.raw().submit_with_backpressure(request).await
     }
 
     fn watch_only_own(&mut self) {

@@ -31,11 +31,17 @@ impl<R, F: FnOnce(&mut Core, Instant, RequestOptions) -> R + Unpin> Future
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<R> {
         match &mut *self {
             Self::Done(done) => Pin::new(done).poll(cx),
-            Self::Waiting(attempt) => {
-                let done = attempt.run(Some(cx.waker()));
-                done.map_or(Poll::Pending, Poll::Ready)
-            }
+            Self::Waiting(attempt) => attempt.as_mut().poll(cx),
         }
+    }
+}
+
+impl<R, F: FnOnce(&mut Core, Instant, RequestOptions) -> R + Unpin> Future for Attempt<'_, F> {
+    type Output = R;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<R> {
+        let done = self.run(Some(cx.waker()));
+        done.map_or(Poll::Pending, Poll::Ready)
     }
 }
 

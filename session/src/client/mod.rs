@@ -270,9 +270,16 @@ impl Client {
     }
 
     /// Sends one request and waits for its reply. The error names the node.
-    async fn ask(&self, node: &str, request: Request) -> Result<Response, Error> {
-        let [reply] = self.raw().submit_with_backpressure([request]).await;
-        reply.await.map_err(|error| error.on(node))
+    fn ask(
+        &self,
+        node: &str,
+        request: Request,
+    ) -> impl Future<Output = Result<Response, Error>> + Send {
+        let submitted = self.raw().submit_with_backpressure(request);
+        async move {
+            let reply = submitted.await;
+            reply.await.map_err(|error| error.on(node))
+        }
     }
 }
 

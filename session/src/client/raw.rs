@@ -5,16 +5,20 @@
 use std::{
     any::Any,
     collections::VecDeque,
-    future::Future,
+    future::{Future, Ready},
     pin::Pin,
     sync::Arc,
+    task::{Context, Poll},
     time::{Duration, Instant},
 };
 
 use lockkeeper_proto::{Request, SessionId, WatcherType, Zxid};
 
 use super::{
-    Client, Clock, PendingReply, Watcher, capacity::options, shared::Core, sleep::Sleep,
+    Client, Clock, PendingReply, Watcher,
+    capacity::{WhenCapacity, options},
+    shared::Core,
+    sleep::Sleep,
     watches::group::WatchGroup,
 };
 use crate::{
@@ -35,6 +39,24 @@ pub struct Raw<'a> {
     within: Option<SessionId>,
 }
 
+/// The replies to requests, or requests that wait for capacity. These are behind a pointer to code, and so the futures of
+/// callers know nothing of requests: how to drop one is not repeated in each program that uses them.
+enum Submitted<'a, R> {
+    Done(Ready<R>),
+    Waiting(Pin<Box<dyn Future<Output = R> + Send + 'a>>),
+}
+
+impl<R: Unpin> Future for Submitted<'_, R> {
+    type Output = R;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<R> {
+        match &mut *self {
+            Self::Done(done) => Pin::new(done).poll(cx),
+            Self::Waiting(waiting) => waiting.as_mut().poll(cx),
+        }
+    }
+}
+
 impl Client {
     /// The layer below the methods of this client, for recipes.
     #[must_use]
@@ -42,6 +64,17 @@ impl Client {
         Raw {
             client: self,
             within: None,
+        }
+    }
+
+    fn submitted<'a, R, F>(&'a self, bytes: usize, submit: F) -> Submitted<'a, R>
+    where
+        F: FnOnce(&mut Core, Instant, RequestOptions) -> R + Send + Unpin + 'a,
+        R: 'a,
+    {
+        match self.when_capacity(bytes, submit) {
+            WhenCapacity::Done(done) => Submitted::Done(done),
+            WhenCapacity::Waiting(attempt) => Submitted::Waiting(attempt),
         }
     }
 }
@@ -85,28 +118,34 @@ impl Raw<'_> {
     /// [`Builder::max_outstanding`](super::Builder::max_outstanding) and
     /// [`Builder::max_queued_bytes`](super::Builder::max_queued_bytes) set the capacity.
     ///
+    /// The method submits the requests if there is capacity; the future waits for it otherwise.
+    ///
     /// # Cancel safety
     /// If the future is dropped before there was capacity, nothing is sent, and the caller loses its place in the queue.
     ///
     /// # Ordering
     /// Callers get capacity in the order in which they started to wait. Requests of `submit` go ahead of all waiting
     /// callers.
-    pub async fn submit_with_backpressure<const N: usize>(
+    pub fn submit_with_backpressure(
         self,
-        requests: [Request; N],
-    ) -> [PendingReply; N] {
-        self.submitted(requests).await
+        request: Request,
+    ) -> impl Future<Output = PendingReply> + Send {
+        self.client
+            .submitted(request_bytes(&request), move |core, now, options| {
+                core.submit(self.within, now, request, options)
+            })
     }
 
-    fn submitted<const N: usize>(
+    /// As [`submit_with_backpressure`](Self::submit_with_backpressure), for two requests, between which no other comes.
+    pub fn submit_both_with_backpressure(
         self,
-        requests: [Request; N],
-    ) -> impl Future<Output = [PendingReply; N]> {
-        let bytes = requests.iter().map(request_bytes).sum();
-        let submit = move |core: &mut Core, now: Instant, options: RequestOptions| {
-            requests.map(|request| core.submit(self.within, now, request, options))
-        };
-        self.client.when_capacity(bytes, submit)
+        first: Request,
+        second: Request,
+    ) -> impl Future<Output = [PendingReply; 2]> + Send {
+        let bytes = request_bytes(&first) + request_bytes(&second);
+        self.client.submitted(bytes, move |core, now, options| {
+            [first, second].map(|request| core.submit(self.within, now, request, options))
+        })
     }
 
     /// As [`submit_with_backpressure`](Self::submit_with_backpressure), if `is_allowed` says so when there is capacity.
@@ -139,7 +178,17 @@ impl Raw<'_> {
     /// # Ordering
     /// The servers handle the requests in the order of the list. Between two parts there may be requests of other callers.
     #[must_use = "the replies say whether the requests succeeded"]
-    pub async fn submit_all_with_backpressure(self, requests: Vec<Request>) -> Vec<PendingReply> {
+    pub fn submit_all_with_backpressure<'a>(
+        self,
+        requests: Vec<Request>,
+    ) -> Pin<Box<dyn Future<Output = Vec<PendingReply>> + Send + 'a>>
+    where
+        Self: 'a,
+    {
+        Box::pin(self.submit_all(requests))
+    }
+
+    async fn submit_all(self, requests: Vec<Request>) -> Vec<PendingReply> {
         let mut replies = Vec::with_capacity(requests.len());
         let mut requests = VecDeque::from(requests);
         let mut first_options = None;

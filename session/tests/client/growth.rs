@@ -194,7 +194,6 @@ fn dropped_futures_and_passed_deadlines_leave_nothing_behind() {
             glance(client.sync("/"));
             glance(client.get_data_and_watch("/"));
             glance(client.create("/", "exists", CreateMode::Persistent));
-            glance(client.raw().submit_with_backpressure([]));
         }
         let passed = client.with_deadline(Duration::ZERO);
         let late = passed.sync("/");

@@ -196,9 +196,9 @@ impl Client {
     }
 
     async fn ask_to_reconfigure(&self, request: ReconfigRequest) -> Result<GetDataResponse, Error> {
-        let [reply] = self
+        let reply = self
             .raw()
-            .submit_with_backpressure([Request::Reconfig(request)])
+            .submit_with_backpressure(Request::Reconfig(request))
             .await;
         record_of!(reply.await?, Reconfig)
     }

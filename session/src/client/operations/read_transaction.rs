@@ -101,10 +101,10 @@ impl ReadTransaction {
         }
         let ops: Vec<_> = self.request.ops.iter().map(MultiReadOp::op).collect();
         let before = self.client.snapshot().connections;
-        let [reply] = self
+        let reply = self
             .client
             .raw()
-            .submit_with_backpressure([Request::MultiRead(self.request)])
+            .submit_with_backpressure(Request::MultiRead(self.request))
             .await;
         let results = record_of!(reply.await?, MultiRead)?.results;
         if results.len() != ops.len() {
