@@ -5,12 +5,16 @@
 use lockkeeper_test_support::peer as common;
 use std::time::Duration;
 
-use common::{PATIENCE, Peer, Raw, create, framed, get_data, request_frame, set_data};
+use common::{
+    PATIENCE, Peer, Raw, create, exists, framed, get_data, new_session, request_frame, set_data,
+};
 use lockkeeper_proto::{
-    CreateMode, ErrorCode, OpCode, Request, Xid, Zxid,
+    CreateMode, ErrorCode, OpCode, Request, SessionId, Xid, Zxid,
+    connect::ConnectResponse,
     header::{ReplyHeader, RequestHeader},
     jute::{Decode, Reader},
     multi::{MultiOp, MultiRequest},
+    records::Empty,
 };
 use lockkeeper_server::Server;
 
@@ -27,6 +31,26 @@ async fn operations_that_clients_may_not_send_are_unimplemented() {
         assert_eq!((reply.xid, reply.zxid), (Xid(9), Zxid(-1)), "{op}");
         assert_eq!(reply.err, ErrorCode::UNIMPLEMENTED);
         peer.raw.assert_closed().await;
+    }
+}
+
+/// As both recorded servers did (`proto/tests/golden/pipelined_handshake.*`). The conformance cases wait for the answer
+/// to a handshake, so none of them shows this.
+#[tokio::test]
+async fn requests_may_follow_the_handshake_in_one_write() {
+    let server = Server::start().await.unwrap();
+    let mut raw = Raw::connect(server.local_addr()).await;
+    let ping = request_frame(Xid::PING, &Request::Ping(Empty {}));
+    let look = request_frame(Xid(1), &exists("/", false));
+    let together = [framed(&new_session(10_000)), ping, look].concat();
+    raw.send(&together).await;
+    let mut answer = Reader::new(raw.frame().await);
+    let session = ConnectResponse::decode(&mut answer).unwrap();
+    assert_ne!(session.session_id, SessionId::NONE);
+    for xid in [Xid::PING, Xid(1)] {
+        let mut reply = Reader::new(raw.frame().await);
+        let header = ReplyHeader::decode(&mut reply).unwrap();
+        assert_eq!((header.xid, header.err), (xid, ErrorCode::OK));
     }
 }
 

@@ -273,6 +273,9 @@ conformance! {
         # delete in a multiRead
         a> raw multiRead i32:2 bool:0 i32:-1 str:$ i32:-1 i32:-1 bool:1 i32:-1
         a< marshalling error
+        # setACL, a write that is in neither
+        a> raw multi i32:7 bool:0 i32:-1 str:$ i32:0 i32:-1 bool:1 i32:-1
+        a< marshalling error
         # exists, which is in neither
         a> raw multi i32:3 bool:0 i32:-1 str:$ bool:0 i32:-1 bool:1 i32:-1
         a< marshalling error
