@@ -54,7 +54,7 @@ mod words;
 
 /// Makes three tests of each script: `name::embedded`, `name::cluster` and `name::real`.
 macro_rules! conformance {
-    ($($(#[$attribute:meta])* $name:ident: $script:literal;)*) => {
+    ($($(#[$attribute:meta])* $name:ident: $script:expr;)*) => {
         $crate::support::on_both_arms! {$(
             $(#[$attribute])*
             async fn $name(ensemble: &crate::support::Ensemble) {

@@ -1,13 +1,13 @@
 //! Losses: the holder learns of the loss before another contender can hold the lock, and a late release returns an
 //! error.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lockkeeper::{Client, LockError, Version, error::Loss};
 
 use crate::{
     kinds::{Held, Kind},
-    rig::{nodes, rival, soon, until, until_free, until_waiting},
+    rig::{lose_to_a_rival, nodes, rival, soon, until, until_free, until_waiting},
     support::Ensemble,
 };
 
@@ -24,28 +24,9 @@ pub(crate) async fn the_holder_is_told_before_another_contender_holds_it<K: Kind
     let short = builder.session_timeout(Duration::from_secs(2));
     let (client, other) = (short.connect().await.unwrap(), ensemble.client().await);
     let held = K::at(&client, &path).lock().await.unwrap();
-    let told = tokio::spawn({
-        let lost = held.lost();
-        async move { (lost.await, Instant::now()) }
-    });
-    let before = nodes::<K>(&other, &path).await.len();
-    let granted = tokio::spawn({
-        let (other, path) = (other.clone(), path.clone());
-        async move { (K::rival(&other, &path).await.unwrap(), Instant::now()) }
-    });
-    until("the rival waits", async || {
-        if K::HAS_QUEUE {
-            nodes::<K>(&other, &path).await.len() > before
-        } else {
-            other.metrics().watches > 0
-        }
-    })
-    .await;
     let session = client.snapshot().session_id;
-    server.faults().stall_session(session);
-    let (loss, told) = soon(told).await.unwrap();
-    let (rival, granted) = soon(granted).await.unwrap();
-    assert!(told < granted, "told {:?} too late", told - granted);
+    let stall = || server.faults().stall_session(session);
+    let (loss, rival) = lose_to_a_rival::<K>(&held, &other, &path, stall).await;
     assert!(matches!(loss, None | Some(Loss::Elapsed)), "{loss:?}");
     server.faults().resume_session(session);
     until("the holder has another session", async || {

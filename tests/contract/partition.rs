@@ -2,15 +2,15 @@
 //!
 //! Not here: the same with real servers (`tests/partitions`), and servers that are silent to one client (`loss`).
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::future::join_all;
 use lockkeeper::Client;
 use lockkeeper_server::{Cluster, ServerId};
 
 use crate::{
-    kinds::{Held, Kind},
-    rig::{nodes, soon, until},
+    kinds::Kind,
+    rig::{lose_to_a_rival, soon},
     support::builder,
 };
 
@@ -43,31 +43,11 @@ async fn lose<K: Kind>(cut: Cut) {
     } else {
         follower
     };
-    let path = "/partition".to_owned();
+    let path = format!("/partition-{cut:?}");
     let holder = connect(cluster, own, Duration::from_secs(2)).await;
     let other = connect(cluster, other, Duration::from_secs(60)).await;
     let held = K::at(&holder, &path).lock().await.unwrap();
-    let told = tokio::spawn({
-        let lost = held.lost();
-        async move {
-            lost.await;
-            Instant::now()
-        }
-    });
-    let before = nodes::<K>(&other, &path).await.len();
-    let granted = tokio::spawn({
-        let (other, path) = (other.clone(), path.clone());
-        async move { (K::rival(&other, &path).await.unwrap(), Instant::now()) }
-    });
-    until("the rival waits", async || {
-        if K::HAS_QUEUE {
-            nodes::<K>(&other, &path).await.len() > before
-        } else {
-            other.metrics().watches > 0
-        }
-    })
-    .await;
-    match cut {
+    let lose = || match cut {
         Cut::Link => cluster.cut_link(own, leader),
         Cut::ToLeader => cluster.cut_one_way(own, leader),
         Cut::FromLeader => cluster.cut_one_way(leader, own),
@@ -75,14 +55,8 @@ async fn lose<K: Kind>(cut: Cut) {
             cluster.isolate(own);
             assert!(cluster.depose().is_some());
         }
-    }
-    let told = soon(told).await.unwrap();
-    let (rival, granted) = soon(granted).await.unwrap();
-    assert!(
-        told < granted,
-        "{cut:?}: told {:?} too late",
-        told - granted
-    );
+    };
+    let (_, rival) = lose_to_a_rival::<K>(&held, &other, &path, lose).await;
     drop((rival, held));
 }
 

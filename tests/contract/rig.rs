@@ -4,12 +4,16 @@ use std::{
     future::{Future, poll_fn},
     pin::pin,
     task::Poll,
+    time::Instant,
 };
 
-use lockkeeper::{Client, proto::path};
+use lockkeeper::{Client, error::Loss, proto::path};
 
 pub(crate) use crate::support::waiting::{LONG, idle, soon, until};
-use crate::{kinds::Kind, support::Ensemble};
+use crate::{
+    kinds::{Held, Kind},
+    support::Ensemble,
+};
 
 /// The nodes in the directories of a lock; none if a directory does not exist.
 pub(crate) async fn nodes<K: Kind>(client: &Client, at: &str) -> Vec<String> {
@@ -38,6 +42,36 @@ pub(crate) async fn until_waiting<K: Kind>(client: &Client, path: &str, count: u
         nodes.len() == length
     })
     .await;
+}
+
+/// Lets a rival wait for a held lock, and makes the holder lose it by `lose`. Checks that the holder is told before the
+/// rival is granted the lock. Returns what the holder is told, and the rival.
+pub(crate) async fn lose_to_a_rival<K: Kind>(
+    held: &K::Held,
+    other: &Client,
+    path: &str,
+    lose: impl FnOnce(),
+) -> (Option<Loss>, K::Rival) {
+    let lost = held.lost();
+    let told = tokio::spawn(async move { (lost.await, Instant::now()) });
+    let before = nodes::<K>(other, path).await.len();
+    let granted = tokio::spawn({
+        let (other, path) = (other.clone(), path.to_owned());
+        async move { (K::rival(&other, &path).await.unwrap(), Instant::now()) }
+    });
+    until("the rival waits", async || {
+        if K::HAS_QUEUE {
+            nodes::<K>(other, path).await.len() > before
+        } else {
+            other.metrics().watches > 0
+        }
+    })
+    .await;
+    lose();
+    let (loss, told) = soon(told).await.unwrap();
+    let (rival, granted) = soon(granted).await.unwrap();
+    assert!(told < granted, "{path}: told {:?} too late", told - granted);
+    (loss, rival)
 }
 
 /// Waits until the lock has no node.

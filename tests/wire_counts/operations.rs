@@ -18,26 +18,16 @@ pub(crate) async fn plain_mutexes(bench: &mut Bench) {
     let (client, other) = (bench.client.clone(), bench.other.clone());
     let mutex = |client: &Client| PlainMutex::new(client, PATH).unwrap();
     let guard = bench
-        .measure(
-            "`PlainMutex::lock`, free",
-            Some((1, 1)),
-            "",
-            mutex(&client).lock(),
-        )
+        .measure("`PlainMutex::lock`, free", mutex(&client).lock())
         .await
         .unwrap();
     bench
-        .measure("its `release`", Some((1, 1)), "", guard.release())
+        .measure("its `release`", guard.release())
         .await
         .unwrap();
     let rival = mutex(&other).lock().await.unwrap();
     let refused = bench
-        .measure(
-            "`PlainMutex::try_lock`, held",
-            Some((1, 1)),
-            "",
-            mutex(&client).try_lock(),
-        )
+        .measure("`PlainMutex::try_lock`, held", mutex(&client).try_lock())
         .await;
     assert!(refused.unwrap().is_none());
     let lock = mutex(&client);
@@ -47,8 +37,6 @@ pub(crate) async fn plain_mutexes(bench: &mut Bench) {
                 "`PlainMutex::lock`, held: until it waits",
                 "and when it is released: for each waiter",
             ],
-            [None, None],
-            ["", ""],
             vec![rival],
             lock.lock(),
         )
@@ -60,37 +48,27 @@ pub(crate) async fn plain_mutexes(bench: &mut Bench) {
 pub(crate) async fn mutexes(bench: &mut Bench) {
     let (client, other) = (bench.client.clone(), bench.other.clone());
     let mutex = |client: &Client| Mutex::new(client, PATH).unwrap();
-    let free = Some((2, 1));
     let guard = bench
-        .measure("`Mutex::lock`, free", free, "2 in 2", mutex(&client).lock())
+        .measure("`Mutex::lock`, free", mutex(&client).lock())
         .await
         .unwrap();
-    bench
-        .measure("`release`", Some((1, 1)), "1 in 1", guard.release())
-        .await
-        .unwrap();
+    bench.measure("`release`", guard.release()).await.unwrap();
     let guard = mutex(&client).lock().await.unwrap();
     let dropped = async { drop(guard) };
     bench
-        .measure("a guard dropped; nobody waits", Some((1, 1)), "", dropped)
+        .measure("a guard dropped; nobody waits", dropped)
         .await;
     let guard = mutex(&client).lock().await.unwrap();
     let writing =
         guard.release_with(|writes| writes.create("/result", "42", CreateMode::Persistent));
     bench
-        .measure("`release_with` a write", Some((1, 1)), "", writing)
+        .measure("`release_with` a write", writing)
         .await
         .unwrap();
     let missing = Mutex::new(&client, "/a/b").unwrap();
     // The first two requests find that the path is missing. Then one request for each level, and the same two again.
-    let levels = Some((2 + 2 + 2, 2));
     let guard = bench
-        .measure(
-            "`Mutex::lock`, free, 2 levels missing",
-            levels,
-            "7 in 7",
-            missing.lock(),
-        )
+        .measure("`Mutex::lock`, free, 2 levels missing", missing.lock())
         .await
         .unwrap();
     guard.release().await.unwrap();
@@ -98,12 +76,7 @@ pub(crate) async fn mutexes(bench: &mut Bench) {
     let rival = mutex(&other).lock().await.unwrap();
     let tried = mutex(&client);
     let refused = bench
-        .measure(
-            "`Mutex::try_lock`, held",
-            Some((1, 1)),
-            "4 in 4",
-            tried.try_lock(),
-        )
+        .measure("`Mutex::try_lock`, held", tried.try_lock())
         .await;
     assert!(refused.unwrap().is_none());
     let lock = mutex(&client);
@@ -113,8 +86,6 @@ pub(crate) async fn mutexes(bench: &mut Bench) {
                 "`Mutex::lock`, held: until it waits",
                 "and when it is handed over: until it is held",
             ],
-            [Some((3, 2)), Some((0, 0))],
-            ["3 in 3", "1 in 1"],
             vec![rival],
             lock.lock(),
         )
@@ -123,12 +94,7 @@ pub(crate) async fn mutexes(bench: &mut Bench) {
     guard.release().await.unwrap();
 
     let tried = bench
-        .measure(
-            "`Mutex::try_lock`, free",
-            Some((3, 2)),
-            "",
-            tried.try_lock(),
-        )
+        .measure("`Mutex::try_lock`, free", tried.try_lock())
         .await;
     tried.unwrap().unwrap().release().await.unwrap();
     let rival = mutex(&other).lock().await.unwrap();
@@ -136,7 +102,7 @@ pub(crate) async fn mutexes(bench: &mut Bench) {
     idle(&client).await;
     let leaving = async { drop(ticket) };
     bench
-        .measure("a place in the queue given up", None, "2 in 2", leaving)
+        .measure("a place in the queue given up", leaving)
         .await;
     rival.release().await.unwrap();
 }
@@ -161,15 +127,13 @@ pub(crate) async fn deep_queue(bench: &mut Bench) {
         assert!(driven(&client, waiting.as_mut()).await.is_none());
     }
     let operation = "`Mutex::lock`, 5 ahead: until the last of them holds";
-    bench.note(operation, Some((5, 4)), "3 in 3");
+    bench.note(operation);
     let handed_over = async {
         drop(held);
         waiting.await.unwrap()
     };
     let operation = "and when it is handed over";
-    let guard = bench
-        .measure(operation, Some((0, 0)), "1 in 1", handed_over)
-        .await;
+    let guard = bench.measure(operation, handed_over).await;
     guard.release().await.unwrap();
 }
 
@@ -177,34 +141,23 @@ pub(crate) async fn read_write_locks(bench: &mut Bench) {
     let (client, other) = (bench.client.clone(), bench.other.clone());
     let lock = RwLock::new(&client, PATH).unwrap();
     let rival = RwLock::new(&other, PATH).unwrap();
-    let free = Some((2, 1));
     let reader = bench
-        .measure("`RwLock::read`, free", free, "", lock.read())
+        .measure("`RwLock::read`, free", lock.read())
         .await
         .unwrap();
     reader.release().await.unwrap();
     let writer = bench
-        .measure("`RwLock::write`, free", free, "", lock.write())
+        .measure("`RwLock::write`, free", lock.write())
         .await
         .unwrap();
     let reader = bench
-        .measure(
-            "`WriteGuard::downgrade`",
-            Some((1, 1)),
-            "",
-            writer.downgrade(),
-        )
+        .measure("`WriteGuard::downgrade`", writer.downgrade())
         .await
         .unwrap();
     reader.release().await.unwrap();
     let writer = rival.write().await.unwrap().into_guard();
     let refused = bench
-        .measure(
-            "`RwLock::try_read`, a writer holds",
-            Some((1, 1)),
-            "",
-            lock.try_read(),
-        )
+        .measure("`RwLock::try_read`, a writer holds", lock.try_read())
         .await;
     assert!(refused.unwrap().is_none());
     let reader = bench
@@ -213,8 +166,6 @@ pub(crate) async fn read_write_locks(bench: &mut Bench) {
                 "`RwLock::read`, a writer holds: until it waits",
                 "and when it is handed over",
             ],
-            [Some((3, 2)), Some((0, 0))],
-            ["3 in 3", "1 in 1"],
             vec![writer],
             lock.read(),
         )
@@ -223,12 +174,7 @@ pub(crate) async fn read_write_locks(bench: &mut Bench) {
     reader.release().await.unwrap();
     let reader = rival.read().await.unwrap();
     let refused = bench
-        .measure(
-            "`RwLock::try_write`, a reader holds",
-            Some((1, 1)),
-            "",
-            lock.try_write(),
-        )
+        .measure("`RwLock::try_write`, a reader holds", lock.try_write())
         .await;
     assert!(refused.unwrap().is_none());
     let writer = bench
@@ -237,8 +183,6 @@ pub(crate) async fn read_write_locks(bench: &mut Bench) {
                 "`RwLock::write`, a reader holds: until it waits",
                 "and when it is handed over",
             ],
-            [Some((3, 2)), Some((0, 0))],
-            ["3 in 3", "1 in 1"],
             vec![reader],
             lock.write(),
         )
@@ -253,8 +197,6 @@ pub(crate) async fn read_write_locks(bench: &mut Bench) {
                 "`RwLock::write`, a writer holds: until it waits",
                 "and when it is handed over",
             ],
-            [Some((3, 2)), Some((1, 1))],
-            ["3 in 3", "1 in 1"],
             vec![writer],
             lock.write(),
         )
@@ -269,31 +211,19 @@ pub(crate) async fn semaphores(bench: &mut Bench) {
     let rival = Semaphore::new(&other, SEMAPHORE, 1).unwrap();
     // It looks once whether another kind of lock is used at its path.
     let operation = "`Semaphore::acquire`, free, the first of this `Semaphore`";
-    let first = bench
-        .measure(operation, None, "", semaphore.acquire())
-        .await;
+    let first = bench.measure(operation, semaphore.acquire()).await;
     first.unwrap().release().await.unwrap();
     // The caller waits for two round trips. A third write gives up the place in the queue.
     let lease = bench
-        .measure(
-            "`Semaphore::acquire`, free",
-            Some((5, 3)),
-            "6 in 6",
-            semaphore.acquire(),
-        )
+        .measure("`Semaphore::acquire`, free", semaphore.acquire())
         .await
         .unwrap();
     bench
-        .measure("its `release`", Some((1, 1)), "1 in 1", lease.release())
+        .measure("its `release`", lease.release())
         .await
         .unwrap();
     let lease = bench
-        .measure(
-            "`Semaphore::try_acquire`, free",
-            None,
-            "",
-            semaphore.try_acquire(),
-        )
+        .measure("`Semaphore::try_acquire`, free", semaphore.try_acquire())
         .await;
     lease.unwrap().unwrap().release().await.unwrap();
     let held = rival.acquire().await.unwrap();
@@ -301,8 +231,6 @@ pub(crate) async fn semaphores(bench: &mut Bench) {
     let refused = bench
         .measure(
             "`Semaphore::try_acquire`, none free",
-            Some((1, 1)),
-            "3 in 3",
             semaphore.try_acquire(),
         )
         .await;
@@ -313,8 +241,6 @@ pub(crate) async fn semaphores(bench: &mut Bench) {
                 "`Semaphore::acquire`, none free: until it waits",
                 "and when a lease comes back",
             ],
-            [None, None],
-            ["", ""],
             vec![held],
             semaphore.acquire(),
         )
@@ -328,54 +254,41 @@ pub(crate) async fn nodes(bench: &mut Bench) {
     let client = bench.client.clone();
     let mode = CreateMode::Persistent;
     let create = client.create_all("/new", "", mode);
-    let created = bench.measure(
-        "`Client::create_all`, the parent exists",
-        Some((1, 1)),
-        "",
-        create,
-    );
+    let created = bench.measure("`Client::create_all`, the parent exists", create);
     created.await.unwrap();
     let create = client.create_all("/new/a/b/c", "", mode);
-    let levels = Some((1 + 3 + 1, 2));
-    let created = bench.measure("`Client::create_all`, 2 levels missing", levels, "", create);
+    let created = bench.measure("`Client::create_all`, 2 levels missing", create);
     created.await.unwrap();
 }
 
 pub(crate) async fn owners_and_leaders(bench: &mut Bench) {
     let client = bench.client.clone();
     let mutex = ReentrantMutex::new(&client, PATH).unwrap();
-    let free = Some((2, 1));
     let first = bench
-        .measure(
-            "`ReentrantMutex::lock`, free",
-            free,
-            "2 in 2",
-            mutex.lock("owner"),
-        )
+        .measure("`ReentrantMutex::lock`, free", mutex.lock("owner"))
         .await
         .unwrap();
-    let nothing = Some((0, 0));
     let again = bench
-        .measure("and again by its owner", nothing, "", mutex.lock("owner"))
+        .measure("and again by its owner", mutex.lock("owner"))
         .await
         .unwrap();
     bench
-        .measure("the inner `release`", nothing, "", again.release())
+        .measure("the inner `release`", again.release())
         .await
         .unwrap();
     bench
-        .measure("the outer one", Some((1, 1)), "1 in 1", first.release())
+        .measure("the outer one", first.release())
         .await
         .unwrap();
     let election = Election::new(&client, PATH).unwrap();
     let latch = election.latch();
     // The leader watches its own node, so it learns when it is deleted.
     bench
-        .measure("`Latch::elected`, nobody leads", None, "", latch.elected())
+        .measure("`Latch::elected`, nobody leads", latch.elected())
         .await
         .unwrap();
     bench
-        .measure("a latch dropped", None, "", async { drop(latch) })
+        .measure("a latch dropped", async { drop(latch) })
         .await;
 }
 
@@ -384,23 +297,18 @@ pub(crate) async fn several_locks(bench: &mut Bench) {
     let both = |client: &Client| [PATH, "/second"].map(|path| Mutex::new(client, path).unwrap());
     let several = MultiLock::new(both(&client).each_ref().map(Member::from)).unwrap();
     let held = bench
-        .measure(
-            "`MultiLock::lock` of 2 mutexes, free",
-            Some((4, 2)),
-            "4 in 4",
-            several.lock(),
-        )
+        .measure("`MultiLock::lock` of 2 mutexes, free", several.lock())
         .await
         .unwrap();
     bench
-        .measure("its `release`", Some((2, 2)), "2 in 2", held.release())
+        .measure("its `release`", held.release())
         .await
         .unwrap();
     let held = several.lock().await.unwrap();
     let writing =
         held.release_with(|writes| writes.create("/results", "42", CreateMode::Persistent));
     bench
-        .measure("its `release_with` a write", Some((1, 1)), "", writing)
+        .measure("its `release_with` a write", writing)
         .await
         .unwrap();
     let [first, second] = both(&other);
@@ -408,8 +316,6 @@ pub(crate) async fn several_locks(bench: &mut Bench) {
     let refused = bench
         .measure(
             "`MultiLock::try_lock`, the first one held",
-            Some((1, 1)),
-            "4 in 4",
             several.try_lock(),
         )
         .await;
@@ -419,8 +325,6 @@ pub(crate) async fn several_locks(bench: &mut Bench) {
     let refused = bench
         .measure(
             "`MultiLock::try_lock`, the second one held",
-            None,
-            "",
             several.try_lock(),
         )
         .await;

@@ -11,6 +11,159 @@
 
 use crate::conformance;
 
+/// Makes a case of what happens before the watches are set, and what happens then. The watches are all but `m`.
+macro_rules! watched {
+    ($($name:ident: $before:literal, $then:literal;)*) => {
+        conformance! {$(
+            $name: concat!($before, r#"
+                d> getData $/n watch brief
+                d< ok
+                e> exists $/n watch brief
+                e< ok
+                c> getChildren $/n watch brief
+                c< ok
+                p> addWatch $/n kind=persistent
+                p< ok
+                r> addWatch $/n kind=recursive
+                r< ok
+                R> addWatch $ kind=recursive
+                R< ok
+                C> getChildren $ watch brief
+                C< ok
+                P> addWatch $ kind=persistent
+                P< ok
+            "#, $then);
+        )*}
+    };
+}
+
+watched! {
+    a_node_whose_data_are_set: r#"
+        a> create $/n
+        a< z1 ok $/n
+    "#, r#"
+        a> setData $/n data=1
+        a< z2 ok stat z1 m=z2 v=1 len=1
+        R< event changed $/n
+        d< event changed $/n
+        e< event changed $/n
+        p< event changed $/n
+        r< event changed $/n
+        a> setData $/n data=1
+        a< z3 ok stat z1 m=z3 v=2 len=1
+        R< event changed $/n
+        p< event changed $/n
+        r< event changed $/n
+    "#;
+
+    a_deleted_node: r#"
+        a> create $/n
+        a< z1 ok $/n
+    "#, r#"
+        a> delete $/n
+        a< z2 ok
+        C< event children $
+        P< event children $
+        R< event deleted $/n
+        c< event deleted $/n
+        d< event deleted $/n
+        e< event deleted $/n
+        p< event deleted $/n
+        r< event deleted $/n
+        a> create $/n
+        a< z3 ok $/n
+        P< event children $
+        R< event created $/n
+        p< event created $/n
+        r< event created $/n
+        a> delete $/n
+        a< z4 ok
+        P< event children $
+        R< event deleted $/n
+        p< event deleted $/n
+        r< event deleted $/n
+    "#;
+
+    a_node_whose_acl_is_set: r#"
+        a> create $/n
+        a< z1 ok $/n
+    "#, r#"
+        a> setACL $/n
+        a< z2 ok stat z1 av=1
+    "#;
+
+    a_created_child: r#"
+        a> create $/n
+        a< z1 ok $/n
+    "#, r#"
+        a> create $/n/c
+        a< z2 ok $/n/c
+        R< event created $/n/c
+        c< event children $/n
+        p< event children $/n
+        r< event created $/n/c
+        a> create $/n/c2
+        a< z3 ok $/n/c2
+        R< event created $/n/c2
+        p< event children $/n
+        r< event created $/n/c2
+    "#;
+
+    a_child_whose_data_are_set: r#"
+        a> create $/n
+        a< z1 ok $/n
+        a> create $/n/c
+        a< z2 ok $/n/c
+    "#, r#"
+        a> setData $/n/c data=1
+        a< z3 ok stat z2 m=z3 v=1 len=1
+        R< event changed $/n/c
+        r< event changed $/n/c
+        a> setData $/n/c data=1
+        a< z4 ok stat z2 m=z4 v=2 len=1
+        R< event changed $/n/c
+        r< event changed $/n/c
+    "#;
+
+    a_deleted_child: r#"
+        a> create $/n
+        a< z1 ok $/n
+        a> create $/n/c
+        a< z2 ok $/n/c
+        a> create $/n/c2
+        a< z3 ok $/n/c2
+    "#, r#"
+        a> delete $/n/c
+        a< z4 ok
+        R< event deleted $/n/c
+        c< event children $/n
+        p< event children $/n
+        r< event deleted $/n/c
+        a> delete $/n/c2
+        a< z5 ok
+        R< event deleted $/n/c2
+        p< event children $/n
+        r< event deleted $/n/c2
+    "#;
+
+    the_end_of_a_session: r#"
+        s> create $/n mode=ephemeral
+        s< z1 ok $/n
+    "#, r#"
+        s> closeSession
+        s< z2 ok
+        s< closed
+        C< event children $
+        P< event children $
+        R< event deleted $/n
+        c< event deleted $/n
+        d< event deleted $/n
+        e< event deleted $/n
+        p< event deleted $/n
+        r< event deleted $/n
+    "#;
+}
+
 conformance! {
     a_created_node: r#"
         m> exists $/n watch
@@ -45,236 +198,6 @@ conformance! {
         R< event created $/n
         p< event created $/n
         r< event created $/n
-    "#;
-
-    a_node_whose_data_are_set: r#"
-        a> create $/n
-        a< z1 ok $/n
-        d> getData $/n watch
-        d< ok "" stat z1
-        e> exists $/n watch
-        e< ok stat z1
-        c> getChildren $/n watch
-        c< ok []
-        p> addWatch $/n kind=persistent
-        p< ok
-        r> addWatch $/n kind=recursive
-        r< ok
-        R> addWatch $ kind=recursive
-        R< ok
-        C> getChildren2 $ watch
-        C< ok [n] stat z0 p=z1 cv=1 kids=1
-        P> addWatch $ kind=persistent
-        P< ok
-        a> setData $/n data=1
-        a< z2 ok stat z1 m=z2 v=1 len=1
-        R< event changed $/n
-        d< event changed $/n
-        e< event changed $/n
-        p< event changed $/n
-        r< event changed $/n
-        a> setData $/n data=1
-        a< z3 ok stat z1 m=z3 v=2 len=1
-        R< event changed $/n
-        p< event changed $/n
-        r< event changed $/n
-    "#;
-
-    a_deleted_node: r#"
-        a> create $/n
-        a< z1 ok $/n
-        d> getData $/n watch
-        d< ok "" stat z1
-        e> exists $/n watch
-        e< ok stat z1
-        c> getChildren $/n watch
-        c< ok []
-        p> addWatch $/n kind=persistent
-        p< ok
-        r> addWatch $/n kind=recursive
-        r< ok
-        R> addWatch $ kind=recursive
-        R< ok
-        C> getChildren $ watch
-        C< ok [n]
-        P> addWatch $ kind=persistent
-        P< ok
-        a> delete $/n
-        a< z2 ok
-        C< event children $
-        P< event children $
-        R< event deleted $/n
-        c< event deleted $/n
-        d< event deleted $/n
-        e< event deleted $/n
-        p< event deleted $/n
-        r< event deleted $/n
-        a> create $/n
-        a< z3 ok $/n
-        P< event children $
-        R< event created $/n
-        p< event created $/n
-        r< event created $/n
-        a> delete $/n
-        a< z4 ok
-        P< event children $
-        R< event deleted $/n
-        p< event deleted $/n
-        r< event deleted $/n
-    "#;
-
-    a_node_whose_acl_is_set: r#"
-        a> create $/n
-        a< z1 ok $/n
-        d> getData $/n watch
-        d< ok "" stat z1
-        e> exists $/n watch
-        e< ok stat z1
-        c> getChildren $/n watch
-        c< ok []
-        p> addWatch $/n kind=persistent
-        p< ok
-        r> addWatch $/n kind=recursive
-        r< ok
-        R> addWatch $ kind=recursive
-        R< ok
-        C> getChildren $ watch
-        C< ok [n]
-        P> addWatch $ kind=persistent
-        P< ok
-        a> setACL $/n
-        a< z2 ok stat z1 av=1
-    "#;
-
-    a_created_child: r#"
-        a> create $/n
-        a< z1 ok $/n
-        d> getData $/n watch
-        d< ok "" stat z1
-        e> exists $/n watch
-        e< ok stat z1
-        c> getChildren2 $/n watch
-        c< ok [] stat z1
-        p> addWatch $/n kind=persistent
-        p< ok
-        r> addWatch $/n kind=recursive
-        r< ok
-        R> addWatch $ kind=recursive
-        R< ok
-        C> getChildren $ watch
-        C< ok [n]
-        P> addWatch $ kind=persistent
-        P< ok
-        a> create $/n/c
-        a< z2 ok $/n/c
-        R< event created $/n/c
-        c< event children $/n
-        p< event children $/n
-        r< event created $/n/c
-        a> create $/n/c2
-        a< z3 ok $/n/c2
-        R< event created $/n/c2
-        p< event children $/n
-        r< event created $/n/c2
-    "#;
-
-    a_child_whose_data_are_set: r#"
-        a> create $/n
-        a< z1 ok $/n
-        a> create $/n/c
-        a< z2 ok $/n/c
-        d> getData $/n watch
-        d< ok "" stat z1 p=z2 cv=1 kids=1
-        e> exists $/n watch
-        e< ok stat z1 p=z2 cv=1 kids=1
-        c> getChildren $/n watch
-        c< ok [c]
-        p> addWatch $/n kind=persistent
-        p< ok
-        r> addWatch $/n kind=recursive
-        r< ok
-        R> addWatch $ kind=recursive
-        R< ok
-        C> getChildren $ watch
-        C< ok [n]
-        P> addWatch $ kind=persistent
-        P< ok
-        a> setData $/n/c data=1
-        a< z3 ok stat z2 m=z3 v=1 len=1
-        R< event changed $/n/c
-        r< event changed $/n/c
-        a> setData $/n/c data=1
-        a< z4 ok stat z2 m=z4 v=2 len=1
-        R< event changed $/n/c
-        r< event changed $/n/c
-    "#;
-
-    a_deleted_child: r#"
-        a> create $/n
-        a< z1 ok $/n
-        a> create $/n/c
-        a< z2 ok $/n/c
-        a> create $/n/c2
-        a< z3 ok $/n/c2
-        d> getData $/n watch
-        d< ok "" stat z1 p=z3 cv=2 kids=2
-        e> exists $/n watch
-        e< ok stat z1 p=z3 cv=2 kids=2
-        c> getChildren $/n watch
-        c< ok [c c2]
-        p> addWatch $/n kind=persistent
-        p< ok
-        r> addWatch $/n kind=recursive
-        r< ok
-        R> addWatch $ kind=recursive
-        R< ok
-        C> getChildren $ watch
-        C< ok [n]
-        P> addWatch $ kind=persistent
-        P< ok
-        a> delete $/n/c
-        a< z4 ok
-        R< event deleted $/n/c
-        c< event children $/n
-        p< event children $/n
-        r< event deleted $/n/c
-        a> delete $/n/c2
-        a< z5 ok
-        R< event deleted $/n/c2
-        p< event children $/n
-        r< event deleted $/n/c2
-    "#;
-
-    the_end_of_a_session: r#"
-        s> create $/n mode=ephemeral
-        s< z1 ok $/n
-        d> getData $/n watch
-        d< ok "" stat z1 owner=s
-        e> exists $/n watch
-        e< ok stat z1 owner=s
-        c> getChildren $/n watch
-        c< ok []
-        p> addWatch $/n kind=persistent
-        p< ok
-        r> addWatch $/n kind=recursive
-        r< ok
-        R> addWatch $ kind=recursive
-        R< ok
-        C> getChildren $ watch
-        C< ok [n]
-        P> addWatch $ kind=persistent
-        P< ok
-        s> closeSession
-        s< z2 ok
-        s< closed
-        C< event children $
-        P< event children $
-        R< event deleted $/n
-        c< event deleted $/n
-        d< event deleted $/n
-        e< event deleted $/n
-        p< event deleted $/n
-        r< event deleted $/n
     "#;
 
     /// The events are the same as for a delete by a client.

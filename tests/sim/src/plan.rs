@@ -34,7 +34,7 @@ const LATCHES: [u64; 2] = [1, 14];
 const GIVING_UP: u64 = 60;
 
 /// The plan of a run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[allow(
     clippy::struct_excessive_bools,
     reason = "each is a property of the run on its own"

@@ -3,8 +3,6 @@
 //! Not here: random plans, and the types of a plan (`plan`); plans about transactions in transit (`under_way`)
 //! and about links between servers (`partitions`).
 
-use lockkeeper_session::LeasePolicy;
-
 use super::{
     Cancel, ClientPlan, DRIFT_PPM, Entry, Fault, FaultKind, Leave, LockStep, Plan, RawStep, Step,
     Target, Trigger, Vanish, prompt_per_mille,
@@ -35,22 +33,10 @@ pub(super) fn blank(rng: &mut Rng, seed: u64) -> Plan {
         tick_ms: rng.within(2, 5) * 100,
         reap_ms: rng.within(2, 40) * 100,
         relay: rng.chance(700),
-        commit_ms: 0,
-        sync_limit: 0,
-        lease: LeasePolicy::Proved,
-        read_only: false,
-        max_outstanding: 0,
-        service_us: 0,
-        most_bytes: 0,
-        lies_per_mille: 0,
-        latches: false,
-        short_writes: false,
-        told: false,
         delay_ms: rng.pick(&[1, 5]).unwrap_or(5),
         yield_per_mille: rng.pick(&[0, 50, 300]).unwrap_or(0),
         prompt_per_mille: prompt_per_mille(seed),
-        clients: Vec::new(),
-        faults: Vec::new(),
+        ..Plan::default()
     }
 }
 

@@ -2,8 +2,6 @@
 //!
 //! Not here: the types of a plan (`plan`), aimed plans (`aimed`, `under_way`, `partitions`, `servers`).
 
-use lockkeeper_session::LeasePolicy;
-
 use super::{
     Cancel, ClientPlan, DRIFT_PPM, Entry, Fault, FaultKind, Leave, LockStep, Plan, RawStep, Step,
     Target, Trigger, prompt_per_mille,
@@ -34,22 +32,12 @@ pub(super) fn plan(seed: u64) -> Plan {
         tick_ms,
         reap_ms: rng.within(2, 40) * 100,
         relay: rng.chance(700),
-        commit_ms: 0,
-        sync_limit: 0,
-        lease: LeasePolicy::Proved,
-        read_only: false,
-        max_outstanding: 0,
-        service_us: 0,
-        most_bytes: 0,
-        lies_per_mille: 0,
-        latches: false,
-        short_writes: false,
-        told: false,
         delay_ms: rng.pick(&[1, 5, 5, 30, 200]).unwrap_or(5),
         yield_per_mille: rng.pick(&[0, 50, 300]).unwrap_or(0),
         prompt_per_mille: prompt_per_mille(seed),
         clients,
         faults,
+        ..Plan::default()
     };
     if plan.servers > 1 && rng.chance(300) {
         plan.commit_ms = rng.pick(&[5, 50, 400]).unwrap_or(5);
