@@ -1,6 +1,6 @@
 //! Tests of the semaphore beyond the rules, while its limit changes and sessions end.
 //!
-//! A test that needs faults says that it runs on the embedded server; the others run on both arms.
+//! The tests that need faults run on the embedded server (`on_the_embedded_arm`), the others on both arms.
 
 use std::{pin::pin, time::Duration};
 
@@ -8,15 +8,20 @@ use lockkeeper::{Client, Semaphore, client::LeasePolicy, error::Loss, proto::OpC
 use lockkeeper_server::{Server, When};
 
 use crate::{
-    rig::{soon, until, until_quiet},
+    rig::{on_the_embedded_arm, soon, until, until_quiet},
     support::{
-        Arm, Ensemble, on_both_arms, run,
+        Ensemble, on_both_arms,
         waiting::{driven, idle, poll_once},
     },
 };
 
 fn leases(client: &Client, path: &str) -> Semaphore {
     Semaphore::with_shared_limit(client, path, &format!("{path}-limit")).unwrap()
+}
+
+on_the_embedded_arm! {
+    a_lease_is_not_taken_in_a_later_session_than_the_place_in_the_queue
+    the_head_of_the_queue_keeps_its_place_in_an_outage
 }
 
 on_both_arms! {
@@ -47,7 +52,7 @@ on_both_arms! {
 }
 
 /// The head of the queue loses its place with its session. It must not take a lease in the next session, beside the new
-/// head: it gets an error. Runs on the embedded server.
+/// head: it gets an error.
 async fn a_lease_is_not_taken_in_a_later_session_than_the_place_in_the_queue(ensemble: &Ensemble) {
     let server = ensemble.server().expect("the embedded server");
     let path = ensemble.unique_path("later");
@@ -67,15 +72,6 @@ async fn a_lease_is_not_taken_in_a_later_session_than_the_place_in_the_queue(ens
     let error = soon(attempt).await.unwrap_err();
     assert_eq!(error.loss(), Some(Loss::Expired));
     until("no lease is left", async || nodes(server, &path) == 0).await;
-}
-
-#[tokio::test]
-async fn a_lease_is_not_taken_in_a_later_session_than_the_place_in_the_queue_embedded() {
-    run(
-        Arm::Embedded,
-        a_lease_is_not_taken_in_a_later_session_than_the_place_in_the_queue,
-    )
-    .await;
 }
 
 /// An outage that is longer than the client's lease and shorter than the session costs a waiter only time. Runs on the
@@ -107,15 +103,6 @@ async fn the_head_of_the_queue_keeps_its_place_in_an_outage(ensemble: &Ensemble)
     assert_eq!(waiter.snapshot().session_id, session);
     held.release().await.unwrap();
     soon(waiting).await.unwrap().release().await.unwrap();
-}
-
-#[tokio::test]
-async fn the_head_of_the_queue_keeps_its_place_in_an_outage_embedded() {
-    run(
-        Arm::Embedded,
-        the_head_of_the_queue_keeps_its_place_in_an_outage,
-    )
-    .await;
 }
 
 /// The number of nodes in the semaphore's two directories.

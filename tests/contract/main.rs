@@ -156,142 +156,49 @@ macro_rules! tries {
 /// The rules for blocking locks: all that drop no future. Their futures are threads.
 macro_rules! blocking {
     ($kind:ty) => {
-        all_arms!(Blocking<$kind>, exclusion (flavor = "multi_thread", worker_threads = 2):
+        all_arms!($kind, exclusion (flavor = "multi_thread", worker_threads = 2):
             it_never_has_more_holders_than_allowed tasks_of_one_session_take_turns);
-        all_arms!(Blocking<$kind>, exclusion: it_can_have_as_many_holders_as_allowed);
-        all_arms!(Blocking<$kind>, giving_up:
+        all_arms!($kind, exclusion: it_can_have_as_many_holders_as_allowed);
+        all_arms!($kind, giving_up:
             a_timeout_leaves_nothing a_dropped_lock_can_be_taken_again_at_once
             a_try_takes_a_free_lock_and_refuses_a_held_one);
-        all_arms!(Blocking<$kind>, loss:
+        all_arms!($kind, loss:
             a_closed_client_ends_holds_and_waits a_holder_whose_node_is_deleted_is_told
             releasing_a_lost_lock_is_an_error);
-        all_arms!(Blocking<$kind>, directory:
+        all_arms!($kind, directory:
             its_directory_may_be_deleted_between_two_uses foreign_nodes_in_the_directory_are_ignored);
-        embedded!(Blocking<$kind>, loss: the_holder_is_told_before_another_contender_holds_it);
-        cluster!(Blocking<$kind>, partition: a_holder_that_is_cut_off_is_told_before_another_contender_holds_it);
-        embedded!(Blocking<$kind>, outage:
+        embedded!($kind, loss: the_holder_is_told_before_another_contender_holds_it);
+        cluster!($kind, partition: a_holder_that_is_cut_off_is_told_before_another_contender_holds_it);
+        embedded!($kind, outage:
             a_connection_lost_at_any_request_only_costs_time an_attempt_refused_at_any_request_leaves_nothing);
     };
 }
 
-mod of_a_mutex {
-    use super::*;
-    contract!(Mutex);
-    in_order!(Mutex);
-    tells!(Mutex);
-    waits_by_node!(Mutex);
-    tries!(Mutex);
+/// Makes a module for each kind, with the tests of these groups of rules.
+macro_rules! kinds {
+    ($($module:ident: $kind:ty, $($rules:ident)*;)*) => {$(
+        mod $module {
+            use super::*;
+            $($rules!($kind);)*
+        }
+    )*};
 }
 
-mod of_a_plain_lock {
-    use super::*;
-    contract!(PlainMutex);
-    tells!(PlainMutex);
-    tries!(PlainMutex);
-}
-
-mod of_a_writer {
-    use super::*;
-    contract!(Writing);
-    in_order!(Writing);
-    tells!(Writing);
-    waits_by_node!(Writing);
-    tries!(Writing);
-}
-
-mod of_readers {
-    use super::*;
-    contract!(Reading);
-    tells!(Reading);
-    waits_by_node!(Reading);
-    tries!(Reading);
-}
-
-mod of_one_lease {
-    use super::*;
-    contract!(Leasing<1>);
-    in_order!(Leasing<1>);
-    tells!(Leasing<1>);
-    waits_by_node!(Leasing<1>);
-    tries!(Leasing<1>);
-}
-
-mod of_three_leases {
-    use super::*;
-    contract!(Leasing<3>);
-    in_order!(Leasing<3>);
-    tells!(Leasing<3>);
-    waits_by_node!(Leasing<3>);
-    tries!(Leasing<3>);
-}
-
-mod of_a_reentrant_mutex {
-    use super::*;
-    contract!(Reentering);
-    in_order!(Reentering);
-    tells!(Reentering);
-    waits_by_node!(Reentering);
-    tries!(Reentering);
-}
-
-mod of_two_locks_at_once {
-    use super::*;
-    contract!(Both);
-    in_order!(Both);
-    tells!(Both);
-    waits_by_node!(Both);
-    tries!(Both);
-}
-
-mod of_a_leader {
-    use super::*;
-    contract!(Leading);
-    in_order!(Leading);
-    tells!(Leading);
-    waits_by_node!(Leading);
-}
-
-mod of_a_latch {
-    use super::*;
-    contract!(Latching);
-    in_order!(Latching);
-}
-
-mod of_a_blocking_mutex {
-    use super::*;
-    blocking!(Mutex);
-    in_order!(Blocking<Mutex>);
-    waits_by_node!(Blocking<Mutex>);
-}
-
-mod of_a_blocking_plain_lock {
-    use super::*;
-    blocking!(PlainMutex);
-}
-
-mod of_a_blocking_writer {
-    use super::*;
-    blocking!(Writing);
-    in_order!(Blocking<Writing>);
-    waits_by_node!(Blocking<Writing>);
-}
-
-mod of_blocking_readers {
-    use super::*;
-    blocking!(Reading);
-    waits_by_node!(Blocking<Reading>);
-}
-
-mod of_three_blocking_leases {
-    use super::*;
-    blocking!(Leasing<3>);
-    in_order!(Blocking<Leasing<3>>);
-    waits_by_node!(Blocking<Leasing<3>>);
-}
-
-mod of_two_blocking_locks_at_once {
-    use super::*;
-    blocking!(Both);
-    in_order!(Blocking<Both>);
-    waits_by_node!(Blocking<Both>);
+kinds! {
+    of_a_mutex: Mutex, contract in_order tells waits_by_node tries;
+    of_a_plain_lock: PlainMutex, contract tells tries;
+    of_a_writer: Writing, contract in_order tells waits_by_node tries;
+    of_readers: Reading, contract tells waits_by_node tries;
+    of_one_lease: Leasing<1>, contract in_order tells waits_by_node tries;
+    of_three_leases: Leasing<3>, contract in_order tells waits_by_node tries;
+    of_a_reentrant_mutex: Reentering, contract in_order tells waits_by_node tries;
+    of_two_locks_at_once: Both, contract in_order tells waits_by_node tries;
+    of_a_leader: Leading, contract in_order tells waits_by_node;
+    of_a_latch: Latching, contract in_order;
+    of_a_blocking_mutex: Blocking<Mutex>, blocking in_order waits_by_node;
+    of_a_blocking_plain_lock: Blocking<PlainMutex>, blocking;
+    of_a_blocking_writer: Blocking<Writing>, blocking in_order waits_by_node;
+    of_blocking_readers: Blocking<Reading>, blocking waits_by_node;
+    of_three_blocking_leases: Blocking<Leasing<3>>, blocking in_order waits_by_node;
+    of_two_blocking_locks_at_once: Blocking<Both>, blocking in_order waits_by_node;
 }

@@ -1,6 +1,6 @@
 //! Tests of the plain lock beyond the rules. All its contenders use the same node name, which makes deletes dangerous.
 //!
-//! A test that needs faults says that it runs on the embedded server; the others run on both arms.
+//! The tests that need faults run on the embedded server (`on_the_embedded_arm`), the others on both arms.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -16,12 +16,18 @@ use lockkeeper::{
 use lockkeeper_server::When;
 
 use crate::{
-    rig::{soon, until, until_free, until_quiet},
-    support::{Arm, Ensemble, on_both_arms, run},
+    rig::{on_the_embedded_arm, soon, until, until_free, until_quiet},
+    support::{Ensemble, on_both_arms},
 };
 
 fn lock(client: &Client, path: &str) -> PlainMutex {
     PlainMutex::new(client, path).unwrap()
+}
+
+on_the_embedded_arm! {
+    a_delete_is_not_repeated_on_the_node_of_a_later_holder
+    a_guard_of_an_expired_session_deletes_nothing
+    a_node_of_the_same_session_may_belong_to_another_task
 }
 
 on_both_arms! {
@@ -79,7 +85,7 @@ on_both_arms! {
 }
 
 /// The reply to a delete is lost, and another client holds the lock when the first one is back. The delete is not
-/// repeated. Runs on the embedded server, which loses the reply.
+/// repeated.
 async fn a_delete_is_not_repeated_on_the_node_of_a_later_holder(ensemble: &Ensemble) {
     let faults = ensemble.server().expect("the embedded server").faults();
     for dropped in [false, true] {
@@ -115,15 +121,6 @@ async fn a_delete_is_not_repeated_on_the_node_of_a_later_holder(ensemble: &Ensem
     }
 }
 
-#[tokio::test]
-async fn a_delete_is_not_repeated_on_the_node_of_a_later_holder_embedded() {
-    run(
-        Arm::Embedded,
-        a_delete_is_not_repeated_on_the_node_of_a_later_holder,
-    )
-    .await;
-}
-
 /// A guard of an expired session must not delete the node of a later holder, which has the same name.
 async fn a_guard_of_an_expired_session_deletes_nothing(ensemble: &Ensemble) {
     let faults = ensemble.server().expect("the embedded server").faults();
@@ -154,11 +151,6 @@ async fn a_guard_of_an_expired_session_deletes_nothing(ensemble: &Ensemble) {
     let holder = lock(&other, &path).holder().await.unwrap().unwrap();
     assert_eq!(holder.session_id, other.snapshot().session_id);
     later.release().await.unwrap();
-}
-
-#[tokio::test]
-async fn a_guard_of_an_expired_session_deletes_nothing_embedded() {
-    run(Arm::Embedded, a_guard_of_an_expired_session_deletes_nothing).await;
 }
 
 /// Two tasks of one session have both lost the reply to their create. The node belongs to the session, but only one
@@ -197,13 +189,4 @@ async fn a_node_of_the_same_session_may_belong_to_another_task(ensemble: &Ensemb
     assert_eq!(faults.pending(), 0);
     until_free::<PlainMutex>(&client, &path).await;
     until_quiet(ensemble, &client).await;
-}
-
-#[tokio::test]
-async fn a_node_of_the_same_session_may_belong_to_another_task_embedded() {
-    run(
-        Arm::Embedded,
-        a_node_of_the_same_session_may_belong_to_another_task,
-    )
-    .await;
 }

@@ -15,6 +15,20 @@ use crate::{
     support::Ensemble,
 };
 
+/// Makes a test of each function, on the embedded server, because it needs its faults.
+macro_rules! on_the_embedded_arm {
+    ($($test:ident)*) => {$(
+        mod $test {
+            #[tokio::test]
+            async fn embedded() {
+                crate::support::run(crate::support::Arm::Embedded, super::$test).await;
+            }
+        }
+    )*};
+}
+
+pub(crate) use on_the_embedded_arm;
+
 /// The nodes in the directories of a lock; none if a directory does not exist.
 pub(crate) async fn nodes<K: Kind>(client: &Client, at: &str) -> Vec<String> {
     let mut nodes = Vec::new();
@@ -44,16 +58,16 @@ pub(crate) async fn until_waiting<K: Kind>(client: &Client, path: &str, count: u
     .await;
 }
 
-/// Lets a rival wait for a held lock, and makes the holder lose it by `lose`. Checks that the holder is told before the
+/// Lets a rival wait for a held lock, and makes the holder lose it by `cause`. Checks that the holder is told before the
 /// rival is granted the lock. Returns what the holder is told, and the rival.
 pub(crate) async fn lose_to_a_rival<K: Kind>(
     held: &K::Held,
     other: &Client,
     path: &str,
-    lose: impl FnOnce(),
+    cause: impl FnOnce(),
 ) -> (Option<Loss>, K::Rival) {
-    let lost = held.lost();
-    let told = tokio::spawn(async move { (lost.await, Instant::now()) });
+    let loss = held.lost();
+    let told = tokio::spawn(async move { (loss.await, Instant::now()) });
     let before = nodes::<K>(other, path).await.len();
     let granted = tokio::spawn({
         let (other, path) = (other.clone(), path.to_owned());
@@ -67,7 +81,7 @@ pub(crate) async fn lose_to_a_rival<K: Kind>(
         }
     })
     .await;
-    lose();
+    cause();
     let (loss, told) = soon(told).await.unwrap();
     let (rival, granted) = soon(granted).await.unwrap();
     assert!(told < granted, "{path}: told {:?} too late", told - granted);
