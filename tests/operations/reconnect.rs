@@ -2,49 +2,20 @@
 //!
 //! Not here: expired sessions (`one_shot`).
 
-use lockkeeper::{Client, CreateMode, Version, node::Acl};
+use lockkeeper::{CreateMode, Version, node::Acl};
 
 use crate::{
     rig::{
-        CHANGED, CHILDREN, CREATED, DELETED, PERSISTENT, RECURSIVE, Relay, create, delete, event,
-        fired, missed, set, silent, two_and_a_node,
+        CHANGED, CHILDREN, CREATED, DELETED, PERSISTENT, RECURSIVE, away, behind_a_proxy, create,
+        delete, event, fired, missed, set, silent, two_and_a_node,
     },
-    support::{Ensemble, on_both_arms, waiting},
+    support::{Ensemble, on_both_arms},
 };
-
-/// A client behind a relay.
-async fn behind_a_relay(ensemble: &Ensemble) -> (Client, Relay) {
-    let relay = Relay::before(ensemble.one_server()).await;
-    let client = Client::builder(&relay.servers())
-        .unwrap()
-        .session_timeout(crate::support::SESSION_TIMEOUT)
-        .connect()
-        .await
-        .unwrap();
-    (client, relay)
-}
-
-/// Runs `meanwhile` while a client has no connection, and waits until the client has connected again.
-async fn away(client: &Client, relay: &Relay, meanwhile: impl Future<Output = ()>) {
-    let before = client.snapshot();
-    relay.cut();
-    waiting::until("the client notices", async || {
-        !client.snapshot().state.is_connected()
-    })
-    .await;
-    meanwhile.await;
-    relay.mend();
-    waiting::until("the client is back", async || {
-        client.snapshot().connections > before.connections
-    })
-    .await;
-    assert_eq!(client.snapshot().session_id, before.session_id);
-}
 
 on_both_arms! {
     async fn one_shot_watches_report_missed_changes_and_stay_on_unchanged_nodes(ensemble: &Ensemble) {
         let (_, other, root) = two_and_a_node(ensemble, "missed").await;
-        let (client, relay) = behind_a_relay(ensemble).await;
+        let (client, proxy) = behind_a_proxy(ensemble).await;
         let at = |name: &str| format!("{root}/{name}");
         for name in ["data", "gone", "still"] {
             create(&other, &at(name)).await;
@@ -55,7 +26,7 @@ on_both_arms! {
         let (_, absent) = client.exists_and_watch(&at("absent")).await.unwrap();
         let (_, list) = client.get_children_and_watch(&root).await.unwrap();
         let (_, still) = client.get_data_and_watch(&at("still")).await.unwrap();
-        away(&client, &relay, async {
+        away(&client, &proxy, async {
             set(&other, &at("data")).await;
             delete(&other, &at("gone")).await;
             create(&other, &at("absent")).await;
@@ -70,7 +41,7 @@ on_both_arms! {
 
     async fn persistent_watches_report_that_events_may_be_missing_and_go_on(ensemble: &Ensemble) {
         let (_, other, root) = two_and_a_node(ensemble, "lasting").await;
-        let (client, relay) = behind_a_relay(ensemble).await;
+        let (client, proxy) = behind_a_proxy(ensemble).await;
         let [p, r, b] = ["p", "r", "b"].map(|name| format!("{root}/{name}"));
         for path in [&p, &r, &b] {
             create(&other, path).await;
@@ -82,7 +53,7 @@ on_both_arms! {
             client.add_watch(&b, RECURSIVE).await.unwrap(),
         ];
         for round in 0..2 {
-            away(&client, &relay, async {
+            away(&client, &proxy, async {
                 for path in [&p, &r, &b] {
                     set(&other, path).await;
                 }
@@ -114,12 +85,12 @@ on_both_arms! {
 
     async fn all_kinds_on_one_node_are_restored_beside_each_other(ensemble: &Ensemble) {
         let (_, other, path) = two_and_a_node(ensemble, "all-kinds").await;
-        let (client, relay) = behind_a_relay(ensemble).await;
+        let (client, proxy) = behind_a_proxy(ensemble).await;
         client.sync("/").await.unwrap();
         let (_, list) = client.get_children_and_watch(&path).await.unwrap();
         let (_, data) = client.get_data_and_watch(&path).await.unwrap();
         let mut recursive = client.add_watch(&path, RECURSIVE).await.unwrap();
-        away(&client, &relay, async {}).await;
+        away(&client, &proxy, async {}).await;
         assert!(missed(&mut recursive).await.reconnected);
         create(&other, &format!("{path}/x")).await;
         set(&other, &path).await;
@@ -133,12 +104,12 @@ on_both_arms! {
 
     async fn an_added_identity_is_sent_again_after_a_reconnect(ensemble: &Ensemble) {
         let (_, _, root) = two_and_a_node(ensemble, "auth-again").await;
-        let (client, relay) = behind_a_relay(ensemble).await;
+        let (client, proxy) = behind_a_proxy(ensemble).await;
         let path = format!("{root}/mine");
         client.add_auth("digest", "ann:secret").await.unwrap();
         client.create_with_acl(&path, "", CreateMode::Persistent, Acl::CREATOR_ALL).await.unwrap();
         for _ in 0..3 {
-            away(&client, &relay, async {}).await;
+            away(&client, &proxy, async {}).await;
             client.set_data(&path, "", Version::ANY).await.unwrap();
         }
         client.delete(&path, Version::ANY).await.unwrap();

@@ -1,18 +1,16 @@
-//! Helpers of these tests: short names for requests and events, and a relay that can cut connections to any server.
-
-use std::{net::SocketAddr, sync::Arc};
+//! Helpers of these tests: short names for requests and events, and clients whose connections can be cut.
 
 use lockkeeper::{
     Client, CreateMode, Version,
     watch::{AddWatchMode, EventType, Missed, PersistentWatcher, WatchNotice, Watcher},
 };
-use tokio::{
-    net::{TcpListener, TcpStream},
-    sync::watch,
-    task::JoinHandle,
-};
+use tokio::net::lookup_host;
 
-use crate::support::{Ensemble, waiting::soon};
+use crate::support::{
+    Ensemble, SESSION_TIMEOUT,
+    proxy::Proxy,
+    waiting::{soon, until},
+};
 
 pub(crate) const PERSISTENT: AddWatchMode = AddWatchMode::PERSISTENT;
 pub(crate) const RECURSIVE: AddWatchMode = AddWatchMode::PERSISTENT_RECURSIVE;
@@ -77,64 +75,28 @@ pub(crate) async fn silent(client: &Client, watcher: &mut PersistentWatcher) {
     }
 }
 
-/// A port in front of a server. The test can cut its connections and refuse new ones.
-pub(crate) struct Relay {
-    address: SocketAddr,
-    /// How often connections were cut, and whether new connections are served.
-    fate: watch::Sender<(u64, bool)>,
-    task: JoinHandle<()>,
+/// A client, and the proxy between it and one server.
+pub(crate) async fn behind_a_proxy(ensemble: &Ensemble) -> (Client, Proxy) {
+    let server = lookup_host(ensemble.one_server()).await.unwrap().next();
+    let proxy = Proxy::to(&[server.expect("an address")]).await;
+    let builder = Client::builder(&proxy.connect_string()).unwrap();
+    let client = builder.session_timeout(SESSION_TIMEOUT).connect();
+    (client.await.unwrap(), proxy)
 }
 
-impl Relay {
-    pub(crate) async fn before(server: String) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let fate = watch::Sender::new((0, true));
-        let serving = fate.subscribe();
-        let server: Arc<str> = server.into();
-        let task = tokio::spawn(async move {
-            while let Ok((inbound, _)) = listener.accept().await {
-                if serving.borrow().1 {
-                    tokio::spawn(carry(inbound, server.clone(), serving.clone()));
-                }
-            }
-        });
-        Self {
-            address,
-            fate,
-            task,
-        }
-    }
-
-    pub(crate) fn servers(&self) -> String {
-        self.address.to_string()
-    }
-
-    /// Cuts all connections, and serves no new connections.
-    pub(crate) fn cut(&self) {
-        self.fate.send_modify(|fate| *fate = (fate.0 + 1, false));
-    }
-
-    /// Serves new connections again.
-    pub(crate) fn mend(&self) {
-        self.fate.send_modify(|fate| fate.1 = true);
-    }
-}
-
-impl Drop for Relay {
-    fn drop(&mut self) {
-        self.task.abort();
-        self.cut();
-    }
-}
-
-async fn carry(mut inbound: TcpStream, server: Arc<str>, mut fate: watch::Receiver<(u64, bool)>) {
-    let Ok(mut outbound) = TcpStream::connect(&*server).await else {
-        return;
-    };
-    let cuts = fate.borrow().0;
-    tokio::select! {
-        _ = tokio::io::copy_bidirectional(&mut inbound, &mut outbound) => {}
-        _ = fate.wait_for(|fate| fate.0 != cuts) => {}
-    }
+/// Runs `meanwhile` while a client has no connection, and waits until the client has connected again.
+pub(crate) async fn away(client: &Client, proxy: &Proxy, meanwhile: impl Future<Output = ()>) {
+    let before = client.snapshot();
+    proxy.cut();
+    until("the client notices", async || {
+        !client.snapshot().state.is_connected()
+    })
+    .await;
+    meanwhile.await;
+    proxy.mend();
+    until("the client is back", async || {
+        client.snapshot().connections > before.connections
+    })
+    .await;
+    assert_eq!(client.snapshot().session_id, before.session_id);
 }

@@ -21,11 +21,11 @@ use lockkeeper::{
 use lockkeeper_sim::Rng;
 
 use crate::{
-    rig::{CHANGED, CHILDREN, CREATED, DELETED, PERSISTENT, RECURSIVE, Relay, create, delete, set},
-    support::{
-        Ensemble, SESSION_TIMEOUT, on_both_arms,
-        waiting::{self, poll_once},
+    rig::{
+        CHANGED, CHILDREN, CREATED, DELETED, PERSISTENT, RECURSIVE, away, behind_a_proxy, create,
+        delete, set,
     },
+    support::{Ensemble, on_both_arms, proxy::Proxy, waiting::poll_once},
 };
 
 /// The number of stories on each kind of server.
@@ -115,7 +115,7 @@ struct Story {
     dice: Rng,
     client: Client,
     other: Client,
-    relay: Relay,
+    proxy: Proxy,
     nodes: Vec<String>,
     there: BTreeSet<String>,
     listeners: BTreeMap<usize, Listener>,
@@ -125,17 +125,15 @@ struct Story {
 
 impl Story {
     async fn begin(ensemble: &Ensemble, seed: u64) -> Self {
-        let relay = Relay::before(ensemble.one_server()).await;
-        let client = Client::builder(&relay.servers()).unwrap();
-        let client = client.session_timeout(SESSION_TIMEOUT).connect();
+        let (client, proxy) = behind_a_proxy(ensemble).await;
         let root = ensemble.unique_path("story");
         let nodes = ["", "/a", "/a/b", "/a/b/c", "/d"].map(|below| format!("{root}{below}"));
         Self {
             seed,
             dice: Rng::from_seed(seed),
-            client: client.await.unwrap(),
+            client,
             other: ensemble.client().await,
-            relay,
+            proxy,
             nodes: nodes.to_vec(),
             there: BTreeSet::new(),
             listeners: BTreeMap::new(),
@@ -276,14 +274,7 @@ impl Story {
     }
 
     async fn lose_the_connection(&mut self) {
-        let before = self.client.snapshot().connections;
-        let client = &self.client;
-        self.relay.cut();
-        let lost = async || !client.snapshot().state.is_connected();
-        waiting::until("the client notices", lost).await;
-        self.relay.mend();
-        let back = async || client.snapshot().connections > before;
-        waiting::until("the client is back", back).await;
+        away(&self.client, &self.proxy, async {}).await;
         self.log.push("the connection is lost".to_owned());
         for listener in self.listeners.values_mut() {
             if matches!(listener.ear, Ear::Always(_)) {

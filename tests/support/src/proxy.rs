@@ -81,6 +81,12 @@ impl Proxy {
         self.mode.send_replace(Mode::Swallow);
     }
 
+    /// Resets all connections. Until [`mend`](Self::mend), new connections carry nothing.
+    pub fn cut(&self) {
+        self.swallow();
+        self.reset();
+    }
+
     /// From now on no byte arrives in this direction, and neither side notices.
     pub fn swallow_one(&self, direction: Direction) {
         self.mode.send_replace(Mode::SwallowOne(direction));
