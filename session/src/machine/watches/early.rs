@@ -6,7 +6,7 @@
 //!
 //! Not here: restoring watches (`restore`).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{collections::VecDeque, mem};
 
 use super::kind::WatchId;
 use crate::machine::{Event, spare::give_back};
@@ -29,7 +29,7 @@ pub(crate) struct Restore {
 pub(crate) struct EarlyEvents {
     /// Oldest first.
     unanswered: VecDeque<Unanswered>,
-    events: BTreeMap<WatchId, Event>,
+    events: Vec<(WatchId, Event)>,
 }
 
 /// A request, and its first and its last listener.
@@ -61,20 +61,22 @@ impl EarlyEvents {
 
     /// Keeps an event until the request of its listener is answered.
     pub(crate) fn keep(&mut self, id: WatchId, event: Event) {
-        self.events.insert(id, event);
+        self.events.push((id, event));
     }
 
     /// The request with this number is answered. Returns what its listeners hear of now.
-    pub(crate) fn answered(&mut self, request: u64) -> BTreeMap<WatchId, Event> {
+    pub(crate) fn answered(&mut self, request: u64) -> Vec<(WatchId, Event)> {
         let answered = self
             .unanswered
             .partition_point(|sent| sent.request <= request);
         self.unanswered.drain(..answered);
-        let Some(next) = self.unanswered.front() else {
-            return self.take();
-        };
-        let later = self.events.split_off(&next.first);
-        std::mem::replace(&mut self.events, later)
+        let next = self.unanswered.front().map(|next| next.first);
+        let mut told = self.take();
+        if let Some(next) = next {
+            let later = told.partition_point(|(id, _)| *id < next);
+            self.events = told.split_off(later);
+        }
+        told
     }
 
     /// Frees the room that a burst has left.
@@ -83,7 +85,9 @@ impl EarlyEvents {
     }
 
     /// Everything that is left: the connection is over.
-    pub(crate) fn take(&mut self) -> BTreeMap<WatchId, Event> {
-        std::mem::take(&mut self.events)
+    pub(crate) fn take(&mut self) -> Vec<(WatchId, Event)> {
+        let mut events = mem::take(&mut self.events);
+        events.sort_unstable_by_key(|(id, _)| *id);
+        events
     }
 }
