@@ -1,14 +1,14 @@
-//! Tests of the semaphore beyond the rules, while its limit changes and sessions end.
+//! Tests of the semaphore beyond the rules, while its limit changes and in outages.
+//! Not here: sessions that end (`recipes/tests/head.rs`).
 //!
 //! The tests that need faults run on the embedded server (`on_the_embedded_arm`), the others on both arms.
 
 use std::{pin::pin, time::Duration};
 
-use lockkeeper::{Client, Semaphore, client::LeasePolicy, error::Loss, proto::OpCode};
-use lockkeeper_server::{Server, When};
+use lockkeeper::{Client, Semaphore, client::LeasePolicy};
 
 use crate::{
-    rig::{on_the_embedded_arm, soon, until, until_quiet},
+    rig::{on_the_embedded_arm, soon, until},
     support::{
         Ensemble, on_both_arms,
         waiting::{driven, idle, poll_once},
@@ -20,7 +20,6 @@ fn leases(client: &Client, path: &str) -> Semaphore {
 }
 
 on_the_embedded_arm! {
-    a_lease_is_not_taken_in_a_later_session_than_the_place_in_the_queue
     the_head_of_the_queue_keeps_its_place_in_an_outage
 }
 
@@ -49,29 +48,6 @@ on_both_arms! {
             soon(waiting).await.unwrap().release().await.unwrap();
         }
     }
-}
-
-/// The head of the queue loses its place with its session. It must not take a lease in the next session, beside the new
-/// head: it gets an error.
-async fn a_lease_is_not_taken_in_a_later_session_than_the_place_in_the_queue(ensemble: &Ensemble) {
-    let server = ensemble.server().expect("the embedded server");
-    let path = ensemble.unique_path("later");
-    let client = ensemble.client().await;
-    let semaphore = Semaphore::new(&client, &path, 1).unwrap();
-    semaphore.acquire().await.unwrap().release().await.unwrap();
-    until_quiet(ensemble, &client).await;
-    let session = client.snapshot().session_id;
-    let create = When::op(OpCode::CREATE2).within(format!("{path}/leases"));
-    server.faults().cut_before(create);
-    let mut attempt = pin!(semaphore.acquire());
-    while server.faults().pending() > 0 {
-        assert!(poll_once(attempt.as_mut()).is_none());
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    server.faults().expire(session);
-    let error = soon(attempt).await.unwrap_err();
-    assert_eq!(error.loss(), Some(Loss::Expired));
-    until("no lease is left", async || nodes(server, &path) == 0).await;
 }
 
 /// An outage that is longer than the client's lease and shorter than the session costs a waiter only time. Runs on the
@@ -103,13 +79,4 @@ async fn the_head_of_the_queue_keeps_its_place_in_an_outage(ensemble: &Ensemble)
     assert_eq!(waiter.snapshot().session_id, session);
     held.release().await.unwrap();
     soon(waiting).await.unwrap().release().await.unwrap();
-}
-
-/// The number of nodes in the semaphore's two directories.
-fn nodes(server: &Server, path: &str) -> usize {
-    let is_below = |node: &String| {
-        let places = [format!("{path}/leases/"), format!("{path}/locks/")];
-        places.iter().any(|place| node.starts_with(place))
-    };
-    server.paths().into_iter().filter(is_below).count()
 }

@@ -14,7 +14,7 @@
 //! | `outage` | a fault at any request of an acquisition and release; on the embedded server alone |
 //! | `mutex` | further methods of tickets and guards: not rules, but tests of the mutex, on both arms |
 //! | `plain` | the same for the plain lock, where all contenders use one node name |
-//! | `leases` | the same for the semaphore, while its limit changes and sessions end |
+//! | `leases` | the same for the semaphore, while its limit changes and in outages |
 //! | `types` | what the compiler guarantees |
 //! | `stress` | all kinds at the same time, at random |
 //!

@@ -1,6 +1,6 @@
 //! Further methods of guards and tickets: positions, transactions, states, data, and nodes of other clients. Most are of a mutex.
 
-use std::time::Duration;
+use std::{pin::pin, time::Duration};
 
 use lockkeeper::{
     Client, CreateMode, LockError, Mutex, RwLock, Version, error::Loss, locks::LockState,
@@ -9,7 +9,7 @@ use lockkeeper::{
 use crate::{
     kinds::Kind,
     rig::{soon, until_free},
-    support::{Ensemble, on_both_arms},
+    support::{Ensemble, on_both_arms, waiting::driven},
 };
 
 /// Creates the node that the tests write to under the lock.
@@ -80,17 +80,21 @@ on_both_arms! {
         assert_eq!(guard.release().await.unwrap_err().loss(), Some(Loss::Closed));
     }
 
-    async fn release_with_writes_and_releases_in_one_transaction(ensemble: &Ensemble) {
+    async fn release_with_writes_releases_and_wakes_the_next_in_one_transaction(ensemble: &Ensemble) {
         let path = ensemble.unique_path("release-with");
-        let client = ensemble.client().await;
+        let (client, other) = (ensemble.client().await, ensemble.client().await);
         let mutex = Mutex::at(&client, &path);
         let guard = mutex.lock().await.unwrap();
         let data = register(&client, &path).await;
+        let ticket = Mutex::at(&other, &path).enqueue().await.unwrap();
+        let mut waiting = pin!(ticket.wait());
+        assert!(driven(&other, waiting.as_mut()).await.is_none());
         let results = guard
             .release_with(|writes| writes.set_data(&data, "1", Version(0)))
             .await
             .unwrap();
         assert_eq!(results.len(), 1);
+        soon(waiting).await.unwrap().release().await.unwrap();
         assert_eq!(client.get_children(&path).await.unwrap(), [""; 0]);
         // An error names the number of the refused write. Nothing is written, and the lock is released all the same.
         let guard = mutex.lock().await.unwrap();

@@ -64,7 +64,7 @@
 //! | 53 | kazoo #282 | a waiter hung after a short outage | `waiting` |
 //! | 54 | kazoo #482, #83 | an acquire hung on a closed client | `contract/loss.rs::a_closed_client_ends_holds_and_waits` |
 //! | 55 | twitter/commons #20 | a waiter never learned of the expiry | `waiting` |
-//! | 56 | kezhuw #82 | deletes in a transaction woke nobody | `waiting` |
+//! | 56 | kezhuw #82 | deletes in a transaction woke nobody | `contract/mutex.rs::release_with_writes_releases_and_wakes_the_next_in_one_transaction` |
 //! | 57 | zookeeper-async | a binary search ran on a list in another order | `contract/exclusion.rs::it_never_has_more_holders_than_allowed`, `recipes/src/order/rank.rs::exactly_one_is_first_and_everybody_else_waits_for_the_one_before` |
 //! | 58 | Netflix/curator #75 | an owner waited for itself | `waiting` |
 //! | 59 | ZooKeeper's `SetWatches` | after an outage, the event of the node ahead came before that of the waiter's own | `waiting` |

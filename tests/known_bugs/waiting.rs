@@ -1,17 +1,15 @@
-//! Rows 35, 53, 55, 56, 58 and 59: waiters across outages, expiries and transactions, and waiters that wait for
-//! themselves.
+//! Rows 35, 53, 55, 58 and 59: waiters across outages and expiries, and waiters that wait for themselves.
 
 use std::pin::pin;
 
 use lockkeeper::{
-    CreateMode, LockError, Mutex, RwLock, Semaphore,
+    LockError, RwLock, Semaphore,
     error::Loss,
     locks::{Member, MultiLock, ReentrantMutex},
 };
 
-use crate::{
-    rig::{PATH, client, cut_off, delete, driven, let_in, mutex, queue, server, session, soon},
-    support::{Ensemble, on_both_arms},
+use crate::rig::{
+    PATH, client, cut_off, delete, driven, let_in, mutex, queue, server, session, soon,
 };
 
 /// In kazoo #282 the connection of a waiter was lost and came back, and the waiter hung for ever. In zk-ruby #49 the
@@ -56,28 +54,6 @@ async fn row_55_a_waiter_whose_session_expires_gets_an_error_and_no_grant() {
     guard.release().await.unwrap();
     let guard = soon(mutex(&waiter).lock()).await.unwrap();
     guard.release().await.unwrap();
-}
-
-on_both_arms! {
-    /// kezhuw #82: the holder deleted its node in a transaction, and the watch on it did not fire. The next waiter
-    /// slept on. Here it is granted the lock.
-    async fn row_56_a_release_in_a_transaction_wakes_the_next(ensemble: &Ensemble) {
-        let path = ensemble.unique_path("multi");
-        let register = format!("{path}-register");
-        let (one, two) = (ensemble.client().await, ensemble.client().await);
-        one.create(&register, "", CreateMode::Persistent).await.unwrap();
-        let guard = Mutex::new(&one, &path).unwrap().lock().await.unwrap();
-        let ticket = Mutex::new(&two, &path).unwrap().enqueue().await.unwrap();
-        let mut waiting = pin!(ticket.wait());
-        assert!(driven(&two, waiting.as_mut()).await.is_none());
-        guard
-            .release_with(|writes| writes.set_data(&register, "1", lockkeeper::Version::ANY))
-            .await
-            .unwrap();
-        let guard = soon(waiting).await.unwrap();
-        assert_eq!(one.get_data(&register).await.unwrap().data.unwrap(), "1");
-        guard.release().await.unwrap();
-    }
 }
 
 /// Netflix/curator #75: one thread used two lock objects on the same path. The second one waited for the first for
