@@ -63,9 +63,7 @@ async fn four_letter_words_are_answered_and_the_connection_closed() {
         raw.send(word.as_bytes()).await;
         String::from_utf8(raw.rest().await).unwrap()
     };
-    assert_eq!(ask("ruok").await, "imok");
     assert_eq!(ask("ruok\n").await, "imok");
-    assert_eq!(ask("isro").await, "rw");
     let srvr = ask("srvr").await;
     assert!(srvr.starts_with("Zookeeper version: 3.9.3-"), "{srvr}");
     assert!(
