@@ -50,6 +50,21 @@ async fn readers_share_and_a_writer_waits_for_all_of_them() {
     assert_eq!(below(&server, "/rw"), 0);
 }
 
+/// Once it printed three kilobytes of counters.
+#[tokio::test]
+async fn a_lock_is_printed_by_its_path() {
+    let client = client(&server().await).await;
+    let locks = [
+        format!("{:?}", Mutex::new(&client, "/m").unwrap()),
+        format!("{:?}", RwLock::new(&client, "/m").unwrap()),
+        format!("{:?}", ReentrantMutex::new(&client, "/m").unwrap()),
+        format!("{:?}", Election::new(&client, "/m").unwrap()),
+    ];
+    for lock in locks {
+        assert!(lock.contains("\"/m\"") && lock.len() < 300, "{lock}");
+    }
+}
+
 #[tokio::test]
 async fn a_downgrade_whose_reply_is_lost_happens_once() {
     let server = server().await;

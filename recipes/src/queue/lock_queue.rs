@@ -1,6 +1,6 @@
 //! What all kinds of lock share: a queue at a path, and the ways into it. The public kinds are thin types around it.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// A queue, and the role of its contenders.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct LockQueue {
     client: Client,
     directory: Arc<Directory>,
@@ -165,5 +165,14 @@ impl LockQueue {
     async fn granted(&self, ahead: &mut Option<usize>) -> Result<Guard, LockError> {
         let ticket = self.enter::<Guard>().await?;
         ticket.granted(ahead).await
+    }
+}
+
+impl fmt::Debug for LockQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockQueue")
+            .field("path", &self.path())
+            .field("kind", &self.kind)
+            .finish_non_exhaustive()
     }
 }
