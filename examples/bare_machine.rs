@@ -1,9 +1,10 @@
 //! How do I drive a session without any runtime, on one `std::net::TcpStream`?
 //!
-//! The state machine decides everything: which server is next, when to ping, which reply belongs to which request. This
-//! program only moves bytes and tells it the time.
+//! The state machine decides everything: which server is next, when to ping, which reply belongs to
+//! which request. This program only moves bytes and tells it the time.
 //!
-//! Run it with `cargo run --example bare_machine [HOSTS]`. Without HOSTS it uses an embedded server.
+//! Run it with `cargo run --example bare_machine [HOSTS]`. Without HOSTS it uses an embedded
+//! server.
 
 use std::{
     io::{self, ErrorKind, Read, Write},
@@ -44,7 +45,8 @@ impl Session {
         }
     }
 
-    /// Does what the machine asks for, then waits for bytes or for its next deadline. Returns the requests that are done.
+    /// Does what the machine asks for, then waits for bytes or for its next deadline. Returns the
+    /// requests that are done.
     fn turn(&mut self) -> Vec<(u32, Result<Response, Error>)> {
         let mut done = Vec::new();
         while let Some(output) = self.machine.poll_output() {

@@ -30,7 +30,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let client = Client::connect(&servers).wait()?;
     let mutex = Mutex::new(&client, "/locks/orders")?;
     let guard = mutex.lock_timeout(Duration::from_secs(5)).wait()?;
-    // Another thread may wait for the loss, for instance to end a child process. It ends with the guard, too.
+    // Another thread may wait for the loss, for instance to end a child process. It ends with the
+    // guard, too.
     let lost = guard.lost();
     let watching = std::thread::spawn(move || lost.wait());
     assert_eq!(work(&guard)?, 3);

@@ -1,14 +1,16 @@
-//! How do I test that my own code is right when replies are lost, sessions expire, and servers fall silent?
+//! How do I test that my own code is right when replies are lost, sessions expire, and servers fall
+//! silent?
 //!
-//! Look at the tests below. They run with `cargo test --example faults`, each on a server of its own, and none of them waits
-//! for a timeout of real time.
+//! Look at the tests below. They run with `cargo test --example faults`, each on a server of its
+//! own, and none of them waits for a timeout of real time.
 
 use std::time::Duration;
 
 use lockkeeper::{Client, CreateMode, Error, Guard, LockError, Mutex, Version};
 use tokio::time::sleep;
 
-/// The code under test: adds an amount to the balance, exactly once. The node of the request makes it safe to repeat.
+/// The code under test: adds an amount to the balance, exactly once. The node of the request makes
+/// it safe to repeat.
 async fn charge(guard: &Guard, request: &str, amount: i64) -> Result<(), LockError> {
     let done = format!("/done/{request}");
     while guard.client().exists(&done).await?.is_none() {

@@ -1,8 +1,8 @@
 //! How does a directory of files ignore a former holder of the lock?
 //!
-//! A file cannot compare tokens. So each holder writes its own file, and the token is the name of the file. Readers take
-//! the file with the highest token. A late write of a former holder is then never read. This also works on a shared file
-//! system.
+//! A file cannot compare tokens. So each holder writes its own file, and the token is the name of
+//! the file. Readers take the file with the highest token. A late write of a former holder is then
+//! never read. This also works on a shared file system.
 //!
 //! Run it with `cargo run --example fence_file [HOSTS]`. Without HOSTS it uses an embedded server.
 
@@ -51,7 +51,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let second = mutex.lock().await?;
     write(&directory, second.fencing_token(), "second")?;
 
-    // The first holder was paused before its second write, and does not know that it has lost the lock.
+    // The first holder was paused before its second write, and does not know that it has lost the
+    // lock.
     write(&directory, stale, "late")?;
     assert_eq!(read(&directory)?, "second");
     println!("readers do not see the late write");

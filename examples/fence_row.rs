@@ -1,7 +1,7 @@
 //! How does a database refuse a former holder of the lock?
 //!
-//! Store the token beside the value, and compare it in the update:
-//! `UPDATE accounts SET balance = ?, token = ? WHERE id = ? AND token <= ?`. If this updates no row, the lock was lost.
+//! Store the token beside the value, and compare it in the update: `UPDATE accounts SET balance =
+//! ?, token = ? WHERE id = ? AND token <= ?`. If this updates no row, the lock was lost.
 //!
 //! Run it with `cargo run --example fence_row [HOSTS]`. Without HOSTS it uses an embedded server.
 
@@ -43,7 +43,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let second = mutex.lock().await?;
     assert_eq!(accounts.update("alice", 90, second.fencing_token()), 1);
 
-    // The first holder was paused before its second write, and does not know that it has lost the lock.
+    // The first holder was paused before its second write, and does not know that it has lost the
+    // lock.
     assert_eq!(accounts.update("alice", 120, stale), 0);
     println!(
         "alice has {}, the late update changed no row",

@@ -1,7 +1,8 @@
-//! How do several copies of a program run each job once, although the copy that runs them may stop at any time?
+//! How do several copies of a program run each job once, although the copy that runs them may stop
+//! at any time?
 //!
-//! One copy is elected. It takes the jobs from a folder. A job and its result are one transaction under the leadership: a
-//! copy that has lost it writes nothing.
+//! One copy is elected. It takes the jobs from a folder. A job and its result are one transaction
+//! under the leadership: a copy that has lost it writes nothing.
 //!
 //! Run it with `cargo run --example job_runner [HOSTS]`. Without HOSTS it uses an embedded server.
 

@@ -1,4 +1,5 @@
-//! How do all processes together send at most three requests at a time, and how do I change that number?
+//! How do all processes together send at most three requests at a time, and how do I change that
+//! number?
 //!
 //! Run it with `cargo run --example limiter [HOSTS]`. Without HOSTS it uses an embedded server.
 
@@ -30,7 +31,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     for _ in 0..12 {
         let (limiter, now, most) = (limiter.clone(), now.clone(), most.clone());
         requests.spawn(async move {
-            // At most ten seconds in the queue: then the caller gets an error and not a slow answer.
+            // At most ten seconds in the queue: then the caller gets an error and not a slow
+            // answer.
             let lease = limiter.acquire_timeout(Duration::from_secs(10)).await?;
             most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
             sleep(Duration::from_millis(5)).await; // the request

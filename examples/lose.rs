@@ -1,6 +1,7 @@
 //! How do I stop working when the lock is lost?
 //!
-//! Run it with `cargo run --example lose`. It starts an embedded server, and then makes it stop replying.
+//! Run it with `cargo run --example lose`. It starts an embedded server, and then makes it stop
+//! replying.
 
 use std::time::Duration;
 

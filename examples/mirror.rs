@@ -1,7 +1,8 @@
 //! How does a program read its configuration without a request each time?
 //!
-//! The configuration is a folder with a node for each key. The mirror reads all of it after each change: simple, and right
-//! for some hundred keys. For larger trees see the chapter "Watching a tree" of the guide.
+//! The configuration is a folder with a node for each key. The mirror reads all of it after each
+//! change: simple, and right for some hundred keys. For larger trees see the chapter "Watching a
+//! tree" of the guide.
 //!
 //! Run it with `cargo run --example mirror [HOSTS]`. Without HOSTS it uses an embedded server.
 
@@ -46,7 +47,8 @@ async fn follow(
     loop {
         let (values, is_stale) = (read_all(client, folder).await?, false);
         copy.send_replace(Settings { values, is_stale });
-        // Any notice is a reason to read: an event, a reconnect, or more events than the queue holds.
+        // Any notice is a reason to read: an event, a reconnect, or more events than the queue
+        // holds.
         match changes.next().await {
             Some(Ok(_)) => {}
             Some(Err(error)) => return Err(error),

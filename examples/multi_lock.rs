@@ -1,6 +1,7 @@
 //! How do I lock two accounts at once, without a deadlock?
 //!
-//! A `MultiLock` takes its locks in the order of their paths. So all programs take them in the same order.
+//! A `MultiLock` takes its locks in the order of their paths. So all programs take them in the same
+//! order.
 //!
 //! Run it with `cargo run --example multi_lock [HOSTS]`. Without HOSTS it uses an embedded server.
 

@@ -1,10 +1,13 @@
 //! How do I see locks as spans in my traces?
 //!
-//! A lock is a span of level debug with the name `lock`: it begins with the attempt and ends with the release. Its fields are the path and
-//! the kind of lock; the grant with its token is an event of it. It is a child of the span in which the program takes the lock. This
-//! program keeps the spans in memory and prints them; a service has the exporter of `opentelemetry-otlp` in its place.
+//! A lock is a span of level debug with the name `lock`: it begins with the attempt and ends with
+//! the release. Its fields are the path and the kind of lock; the grant with its token is an event
+//! of it. It is a child of the span in which the program takes the lock. This program keeps the
+//! spans in memory and prints them; a service has the exporter of `opentelemetry-otlp` in its
+//! place.
 //!
-//! Run it with `cargo run --example opentelemetry [HOSTS]`. Without HOSTS it uses an embedded server.
+//! Run it with `cargo run --example opentelemetry [HOSTS]`. Without HOSTS it uses an embedded
+//! server.
 
 use lockkeeper::{Client, Mutex};
 use lockkeeper_server::Server;

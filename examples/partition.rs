@@ -1,6 +1,7 @@
 //! Can two clients hold a lock while the servers are cut off from each other?
 //!
-//! Run it with `cargo run --example partition`. It starts three embedded servers, and cuts off the one of the holder.
+//! Run it with `cargo run --example partition`. It starts three embedded servers, and cuts off the
+//! one of the holder.
 
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,9 @@
 //! How does Prometheus see the locks and the client of my program?
 //!
-//! An endpoint shows the numbers as text. There may be any number of paths: each meter is one value of the label `lock`.
-//! `docs/alerts.yml` has alerts on these names. A program that uses the crate `metrics` needs no such code: with the feature
-//! `metrics` its recorder gets the numbers of the meters.
+//! An endpoint shows the numbers as text. There may be any number of paths: each meter is one value
+//! of the label `lock`. `docs/alerts.yml` has alerts on these names. A program that uses the crate
+//! `metrics` needs no such code: with the feature `metrics` its recorder gets the numbers of the
+//! meters.
 //!
 //! Run it with `cargo run --example prometheus [HOSTS]`. Without HOSTS it uses an embedded server.
 

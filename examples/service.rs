@@ -1,6 +1,7 @@
 //! How does a service take a lock for each request, and answer in time when it does not get it?
 //!
-//! `GET /add/ACCOUNT` adds one to the account. All copies of the service have one lock for each account.
+//! `GET /add/ACCOUNT` adds one to the account. All copies of the service have one lock for each
+//! account.
 //!
 //! Run it with `cargo run --example service [HOSTS]`. Without HOSTS it uses an embedded server.
 

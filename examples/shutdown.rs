@@ -1,7 +1,7 @@
 //! How does a service with many tasks end in order, so that all its locks are free at once?
 //!
-//! An orchestrator sends SIGTERM, waits for some seconds, and then kills. The default action of the signal runs no
-//! destructor, and the locks would be held until the session expires. For Unix.
+//! An orchestrator sends SIGTERM, waits for some seconds, and then kills. The default action of the
+//! signal runs no destructor, and the locks would be held until the session expires. For Unix.
 //!
 //! Run it with `cargo run --example shutdown [HOSTS]`. Without HOSTS it uses an embedded server.
 

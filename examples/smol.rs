@@ -1,6 +1,7 @@
 //! How do I use the locks in a program without tokio, here on the executor of smol?
 //!
-//! Where there is no tokio runtime, the client runs on a thread of its own. Everything else runs on the program's executor.
+//! Where there is no tokio runtime, the client runs on a thread of its own. Everything else runs on
+//! the program's executor.
 //!
 //! Run it with `cargo run --example smol [HOSTS]`. Without HOSTS it uses an embedded server.
 

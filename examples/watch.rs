@@ -25,8 +25,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         writer.delete(&path, Version::ANY).await
     });
 
-    // A watch fires once. More changes can happen between its event and the next read. So act on the data, not on the
-    // event.
+    // A watch fires once. More changes can happen between its event and the next read. So act on
+    // the data, not on the event.
     loop {
         let (value, changed) = match client.get_data_and_watch(&node).await {
             Ok(read) => read,

@@ -44,10 +44,11 @@
 //! | [`raw`] | the layer below, for recipes of your own |
 //! | [`proto`] | every record, operation and error code of the protocol |
 //!
-//! The futures of clients and locks may be polled on any executor, and code without async waits for them by [`Wait`]. Without
-//! a tokio runtime the client's own task gets a thread: see [`Client`].
+//! The futures of clients and locks may be polled on any executor, and code without async waits for
+//! them by [`Wait`]. Without a tokio runtime the client's own task gets a thread: see [`Client`].
 //!
-//! Code that uses it is tested without Java and without containers on the embedded server, `lockkeeper-server`.
+//! Code that uses it is tested without Java and without containers on the embedded server,
+//! `lockkeeper-server`.
 //!
 //! Optional features, none of them on by default:
 //!
@@ -90,7 +91,8 @@ pub mod client {
         Transaction, Transport, sasl,
     };
 
-    /// TLS with rustls: encrypts the byte stream of a connector. Start with [`TlsConfig`](tls::TlsConfig).
+    /// TLS with rustls: encrypts the byte stream of a connector. Start with
+    /// [`TlsConfig`](tls::TlsConfig).
     // A module of its own: otherwise the documentation has every page of rustls.
     #[cfg(feature = "tls")]
     pub mod tls {
@@ -154,8 +156,9 @@ pub mod error {
 #[cfg(any(doc, doctest))]
 pub mod guide;
 
-/// The layers below the methods of a client: [`Client::raw`] for programs that write a recipe of their own, and the
-/// [state machine](raw::machine) of a session for programs that have an I/O layer of their own.
+/// The layers below the methods of a client: [`Client::raw`] for programs that write a recipe of
+/// their own, and the [state machine](raw::machine) of a session for programs that have an I/O
+/// layer of their own.
 pub mod raw {
     #[doc(inline)]
     pub use lockkeeper_session::machine;

@@ -1,7 +1,8 @@
 //! A burst of tasks of one client that enter the queue of one lock at the same time.
 //!
-//! The client left a healthy server because its pings waited behind the requests, and what it asked for after each reconnect
-//! ended that server with `OutOfMemoryError`. `LOCKKEEPER_TEST_TASKS=100000` makes more tasks of it.
+//! The client left a healthy server because its pings waited behind the requests, and what it asked
+//! for after each reconnect ended that server with `OutOfMemoryError`.
+//! `LOCKKEEPER_TEST_TASKS=100000` makes more tasks of it.
 //!
 //! Not here: what one lost connection costs in requests (`recipes/tests/lost_creates.rs`).
 
@@ -25,8 +26,8 @@ fn tasks() -> usize {
     tasks.map_or(2_000, |tasks| tasks.parse().expect("a number"))
 }
 
-/// Checks that all tasks enter and leave, and that they list the queue rarely. The connection is lost when half of them have entered,
-/// if `is_cut`.
+/// Checks that all tasks enter and leave, and that they list the queue rarely. The connection is
+/// lost when half of them have entered, if `is_cut`.
 async fn all_enter(ensemble: &Ensemble, is_cut: bool) {
     let count = tasks();
     let server = ensemble.one_server().to_socket_addrs().unwrap().next();

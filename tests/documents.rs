@@ -1,6 +1,6 @@
-//! Checks the names and links in the documents. Every file and test that they name exists. Every chapter of the guide is
-//! included. Every log line and every error is listed. The
-//! alerts use names that exist.
+//! Checks the names and links in the documents. Every file and test that they name exists. Every
+//! chapter of the guide is included. Every log line and every error is listed. The alerts use names
+//! that exist.
 //!
 //! Not here: whether the documents are true.
 
@@ -83,7 +83,8 @@ fn every_file_that_a_document_names_is_there() {
     assert!(named > 50, "{named} files named");
 }
 
-/// The targets of a text's links: `](target)`, and `]: target` at the beginning of a line that defines one.
+/// The targets of a text's links: `](target)`, and `]: target` at the beginning of a line that
+/// defines one.
 fn links(text: &str) -> impl Iterator<Item = &str> {
     let inline = text.split("](").skip(1);
     let inline = inline.filter_map(|rest| Some(rest.split_once(')')?.0));
@@ -199,7 +200,8 @@ fn the_guide_says_what_to_do_about_every_error() {
     }
 }
 
-/// Collects the log lines of the sources below a folder: level and message, as a row of the document.
+/// Collects the log lines of the sources below a folder: level and message, as a row of the
+/// document.
 fn log_lines(folder: &Path, found: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -215,7 +217,8 @@ fn log_lines(folder: &Path, found: &mut BTreeSet<String>) {
             if !["error", "warn", "info", "debug", "trace"].contains(&level) {
                 continue;
             }
-            // The message is the last argument: the first string literal that is followed by the end of the call.
+            // The message is the last argument: the first string literal that is followed by the
+            // end of the call.
             let texts: Vec<&str> = rest.split('"').collect();
             let message = texts
                 .windows(2)
@@ -246,7 +249,8 @@ fn the_document_lists_exactly_the_log_lines_of_the_code() {
     let rows = text
         .lines()
         .filter(|row| levels.iter().any(|level| row.starts_with(level)));
-    // Only level and message of a row are compared. A row with a target in the third column is a span and is left out.
+    // Only level and message of a row are compared. A row with a target in the third column is a
+    // span and is left out.
     let listed: BTreeSet<String> = rows
         .filter(|row| !row.contains("`lockkeeper_"))
         .map(|row| row.split('|').take(3).collect::<Vec<_>>().join("|") + "|")

@@ -1,7 +1,9 @@
-//! Foreign clients on the embedded server and on a cluster of three: Apache's client in Java, and kazoo in Python.
+//! Foreign clients on the embedded server and on a cluster of three: Apache's client in Java, and
+//! kazoo in Python.
 //!
-//! Each test runs one section of a program in tests/interop. All checks of these programs pass on a real `ZooKeeper`, so a
-//! failure here shows that the embedded server differs. Not here: Curator, which runs on both kinds of server (`curator`).
+//! Each test runs one section of a program in tests/interop. All checks of these programs pass on a
+//! real `ZooKeeper`, so a failure here shows that the embedded server differs. Not here: Curator,
+//! which runs on both kinds of server (`curator`).
 
 use lockkeeper_test_support as support;
 use support::{Arm, programs};

@@ -1,7 +1,9 @@
-//! The process of a leader is stopped (SIGSTOP) for longer than its session lives, and goes on. Meanwhile another contender leads,
-//! so the work must not take one step more. The leader is a process of its own: this test program, started again.
+//! The process of a leader is stopped (SIGSTOP) for longer than its session lives, and goes on.
+//! Meanwhile another contender leads, so the work must not take one step more. The leader is a
+//! process of its own: this test program, started again.
 //!
-//! Not here: a thread that is blocked (`recipes/tests/losses.rs`), `lockkeeper run` (`cli/tests/signals.rs`).
+//! Not here: a thread that is blocked (`recipes/tests/losses.rs`), `lockkeeper run`
+//! (`cli/tests/signals.rs`).
 
 #![cfg(unix)]
 
@@ -79,7 +81,8 @@ on_both_arms! {
     }
 }
 
-/// The leader, if the test above has started this program. It writes a line when it begins a step, and one at the end.
+/// The leader, if the test above has started this program. It writes a line when it begins a step,
+/// and one at the end.
 #[test]
 fn child_of_the_tests() {
     let Ok(told) = env::var(LEADER) else {

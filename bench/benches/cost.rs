@@ -1,7 +1,9 @@
-//! The gate: counts the instructions and allocations of a request and a lock. Other load does not change these counts.
+//! The gate: counts the instructions and allocations of a request and a lock. Other load does not
+//! change these counts.
 //!
-//! The program runs itself under valgrind, each scenario with two numbers of rounds. The cost of one round is the
-//! difference of the counts divided by the difference of the rounds, so start-up does not count.
+//! The program runs itself under valgrind, each scenario with two numbers of rounds. The cost of
+//! one round is the difference of the counts divided by the difference of the rounds, so start-up
+//! does not count.
 //!
 //! ```text
 //! cargo bench -p lockkeeper-bench --bench cost               compare with cost.txt; fail when a scenario costs more
@@ -27,7 +29,8 @@ use tokio::task::JoinSet;
 
 /// The numbers of rounds of the two runs.
 const ROUNDS: [u64; 2] = [300, 1300];
-/// By how much the instructions may exceed `cost.txt`, in per cent: compilers and their libraries differ.
+/// By how much the instructions may exceed `cost.txt`, in per cent: compilers and their libraries
+/// differ.
 const TOLERANCE_PER_CENT: u64 = 3;
 const FIGURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/cost.txt");
 
@@ -114,7 +117,8 @@ impl Cost {
     }
 }
 
-/// Runs a scenario under a tool of valgrind, and returns the last number of the output line that contains `word`.
+/// Runs a scenario under a tool of valgrind, and returns the last number of the output line that
+/// contains `word`.
 fn valgrind(tool: &str, word: &str, scenario: &str, rounds: u64) -> Result<u64, Failure> {
     let output = Command::new("valgrind")
         .arg(format!("--tool={tool}"))

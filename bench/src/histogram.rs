@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// Buckets for each doubling. A value that is read back is less than 1/64 (1.6 %) below the value that was added.
+/// Buckets for each doubling. A value that is read back is less than 1/64 (1.6 %) below the value
+/// that was added.
 const STEPS: usize = 64;
 /// The number of bits of a bucket's index that hold the step.
 const STEP_BITS: u32 = STEPS.ilog2();

@@ -1,7 +1,9 @@
-//! The code that benchmark programs share: command line, measurement window, histogram, workloads, and the printed line.
+//! The code that benchmark programs share: command line, measurement window, histogram, workloads,
+//! and the printed line.
 //!
-//! A program takes `HOST:PORT WORKLOAD SECONDS PARAM` and prints one line of JSON. The programs for other clients
-//! (`peers/`) do the same; those in Rust use this crate. So `compare.py` can run all of them in turn against one server.
+//! A program takes `HOST:PORT WORKLOAD SECONDS PARAM` and prints one line of JSON. The programs for
+//! other clients (`peers/`) do the same; those in Rust use this crate. So `compare.py` can run all
+//! of them in turn against one server.
 //!
 //! | module | content |
 //! |---|---|

@@ -1,9 +1,10 @@
-//! A stand-in for a server: it answers every request at once, in memory and in the client's own thread.
+//! A stand-in for a server: it answers every request at once, in memory and in the client's own
+//! thread.
 //!
-//! With it, the cost of a client can be counted exactly in instructions, because nothing else runs: no kernel, no other
-//! thread, no clock. It knows one directory, and checks nothing. The directory has at most one other contender (the stranger), or
-//! any number of contenders of the client itself.
-//! Not here: a server for tests; that is `lockkeeper-server`.
+//! With it, the cost of a client can be counted exactly in instructions, because nothing else runs:
+//! no kernel, no other thread, no clock. It knows one directory, and checks nothing. The directory
+//! has at most one other contender (the stranger), or any number of contenders of the client
+//! itself. Not here: a server for tests; that is `lockkeeper-server`.
 
 use std::{
     io,
@@ -40,7 +41,8 @@ const STRANGER: &str = "_c_00000000-0000-4000-8000-000000000000-lock-0000000000"
 
 /// A connector to a server in memory.
 ///
-/// Unless the queue is `empty`, a stranger holds every lock until the client watches the stranger's node.
+/// Unless the queue is `empty`, a stranger holds every lock until the client watches the stranger's
+/// node.
 #[must_use]
 pub fn connector(empty: bool) -> Connector {
     to(move || Loopback::new(empty))
@@ -74,7 +76,8 @@ struct Loopback {
     newest: String,
     /// Whether the client watches that node.
     watched: bool,
-    /// The paths of all nodes, oldest first, and whether the client watches them. `None` if only the newest one is known.
+    /// The paths of all nodes, oldest first, and whether the client watches them. `None` if only
+    /// the newest one is known.
     queue: Option<Vec<(String, bool)>>,
     stat: BytesMut,
 }

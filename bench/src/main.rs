@@ -1,4 +1,5 @@
-//! `lockkeeper-bench HOST:PORT WORKLOAD SECONDS PARAM`: measures lockkeeper against a server and prints one line of JSON.
+//! `lockkeeper-bench HOST:PORT WORKLOAD SECONDS PARAM`: measures lockkeeper against a server and
+//! prints one line of JSON.
 //!
 //! - `BENCH_RT=ct` runs it on one thread instead of one per core.
 //! - `BENCH_RELEASE=drop` releases locks by dropping their guards, without waiting for the delete.

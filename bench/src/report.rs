@@ -8,10 +8,12 @@ use crate::{
     window::{Measured, most_resident_kb, resident_kb},
 };
 
-/// The exit status of a program that does not offer the workload. The program prints the reason first.
+/// The exit status of a program that does not offer the workload. The program prints the reason
+/// first.
 pub const NOT_OFFERED: u8 = 3;
 
-/// The result of a run with operations, as a line of JSON. `violations` is for workloads with contention.
+/// The result of a run with operations, as a line of JSON. `violations` is for workloads with
+/// contention.
 #[must_use]
 #[allow(clippy::cast_precision_loss, reason = "rates, for people")]
 pub fn line(

@@ -105,7 +105,8 @@ pub fn main<P: Peer>(name: &str) -> ExitCode {
     }
 }
 
-/// Runs a workload and returns the line to print; `None` when the client has no lock recipe and the workload needs one.
+/// Runs a workload and returns the line to print; `None` when the client has no lock recipe and the
+/// workload needs one.
 async fn run<P: Peer>(name: &str, args: &Args) -> Result<Option<String>, Failure> {
     if args.workload == Workload::IdleSessions {
         return idle::<P>(name, args).await.map(Some);
@@ -184,7 +185,8 @@ async fn idle<P: Peer>(name: &str, args: &Args) -> Result<String, Failure> {
 
 /// The nodes that a workload needs.
 ///
-/// All are persistent. With containers, the server would search for empty ones to delete during the measurement.
+/// All are persistent. With containers, the server would search for empty ones to delete during the
+/// measurement.
 struct Nodes {
     root: String,
     workload: Workload,
@@ -221,7 +223,8 @@ impl Nodes {
         }
     }
 
-    /// Removes the nodes. A node that cannot be removed stays, because the measurement is already complete.
+    /// Removes the nodes. A node that cannot be removed stays, because the measurement is already
+    /// complete.
     async fn remove<P: Peer>(&self, session: &P) {
         for path in self.made.iter().rev() {
             let _ = session.delete(path).await;

@@ -42,7 +42,8 @@ impl Window {
         self.end
     }
 
-    /// Counts an operation that has just ended, if the window is open. Returns false once the window has ended.
+    /// Counts an operation that has just ended, if the window is open. Returns false once the
+    /// window has ended.
     pub fn count(&self, histogram: &mut Histogram, began: Instant) -> bool {
         let now = Instant::now();
         if now >= self.end {

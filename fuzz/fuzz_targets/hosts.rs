@@ -1,4 +1,5 @@
-//! Fuzzes arbitrary bytes as a list of servers. `lockkeeper_fuzz_checks::hosts` checks what must hold.
+//! Fuzzes arbitrary bytes as a list of servers. `lockkeeper_fuzz_checks::hosts` checks what must
+//! hold.
 
 #![no_main]
 

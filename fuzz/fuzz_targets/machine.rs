@@ -1,4 +1,5 @@
-//! Fuzzes a session machine with arbitrary sequences of frames, lost connections, requests and time steps.
+//! Fuzzes a session machine with arbitrary sequences of frames, lost connections, requests and time
+//! steps.
 //!
 //! `lockkeeper_fuzz_checks::machine` checks what must hold.
 

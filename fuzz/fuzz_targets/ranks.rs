@@ -1,4 +1,5 @@
-//! Fuzzes arbitrary listings of a lock's directory. `lockkeeper_fuzz_checks::ranks` checks what must hold.
+//! Fuzzes arbitrary listings of a lock's directory. `lockkeeper_fuzz_checks::ranks` checks what
+//! must hold.
 
 #![no_main]
 

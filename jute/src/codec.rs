@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! - Null is `Option::None`. A type without `Option` refuses null.
-//! - Before it reads the elements, a vector reserves at most as many bytes of memory as the input still has.
+//! - Before it reads the elements, a vector reserves at most as many bytes of memory as the input
+//!   still has.
 //!
 //! Not here: the cursor over the input (`reader`), the fields of a record (`record!`).
 
@@ -17,8 +18,8 @@ pub trait Encode {
     /// Appends the value. This cannot fail: [`Writer::finish`] reports a length that does not fit.
     fn encode<S: Sink>(&self, writer: &mut Writer<'_, S>);
 
-    /// The number of bytes that [`encode`](Self::encode) appends, found by the same code. A length that does not fit counts
-    /// alone.
+    /// The number of bytes that [`encode`](Self::encode) appends, found by the same code. A length
+    /// that does not fit counts alone.
     #[must_use]
     fn encoded_len(&self) -> usize {
         let mut count = Count::default();
@@ -30,7 +31,8 @@ pub trait Encode {
 
 /// A value that can be read from jute.
 pub trait Decode: Sized {
-    /// The fewest bytes that a value of this type takes. It bounds how many values an input can hold.
+    /// The fewest bytes that a value of this type takes. It bounds how many values an input can
+    /// hold.
     const SMALLEST: usize;
 
     /// Reads one value from the front of the reader. The bytes after it stay in the reader.
@@ -185,7 +187,8 @@ fn take_vector<T: Decode>(reader: &mut Reader) -> Result<Option<Vec<T>>, DecodeE
     let Some(count) = reader.take_count(T::SMALLEST)? else {
         return Ok(None);
     };
-    // An element can take more bytes in memory than on the wire: reserve at most as many bytes as the input still has.
+    // An element can take more bytes in memory than on the wire: reserve at most as many bytes as
+    // the input still has.
     let bound = reader.left().checked_div(size_of::<T>()).unwrap_or(count);
     let mut elements = Vec::with_capacity(count.min(bound));
     for _ in 0..count {
@@ -223,7 +226,8 @@ mod tests {
 
     /// Arbitrary text, made of single characters.
     ///
-    /// proptest would parse a regular expression again for each value, which takes minutes under miri.
+    /// proptest would parse a regular expression again for each value, which takes minutes under
+    /// miri.
     fn text() -> impl Strategy<Value = String> {
         vec(any::<char>(), 0..20).prop_map(String::from_iter)
     }

@@ -27,7 +27,8 @@ pub enum DecodeErrorKind {
         /// The number of bytes that are left.
         left: usize,
     },
-    /// The length of a string or buffer, or the count of a vector, is too large for the rest of the input.
+    /// The length of a string or buffer, or the count of a vector, is too large for the rest of the
+    /// input.
     TooLong {
         /// The length or count that was announced.
         announced: usize,
@@ -42,7 +43,8 @@ pub enum DecodeErrorKind {
     ///
     /// The surrogate pairs that Java writes for characters above U+FFFF are accepted.
     NotUtf8,
-    /// A type number that the record does not know. The bytes after it cannot be read without knowing the type.
+    /// A type number that the record does not know. The bytes after it cannot be read without
+    /// knowing the type.
     Unknown(i32),
     /// A value that does not belong to the request that the message answers.
     Unasked,
@@ -69,7 +71,8 @@ impl fmt::Display for DecodeError {
 
 impl core::error::Error for DecodeError {}
 
-/// Writing failed: a string, buffer or vector is longer than 2^31-1, the largest length that its prefix can hold.
+/// Writing failed: a string, buffer or vector is longer than 2^31-1, the largest length that its
+/// prefix can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EncodeError {
     /// The length that does not fit.

@@ -1,7 +1,7 @@
 //! The jute record codec of Apache ZooKeeper.
 //!
-//! Jute has no tags, no padding and no self-description. A record is its fields, one after the other, in
-//! big-endian byte order. This crate
+//! Jute has no tags, no padding and no self-description. A record is its fields, one after the
+//! other, in big-endian byte order. This crate
 //!
 //! - encodes and decodes each primitive type ([`Encode`], [`Decode`]);
 //! - reads values from an untrusted buffer ([`Reader`]);
@@ -13,8 +13,8 @@
 //! Three promises hold for every input:
 //!
 //! - No function panics.
-//! - No function allocates more than a small multiple of the bytes that are present. Each length or count is compared
-//!   with these bytes first.
+//! - No function allocates more than a small multiple of the bytes that are present. Each length or
+//!   count is compared with these bytes first.
 //! - A [`DecodeError`] names the field and the offset at which reading failed.
 //!
 //! ```

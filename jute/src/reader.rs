@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! - The cursor never passes the end of the input.
-//! - A length from the input is compared with the remaining bytes before it is used for an allocation.
+//! - A length from the input is compared with the remaining bytes before it is used for an
+//!   allocation.
 //! - The returned buffers are slices of the input, never copies.
 //!
 //! Not here: the fields of a record (`record!`), the encoding of each type (`codec`).
@@ -24,7 +25,8 @@ pub enum NegativeCounts {
     /// As an error: the peer is broken. For clients.
     #[default]
     Refuse,
-    /// As an empty vector, like a Java server. For servers that must treat clients as ZooKeeper does.
+    /// As an empty vector, like a Java server. For servers that must treat clients as ZooKeeper
+    /// does.
     Empty,
 }
 
@@ -41,7 +43,8 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Creates a reader at the first byte of `input`. The buffers that it returns share the memory of `input`.
+    /// Creates a reader at the first byte of `input`. The buffers that it returns share the memory
+    /// of `input`.
     #[must_use]
     pub fn new(input: Bytes) -> Self {
         let total = input.len();
@@ -220,7 +223,8 @@ impl Reader {
 
     /// Reads a `ustring`. Returns `None` for null.
     ///
-    /// Besides UTF-8, this accepts Java's form of a character above U+FFFF: two surrogates of three bytes each.
+    /// Besides UTF-8, this accepts Java's form of a character above U+FFFF: two surrogates of three
+    /// bytes each.
     ///
     /// # Errors
     /// The errors of [`take_buffer`](Self::take_buffer). Also `NotUtf8`, except in a reader
@@ -232,7 +236,8 @@ impl Reader {
             self.note(4, TracedValue::Text(None));
             return Ok(None);
         };
-        // Borrow the bytes. To split off a `Bytes` that shares the memory would cost more than the copy into a `String`.
+        // Borrow the bytes. To split off a `Bytes` that shares the memory would cost more than the
+        // copy into a `String`.
         let bytes = self.rest.get(..length).unwrap_or_default();
         let text = match core::str::from_utf8(bytes) {
             Ok(text) => String::from(text),
@@ -254,8 +259,8 @@ impl Reader {
 
     /// Reads the count of a `vector`. Returns `None` for null.
     ///
-    /// An element takes at least `smallest` bytes. This method refuses a count that does not fit in the remaining
-    /// bytes, so the caller neither reads elements nor reserves memory for it.
+    /// An element takes at least `smallest` bytes. This method refuses a count that does not fit in
+    /// the remaining bytes, so the caller neither reads elements nor reserves memory for it.
     ///
     /// # Errors
     /// - `Negative`: the count is below -1, and the rule is [`NegativeCounts::Refuse`].
@@ -315,7 +320,8 @@ impl Position {
     }
 }
 
-/// Decodes UTF-8 in which a character above U+FFFF may be written as two encoded surrogates (CESU-8).
+/// Decodes UTF-8 in which a character above U+FFFF may be written as two encoded surrogates
+/// (CESU-8).
 ///
 /// Source: `BinaryOutputArchive.writeString` encodes each UTF-16 unit by itself.
 fn join_surrogates(mut bytes: &[u8]) -> Option<String> {
@@ -348,7 +354,8 @@ fn join_surrogates(mut bytes: &[u8]) -> Option<String> {
     }
 }
 
-/// The character of a surrogate pair. The arguments are the second and third byte of each encoded surrogate.
+/// The character of a surrogate pair. The arguments are the second and third byte of each encoded
+/// surrogate.
 fn char_of_surrogates(high: [u8; 2], low: [u8; 2]) -> Option<char> {
     let ten_bits = |[first, second]: [u8; 2]| {
         (second & 0xc0 == 0x80).then(|| (u32::from(first & 0x0f) << 6) | u32::from(second & 0x3f))

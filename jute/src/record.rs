@@ -4,8 +4,9 @@
 
 /// Declares structs whose fields are encoded and decoded in the order of their declaration.
 ///
-/// Each struct derives `Clone`, `Debug`, `PartialEq` and `Eq`. A decoding error names `Struct.field`; inside a nested
-/// record, it names the field of the inner record. See the example in the documentation of the crate.
+/// Each struct derives `Clone`, `Debug`, `PartialEq` and `Eq`. A decoding error names
+/// `Struct.field`; inside a nested record, it names the field of the inner record. See the example
+/// in the documentation of the crate.
 #[macro_export]
 macro_rules! record {
     ($(

@@ -1,7 +1,7 @@
 //! The values that a reader has read, in order, with their offsets (feature `trace`).
 //!
-//! Invariant: the values follow each other without a gap. So their bytes are all that the reader has passed, except by
-//! [`Reader::take_rest`](crate::Reader::take_rest).
+//! Invariant: the values follow each other without a gap. So their bytes are all that the reader
+//! has passed, except by [`Reader::take_rest`](crate::Reader::take_rest).
 
 use alloc::string::String;
 

@@ -1,9 +1,8 @@
 //! Appends jute values to a buffer.
 //!
-//! Invariant: writing never fails in the middle. The writer remembers a length that does not fit, and
-//! [`Writer::finish`] reports it. `finish` then also removes the bytes of the record, so a half-written record never
-//! reaches the wire.
-//! Not here: the encoding of each type (`codec`).
+//! Invariant: writing never fails in the middle. The writer remembers a length that does not fit,
+//! and [`Writer::finish`] reports it. `finish` then also removes the bytes of the record, so a
+//! half-written record never reaches the wire. Not here: the encoding of each type (`codec`).
 
 use bytes::BytesMut;
 
@@ -123,7 +122,8 @@ impl<'a, S: Sink> Writer<'a, S> {
     /// Ends the record and returns its length in bytes.
     ///
     /// # Errors
-    /// [`EncodeError`] when a length did not fit. The buffer then holds only the bytes from before this writer.
+    /// [`EncodeError`] when a length did not fit. The buffer then holds only the bytes from before
+    /// this writer.
     pub fn finish(self) -> Result<usize, EncodeError> {
         match self.too_long {
             None => Ok(self.written()),

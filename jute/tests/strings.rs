@@ -8,7 +8,8 @@ use proptest::{collection::vec, prelude::*};
 
 use lockkeeper_test_support::cases::cases;
 
-/// Encoded high and low surrogates, the characters next to the surrogate range, parts of a surrogate, and a letter.
+/// Encoded high and low surrogates, the characters next to the surrogate range, parts of a
+/// surrogate, and a letter.
 const PIECES: &[&[u8]] = &[
     b"\xed\xa0\xbd",
     b"\xed\xaf\xbf",

@@ -1,6 +1,8 @@
-//! The handshake: the first frame of the client and the first frame of the server. Neither has a header.
+//! The handshake: the first frame of the client and the first frame of the server. Neither has a
+//! header.
 //!
-//! Not here: when a server accepts a session (the embedded server), and when a client opens one (`session`).
+//! Not here: when a server accepts a session (the embedded server), and when a client opens one
+//! (`session`).
 
 use core::fmt;
 
@@ -49,7 +51,8 @@ pub struct ConnectRequest {
     pub session_id: SessionId,
     /// The session's password; 16 zero bytes for a new session.
     pub password: Option<Bytes>,
-    /// Whether the client accepts a read-only server. `None` leaves the byte out, as clients before 3.4 did.
+    /// Whether the client accepts a read-only server. `None` leaves the byte out, as clients before
+    /// 3.4 did.
     pub read_only: Option<bool>,
 }
 
@@ -58,7 +61,8 @@ pub struct ConnectRequest {
 pub struct ConnectResponse {
     /// 0.
     pub protocol_version: i32,
-    /// The negotiated session timeout, in milliseconds. 0 or less means that the server refuses the session.
+    /// The negotiated session timeout, in milliseconds. 0 or less means that the server refuses the
+    /// session.
     pub timeout_ms: i32,
     /// The session, or [`SessionId::NONE`] when the server refuses it.
     pub session_id: SessionId,

@@ -25,7 +25,8 @@ pub enum CreateMode {
     Container,
     /// The server deletes the node when it has no children and its data was not set for this long.
     ///
-    /// The time is 1 ms to 2^40-1 ms, in whole milliseconds. Needs a server from 3.5.3 with extended types enabled.
+    /// The time is 1 ms to 2^40-1 ms, in whole milliseconds. Needs a server from 3.5.3 with
+    /// extended types enabled.
     PersistentWithTtl(Duration),
     /// As `PersistentWithTtl`, with a ten-digit number appended to the name.
     PersistentSequentialWithTtl(Duration),
@@ -69,8 +70,8 @@ impl CreateMode {
 
     /// The operation that creates a node of this kind and returns its `Stat`.
     ///
-    /// Any other operation with flag 4 creates a plain persistent node. A client with this mistake leaves its lock
-    /// directories behind.
+    /// Any other operation with flag 4 creates a plain persistent node. A client with this mistake
+    /// leaves its lock directories behind.
     #[must_use]
     pub fn op_code(self) -> OpCode {
         match self {

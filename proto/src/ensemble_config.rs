@@ -1,7 +1,7 @@
 //! The configuration of an ensemble: parses the text in `/zookeeper/config`.
 //!
-//! Not here: the requests that read and replace the configuration (`GetData`, `Reconfig`). The parser skips lines about
-//! groups and weights, because no caller needs them.
+//! Not here: the requests that read and replace the configuration (`GetData`, `Reconfig`). The
+//! parser skips lines about groups and weights, because no caller needs them.
 
 use alloc::{
     string::{String, ToString},
@@ -28,7 +28,8 @@ use core::fmt;
 pub struct EnsembleConfig {
     /// The servers, in the order of the text. Empty for a standalone server.
     pub servers: Vec<EnsembleServer>,
-    /// The version. `reconfig` compares it with the version that its caller has seen. `None` for a standalone server.
+    /// The version. `reconfig` compares it with the version that its caller has seen. `None` for a
+    /// standalone server.
     pub version: Option<i64>,
 }
 
@@ -49,7 +50,8 @@ impl EnsembleConfig {
     /// Parses the data of `/zookeeper/config`.
     ///
     /// # Errors
-    /// [`EnsembleConfigError`] names the first malformed line. If the data is not UTF-8, it names all of the data.
+    /// [`EnsembleConfigError`] names the first malformed line. If the data is not UTF-8, it names
+    /// all of the data.
     pub fn parse(data: &[u8]) -> Result<Self, EnsembleConfigError> {
         let text = core::str::from_utf8(data).map_err(|_| EnsembleConfigError {
             line: String::from_utf8_lossy(data).into_owned(),
@@ -100,7 +102,8 @@ impl EnsembleServer {
     }
 }
 
-/// Prints the server as a configuration and a `reconfig` write it: `server.1=zk1:2888:3888:participant;0.0.0.0:2181`.
+/// Prints the server as a configuration and a `reconfig` write it:
+/// `server.1=zk1:2888:3888:participant;0.0.0.0:2181`.
 impl fmt::Display for EnsembleServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let role = if self.is_observer {

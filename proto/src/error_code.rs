@@ -1,7 +1,7 @@
 //! The error codes of replies, as one table.
 //!
-//! Source: `KeeperException.Code`. The table leaves out the codes that exist only inside clients, except
-//! `REQUEST_TIMEOUT`: this client has its own error types.
+//! Source: `KeeperException.Code`. The table leaves out the codes that exist only inside clients,
+//! except `REQUEST_TIMEOUT`: this client has its own error types.
 
 use crate::ids::wire_enum;
 
@@ -20,7 +20,8 @@ wire_enum! {
         CONNECTION_LOSS = -4 "connection loss",
         /// The server could not decode the request, or failed in an unexpected way.
         MARSHALLING_ERROR = -5 "marshalling error",
-        /// The server does not know the operation, and closes the connection; or the operation is switched off.
+        /// The server does not know the operation, and closes the connection; or the operation is
+        /// switched off.
         UNIMPLEMENTED = -6 "unimplemented",
         /// An operation took too long.
         OPERATION_TIMEOUT = -7 "operation timeout",
@@ -62,7 +63,8 @@ wire_enum! {
         REQUEST_TIMEOUT = -122 "request timeout",
         /// Reconfiguration is switched off.
         RECONFIG_DISABLED = -123 "reconfiguration is disabled",
-        /// The server requires authentication, and the connection has none. The server closes the connection.
+        /// The server requires authentication, and the connection has none. The server closes the
+        /// connection.
         SESSION_CLOSED_REQUIRE_SASL_AUTH = -124 "authentication required",
         /// The request exceeds a hard quota.
         QUOTA_EXCEEDED = -125 "quota exceeded",

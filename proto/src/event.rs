@@ -45,7 +45,8 @@ wire_enum! {
     AddWatchMode {
         /// The watch stays until it is removed. It reports changes of the node's data and children.
         PERSISTENT = 0 "persistent",
-        /// The watch stays until it is removed. It reports changes of the node and of all its descendants.
+        /// The watch stays until it is removed. It reports changes of the node and of all its
+        /// descendants.
         PERSISTENT_RECURSIVE = 1 "persistent recursive",
     }
 }

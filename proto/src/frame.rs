@@ -1,7 +1,8 @@
 //! Frames: a length of four bytes, then a message of that length.
 //!
 //! Invariants:
-//! - A length is compared with the limit as soon as its four bytes are present, before memory is reserved for it.
+//! - A length is compared with the limit as soon as its four bytes are present, before memory is
+//!   reserved for it.
 //! - The result does not depend on how the network cuts the stream into pieces.
 //!
 //! Not here: the content of the messages.
@@ -15,9 +16,11 @@ use crate::jute::{EncodeError, Writer};
 /// The size in bytes of the length before a message. The length does not count its own bytes.
 pub const PREFIX_LEN: usize = 4;
 
-/// The longest message that a server accepts by default: 1 MiB less one byte. `jute.maxbuffer` changes it.
+/// The longest message that a server accepts by default: 1 MiB less one byte. `jute.maxbuffer`
+/// changes it.
 ///
-/// A server that gets a longer message closes the connection without a reply. Source: `BinaryInputArchive.maxBuffer`.
+/// A server that gets a longer message closes the connection without a reply. Source:
+/// `BinaryInputArchive.maxBuffer`.
 pub const SERVER_LIMIT: usize = 0xf_ffff;
 
 /// Removes the first frame from `stream` and returns its message, if the whole frame is present.
@@ -25,7 +28,8 @@ pub const SERVER_LIMIT: usize = 0xf_ffff;
 /// The message shares the memory of the stream. `Ok(None)` means that more bytes are needed.
 ///
 /// # Errors
-/// [`FrameError`] when the length is below zero or above `limit`. The stream cannot be read any further then.
+/// [`FrameError`] when the length is below zero or above `limit`. The stream cannot be read any
+/// further then.
 pub fn split(stream: &mut BytesMut, limit: usize) -> Result<Option<Bytes>, FrameError> {
     let Some(prefix) = stream.first_chunk::<PREFIX_LEN>() else {
         return Ok(None);
@@ -45,11 +49,12 @@ pub fn split(stream: &mut BytesMut, limit: usize) -> Result<Option<Bytes>, Frame
 
 /// Appends a frame to `out` and returns the length of its message. `write` writes the message.
 ///
-/// Until the message is complete, the prefix holds the largest possible length. So a frame that is abandoned half-way
-/// is never mistaken for a shorter frame.
+/// Until the message is complete, the prefix holds the largest possible length. So a frame that is
+/// abandoned half-way is never mistaken for a shorter frame.
 ///
 /// # Errors
-/// [`EncodeError`] when a field or the message is too long for its length prefix. `out` is then unchanged.
+/// [`EncodeError`] when a field or the message is too long for its length prefix. `out` is then
+/// unchanged.
 pub fn append(
     out: &mut BytesMut,
     write: impl FnOnce(&mut Writer<'_>),

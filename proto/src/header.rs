@@ -23,8 +23,8 @@ record! {
         pub xid: Xid,
         /// The last transaction that the server has processed.
         ///
-        /// It is 0 for auth, and -1 for unknown operations. It is also -1 for all notifications of a 3.8.0 server, and
-        /// for the catch-up events of `setWatches` from a 3.9.3 server.
+        /// It is 0 for auth, and -1 for unknown operations. It is also -1 for all notifications of
+        /// a 3.8.0 server, and for the catch-up events of `setWatches` from a 3.9.3 server.
         pub zxid: Zxid,
         /// Success, or the reason of the failure.
         pub err: ErrorCode,

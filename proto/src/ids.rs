@@ -1,4 +1,5 @@
-//! Newtypes for the protocol's integers, so that they cannot be mixed up, and the macros that declare them.
+//! Newtypes for the protocol's integers, so that they cannot be mixed up, and the macros that
+//! declare them.
 
 use core::fmt;
 
@@ -25,7 +26,8 @@ macro_rules! wire_integer {
     )*};
 }
 
-/// Declares a newtype around a wire `int` with named values. Other values are kept, and print as their number.
+/// Declares a newtype around a wire `int` with named values. Other values are kept, and print as
+/// their number.
 macro_rules! wire_enum {
     (
         $(#[$meta:meta])* $name:ident {
@@ -64,13 +66,16 @@ macro_rules! wire_enum {
 pub(crate) use {wire_enum, wire_integer};
 
 wire_integer! {
-    /// A transaction id: the epoch of the leader in the high half, a counter in the low one. It orders all changes.
+    /// A transaction id: the epoch of the leader in the high half, a counter in the low one. It
+    /// orders all changes.
     Zxid(i64)
     /// The id of a session. It is opaque, and never 0 for an existing session.
     SessionId(i64)
-    /// The number that pairs a reply with its request. Negative values are reserved: see the constants.
+    /// The number that pairs a reply with its request. Negative values are reserved: see the
+    /// constants.
     Xid(i32)
-    /// A node's version: data (`version`), children (`cversion`) or ACL (`aversion`). It wraps at 2^31.
+    /// A node's version: data (`version`), children (`cversion`) or ACL (`aversion`). It wraps at
+    /// 2^31.
     Version(i32)
 }
 
@@ -80,7 +85,8 @@ impl Zxid {
 }
 
 impl SessionId {
-    /// "No session". A client sends it to ask for a new session; a server sends it to refuse a session.
+    /// "No session". A client sends it to ask for a new session; a server sends it to refuse a
+    /// session.
     pub const NONE: Self = Self(0);
 }
 

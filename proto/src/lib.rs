@@ -1,7 +1,9 @@
-//! The messages of the ZooKeeper client protocol as plain values: records, operations, error codes, ACLs, paths, frames.
+//! The messages of the ZooKeeper client protocol as plain values: records, operations, error codes,
+//! ACLs, paths, frames.
 //!
-//! Not here: state. Nothing in this crate remembers one message until the next. The client's session machine and the
-//! embedded server decide who may send which message when. Both use this crate, and share nothing above it.
+//! Not here: state. Nothing in this crate remembers one message until the next. The client's
+//! session machine and the embedded server decide who may send which message when. Both use this
+//! crate, and share nothing above it.
 //!
 //! | module | content |
 //! |---|---|
@@ -13,8 +15,8 @@
 //! | [`multi`] | transactions and multi-reads |
 //! | [`path`] | the rules for paths, and the parts of a path |
 //!
-//! Wire enumerations ([`ErrorCode`], [`OpCode`], [`EventType`], ..) are newtypes with named constants. A value without
-//! a name is kept, and prints as a number.
+//! Wire enumerations ([`ErrorCode`], [`OpCode`], [`EventType`], ..) are newtypes with named
+//! constants. A value without a name is kept, and prints as a number.
 
 #![allow(
     clippy::exhaustive_enums,

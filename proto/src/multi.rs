@@ -1,9 +1,9 @@
 //! Transactions (`multi`) and multi-reads: lists of operations.
 //!
 //! A small header stands before each operation, and a header with the flag `done` ends the list.
-//! When a transaction fails, the reply header still says success. Then each result is an error, and only one of these
-//! errors is the reason of the failure.
-//! Not here: the records of the single operations (`records`).
+//! When a transaction fails, the reply header still says success. Then each result is an error, and
+//! only one of these errors is the reason of the failure. Not here: the records of the single
+//! operations (`records`).
 
 use alloc::vec::Vec;
 
@@ -165,8 +165,8 @@ listed! {
 
 /// The result of one operation of a list.
 ///
-/// Servers before 3.7.2, 3.8.2 and 3.9 may answer a `create2` as a plain create. So look at the type of the result,
-/// not at the request.
+/// Servers before 3.7.2, 3.8.2 and 3.9 may answer a `create2` as a plain create. So look at the
+/// type of the result, not at the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MultiResult {
@@ -186,7 +186,8 @@ pub enum MultiResult {
     GetChildren(GetChildrenResponse),
     /// The operation failed.
     ///
-    /// With [`ErrorCode::RUNTIME_INCONSISTENCY`] or [`ErrorCode::OK`], another operation of the list failed.
+    /// With [`ErrorCode::RUNTIME_INCONSISTENCY`] or [`ErrorCode::OK`], another operation of the
+    /// list failed.
     Error(ErrorCode),
 }
 
@@ -214,9 +215,11 @@ pub struct MultiResponse {
 }
 
 impl MultiResponse {
-    /// The operation that made the whole transaction fail, and its error. `None` when the transaction succeeded.
+    /// The operation that made the whole transaction fail, and its error. `None` when the
+    /// transaction succeeded.
     ///
-    /// The server answers the operations before it with 0, and the operations after it with "runtime inconsistency".
+    /// The server answers the operations before it with 0, and the operations after it with
+    /// "runtime inconsistency".
     #[must_use]
     pub fn failure(&self) -> Option<(usize, ErrorCode)> {
         let failed = |code: ErrorCode| {

@@ -1,8 +1,9 @@
-//! The table of operations: of each its opcode, its class, the first release that knows it, and its records.
+//! The table of operations: of each its opcode, its class, the first release that knows it, and its
+//! records.
 //!
-//! [`Request`] and [`Response`], and what the client and the embedded server must know of an operation, are generated from the
-//! table. To add an operation, add its constant to [`OpCode`] and one line to the table.
-//! Not here: the records themselves (`records`).
+//! [`Request`] and [`Response`], and what the client and the embedded server must know of an
+//! operation, are generated from the table. To add an operation, add its constant to [`OpCode`] and
+//! one line to the table. Not here: the records themselves (`records`).
 
 #[allow(
     clippy::wildcard_imports,
@@ -82,7 +83,8 @@ wire_enum! {
         CREATE_SESSION = -10 "createSession",
         /// Ends the session.
         CLOSE_SESSION = -11 "closeSession",
-        /// Not an operation: the type of a failed result inside a multi, and of the header that ends a multi.
+        /// Not an operation: the type of a failed result inside a multi, and of the header that
+        /// ends a multi.
         ERROR = -1 "error",
     }
 }
@@ -143,8 +145,8 @@ macro_rules! operations {
                 })
             }
 
-            /// The first release of `ZooKeeper` whose servers know the operation; `None` for an operation older than 3.4, or one
-            /// that no client asks for.
+            /// The first release of `ZooKeeper` whose servers know the operation; `None` for an
+            /// operation older than 3.4, or one that no client asks for.
             ///
             /// Source: `ZooDefs.OpCode` at the release tags.
             #[must_use]
@@ -163,7 +165,8 @@ macro_rules! operations {
             $(#[doc = concat!("[`OpCode::", stringify!($op), "`].")] $variant($request),)*
         }
 
-        /// The body of a successful reply. Each variant has the name of the request that it answers.
+        /// The body of a successful reply. Each variant has the name of the request that it
+        /// answers.
         #[derive(Clone, Debug, PartialEq, Eq)]
         #[non_exhaustive]
         pub enum Response {
@@ -179,7 +182,8 @@ macro_rules! operations {
                 }
             }
 
-            /// The only node that the request is about; `None` for a request about several nodes, or about none.
+            /// The only node that the request is about; `None` for a request about several nodes,
+            /// or about none.
             #[must_use]
             pub fn path(&self) -> Option<&str> {
                 match self {
@@ -191,7 +195,8 @@ macro_rules! operations {
             /// Reads the body of a request. The bytes after it stay in the reader.
             ///
             /// # Errors
-            /// `Unknown` for an operation that clients do not send; otherwise the error of the record.
+            /// `Unknown` for an operation that clients do not send; otherwise the error of the
+            /// record.
             pub fn decode(op: OpCode, reader: &mut Reader) -> Result<Self, DecodeError> {
                 match op {
                     $(OpCode::$op => <$request>::decode(reader).map(Self::$variant),)*

@@ -1,7 +1,8 @@
 //! The rules for paths, and the parts of a path.
 //!
 //! A client checks a path before it sends a request. A server checks the final path of a new node.
-//! Source: `PathUtils.validatePath`. It checks UTF-16 units, so it also forbids every character above U+FFFF.
+//! Source: `PathUtils.validatePath`. It checks UTF-16 units, so it also forbids every character
+//! above U+FFFF.
 
 use alloc::string::String;
 use core::fmt;
@@ -40,7 +41,8 @@ pub fn check(path: &str) -> Result<(), PathProblem> {
 /// The first problem of the path with its number.
 pub fn check_sequential(path: &str) -> Result<(), PathProblem> {
     let names = check_characters(path)?;
-    // With its number, the last name is neither empty nor `.` nor `..`. So only the names before it need the check.
+    // With its number, the last name is neither empty nor `.` nor `..`. So only the names before it
+    // need the check.
     names
         .rsplit_once('/')
         .map_or(Ok(()), |(above, _)| check_names(above))
@@ -56,7 +58,8 @@ fn check_characters(path: &str) -> Result<&str, PathProblem> {
     let Some(names) = path.strip_prefix('/') else {
         return Err(PathProblem::NotAbsolute);
     };
-    // Nearly every path has only these characters. Counting them is fast, because it handles many bytes at a time.
+    // Nearly every path has only these characters. Counting them is fast, because it handles many
+    // bytes at a time.
     let plain = path.bytes().filter(|byte| matches!(byte, b' '..=b'~'));
     if plain.count() == path.len() {
         return Ok(names);

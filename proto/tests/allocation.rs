@@ -1,7 +1,8 @@
-//! Decoding takes memory in proportion to the bytes that are present, not to the lengths that they announce.
+//! Decoding takes memory in proportion to the bytes that are present, not to the lengths that they
+//! announce.
 //!
-//! This is a separate test program, because counting replaces the allocator of the whole program. The counter counts each
-//! thread separately.
+//! This is a separate test program, because counting replaces the allocator of the whole program.
+//! The counter counts each thread separately.
 
 mod message;
 mod schema;
@@ -23,14 +24,15 @@ use schema::Holds;
 
 /// The most bytes of memory for each byte of input.
 ///
-/// The densest input is the results of a multi. A result takes 9 bytes on the wire. In memory it has space for data and a
-/// `Stat`, and the capacity of the vector around it may just have doubled.
+/// The densest input is the results of a multi. A result takes 9 bytes on the wire. In memory it
+/// has space for data and a `Stat`, and the capacity of the vector around it may just have doubled.
 const PER_BYTE: u64 = 48;
 
 /// Bytes of memory in addition: a vector starts with a capacity of four elements.
 const FIXED: u64 = 512;
 
-/// The memory that decoding `input` takes. The peak includes the decoded value, which is dropped before this returns.
+/// The memory that decoding `input` takes. The peak includes the decoded value, which is dropped
+/// before this returns.
 fn cost(kind: Kind, input: &Bytes) -> AllocationInfo {
     allocation_counter::measure(|| drop(kind.decode_all(input)))
 }

@@ -1,8 +1,10 @@
-//! Decodes every recorded message completely, compares it with the recorder's comment, and encodes it to the same bytes.
+//! Decodes every recorded message completely, compares it with the recorder's comment, and encodes
+//! it to the same bytes.
 //!
-//! The recordings (`golden/`, see `recording`) are the only reference in these tests that is not from this workspace.
-//! No message is skipped: [`MALFORMED`] lists those that break the rules on purpose, with the exact error.
-//! No message is lost: the test also compares the number of messages of each kind.
+//! The recordings (`golden/`, see `recording`) are the only reference in these tests that is not
+//! from this workspace. No message is skipped: [`MALFORMED`] lists those that break the rules on
+//! purpose, with the exact error. No message is lost: the test also compares the number of messages
+//! of each kind.
 
 mod describe;
 mod recording;
@@ -22,7 +24,8 @@ use recording::{Recording, Sent, Side};
 
 /// The malformed messages that the client sent to both servers.
 ///
-/// Each entry is the exchange, the index of the client's message in it (from 0, including the handshake), and the error.
+/// Each entry is the exchange, the index of the client's message in it (from 0, including the
+/// handshake), and the error.
 const MALFORMED: &[(&str, usize, Wrong)] = &[
     (
         "error_marshalling",

@@ -1,7 +1,7 @@
 //! Properties of all messages of all kinds, and of bytes that are not a message.
 //!
-//! `message` makes arbitrary messages. `schema`, which the crate does not use, tells the places of lengths and counts.
-//! Not here: the memory that decoding takes (`allocation.rs`).
+//! `message` makes arbitrary messages. `schema`, which the crate does not use, tells the places of
+//! lengths and counts. Not here: the memory that decoding takes (`allocation.rs`).
 
 mod message;
 mod schema;
@@ -55,7 +55,8 @@ fn an_encoded_message_has_the_layout_of_the_schema() {
     });
 }
 
-/// Newer servers may add fields after a message. In the handshake, the end of the frame is the end of the message.
+/// Newer servers may add fields after a message. In the handshake, the end of the frame is the end
+/// of the message.
 #[test]
 fn bytes_after_a_message_stay_in_the_reader() {
     for_all_messages(|kind, message, bytes| {
@@ -78,7 +79,8 @@ fn decoding_a_truncated_message_fails_at_the_truncated_field() {
         let places = schema::places(kind, bytes);
         for length in 0..bytes.len() {
             let error = match (kind.decode_all(&bytes.slice(..length)), message) {
-                // The last byte of a handshake is optional. Without it, the bytes are a different valid message.
+                // The last byte of a handshake is optional. Without it, the bytes are a different
+                // valid message.
                 (Ok(short), Message::ConnectRequest(_) | Message::ConnectResponse(_)) => {
                     prop_assert_eq!(length, bytes.len() - 1);
                     prop_assert_eq!(&short.encoded(), &bytes.slice(..length));
@@ -133,7 +135,8 @@ fn a_hostile_length_or_count_is_refused_at_its_own_offset() {
                 let error = error.map_err(|error| (error.offset, error.kind));
                 prop_assert_eq!(error.err(), Some((place.offset, expected)));
             }
-            // Null is an error at this offset, unless the record allows null. If it does, a later field may be wrong.
+            // Null is an error at this offset, unless the record allows null. If it does, a later
+            // field may be wrong.
             match kind.decode_all(&patched(bytes, place.offset, -1)) {
                 Err(error) if error.kind == DecodeErrorKind::Null => {
                     prop_assert_eq!(error.offset, place.offset);

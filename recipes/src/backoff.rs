@@ -1,5 +1,6 @@
-//! The pauses before a request is repeated that a server has not carried out: throttled, or refused. And the pauses of a loop that
-//! waits for events, so that events which come all the time, or lie, do not make it spin.
+//! The pauses before a request is repeated that a server has not carried out: throttled, or
+//! refused. And the pauses of a loop that waits for events, so that events which come all the time,
+//! or lie, do not make it spin.
 //!
 //! After a lost connection no pause is needed here: the client itself pauses between connections.
 
@@ -13,14 +14,17 @@ const FIRST: Duration = Duration::from_millis(20);
 /// The longest pause.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// How many rounds of a loop in a row cost no pause. A contender goes round a few times before its turn.
+/// How many rounds of a loop in a row cost no pause. A contender goes round a few times before its
+/// turn.
 const FREE_ROUNDS: u32 = 16;
-/// The longest pause of a round. A waiter that pauses may hear so much later that its turn has come.
+/// The longest pause of a round. A waiter that pauses may hear so much later that its turn has
+/// come.
 const LONGEST_OF_ROUND: Duration = Duration::from_millis(100);
 /// Rounds are in a row if less than this is between them.
 const IN_A_ROW: Duration = Duration::from_secs(1);
 
-/// The pauses of a loop, each round of which sends requests that succeed and then waits for an event.
+/// The pauses of a loop, each round of which sends requests that succeed and then waits for an
+/// event.
 #[derive(Debug, Default)]
 pub(crate) struct Rounds {
     in_a_row: u32,
@@ -59,7 +63,8 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// A pause comes next. A random part of it, up to half, is left out: many clients are throttled at the same time.
+    /// A pause comes next. A random part of it, up to half, is left out: many clients are throttled
+    /// at the same time.
     pub(crate) fn begin(&mut self, client: &Client) {
         let whole = FIRST.saturating_mul(1 << self.pauses.min(10)).min(LONGEST);
         self.pauses += 1;

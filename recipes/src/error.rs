@@ -13,17 +13,18 @@ use crate::order::recipe::Recipe;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LockError {
-    /// The lock was not acquired before the deadline. The client is deleting the node of the attempt.
+    /// The lock was not acquired before the deadline. The client is deleting the node of the
+    /// attempt.
     TimedOut {
         /// The path of the lock; of a multi-lock, the path of the member that it was waiting for.
         path: String,
         /// How long the caller waited.
         waited: Duration,
-        /// How many contenders were ahead when this client last looked: at a listing of the queue, or at its own contenders.
-        /// For a plain lock, 1 if another contender held it.
+        /// How many contenders were ahead when this client last looked: at a listing of the queue,
+        /// or at its own contenders. For a plain lock, 1 if another contender held it.
         ///
-        /// `None` when it had not looked yet, and for locks that do not count the contenders ahead: a
-        /// semaphore, a multi-lock, and a reentrant mutex.
+        /// `None` when it had not looked yet, and for locks that do not count the contenders ahead:
+        /// a semaphore, a multi-lock, and a reentrant mutex.
         ahead: Option<usize>,
     },
     /// The lock, or the place in the queue, is lost.
@@ -36,8 +37,8 @@ pub enum LockError {
     /// The sequence numbers of the lock's directory are used up, or nearly: see
     /// [`SEQUENCE_LIMIT`](crate::rank::SEQUENCE_LIMIT).
     ///
-    /// Stop using the path until the directory is empty. The server then removes it, and a new one starts at 0. Or use
-    /// another path.
+    /// Stop using the path until the directory is empty. The server then removes it, and a new one
+    /// starts at 0. Or use another path.
     SequenceExhausted {
         /// The lock's path.
         path: String,
@@ -49,18 +50,21 @@ pub enum LockError {
         /// The semaphore's path.
         path: String,
     },
-    /// More leases were requested than the limit of the semaphore, or a higher limit than a semaphore can have.
+    /// More leases were requested than the limit of the semaphore, or a higher limit than a
+    /// semaphore can have.
     OverLimit {
         /// The requested number.
         asked: usize,
         /// The highest possible number.
         limit: usize,
     },
-    /// The path has a node of another kind of lock, which does not exclude this kind. Nothing was acquired.
+    /// The path has a node of another kind of lock, which does not exclude this kind. Nothing was
+    /// acquired.
     ///
-    /// Use one kind of lock for each path. Only [`Mutex`](crate::Mutex), [`ReentrantMutex`](crate::ReentrantMutex),
-    /// [`MultiLock`](crate::MultiLock) and [`RwLock`](crate::RwLock) share a queue and may be mixed. A semaphore that is not used
-    /// any more leaves its directory `leases`, until the server removes it.
+    /// Use one kind of lock for each path. Only [`Mutex`](crate::Mutex),
+    /// [`ReentrantMutex`](crate::ReentrantMutex), [`MultiLock`](crate::MultiLock) and
+    /// [`RwLock`](crate::RwLock) share a queue and may be mixed. A semaphore that is not used any
+    /// more leaves its directory `leases`, until the server removes it.
     OtherKind {
         /// The lock's path.
         path: String,
@@ -74,8 +78,8 @@ pub enum LockError {
         /// The path.
         path: String,
     },
-    /// The locks of a [`MultiGuard`](crate::MultiGuard) do not all belong to one session, or there are none. No
-    /// transaction can check them. Nothing was sent.
+    /// The locks of a [`MultiGuard`](crate::MultiGuard) do not all belong to one session, or there
+    /// are none. No transaction can check them. Nothing was sent.
     SeveralSessions,
     /// A request of the client failed.
     Session(session::Error),
@@ -85,7 +89,8 @@ pub enum LockError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Loss {
-    /// The lease has ended and no server has answered: another client may hold the lock from now on.
+    /// The lease has ended and no server has answered: another client may hold the lock from now
+    /// on.
     ///
     /// It may turn out later that the session still exists, and that the lock was never lost.
     Elapsed,
@@ -95,7 +100,8 @@ pub enum Loss {
     Deleted,
     /// The client was closed.
     Closed,
-    /// The lock was held for longer than the limit of its holder: see [`Guard::limit_hold`](crate::Guard::limit_hold).
+    /// The lock was held for longer than the limit of its holder: see
+    /// [`Guard::limit_hold`](crate::Guard::limit_hold).
     Overdue,
 }
 
@@ -109,7 +115,8 @@ impl Outcome for Loss {
 }
 
 impl LockError {
-    /// A loss, where the path is not known. [`at`](Self::at) adds it before the error leaves the crate.
+    /// A loss, where the path is not known. [`at`](Self::at) adds it before the error leaves the
+    /// crate.
     pub(crate) fn lost(loss: Loss) -> Self {
         let path = String::new();
         Self::Lost { loss, path }

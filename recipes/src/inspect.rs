@@ -26,18 +26,20 @@ pub struct QueueEntry {
     pub recipe: Recipe,
     /// Whether it holds the lock, as far as the nodes show. The contender itself may not know yet.
     pub holds: bool,
-    /// How many contenders ahead conflict with it. For a waiter of a semaphore: how many waiters are ahead.
+    /// How many contenders ahead conflict with it. For a waiter of a semaphore: how many waiters
+    /// are ahead.
     pub ahead: usize,
     /// Its node.
     pub participant: Participant,
 }
 
-/// Lists all contenders at a path, of every recipe. Each queue is in its order, and one queue comes after the other.
+/// Lists all contenders at a path, of every recipe. Each queue is in its order, and one queue comes
+/// after the other.
 ///
 /// The list is empty when the lock is free, and when the path does not exist.
 ///
-/// The answer may be out of date when it arrives. A contender that leaves during the call is left out. Waiters of a
-/// plain lock cannot be seen: they have no nodes.
+/// The answer may be out of date when it arrives. A contender that leaves during the call is left
+/// out. Waiters of a plain lock cannot be seen: they have no nodes.
 ///
 /// # Errors
 /// [`LockError::Session`] when a request fails, or the path is invalid.

@@ -27,18 +27,19 @@
 //! | several locks, all or none | [`MultiLock`] |
 //! | leader election, for one piece of work or in the background | [`Election`] |
 //!
-//! The holder of each lock has a [`Guard`], or a type around one. (A [`Latch`] keeps its guard inside.) The guard
-//! offers:
+//! The holder of each lock has a [`Guard`], or a type around one. (A [`Latch`] keeps its guard
+//! inside.) The guard offers:
 //!
 //! - the fencing token of the lock, and its lease;
 //! - the notice of its loss ([`Guard::lost`]);
 //! - transactions that happen only while the lock is held ([`Guard::transaction`]);
 //! - the request of another client to release the lock ([`Guard::revoked`]).
 //!
-//! Every lock except [`PlainMutex`] is a queue. Each contender creates an ephemeral sequential node under the lock's
-//! path, and [`rank`] says from a listing whose turn it is. A mutex and a read/write lock on the same path use the
-//! same queue, and exclude each other. The names of the nodes are those of Curator. So these locks and the clients of
-//! Curator and go-zk on the same path exclude each other.
+//! Every lock except [`PlainMutex`] is a queue. Each contender creates an ephemeral sequential node
+//! under the lock's path, and [`rank`] says from a listing whose turn it is. A mutex and a
+//! read/write lock on the same path use the same queue, and exclude each other. The names of the
+//! nodes are those of Curator. So these locks and the clients of Curator and go-zk on the same path
+//! exclude each other.
 //!
 //! # Modules
 //!
@@ -81,7 +82,8 @@ mod queue;
 mod revocation;
 mod timeout;
 
-/// The decisions of contenders, as pure state machines. For `tests/model`, which explores them; not for users.
+/// The decisions of contenders, as pure state machines. For `tests/model`, which explores them; not
+/// for users.
 #[doc(hidden)]
 pub mod decisions {
     pub use crate::{

@@ -1,7 +1,8 @@
-//! Counters of what a lock does and costs, and [`LockMeter`], which adds up many locks under one name.
+//! Counters of what a lock does and costs, and [`LockMeter`], which adds up many locks under one
+//! name.
 //!
-//! All clones of a lock share their counters. A snapshot reads them one by one, so its numbers may be some operations
-//! apart.
+//! All clones of a lock share their counters. A snapshot reads them one by one, so its numbers may
+//! be some operations apart.
 //!
 //! Not here: log lines (`guard::hold`).
 
@@ -113,16 +114,16 @@ lock_metrics! {
         given_up,
         /// How often a holder lost the lock before it released it.
         lost,
-        /// Requests that acquire and release the lock, clean-ups included. Transactions, and requests
-        /// that watch for a loss, are not counted.
+        /// Requests that acquire and release the lock, clean-ups included. Transactions, and
+        /// requests that watch for a loss, are not counted.
         requests,
         /// How many of these requests were listings of the queue.
         listings,
         /// How often the client deleted the node of an abandoned attempt.
         cleaned_up,
         /// How many nodes a server has refused to delete, for instance because the client may not
-        /// delete them. The client repeats the delete while the session lives. Until then such a node
-        /// blocks all others.
+        /// delete them. The client repeats the delete while the session lives. Until then such a
+        /// node blocks all others.
         not_deleted,
         /// How often a contender's turn came while its lease was not valid, so that it had to be
         /// renewed before the grant.
@@ -155,14 +156,17 @@ impl Sum for LockMetrics {
     }
 }
 
-/// Counts for many locks under one name: for programs that lock many paths, or make a lock object for each request.
+/// Counts for many locks under one name: for programs that lock many paths, or make a lock object
+/// for each request.
 ///
-/// Give it to locks with their method `with_meter`. The numbers of all of them are in one place, and outlive the lock objects.
-/// The program chooses the name, so a monitoring system sees as many names as there are meters, however many paths there are.
+/// Give it to locks with their method `with_meter`. The numbers of all of them are in one place,
+/// and outlive the lock objects. The program chooses the name, so a monitoring system sees as many
+/// names as there are meters, however many paths there are.
 ///
-/// Cheap to clone. With the feature `metrics` of the crate `lockkeeper`, each change is also reported to the recorder of the
-/// crate `metrics`, under the names of [`LockMetrics::counters`], [`gauges`](LockMetrics::gauges) and
-/// [`durations`](LockMetrics::durations), and with the label `lock`. Install the recorder before you make the meter.
+/// Cheap to clone. With the feature `metrics` of the crate `lockkeeper`, each change is also
+/// reported to the recorder of the crate `metrics`, under the names of [`LockMetrics::counters`],
+/// [`gauges`](LockMetrics::gauges) and [`durations`](LockMetrics::durations), and with the label
+/// `lock`. Install the recorder before you make the meter.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -216,7 +220,8 @@ impl LockMeter {
 /// Who counts for a lock, and the name of the lock in the log.
 #[derive(Clone, Debug)]
 pub(crate) struct Recorder {
-    /// Kept also while nothing listens to the log: whoever subscribes later must see which lock is lost.
+    /// Kept also while nothing listens to the log: whoever subscribes later must see which lock is
+    /// lost.
     path: Arc<str>,
     kind: &'static str,
     pub(crate) clock: Clock,
@@ -320,7 +325,8 @@ impl Gauge {
     }
 }
 
-/// A [`DurationHistogram`] behind a mutex, which is locked for a few additions and never across an await.
+/// A [`DurationHistogram`] behind a mutex, which is locked for a few additions and never across an
+/// await.
 #[derive(Debug, Default)]
 pub(crate) struct Durations {
     histogram: Mutex<DurationHistogram>,

@@ -14,8 +14,8 @@ use crate::error::LockError;
 pub struct Participant {
     /// The path of its node.
     pub path: String,
-    /// The data of its node, which may say who the contender is; `None` for null data. Curator's clients write their
-    /// address.
+    /// The data of its node, which may say who the contender is; `None` for null data. Curator's
+    /// clients write their address.
     pub data: Option<Bytes>,
     /// The session that owns the node.
     pub session_id: SessionId,
@@ -23,7 +23,8 @@ pub struct Participant {
     pub stat: Stat,
 }
 
-/// Reads the contenders with these names, all at the same time. Leaves out a contender whose node is gone by then.
+/// Reads the contenders with these names, all at the same time. Leaves out a contender whose node
+/// is gone by then.
 pub(crate) async fn participants(
     client: &Client,
     directory: &str,
@@ -65,7 +66,8 @@ pub(crate) async fn children(client: &Client, path: &str) -> Result<Vec<String>,
     }
 }
 
-/// Takes the lease out that the first waiter of a semaphore's queue has created, and does not hold yet: its newest one.
+/// Takes the lease out that the first waiter of a semaphore's queue has created, and does not hold
+/// yet: its newest one.
 pub(crate) fn remove_pending_lease(leases: &mut Vec<Participant>, first_waiter: &Participant) {
     let is_pending = |lease: &Participant| {
         let is_newer = lease.stat.czxid > first_waiter.stat.czxid;

@@ -2,8 +2,8 @@
 //!
 //! - To ask, as Curator does: write [`REVOKE`] into the holder's node. The holder may wait for that
 //!   ([`Guard::revoked`]).
-//! - To force, by deleting the node. The holder's loss is [`Loss::Deleted`], and its transactions under the lock fail.
-//!   The holder may not have noticed yet when another contender gets the lock.
+//! - To force, by deleting the node. The holder's loss is [`Loss::Deleted`], and its transactions
+//!   under the lock fail. The holder may not have noticed yet when another contender gets the lock.
 //!
 //! Not here: the limit that a holder sets for itself (`guard::lock_guard`).
 //!
@@ -24,8 +24,9 @@ pub const REVOKE: &[u8] = b"__REVOKE__";
 /// Asks the owner of a lock node to release the lock, or to leave the queue.
 ///
 /// Works with every kind of lock, also with those of Curator. Take the path of the node from
-/// [`inspect`](crate::inspect), from a [`Participant`](crate::Participant), or from [`Guard::path`]. The owner decides
-/// whether it releases the lock. For a [`PlainMutex`](crate::PlainMutex), see its caution first.
+/// [`inspect`](crate::inspect), from a [`Participant`](crate::Participant), or from
+/// [`Guard::path`]. The owner decides whether it releases the lock. For a
+/// [`PlainMutex`](crate::PlainMutex), see its caution first.
 ///
 /// # Errors
 /// [`LockError::Session`] when the request fails: with "no node" when the owner has left already.
@@ -39,8 +40,9 @@ pub async fn revoke(client: &Client, node: &str) -> Result<(), LockError> {
 
 /// Takes the lock from its holder, or removes a waiter from the queue, by deleting the node.
 ///
-/// The owner's loss is [`Loss::Deleted`](crate::Loss::Deleted). It may notice that only after another contender got
-/// the lock: only the fencing token and [`transaction`](Guard::transaction) stop its late writes.
+/// The owner's loss is [`Loss::Deleted`](crate::Loss::Deleted). It may notice that only after
+/// another contender got the lock: only the fencing token and [`transaction`](Guard::transaction)
+/// stop its late writes.
 ///
 /// # Errors
 /// [`LockError::Session`] when the request fails: with "no node" when the owner has left already.
@@ -53,11 +55,11 @@ pub async fn break_lock(client: &Client, node: &str) -> Result<(), LockError> {
 }
 
 impl Guard {
-    /// Waits until another client asks the holder to release the lock: see [`revoke`]. The holder decides whether it
-    /// does.
+    /// Waits until another client asks the holder to release the lock: see [`revoke`]. The holder
+    /// decides whether it does.
     ///
-    /// The future does not borrow the guard. It never ends once the lock is lost, so use it together with
-    /// [`lost`](Self::lost).
+    /// The future does not borrow the guard. It never ends once the lock is lost, so use it
+    /// together with [`lost`](Self::lost).
     ///
     /// # Cancel safety
     /// The future may be dropped, and the method called again.

@@ -7,8 +7,8 @@ use lockkeeper_session::Client;
 
 use crate::error::{LockError, Loss};
 
-/// What the future returns, or `None` if it takes longer than `wait`. The future is gone then, so that the caller may look at
-/// what it has noted of its place in the queue.
+/// What the future returns, or `None` if it takes longer than `wait`. The future is gone then, so
+/// that the caller may look at what it has noted of its place in the queue.
 pub(crate) async fn timeout<T>(
     client: &Client,
     wait: Duration,

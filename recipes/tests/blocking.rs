@@ -1,6 +1,8 @@
-//! Clients on threads of their own, and waiting without async: on the embedded server, which runs on other threads.
+//! Clients on threads of their own, and waiting without async: on the embedded server, which runs
+//! on other threads.
 //!
-//! Not here: that the threads end (`threads`), and the promises of the locks (`tests/contract` makes them on threads, too).
+//! Not here: that the threads end (`threads`), and the promises of the locks (`tests/contract`
+//! makes them on threads, too).
 
 use std::{
     env,
@@ -157,7 +159,8 @@ fn the_drop_of_the_last_handle_waits_for_the_end_of_the_session() {
     assert!(sessions().is_empty());
 }
 
-/// A drop waits for at most a second. A loaded machine takes longer, but not nearly as long as a session timeout.
+/// A drop waits for at most a second. A loaded machine takes longer, but not nearly as long as a
+/// session timeout.
 #[test]
 fn a_drop_does_not_wait_for_a_server_that_does_not_answer() {
     let ensemble = Ensemble::start();
@@ -177,7 +180,8 @@ fn a_drop_does_not_wait_for_a_server_that_does_not_answer() {
     ensemble.server.faults().resume();
 }
 
-/// A runtime of one thread that a task blocks for several session timeouts: the commonest cause of lost locks in services.
+/// A runtime of one thread that a task blocks for several session timeouts: the commonest cause of
+/// lost locks in services.
 #[test]
 fn a_blocked_runtime_costs_no_session_on_a_thread_of_its_own() {
     let ensemble = Ensemble::start();

@@ -1,4 +1,5 @@
-//! Many contenders of one client in one queue: they use each other's listings, and exclude each other nevertheless.
+//! Many contenders of one client in one queue: they use each other's listings, and exclude each
+//! other nevertheless.
 //!
 //! Each test enters a queue in a known order, and looks who is granted the lock after each release.
 
@@ -39,7 +40,8 @@ fn listings(server: &Server) -> u64 {
     server.counters().requests_of(OpCode::GET_CHILDREN)
 }
 
-/// Everybody waits at the same time. They are granted the lock in their order, each after the release of the one before.
+/// Everybody waits at the same time. They are granted the lock in their order, each after the
+/// release of the one before.
 async fn granted_in_order(client: &Client, tickets: Vec<Ticket>) {
     let numbered = tickets.into_iter().enumerate();
     let (granted, mut grants) = tokio::sync::mpsc::unbounded_channel::<(usize, Guard)>();
@@ -67,7 +69,8 @@ async fn a_crowd_lists_the_queue_rarely() {
     let tickets = enter(&client, 5 * MANY).await;
     let entering = listings(&server);
     granted_in_order(&client, tickets).await;
-    // Without others' listings, each contender makes one when it enters, and all but two make one before their turn.
+    // Without others' listings, each contender makes one when it enters, and all but two make one
+    // before their turn.
     assert!(entering <= 30, "{entering}");
     let all = listings(&server);
     assert!(all <= 60, "{all}");
@@ -94,7 +97,8 @@ async fn contenders_that_enter_together_list_the_queue_rarely() {
     assert!(listings <= 60, "{listings}");
 }
 
-/// The bytes that each of so many contenders has received when all of them wait. They enter together.
+/// The bytes that each of so many contenders has received when all of them wait. They enter
+/// together.
 async fn received_by_each(count: usize) -> u64 {
     let (_server, one, other) = server_and_two().await;
     let mutex = |client| Mutex::new(client, PATH).unwrap();
@@ -133,7 +137,8 @@ async fn who_gives_up_does_not_let_the_next_one_pass() {
     granted_in_order(&one, tickets).await;
 }
 
-/// Each waiter whose neighbour gave up listed the queue: all of them together listed as much as their number, squared.
+/// Each waiter whose neighbour gave up listed the queue: all of them together listed as much as
+/// their number, squared.
 #[tokio::test]
 async fn where_many_give_up_the_others_do_not_list_the_queue() {
     let server = server().await;
@@ -161,8 +166,8 @@ async fn a_waiter_whose_node_is_deleted_ends_and_the_next_one_waits_on() {
     granted_in_order(&one, tickets).await;
 }
 
-/// The users of the waiters ahead do not look, so these still count among the crowd. Who waits for one of them again hears of
-/// its deletion at once, and would never rest.
+/// The users of the waiters ahead do not look, so these still count among the crowd. Who waits for
+/// one of them again hears of its deletion at once, and would never rest.
 #[tokio::test]
 async fn waiters_whose_nodes_are_gone_are_not_waited_for_again_and_again() {
     const MOST: u64 = 10 * MANY as u64;
@@ -185,7 +190,8 @@ async fn waiters_whose_nodes_are_gone_are_not_waited_for_again_and_again() {
     }
 }
 
-/// Three of the last contenders of a crowd: the holder, and two waiters that made no listing when they entered. And those behind.
+/// Three of the last contenders of a crowd: the holder, and two waiters that made no listing when
+/// they entered. And those behind.
 async fn late_holder(client: &Client) -> (Guard, Ticket, Ticket, Vec<Ticket>) {
     let mut tickets = enter(client, MANY).await;
     let last = tickets.split_off(MANY - 6);
@@ -259,8 +265,9 @@ async fn a_crowd_goes_on_after_its_connection_was_cut() {
     granted_in_order(&one, tickets).await;
 }
 
-/// Each waiter listed the queue once in its turn, since its watches had been set on another connection: 200 listings of 200
-/// waiters, and 6,072 bytes an acquisition. Without a cut it is 18, and 835 bytes.
+/// Each waiter listed the queue once in its turn, since its watches had been set on another
+/// connection: 200 listings of 200 waiters, and 6,072 bytes an acquisition. Without a cut it is 18,
+/// and 835 bytes.
 #[tokio::test]
 async fn a_crowd_lists_the_queue_rarely_also_after_its_connection_was_cut() {
     let (server, one, other) = server_and_two().await;
@@ -321,7 +328,8 @@ async fn a_writer_that_becomes_a_reader_is_still_ahead() {
     granted_in_order(&one, tickets).await;
 }
 
-/// Contenders whose nodes are gone are still in the hands of their users. A try must not take one of them for a contender ahead.
+/// Contenders whose nodes are gone are still in the hands of their users. A try must not take one
+/// of them for a contender ahead.
 #[tokio::test]
 async fn a_try_in_a_crowd_is_granted_a_free_lock() {
     let (_server, one, other) = server_and_two().await;
@@ -337,7 +345,8 @@ async fn a_try_in_a_crowd_is_granted_a_free_lock() {
     }
 }
 
-/// A latch and a mutex at one path do not exclude each other. Whoever comes second is refused, also when it made no listing.
+/// A latch and a mutex at one path do not exclude each other. Whoever comes second is refused, also
+/// when it made no listing.
 #[tokio::test]
 async fn a_member_of_a_crowd_is_refused_beside_another_kind_of_lock() {
     let (_server, one, other) = server_and_two().await;

@@ -106,7 +106,8 @@ async fn nothing_is_written_in_a_later_session() {
     }
 }
 
-/// A holder that has waited is told of the deletion of its node. Its own update fires the watch that tells it.
+/// A holder that has waited is told of the deletion of its node. Its own update fires the watch
+/// that tells it.
 #[tokio::test]
 async fn a_holder_is_told_of_its_loss_after_an_update_too() {
     let (_server, one, two) = server_and_two().await;

@@ -1,6 +1,7 @@
 //! Leading with a guard, and leading in a program that shuts down.
 //!
-//! Not here: the contract that all kinds of lock keep (`tests/contract`), more about latches (`tests/known_bugs`).
+//! Not here: the contract that all kinds of lock keep (`tests/contract`), more about latches
+//! (`tests/known_bugs`).
 
 mod support;
 
@@ -142,8 +143,8 @@ async fn a_loss_drops_the_work_also_after_the_shutdown() {
     assert_eq!((outcome.output, outcome.loss), (None, Some(Loss::Expired)));
 }
 
-/// The reply to the delete of a leader that resigns is lost, and no node is found after that. An operator may have deleted it while
-/// the leader worked, and another one may have led meanwhile.
+/// The reply to the delete of a leader that resigns is lost, and no node is found after that. An
+/// operator may have deleted it while the leader worked, and another one may have led meanwhile.
 #[tokio::test]
 async fn a_leader_that_resigned_perhaps_has_perhaps_not_led_to_the_end() {
     let server = server().await;

@@ -16,7 +16,8 @@ use support::{
     waiting::{soon, until},
 };
 
-/// The place in the queue goes with the session. Another waiter may be the first one by the time the lease is created.
+/// The place in the queue goes with the session. Another waiter may be the first one by the time
+/// the lease is created.
 #[tokio::test]
 async fn a_lease_in_a_later_session_than_the_place_is_not_granted() {
     let server = server().await;

@@ -138,11 +138,11 @@ async fn the_metrics_count_attempts_holds_and_requests() {
     assert_eq!((metrics.wait.count(), metrics.hold.count()), (2, 2));
     assert!(metrics.hold.quantile(1.0) >= Duration::from_millis(20));
     assert_eq!(metrics.hand_over.count(), 1);
-    // The first acquisition: create and listing without a directory, create of the directory, create, listing. Its
-    // release: one delete.
+    // The first acquisition: create and listing without a directory, create of the directory,
+    // create, listing. Its release: one delete.
     let (first, tried) = (5 + 1, 1);
-    // Create, listing, watches, delete. The delete of the lost lock is counted if the holder was not told that the node is gone,
-    // but it is not sent.
+    // Create, listing, watches, delete. The delete of the lost lock is counted if the holder was
+    // not told that the node is gone, but it is not sent.
     let (timed_out, second) = (4, 3 + u64::from(loss == Loss::Expired));
     assert_eq!(metrics.requests, first + tried + timed_out + second);
     assert_eq!(metrics.listings, 5);
@@ -219,8 +219,9 @@ async fn a_guard_knows_how_many_sequence_numbers_are_left() {
     assert_eq!(mutex.lock().await.unwrap().headroom(), 3);
 }
 
-/// A delete that the server has throttled was not applied. If the node is missing when the delete is repeated, another
-/// client has deleted it. The release must not report that the lock was held until now.
+/// A delete that the server has throttled was not applied. If the node is missing when the delete
+/// is repeated, another client has deleted it. The release must not report that the lock was held
+/// until now.
 #[tokio::test]
 async fn a_throttled_release_of_a_deleted_node_reports_the_loss() {
     let (server, client) = server_and_client().await;
@@ -234,8 +235,8 @@ async fn a_throttled_release_of_a_deleted_node_reports_the_loss() {
     assert_eq!(server.faults().pending(), 0);
 }
 
-/// The server never accepted the holder's watch, so the client took it for a server without that operation. The holder
-/// then asked for its watch in a loop without a pause.
+/// The server never accepted the holder's watch, so the client took it for a server without that
+/// operation. The holder then asked for its watch in a loop without a pause.
 #[tokio::test]
 async fn a_holder_without_a_watch_does_not_spin_and_learns_of_the_loss_later() {
     const TIMES: u32 = 9;
@@ -266,7 +267,8 @@ async fn a_holder_without_a_watch_does_not_spin_and_learns_of_the_loss_later() {
     let most = 200 + 20 * begin.elapsed().as_secs();
     assert!(u64::from(looks.load(Ordering::Relaxed)) < most, "{looks:?}");
     assert!(guard.is_valid());
-    // The client tries an operation that it took for unknown again on the second connection after that.
+    // The client tries an operation that it took for unknown again on the second connection after
+    // that.
     for more in 2..=3 {
         server.faults().cut_all();
         until(&connected(more + u64::from(TIMES))).await;
@@ -276,7 +278,8 @@ async fn a_holder_without_a_watch_does_not_spin_and_learns_of_the_loss_later() {
     assert_eq!(soon(lost).await.unwrap(), Loss::Deleted);
 }
 
-/// Other code of the program ends all watches of the node. The holder was then told of nothing until the next connection.
+/// Other code of the program ends all watches of the node. The holder was then told of nothing
+/// until the next connection.
 #[tokio::test]
 async fn a_holder_whose_watch_was_removed_watches_again() {
     let (server, client) = server_and_client().await;
@@ -289,7 +292,8 @@ async fn a_holder_whose_watch_was_removed_watches_again() {
     assert_eq!(soon(lost).await.unwrap(), Loss::Deleted);
 }
 
-/// The transaction deletes the writer's node, which the future watches. An earlier version took that for the loss of the hold.
+/// The transaction deletes the writer's node, which the future watches. An earlier version took
+/// that for the loss of the hold.
 #[tokio::test]
 async fn a_downgrade_is_no_loss_for_who_watches_the_writer() {
     let (server, client) = server_and_client().await;

@@ -1,4 +1,5 @@
-//! `inspect`: holders and waiters as another client sees them, for every recipe and every implementation.
+//! `inspect`: holders and waiters as another client sees them, for every recipe and every
+//! implementation.
 
 mod support;
 
@@ -12,7 +13,8 @@ use support::{below, server_and_two, waiting::until};
 
 const PATH: &str = "/locks/orders";
 
-/// What `inspect` reports of each contender: its recipe, whether it holds, how many are ahead, and its data.
+/// What `inspect` reports of each contender: its recipe, whether it holds, how many are ahead, and
+/// its data.
 async fn seen(client: &Client) -> Vec<(Recipe, bool, usize, String)> {
     let data_of = |entry: &QueueEntry| {
         let data = entry.participant.data.as_deref().unwrap_or_default();

@@ -1,4 +1,5 @@
-//! What each kind of lock promises in addition to the common contract: sharing, counting, re-entry, leadership.
+//! What each kind of lock promises in addition to the common contract: sharing, counting, re-entry,
+//! leadership.
 
 mod support;
 
@@ -111,8 +112,8 @@ async fn a_semaphore_grants_at_most_its_limit_and_in_order() {
         below(&server, "/sem/locks") == 0
     })
     .await;
-    // `pair` wants two leases, and only one is free soon. `single` comes later and waits for its turn, although one
-    // lease would be enough for it.
+    // `pair` wants two leases, and only one is free soon. `single` comes later and waits for its
+    // turn, although one lease would be enough for it.
     let (pair, single) = (semaphore(&one), semaphore(&two));
     let pair = tokio::spawn(async move { pair.acquire_many(2).await });
     until("the pair is at the head", async || {
@@ -249,8 +250,8 @@ async fn a_multi_lock_takes_all_or_none_and_in_one_order() {
     );
 }
 
-/// An earlier version reported a multi-lock as held although its first lock was lost, with its session, while the
-/// second one was tried.
+/// An earlier version reported a multi-lock as held although its first lock was lost, with its
+/// session, while the second one was tried.
 #[tokio::test]
 async fn a_multi_lock_try_fails_when_one_member_was_lost_meanwhile() {
     let server = server().await;
@@ -304,8 +305,8 @@ async fn a_revoked_waiter_keeps_its_place_in_the_queue() {
         .unwrap();
 }
 
-/// An earlier version granted such a ticket: the queue was empty when it entered. Its node was deleted before it
-/// waited, and another client held the lock.
+/// An earlier version granted such a ticket: the queue was empty when it entered. Its node was
+/// deleted before it waited, and another client held the lock.
 #[tokio::test]
 async fn a_ticket_whose_node_was_deleted_before_the_wait_grants_nothing() {
     let server = server().await;
@@ -345,7 +346,8 @@ async fn the_next_candidate_leads_when_the_leaders_session_expires() {
         }
     }
     assert!(first.is_leader() && !second.is_leader());
-    // The leader's session expires. The leader learns of it, the other candidate leads, and the first one stands again.
+    // The leader's session expires. The leader learns of it, the other candidate leads, and the
+    // first one stands again.
     let mut changes = first.changes();
     server.faults().expire(one.snapshot().session_id);
     soon(changes.wait_for(|now| *now == Leadership::Follower))
@@ -380,7 +382,8 @@ async fn losing_the_lead_drops_the_work_and_finishing_the_work_resigns() {
     assert!(term.loss.is_some());
 }
 
-/// A refusal by the ACL is returned at once and names the path. The client does not repeat the request.
+/// A refusal by the ACL is returned at once and names the path. The client does not repeat the
+/// request.
 #[tokio::test]
 async fn a_refusal_is_an_error_that_names_the_path() {
     let server = server().await;
@@ -434,8 +437,8 @@ async fn several_leases_are_granted_together_or_not_at_all() {
     assert_eq!(semaphore(&one).available().await.unwrap(), 0);
 }
 
-/// A transaction under several locks is applied only while all of them are held. `release_with` also releases them in
-/// the same transaction.
+/// A transaction under several locks is applied only while all of them are held. `release_with`
+/// also releases them in the same transaction.
 #[tokio::test]
 async fn a_transaction_under_several_locks_checks_each_of_them() {
     let server = server().await;
@@ -514,7 +517,8 @@ async fn a_transaction_under_several_locks_checks_each_of_them() {
     );
 }
 
-/// In an earlier version one of two clients that set the first limit at the same time got a "node exists" error.
+/// In an earlier version one of two clients that set the first limit at the same time got a "node
+/// exists" error.
 #[tokio::test]
 async fn several_clients_can_set_the_first_limit_at_the_same_time() {
     let server = server().await;
@@ -528,8 +532,9 @@ async fn several_clients_can_set_the_first_limit_at_the_same_time() {
     assert_eq!(one.available().await.unwrap(), 1);
 }
 
-/// Once, the listing behind the last create was taken although it did not show a lease whose create came after it. The caller was told
-/// that a lease was deleted, and that lease stayed until the end of the session.
+/// Once, the listing behind the last create was taken although it did not show a lease whose create
+/// came after it. The caller was told that a lease was deleted, and that lease stayed until the end
+/// of the session.
 #[tokio::test]
 async fn several_leases_are_taken_although_the_create_of_one_was_throttled() {
     let server = server().await;

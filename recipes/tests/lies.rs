@@ -1,5 +1,6 @@
-//! Servers that keep a contender busy with lies, and others who write to its nodes all the time: every loop of the recipes that
-//! repeats requests pauses after a few rounds, and those that wait for no event end.
+//! Servers that keep a contender busy with lies, and others who write to its nodes all the time:
+//! every loop of the recipes that repeats requests pauses after a few rounds, and those that wait
+//! for no event end.
 //!
 //! Each test ran at full speed before: 4,000 to 28,000 requests in two seconds.
 
@@ -331,7 +332,8 @@ async fn a_limit_whose_node_is_there_and_missing() {
     assert!((20..=30).contains(&requests), "{requests} requests");
 }
 
-/// The reply to the create is lost, so a read tells the fencing token. A token of no transaction is not believed.
+/// The reply to the create is lost, so a read tells the fencing token. A token of no transaction is
+/// not believed.
 #[tokio::test]
 async fn a_token_that_a_read_invents_is_not_believed() {
     for invented in [0, -1, i64::MAX] {

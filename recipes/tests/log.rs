@@ -1,4 +1,5 @@
-//! The log lines of locks for an operator: which client holds a lock, since when, and how the hold ended.
+//! The log lines of locks for an operator: which client holds a lock, since when, and how the hold
+//! ended.
 //!
 //! This file has only one test, because the subscriber of the log is global for the process.
 

@@ -27,7 +27,8 @@ use support::{
     waiting::{LONG, idle, poll_once, soon, until},
 };
 
-/// The work may not go on when it is known that another contender may lead. Both are ready at the same poll here.
+/// The work may not go on when it is known that another contender may lead. Both are ready at the
+/// same poll here.
 #[tokio::test]
 async fn a_leader_that_has_lost_the_lead_does_no_more_work() {
     let server = server().await;
@@ -83,8 +84,8 @@ async fn give_way() {
     .await;
 }
 
-/// After the pause the work is polled before the client's task, whose timer tells of the end of the lease. An earlier version
-/// then let the work take a step.
+/// After the pause the work is polled before the client's task, whose timer tells of the end of the
+/// lease. An earlier version then let the work take a step.
 #[tokio::test]
 async fn work_takes_no_step_when_its_thread_was_blocked_for_longer_than_the_lease() {
     let server = server().await;
@@ -189,8 +190,8 @@ async fn asking_for_more_than_a_shared_limit_is_an_error_and_blocks_nobody() {
     drop(soon(others.acquire()).await.unwrap());
 }
 
-/// An earlier version waited on for the second lock, and was granted both, although other contenders had held the first one
-/// meanwhile.
+/// An earlier version waited on for the second lock, and was granted both, although other
+/// contenders had held the first one meanwhile.
 #[tokio::test]
 async fn a_multi_lock_that_waits_is_told_of_the_deletion_of_a_lock_that_it_holds() {
     let server = server().await;
@@ -242,7 +243,8 @@ async fn a_multi_lock_is_not_granted_without_its_first_lock() {
     assert_eq!(error, LockError::Lost { loss, path });
 }
 
-/// A client with capacity for so many requests, and by how many seconds its clock runs ahead. The server's does not: the session lives.
+/// A client with capacity for so many requests, and by how many seconds its clock runs ahead. The
+/// server's does not: the session lives.
 async fn client_ahead(server: &Server, capacity: usize) -> (Client, Arc<AtomicU32>) {
     let ahead = Arc::new(AtomicU32::new(0));
     let told = ahead.clone();
@@ -323,8 +325,9 @@ async fn a_multi_lock_that_waits_outlives_a_lease_that_is_renewed() {
     both.release().await.unwrap();
 }
 
-/// What asks about a node, or changes it, does so within the session of the node, also if it has waited for capacity. It does not
-/// wait for the next session, in which the node of a plain lock belongs to another contender, and which may be long in coming.
+/// What asks about a node, or changes it, does so within the session of the node, also if it has
+/// waited for capacity. It does not wait for the next session, in which the node of a plain lock
+/// belongs to another contender, and which may be long in coming.
 #[tokio::test]
 async fn requests_about_a_node_end_with_its_session() {
     for way in 0..4 {
@@ -357,7 +360,8 @@ async fn requests_about_a_node_end_with_its_session() {
     }
 }
 
-/// The limit is lowered between the count of a try and its lease. An earlier version then waited for a lease.
+/// The limit is lowered between the count of a try and its lease. An earlier version then waited
+/// for a lease.
 #[tokio::test]
 async fn a_try_never_waits_for_a_lease() {
     let server = server().await;

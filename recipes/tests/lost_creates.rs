@@ -1,4 +1,5 @@
-//! Many creates of one client whose replies are lost with the connection: what it costs to find the nodes.
+//! Many creates of one client whose replies are lost with the connection: what it costs to find the
+//! nodes.
 
 mod support;
 
@@ -34,8 +35,8 @@ fn looks(server: &Server) -> (u64, u64) {
     (of(OpCode::DELETE), of(OpCode::GET_CHILDREN))
 }
 
-/// Each attempt sent a barrier and a listing of its own, and received the whole queue: with 20,000 attempts, a server ended with
-/// `OutOfMemoryError`.
+/// Each attempt sent a barrier and a listing of its own, and received the whole queue: with 20,000
+/// attempts, a server ended with `OutOfMemoryError`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn attempts_whose_creates_were_lost_together_look_for_their_nodes_together() {
     let server = server().await;

@@ -1,5 +1,5 @@
-//! The memory of a waiter, beside its task. The allocator of this program counts by thread. The server and the holder are on
-//! other threads, so only the client of the waiters is counted.
+//! The memory of a waiter, beside its task. The allocator of this program counts by thread. The
+//! server and the holder are on other threads, so only the client of the waiters is counted.
 
 mod support;
 

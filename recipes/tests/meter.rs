@@ -1,4 +1,5 @@
-//! One meter for many locks: what it counts, how numbers add up, and what the crate `metrics` is told.
+//! One meter for many locks: what it counts, how numbers add up, and what the crate `metrics` is
+//! told.
 //!
 //! Not here: what each number means (`holds`, `releases`).
 

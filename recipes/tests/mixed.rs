@@ -1,4 +1,5 @@
-//! Different kinds of lock on one path: those that share a queue exclude each other, all others say so.
+//! Different kinds of lock on one path: those that share a queue exclude each other, all others say
+//! so.
 //!
 //! Not here: nodes that only look like lock nodes (`tests/contract/directory.rs`).
 
@@ -140,8 +141,8 @@ async fn a_mutex_and_a_read_write_lock_wait_for_each_other() {
     }
 }
 
-/// A semaphore looks once at the directory above its leases. The directory of the leases may be removed after that, and a mutex
-/// may be taken: the semaphore looks again when there is a new one.
+/// A semaphore looks once at the directory above its leases. The directory of the leases may be
+/// removed after that, and a mutex may be taken: the semaphore looks again when there is a new one.
 #[tokio::test]
 async fn a_semaphore_whose_directory_is_new_looks_again() {
     let (_server, one, other) = server_and_two().await;
@@ -177,7 +178,8 @@ async fn a_semaphore_whose_directory_is_new_looks_again() {
     drop(soon(semaphore.acquire()).await.unwrap());
 }
 
-/// The listing behind the create of the first lease is throttled. The semaphore has not looked for other kinds yet.
+/// The listing behind the create of the first lease is throttled. The semaphore has not looked for
+/// other kinds yet.
 #[tokio::test]
 async fn a_semaphore_without_a_listing_of_its_leases_looks() {
     let (server, one, other) = server_and_two().await;
@@ -223,7 +225,8 @@ async fn nodes_of_an_application_are_no_locks() {
     soon(election.lead(async |_| ())).await.unwrap();
 }
 
-/// A contender that comes later, and does not exclude those that are there, is refused; the others go on.
+/// A contender that comes later, and does not exclude those that are there, is refused; the others
+/// go on.
 #[tokio::test]
 async fn whoever_came_first_is_not_disturbed() {
     let (_server, one, other) = server_and_two().await;

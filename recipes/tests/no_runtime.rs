@@ -98,7 +98,8 @@ fn a_holder_is_told_of_its_limit_and_a_leader_leads() {
     });
 }
 
-/// What `every_lock_is_taken_and_every_wait_ends_at_its_limit` leaves out: tries, places in the queue, and lists.
+/// What `every_lock_is_taken_and_every_wait_ends_at_its_limit` leaves out: tries, places in the
+/// queue, and lists.
 #[test]
 fn every_try_every_ticket_and_every_list_ends() {
     far_from_a_runtime(|one, other| {

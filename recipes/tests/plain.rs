@@ -1,4 +1,5 @@
-//! The plain lock after its node is gone: no late delete hits the node of the next holder, which has the same name.
+//! The plain lock after its node is gone: no late delete hits the node of the next holder, which
+//! has the same name.
 //!
 //! Not here: the general promises of the plain lock (`tests/contract/plain.rs`).
 
@@ -61,7 +62,8 @@ async fn the_node_of_the_next_holder_confirms_nothing() {
     assert_eq!(next.confirm().await, Ok(()));
 }
 
-/// The session ends after the reply to the delete was lost. A look in the next session would say nothing about the node.
+/// The session ends after the reply to the delete was lost. A look in the next session would say
+/// nothing about the node.
 #[tokio::test]
 async fn a_release_whose_session_has_ended_says_so() {
     let (server, one, _) = server_and_two().await;
@@ -87,7 +89,8 @@ async fn a_release_whose_session_has_ended_says_so() {
     assert_eq!(told.loss(), Some(Loss::Expired));
 }
 
-/// The reply to a transaction that writes and releases is lost, and another contender takes the lock during the outage.
+/// The reply to a transaction that writes and releases is lost, and another contender takes the
+/// lock during the outage.
 #[tokio::test]
 async fn a_release_with_a_lost_reply_deletes_nothing_more() {
     let (server, one, other) = server_and_two().await;
@@ -113,8 +116,8 @@ async fn a_release_with_a_lost_reply_deletes_nothing_more() {
     next.release().await.unwrap();
 }
 
-/// `revoke` replaces the data of the node, and with them the mark of the client. An earlier version then took its own node for
-/// that of another holder, and left it behind.
+/// `revoke` replaces the data of the node, and with them the mark of the client. An earlier version
+/// then took its own node for that of another holder, and left it behind.
 #[tokio::test]
 async fn a_revoked_holder_deletes_its_node_although_its_delete_was_lost() {
     let (server, one, other) = server_and_two().await;

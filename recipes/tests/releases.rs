@@ -1,6 +1,8 @@
-//! What `release` says, and what clean-ups do, when the servers do not simply delete the node: lost replies, throttling, refusals.
+//! What `release` says, and what clean-ups do, when the servers do not simply delete the node: lost
+//! replies, throttling, refusals.
 //!
-//! Not here: limits of holds (`holds`), a connection that is lost at any request (`tests/contract/outage.rs`).
+//! Not here: limits of holds (`holds`), a connection that is lost at any request
+//! (`tests/contract/outage.rs`).
 
 mod support;
 
@@ -38,8 +40,9 @@ async fn is_unknown(guard: Guard) {
     assert_eq!(error.effect(), Effect::Unknown);
 }
 
-/// The client deletes its node, and the reply is lost. When it tries again, there is no node. Its first delete may have been
-/// applied; or an operator deleted the node before, and another contender has held the lock. It said `Ok` in both cases.
+/// The client deletes its node, and the reply is lost. When it tries again, there is no node. Its
+/// first delete may have been applied; or an operator deleted the node before, and another
+/// contender has held the lock. It said `Ok` in both cases.
 #[tokio::test]
 async fn a_release_is_unknown_when_another_client_may_have_deleted_the_node() {
     let (server, one, other) = server_and_two().await;
@@ -84,7 +87,8 @@ async fn a_release_says_that_the_lock_is_lost_when_that_is_known_before() {
     }
 }
 
-/// How often a server throttles a request. The pauses after that are 20, 40, 80, 160 ms, of which half may be left out.
+/// How often a server throttles a request. The pauses after that are 20, 40, 80, 160 ms, of which
+/// half may be left out.
 const THROTTLED: u32 = 4;
 const PAUSES: Duration = Duration::from_millis(150);
 
@@ -171,8 +175,8 @@ async fn a_refused_delete_is_named_and_counted_and_repeated() {
     soon(mutex.lock()).await.unwrap().release().await.unwrap();
 }
 
-/// The client looks for the node of a lost create in a listing that is longer than it accepts. An earlier version repeated that
-/// without a pause, for ever.
+/// The client looks for the node of a lost create in a listing that is longer than it accepts. An
+/// earlier version repeated that without a pause, for ever.
 #[tokio::test]
 async fn a_look_for_a_lost_create_ends_when_the_listing_is_too_long() {
     let (server, other, _) = server_and_two().await;

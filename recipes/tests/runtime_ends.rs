@@ -1,4 +1,5 @@
-//! A program that ends while it holds a lock: the lock is free at once, not after the session timeout.
+//! A program that ends while it holds a lock: the lock is free at once, not after the session
+//! timeout.
 
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,11 @@
-//! Whoever gives a lock up tells its users before the request leaves. Otherwise another contender may hold the lock meanwhile.
+//! Whoever gives a lock up tells its users before the request leaves. Otherwise another contender
+//! may hold the lock meanwhile.
 //!
-//! A connection of these tests looks at each write of the client. When the write gives a lock up, nobody may believe in it any more.
+//! A connection of these tests looks at each write of the client. When the write gives a lock up,
+//! nobody may believe in it any more.
 //!
-//! Not here: losses that the client hears of (`losses`), the order of many contenders (`tests/contract`).
+//! Not here: losses that the client hears of (`losses`), the order of many contenders
+//! (`tests/contract`).
 
 mod support;
 
@@ -87,7 +90,8 @@ impl AsyncWrite for Watched {
     }
 }
 
-/// Whether a request in these bytes deletes the node, perhaps in a transaction, or closes the session.
+/// Whether a request in these bytes deletes the node, perhaps in a transaction, or closes the
+/// session.
 fn gives_up(mut bytes: &[u8], node: &[u8]) -> bool {
     while let Some((length, rest)) = bytes.split_first_chunk::<4>() {
         let length = usize::try_from(i32::from_be_bytes(*length)).unwrap();
@@ -127,7 +131,8 @@ fn is_ready<F: Future>(future: Pin<&mut F>) -> bool {
         .is_ready()
 }
 
-/// From now on the connection checks that a write that gives up this guard's node finds `lost` ended, and what `believes` says.
+/// From now on the connection checks that a write that gives up this guard's node finds `lost`
+/// ended, and what `believes` says.
 fn watch(
     witness: &Witness,
     guard: &Guard,
@@ -287,8 +292,9 @@ fn a_runtime_that_ends_tells_first() {
     drop(leading);
 }
 
-/// The limit has begun its delete, and its reply is late: the next holder has the lock. No transaction and no data of the former
-/// holder may reach the node of the next one, which has the same name. The transaction was made, and waited for capacity, before.
+/// The limit has begun its delete, and its reply is late: the next holder has the lock. No
+/// transaction and no data of the former holder may reach the node of the next one, which has the
+/// same name. The transaction was made, and waited for capacity, before.
 #[tokio::test]
 async fn nothing_is_queued_behind_the_delete_of_the_limit() {
     let server = server().await;
@@ -365,7 +371,8 @@ async fn a_limit_that_passes_during_a_release_deletes_nothing() {
     assert_eq!(server.counters().requests_of(OpCode::DELETE), before);
 }
 
-/// The replies to the former holder are late. It is told of its limit, and of the close, before the next one holds.
+/// The replies to the former holder are late. It is told of its limit, and of the close, before the
+/// next one holds.
 #[tokio::test]
 async fn a_holder_whose_replies_are_late_is_told_before_another_one_holds() {
     let server = server().await;

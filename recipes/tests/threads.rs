@@ -1,4 +1,5 @@
-//! The threads of clients end, and a wait for their end is bounded. A binary of its own: it counts the threads of the process.
+//! The threads of clients end, and a wait for their end is bounded. A binary of its own: it counts
+//! the threads of the process.
 #![cfg(target_os = "linux")]
 
 use std::{
@@ -20,7 +21,8 @@ fn threads() -> usize {
         .count()
 }
 
-/// Waits until this many threads hold a client: the system may list a thread for a moment after its end.
+/// Waits until this many threads hold a client: the system may list a thread for a moment after its
+/// end.
 fn until_threads(count: usize) {
     let start = Instant::now();
     while threads() != count {
@@ -51,7 +53,8 @@ fn no_thread_is_left_behind_the_last_handle() {
         drop(guard);
         until_threads(0);
     }
-    // Nor behind a client that was closed, one that has not connected, and one that is dropped by its own thread.
+    // Nor behind a client that was closed, one that has not connected, and one that is dropped by
+    // its own thread.
     connect().close().wait().unwrap();
     until_threads(0);
     let builder = Client::builder("127.0.0.1:1").unwrap();

@@ -1,4 +1,5 @@
-//! Serves on an address until the process is stopped: `cargo run -p lockkeeper-server --example serve -- 127.0.0.1:2181`.
+//! Serves on an address until the process is stopped: `cargo run -p lockkeeper-server --example
+//! serve -- 127.0.0.1:2181`.
 
 use std::time::Duration;
 

@@ -37,8 +37,9 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// The address to listen on. Default: a free port on 127.0.0.1. The server has no encryption, so think twice before
-    /// you open it to other machines. The members of a cluster take this port and the next ones, or free ports.
+    /// The address to listen on. Default: a free port on 127.0.0.1. The server has no encryption,
+    /// so think twice before you open it to other machines. The members of a cluster take this port
+    /// and the next ones, or free ports.
     pub fn listen(mut self, address: SocketAddr) -> Self {
         self.address = address;
         self
@@ -46,8 +47,8 @@ impl Builder {
 
     /// ZooKeeper's `tickTime`. Default: 500 ms, where ZooKeeper has 2 s.
     ///
-    /// Sessions expire in steps of one tick. A session ends when its client has been silent for its timeout, or up to
-    /// one tick later.
+    /// Sessions expire in steps of one tick. A session ends when its client has been silent for its
+    /// timeout, or up to one tick later.
     pub fn tick_time(mut self, tick: Duration) -> Self {
         self.config.tick_time = tick;
         self
@@ -55,8 +56,8 @@ impl Builder {
 
     /// The server numbers its transactions from here on. Default: 0.
     ///
-    /// A server that takes the place of a former one needs higher numbers. Otherwise fencing tokens go backwards, and the
-    /// server refuses clients that have seen a higher number.
+    /// A server that takes the place of a former one needs higher numbers. Otherwise fencing tokens
+    /// go backwards, and the server refuses clients that have seen a higher number.
     pub fn first_zxid(mut self, zxid: Zxid) -> Self {
         self.config.first_zxid = zxid;
         self
@@ -65,8 +66,8 @@ impl Builder {
     /// For this long after its start, the server creates no ephemeral node: it answers with
     /// [`THROTTLED_OP`](lockkeeper_proto::ErrorCode::THROTTLED_OP). Default: not at all.
     ///
-    /// A server that takes the place of a former one does not know its sessions. Clients that are cut off may rely on their locks
-    /// until the longest of these sessions has ended.
+    /// A server that takes the place of a former one does not know its sessions. Clients that are
+    /// cut off may rely on their locks until the longest of these sessions has ended.
     pub fn no_ephemerals_for(mut self, time: Duration) -> Self {
         self.config.no_ephemerals_for = time;
         self
@@ -78,53 +79,58 @@ impl Builder {
         self
     }
 
-    /// The longest session timeout that the server grants. Default: 60 s, where ZooKeeper has 20 ticks.
+    /// The longest session timeout that the server grants. Default: 60 s, where ZooKeeper has 20
+    /// ticks.
     pub fn max_session_timeout(mut self, timeout: Duration) -> Self {
         self.config.max_session_timeout = timeout;
         self
     }
 
-    /// How long a new connection may take for its handshake before the server closes it. Default: 10 s.
+    /// How long a new connection may take for its handshake before the server closes it. Default:
+    /// 10 s.
     pub fn handshake_timeout(mut self, timeout: Duration) -> Self {
         self.config.handshake_timeout = timeout;
         self
     }
 
-    /// How often the server deletes empty containers, and nodes whose time to live is over. Default: 60 s, as in
-    /// ZooKeeper.
+    /// How often the server deletes empty containers, and nodes whose time to live is over.
+    /// Default: 60 s, as in ZooKeeper.
     pub fn container_check_interval(mut self, interval: Duration) -> Self {
         self.config.container_check_interval = interval;
         self
     }
 
-    /// ZooKeeper's `maxCnxns`: the number of connections that the server serves at a time. It closes further ones as
-    /// soon as it has accepted them. Default: 10,000, where ZooKeeper has no limit.
+    /// ZooKeeper's `maxCnxns`: the number of connections that the server serves at a time. It
+    /// closes further ones as soon as it has accepted them. Default: 10,000, where ZooKeeper has no
+    /// limit.
     pub fn max_connections(mut self, most: usize) -> Self {
         self.max_connections = most;
         self
     }
 
-    /// ZooKeeper's `syncLimit`, in ticks: for how long a member of a [`Cluster`](crate::Cluster) that is cut off from the others goes on before it
-    /// gives up. Default: 5.
+    /// ZooKeeper's `syncLimit`, in ticks: for how long a member of a [`Cluster`](crate::Cluster)
+    /// that is cut off from the others goes on before it gives up. Default: 5.
     pub fn sync_limit(mut self, ticks: u32) -> Self {
         self.sync_limit_ticks = ticks;
         self
     }
 
-    /// The password of the user `super`, as ZooKeeper's `superDigest`. For a client that authenticates as `super:<password>` with
-    /// the scheme `digest`, the server checks no ACL. Default: there is no such user.
+    /// The password of the user `super`, as ZooKeeper's `superDigest`. For a client that
+    /// authenticates as `super:<password>` with the scheme `digest`, the server checks no ACL.
+    /// Default: there is no such user.
     pub fn super_user(mut self, password: &str) -> Self {
         self.config.super_digest = Some(engine::digest(&format!("super:{password}")));
         self
     }
 
-    /// Adds a user who can log in with SASL DIGEST-MD5 and this password. Call it again for each further user. Default:
-    /// the server knows no SASL.
+    /// Adds a user who can log in with SASL DIGEST-MD5 and this password. Call it again for each
+    /// further user. Default: the server knows no SASL.
     ///
-    /// A user who has logged in matches ACL entries with the scheme `sasl` and the user's name, and `auth` entries mean
-    /// that user, too. The user `super` matches every entry of the scheme `sasl`, as in ZooKeeper. If a login fails,
-    /// the server answers with an error and closes the connection. The server keeps a hash instead of the password. The
-    /// same hash opens every other server where the user has this password and the realm is the same.
+    /// A user who has logged in matches ACL entries with the scheme `sasl` and the user's name, and
+    /// `auth` entries mean that user, too. The user `super` matches every entry of the scheme
+    /// `sasl`, as in ZooKeeper. If a login fails, the server answers with an error and closes the
+    /// connection. The server keeps a hash instead of the password. The same hash opens every other
+    /// server where the user has this password and the realm is the same.
     #[cfg(feature = "sasl-digest-md5")]
     pub fn user(mut self, name: &str, password: &str) -> Self {
         self.users.add(name, password);
@@ -132,16 +138,17 @@ impl Builder {
         self
     }
 
-    /// ZooKeeper's `sessionRequireClientSASLAuth`: the server refuses the requests of a client that has not logged in,
-    /// and closes its connection. Default: no.
+    /// ZooKeeper's `sessionRequireClientSASLAuth`: the server refuses the requests of a client that
+    /// has not logged in, and closes its connection. Default: no.
     #[cfg(feature = "sasl-digest-md5")]
     pub fn require_sasl(mut self) -> Self {
         self.config.sasl_required = true;
         self
     }
 
-    /// The four-letter words that name sessions, addresses or paths (`cons`, `dump`, `stat`) are refused. Everybody who reaches
-    /// the port could ask. Default: they are answered, as the other words are.
+    /// The four-letter words that name sessions, addresses or paths (`cons`, `dump`, `stat`) are
+    /// refused. Everybody who reaches the port could ask. Default: they are answered, as the other
+    /// words are.
     pub fn hide_sessions(mut self) -> Self {
         self.config.sessions_hidden = true;
         self

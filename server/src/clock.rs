@@ -1,6 +1,7 @@
 //! The only place where the server reads a clock.
 //!
-//! The monotonic clock is tokio's. So a test that pauses tokio's time controls the server's timeouts, too.
+//! The monotonic clock is tokio's. So a test that pauses tokio's time controls the server's
+//! timeouts, too.
 
 use std::time::SystemTime;
 

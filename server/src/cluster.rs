@@ -1,4 +1,5 @@
-//! Several servers in one process, with one port each: for tests of what happens when servers fail or lose each other.
+//! Several servers in one process, with one port each: for tests of what happens when servers fail
+//! or lose each other.
 //!
 //! Not here: what the members do (`engine::ensemble`), and what a cut link means (`engine::link`).
 
@@ -12,9 +13,10 @@ use crate::{
 
 /// A running ensemble of servers: a leader and its followers. It stops when this handle is dropped.
 ///
-/// One engine plays all members, so a cluster is a [`Server`] with several ports. All methods of that type are about all
-/// members: [`faults`](Server::faults), [`report`](Server::report), [`advance`](Server::advance) and the others. The methods here
-/// make members fail. Each takes effect before it returns.
+/// One engine plays all members, so a cluster is a [`Server`] with several ports. All methods of
+/// that type are about all members: [`faults`](Server::faults), [`report`](Server::report),
+/// [`advance`](Server::advance) and the others. The methods here make members fail. Each takes
+/// effect before it returns.
 ///
 /// ```
 /// use lockkeeper_server::Cluster;
@@ -37,19 +39,23 @@ use crate::{
 ///
 /// # What it plays
 ///
-/// - The leader orders all writes. A follower answers reads from its own state, and a write when it has learned of the write's
-///   transaction. Clients of the leader are served in the same way.
-/// - Followers tell the leader every half tick which sessions were active. The leader ends sessions by its own clock.
-/// - A member that is cut off from the leader, or a leader that is cut off from a majority, gives up after the sync limit
-///   ([`Builder::sync_limit`]). Then it closes its connections and accepts none.
-/// - A majority without a leader elects one at once. The new leader gives every session its whole timeout again. A write that
-///   was not answered may be lost.
+/// - The leader orders all writes. A follower answers reads from its own state, and a write when it
+///   has learned of the write's transaction. Clients of the leader are served in the same way.
+/// - Followers tell the leader every half tick which sessions were active. The leader ends sessions
+///   by its own clock.
+/// - A member that is cut off from the leader, or a leader that is cut off from a majority, gives
+///   up after the sync limit ([`Builder::sync_limit`]). Then it closes its connections and accepts
+///   none.
+/// - A majority without a leader elects one at once. The new leader gives every session its whole
+///   timeout again. A write that was not answered may be lost.
 ///
 /// # What it does not do
 ///
-/// - It keeps nothing on disk. A stopped member has its data when it starts again, as if its disk had survived.
+/// - It keeps nothing on disk. A stopped member has its data when it starts again, as if its disk
+///   had survived.
 /// - It does not speak ZooKeeper's protocols between servers. A real server cannot join.
-/// - An election takes no time, and a transaction reaches every follower at once, unless you let it lag or cut its link.
+/// - An election takes no time, and a transaction reaches every follower at once, unless you let it
+///   lag or cut its link.
 /// - There are no observers, no read-only members, and no `reconfig`.
 ///
 /// # Panics
@@ -69,7 +75,8 @@ impl Deref for Cluster {
 }
 
 impl Cluster {
-    /// Starts so many servers on free ports of 127.0.0.1, with all defaults. [`Builder::start_cluster`] has settings.
+    /// Starts so many servers on free ports of 127.0.0.1, with all defaults.
+    /// [`Builder::start_cluster`] has settings.
     ///
     /// # Errors
     /// As [`Builder::start`].
@@ -87,7 +94,8 @@ impl Cluster {
         (0..).map(ServerId).take(self.server.ports.len())
     }
 
-    /// The leader, if there is one. A former leader that does not know of its successor does not count.
+    /// The leader, if there is one. A former leader that does not know of its successor does not
+    /// count.
     #[must_use]
     pub fn leader(&self) -> Option<ServerId> {
         self.server.shared.look(Engine::leader)
@@ -110,10 +118,12 @@ impl Cluster {
         self.port(server).connect_string()
     }
 
-    /// The members elect another leader now, as if they had not heard the present one for the sync limit.
+    /// The members elect another leader now, as if they had not heard the present one for the sync
+    /// limit.
     ///
-    /// A leader with whole links becomes a follower. A leader that is cut off ([`isolate`](Self::isolate)) goes on until the sync
-    /// limit is over. It answers reads and pings of its clients, and resumes sessions, but never answers a write.
+    /// A leader with whole links becomes a follower. A leader that is cut off
+    /// ([`isolate`](Self::isolate)) goes on until the sync limit is over. It answers reads and
+    /// pings of its clients, and resumes sessions, but never answers a write.
     ///
     /// Returns the new leader; `None` if no other member reaches a majority.
     ///
@@ -136,7 +146,8 @@ impl Cluster {
         self.with(Engine::elect_another)
     }
 
-    /// Stops a member: its process is gone. Its port is closed, its connections are cut, and the other members notice at once.
+    /// Stops a member: its process is gone. Its port is closed, its connections are cut, and the
+    /// other members notice at once.
     ///
     /// # Cancel safety
     /// Once the future was polled, the member is stopped even if the future is dropped.
@@ -146,10 +157,12 @@ impl Cluster {
         port.close().await;
     }
 
-    /// Starts a stopped member again, with the data that it had, on the same port. It follows the leader if its links let it.
+    /// Starts a stopped member again, with the data that it had, on the same port. It follows the
+    /// leader if its links let it.
     ///
     /// # Errors
-    /// The error of the operating system: another process may have taken the port meanwhile. Then the member stays stopped.
+    /// The error of the operating system: another process may have taken the port meanwhile. Then
+    /// the member stays stopped.
     ///
     /// # Cancel safety
     /// If the future is dropped early, the port may be open although the member stays stopped.
@@ -159,8 +172,9 @@ impl Cluster {
         Ok(())
     }
 
-    /// A follower gets no transaction until [`catch_up`](Self::catch_up), although its link is whole: it answers reads from its
-    /// old state, and no write. This ends when the member stops or another leader is elected.
+    /// A follower gets no transaction until [`catch_up`](Self::catch_up), although its link is
+    /// whole: it answers reads from its old state, and no write. This ends when the member stops or
+    /// another leader is elected.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -184,10 +198,11 @@ impl Cluster {
         self.with(|engine, _| engine.thaw_server(server));
     }
 
-    /// Cuts the link between two members, in both directions. Nothing arrives, and neither end is told.
+    /// Cuts the link between two members, in both directions. Nothing arrives, and neither end is
+    /// told.
     ///
-    /// In ZooKeeper's terms: the network drops all packets of the members' connection, and closes nothing. A link between two
-    /// followers matters only when they elect a leader.
+    /// In ZooKeeper's terms: the network drops all packets of the members' connection, and closes
+    /// nothing. A link between two followers matters only when they elect a leader.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -207,8 +222,8 @@ impl Cluster {
 
     /// Cuts one direction of the link between two members.
     ///
-    /// From a follower to its leader, writes and news of sessions wait. In the other direction, transactions and pings wait; a
-    /// follower tells of its sessions only when it is pinged.
+    /// From a follower to its leader, writes and news of sessions wait. In the other direction,
+    /// transactions and pings wait; a follower tells of its sessions only when it is pinged.
     pub fn cut_one_way(&self, from: ServerId, to: ServerId) {
         let _ = (self.port(from), self.port(to));
         self.with(|engine, now| engine.cut_between(from, to, now));
@@ -244,13 +259,14 @@ impl Cluster {
         self.with(|engine, _| engine.cut_server(server));
     }
 
-    /// Closes the port of one member: the operating system refuses new connections. Open connections stay
-    /// ([`cut_clients`](Self::cut_clients)), and the other members notice nothing.
+    /// Closes the port of one member: the operating system refuses new connections. Open
+    /// connections stay ([`cut_clients`](Self::cut_clients)), and the other members notice nothing.
     pub async fn refuse_clients(&self, server: ServerId) {
         self.port(server).close().await;
     }
 
-    /// Ends [`refuse_clients`](Self::refuse_clients). [`restart`](Self::restart) starts a stopped member.
+    /// Ends [`refuse_clients`](Self::refuse_clients). [`restart`](Self::restart) starts a stopped
+    /// member.
     ///
     /// # Errors
     /// The error of the operating system: another process may have taken the port meanwhile.

@@ -12,7 +12,8 @@ use crate::{
 use futures::future::join_all;
 use lockkeeper_proto::{ErrorCode, SessionId};
 
-/// Makes a server misbehave while clients run. A cheap clone. Each call takes effect before it returns.
+/// Makes a server misbehave while clients run. A cheap clone. Each call takes effect before it
+/// returns.
 ///
 /// In a [`Cluster`](crate::Cluster), each method is about all servers.
 ///
@@ -42,7 +43,8 @@ impl Faults {
         Self { shared, ports }
     }
 
-    /// Cuts the connection of a session now. The session lives on. Returns whether it had a connection.
+    /// Cuts the connection of a session now. The session lives on. Returns whether it had a
+    /// connection.
     pub fn cut(&self, session: SessionId) -> bool {
         self.shared.with(|engine, _| engine.cut_session(session))
     }
@@ -52,14 +54,14 @@ impl Faults {
         self.shared.with(|engine, _| engine.cut_all());
     }
 
-    /// Expires a session now: its ephemeral nodes are deleted and its connection is closed, as in a real expiry.
-    /// Returns whether the session was alive.
+    /// Expires a session now: its ephemeral nodes are deleted and its connection is closed, as in a
+    /// real expiry. Returns whether the session was alive.
     pub fn expire(&self, session: SessionId) -> bool {
         self.shared.with(|engine, now| engine.expire(session, now))
     }
 
-    /// The server will execute a matching request and then close its connection without a reply. The client cannot know
-    /// whether the request was applied.
+    /// The server will execute a matching request and then close its connection without a reply.
+    /// The client cannot know whether the request was applied.
     ///
     /// Earlier replies still arrive. Requests that the client sent after it are not executed.
     pub fn lose_reply(&self, when: When) -> RuleId {
@@ -71,8 +73,8 @@ impl Faults {
         self.rule(when, Effect::CutBefore)
     }
 
-    /// The server will execute a matching request at once and send its reply later by `delay`. Other connections are
-    /// not delayed.
+    /// The server will execute a matching request at once and send its reply later by `delay`.
+    /// Other connections are not delayed.
     pub fn delay_reply(&self, when: When, delay: Duration) -> RuleId {
         self.rule(when, Effect::Delay(delay))
     }
@@ -82,9 +84,9 @@ impl Faults {
         self.rule(when, Effect::Refuse(error))
     }
 
-    /// Removes a rule: the fault of [`lose_reply`](Self::lose_reply), [`cut_before`](Self::cut_before),
-    /// [`delay_reply`](Self::delay_reply) or [`refuse`](Self::refuse). Returns whether the rule was still waiting for
-    /// its request.
+    /// Removes a rule: the fault of [`lose_reply`](Self::lose_reply),
+    /// [`cut_before`](Self::cut_before), [`delay_reply`](Self::delay_reply) or
+    /// [`refuse`](Self::refuse). Returns whether the rule was still waiting for its request.
     pub fn take_back(&self, rule: RuleId) -> bool {
         self.shared.with(|engine, _| engine.remove_rule(rule))
     }
@@ -95,7 +97,8 @@ impl Faults {
         self.shared.look(crate::engine::Engine::pending_rules)
     }
 
-    /// Delays every reply from now on, and everything that follows it on its connection: a slow network.
+    /// Delays every reply from now on, and everything that follows it on its connection: a slow
+    /// network.
     pub fn delay_all(&self, delay: Duration) {
         self.shared.with(|engine, _| engine.set_delay(Some(delay)));
     }
@@ -105,14 +108,15 @@ impl Faults {
         self.shared.with(|engine, _| engine.set_delay(None));
     }
 
-    /// Sets whether the server closes each connection that asks for a session. Connections that have a session stay.
+    /// Sets whether the server closes each connection that asks for a session. Connections that
+    /// have a session stay.
     pub fn refuse_handshakes(&self, refuse: bool) {
         self.shared
             .with(|engine, _| engine.set_refuse_handshakes(refuse));
     }
 
-    /// The server keeps all connections, but reads and sends nothing: a network that loses everything. Sessions expire
-    /// meanwhile.
+    /// The server keeps all connections, but reads and sends nothing: a network that loses
+    /// everything. Sessions expire meanwhile.
     pub fn stall(&self) {
         self.shared
             .with(|engine, now| engine.set_stalled(true, now));
@@ -138,9 +142,10 @@ impl Faults {
 
     /// Freezes the state that reads see, and holds back watch events: a follower that lags behind.
     ///
-    /// This holds for the connections that are open now and for those that resume a session. It ends for a connection
-    /// when its session writes or syncs, because a real follower is up to date with each transaction that it answers.
-    /// It ends for all connections at [`thaw`](Self::thaw).
+    /// This holds for the connections that are open now and for those that resume a session. It
+    /// ends for a connection when its session writes or syncs, because a real follower is up to
+    /// date with each transaction that it answers. It ends for all connections at
+    /// [`thaw`](Self::thaw).
     ///
     /// In a cluster no member learns of any transaction until then, so no write is answered either.
     pub fn freeze_reads(&self) {
@@ -158,16 +163,16 @@ impl Faults {
             .with(|engine, _| engine.set_sequence(path, next))
     }
 
-    /// Ends all faults that were set with this type. Only a closed port stays closed. In a cluster, links stay cut, and stopped
-    /// members stay stopped.
+    /// Ends all faults that were set with this type. Only a closed port stays closed. In a cluster,
+    /// links stay cut, and stopped members stay stopped.
     pub fn clear(&self) {
         self.shared.resume(super::engine::Engine::clear_faults);
     }
 
     /// Stops listening: the operating system refuses new connections. Open connections stay.
     ///
-    /// Together with [`cut_all`](Self::cut_all) and [`open_port`](Self::open_port) this is a restart that loses no
-    /// data.
+    /// Together with [`cut_all`](Self::cut_all) and [`open_port`](Self::open_port) this is a
+    /// restart that loses no data.
     ///
     /// # Cancel safety
     /// Once the future was polled, the port is closed even if the future is dropped.
@@ -178,11 +183,12 @@ impl Faults {
     /// Listens on the same port again.
     ///
     /// # Errors
-    /// The error of the operating system: another process may have taken the port meanwhile. Also if the server has
-    /// stopped.
+    /// The error of the operating system: another process may have taken the port meanwhile. Also
+    /// if the server has stopped.
     ///
     /// # Cancel safety
-    /// Once the future was polled, the server opens the port, if possible, even if the future is dropped.
+    /// Once the future was polled, the server opens the port, if possible, even if the future is
+    /// dropped.
     pub async fn open_port(&self) -> io::Result<()> {
         let opened = join_all(self.ports.iter().map(Port::open)).await;
         opened.into_iter().collect()

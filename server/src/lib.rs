@@ -1,7 +1,7 @@
 //! An in-process `ZooKeeper` server: the real protocol, in memory, on one machine.
 //!
-//! For tests, so that code which needs ZooKeeper can be tested without Java and Docker, and for services on a single
-//! machine. It behaves as Apache ZooKeeper 3.9.3 does. It has
+//! For tests, so that code which needs ZooKeeper can be tested without Java and Docker, and for
+//! services on a single machine. It behaves as Apache ZooKeeper 3.9.3 does. It has
 //!
 //! - sessions that expire in ticks;
 //! - ephemeral and sequential nodes, containers, and nodes with a time to live;
@@ -9,8 +9,8 @@
 //! - ACLs with the schemes `world`, `auth`, `ip` and `digest`;
 //! - transactions and four-letter words.
 //!
-//! It loses all data when it stops. A [`Cluster`] is several servers in one process, with elections, servers that lag, and
-//! links that are cut.
+//! It loses all data when it stops. A [`Cluster`] is several servers in one process, with
+//! elections, servers that lag, and links that are cut.
 //!
 //! ```
 //! use lockkeeper_server::Server;
@@ -24,8 +24,10 @@
 //! # }).unwrap();
 //! ```
 //!
-//! [`Server::faults`] makes the server misbehave on demand, and [`Server::advance`] moves its clock. [`Server::counters`] says
-//! what clients did, and [`Server::report`] and [`Server::assert_no_leaks`] what they left behind. [`engine::Engine`] is the whole server without sockets and clocks.
+//! [`Server::faults`] makes the server misbehave on demand, and [`Server::advance`] moves its
+//! clock. [`Server::counters`] says what clients did, and [`Server::report`] and
+//! [`Server::assert_no_leaks`] what they left behind. [`engine::Engine`] is the whole server
+//! without sockets and clocks.
 //!
 //! The server limits what one client can do to it:
 //!
@@ -34,20 +36,21 @@
 //! - It closes a connection that does not complete its handshake in time.
 //! - After 100 requests of one connection, the other connections have their turn.
 //!
-//! Nodes, watches and sessions take memory in proportion to what clients have sent; they have no limit. The server has
-//! four limits that ZooKeeper does not have:
+//! Nodes, watches and sessions take memory in proportion to what clients have sent; they have no
+//! limit. The server has four limits that ZooKeeper does not have:
 //!
 //! - 256 entries in an ACL;
 //! - 32 identities of a connection, with 4 KiB of text together;
 //! - 8 MiB in the reply to one `multiRead`;
 //! - 10,000 connections ([`Builder::max_connections`]).
 //!
-//! It always creates nodes with a time to live. ZooKeeper does so only with `zookeeper.extendedTypesEnabled=true`.
+//! It always creates nodes with a time to live. ZooKeeper does so only with
+//! `zookeeper.extendedTypesEnabled=true`.
 //!
-//! Not served: quotas, `reconfig` (the reply says that it is disabled), read-only mode, and TLS. Two internal
-//! operations are not served either, although the real server accepts them from every client: `deleteContainer` and
-//! `createSession`. The feature `sasl-digest-md5` adds users with passwords (`Builder::user`). A server without users
-//! answers SASL as not configured.
+//! Not served: quotas, `reconfig` (the reply says that it is disabled), read-only mode, and TLS.
+//! Two internal operations are not served either, although the real server accepts them from every
+//! client: `deleteContainer` and `createSession`. The feature `sasl-digest-md5` adds users with
+//! passwords (`Builder::user`). A server without users answers SASL as not configured.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(

@@ -1,4 +1,5 @@
-//! Sockets and tasks: one task for each connection, one for each port, one for the timer. No other task is spawned.
+//! Sockets and tasks: one task for each connection, one for each port, one for the timer. No other
+//! task is spawned.
 //!
 //! Not here: what the bytes mean (`engine`), the order in which they leave (`shared`).
 
@@ -55,7 +56,8 @@ impl Port {
         }
     }
 
-    /// Stops listening. Once the future was polled, the port is closed even if the future is dropped.
+    /// Stops listening. Once the future was polled, the port is closed even if the future is
+    /// dropped.
     pub(crate) async fn close(&self) {
         let task = self.listening().take();
         if let Some(task) = task {
@@ -92,8 +94,8 @@ impl Port {
     }
 }
 
-/// Starts the tasks of all servers, with a port for each listener. The returned receiver never gets a message; it closes when
-/// all tasks have ended.
+/// Starts the tasks of all servers, with a port for each listener. The returned receiver never gets
+/// a message; it closes when all tasks have ended.
 pub(crate) fn start(
     shared: &Arc<Shared>,
     listeners: Vec<(TcpListener, SocketAddr)>,
@@ -151,8 +153,9 @@ async fn serve(shared: &Shared, id: ConnId, mut stream: TcpStream, outgoing: &Ou
     }
     let (mut read, mut write) = stream.split();
     {
-        // When the client stops sending, or the engine closes the connection, the writer has `FLUSH` for the rest. A
-        // client that reads nothing must not keep its queue in memory for longer.
+        // When the client stops sending, or the engine closes the connection, the writer has
+        // `FLUSH` for the rest. A client that reads nothing must not keep its queue in memory for
+        // longer.
         let reading = pin!(async {
             read_requests(shared, id, &mut read, outgoing).await;
             // The client sends nothing more, but it may still read: `echo ruok | nc` does.
@@ -165,7 +168,8 @@ async fn serve(shared: &Shared, id: ConnId, mut stream: TcpStream, outgoing: &Ou
         });
         select(reading, pin!(write_replies(&mut write, outgoing))).await;
     }
-    // Closing a socket with unread input would reset the connection, and the client might lose the last replies.
+    // Closing a socket with unread input would reset the connection, and the client might lose the
+    // last replies.
     let _ = write.shutdown().await;
     let _ = time::timeout(LINGER, drain(&mut read)).await;
 }
@@ -176,7 +180,8 @@ async fn read_requests(shared: &Shared, id: ConnId, read: &mut ReadHalf<'_>, out
         outgoing.wait_for_capacity().await;
         // A client that sends without end must not keep other tasks from their turn.
         task::coop::consume_budget().await;
-        // The buffer is allocated only when there is something to read, so idle connections cost no buffers.
+        // The buffer is allocated only when there is something to read, so idle connections cost no
+        // buffers.
         let buffer = match select(pin!(read.readable()), pin!(outgoing.nudged())).await {
             Either::Left((Ok(()), _)) => match try_read(read) {
                 Ok(buffer) if buffer.is_empty() => return,
@@ -229,8 +234,8 @@ async fn drain(read: &mut ReadHalf<'_>) {
 /// Bytes of buffer for one read. A batch of requests for a few hundred locks fits.
 const READ_CHUNK: usize = 16 << 10;
 
-/// How long the writer may take for the rest of the queue, after the client has stopped sending or the engine has
-/// closed the connection.
+/// How long the writer may take for the rest of the queue, after the client has stopped sending or
+/// the engine has closed the connection.
 const FLUSH: Duration = Duration::from_secs(5);
 
 /// How long the server waits for the client to close a connection that the server has ended.

@@ -1,9 +1,10 @@
-//! The send queue of one connection. The tasks that call the engine fill it; the connection's own task empties it.
+//! The send queue of one connection. The tasks that call the engine fill it; the connection's own
+//! task empties it.
 //!
-//! One write sends everything that was queued since the last write. The queue has two limits. Above the first, the
-//! server stops reading requests of this client: it asks faster than it reads. Above the second, the server cuts the
-//! connection: the client gets more events than it reads. Bytes that are being written count until the operating system
-//! has taken all of them.
+//! One write sends everything that was queued since the last write. The queue has two limits. Above
+//! the first, the server stops reading requests of this client: it asks faster than it reads. Above
+//! the second, the server cuts the connection: the client gets more events than it reads. Bytes
+//! that are being written count until the operating system has taken all of them.
 //!
 //! Not here: sockets.
 
@@ -21,7 +22,8 @@ pub(crate) struct Outgoing {
     filled: Notify,
     /// Notified when the bytes that were taken are written. Only the reader waits on it.
     emptied: Notify,
-    /// Notified when some requests that were held back may still be left. Only the reader waits on it.
+    /// Notified when some requests that were held back may still be left. Only the reader waits on
+    /// it.
     nudged: Notify,
     /// Cancelled to drop the connection together with its queued bytes.
     pub(crate) cut: CancellationToken,
@@ -80,8 +82,8 @@ impl Outgoing {
         self.over.cancelled().await;
     }
 
-    /// Waits for bytes and takes all of them; `None` when the queue has ended. The call also reports the
-    /// bytes that were taken before as written.
+    /// Waits for bytes and takes all of them; `None` when the queue has ended. The call also
+    /// reports the bytes that were taken before as written.
     pub(crate) async fn take(&self) -> Option<BytesMut> {
         self.lock().taken = 0;
         self.emptied.notify_one();
@@ -125,6 +127,6 @@ impl Outgoing {
 /// The number of queued bytes above which the server reads no further request.
 const READ_BELOW: usize = 256 << 10;
 
-/// The number of queued bytes above which the server cuts the connection. Only watch events reach it, because the
-/// server reads no requests above `READ_BELOW`.
+/// The number of queued bytes above which the server cuts the connection. Only watch events reach
+/// it, because the server reads no requests above `READ_BELOW`.
 const CUT_ABOVE: usize = 16 << 20;

@@ -88,7 +88,8 @@ impl Server {
         port.map_or(SocketAddr::from(([0; 4], 0)), |port| port.address)
     }
 
-    /// The address in the form that clients take: `host:port`. In a cluster the addresses of all members.
+    /// The address in the form that clients take: `host:port`. In a cluster the addresses of all
+    /// members.
     #[must_use]
     pub fn connect_string(&self) -> String {
         let all: Vec<String> = self.ports.iter().map(Port::connect_string).collect();
@@ -119,11 +120,12 @@ impl Server {
         self.shared.look(crate::engine::Engine::paths)
     }
 
-    /// Moves the server's clock ahead. Everything that this time brings happens before the method returns: sessions expire, nodes
-    /// whose time to live is over and empty containers are deleted, delayed replies are sent.
+    /// Moves the server's clock ahead. Everything that this time brings happens before the method
+    /// returns: sessions expire, nodes whose time to live is over and empty containers are deleted,
+    /// delayed replies are sent.
     ///
-    /// To the server, every client is silent meanwhile, also one that is connected. So a session lives on only if its timeout
-    /// is longer.
+    /// To the server, every client is silent meanwhile, also one that is connected. So a session
+    /// lives on only if its timeout is longer.
     ///
     /// ```
     /// use std::time::Duration;
@@ -141,7 +143,8 @@ impl Server {
         self.shared.advance(time);
     }
 
-    /// Asserts that clients have left nothing behind. Call this after all clients have closed their sessions.
+    /// Asserts that clients have left nothing behind. Call this after all clients have closed their
+    /// sessions.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -179,7 +182,8 @@ impl Server {
 }
 
 impl Builder {
-    /// Starts the server on the current tokio runtime. The runtime must have its time and I/O drivers enabled.
+    /// Starts the server on the current tokio runtime. The runtime must have its time and I/O
+    /// drivers enabled.
     ///
     /// # Errors
     /// The error of the operating system, if the server cannot listen on the address.

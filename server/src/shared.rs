@@ -1,7 +1,9 @@
-//! What the tasks of a server share: the engine behind a mutex, its clock, and the send queue of each connection.
+//! What the tasks of a server share: the engine behind a mutex, its clock, and the send queue of
+//! each connection.
 //!
-//! It is a std mutex, not tokio's: a task holds it for one batch of requests, and never across an await. A task queues
-//! what the engine wants to send before it releases the lock, so each connection gets its frames in the engine's order.
+//! It is a std mutex, not tokio's: a task holds it for one batch of requests, and never across an
+//! await. A task queues what the engine wants to send before it releases the lock, so each
+//! connection gets its frames in the engine's order.
 //!
 //! Not here: sockets (`net`).
 
@@ -25,7 +27,8 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Shared {
     core: Mutex<Core>,
-    /// Notified when the engine needs a call earlier than the timer will make it. Only the timer task waits on it.
+    /// Notified when the engine needs a call earlier than the timer will make it. Only the timer
+    /// task waits on it.
     earlier: Notify,
     /// Cancelled when the server must stop.
     pub(crate) stop: CancellationToken,
@@ -64,8 +67,8 @@ impl Shared {
         }
     }
 
-    /// Runs everything that is due, then calls `act` with the engine, then runs what is due now, and queues what the engine
-    /// wants to send.
+    /// Runs everything that is due, then calls `act` with the engine, then runs what is due now,
+    /// and queues what the engine wants to send.
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut Engine, Now) -> R) -> R {
         let mut core = self.lock();
         let now = core.now();
@@ -79,8 +82,9 @@ impl Shared {
         result
     }
 
-    /// Like [`with`](Self::with), for a change that releases requests which were held back. A connection may have more
-    /// of them than the server can answer at once. The nudge makes its task ask for the rest.
+    /// Like [`with`](Self::with), for a change that releases requests which were held back. A
+    /// connection may have more of them than the server can answer at once. The nudge makes its
+    /// task ask for the rest.
     pub(crate) fn resume<R>(&self, act: impl FnOnce(&mut Engine, Now) -> R) -> R {
         let result = self.with(act);
         for peer in self.lock().peers.values() {

@@ -150,8 +150,8 @@ async fn a_stalled_server_is_silent_and_loses_no_request() {
     peer.reply_to(xid, &request).await.unwrap().unwrap();
 }
 
-/// Regression: at the end of a stall the server sent replies of about 1 MiB. It sent the rest only after the client's
-/// next request.
+/// Regression: at the end of a stall the server sent replies of about 1 MiB. It sent the rest only
+/// after the client's next request.
 #[tokio::test]
 async fn every_request_sent_during_a_stall_is_answered_at_its_end() {
     let server = server().await;
@@ -264,8 +264,8 @@ async fn a_lagging_connection_reads_the_old_state_until_it_writes() {
     assert_eq!(server.report().watches, 0);
 }
 
-/// After a create whose reply was lost, the client reconnects to a lagging server. A plain listing does not show the
-/// node.
+/// After a create whose reply was lost, the client reconnects to a lagging server. A plain listing
+/// does not show the node.
 #[tokio::test]
 async fn a_session_that_resumes_on_a_lagging_server_misses_its_own_node_until_it_syncs() {
     let server = server().await;

@@ -34,8 +34,8 @@ async fn operations_that_clients_may_not_send_are_unimplemented() {
     }
 }
 
-/// As both recorded servers did (`proto/tests/golden/pipelined_handshake.*`). The conformance cases wait for the answer
-/// to a handshake, so none of them shows this.
+/// As both recorded servers did (`proto/tests/golden/pipelined_handshake.*`). The conformance cases
+/// wait for the answer to a handshake, so none of them shows this.
 #[tokio::test]
 async fn requests_may_follow_the_handshake_in_one_write() {
     let server = Server::start().await.unwrap();
@@ -85,7 +85,8 @@ async fn four_letter_words_are_answered_and_the_connection_closed() {
     assert!(ask("wchc").await.contains("not in the whitelist"));
 }
 
-/// A client asks 1000 times for 100 kB and does not read. The server stops working for it, and continues when it reads.
+/// A client asks 1000 times for 100 kB and does not read. The server stops working for it, and
+/// continues when it reads.
 #[tokio::test]
 async fn the_server_stops_working_for_a_client_that_does_not_read() {
     const REQUESTS: i32 = 1000;
@@ -98,7 +99,8 @@ async fn the_server_stops_working_for_a_client_that_does_not_read() {
         .flat_map(|xid| request_frame(Xid(xid), &get_data("/n", false)))
         .collect();
     peer.raw.send(&requests).await;
-    // Other clients are served meanwhile, and the server has not built all replies for the first one.
+    // Other clients are served meanwhile, and the server has not built all replies for the first
+    // one.
     let mut other = Peer::join(&server).await;
     other
         .call(&set_data("/n", &vec![2; 100_000]))

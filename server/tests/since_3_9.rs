@@ -48,7 +48,8 @@ async fn watch_in_all_modes(watcher: &mut Peer) {
     }
 }
 
-/// From 3.9 on, modes are independent. A connection gets one event for a change, even if several of its watches match.
+/// From 3.9 on, modes are independent. A connection gets one event for a change, even if several of
+/// its watches match.
 #[tokio::test]
 async fn watch_modes_on_one_path_are_independent() {
     let (server, mut watcher, mut writer) = world().await;
@@ -109,8 +110,8 @@ async fn watch_modes_on_one_path_are_independent() {
     assert_eq!(server.report().watches, 0);
 }
 
-/// From 3.9.2 on, a connection that may not read a node gets no event for it. Its one-shot watch is removed all the
-/// same.
+/// From 3.9.2 on, a connection that may not read a node gets no event for it. Its one-shot watch is
+/// removed all the same.
 #[tokio::test]
 async fn events_go_only_to_clients_that_may_read_the_node() {
     let (server, mut watcher, mut writer) = world().await;
@@ -179,7 +180,8 @@ async fn creates_in_a_multi_answer_with_the_metadata_or_without() {
     let has_stat = |result: &MultiResult| matches!(result, MultiResult::Create2(_));
     let with_stat: Vec<_> = response.results.iter().map(has_stat).collect();
     assert_eq!(with_stat, [true, true, true, true, false]);
-    // A create whose flags need a TTL makes the list unreadable. The request takes a transaction and changes nothing.
+    // A create whose flags need a TTL makes the list unreadable. The request takes a transaction
+    // and changes nothing.
     let before = server.report().zxid;
     for flags in [5, 6] {
         let ops = [record("/y", 0), record("/x", flags)].map(MultiOp::Create);
@@ -191,7 +193,8 @@ async fn creates_in_a_multi_answer_with_the_metadata_or_without() {
     assert_eq!(server.report().nodes, 5);
 }
 
-/// Older servers read the flags of an operation when they come to it, and not at all behind a failure.
+/// Older servers read the flags of an operation when they come to it, and not at all behind a
+/// failure.
 #[tokio::test]
 async fn a_bad_flag_fails_a_whole_transaction_wherever_it_stands() {
     let (server, _, mut peer) = world().await;
@@ -238,8 +241,8 @@ async fn a_bad_flag_fails_a_whole_transaction_wherever_it_stands() {
     assert!(!server.paths().iter().any(|path| path == "/y"));
 }
 
-/// Older servers answer with the error of the operation. Of several defects the first one counts: a bad flag takes a transaction,
-/// and a null ACL takes none.
+/// Older servers answer with the error of the operation. Of several defects the first one counts: a
+/// bad flag takes a transaction, and a null ACL takes none.
 #[tokio::test]
 async fn a_null_acl_fails_a_whole_transaction_wherever_it_stands() {
     let (server, _, mut peer) = world().await;

@@ -1,4 +1,5 @@
-//! What tests do with a server besides faults: move its clock, look for what clients left, be `super`.
+//! What tests do with a server besides faults: move its clock, look for what clients left, be
+//! `super`.
 
 use lockkeeper_test_support::peer as common;
 use std::{

@@ -1,4 +1,5 @@
-//! A soak test, run by hand. Clients work for minutes while their server goes away every few seconds.
+//! A soak test, run by hand. Clients work for minutes while their server goes away every few
+//! seconds.
 //!
 //! In the end:
 //!
@@ -237,8 +238,8 @@ async fn settle(client: &Client) {
     {
         sleep(Duration::from_millis(5)).await;
     }
-    // The requests that remove the last watches from the server were sent before this one, so they are answered before
-    // it.
+    // The requests that remove the last watches from the server were sent before this one, so they
+    // are answered before it.
     while client.sync("/").await.is_err() {}
 }
 
@@ -268,7 +269,8 @@ fn memory() -> Result<u64, Box<dyn Error>> {
     Ok(size.ok_or("no VmRSS in /proc/self/status")?.parse()?)
 }
 
-/// The number of watches on a server, by the four-letter word `mntr`. The server must allow that word.
+/// The number of watches on a server, by the four-letter word `mntr`. The server must allow that
+/// word.
 fn watches_on(server: &str) -> Result<u64, Box<dyn Error>> {
     let mut stream = TcpStream::connect(server)?;
     stream.write_all(b"mntr")?;

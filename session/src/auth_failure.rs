@@ -6,22 +6,24 @@ use lockkeeper_proto::ErrorCode;
 
 /// Why authentication failed.
 ///
-/// The client has ended. It does not retry, because the same credentials would fail again, and some servers count
-/// failures.
+/// The client has ended. It does not retry, because the same credentials would fail again, and some
+/// servers count failures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AuthFailure {
-    /// The server refused an identity of `Builder::auth`: it does not know the scheme, or the credentials are wrong.
+    /// The server refused an identity of `Builder::auth`: it does not know the scheme, or the
+    /// credentials are wrong.
     Refused {
         /// The scheme of the identity.
         scheme: String,
         /// The server's reason.
         code: ErrorCode,
     },
-    /// The server answers only authenticated clients, and this client did not authenticate in a way that the server
-    /// accepts.
+    /// The server answers only authenticated clients, and this client did not authenticate in a way
+    /// that the server accepts.
     Required,
-    /// The server refused the user: the password is wrong, or the user does not exist. Servers do not say which.
+    /// The server refused the user: the password is wrong, or the user does not exist. Servers do
+    /// not say which.
     Sasl {
         /// The name of the user.
         user: Arc<str>,

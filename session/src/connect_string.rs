@@ -1,6 +1,7 @@
 //! The list of servers and the chroot: `host:port,host:port/chroot`, or `dns-srv://name/chroot`.
 //!
-//! Only text is parsed here. The client resolves the names at each attempt to connect. A slash at the end is ignored.
+//! Only text is parsed here. The client resolves the names at each attempt to connect. A slash at
+//! the end is ignored.
 
 use std::{fmt, net::SocketAddr, str::FromStr};
 
@@ -12,18 +13,21 @@ pub const DEFAULT_PORT: u16 = 2181;
 ///
 /// Source: ZOOKEEPER-4956.
 const SRV_SCHEME: &str = "dns-srv://";
-/// The longest name in the DNS, and the longest part between two dots. Source: RFC 1035, section 2.3.4, without the root.
+/// The longest name in the DNS, and the longest part between two dots. Source: RFC 1035, section
+/// 2.3.4, without the root.
 const LONGEST_NAME: usize = 253;
 const LONGEST_LABEL: usize = 63;
 
-/// One server: a name or address, and a port. Or a DNS SRV record, which names servers and their ports.
+/// One server: a name or address, and a port. Or a DNS SRV record, which names servers and their
+/// ports.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[allow(
     clippy::exhaustive_structs,
     reason = "users make it from its two parts"
 )]
 pub struct Endpoint {
-    /// A host name, an IPv4 address, an IPv6 address without brackets, or the name of an SRV record.
+    /// A host name, an IPv4 address, an IPv6 address without brackets, or the name of an SRV
+    /// record.
     pub host: String,
     /// The TCP port. 0 says that `host` is the name of an SRV record.
     pub port: u16,
@@ -87,15 +91,16 @@ impl From<SocketAddr> for Endpoint {
 /// # Ok::<(), lockkeeper_session::ConnectStringError>(())
 /// ```
 ///
-/// The client looks the record up at each attempt to connect, so it follows a changed record without a restart. It
-/// does so by RFC 2782: targets of the lowest priority first, and among them at random by weight. Each attempt tries
-/// up to 16 targets: the next one when a target has failed or has not answered for 250 ms. For a minute after an
-/// attempt, the next one begins with the next target. So a target that accepts connections and does not serve cannot
-/// hide the others. With TLS, a certificate must be for the name of its target.
+/// The client looks the record up at each attempt to connect, so it follows a changed record
+/// without a restart. It does so by RFC 2782: targets of the lowest priority first, and among them
+/// at random by weight. Each attempt tries up to 16 targets: the next one when a target has failed
+/// or has not answered for 250 ms. For a minute after an attempt, the next one begins with the next
+/// target. So a target that accepts connections and does not serve cannot hide the others. With
+/// TLS, a certificate must be for the name of its target.
 ///
-/// Errors and snapshots name the record, as one server: `dns-srv://_zookeeper._tcp.example.org`. The log has the
-/// target. After an attempt in which every target failed, the client waits as for a list of one server: 0.1 seconds
-/// at first, and up to 1 second.
+/// Errors and snapshots name the record, as one server: `dns-srv://_zookeeper._tcp.example.org`.
+/// The log has the target. After an attempt in which every target failed, the client waits as for a
+/// list of one server: 0.1 seconds at first, and up to 1 second.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectString {
     endpoints: Vec<Endpoint>,
@@ -109,7 +114,8 @@ impl ConnectString {
         &self.endpoints
     }
 
-    /// Returns the chroot: the node under which all paths of the client lie. `None` without a chroot.
+    /// Returns the chroot: the node under which all paths of the client lie. `None` without a
+    /// chroot.
     #[must_use]
     pub fn chroot(&self) -> Option<&str> {
         self.chroot.as_deref()
@@ -159,8 +165,8 @@ fn parse(text: &str, has_srv: bool) -> Result<ConnectString, Problem> {
         Some(slash) => meant.split_at(slash),
         None => (meant, path::ROOT),
     };
-    // A name may contain a comma. But it is in a chroot only where somebody gave each server its own, as other
-    // services want it, and this client would lock below another node than its peers.
+    // A name may contain a comma. But it is in a chroot only where somebody gave each server its
+    // own, as other services want it, and this client would lock below another node than its peers.
     if let Some((first, _)) = chroot.split_once(',') {
         let hosts = meant
             .split(',')

@@ -1,10 +1,11 @@
 //! Ids of the `digest` scheme: an ACL holds such an id in place of a password.
 //!
-//! A client gets such an identity with [`Builder::auth`](crate::Builder::auth), scheme `digest` and credentials
-//! `user:password` in clear text. It sends them on each connection.
+//! A client gets such an identity with [`Builder::auth`](crate::Builder::auth), scheme `digest` and
+//! credentials `user:password` in clear text. It sends them on each connection.
 //!
-//! Every client that can read a node's ACL sees its ids (servers from 3.7 hide the hash from most clients). SHA-1 is
-//! fast, so an attacker can test many passwords against an id. Do not use a password from a dictionary.
+//! Every client that can read a node's ACL sees its ids (servers from 3.7 hide the hash from most
+//! clients). SHA-1 is fast, so an attacker can test many passwords against an id. Do not use a
+//! password from a dictionary.
 //!
 //! ```
 //! # use lockkeeper_server::Server;
@@ -68,7 +69,8 @@ pub fn acl(perms: Perms, user: &str, password: &str) -> Acl {
 mod tests {
     use super::*;
 
-    /// The expected ids are from ZooKeeper's `AuthTest.java` and from the documentation of `superDigest`.
+    /// The expected ids are from ZooKeeper's `AuthTest.java` and from the documentation of
+    /// `superDigest`.
     #[test]
     fn ids_match_those_of_zookeeper() {
         assert_eq!(id("super", "test"), "super:D/InIHSb7yEEbrWz8b9l71RjZJU=");

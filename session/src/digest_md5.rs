@@ -1,12 +1,14 @@
-//! The client's side of SASL DIGEST-MD5, as ZooKeeper's servers use it with JAAS's `DigestLoginModule`.
+//! The client's side of SASL DIGEST-MD5, as ZooKeeper's servers use it with JAAS's
+//! `DigestLoginModule`.
 //!
-//! The mechanism is old (RFC 2831, made historic by RFC 6331). But it is the only password mechanism that every
-//! server from 3.4 on supports. The password is not sent, and the server must prove that it knows the password too.
-//! An attacker who can read the traffic can test passwords against it. An attacker who can change the traffic can
-//! change everything after the exchange. So use it inside TLS on networks that you do not control.
+//! The mechanism is old (RFC 2831, made historic by RFC 6331). But it is the only password
+//! mechanism that every server from 3.4 on supports. The password is not sent, and the server must
+//! prove that it knows the password too. An attacker who can read the traffic can test passwords
+//! against it. An attacker who can change the traffic can change everything after the exchange. So
+//! use it inside TLS on networks that you do not control.
 //!
-//! Not here: integrity and privacy layers (`auth-int`, `auth-conf`), which ZooKeeper does not use, and subsequent
-//! authentication with an old nonce.
+//! Not here: integrity and privacy layers (`auth-int`, `auth-conf`), which ZooKeeper does not use,
+//! and subsequent authentication with an old nonce.
 
 use std::{
     fmt::{self, Write as _},
@@ -34,9 +36,10 @@ const NONCE_COUNT: &str = "00000001";
 
 /// User and password for SASL DIGEST-MD5, see [`Builder::sasl`](crate::Builder::sasl).
 ///
-/// The mechanism is old, but the only one with a password that all servers support. The password is not sent, and the
-/// server must prove that it knows the password too. Use it inside TLS on networks that you do not control. The value
-/// takes its randomness from the system when it is made.
+/// The mechanism is old, but the only one with a password that all servers support. The password is
+/// not sent, and the server must prove that it knows the password too. Use it inside TLS on
+/// networks that you do not control. The value takes its randomness from the system when it is
+/// made.
 ///
 /// ```no_run
 /// # mod lockkeeper { pub use lockkeeper_session::Client; pub mod client { pub use lockkeeper_session::DigestMd5; } }
@@ -224,7 +227,8 @@ fn bad(what: &'static str) -> AuthFailure {
     AuthFailure::BadChallenge(what)
 }
 
-/// Parses the directives of a token: `name=value` or `name="value"`, separated by commas. Source: RFC 2831, 7.1.
+/// Parses the directives of a token: `name=value` or `name="value"`, separated by commas. Source:
+/// RFC 2831, 7.1.
 fn directives(token: &[u8]) -> Result<impl Iterator<Item = (&str, String)>, AuthFailure> {
     if token.len() >= LONGEST_CHALLENGE {
         return Err(bad("it is too long"));
@@ -289,8 +293,8 @@ impl fmt::Display for Quoted<'_> {
     }
 }
 
-/// Encodes text for hashing: in ISO 8859-1 if it has all of the characters, else in UTF-8. Source: RFC 2831, 2.1.2.1,
-/// and `DigestMD5Base.java`, `stringToByte_8859_1`.
+/// Encodes text for hashing: in ISO 8859-1 if it has all of the characters, else in UTF-8. Source:
+/// RFC 2831, 2.1.2.1, and `DigestMD5Base.java`, `stringToByte_8859_1`.
 fn hashed(text: &str) -> Vec<u8> {
     latin1(text).unwrap_or_else(|| text.as_bytes().to_vec())
 }

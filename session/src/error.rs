@@ -1,6 +1,7 @@
 //! The errors of requests: why a request failed, and whether the server may have applied it.
 //!
-//! Not here: why a connection ended (`cause`), why authentication failed (`auth_failure`), why encryption failed (`tls_failure`).
+//! Not here: why a connection ended (`cause`), why authentication failed (`auth_failure`), why
+//! encryption failed (`tls_failure`).
 
 mod cause;
 mod exact;
@@ -23,7 +24,8 @@ pub use exact::Exact;
 pub enum Effect {
     /// The server refused the request or never got it: nothing has changed.
     NotApplied,
-    /// The client sent the request and got no usable reply: the server may have applied it, or may still apply it.
+    /// The client sent the request and got no usable reply: the server may have applied it, or may
+    /// still apply it.
     Unknown,
 }
 
@@ -33,8 +35,8 @@ pub enum Effect {
 pub enum UnsupportedReason {
     /// The server answered that it does not know the operation.
     Answered,
-    /// The server closed the connection instead of answering, more than once. The last time nothing else was under way, and
-    /// the server had answered something just before.
+    /// The server closed the connection instead of answering, more than once. The last time nothing
+    /// else was under way, and the server had answered something just before.
     ClosedConnection,
 }
 
@@ -55,15 +57,17 @@ pub enum Error {
     },
     /// The server does not support the operation.
     ///
-    /// Such a server closes the connection on the operation. So the client does not send it again on this connection
-    /// and the next one. After that it may be sent again, because servers are upgraded one by one.
+    /// Such a server closes the connection on the operation. So the client does not send it again
+    /// on this connection and the next one. After that it may be sent again, because servers are
+    /// upgraded one by one.
     Unsupported {
         /// The operation.
         op: OpCode,
         /// How the client found out.
         reason: UnsupportedReason,
-        /// Whether the request may have been applied nevertheless. This is possible for a write that was sent and not
-        /// answered, when only the end of the connection shows that the server does not support it.
+        /// Whether the request may have been applied nevertheless. This is possible for a write
+        /// that was sent and not answered, when only the end of the connection shows that the
+        /// server does not support it.
         effect: Effect,
         /// The server that does not support the operation, and the session at that time.
         peer: Peer,
@@ -77,8 +81,8 @@ pub enum Error {
         /// The server and the session.
         peer: Peer,
     },
-    /// The connection was lost after the request was sent and before its reply came. The effect of a read is
-    /// [`Effect::NotApplied`].
+    /// The connection was lost after the request was sent and before its reply came. The effect of
+    /// a read is [`Effect::NotApplied`].
     ConnectionLost(Lost, Effect),
     /// No server could be reached in time. The request was never sent.
     ///
@@ -86,15 +90,16 @@ pub enum Error {
     Unreachable {
         /// How long the request waited.
         waited: Duration,
-        /// The servers that were tried last, and why each failed. For a long list: the newest sixteen.
+        /// The servers that were tried last, and why each failed. For a long list: the newest
+        /// sixteen.
         tried: Arc<[Lost]>,
         /// The number of servers in the list.
         servers: usize,
     },
     /// The session has expired. The servers have deleted its ephemeral nodes, or will do so.
     SessionExpired {
-        /// The expired session, and the server that reported it. There is no server when the client itself concluded
-        /// the expiry, or when the request belongs to an earlier session.
+        /// The expired session, and the server that reported it. There is no server when the client
+        /// itself concluded the expiry, or when the request belongs to an earlier session.
         peer: Peer,
         /// Whether the request may have been applied before the expiry.
         effect: Effect,
@@ -121,8 +126,8 @@ pub enum Error {
         /// The longest request that the client sends, in bytes.
         limit: usize,
     },
-    /// The reply is longer than this client accepts ([`Builder::frame_limit`](crate::Builder::frame_limit)). The
-    /// client did not read it.
+    /// The reply is longer than this client accepts
+    /// ([`Builder::frame_limit`](crate::Builder::frame_limit)). The client did not read it.
     ///
     /// The request has succeeded on the server. If you repeat a read, its reply is as long again.
     ReplyTooLarge {
@@ -135,8 +140,8 @@ pub enum Error {
         /// The server and the session.
         peer: Peer,
     },
-    /// Too many requests are pending, and the reserve for requests that cannot wait is used up, too. The request was
-    /// not sent.
+    /// Too many requests are pending, and the reserve for requests that cannot wait is used up,
+    /// too. The request was not sent.
     TooManyRequests {
         /// The number of pending requests.
         requests: usize,
@@ -163,15 +168,16 @@ pub enum Error {
         /// The server and the session.
         peer: Peer,
     },
-    /// [`Wait`](crate::Wait) was used on a thread of a tokio runtime, which must not block. Nothing was sent. Use `.await` there.
+    /// [`Wait`](crate::Wait) was used on a thread of a tokio runtime, which must not block. Nothing
+    /// was sent. Use `.await` there.
     InsideRuntime,
     /// The system could not start the background thread of a client.
     NoThread(io::ErrorKind),
 }
 
 impl Error {
-    /// Returns whether the request may have been applied. Reads change nothing, so their effect is always
-    /// [`Effect::NotApplied`].
+    /// Returns whether the request may have been applied. Reads change nothing, so their effect is
+    /// always [`Effect::NotApplied`].
     #[must_use]
     pub fn effect(&self) -> Effect {
         match self {
@@ -256,7 +262,8 @@ impl Error {
         self.code() == Some(ErrorCode::NODE_EXISTS)
     }
 
-    /// Whether the same request may succeed later: the connection or the server was at fault, not the request.
+    /// Whether the same request may succeed later: the connection or the server was at fault, not
+    /// the request.
     ///
     /// It does not say whether repeating the request is safe: see [`effect`](Self::effect).
     #[must_use]
@@ -270,7 +277,8 @@ impl Error {
         }
     }
 
-    /// Whether the request was sent, and the client has no usable reply to it. Asked before [`of`](Self::of) tells reads apart.
+    /// Whether the request was sent, and the client has no usable reply to it. Asked before
+    /// [`of`](Self::of) tells reads apart.
     pub(crate) fn is_unanswered(&self) -> bool {
         let is_unusable = matches!(self, Self::Malformed { .. } | Self::ReplyTooLarge { .. });
         is_unusable || self.effect() == Effect::Unknown

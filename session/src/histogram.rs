@@ -1,10 +1,12 @@
-//! Counts durations in buckets of powers of two microseconds: cheap, and exact within a factor of two.
+//! Counts durations in buckets of powers of two microseconds: cheap, and exact within a factor of
+//! two.
 //!
 //! Not here: the measured durations (the metrics of clients and of locks).
 
 use std::time::Duration;
 
-/// The number of buckets. The last one takes everything from 2^38 microseconds (about three days) on.
+/// The number of buckets. The last one takes everything from 2^38 microseconds (about three days)
+/// on.
 const BUCKETS: usize = 40;
 
 /// A histogram of durations.
@@ -57,7 +59,8 @@ impl DurationHistogram {
 
     /// Returns a duration that is longer than this share of all durations: 0.5 for the median.
     ///
-    /// The result is exact within a factor of two, on the high side. It is zero for an empty histogram.
+    /// The result is exact within a factor of two, on the high side. It is zero for an empty
+    /// histogram.
     #[must_use]
     pub fn quantile(&self, share: f64) -> Duration {
         let all = self.count();
@@ -74,8 +77,8 @@ impl DurationHistogram {
 
     /// Returns the buckets, for an exporter.
     ///
-    /// Each item has the upper bound of a bucket, and the number of durations that are below it and not below the
-    /// bound of the bucket before. The last bucket also counts all longer durations.
+    /// Each item has the upper bound of a bucket, and the number of durations that are below it and
+    /// not below the bound of the bucket before. The last bucket also counts all longer durations.
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
         let upper = (0_u32..).map(|bucket| Duration::from_micros(1 << bucket));
         upper.zip(self.counts)

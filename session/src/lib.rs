@@ -1,9 +1,11 @@
-//! A ZooKeeper client in two layers: a pure state machine for the session, and a TCP client that drives it.
+//! A ZooKeeper client in two layers: a pure state machine for the session, and a TCP client that
+//! drives it.
 //!
-//! [`machine`] makes every decision: which server to try, what to send, which request a reply answers, when the
-//! session is lost, and how long the lease lasts. It has no socket, clock, task or global randomness. So one seed
-//! replays a failure, and a fuzzer can reach reconnect and expiry. The client (feature `tokio`, on by default) moves
-//! bytes between the machine and the servers.
+//! [`machine`] makes every decision: which server to try, what to send, which request a reply
+//! answers, when the session is lost, and how long the lease lasts. It has no socket, clock, task
+//! or global randomness. So one seed replays a failure, and a fuzzer can reach reconnect and
+//! expiry. The client (feature `tokio`, on by default) moves bytes between the machine and the
+//! servers.
 //!
 //! ```
 //! # use lockkeeper_server::Server;

@@ -1,5 +1,5 @@
-//! Why encryption with a server failed. It exists without the feature `tls` too, because a custom connector may
-//! report it. Nothing here holds a secret.
+//! Why encryption with a server failed. It exists without the feature `tls` too, because a custom
+//! connector may report it. Nothing here holds a secret.
 
 use std::{fmt, sync::Arc};
 

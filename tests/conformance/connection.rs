@@ -21,7 +21,8 @@ use tokio::{
     time::timeout,
 };
 
-/// How long the runner waits for an expected message. The slowest is the reaper, which runs once a minute.
+/// How long the runner waits for an expected message. The slowest is the reaper, which runs once a
+/// minute.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// How long a session may wait before the runner sends a ping to keep it alive.
@@ -46,7 +47,8 @@ pub(crate) struct Connection {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pending {
     pub(crate) reply_xid: Xid,
-    /// The xid of the request. A server that refuses all requests answers with this one, even to a ping.
+    /// The xid of the request. A server that refuses all requests answers with this one, even to a
+    /// ping.
     pub(crate) xid: Xid,
     pub(crate) op: OpCode,
     /// Whether the script chose the xid; then the transcript shows the xid of the reply.
@@ -69,7 +71,8 @@ impl Connection {
         }
     }
 
-    /// Does the handshake. Returns `None` when the server closes the connection instead of answering.
+    /// Does the handshake. Returns `None` when the server closes the connection instead of
+    /// answering.
     pub(crate) async fn handshake(&mut self, request: &ConnectRequest) -> Option<ConnectResponse> {
         frame::append(&mut self.output, |writer| request.encode(writer)).expect("a frame");
         self.flush().await;
@@ -86,13 +89,15 @@ impl Connection {
         Xid(self.last_xid)
     }
 
-    /// Sends what is queued. Ignores errors: if the server has closed the connection, the next read shows it.
+    /// Sends what is queued. Ignores errors: if the server has closed the connection, the next read
+    /// shows it.
     pub(crate) async fn flush(&mut self) {
         self.last_sent = Instant::now();
         let _ = self.stream.write_all(&self.output.split()).await;
     }
 
-    /// Sends a ping that the script does not show. All earlier messages of the server come before its reply.
+    /// Sends a ping that the script does not show. All earlier messages of the server come before
+    /// its reply.
     pub(crate) async fn probe(&mut self) {
         let header = RequestHeader {
             xid: Xid::PING,
@@ -116,7 +121,8 @@ impl Connection {
         }
     }
 
-    /// Reads until the server closes the connection, and returns the bytes without looking for frames.
+    /// Reads until the server closes the connection, and returns the bytes without looking for
+    /// frames.
     pub(crate) async fn rest(&mut self) -> Bytes {
         while self.read_more().await {}
         self.input.split().freeze()

@@ -1,7 +1,8 @@
-//! `login USER PASSWORD [swap=OLD/NEW]`: a whole SASL DIGEST-MD5 exchange over a connection, with the client's own code.
+//! `login USER PASSWORD [swap=OLD/NEW]`: a whole SASL DIGEST-MD5 exchange over a connection, with
+//! the client's own code.
 //!
-//! `swap` replaces one text in the client's response by another.
-//! Not here: requests with a single token. The script writes them like any other request (`sasl TOKEN`).
+//! `swap` replaces one text in the client's response by another. Not here: requests with a single
+//! token. The script writes them like any other request (`sasl TOKEN`).
 
 use bytes::{Bytes, BytesMut};
 use lockkeeper::{

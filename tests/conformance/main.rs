@@ -1,12 +1,14 @@
-//! Conformance: sends the same requests to the embedded server and to a real ZooKeeper, and expects the same replies.
+//! Conformance: sends the same requests to the embedded server and to a real ZooKeeper, and expects
+//! the same replies.
 //!
-//! Each case is a script. It lists what the connections send and everything that the servers must send back, in order.
-//! Values that differ from run to run appear under a name instead (`names`). Every script runs on both arms, so a real
-//! ZooKeeper has confirmed each expected line. Some answers differ on servers before 3.9. The scripts avoid such
-//! requests, or the runner leaves the difference out of the transcript, and a comment says which. `random` generates
-//! further scripts.
+//! Each case is a script. It lists what the connections send and everything that the servers must
+//! send back, in order. Values that differ from run to run appear under a name instead (`names`).
+//! Every script runs on both arms, so a real ZooKeeper has confirmed each expected line. Some
+//! answers differ on servers before 3.9. The scripts avoid such requests, or the runner leaves the
+//! difference out of the transcript, and a comment says which. `random` generates further scripts.
 //!
-//! Not here: the client library. The runner writes and reads the frames itself (`connection`), with the types of `proto`.
+//! Not here: the client library. The runner writes and reads the frames itself (`connection`), with
+//! the types of `proto`.
 //!
 //! | line | meaning |
 //! |---|---|
@@ -22,17 +24,19 @@
 //! | `a< event WHAT PATH` | a watch event |
 //! | `a< closed` | the server closed the connection |
 //!
-//! A request is ZooKeeper's name for it, a path, and options (`request`, `fields`). Options that every request has:
+//! A request is ZooKeeper's name for it, a path, and options (`request`, `fields`). Options that
+//! every request has:
 //! - `cut` and `extra` make the body shorter or longer by that many bytes;
 //! - `xid` gives the request that xid;
 //! - `brief` hides the content of the reply.
 //!
 //! `fill` gives a create so much data that its message has that length. `raw` sends any fields.
 //!
-//! After each `a>`, the runner sends a ping on every connection and reads until its reply. So no message stays unnoticed.
-//! The `a<` lines of the sender come first, those of the other connections follow. A `Stat` is shown as the transaction
-//! that created the node, and each field that differs from that of a fresh, empty node: `m` and `p` are mzxid and pzxid,
-//! `v`, `cv` and `av` the versions, `len` and `kids` the counts, `owner` the session. Lists without a defined order are
+//! After each `a>`, the runner sends a ping on every connection and reads until its reply. So no
+//! message stays unnoticed. The `a<` lines of the sender come first, those of the other connections
+//! follow. A `Stat` is shown as the transaction that created the node, and each field that differs
+//! from that of a fresh, empty node: `m` and `p` are mzxid and pzxid, `v`, `cv` and `av` the
+//! versions, `len` and `kids` the counts, `owner` the session. Lists without a defined order are
 //! sorted. `early` marks a reply that came before the reply to an earlier request.
 
 #![allow(

@@ -1,9 +1,9 @@
 //! Names for values that differ from run to run: paths, transactions, sessions, addresses, times.
 //!
-//! Transactions are numbered in the order in which a case first sees them; `z0` created the root of the case. A script
-//! cannot compare their zxids, because other tests write to the same server. Two rules hold for them nevertheless: zxids
-//! never decrease from one reply to the next, and one transaction has one time. A reply that breaks a rule is a panic
-//! here.
+//! Transactions are numbered in the order in which a case first sees them; `z0` created the root of
+//! the case. A script cannot compare their zxids, because other tests write to the same server. Two
+//! rules hold for them nevertheless: zxids never decrease from one reply to the next, and one
+//! transaction has one time. A reply that breaks a rule is a panic here.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +58,8 @@ impl Names {
         self.zxid(zxid)
     }
 
-    /// Checks the transaction that the reply to a read shows: it must not be older than any that the case has seen.
+    /// Checks the transaction that the reply to a read shows: it must not be older than any that
+    /// the case has seen.
     pub(crate) fn read(&mut self, zxid: Zxid) {
         assert!(
             zxid >= self.newest,
@@ -68,7 +69,8 @@ impl Names {
         self.newest = zxid;
     }
 
-    /// The name of a transaction. A transaction that the case has not seen must be newer than all that it has seen.
+    /// The name of a transaction. A transaction that the case has not seen must be newer than all
+    /// that it has seen.
     pub(crate) fn zxid(&mut self, zxid: Zxid) -> String {
         if zxid == Zxid::ZERO {
             return "0".to_owned();
@@ -97,7 +99,8 @@ impl Names {
         }
     }
 
-    /// A `Stat`: the transaction that created the node, and each field that differs from that of a fresh, empty node.
+    /// A `Stat`: the transaction that created the node, and each field that differs from that of a
+    /// fresh, empty node.
     pub(crate) fn stat(&mut self, stat: &Stat) -> String {
         self.check_time(stat.czxid, stat.ctime);
         self.check_time(stat.mzxid, stat.mtime);

@@ -1,12 +1,14 @@
-//! Generated scripts: each seed gives many requests on few nodes, and all arms must answer them alike.
+//! Generated scripts: each seed gives many requests on few nodes, and all arms must answer them
+//! alike.
 //!
-//! The embedded server's answers are the script for the real server and for a cluster. The generator leaves out three things:
+//! The embedded server's answers are the script for the real server and for a cluster. The
+//! generator leaves out three things:
 //! - everything that depends on time (expiry, and the reaper: a container never gets a child);
-//! - everything that has no defined order (the deletes of several ephemeral nodes of one session, the identities of a
-//!   connection that has several);
-//! - everything that differs between versions (see `cases::watches`). So a listener has one watch mode for each path, and
-//!   no request asks whether a node exists that the client may not read. With a real server before 3.9, no transaction has
-//!   a create with a bad flag or a null ACL.
+//! - everything that has no defined order (the deletes of several ephemeral nodes of one session,
+//!   the identities of a connection that has several);
+//! - everything that differs between versions (see `cases::watches`). So a listener has one watch
+//!   mode for each path, and no request asks whether a node exists that the client may not read.
+//!   With a real server before 3.9, no transaction has a create with a bad flag or a null ACL.
 
 use std::{fmt::Write, ops::Range};
 
@@ -60,12 +62,13 @@ async fn answers_alike(other: Arm, seeds: Range<u64>, malformed: bool) {
     .await;
 }
 
-/// The generator, and whether transactions may have creates that servers before 3.9 answer otherwise.
+/// The generator, and whether transactions may have creates that servers before 3.9 answer
+/// otherwise.
 struct Draw(Rng, bool);
 
 impl Draw {
-    /// `a` and `b` do everything and leave one-time watches. `c`, `d` and `e` only listen, with persistent watches. Each
-    /// session of `f` has at most one node, and then ends.
+    /// `a` and `b` do everything and leave one-time watches. `c`, `d` and `e` only listen, with
+    /// persistent watches. Each session of `f` has at most one node, and then ends.
     fn script(&mut self) -> String {
         let mut script = String::from(
             "a> auth digest user:pass
@@ -91,8 +94,8 @@ impl Draw {
                     writeln!(script, "{who}> {op} {} kind={kind}", self.watched_path())
                 }
                 14 => {
-                    // The server may answer an `auth` before earlier requests, so none is pending. Each connection has one
-                    // identity at most.
+                    // The server may answer an `auth` before earlier requests, so none is pending.
+                    // Each connection has one identity at most.
                     let secret = if who == 'a' {
                         "user:pass"
                     } else {
@@ -282,7 +285,8 @@ impl Draw {
     }
 
     fn acl(&mut self) -> &'static str {
-        // Each list grants READ to everyone: the permission that `exists` needs differs between versions.
+        // Each list grants READ to everyone: the permission that `exists` needs differs between
+        // versions.
         let choices = [
             "acl=world:anyone:r,auth::rwcda",
             "acl=world:anyone:rwc",

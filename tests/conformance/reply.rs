@@ -19,7 +19,8 @@ use super::{
 
 /// The line of a watch event.
 pub(crate) fn event(header: ReplyHeader, body: Bytes, names: &Names) -> String {
-    // Since 3.9 the header shows the transaction behind the event, before that -1. Catch-up events always show -1.
+    // Since 3.9 the header shows the transaction behind the event, before that -1. Catch-up events
+    // always show -1.
     assert!(
         header.zxid == Zxid(-1) || header.zxid > Zxid::ZERO,
         "an event shows {}",
@@ -49,7 +50,8 @@ pub(crate) fn reply(
 ) -> Vec<String> {
     let mut line = zxid(op, header, names);
     if !header.err.is_ok() {
-        // The bytes behind the header of an error mean nothing. Behind a refused SASL token they are a null token.
+        // The bytes behind the header of an error mean nothing. Behind a refused SASL token they
+        // are a null token.
         assert!(op != OpCode::SASL || body[..] == [0xff; 4], "{body:?}");
         line += header.err.name().unwrap_or("?");
         return vec![line];
@@ -82,7 +84,8 @@ fn zxid(op: OpCode, header: ReplyHeader, names: &mut Names) -> String {
         (_, ErrorCode::UNIMPLEMENTED) if !op.is_transaction() => {
             assert_eq!(header.zxid, Zxid(-1), "{op}");
         }
-        // Before 3.9, a write that the server cannot parse uses a transaction; since 3.9 it does not.
+        // Before 3.9, a write that the server cannot parse uses a transaction; since 3.9 it does
+        // not.
         (_, ErrorCode::MARSHALLING_ERROR) => names.read(header.zxid),
         _ if op.is_transaction() => return names.written(header.zxid) + " ",
         _ => names.read(header.zxid),

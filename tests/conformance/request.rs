@@ -1,6 +1,7 @@
 //! Turns a request as a script writes it into bytes.
 //!
-//! Not here: fields and options that several requests share (`fields`), splitting a line into words (`words`).
+//! Not here: fields and options that several requests share (`fields`), splitting a line into words
+//! (`words`).
 
 use bytes::{BufMut, Bytes, BytesMut};
 use lockkeeper::proto::{

@@ -1,6 +1,8 @@
-//! Runs a script against a server and records what the server sends, in the language of the scripts.
+//! Runs a script against a server and records what the server sends, in the language of the
+//! scripts.
 //!
-//! Not here: parsing of scripts and the comparison (`script`), the text of a reply (`reply`), the socket (`connection`).
+//! Not here: parsing of scripts and the comparison (`script`), the text of a reply (`reply`), the
+//! socket (`connection`).
 
 use std::{
     collections::BTreeMap,
@@ -75,7 +77,8 @@ impl Runner {
         ip[..end].clone_into(&mut runner.names.ip);
         assert_eq!(runner.lines, ["-< z0 ok $"]);
         runner.lines.clear();
-        // This connection stays open until the end: closing its session would be a transaction in the transcript.
+        // This connection stays open until the end: closing its session would be a transaction in
+        // the transcript.
         runner.connection('-').is_in_session = false;
         runner
     }
@@ -211,7 +214,8 @@ impl Runner {
         }
     }
 
-    /// Reads the next message. Returns false for the reply to a probe and for the end of the connection.
+    /// Reads the next message. Returns false for the reply to a probe and for the end of the
+    /// connection.
     async fn receive(&mut self, who: char) -> bool {
         let connection = self.connection(who);
         let Some(message) = connection.next().await else {
@@ -240,7 +244,8 @@ impl Runner {
                 Xid::PING,
                 "a reply without a request: {header:?}"
             );
-            // A server that requires SASL refuses even the ping of a connection that has not logged in.
+            // A server that requires SASL refuses even the ping of a connection that has not logged
+            // in.
             if header.err.is_ok() {
                 self.names.read(header.zxid);
             }

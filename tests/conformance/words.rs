@@ -1,7 +1,7 @@
 //! The words of a script line: bare, quoted, or `name=value`.
 //!
-//! Quoted text knows the escapes of Rust's byte strings and `\u{..}`. Words that the parser does not use are a panic, so
-//! that a misspelt option cannot make a test meaningless.
+//! Quoted text knows the escapes of Rust's byte strings and `\u{..}`. Words that the parser does
+//! not use are a panic, so that a misspelt option cannot make a test meaningless.
 
 use bytes::Bytes;
 

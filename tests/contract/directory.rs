@@ -11,8 +11,9 @@ use crate::{
 /// Names of children that are contenders of no kind.
 const STRANGERS: [&str; 4] = ["000", "notalock", "lock-", "zzz-0000000000"];
 
-/// The directory of a lock is deleted while nobody uses it, as the server does with empty containers. The next attempt
-/// creates it again. The tokens keep growing although the numbers of the nodes restart.
+/// The directory of a lock is deleted while nobody uses it, as the server does with empty
+/// containers. The next attempt creates it again. The tokens keep growing although the numbers of
+/// the nodes restart.
 pub(crate) async fn its_directory_may_be_deleted_between_two_uses<K: Kind>(ensemble: &Ensemble) {
     let path = ensemble.unique_path("reaped");
     let client = ensemble.client().await;
@@ -55,8 +56,8 @@ async fn delete(client: &Client, node: &str) {
     }
 }
 
-/// Children that are not contenders of this kind are ignored: contenders do not wait for them, count them or delete
-/// them.
+/// Children that are not contenders of this kind are ignored: contenders do not wait for them,
+/// count them or delete them.
 pub(crate) async fn foreign_nodes_in_the_directory_are_ignored<K: Kind>(ensemble: &Ensemble) {
     let path = ensemble.unique_path("strangers");
     let client = ensemble.client().await;

@@ -13,8 +13,8 @@ use crate::{
     support::Ensemble,
 };
 
-/// Many tasks of many sessions contend. There are never more holders than allowed, the tokens grow, and nothing is
-/// left.
+/// Many tasks of many sessions contend. There are never more holders than allowed, the tokens grow,
+/// and nothing is left.
 pub(crate) async fn it_never_has_more_holders_than_allowed<K: Kind>(ensemble: &Ensemble) {
     const CLIENTS: usize = 4;
     const TASKS: usize = 3;
@@ -84,8 +84,8 @@ async fn contend<K: Kind>(ensemble: &Ensemble, clients: usize, tasks: usize) {
     }
 }
 
-/// Reads the counter, lets other tasks run, and writes the next value. The total is right only if no other holder does
-/// so at the same time.
+/// Reads the counter, lets other tasks run, and writes the next value. The total is right only if
+/// no other holder does so at the same time.
 async fn increment(client: &Client, counter: &str) {
     let text = client.get_data(counter).await.unwrap().data.unwrap();
     let value: u32 = std::str::from_utf8(&text).unwrap().parse().unwrap();
@@ -143,8 +143,8 @@ pub(crate) async fn first_come_first_served<K: Kind>(ensemble: &Ensemble) {
     }
     let mut granted = std::mem::take(&mut *granted.lock().unwrap());
     if K::HOLDERS > 1 {
-        // Several waiters are granted a lease at the same time, and may record this in any order. Their leases were
-        // created in the order of the queue.
+        // Several waiters are granted a lease at the same time, and may record this in any order.
+        // Their leases were created in the order of the queue.
         granted.sort_unstable();
     }
     let order: Vec<_> = granted.into_iter().map(|(_, number)| number).collect();

@@ -40,13 +40,14 @@ pub(crate) async fn a_timeout_leaves_nothing<K: Kind>(ensemble: &Ensemble) {
     held.release().await.unwrap();
 }
 
-/// Drops the future at its first poll, then at its second, and so on until it ends: without a rival and behind one.
+/// Drops the future at its first poll, then at its second, and so on until it ends: without a rival
+/// and behind one.
 pub(crate) async fn an_attempt_dropped_at_any_poll_leaves_nothing<K: Kind>(ensemble: &Ensemble) {
     let (client, other) = (ensemble.client().await, ensemble.client().await);
     for contended in [false, true] {
         let path = ensemble.unique_path("cancel");
-        // Without a rival the directory is missing at first, so there are more points at which the future can be
-        // dropped.
+        // Without a rival the directory is missing at first, so there are more points at which the
+        // future can be dropped.
         let rival = if contended {
             Some(rival::<K>(&other, &path).await)
         } else {
@@ -55,7 +56,8 @@ pub(crate) async fn an_attempt_dropped_at_any_poll_leaves_nothing<K: Kind>(ensem
         let before = nodes::<K>(&other, &path).await.len();
         let mut polls = 0;
         loop {
-            // The client is the same in each round, so a node left by the last round would block this one.
+            // The client is the same in each round, so a node left by the last round would block
+            // this one.
             let lock = K::at(&client, &path);
             let outcome = dropped_after(polls, &client, lock.lock()).await;
             until("the rival is alone", async || {
@@ -86,7 +88,8 @@ pub(crate) async fn an_attempt_dropped_at_any_poll_leaves_nothing<K: Kind>(ensem
     }
 }
 
-/// A waiter leaves the queue. The next waiter is not granted the lock for that: it waits for the rival.
+/// A waiter leaves the queue. The next waiter is not granted the lock for that: it waits for the
+/// rival.
 pub(crate) async fn a_waiter_that_gives_up_is_skipped<K: Kind>(ensemble: &Ensemble) {
     let path = ensemble.unique_path("skip");
     let (one, two) = (ensemble.client().await, ensemble.client().await);
@@ -126,7 +129,8 @@ pub(crate) async fn a_guard_dropped_outside_a_runtime_releases<K: Kind>(ensemble
     until_free::<K>(&client, &path).await;
 }
 
-/// The delete of a dropped hold is sent before any later request, so the client never waits for its own old node.
+/// The delete of a dropped hold is sent before any later request, so the client never waits for its
+/// own old node.
 pub(crate) async fn a_dropped_lock_can_be_taken_again_at_once<K: Kind>(ensemble: &Ensemble) {
     let path = ensemble.unique_path("again");
     let client = ensemble.client().await;
@@ -142,7 +146,8 @@ pub(crate) async fn a_dropped_lock_can_be_taken_again_at_once<K: Kind>(ensemble:
     until_quiet(ensemble, &client).await;
 }
 
-/// A refused try writes nothing and waits for nobody. The holder may be of the same session or of another one.
+/// A refused try writes nothing and waits for nobody. The holder may be of the same session or of
+/// another one.
 pub(crate) async fn a_try_takes_a_free_lock_and_refuses_a_held_one<K: Tries>(ensemble: &Ensemble) {
     let path = ensemble.unique_path("try");
     let (client, other) = (ensemble.client().await, ensemble.client().await);

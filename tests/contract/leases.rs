@@ -1,7 +1,8 @@
 //! Tests of the semaphore beyond the rules, while its limit changes and in outages.
 //! Not here: sessions that end (`recipes/tests/head.rs`).
 //!
-//! The tests that need faults run on the embedded server (`on_the_embedded_arm`), the others on both arms.
+//! The tests that need faults run on the embedded server (`on_the_embedded_arm`), the others on
+//! both arms.
 
 use std::{pin::pin, time::Duration};
 
@@ -24,8 +25,8 @@ on_the_embedded_arm! {
 }
 
 on_both_arms! {
-    /// After the limit is lowered, nobody is granted a lease beyond it. This includes a waiter that has read the old
-    /// limit and lists the leases afterwards.
+    /// After the limit is lowered, nobody is granted a lease beyond it. This includes a waiter that
+    /// has read the old limit and lists the leases afterwards.
     async fn a_lowered_limit_grants_no_further_lease(ensemble: &Ensemble) {
         let (operator, holder) = (ensemble.client().await, ensemble.client().await);
         let waiter = ensemble.client().await;
@@ -50,8 +51,8 @@ on_both_arms! {
     }
 }
 
-/// An outage that is longer than the client's lease and shorter than the session costs a waiter only time. Runs on the
-/// embedded server.
+/// An outage that is longer than the client's lease and shorter than the session costs a waiter
+/// only time. Runs on the embedded server.
 async fn the_head_of_the_queue_keeps_its_place_in_an_outage(ensemble: &Ensemble) {
     let server = ensemble.server().expect("the embedded server");
     let path = ensemble.unique_path("outage");

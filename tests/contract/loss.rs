@@ -1,5 +1,5 @@
-//! Losses: the holder learns of the loss before another contender can hold the lock, and a late release returns an
-//! error.
+//! Losses: the holder learns of the loss before another contender can hold the lock, and a late
+//! release returns an error.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use crate::{
     support::Ensemble,
 };
 
-/// The server no longer hears the holder's session. The holder learns of the loss from its own clock, before a rival
-/// gets the lock.
+/// The server no longer hears the holder's session. The holder learns of the loss from its own
+/// clock, before a rival gets the lock.
 ///
 /// Runs on the embedded server alone: a real one cannot be told to ignore a session.
 pub(crate) async fn the_holder_is_told_before_another_contender_holds_it<K: Kind>(
@@ -80,7 +80,8 @@ pub(crate) async fn releasing_a_lost_lock_is_an_error<K: Kind>(ensemble: &Ensemb
     held.release().await.unwrap();
 }
 
-/// An operator deletes the node of a waiter. The waiter gets an error and is never granted the lock.
+/// An operator deletes the node of a waiter. The waiter gets an error and is never granted the
+/// lock.
 pub(crate) async fn a_waiter_whose_node_is_deleted_is_told<K: Kind>(ensemble: &Ensemble) {
     let path = ensemble.unique_path("deleted-waiter");
     let (client, other) = (ensemble.client().await, ensemble.client().await);
@@ -106,8 +107,8 @@ pub(crate) async fn a_waiter_whose_node_is_deleted_is_told<K: Kind>(ensemble: &E
     until_free::<K>(&other, &path).await;
 }
 
-/// Another part of the program closes the client. Its holders and waiters get an error, and a new attempt fails at
-/// once.
+/// Another part of the program closes the client. Its holders and waiters get an error, and a new
+/// attempt fails at once.
 pub(crate) async fn a_closed_client_ends_holds_and_waits<K: Kind>(ensemble: &Ensemble) {
     let path = ensemble.unique_path("closed");
     let (client, other) = (ensemble.client().await, ensemble.client().await);

@@ -1,8 +1,9 @@
-//! The promises of every kind of lock, tested on the embedded server, on an embedded cluster, and on a real ZooKeeper.
+//! The promises of every kind of lock, tested on the embedded server, on an embedded cluster, and
+//! on a real ZooKeeper.
 //!
-//! A rule is a generic function over [`Kind`](kinds::Kind), which gives all kinds of lock the same interface. Each rule
-//! runs for each kind that it applies to, as three tests: for example `of_a_mutex::first_come_first_served::embedded`,
-//! `::cluster` and `::real`.
+//! A rule is a generic function over [`Kind`](kinds::Kind), which gives all kinds of lock the same
+//! interface. Each rule runs for each kind that it applies to, as three tests: for example
+//! `of_a_mutex::first_come_first_served::embedded`, `::cluster` and `::real`.
 //!
 //! | file | rules about |
 //! |---|---|
@@ -18,8 +19,8 @@
 //! | `types` | what the compiler guarantees |
 //! | `stress` | all kinds at the same time, at random |
 //!
-//! Not here: the bugs of other implementations (`known_bugs`), and what only one kind promises: sharing, counting,
-//! re-entry (`recipes/tests/kinds.rs`).
+//! Not here: the bugs of other implementations (`known_bugs`), and what only one kind promises:
+//! sharing, counting, re-entry (`recipes/tests/kinds.rs`).
 
 mod directory;
 mod exclusion;
@@ -39,7 +40,8 @@ use kinds::{Blocking, Both, Latching, Leading, Leasing, Reading, Reentering, Wri
 use lockkeeper::{Mutex, locks::PlainMutex};
 use lockkeeper_test_support as support;
 
-/// Makes three tests of each rule for one kind. The optional `(..)` holds the arguments of `tokio::test`.
+/// Makes three tests of each rule for one kind. The optional `(..)` holds the arguments of
+/// `tokio::test`.
 macro_rules! all_arms {
     ($kind:ty, $file:ident: $($rule:ident)*) => {
         all_arms!($kind, $file (flavor = "current_thread"): $($rule)*);
@@ -68,7 +70,8 @@ macro_rules! all_arms {
     )*};
 }
 
-/// Makes two tests of each rule for one kind, on embedded servers, because the rule needs their faults.
+/// Makes two tests of each rule for one kind, on embedded servers, because the rule needs their
+/// faults.
 macro_rules! embedded {
     ($kind:ty, $file:ident: $($rule:ident)*) => {$(
         mod $rule {
@@ -130,7 +133,8 @@ macro_rules! in_order {
 
 /// The rules for the kinds whose waiters have nodes, and get an error when their node is deleted.
 ///
-/// These are all kinds but two: a waiter for the plain lock has no node, and a latch creates a new one.
+/// These are all kinds but two: a waiter for the plain lock has no node, and a latch creates a new
+/// one.
 macro_rules! waits_by_node {
     ($kind:ty) => {
         all_arms!($kind, loss: a_waiter_whose_node_is_deleted_is_told);

@@ -1,4 +1,5 @@
-//! Further methods of guards and tickets: positions, transactions, states, data, and nodes of other clients. Most are of a mutex.
+//! Further methods of guards and tickets: positions, transactions, states, data, and nodes of other
+//! clients. Most are of a mutex.
 
 use std::{pin::pin, time::Duration};
 
@@ -96,7 +97,8 @@ on_both_arms! {
         assert_eq!(results.len(), 1);
         soon(waiting).await.unwrap().release().await.unwrap();
         assert_eq!(client.get_children(&path).await.unwrap(), [""; 0]);
-        // An error names the number of the refused write. Nothing is written, and the lock is released all the same.
+        // An error names the number of the refused write. Nothing is written, and the lock is
+        // released all the same.
         let guard = mutex.lock().await.unwrap();
         let error = guard
             .release_with(|writes| writes.set_data(&data, "2", Version(7)))
@@ -139,8 +141,8 @@ on_both_arms! {
         }
     }
 
-    /// An earlier version compared the reader's node with the writer's. It reported a loss, and left the node behind until
-    /// the end of the session.
+    /// An earlier version compared the reader's node with the writer's. It reported a loss, and
+    /// left the node behind until the end of the session.
     async fn a_downgraded_reader_reads_its_own_data(ensemble: &Ensemble) {
         let path = ensemble.unique_path("downgraded");
         let (one, two) = (ensemble.client().await, ensemble.client().await);

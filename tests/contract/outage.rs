@@ -1,5 +1,5 @@
-//! A connection that is lost at any request of an acquisition and release, and a request that is refused. Only the
-//! embedded server can cause a fault at an exact request.
+//! A connection that is lost at any request of an acquisition and release, and a request that is
+//! refused. Only the embedded server can cause a fault at an exact request.
 
 use std::time::Duration;
 
@@ -17,9 +17,10 @@ use crate::{
     support::{Ensemble, SESSION_TIMEOUT},
 };
 
-/// The connection is cut before a request is executed, or instead of its reply. This happens at the first request of an
-/// acquisition and release, then at the second, and so on. The contender only loses time. But if the reply to a delete is lost,
-/// nobody knows who has deleted the node: that release is unknown.
+/// The connection is cut before a request is executed, or instead of its reply. This happens at the
+/// first request of an acquisition and release, then at the second, and so on. The contender only
+/// loses time. But if the reply to a delete is lost, nobody knows who has deleted the node: that
+/// release is unknown.
 pub(crate) async fn a_connection_lost_at_any_request_only_costs_time<K: Kind>(ensemble: &Ensemble) {
     for is_heard in [false, true] {
         for contended in [false, true] {
@@ -41,16 +42,16 @@ pub(crate) async fn a_connection_lost_at_any_request_only_costs_time<K: Kind>(en
                     unknown += 1;
                 }
             }
-            // Twice: on a slow machine a write that proves the lease may come between, so that the next number meets
-            // the same delete again.
+            // Twice: on a slow machine a write that proves the lease may come between, so that the
+            // next number meets the same delete again.
             assert!(unknown <= 2 * life.nodes, "{unknown} releases are unknown");
             assert!(life.number > 2, "the fault met too few requests");
         }
     }
 }
 
-/// The server refuses the first create or listing, then the second, and so on. The kind may return the error or recover
-/// from it. In both cases no node is left.
+/// The server refuses the first create or listing, then the second, and so on. The kind may return
+/// the error or recover from it. In both cases no node is left.
 pub(crate) async fn an_attempt_refused_at_any_request_leaves_nothing<K: Kind>(ensemble: &Ensemble) {
     let lists = K::HAS_QUEUE.then_some(OpCode::GET_CHILDREN);
     for op in [OpCode::CREATE2].into_iter().chain(lists) {
@@ -122,7 +123,8 @@ impl<'a> Life<'a> {
         when.of_session(session).nth(self.number)
     }
 
-    /// Acquires and releases: behind a rival, or where the directory does not exist yet. Returns what the release says.
+    /// Acquires and releases: behind a rival, or where the directory does not exist yet. Returns
+    /// what the release says.
     async fn live<K: Kind>(&mut self, contended: bool) -> Result<Result<(), LockError>, LockError> {
         let (path, rival) = self.begin::<K>(contended).await;
         let lock = K::at(&self.client, &path);
@@ -167,7 +169,8 @@ impl<'a> Life<'a> {
     }
 }
 
-/// A client that lists the server 200 times, so it reconnects without a pause however often it has lost the connection.
+/// A client that lists the server 200 times, so it reconnects without a pause however often it has
+/// lost the connection.
 async fn impatient(ensemble: &Ensemble) -> Client {
     let many = [&*ensemble.servers(); 200].join(",");
     let builder = Client::builder(&many).unwrap();

@@ -1,6 +1,8 @@
-//! A holder whose server is cut off from the others. It learns that it has lost the lock before another contender has it.
+//! A holder whose server is cut off from the others. It learns that it has lost the lock before
+//! another contender has it.
 //!
-//! Not here: the same with real servers (`tests/partitions`), and servers that are silent to one client (`loss`).
+//! Not here: the same with real servers (`tests/partitions`), and servers that are silent to one
+//! client (`loss`).
 
 use std::time::Duration;
 

@@ -1,6 +1,8 @@
-//! Tests of the plain lock beyond the rules. All its contenders use the same node name, which makes deletes dangerous.
+//! Tests of the plain lock beyond the rules. All its contenders use the same node name, which makes
+//! deletes dangerous.
 //!
-//! The tests that need faults run on the embedded server (`on_the_embedded_arm`), the others on both arms.
+//! The tests that need faults run on the embedded server (`on_the_embedded_arm`), the others on
+//! both arms.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -84,8 +86,8 @@ on_both_arms! {
     }
 }
 
-/// The reply to a delete is lost, and another client holds the lock when the first one is back. The delete is not
-/// repeated.
+/// The reply to a delete is lost, and another client holds the lock when the first one is back. The
+/// delete is not repeated.
 async fn a_delete_is_not_repeated_on_the_node_of_a_later_holder(ensemble: &Ensemble) {
     let faults = ensemble.server().expect("the embedded server").faults();
     for dropped in [false, true] {
@@ -121,7 +123,8 @@ async fn a_delete_is_not_repeated_on_the_node_of_a_later_holder(ensemble: &Ensem
     }
 }
 
-/// A guard of an expired session must not delete the node of a later holder, which has the same name.
+/// A guard of an expired session must not delete the node of a later holder, which has the same
+/// name.
 async fn a_guard_of_an_expired_session_deletes_nothing(ensemble: &Ensemble) {
     let faults = ensemble.server().expect("the embedded server").faults();
     let path = ensemble.unique_path("former");
@@ -153,8 +156,9 @@ async fn a_guard_of_an_expired_session_deletes_nothing(ensemble: &Ensemble) {
     later.release().await.unwrap();
 }
 
-/// Two tasks of one session have both lost the reply to their create. The node belongs to the session, but only one
-/// task may hold the lock. Runs on the embedded server, which loses the replies.
+/// Two tasks of one session have both lost the reply to their create. The node belongs to the
+/// session, but only one task may hold the lock. Runs on the embedded server, which loses the
+/// replies.
 async fn a_node_of_the_same_session_may_belong_to_another_task(ensemble: &Ensemble) {
     let faults = ensemble.server().expect("the embedded server").faults();
     let path = ensemble.unique_path("tasks");

@@ -1,4 +1,5 @@
-//! Helpers of the rules: they look at the lock's nodes from outside, wait for conditions, and drop futures midway.
+//! Helpers of the rules: they look at the lock's nodes from outside, wait for conditions, and drop
+//! futures midway.
 
 use std::{
     future::{Future, poll_fn},
@@ -46,8 +47,8 @@ pub(crate) async fn rival<K: Kind>(client: &Client, path: &str) -> K::Rival {
     rival
 }
 
-/// Waits until `count` waiters are in the queue behind a rival. A lock without a queue shows no waiters: then it checks
-/// only the rival.
+/// Waits until `count` waiters are in the queue behind a rival. A lock without a queue shows no
+/// waiters: then it checks only the rival.
 pub(crate) async fn until_waiting<K: Kind>(client: &Client, path: &str, count: usize) {
     let count = if K::HAS_QUEUE { count } else { 0 };
     let (directory, length) = (&K::directories(path)[0], K::RIVALS_IN_QUEUE + count);
@@ -58,8 +59,9 @@ pub(crate) async fn until_waiting<K: Kind>(client: &Client, path: &str, count: u
     .await;
 }
 
-/// Lets a rival wait for a held lock, and makes the holder lose it by `cause`. Checks that the holder is told before the
-/// rival is granted the lock. Returns what the holder is told, and the rival.
+/// Lets a rival wait for a held lock, and makes the holder lose it by `cause`. Checks that the
+/// holder is told before the rival is granted the lock. Returns what the holder is told, and the
+/// rival.
 pub(crate) async fn lose_to_a_rival<K: Kind>(
     held: &K::Held,
     other: &Client,
@@ -96,7 +98,8 @@ pub(crate) async fn until_free<K: Kind>(client: &Client, path: &str) {
     .await;
 }
 
-/// Waits until the client has no request under way and no watch, and the server has no watch of the client.
+/// Waits until the client has no request under way and no watch, and the server has no watch of the
+/// client.
 pub(crate) async fn until_quiet(ensemble: &Ensemble, client: &Client) {
     until("no request and no watch is left", async || {
         let session = client.snapshot().session_id;
@@ -123,7 +126,8 @@ pub(crate) enum Dropped<T> {
     Waiting,
 }
 
-/// Polls a future at most `polls` times, each time after it was woken, and then drops it. `client` sends its requests.
+/// Polls a future at most `polls` times, each time after it was woken, and then drops it. `client`
+/// sends its requests.
 pub(crate) async fn dropped_after<F: Future>(
     polls: usize,
     client: &Client,

@@ -1,9 +1,9 @@
-//! All kinds at the same time, at random: acquired, tried, cancelled at any poll, dropped and released, while
-//! connections are cut.
+//! All kinds at the same time, at random: acquired, tried, cancelled at any poll, dropped and
+//! released, while connections are cut.
 //!
 //! No lock may have more holders than it allows. In the end no node, watch or request may be left.
-//! `LOCKKEEPER_TEST_ACQUISITIONS` makes the run longer. `LOCKKEEPER_TEST_SEED` repeats the random choices of a run, but
-//! not the order in which the tasks run.
+//! `LOCKKEEPER_TEST_ACQUISITIONS` makes the run longer. `LOCKKEEPER_TEST_SEED` repeats the random
+//! choices of a run, but not the order in which the tasks run.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -46,8 +46,8 @@ impl Room {
         Self { path, size, taken }
     }
 
-    /// Counts a holder in and out again, and then releases the lock. An exclusive holder counts as `size`. Returns whether it is
-    /// known that the lock was held until the release.
+    /// Counts a holder in and out again, and then releases the lock. An exclusive holder counts as
+    /// `size`. Returns whether it is known that the lock was held until the release.
     async fn pass<H: Held>(&self, held: H, exclusive: bool, random: &mut Rng) -> bool {
         let space = if exclusive { self.size } else { 1 };
         let before = self.taken.fetch_add(space, Ordering::SeqCst);
@@ -64,7 +64,8 @@ impl Room {
         }
         match held.release().await {
             Ok(()) => true,
-            // The reply to the delete was lost, and later the node was gone. An election reports this as `Elapsed`.
+            // The reply to the delete was lost, and later the node was gone. An election reports
+            // this as `Elapsed`.
             Err(LockError::Session(error)) if error.effect() == Effect::Unknown => false,
             Err(LockError::Lost {
                 loss: Loss::Elapsed,

@@ -1,7 +1,7 @@
 //! What the compiler guarantees: guards can move to any task, and nobody can release one twice.
 //!
-//! `release` takes the guard by value, so its caller has no guard left. A guard cannot be cloned, so there is only one.
-//! The exception is the guard of a reentrant mutex, whose clones are counted.
+//! `release` takes the guard by value, so its caller has no guard left. A guard cannot be cloned,
+//! so there is only one. The exception is the guard of a reentrant mutex, whose clones are counted.
 
 use std::{future::Future, marker::PhantomData};
 
@@ -11,7 +11,8 @@ use lockkeeper::{
     locks::{MultiGuard, ReentrantGuard, SemaphoreTicket, Ticket, WriteGuard},
 };
 
-/// Tells by method resolution whether a type is `Clone`: the inherent method needs `Clone` and goes before the trait's.
+/// Tells by method resolution whether a type is `Clone`: the inherent method needs `Clone` and goes
+/// before the trait's.
 struct Probe<T>(PhantomData<T>);
 
 trait Otherwise {

@@ -37,8 +37,9 @@ async fn client(servers: &Servers) -> Client {
     builder.connect().await.expect("servers that serve")
 }
 
-/// The client reads all the time. Its reads never go back in time, although some servers lag. A watch fires even if the
-/// server where it was set is dead, and the client sees no newer data before the event.
+/// The client reads all the time. Its reads never go back in time, although some servers lag. A
+/// watch fires even if the server where it was set is dead, and the client sees no newer data
+/// before the event.
 #[test]
 #[ignore = "needs three real ZooKeepers: tests/run.sh"]
 fn needs_ensemble_a_client_follows_and_never_reads_backwards() {

@@ -1,14 +1,17 @@
-//! Locks while real servers fail: an ensemble of three servers, and a dozen clients that contend for one lock.
+//! Locks while real servers fail: an ensemble of three servers, and a dozen clients that contend
+//! for one lock.
 //!
 //! The checker of the simulation reads the history of each run. It accepts a history only if:
-//! - no two clients hold the lock at once unless both read, and the fencing tokens are in the order of the grants;
+//! - no two clients hold the lock at once unless both read, and the fencing tokens are in the order
+//!   of the grants;
 //! - no store has accepted a stale write;
 //! - every attempt has an answer, and no node is left behind;
 //! - the result of each write is the one that its client was given.
 //!
 //! Each test prints its row of the table in docs/failures.md.
 //!
-//! Not here: failures that a test cannot cause on a real server at an exact moment (`tests/sim/`, `tests/known_bugs/`).
+//! Not here: failures that a test cannot cause on a real server at an exact moment (`tests/sim/`,
+//! `tests/known_bugs/`).
 
 mod following;
 
@@ -99,8 +102,9 @@ fn needs_ensemble_a_follower_is_killed() {
         Kind::Mutex,
         false,
         async |servers, contention| {
-            // Each follower only once: a server that is killed again soon after a restart may lose transactions that it
-            // had missed (ZOOKEEPER-4785). It then shows for ever nodes that its leader does not have.
+            // Each follower only once: a server that is killed again soon after a restart may lose
+            // transactions that it had missed (ZOOKEEPER-4785). It then shows for ever nodes that
+            // its leader does not have.
             for follower in servers.followers() {
                 contention.recorder.disturbed();
                 servers.kill(follower);
@@ -112,7 +116,8 @@ fn needs_ensemble_a_follower_is_killed() {
     );
 }
 
-/// The ensemble does not drop a follower that stops so briefly. Its clients hear nothing, then late what others heard.
+/// The ensemble does not drop a follower that stops so briefly. Its clients hear nothing, then late
+/// what others heard.
 #[test]
 #[ignore = "needs three real ZooKeepers: tests/run.sh"]
 fn needs_ensemble_a_follower_lags() {
@@ -133,8 +138,8 @@ fn needs_ensemble_a_follower_lags() {
     );
 }
 
-/// The leader stops for longer than a session lives. The second time, a holder is connected to it. When the leader goes
-/// on, it still takes itself for the leader.
+/// The leader stops for longer than a session lives. The second time, a holder is connected to it.
+/// When the leader goes on, it still takes itself for the leader.
 #[test]
 #[ignore = "needs three real ZooKeepers: tests/run.sh"]
 fn needs_ensemble_the_leader_is_stopped_and_goes_on() {
@@ -164,7 +169,8 @@ fn needs_ensemble_the_leader_is_stopped_and_goes_on() {
     );
 }
 
-/// A holder's network goes silent. It stops by its own clock; then its session expires and others get the lock.
+/// A holder's network goes silent. It stops by its own clock; then its session expires and others
+/// get the lock.
 #[test]
 #[ignore = "needs three real ZooKeepers: tests/run.sh"]
 fn needs_ensemble_a_holder_is_cut_off_in_silence() {
@@ -201,7 +207,8 @@ fn needs_ensemble_a_holder_is_cut_off_in_silence() {
     assert!(figures.refused >= 4, "{}", figures.refused);
 }
 
-/// All connections are reset again and again. Sessions and locks survive, and no contender is told of a loss.
+/// All connections are reset again and again. Sessions and locks survive, and no contender is told
+/// of a loss.
 #[test]
 #[ignore = "needs three real ZooKeepers: tests/run.sh"]
 fn needs_ensemble_connections_are_reset() {

@@ -1,6 +1,7 @@
 //! Controls Curator step by step: sends commands to `CuratorActors.java` and reads its replies.
 //!
-//! Invariant: no line of an actor is lost. A line that nothing has asked for yet stays queued until then.
+//! Invariant: no line of an actor is lost. A line that nothing has asked for yet stays queued until
+//! then.
 
 use std::collections::VecDeque;
 
@@ -59,7 +60,8 @@ impl Curator {
         }
     }
 
-    /// Reads one of many rounds of any actor: `ACTOR VERB VALUE START_MS END_MS`. Returns the verb and the round.
+    /// Reads one of many rounds of any actor: `ACTOR VERB VALUE START_MS END_MS`. Returns the verb
+    /// and the round.
     pub(crate) async fn round(&mut self) -> (String, Held) {
         let line = self.program.line().await;
         let words: Vec<_> = line.split(' ').collect();

@@ -1,11 +1,14 @@
-//! Our locks and those of other implementations, on the same paths at the same time: each must respect the other's.
+//! Our locks and those of other implementations, on the same paths at the same time: each must
+//! respect the other's.
 //!
-//! Most tests let contenders of both sides increment a counter, or record who held the lock when. The result is right
-//! only if both sides keep the recipe's rule. Other tests lead both sides, step by step, into one critical situation.
-//! Each test runs on the embedded server and on a real ZooKeeper. The other implementations are in tests/interop: Curator
-//! (`CuratorActors.java`), kazoo and go-zk (`*_contender`).
+//! Most tests let contenders of both sides increment a counter, or record who held the lock when.
+//! The result is right only if both sides keep the recipe's rule. Other tests lead both sides, step
+//! by step, into one critical situation. Each test runs on the embedded server and on a real
+//! ZooKeeper. The other implementations are in tests/interop: Curator (`CuratorActors.java`), kazoo
+//! and go-zk (`*_contender`).
 //!
-//! Not here: Curator's mutex (`curator`), and what other clients expect of the server (`foreign_clients`).
+//! Not here: Curator's mutex (`curator`), and what other clients expect of the server
+//! (`foreign_clients`).
 
 /// Makes two tests of each function, `embedded` and `real`, in a module with the function's name.
 macro_rules! with_others {
@@ -47,5 +50,6 @@ async fn assert_waits(what: impl Future) {
     );
 }
 
-/// How long a test waits for something that must not happen. Too short a time can hide a fault but never invent one.
+/// How long a test waits for something that must not happen. Too short a time can hide a fault but
+/// never invent one.
 const SILENCE: Duration = Duration::from_millis(250);

@@ -64,7 +64,8 @@ async fn kazoo_with_default_names_ignores_us_but_we_wait_for_it(ensemble: &Ensem
     assert_eq!(their_round(&kazoo.line().await).value, 1);
     assert!(ours.is_valid());
 
-    // kazoo queues again at once, with the third node. We wait for its release, although it did not wait for ours.
+    // kazoo queues again at once, with the third node. We wait for its release, although it did not
+    // wait for ours.
     let again = |names: &[String]| {
         names
             .iter()

@@ -76,7 +76,8 @@ async fn readers_share_and_writers_exclude_in_the_order_of_the_queue(ensemble: &
     client.close().await;
 }
 
-/// While a writer holds the lock, the counter is no number, so a reader that overlaps with a writer fails.
+/// While a writer holds the lock, the counter is no number, so a reader that overlaps with a writer
+/// fails.
 async fn no_writer_overlaps_with_another_holder(ensemble: &Ensemble) {
     let path = ensemble.unique_path("lock");
     let (first, counter) = exclusion::counter(ensemble).await;
@@ -134,7 +135,8 @@ async fn no_writer_overlaps_with_another_holder(ensemble: &Ensemble) {
     first.close().await;
 }
 
-/// Our counterpart of `rounds` in `CuratorActors.java`. Returns the rounds that read and the rounds that wrote.
+/// Our counterpart of `rounds` in `CuratorActors.java`. Returns the rounds that read and the rounds
+/// that wrote.
 async fn our_rounds(client: &Client, path: &str, counter: &str) -> (Vec<Held>, Vec<Held>) {
     let lock = RwLock::new(client, path).unwrap();
     let (mut read, mut written) = (Vec::new(), Vec::new());
@@ -164,8 +166,9 @@ async fn our_rounds(client: &Client, path: &str, counter: &str) -> (Vec<Held>, V
     (read, written)
 }
 
-/// Since Curator 5.5 the reader takes its writer's place, before our writer that was already waiting. Older versions
-/// (CURATOR-621) put the reader at the end of the queue. No other implementation can respect it there, nor can Curator.
+/// Since Curator 5.5 the reader takes its writer's place, before our writer that was already
+/// waiting. Older versions (CURATOR-621) put the reader at the end of the queue. No other
+/// implementation can respect it there, nor can Curator.
 async fn curators_writer_that_becomes_a_reader_keeps_our_writer_waiting(ensemble: &Ensemble) {
     let path = ensemble.unique_path("lock");
     let client = ensemble.client().await;
@@ -202,7 +205,8 @@ async fn curators_writer_that_becomes_a_reader_keeps_our_writer_waiting(ensemble
 }
 
 on_both_arms! {
-    /// The test makes the nodes of Curator 5.5 itself, because packaged versions of Curator are older.
+    /// The test makes the nodes of Curator 5.5 itself, because packaged versions of Curator are
+    /// older.
     async fn a_reader_in_its_writers_place_keeps_our_writer_waiting(ensemble: &Ensemble) {
         const PROTECTED: &str = "_c_37f2a2a2-6f2c-4c70-9f0e-3f1c7a3e9a11-";
         let path = ensemble.unique_path("lock");
@@ -241,7 +245,8 @@ async fn our_writer_that_becomes_a_reader_keeps_curators_writer_waiting(ensemble
     until_line_has(&client, &path, 3).await;
     curator.does_not_say("a read").await;
 
-    // Curator's reader queued before its writer, so it gets in beside our reader. The writer waits for both.
+    // Curator's reader queued before its writer, so it gets in beside our reader. The writer waits
+    // for both.
     let token = writer.fencing_token();
     let reader = writer.downgrade().await.unwrap();
     assert_eq!(reader.fencing_token(), token);

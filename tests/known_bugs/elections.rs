@@ -44,9 +44,9 @@ async fn leader(candidates: &[(Client, Latch)]) -> usize {
     leader.unwrap()
 }
 
-/// CURATOR-644, -645, -504: a candidate whose predecessor was missing deleted its own node and created a new one,
-/// instead of listing again. That removed the predecessor of the next candidate, which did the same. The candidates
-/// went through millions of nodes.
+/// CURATOR-644, -645, -504: a candidate whose predecessor was missing deleted its own node and
+/// created a new one, instead of listing again. That removed the predecessor of the next candidate,
+/// which did the same. The candidates went through millions of nodes.
 ///
 /// Here each expiry of a leader causes exactly one new node: that of the former leader.
 #[tokio::test]
@@ -67,9 +67,9 @@ async fn row_48_only_a_candidate_that_lost_its_node_creates_a_new_one() {
     assert_eq!(creates, ROUNDS);
 }
 
-/// CURATOR-724: the directory was deleted while the connection was down. The latch only logged the "no node" error and
-/// never took part again. Here both candidates create the directory and their nodes again, and one leads with a higher
-/// token.
+/// CURATOR-724: the directory was deleted while the connection was down. The latch only logged the
+/// "no node" error and never took part again. Here both candidates create the directory and their
+/// nodes again, and one leads with a higher token.
 #[tokio::test]
 async fn row_49_a_directory_deleted_during_an_outage_is_created_again() {
     let server = server().await;
@@ -90,7 +90,8 @@ async fn row_49_a_directory_deleted_during_an_outage_is_created_again() {
     .await;
 }
 
-/// The same for a semaphore: the waiter at the head of the queue gets the error that its node was deleted.
+/// The same for a semaphore: the waiter at the head of the queue gets the error that its node was
+/// deleted.
 #[tokio::test]
 async fn row_49_a_semaphore_waiter_whose_directory_is_deleted_gets_an_error() {
     let server = server().await;
@@ -111,8 +112,8 @@ async fn row_49_a_semaphore_waiter_whose_directory_is_deleted_gets_an_error() {
     assert_eq!(error.loss(), Some(Loss::Deleted));
 }
 
-/// Curator's latch only logs a create that the server refuses, and never tries again. Here the candidate tries again
-/// and is elected.
+/// Curator's latch only logs a create that the server refuses, and never tries again. Here the
+/// candidate tries again and is elected.
 #[tokio::test]
 async fn row_50_a_refused_candidate_tries_again() {
     let server = server().await;
@@ -124,15 +125,16 @@ async fn row_50_a_refused_candidate_tries_again() {
     soon(latch.elected()).await.unwrap();
 }
 
-/// CURATOR-16, -73, -104, -518, -671: an interrupt or a session expiry at a bad moment, or two of them in a row, ended
-/// the candidacy for ever. Here the candidate stands again after each of them and is elected.
+/// CURATOR-16, -73, -104, -518, -671: an interrupt or a session expiry at a bad moment, or two of
+/// them in a row, ended the candidacy for ever. Here the candidate stands again after each of them
+/// and is elected.
 #[tokio::test]
 async fn row_51_a_candidate_is_elected_after_an_expiry_at_any_moment() {
     let server = server().await;
     for number in 1.. {
         let candidate = client(&server).await;
-        // In round N the connection is cut at the N-th request. The session expires then, and its successor expires as
-        // soon as it is there.
+        // In round N the connection is cut at the N-th request. The session expires then, and its
+        // successor expires as soon as it is there.
         let request = When::any().of_session(session(&candidate)).nth(number);
         server.faults().cut_before(request);
         let latch = latch(&candidate);

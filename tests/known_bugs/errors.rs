@@ -18,9 +18,9 @@ use crate::rig::{
     session, soon, until, until_other_session, until_queue_has,
 };
 
-/// CURATOR-211, -307: a reader lost its session while it listed the queue, so its own node was not in the listing.
-/// Curator took the largest integer as its index and threw `IndexOutOfBoundsException`. Here the reader learns that its
-/// session has expired.
+/// CURATOR-211, -307: a reader lost its session while it listed the queue, so its own node was not
+/// in the listing. Curator took the largest integer as its index and threw
+/// `IndexOutOfBoundsException`. Here the reader learns that its session has expired.
 #[tokio::test]
 async fn row_60_a_reader_whose_session_expires_while_it_lists_gets_that_error() {
     let server = server().await;
@@ -35,14 +35,15 @@ async fn row_60_a_reader_whose_session_expires_while_it_lists_gets_that_error() 
     let former = session(&client);
     server.faults().expire(former);
     until_other_session(&client, former).await;
-    // The client lists again in the new session. The listing shows another contender, and not the reader.
+    // The client lists again in the new session. The listing shows another contender, and not the
+    // reader.
     let _other = mutex(&client).lock().await.unwrap();
     let error = soon(reading).await.unwrap_err();
     assert_eq!(error.loss(), Some(Loss::Expired));
 }
 
-/// CURATOR-107: waiters left `exists` watches on nodes that were gone already. These watches never fired and piled up
-/// on the server. Here no watch is left after 4,000 acquisitions.
+/// CURATOR-107: waiters left `exists` watches on nodes that were gone already. These watches never
+/// fired and piled up on the server. Here no watch is left after 4,000 acquisitions.
 #[tokio::test]
 async fn row_61_thousands_of_acquisitions_leave_no_watch() {
     const TURNS: usize = 1_000;
@@ -67,8 +68,8 @@ async fn row_61_thousands_of_acquisitions_leave_no_watch() {
     assert!(queue(&server).is_empty());
 }
 
-/// Curator leaves the watch on the predecessor when a wait times out: one watch for each attempt. Here a cancelled wait
-/// removes its watches and its node.
+/// Curator leaves the watch on the predecessor when a wait times out: one watch for each attempt.
+/// Here a cancelled wait removes its watches and its node.
 #[tokio::test]
 async fn row_62_ten_thousand_cancelled_waits_leave_no_node_and_no_watch() {
     let server = server().await;
@@ -89,8 +90,9 @@ async fn row_62_ten_thousand_cancelled_waits_leave_no_node_and_no_watch() {
     assert_eq!(waiter.metrics().watches, 0);
 }
 
-/// CURATOR-180, kazoo #563: the server may reap an empty container between any two requests of an attempt. Those
-/// clients passed the "no node" error on to the caller. Here the attempt creates the directory again.
+/// CURATOR-180, kazoo #563: the server may reap an empty container between any two requests of an
+/// attempt. Those clients passed the "no node" error on to the caller. Here the attempt creates the
+/// directory again.
 #[tokio::test]
 async fn row_63_a_directory_reaped_again_and_again_is_created_again() {
     let server = server().await;
@@ -117,8 +119,9 @@ async fn row_63_a_directory_reaped_again_and_again_is_created_again() {
     );
 }
 
-/// Curator's multi-lock tries the remaining locks when one of them has thrown, and releases only then. It also gives
-/// the whole timeout to each lock in turn. Here the first error stops the attempt, and one deadline covers all locks.
+/// Curator's multi-lock tries the remaining locks when one of them has thrown, and releases only
+/// then. It also gives the whole timeout to each lock in turn. Here the first error stops the
+/// attempt, and one deadline covers all locks.
 #[tokio::test]
 async fn row_64_a_member_that_fails_stops_the_rest() {
     let server = server().await;
@@ -143,7 +146,8 @@ async fn row_64_a_member_that_fails_stops_the_rest() {
     assert!(paths.iter().all(|path| below(&server, path).is_empty()));
     let tried = server.counters().requests_of(OpCode::CREATE2) - creates;
     assert_eq!(tried, 2, "the third lock is not tried");
-    // Another guard holds the second lock. The time that the first lock took counts against the same deadline.
+    // Another guard holds the second lock. The time that the first lock took counts against the
+    // same deadline.
     let guard = members[1].lock().await.unwrap();
     let wait = Duration::from_millis(100);
     let error = all.lock_timeout(wait).await.unwrap_err();
@@ -158,8 +162,8 @@ async fn row_64_a_member_that_fails_stops_the_rest() {
     .await;
 }
 
-/// kazoo waits for the full timeout again after each wake-up, so contenders that leave ahead of a waiter prolong its
-/// wait without limit. Here one deadline covers the whole wait.
+/// kazoo waits for the full timeout again after each wake-up, so contenders that leave ahead of a
+/// waiter prolong its wait without limit. Here one deadline covers the whole wait.
 #[tokio::test]
 async fn row_65_a_timeout_does_not_restart_when_a_waiter_ahead_leaves() {
     let server = server().await;
@@ -174,7 +178,8 @@ async fn row_65_a_timeout_does_not_restart_when_a_waiter_ahead_leaves() {
         let mutex = mutex(&waiter);
         async move { mutex.lock_timeout(wait).await.map(drop) }
     });
-    // The waiters ahead leave one by one. Each leaves before a timeout that restarted at the last wake-up could end.
+    // The waiters ahead leave one by one. Each leaves before a timeout that restarted at the last
+    // wake-up could end.
     while let Some(next) = ahead.pop() {
         tokio::time::sleep(wait / 2).await;
         if waiting.is_finished() {
@@ -188,8 +193,8 @@ async fn row_65_a_timeout_does_not_restart_when_a_waiter_ahead_leaves() {
     assert!(!ahead.is_empty(), "it took {:?}", started.elapsed());
 }
 
-/// CURATOR-337, -358: the leader left after Curator had listed the nodes and before it read the leader's data. The
-/// caller got an error. Here the contender that left is missing from the answer.
+/// CURATOR-337, -358: the leader left after Curator had listed the nodes and before it read the
+/// leader's data. The caller got an error. Here the contender that left is missing from the answer.
 #[tokio::test]
 async fn row_67_a_contender_that_leaves_while_another_looks_is_left_out() {
     let server = server().await;
@@ -210,8 +215,8 @@ async fn row_67_a_contender_that_leaves_while_another_looks_is_left_out() {
     assert_eq!(paths, [staying.path()]);
 }
 
-/// CURATOR-559: retry loops ran inside other retry loops, so the number of attempts multiplied. Here each cut repeats
-/// the create once.
+/// CURATOR-559: retry loops ran inside other retry loops, so the number of attempts multiplied.
+/// Here each cut repeats the create once.
 #[tokio::test]
 async fn row_69_each_cut_repeats_the_request_once() {
     const CUTS: u32 = 5;
@@ -226,14 +231,16 @@ async fn row_69_each_cut_repeats_the_request_once() {
     let guard = soon(mutex(&client).lock()).await.unwrap();
     let repeated = server.counters().requests_of(OpCode::CREATE2) - creates;
     assert_eq!(repeated, u64::from(CUTS) + 1);
-    // A cut also costs a barrier and a listing, and the listing behind the create if that was sent separately.
+    // A cut also costs a barrier and a listing, and the listing behind the create if that was sent
+    // separately.
     let requests = server.counters().all_requests() - before;
     assert!(requests <= 4 * u64::from(CUTS) + 2, "{requests} requests");
     guard.release().await.unwrap();
 }
 
-/// CURATOR-688: the version of a node can overflow and become -1, which means "any version" in a request. A conditional
-/// write that compared it never succeeded. Here a guard's requests do not depend on the version of its node.
+/// CURATOR-688: the version of a node can overflow and become -1, which means "any version" in a
+/// request. A conditional write that compared it never succeeded. Here a guard's requests do not
+/// depend on the version of its node.
 #[tokio::test]
 async fn row_70_the_version_of_a_lock_node_does_not_matter() {
     let server = server().await;
@@ -247,9 +254,9 @@ async fn row_70_the_version_of_a_lock_node_does_not_matter() {
     guard.release().await.unwrap();
 }
 
-/// kazoo uses one name for all nodes of a lock object. The reply to a delete was lost. The directory was then deleted
-/// and created again, which restarted its numbers, and the next acquire got the same path. The repeated delete removed
-/// this new node.
+/// kazoo uses one name for all nodes of a lock object. The reply to a delete was lost. The
+/// directory was then deleted and created again, which restarted its numbers, and the next acquire
+/// got the same path. The repeated delete removed this new node.
 ///
 /// Here each attempt has a new name, so a late delete finds no node.
 #[tokio::test]

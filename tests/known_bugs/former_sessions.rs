@@ -15,9 +15,9 @@ use crate::rig::{
     poll_once, queue, server, session, soon, until, until_queue_has,
 };
 
-/// CURATOR-604, open: the session expired after the create and before the listing. The new session still listed the
-/// dying node of the old one, took this node for its own, and was granted the lock. Here a node of a former session
-/// grants nothing.
+/// CURATOR-604, open: the session expired after the create and before the listing. The new session
+/// still listed the dying node of the old one, took this node for its own, and was granted the
+/// lock. Here a node of a former session grants nothing.
 #[tokio::test]
 async fn row_01_a_node_of_a_former_session_grants_nothing() {
     let server = server().await;
@@ -51,8 +51,8 @@ async fn row_01_a_lease_of_a_former_session_grants_nothing() {
     let listing = When::op(OpCode::GET_CHILDREN).within("/lock/leases");
     server.faults().cut_before(listing);
     let mut attempt = pin!(semaphore.acquire());
-    // The client sends its requests without being polled. The attempt enters the queue and creates the lease, and is
-    // not polled after that.
+    // The client sends its requests without being polled. The attempt enters the queue and creates
+    // the lease, and is not polled after that.
     while below(&server, "/lock/leases").is_empty() {
         assert!(poll_once(attempt.as_mut()).is_none());
         idle(&client).await;
@@ -64,9 +64,9 @@ async fn row_01_a_lease_of_a_former_session_grants_nothing() {
     assert_eq!(below(&server, "/lock/leases"), [former]);
 }
 
-/// CURATOR-620, -696: the same for the leader latch. The ensemble was down for longer than the session timeout, and the
-/// old node was still listed when it came back. The latch took this node for its own and led. Here it waits behind that
-/// node.
+/// CURATOR-620, -696: the same for the leader latch. The ensemble was down for longer than the
+/// session timeout, and the old node was still listed when it came back. The latch took this node
+/// for its own and led. Here it waits behind that node.
 #[tokio::test]
 async fn row_02_a_node_of_a_former_session_makes_no_leader() {
     let server = server().await;
@@ -82,9 +82,9 @@ async fn row_02_a_node_of_a_former_session_makes_no_leader() {
     assert!(soon(latch.elected()).await.unwrap() > token);
 }
 
-/// CURATOR-498: the reply to a create was lost. Curator looked for the node, found it, and adopted it, although its
-/// session was about to end. Here the new session does not adopt a node of the old one: it creates another node and
-/// waits.
+/// CURATOR-498: the reply to a create was lost. Curator looked for the node, found it, and adopted
+/// it, although its session was about to end. Here the new session does not adopt a node of the old
+/// one: it creates another node and waits.
 #[tokio::test]
 async fn row_03_a_node_created_in_a_former_session_is_not_adopted() {
     let server = server().await;
@@ -106,9 +106,9 @@ async fn row_03_a_node_created_in_a_former_session_is_not_adopted() {
     assert_eq!(node.ephemeral_owner, session(&client));
 }
 
-/// CURATOR-652, -653: two contenders reconnected at the same time. Their resets and listings overlapped, and each
-/// compared a listing with a node name that had changed meanwhile. They ended with different leaders. Here both keep
-/// their nodes and their places.
+/// CURATOR-652, -653: two contenders reconnected at the same time. Their resets and listings
+/// overlapped, and each compared a listing with a node name that had changed meanwhile. They ended
+/// with different leaders. Here both keep their nodes and their places.
 #[tokio::test]
 async fn row_04_contenders_that_reconnect_together_do_not_change_places() {
     let server = server().await;
@@ -135,7 +135,8 @@ async fn row_04_contenders_that_reconnect_together_do_not_change_places() {
     assert_eq!(server.counters().requests_of(OpCode::CREATE2), creates);
 }
 
-/// The opposite case: after a short outage the holder still holds the lock. During the outage it is only uncertain.
+/// The opposite case: after a short outage the holder still holds the lock. During the outage it is
+/// only uncertain.
 #[tokio::test]
 async fn row_05_a_short_outage_suspends_the_holder_and_loses_nothing() {
     let server = server().await;
@@ -156,8 +157,8 @@ async fn row_05_a_short_outage_suspends_the_holder_and_loses_nothing() {
     guard.release().await.unwrap();
 }
 
-/// Curator increments its counter at a re-entry and does not check whether the session still lives. Here a re-entry
-/// after a loss is an error.
+/// Curator increments its counter at a re-entry and does not check whether the session still lives.
+/// Here a re-entry after a loss is an error.
 #[tokio::test]
 async fn row_07_a_lost_lock_cannot_be_taken_again_by_its_owner() {
     let server = server().await;

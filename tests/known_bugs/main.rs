@@ -1,11 +1,11 @@
 //! Tests that the known bugs of other implementations are absent here, one table row for each bug.
 //!
-//! Each test begins with the story of its bug: what the other implementation did, and what must hold here. Most tests
-//! cause the same events on the embedded server: lost replies, lagging listings, sessions that expire at an exact
-//! request.
+//! Each test begins with the story of its bug: what the other implementation did, and what must
+//! hold here. Most tests cause the same events on the embedded server: lost replies, lagging
+//! listings, sessions that expire at an exact request.
 //!
-//! A file of this folder covers a row by tests whose names begin with `row_NN_`. The last column also names tests
-//! elsewhere. The test `every_row_is_covered` compares this table with the code.
+//! A file of this folder covers a row by tests whose names begin with `row_NN_`. The last column
+//! also names tests elsewhere. The test `every_row_is_covered` compares this table with the code.
 //!
 //! | row | where | the bug | tests that show its absence, and remarks |
 //! |---|---|---|---|
@@ -148,7 +148,8 @@ fn every_row_is_covered() {
                 Some((file, name)) => (file.to_owned(), Some(name)),
                 None => (format!("known_bugs/{test}.rs"), None),
             };
-            // The table names a file from the root of the repository, or from `tests/` if it belongs to this package.
+            // The table names a file from the root of the repository, or from `tests/` if it
+            // belongs to this package.
             let path = [root.join("tests").join(&file), root.join(&file)];
             let path = path.iter().find(|path| path.exists());
             let path = path.unwrap_or_else(|| panic!("row {row}: no file {file}"));

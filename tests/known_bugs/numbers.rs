@@ -1,6 +1,7 @@
 //! Rows 10 to 12: the server runs out of sequence numbers. (Row 9 is in `contract`, `mutex`.)
 //!
-//! The counter of a directory stops at 2^31-1. After that several children get the same number, or a negative one.
+//! The counter of a directory stops at 2^31-1. After that several children get the same number, or
+//! a negative one.
 
 use lockkeeper::{CreateMode, LockError, RwLock};
 
@@ -12,9 +13,9 @@ fn exhausted() -> LockError {
     }
 }
 
-/// Two contenders have the same number. Curator orders them as the server happens to list them, which can differ from
-/// one listing to the next. In 15 of 20 rounds several contenders held the lock. Here an attempt with such a number is
-/// refused.
+/// Two contenders have the same number. Curator orders them as the server happens to list them,
+/// which can differ from one listing to the next. In 15 of 20 rounds several contenders held the
+/// lock. Here an attempt with such a number is refused.
 #[tokio::test]
 async fn row_10_contenders_with_the_same_number_are_refused() {
     let server = server().await;
@@ -33,7 +34,8 @@ async fn row_10_contenders_with_the_same_number_are_refused() {
     }
 }
 
-/// Numbers are refused 65,536 before the end already, and also after the counter has become negative.
+/// Numbers are refused 65,536 before the end already, and also after the counter has become
+/// negative.
 #[tokio::test]
 async fn row_10_numbers_near_the_end_are_refused_and_no_node_is_left() {
     let server = server().await;
@@ -49,8 +51,9 @@ async fn row_10_numbers_near_the_end_are_refused_and_no_node_is_left() {
     guard.release().await.unwrap();
 }
 
-/// kazoo #606, #730: kazoo compares signed numbers as text. Each new negative number sorted before all others, so each
-/// new candidate was elected at once. Here negative numbers are never ordered: the attempt is refused.
+/// kazoo #606, #730: kazoo compares signed numbers as text. Each new negative number sorted before
+/// all others, so each new candidate was elected at once. Here negative numbers are never ordered:
+/// the attempt is refused.
 #[tokio::test]
 async fn row_11_negative_numbers_are_refused_and_never_ordered() {
     let server = server().await;
@@ -76,9 +79,9 @@ async fn row_11_negative_numbers_are_refused_and_never_ordered() {
     }
 }
 
-/// go-zk, PR 65: go-zk took the minus sign of a negative number for the dash before the number. It found no
-/// predecessor, watched an empty name, and returned an error. Its node stayed behind. Here such a name is a contender
-/// whose number is refused.
+/// go-zk, PR 65: go-zk took the minus sign of a negative number for the dash before the number. It
+/// found no predecessor, watched an empty name, and returned an error. Its node stayed behind. Here
+/// such a name is a contender whose number is refused.
 #[tokio::test]
 async fn row_12_a_minus_sign_is_not_taken_for_a_separator() {
     let server = server().await;

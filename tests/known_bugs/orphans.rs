@@ -1,5 +1,5 @@
-//! Rows 19, 20, 22 to 24, 30, 32, 33: an attempt or hold has ended, but its node stays behind in a live session. All later
-//! contenders wait for that node.
+//! Rows 19, 20, 22 to 24, 30, 32, 33: an attempt or hold has ended, but its node stays behind in a
+//! live session. All later contenders wait for that node.
 
 use std::{pin::pin, time::Duration};
 
@@ -14,7 +14,8 @@ use crate::rig::{
 /// The node on the server that the client with a chroot sees as its root.
 const CHROOT: &str = "/chroot";
 
-/// A client with a chroot, and the lock's directory below it. The client's paths differ from the server's.
+/// A client with a chroot, and the lock's directory below it. The client's paths differ from the
+/// server's.
 async fn client_below_root(server: &Server) -> Client {
     let plain = client(server).await;
     for node in [CHROOT, "/chroot/lock"] {
@@ -25,9 +26,9 @@ async fn client_below_root(server: &Server) -> Client {
     Client::connect(&servers).await.unwrap()
 }
 
-/// Curator, kazoo, kezhuw's client and go-zk lose the reply to a create, reconnect, and look for the node with a plain
-/// listing. A lagging server does not show the node yet. The client then creates a second node and waits behind its own
-/// first one until the session ends.
+/// Curator, kazoo, kezhuw's client and go-zk lose the reply to a create, reconnect, and look for
+/// the node with a plain listing. A lagging server does not show the node yet. The client then
+/// creates a second node and waits behind its own first one until the session ends.
 ///
 /// Here the client looks behind a barrier, so it finds the first node.
 #[tokio::test]
@@ -43,10 +44,12 @@ async fn row_19_a_create_with_a_lost_reply_is_found_on_a_lagging_server() {
     assert!(queue(&server).is_empty());
 }
 
-/// CURATOR-45: Curator gave up a create after its retries, but the server had applied it. Vitess, PR 15757: the
-/// clean-up ran under the deadline that had just passed, so it did nothing. Both nodes stayed behind.
+/// CURATOR-45: Curator gave up a create after its retries, but the server had applied it. Vitess,
+/// PR 15757: the clean-up ran under the deadline that had just passed, so it did nothing. Both
+/// nodes stayed behind.
 ///
-/// Here the deadline passes during the outage that lost the reply. The client deletes the node after the outage.
+/// Here the deadline passes during the outage that lost the reply. The client deletes the node
+/// after the outage.
 #[tokio::test]
 async fn row_20_and_23_a_timed_out_attempt_deletes_its_node_after_the_outage() {
     let server = server().await;
@@ -67,8 +70,9 @@ async fn row_20_and_23_a_timed_out_attempt_deletes_its_node_after_the_outage() {
     assert_eq!(client.snapshot().connections, 2);
 }
 
-/// CURATOR-205, -468: the first interrupt ended the attempt and started its clean-up. A second interrupt ended the
-/// clean-up, and the node stayed behind. Here the client repeats the clean-up until it has succeeded.
+/// CURATOR-205, -468: the first interrupt ended the attempt and started its clean-up. A second
+/// interrupt ended the clean-up, and the node stayed behind. Here the client repeats the clean-up
+/// until it has succeeded.
 #[tokio::test]
 async fn row_22_a_clean_up_is_never_given_up() {
     let server = server().await;
@@ -88,8 +92,8 @@ async fn row_22_a_clean_up_is_never_given_up() {
     assert_eq!(server.faults().pending(), 0);
 }
 
-/// The same for a release that begins during the outage, also if the caller drops it: the lock is free after the
-/// reconnect.
+/// The same for a release that begins during the outage, also if the caller drops it: the lock is
+/// free after the reconnect.
 #[tokio::test]
 async fn row_24_a_release_during_an_outage_blocks_nobody_after_it() {
     let server = server().await;
@@ -116,9 +120,9 @@ async fn row_24_a_release_during_an_outage_blocks_nobody_after_it() {
     }
 }
 
-/// samuel/go-zookeeper #229: the connection was lost after the create and before the listing. The caller got an error,
-/// and the client forgot the node. Here the attempt goes on with the same node, or deletes it if the caller has dropped
-/// the attempt.
+/// samuel/go-zookeeper #229: the connection was lost after the create and before the listing. The
+/// caller got an error, and the client forgot the node. Here the attempt goes on with the same
+/// node, or deletes it if the caller has dropped the attempt.
 #[tokio::test]
 async fn row_30_a_connection_lost_between_create_and_listing_causes_no_second_node() {
     let server = server().await;
@@ -144,10 +148,12 @@ async fn row_30_a_connection_lost_between_create_and_listing_causes_no_second_no
     assert_eq!(now, creates + 2);
 }
 
-/// kezhuw's client: an attempt was dropped during its create. The clean-up deleted the bare name of the node instead of
-/// its path. The server refused this, the client ignored the refusal, and the node stayed behind.
+/// kezhuw's client: an attempt was dropped during its create. The clean-up deleted the bare name of
+/// the node instead of its path. The server refused this, the client ignored the refusal, and the
+/// node stayed behind.
 ///
-/// Here the clean-up deletes the right path, also for a client with a chroot, whose paths differ from the server's.
+/// Here the clean-up deletes the right path, also for a client with a chroot, whose paths differ
+/// from the server's.
 #[tokio::test]
 async fn row_32_the_clean_up_deletes_the_node_by_its_full_path() {
     let server = server().await;
@@ -168,9 +174,9 @@ async fn row_32_the_clean_up_deletes_the_node_by_its_full_path() {
     }
 }
 
-/// kezhuw's client, where contenders share one prefix: after a lost reply it compared this prefix with whole paths. It
-/// did not find its node and failed with an error. Here the client finds the node that it has created and adopts it.
-/// There is no second node.
+/// kezhuw's client, where contenders share one prefix: after a lost reply it compared this prefix
+/// with whole paths. It did not find its node and failed with an error. Here the client finds the
+/// node that it has created and adopts it. There is no second node.
 #[tokio::test]
 async fn row_33_a_create_whose_reply_is_lost_is_adopted() {
     let server = server().await;

@@ -1,4 +1,5 @@
-//! Rows 25 to 29: nodes that stay behind after semaphore attempts, tries, expired sessions and closed clients.
+//! Rows 25 to 29: nodes that stay behind after semaphore attempts, tries, expired sessions and
+//! closed clients.
 
 use std::{collections::HashSet, pin::pin, time::Duration};
 
@@ -22,15 +23,16 @@ fn heads(server: &Server) -> usize {
     below(server, "/lock/locks").len()
 }
 
-/// CURATOR-315, -335, -462: an attempt had created its lease. Then its listing failed, or its wait was interrupted. The
-/// lease was never returned. Here the attempt deletes its lease and its node in the queue.
+/// CURATOR-315, -335, -462: an attempt had created its lease. Then its listing failed, or its wait
+/// was interrupted. The lease was never returned. Here the attempt deletes its lease and its node
+/// in the queue.
 #[tokio::test]
 async fn row_25_an_attempt_that_fails_after_it_created_its_lease_returns_the_lease() {
     let server = server().await;
     let (holder, client) = (client(&server).await, client(&server).await);
     let held = semaphore(&holder).acquire().await.unwrap();
-    // Round 1 refuses the first listing, and round 2 the listing that leaves the watch. In round 3 the caller drops the
-    // wait.
+    // Round 1 refuses the first listing, and round 2 the listing that leaves the watch. In round 3
+    // the caller drops the wait.
     for number in 1..=3 {
         let listing = When::op(OpCode::GET_CHILDREN).within("/lock/leases");
         let refused = ErrorCode::NO_AUTH;
@@ -55,8 +57,8 @@ async fn row_25_an_attempt_that_fails_after_it_created_its_lease_returns_the_lea
     lease.release().await.unwrap();
 }
 
-/// CURATOR-48: an attempt failed when its session ended during the create. CURATOR-190: the prefix of the name grew
-/// with each retry. CURATOR-489: a missing prefix gave all clients the same name.
+/// CURATOR-48: an attempt failed when its session ended during the create. CURATOR-190: the prefix
+/// of the name grew with each retry. CURATOR-489: a missing prefix gave all clients the same name.
 ///
 /// Here the attempt goes on in the new session, and each retry has a new name of the same length.
 #[tokio::test]
@@ -89,8 +91,8 @@ async fn row_26_each_retry_uses_a_new_name_of_the_same_length() {
     assert_eq!(owner.ephemeral_owner, session(&client));
 }
 
-/// CURATOR-3: the lock was closed while its watch handler ran. The handler then created the next node. Here no node is
-/// left when the client is closed during any request of an attempt.
+/// CURATOR-3: the lock was closed while its watch handler ran. The handler then created the next
+/// node. Here no node is left when the client is closed during any request of an attempt.
 #[tokio::test]
 async fn row_27_no_node_is_created_after_the_client_is_closed() {
     let server = server().await;
@@ -126,13 +128,14 @@ async fn row_27_no_node_is_created_after_the_client_is_closed() {
     assert_eq!(looker.get_children(PATH).await.unwrap().len(), 1);
 }
 
-/// kazoo #732: a refused try lost its connection when it deleted its node. kazoo ignored that error, and the node
-/// stayed behind. Here the client repeats the delete.
+/// kazoo #732: a refused try lost its connection when it deleted its node. kazoo ignored that
+/// error, and the node stayed behind. Here the client repeats the delete.
 #[tokio::test]
 async fn row_28_a_try_whose_clean_up_is_cut_off_leaves_nothing() {
     let server = server().await;
     let (holder, client) = (client(&server).await, client(&server).await);
-    // The client's server lags: the listing shows no contender, so the try creates a node. That node is not the first.
+    // The client's server lags: the listing shows no contender, so the try creates a node. That
+    // node is not the first.
     server.faults().freeze_reads();
     let guard = mutex(&holder).lock().await.unwrap();
     let delete = When::op(OpCode::DELETE).of_session(session(&client));
@@ -150,8 +153,8 @@ async fn row_28_a_try_whose_clean_up_is_cut_off_leaves_nothing() {
     );
 }
 
-/// kazoo #429: a refused try at a semaphore left its node in the queue. Here the node is deleted, even if the
-/// connection is lost at the delete.
+/// kazoo #429: a refused try at a semaphore left its node in the queue. Here the node is deleted,
+/// even if the connection is lost at the delete.
 #[tokio::test]
 async fn row_29_a_refused_semaphore_try_leaves_no_node_in_the_queue() {
     let server = server().await;

@@ -1,4 +1,5 @@
-//! Rows 71, 72 and 74: requests to release a lock, request numbers, and the number of requests while no server answers.
+//! Rows 71, 72 and 74: requests to release a lock, request numbers, and the number of requests
+//! while no server answers.
 
 use std::time::{Duration, Instant};
 
@@ -13,8 +14,8 @@ use crate::{
     rig::{PATH, client, cut_off, let_in, mutex, server, soon, until},
 };
 
-/// Curator's lock object forgets its revocation listener at the first release, so nobody could ask the second holder to
-/// release. Here each hold can be revoked.
+/// Curator's lock object forgets its revocation listener at the first release, so nobody could ask
+/// the second holder to release. Here each hold can be revoked.
 #[tokio::test]
 async fn row_71_every_hold_can_be_revoked() {
     let server = server().await;
@@ -37,9 +38,10 @@ async fn row_71_every_hold_can_be_revoked() {
     assert_eq!(soon(lost).await.unwrap(), Loss::Deleted);
 }
 
-/// kazoo numbers its requests from 1 again on each connection. A follower was still waiting for the commit of a write
-/// from the former connection. A new request had the same session and number, and the follower answered it with the
-/// result of the old write. Here the numbers of a session only grow.
+/// kazoo numbers its requests from 1 again on each connection. A follower was still waiting for the
+/// commit of a write from the former connection. A new request had the same session and number, and
+/// the follower answered it with the result of the old write. Here the numbers of a session only
+/// grow.
 #[tokio::test]
 async fn row_72_no_xid_is_used_twice_in_a_session() {
     let server = server().await;
@@ -66,8 +68,9 @@ async fn row_72_no_xid_is_used_twice_in_a_session() {
     );
 }
 
-/// kezhuw's lock repeats a request that an outage has cut off immediately, and repeats it again and again without a
-/// pause. Here all attempts wait for the next connection, and the pauses between connections grow.
+/// kezhuw's lock repeats a request that an outage has cut off immediately, and repeats it again and
+/// again without a pause. Here all attempts wait for the next connection, and the pauses between
+/// connections grow.
 #[tokio::test]
 async fn row_74_an_outage_causes_no_storm_of_requests() {
     let server = server().await;

@@ -29,8 +29,8 @@ pub(crate) async fn client(server: &Server) -> Client {
     client_of(server, Duration::from_secs(6)).await
 }
 
-/// Lists the one server eight times. The client tries its whole list before it backs off, so it reconnects at once
-/// after up to eight lost connections.
+/// Lists the one server eight times. The client tries its whole list before it backs off, so it
+/// reconnects at once after up to eight lost connections.
 pub(crate) async fn client_of(server: &Server, session_timeout: Duration) -> Client {
     let servers = [&*server.connect_string(); 8].join(",");
     let builder = Client::builder(&servers).unwrap();
@@ -90,7 +90,8 @@ pub(crate) async fn until_other_session(client: &Client, old: SessionId) {
     .await;
 }
 
-/// Expires the session of `client`, which then starts a new one, while `node` of the old session stays in the listing.
+/// Expires the session of `client`, which then starts a new one, while `node` of the old session
+/// stays in the listing.
 ///
 /// A lagging server would show the node like that. Here `other` creates a node of the same name.
 pub(crate) async fn outlive_its_session(

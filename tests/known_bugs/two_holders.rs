@@ -1,4 +1,5 @@
-//! Rows 6, 8, 13, 14 and 16 to 18: two contenders hold the lock at the same time, for other reasons than an expired session.
+//! Rows 6, 8, 13, 14 and 16 to 18: two contenders hold the lock at the same time, for other reasons
+//! than an expired session.
 
 use std::{pin::pin, time::Duration};
 
@@ -13,9 +14,10 @@ use crate::rig::{
     soon, until, until_queue_has,
 };
 
-/// CURATOR-621, -276: a writer held the lock and a second writer waited. The first writer took the read lock and then
-/// released the write lock. Its read node had a later number than the second writer's node, so the second writer was
-/// granted the lock beside the reader. Here the reader keeps the first writer's place.
+/// CURATOR-621, -276: a writer held the lock and a second writer waited. The first writer took the
+/// read lock and then released the write lock. Its read node had a later number than the second
+/// writer's node, so the second writer was granted the lock beside the reader. Here the reader
+/// keeps the first writer's place.
 #[tokio::test]
 async fn row_06_a_downgraded_writer_admits_readers_and_no_writer() {
     for has_reader in [false, true] {
@@ -42,8 +44,8 @@ async fn row_06_a_downgraded_writer_admits_readers_and_no_writer() {
             driven(&three, next.as_mut()).await.is_none(),
             "the second writer overtook"
         );
-        // A reader that waited before the second writer is granted the lock, and the second writer waits for it too. A
-        // reader that comes now is refused.
+        // A reader that waited before the second writer is granted the lock, and the second writer
+        // waits for it too. A reader that comes now is refused.
         assert!(lock(&two).try_read().await.unwrap().is_none());
         if let Some(reader) = reader {
             let reader = soon(reader.wait()).await.unwrap();
@@ -59,11 +61,11 @@ async fn row_06_a_downgraded_writer_admits_readers_and_no_writer() {
     }
 }
 
-/// go-zk never checks that its own node is still there. An operator deleted the node of a waiter. When the holder
-/// released, go-zk granted the lock to this waiter, and another client held it too.
+/// go-zk never checks that its own node is still there. An operator deleted the node of a waiter.
+/// When the holder released, go-zk granted the lock to this waiter, and another client held it too.
 ///
-/// Here both events, first that of its own node, arrive before the waiter runs again. The waiter gets the error that
-/// its node was deleted.
+/// Here both events, first that of its own node, arrive before the waiter runs again. The waiter
+/// gets the error that its node was deleted.
 #[tokio::test]
 async fn row_08_a_waiter_whose_own_node_is_deleted_too_is_not_granted_the_lock() {
     let server = server().await;
@@ -83,15 +85,16 @@ async fn row_08_a_waiter_whose_own_node_is_deleted_too_is_not_granted_the_lock()
     assert_eq!(error.loss(), Some(Loss::Deleted));
 }
 
-/// The same for a waiter that was asked to leave before ([`revoke`](lockkeeper::locks::revoke)). An earlier version of this
-/// library failed here:
+/// The same for a waiter that was asked to leave before ([`revoke`](lockkeeper::locks::revoke)). An
+/// earlier version of this library failed here:
 ///
 /// - The request changes the waiter's node. The watch on that node reports it and is spent.
 /// - The waiter left a new watch only after its next listing. Its node was deleted before that.
-/// - The waiter learned that the node ahead was deleted before it learned of its own, and was granted the lock without
-///   a node.
+/// - The waiter learned that the node ahead was deleted before it learned of its own, and was
+///   granted the lock without a node.
 ///
-/// Now the waiter leaves its own watch first and lists after that. Found by the model (`tests/model/`).
+/// Now the waiter leaves its own watch first and lists after that. Found by the model
+/// (`tests/model/`).
 #[tokio::test]
 async fn row_08_a_revoked_waiter_still_learns_in_time_that_its_node_is_deleted() {
     let server = server().await;
@@ -119,8 +122,8 @@ async fn row_08_a_revoked_waiter_still_learns_in_time_that_its_node_is_deleted()
     assert_eq!(error.loss(), Some(Loss::Deleted));
 }
 
-/// kazoo #213: a try at the semaphore took a lease without the semaphore's mutex, so several tries could succeed
-/// together.
+/// kazoo #213: a try at the semaphore took a lease without the semaphore's mutex, so several tries
+/// could succeed together.
 #[tokio::test]
 async fn row_13_concurrent_tries_take_no_more_leases_than_the_limit() {
     let server = server().await;
@@ -148,8 +151,8 @@ async fn row_13_concurrent_tries_take_no_more_leases_than_the_limit() {
     assert!(taken > 0);
 }
 
-/// kezhuw's client: a guard could be cloned, and each clone deleted the node when it was dropped. The other clones
-/// still counted as held. Here only the last clone releases.
+/// kezhuw's client: a guard could be cloned, and each clone deleted the node when it was dropped.
+/// The other clones still counted as held. Here only the last clone releases.
 #[tokio::test]
 async fn row_14_dropping_a_clone_of_a_guard_releases_nothing() {
     let server = server().await;
@@ -166,8 +169,9 @@ async fn row_14_dropping_a_clone_of_a_guard_releases_nothing() {
     assert!(queue(&server).is_empty());
 }
 
-/// etcd #11456: a waiter was granted the lock although its lease had run out while it waited. Here the waiter's process
-/// sleeps when the holder releases. It wakes after its own session has expired, and gets an error.
+/// etcd #11456: a waiter was granted the lock although its lease had run out while it waited. Here
+/// the waiter's process sleeps when the holder releases. It wakes after its own session has
+/// expired, and gets an error.
 #[tokio::test]
 async fn row_16_a_waiter_that_slept_past_its_lease_is_not_granted_the_lock() {
     let server = server().await;
@@ -223,8 +227,9 @@ async fn row_16_a_contender_that_slept_past_its_session_gets_no_semaphore_lease(
     assert_eq!(error.loss(), Some(Loss::Expired));
 }
 
-/// etcd #11457: any lock with a lease can have two holders while one of them is paused. Only fencing protects the data.
-/// Here the paused holder writes without checking its guard, and the server refuses the write.
+/// etcd #11457: any lock with a lease can have two holders while one of them is paused. Only
+/// fencing protects the data. Here the paused holder writes without checking its guard, and the
+/// server refuses the write.
 #[tokio::test]
 async fn row_17_a_paused_holder_cannot_write() {
     let server = server().await;
@@ -253,8 +258,8 @@ async fn write(guard: &Guard, text: &'static str) -> Result<(), LockError> {
     writes.commit().await.map(drop)
 }
 
-/// Curator GH-1290: any wake-up let a waiter pass the double barrier, also the event of a lost connection. Here a
-/// waiter that reconnects keeps waiting.
+/// Curator GH-1290: any wake-up let a waiter pass the double barrier, also the event of a lost
+/// connection. Here a waiter that reconnects keeps waiting.
 #[tokio::test]
 async fn row_18_a_reconnect_grants_nothing() {
     let server = server().await;

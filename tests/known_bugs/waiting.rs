@@ -1,4 +1,5 @@
-//! Rows 35, 53, 55, 58 and 59: waiters across outages and expiries, and waiters that wait for themselves.
+//! Rows 35, 53, 55, 58 and 59: waiters across outages and expiries, and waiters that wait for
+//! themselves.
 
 use std::pin::pin;
 
@@ -12,9 +13,9 @@ use crate::rig::{
     PATH, client, cut_off, delete, driven, let_in, mutex, queue, server, session, soon,
 };
 
-/// In kazoo #282 the connection of a waiter was lost and came back, and the waiter hung for ever. In zk-ruby #49 the
-/// waiter had a second node after the reconnect. Here the waiter keeps its node. The holder releases during the outage,
-/// and the waiter is granted the lock after it.
+/// In kazoo #282 the connection of a waiter was lost and came back, and the waiter hung for ever.
+/// In zk-ruby #49 the waiter had a second node after the reconnect. Here the waiter keeps its node.
+/// The holder releases during the outage, and the waiter is granted the lock after it.
 #[tokio::test]
 async fn row_35_and_53_a_waiter_keeps_its_place_across_a_reconnect() {
     let server = server().await;
@@ -34,8 +35,8 @@ async fn row_35_and_53_a_waiter_keeps_its_place_across_a_reconnect() {
     assert_eq!(queue(&server), [node]);
 }
 
-/// twitter/commons #20: a session expiry is an event without a path. A filter for the path dropped it, and the waiter
-/// waited for ever. Here the waiter gets an error.
+/// twitter/commons #20: a session expiry is an event without a path. A filter for the path dropped
+/// it, and the waiter waited for ever. Here the waiter gets an error.
 #[tokio::test]
 async fn row_55_a_waiter_whose_session_expires_gets_an_error_and_no_grant() {
     let server = server().await;
@@ -56,8 +57,8 @@ async fn row_55_a_waiter_whose_session_expires_gets_an_error_and_no_grant() {
     guard.release().await.unwrap();
 }
 
-/// Netflix/curator #75: one thread used two lock objects on the same path. The second one waited for the first for
-/// ever. Here an owner can take the lock again.
+/// Netflix/curator #75: one thread used two lock objects on the same path. The second one waited
+/// for the first for ever. Here an owner can take the lock again.
 #[tokio::test]
 async fn row_58_an_owner_may_take_the_lock_again_and_others_may_not() {
     let server = server().await;
@@ -82,8 +83,9 @@ async fn row_58_an_owner_may_take_the_lock_again_and_others_may_not() {
     assert!(queue(&server).is_empty());
 }
 
-/// The same for a multi-lock. A member that appears twice would wait for itself or for another waiter. The second of
-/// two leases may be the last one, and a writer may queue between two readers.
+/// The same for a multi-lock. A member that appears twice would wait for itself or for another
+/// waiter. The second of two leases may be the last one, and a writer may queue between two
+/// readers.
 #[tokio::test]
 async fn row_58_a_multi_lock_refuses_the_same_lock_twice() {
     let server = server().await;
@@ -102,8 +104,8 @@ async fn row_58_a_multi_lock_refuses_the_same_lock_twice() {
     }
 }
 
-/// After an outage the events of that time arrive in any order. The event of the node ahead may arrive first. The
-/// waiter must not take it for a grant if its own node was deleted, too.
+/// After an outage the events of that time arrive in any order. The event of the node ahead may
+/// arrive first. The waiter must not take it for a grant if its own node was deleted, too.
 #[tokio::test]
 async fn row_59_a_waiter_whose_node_was_deleted_in_an_outage_is_not_granted_the_lock() {
     for _ in 0..5 {

@@ -15,8 +15,9 @@ async fn client(server: &Server) -> Client {
     client_of(server, Duration::from_secs(60)).await
 }
 
-/// CURATOR-716, open: several waiters share one lock object. Each release wakes all of them, and each lists the nodes
-/// and reads its predecessor again. 20 waiters needed 321 requests. Here a release wakes one waiter.
+/// CURATOR-716, open: several waiters share one lock object. Each release wakes all of them, and
+/// each lists the nodes and reads its predecessor again. 20 waiters needed 321 requests. Here a
+/// release wakes one waiter.
 #[tokio::test]
 async fn row_38_waiters_on_one_handle_are_woken_one_by_one() {
     const WAITERS: u64 = 20;
@@ -38,15 +39,16 @@ async fn row_38_waiters_on_one_handle_are_woken_one_by_one() {
         soon(waiter).await.unwrap();
     }
     idle(&client).await;
-    // Each waiter sends a delete for its own node. It also lists and watches once, while the waiter before it holds the
-    // lock.
+    // Each waiter sends a delete for its own node. It also lists and watches once, while the waiter
+    // before it holds the lock.
     let requests = server.counters().all_requests() - before;
     assert!(requests <= 1 + 3 * WAITERS, "{requests} requests");
 }
 
-/// Curator's readers all watch the first writer in the queue. Whenever it leaves, all of them list the queue at the
-/// same time, even if another writer is still ahead of them. Here each reader watches the last writer ahead of it. The
-/// deletion of that writer's node grants the lock without another listing.
+/// Curator's readers all watch the first writer in the queue. Whenever it leaves, all of them list
+/// the queue at the same time, even if another writer is still ahead of them. Here each reader
+/// watches the last writer ahead of it. The deletion of that writer's node grants the lock without
+/// another listing.
 #[tokio::test]
 async fn row_39_readers_are_granted_the_lock_without_another_listing() {
     const READERS: usize = 100;
@@ -74,8 +76,8 @@ async fn row_39_readers_are_granted_the_lock_without_another_listing() {
     assert_eq!(queue(&server).len(), READERS + later.len());
 }
 
-/// kazoo 7dd4c4c: a waiter watched the first contender instead of the nearest one. When a contender ahead of it gave
-/// up, it took the deletion for a grant. Here the waiter then watches the holder.
+/// kazoo 7dd4c4c: a waiter watched the first contender instead of the nearest one. When a contender
+/// ahead of it gave up, it took the deletion for a grant. Here the waiter then watches the holder.
 #[tokio::test]
 async fn row_41_a_waiter_behind_one_that_gives_up_then_waits_for_the_holder() {
     let server = server().await;
@@ -98,8 +100,9 @@ async fn row_41_a_waiter_behind_one_that_gives_up_then_waits_for_the_holder() {
     );
 }
 
-/// ZooKeeper's own `WriteLock` left its watch after the predecessor had been deleted. That watch could never fire, and
-/// the waiter waited for ever. Here the waiter notices that the node is gone and lists again.
+/// ZooKeeper's own `WriteLock` left its watch after the predecessor had been deleted. That watch
+/// could never fire, and the waiter waited for ever. Here the waiter notices that the node is gone
+/// and lists again.
 #[tokio::test]
 async fn row_43_a_predecessor_that_leaves_between_listing_and_watch_is_noticed() {
     let server = server().await;
@@ -122,8 +125,8 @@ async fn row_43_a_predecessor_that_leaves_between_listing_and_watch_is_noticed()
     guard.release().await.unwrap();
 }
 
-/// Curator's first semaphore watched only one of the holders. When another holder returned its lease, the waiter slept
-/// on. Here any returned lease goes to the next waiter.
+/// Curator's first semaphore watched only one of the holders. When another holder returned its
+/// lease, the waiter slept on. Here any returned lease goes to the next waiter.
 #[tokio::test]
 async fn row_44_any_returned_lease_goes_to_the_next_waiter() {
     let server = server().await;
@@ -143,7 +146,8 @@ async fn row_44_any_returned_lease_goes_to_the_next_waiter() {
     }
 }
 
-/// CURATOR-75: an operator raised the limit, and the waiters were not woken. Here the next waiter gets a lease at once.
+/// CURATOR-75: an operator raised the limit, and the waiters were not woken. Here the next waiter
+/// gets a lease at once.
 #[tokio::test]
 async fn row_45_a_change_of_the_shared_limit_takes_effect_at_once() {
     let server = server().await;
@@ -167,9 +171,9 @@ async fn row_45_a_change_of_the_shared_limit_takes_effect_at_once() {
     assert!(semaphore.try_acquire().await.unwrap().is_some());
 }
 
-/// CURATOR-495: a callback blocked the event thread, so the client could not reconnect. CURATOR-527: according to the
-/// report, a waiter missed an event that arrived before it slept. Here nobody polls the waiter until the event has
-/// arrived.
+/// CURATOR-495: a callback blocked the event thread, so the client could not reconnect.
+/// CURATOR-527: according to the report, a waiter missed an event that arrived before it slept.
+/// Here nobody polls the waiter until the event has arrived.
 #[tokio::test]
 async fn row_46_and_47_a_waiter_that_is_not_polled_blocks_nobody_and_misses_no_event() {
     let server = server().await;

@@ -1,8 +1,9 @@
 //! Several kinds of watch on one node.
 //!
-//! A server before 3.9 keeps only one kind of watch for each path and connection: the last one that was requested. On
-//! such a server, a read with a watch turns a persistent watch into a one-shot watch, which is silent after the next
-//! event. The client hides this, so these tests pass on all servers.
+//! A server before 3.9 keeps only one kind of watch for each path and connection: the last one that
+//! was requested. On such a server, a read with a watch turns a persistent watch into a one-shot
+//! watch, which is silent after the next event. The client hides this, so these tests pass on all
+//! servers.
 
 use crate::{
     rig::{

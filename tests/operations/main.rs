@@ -1,4 +1,5 @@
-//! Every operation and every kind of watch, through the client's methods, on the embedded server and on a real ZooKeeper.
+//! Every operation and every kind of watch, through the client's methods, on the embedded server
+//! and on a real ZooKeeper.
 //!
 //! | file | what |
 //! |---|---|
@@ -15,7 +16,8 @@
 //! | `table` | checks the names in `docs/operations.md` |
 //! | `rig` | helpers |
 //!
-//! Not here: bytes on the wire (`conformance`), the state machine of the session (`session/src/machine/tests`).
+//! Not here: bytes on the wire (`conformance`), the state machine of the session
+//! (`session/src/machine/tests`).
 
 mod beside;
 mod ensemble;

@@ -175,7 +175,8 @@ on_both_arms! {
         let (client, _, path) = two_and_a_node(ensemble, "long").await;
         let long = client.set_data(&path, vec![0; 1 << 20], Version::ANY).await.unwrap_err();
         assert!(matches!(long, Error::TooLarge { limit: 1_048_575, .. }), "{long}");
-        // The longest data that fit: the limit less the header, the path with its length, the data's length, the version.
+        // The longest data that fit: the limit less the header, the path with its length, the
+        // data's length, the version.
         let longest = 1_048_575 - (8 + 4 + path.len() + 4 + 4);
         let stat = client.set_data(&path, vec![0; longest], Version::ANY).await.unwrap();
         assert_eq!(usize::try_from(stat.data_length), Ok(longest));

@@ -122,8 +122,8 @@ on_both_arms! {
         let mut add = Box::pin(client.add_watch(&path, crate::rig::PERSISTENT));
         assert!(poll_once(add.as_mut()).is_none());
         drop(add);
-        // The replies to both requests come before the reply to `sync`. The client sends the removals before the next
-        // request.
+        // The replies to both requests come before the reply to `sync`. The client sends the
+        // removals before the next request.
         client.sync("/").await.unwrap();
         assert!(!client.check_watches(&path, WatcherType::ANY).await.unwrap());
         assert_eq!(client.metrics().watches, 0);

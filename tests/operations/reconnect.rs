@@ -1,4 +1,5 @@
-//! A lost connection: the client restores watches and identities, and tells listeners that events may be missing.
+//! A lost connection: the client restores watches and identities, and tells listeners that events
+//! may be missing.
 //!
 //! Not here: expired sessions (`one_shot`).
 

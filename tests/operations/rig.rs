@@ -1,4 +1,5 @@
-//! Helpers of these tests: short names for requests and events, and clients whose connections can be cut.
+//! Helpers of these tests: short names for requests and events, and clients whose connections can
+//! be cut.
 
 use lockkeeper::{
     Client, CreateMode, Version,
@@ -84,7 +85,8 @@ pub(crate) async fn behind_a_proxy(ensemble: &Ensemble) -> (Client, Proxy) {
     (client.await.unwrap(), proxy)
 }
 
-/// Runs `meanwhile` while a client has no connection, and waits until the client has connected again.
+/// Runs `meanwhile` while a client has no connection, and waits until the client has connected
+/// again.
 pub(crate) async fn away(client: &Client, proxy: &Proxy, meanwhile: impl Future<Output = ()>) {
     let before = client.snapshot();
     proxy.cut();

@@ -1,8 +1,9 @@
 //! Random use of watches: each listener hears exactly what its kind of watch promises.
 //!
-//! A story is a random sequence of steps from a seed. One client sets watches of all kinds on a small tree, drops them,
-//! and loses its connection. Another client changes the tree. After each change, the test compares the events of every
-//! listener with the promise of its kind alone. Two facts must have no effect:
+//! A story is a random sequence of steps from a seed. One client sets watches of all kinds on a
+//! small tree, drops them, and loses its connection. Another client changes the tree. After each
+//! change, the test compares the events of every listener with the promise of its kind alone. Two
+//! facts must have no effect:
 //! - several listeners share one watch on the server;
 //! - a server before 3.9 keeps only one kind of watch for a path.
 //!
@@ -83,7 +84,8 @@ impl Listener {
         told.map(|event| (event, self.path.clone()))
     }
 
-    /// The events that the listener has received. `None` stands for the notice that events may be missing.
+    /// The events that the listener has received. `None` stands for the notice that events may be
+    /// missing.
     fn told(&mut self) -> Vec<Option<(EventType, String)>> {
         let mut told = Vec::new();
         match &mut self.ear {

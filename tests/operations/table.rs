@@ -1,4 +1,5 @@
-//! Compares `docs/operations.md` with the code: every operation has a row, and every name in a row exists.
+//! Compares `docs/operations.md` with the code: every operation has a row, and every name in a row
+//! exists.
 //!
 //! Not here: whether the named tests pass. They run by themselves.
 

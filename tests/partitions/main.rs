@@ -1,16 +1,21 @@
-//! Can two clients hold one lock while servers are cut off from each other? It depends on the lease policy.
+//! Can two clients hold one lock while servers are cut off from each other? It depends on the lease
+//! policy.
 //!
-//! There are three real servers. Each reaches the others through proxies. A holder is connected to one server, and a contender
-//! to another. A link between two servers goes silent, in one direction or both. The leader no longer hears of the holder's
-//! session, and ends it. The holder's server goes on answering. Then the contender gets the lock, and the test looks whether
-//! the holder still takes its own lock for valid.
+//! There are three real servers. Each reaches the others through proxies. A holder is connected to
+//! one server, and a contender to another. A link between two servers goes silent, in one direction
+//! or both. The leader no longer hears of the holder's session, and ends it. The holder's server
+//! goes on answering. Then the contender gets the lock, and the test looks whether the holder still
+//! takes its own lock for valid.
 //!
-//! A last test cuts the same links under a dozen contenders, and the checker of the simulation reads what happened.
+//! A last test cuts the same links under a dozen contenders, and the checker of the simulation
+//! reads what happened.
 //!
-//! With `LOCKKEEPER_TEST_ROUNDS=N`, the test tries each cut N times with each session timeout. Otherwise it tries each cut once,
-//! with one session timeout. Each try prints for how long both clients took the lock for valid.
+//! With `LOCKKEEPER_TEST_ROUNDS=N`, the test tries each cut N times with each session timeout.
+//! Otherwise it tries each cut once, with one session timeout. Each try prints for how long both
+//! clients took the lock for valid.
 //!
-//! Not here: servers and clients that fail (`failures`), every possible order of messages (`tests/model`).
+//! Not here: servers and clients that fail (`failures`), every possible order of messages
+//! (`tests/model`).
 
 use lockkeeper_test_support as support;
 use lockkeeper_test_support::{contention, proxy, servers};
@@ -87,7 +92,8 @@ impl Ensemble {
         }
     }
 
-    /// All links work, and all servers serve, and go on to for longer than they need to notice a lost link.
+    /// All links work, and all servers serve, and go on to for longer than they need to notice a
+    /// lost link.
     async fn mend(&self) {
         for proxy in self.proxies.iter().flatten() {
             proxy.mend();
@@ -168,7 +174,8 @@ impl Ensemble {
         let now = Instant::now();
         granted.send(()).expect("the holder is watched");
         let both = watched.await.unwrap().saturating_duration_since(now);
-        // Both clients end before the servers are mended. The one that is cut off cannot say so to its server.
+        // Both clients end before the servers are mended. The one that is cut off cannot say so to
+        // its server.
         drop(next);
         contender.close().await;
         drop(holder);
@@ -188,7 +195,8 @@ async fn lock(client: &Client, path: &str) -> Guard {
     }
 }
 
-/// Looks at a lock all the time, until a second after another client was granted it. Returns until when it was valid.
+/// Looks at a lock all the time, until a second after another client was granted it. Returns until
+/// when it was valid.
 async fn watch(guard: Guard, mut granted: oneshot::Receiver<()>) -> Instant {
     let mut valid_until = Instant::now();
     let mut was_granted = None;
@@ -226,8 +234,9 @@ fn on_ensemble(test: impl AsyncFnOnce(&mut Ensemble)) {
     });
 }
 
-/// Without a proof, one cut link makes two valid holders. It also shows that this test can fail. On a slow machine, the session may
-/// end before the cut, or the next holder be late. Then it is tried again.
+/// Without a proof, one cut link makes two valid holders. It also shows that this test can fail. On
+/// a slow machine, the session may end before the cut, or the next holder be late. Then it is tried
+/// again.
 #[test]
 #[ignore = "needs three real ZooKeepers: tests/run.sh"]
 fn needs_ensemble_an_assumed_lease_outlives_its_session() {
@@ -276,7 +285,8 @@ fn needs_ensemble_a_proved_lease_ends_before_its_session_whatever_is_cut() {
     });
 }
 
-/// A dozen clients contend, and the server of a holder is cut off. When the holder lets go, the others go on.
+/// A dozen clients contend, and the server of a holder is cut off. When the holder lets go, the
+/// others go on.
 #[test]
 #[ignore = "needs three real ZooKeepers: tests/run.sh"]
 fn needs_ensemble_clients_contend_while_servers_are_cut_off() {
@@ -285,7 +295,8 @@ fn needs_ensemble_clients_contend_while_servers_are_cut_off() {
         let mut contention =
             Contention::start(&ensemble.servers, Kind::Mutex, true, SESSION_TIMEOUT).await;
         for round in 0..rounds().unwrap_or(1) {
-            // Without their leader, real servers may look for another one for more than a minute. A single round has no time for that.
+            // Without their leader, real servers may look for another one for more than a minute. A
+            // single round has no time for that.
             let is_tried = |cut: &Cut| rounds().is_some() || *cut != Cut::Leader;
             for cut in CUTS.into_iter().filter(is_tried) {
                 let leader = ensemble.servers.leader();

@@ -1,7 +1,8 @@
-//! A client's `reconfig` removes servers from an ensemble of three real servers, and adds them again.
+//! A client's `reconfig` removes servers from an ensemble of three real servers, and adds them
+//! again.
 //!
-//! Not here: servers that fail (`failures`); a standalone server, or one that does not allow `reconfig`
-//! (`operations/ensemble`).
+//! Not here: servers that fail (`failures`); a standalone server, or one that does not allow
+//! `reconfig` (`operations/ensemble`).
 
 use lockkeeper_test_support as support;
 use lockkeeper_test_support::servers;
@@ -28,7 +29,8 @@ const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
 /// The node in which servers keep their configuration.
 const NODE: &str = "/zookeeper/config";
 
-/// Runs a test on the ensemble. The test has the ensemble for itself and must leave all three servers as members.
+/// Runs a test on the ensemble. The test has the ensemble for itself and must leave all three
+/// servers as members.
 fn on_ensemble(test: impl AsyncFnOnce(&mut Servers)) {
     let (user, password) = SUPER;
     let super_digest = digest::id(user, password);
@@ -109,8 +111,9 @@ fn refusal(result: Result<GetDataResponse, Error>) -> Option<ErrorCode> {
     result.expect_err("a refusal").code()
 }
 
-/// One server leaves, is stopped, comes back and joins. Every watcher of the configuration gets an event each time. A
-/// client of that server moves to another server and keeps its session, nodes, watch and lock.
+/// One server leaves, is stopped, comes back and joins. Every watcher of the configuration gets an
+/// event each time. A client of that server moves to another server and keeps its session, nodes,
+/// watch and lock.
 #[test]
 #[ignore = "needs three real ZooKeepers: tests/run.sh"]
 fn needs_ensemble_a_server_leaves_and_joins_again() {
@@ -211,7 +214,8 @@ fn needs_ensemble_a_server_leaves_and_joins_again() {
     });
 }
 
-/// Replaces the whole list at once. A refused request changes nothing, and the client keeps its connection.
+/// Replaces the whole list at once. A refused request changes nothing, and the client keeps its
+/// connection.
 #[test]
 #[ignore = "needs three real ZooKeepers: tests/run.sh"]
 fn needs_ensemble_members_are_replaced_and_a_refused_request_changes_nothing() {

@@ -1,4 +1,5 @@
-//! Real servers with TLS and passwords: what the client needs to connect, and which errors both sides give.
+//! Real servers with TLS and passwords: what the client needs to connect, and which errors both
+//! sides give.
 //!
 //! | file | content |
 //! |---|---|

@@ -1,10 +1,10 @@
 //! The table in `docs/costs.md`: what each operation sends, and the most that it may send.
 //!
-//! The test compares the table with the measurements, so the table cannot become stale. `LOCKKEEPER_TEST_COSTS=write`
-//! makes the test write the measurements into the table instead. It never writes the other columns: the target, which
-//! is from the design and was set before there was any code, and the requests of Curator 5.4, counted by a proxy. A
-//! new row gets neither.
-//! Not here: the operations (`operations`).
+//! The test compares the table with the measurements, so the table cannot become stale.
+//! `LOCKKEEPER_TEST_COSTS=write` makes the test write the measurements into the table instead. It
+//! never writes the other columns: the target, which is from the design and was set before there
+//! was any code, and the requests of Curator 5.4, counted by a proxy. A new row gets neither. Not
+//! here: the operations (`operations`).
 
 use std::{env, fmt::Write as _, fs, future::Future, path::Path, pin::pin};
 
@@ -88,7 +88,8 @@ impl Bench {
         });
     }
 
-    /// Measures a contended lock in two rows: until the client waits, and from the release by `rival` to the grant.
+    /// Measures a contended lock in two rows: until the client waits, and from the release by
+    /// `rival` to the grant.
     pub(crate) async fn measure_waiting<T>(
         &mut self,
         [waiting, granted]: [&'static str; 2],
@@ -113,7 +114,8 @@ const HEAD: &str =
 |---|---|---|---|---|
 ";
 
-/// The table with these measurements. The targets and Curator's requests are those of `page`, row by row.
+/// The table with these measurements. The targets and Curator's requests are those of `page`, row
+/// by row.
 fn table(lines: &[Line], page: &str) -> String {
     let mut table = HEAD.to_owned();
     let mut rows = page.lines().skip(HEAD.lines().count());
@@ -146,7 +148,8 @@ impl Line {
         (self.writes.iter().map(Vec::len).sum(), self.writes.len())
     }
 
-    /// Whether neither the requests nor the writes exceed the target, `REQUESTS in WRITES`, or `-` for none.
+    /// Whether neither the requests nor the writes exceed the target, `REQUESTS in WRITES`, or `-`
+    /// for none.
     fn is_within(&self, target: &str) -> bool {
         let Some((requests, writes)) = target.split_once(" in ") else {
             assert_eq!(target, "-", "{}: no target", self.operation);

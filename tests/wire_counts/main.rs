@@ -1,9 +1,10 @@
-//! The cost of locks on the wire: requests, and writes to the socket, counted at the client's transport.
+//! The cost of locks on the wire: requests, and writes to the socket, counted at the client's
+//! transport.
 //!
 //! All requests in one write need only one round trip. Nothing here is timed.
 //!
-//! `costs` measures every operation for the table in `docs/costs.md`. The tests in this file check costs that must never
-//! change.
+//! `costs` measures every operation for the table in `docs/costs.md`. The tests in this file check
+//! costs that must never change.
 
 mod costs;
 mod operations;
@@ -105,7 +106,8 @@ async fn a_waiter_sends_one_request_more_and_is_granted_the_lock_without_another
     assert_eq!(tally.writes(), [ACQUIRE, &[OpCode::SET_WATCHES]]);
 }
 
-/// In a deep queue, a waiter makes the listing for its grant while its predecessor still holds the lock.
+/// In a deep queue, a waiter makes the listing for its grant while its predecessor still holds the
+/// lock.
 #[tokio::test]
 async fn no_hand_over_in_a_deep_queue_waits_for_a_request() {
     const WAITERS: u64 = 6;
@@ -129,7 +131,8 @@ async fn no_hand_over_in_a_deep_queue_waits_for_a_request() {
     };
     let tallies: Vec<_> = waiters.iter().map(|(_, tally)| tally.clone()).collect();
     for (index, (waiting, tally)) in waiters.into_iter().enumerate() {
-        // A waiter with more than one contender ahead has listed again. Now it needs only the event.
+        // A waiter with more than one contender ahead has listed again. Now it needs only the
+        // event.
         let looked = 1 + usize::from(index > 0);
         until("the next waiter looks", async || {
             listings(&tallies[index]) >= looked

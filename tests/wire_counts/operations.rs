@@ -66,7 +66,8 @@ pub(crate) async fn mutexes(bench: &mut Bench) {
         .await
         .unwrap();
     let missing = Mutex::new(&client, "/a/b").unwrap();
-    // The first two requests find that the path is missing. Then one request for each level, and the same two again.
+    // The first two requests find that the path is missing. Then one request for each level, and
+    // the same two again.
     let guard = bench
         .measure("`Mutex::lock`, free, 2 levels missing", missing.lock())
         .await

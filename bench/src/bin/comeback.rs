@@ -1,5 +1,5 @@
-//! `lockkeeper-comeback SESSIONS WATCHES AWAY_SECONDS`: an embedded server goes away, and all sessions come back at once. Each has so many
-//! watches, and holds a lock. Prints one line of JSON.
+//! `lockkeeper-comeback SESSIONS WATCHES AWAY_SECONDS`: an embedded server goes away, and all
+//! sessions come back at once. Each has so many watches, and holds a lock. Prints one line of JSON.
 //!
 //! Not here: how to read the line (`README.md`).
 
@@ -85,7 +85,8 @@ async fn sessions(servers: &str, count: u32, watches: u32) -> Result<Vec<Session
 
 #[allow(clippy::cast_precision_loss, reason = "for people")]
 async fn run(count: u32, watches: u32, away: Duration) -> Result<String, Failure> {
-    // On threads of its own, as in another process. It is not dropped in this runtime, which would refuse that.
+    // On threads of its own, as in another process. It is not dropped in this runtime, which would
+    // refuse that.
     let threads = Box::leak(Box::new(Runtime::new()?));
     let server = threads.spawn(Server::start()).await??;
     let servers = server.connect_string();

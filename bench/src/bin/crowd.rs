@@ -1,5 +1,6 @@
-//! `lockkeeper-crowd HOST:PORT WAITERS SESSIONS`: what many waiters on one lock cost while they enter, while half of them give up at
-//! once, and while the rest are granted the lock. Prints one line of JSON for each of the three.
+//! `lockkeeper-crowd HOST:PORT WAITERS SESSIONS`: what many waiters on one lock cost while they
+//! enter, while half of them give up at once, and while the rest are granted the lock. Prints one
+//! line of JSON for each of the three.
 //!
 //! Not here: how to read the lines (`README.md`).
 

@@ -1,4 +1,5 @@
-//! Connects, holds one lock, prints its token, releases it, and closes the session; or does nothing, without a feature.
+//! Connects, holds one lock, prints its token, releases it, and closes the session; or does
+//! nothing, without a feature.
 
 #[cfg(feature = "lockkeeper")]
 #[tokio::main(flavor = "current_thread")]

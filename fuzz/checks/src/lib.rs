@@ -1,7 +1,8 @@
-//! What the fuzz targets do. Each function takes any bytes, and panics only if a crate breaks a promise.
+//! What the fuzz targets do. Each function takes any bytes, and panics only if a crate breaks a
+//! promise.
 //!
-//! `tests/` gives them the corpora, and inputs made by proptest, on stable. Not here: the targets for libFuzzer
-//! (`../fuzz_targets`), which call these functions.
+//! `tests/` gives them the corpora, and inputs made by proptest, on stable. Not here: the targets
+//! for libFuzzer (`../fuzz_targets`), which call these functions.
 
 #![allow(
     clippy::missing_panics_doc,

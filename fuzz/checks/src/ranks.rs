@@ -1,13 +1,14 @@
 //! The target `ranks`: any bytes as a listing of a lock's directory.
 //!
-//! It assumes nothing about names except that no two children have the same one, which the server guarantees. It reads names by
-//! itself, as a second opinion.
+//! It assumes nothing about names except that no two children have the same one, which the server
+//! guarantees. It reads names by itself, as a second opinion.
 
 use std::collections::BTreeSet;
 
 use lockkeeper_recipes::rank::{Kind, Rank, SEQUENCE_LIMIT, is_contended, rank, within_limit};
 
-/// The most children of a listing. More of them show nothing new, and the time grows with the square of their number.
+/// The most children of a listing. More of them show nothing new, and the time grows with the
+/// square of their number.
 const MOST: usize = 40;
 
 const KINDS: [Kind; 4] = [Kind::Mutex, Kind::Read, Kind::Write, Kind::Latch];
@@ -29,7 +30,8 @@ const MARKERS: [(&str, Role); 5] = [
 ];
 const LATCH: (&str, Role) = ("latch-", Role::Exclusive);
 
-/// The number and the role of a contender in the queue of this kind; `None` for a child that is not in it.
+/// The number and the role of a contender in the queue of this kind; `None` for a child that is not
+/// in it.
 fn contender(kind: Kind, child: &str) -> Option<(i32, Role)> {
     let markers = if kind == Kind::Latch {
         &[LATCH][..]
@@ -128,8 +130,8 @@ fn queue(children: &[&str], kinds: &[Kind]) {
     );
 }
 
-/// Whether contenders are counted under this kind. Mutexes and writers have the same ranks: they are counted as
-/// mutexes.
+/// Whether contenders are counted under this kind. Mutexes and writers have the same ranks: they
+/// are counted as mutexes.
 fn is_counted(kind: Kind, kinds: &[Kind]) -> bool {
     kinds.len() == 1 || kind != Kind::Write
 }
@@ -169,8 +171,8 @@ fn waits(children: &[&str], mine: &str, kind: Kind, place: &Rank<'_>) {
         }
         other => unreachable!("{other:?} when the contender ahead is gone"),
     }
-    // The writer ahead may become a reader, which keeps the number. Our own number is excluded: we did not become a
-    // reader.
+    // The writer ahead may become a reader, which keeps the number. Our own number is excluded: we
+    // did not become a reader.
     let reader = nearest.replace("__WRIT__", "__READ__");
     let turned = contender(kind, &reader);
     let is_ours = turned.map(|(number, _)| number) == own.map(|(number, _)| number);
@@ -180,7 +182,8 @@ fn waits(children: &[&str], mine: &str, kind: Kind, place: &Rank<'_>) {
     }
 }
 
-/// A contender with the next number gets the lock at once if, and only if, the lock is not contended.
+/// A contender with the next number gets the lock at once if, and only if, the lock is not
+/// contended.
 fn newcomer(children: &[&str], kind: Kind) {
     let numbers = children.iter().filter_map(|child| contender(kind, child));
     let next = numbers
@@ -200,8 +203,8 @@ fn rank_in<'a>(kind: Kind, children: &[&'a str], mine: &str) -> Rank<'a> {
     rank(kind, children.iter().copied(), mine)
 }
 
-/// Reads a name from each line of text. In a line that begins with `!`, the next two bytes choose the marker and the
-/// number of a contender.
+/// Reads a name from each line of text. In a line that begins with `!`, the next two bytes choose
+/// the marker and the number of a contender.
 fn names(input: &[u8]) -> BTreeSet<String> {
     let lines = input.split(|byte| *byte == b'\n').take(MOST);
     let name = |line: &[u8]| match line {

@@ -15,8 +15,8 @@ use lockkeeper_proto::{
 
 /// Decodes the same bytes as every record.
 ///
-/// If they decode to a value, its encoding must decode completely to an equal value, and this value must encode to the
-/// same bytes.
+/// If they decode to a value, its encoding must decode completely to an equal value, and this value
+/// must encode to the same bytes.
 pub fn records(input: &[u8]) {
     let input = Bytes::copy_from_slice(input);
     check_round_trip(&input, ConnectRequest::decode);
@@ -44,7 +44,8 @@ where
             }
         };
         let encoded = encoded(&value);
-        // The encoding is shorter when a string contains Java's surrogate pairs. It is never longer.
+        // The encoding is shorter when a string contains Java's surrogate pairs. It is never
+        // longer.
         assert!(encoded.len() <= input.len().saturating_sub(reader.left()));
 
         let mut reader = Reader::new(encoded.clone());
@@ -67,9 +68,11 @@ fn encoded(value: &impl Encode) -> Bytes {
     message
 }
 
-/// Splits a stream of frames twice: whole, and in pieces. The first byte of the input is the size of the pieces.
+/// Splits a stream of frames twice: whole, and in pieces. The first byte of the input is the size
+/// of the pieces.
 ///
-/// Both ways must give the same messages. The stream must start with these messages when they are put in frames again.
+/// Both ways must give the same messages. The stream must start with these messages when they are
+/// put in frames again.
 pub fn frames(input: &[u8]) {
     const LIMIT: usize = 1 << 16;
     let Some((size, stream)) = input.split_first() else {
@@ -87,7 +90,8 @@ pub fn frames(input: &[u8]) {
     assert!(stream.starts_with(&again));
 }
 
-/// Splits a stream that arrives in pieces. Returns the messages before the first error, and that error.
+/// Splits a stream that arrives in pieces. Returns the messages before the first error, and that
+/// error.
 fn split_all<'a>(
     pieces: impl IntoIterator<Item = &'a [u8]>,
     limit: usize,
@@ -109,10 +113,12 @@ fn split_all<'a>(
 
 /// Checks a text as a path.
 ///
-/// - The check of a sequential path must give the same result as the check of the path with its number.
+/// - The check of a sequential path must give the same result as the check of the path with its
+///   number.
 /// - A legal path must be rebuilt exactly from its names, and every path above it must be legal.
 pub fn paths(input: &[u8]) {
-    // Longer paths show nothing new, and checking every level takes time proportional to the square of the length.
+    // Longer paths show nothing new, and checking every level takes time proportional to the square
+    // of the length.
     const LONGEST: usize = 256;
     let Ok(text) = std::str::from_utf8(input) else {
         return;

@@ -1,4 +1,5 @@
-//! Inputs that proptest makes, as the fuzz targets get them: arbitrary ones, and damaged ones of the corpora.
+//! Inputs that proptest makes, as the fuzz targets get them: arbitrary ones, and damaged ones of
+//! the corpora.
 
 use std::{fs, path::Path};
 

@@ -9,11 +9,12 @@ use lockkeeper_fuzz_checks::{frames, hosts, machine, paths, ranks, records, serv
 /// The most bytes of a corpus: it must stay small enough for a repository.
 const SMALL: usize = 1 << 19;
 
-/// The most memory of a story of the server in bytes, apart from [`PER_BYTE`]: the output that a client has not read yet, and
-/// one reply beyond the limit for it.
+/// The most memory of a story of the server in bytes, apart from [`PER_BYTE`]: the output that a
+/// client has not read yet, and one reply beyond the limit for it.
 const FIXED: u64 = 4 << 20;
 
-/// The most memory for each byte that clients send, including what the story itself keeps to send it.
+/// The most memory for each byte that clients send, including what the story itself keeps to send
+/// it.
 const PER_BYTE: u64 = 64;
 
 fn replay(target: &str, check: impl Fn(&str, &[u8])) {

@@ -97,7 +97,8 @@ impl fmt::Debug for AuthPacket {
     }
 }
 
-/// Implements the codec and `Debug` of a token. It may contain a password in clear text, so `Debug` leaves it out.
+/// Implements the codec and `Debug` of a token. It may contain a password in clear text, so `Debug`
+/// leaves it out.
 macro_rules! token {
     ($($name:ident)*) => {$(
         impl Encode for $name {

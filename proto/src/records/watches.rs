@@ -7,7 +7,8 @@ use crate::{AddWatchMode, ErrorCode, WatcherType, Zxid, jute::record};
 record! {
     /// Sets one-shot watches again after a reconnect.
     ///
-    /// If a watched node has changed since `relative_zxid`, the server sends the event before the reply.
+    /// If a watched node has changed since `relative_zxid`, the server sends the event before the
+    /// reply.
     pub struct SetWatches {
         /// The last transaction that the client has seen.
         pub relative_zxid: Zxid,
@@ -19,7 +20,8 @@ record! {
         pub child_watches: Vec<String>,
     }
 
-    /// As [`SetWatches`], and also for persistent watches. The server sends no catch-up events for persistent watches.
+    /// As [`SetWatches`], and also for persistent watches. The server sends no catch-up events for
+    /// persistent watches.
     pub struct SetWatches2 {
         /// The last transaction that the client has seen.
         pub relative_zxid: Zxid,

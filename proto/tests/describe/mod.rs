@@ -1,7 +1,7 @@
 //! Describes a decoded value in the notation of the recordings, field by field.
 //!
-//! `golden.rs` compares the description with the recorder's comment above the message. The recorder decoded the bytes
-//! without this crate.
+//! `golden.rs` compares the description with the recorder's comment above the message. The recorder
+//! decoded the bytes without this crate.
 
 use std::fmt::Write;
 
@@ -224,7 +224,8 @@ fn results(it: &MultiResponse) -> Said {
     }))
 }
 
-/// Describes a list of operations or results: each with its header, then the header that ends the list.
+/// Describes a list of operations or results: each with its header, then the header that ends the
+/// list.
 fn list(parts: impl Iterator<Item = (OpCode, i32, Said)>) -> Said {
     let mut said = Vec::new();
     for (code, err, body) in parts {

@@ -1,7 +1,8 @@
 //! One type for all kinds of messages, and strategies that make arbitrary messages of each kind.
 //!
-//! [`kinds`] asks the crate which operations it knows. [`Kind::messages`] panics for an operation without a strategy. So
-//! when an operation is added to the crate, the tests either include it or fail.
+//! [`kinds`] asks the crate which operations it knows. [`Kind::messages`] panics for an operation
+//! without a strategy. So when an operation is added to the crate, the tests either include it or
+//! fail.
 
 #![allow(
     dead_code,
@@ -75,7 +76,8 @@ pub(crate) fn kinds() -> Vec<Kind> {
     kinds
 }
 
-/// Checks a property as `proptest!` does, but with a quarter of the configured cases (`PROPTEST_CASES`).
+/// Checks a property as `proptest!` does, but with a quarter of the configured cases
+/// (`PROPTEST_CASES`).
 ///
 /// A test calls this for each of some sixty kinds.
 pub(crate) fn check<S: Strategy>(strategy: &S, property: impl Fn(S::Value) -> TestCaseResult) {

@@ -1,7 +1,8 @@
-//! Reads the recorded exchanges in `golden/`: for each message its sender, its connection and the recorder's comments.
+//! Reads the recorded exchanges in `golden/`: for each message its sender, its connection and the
+//! recorder's comments.
 //!
-//! Two standalone Java servers, 3.8.0 and 3.9.3, answered the same script. `golden/<exchange>.<version>.hex` has the
-//! bytes that went over the wire:
+//! Two standalone Java servers, 3.8.0 and 3.9.3, answered the same script.
+//! `golden/<exchange>.<version>.hex` has the bytes that went over the wire:
 //!
 //! - `C>`: bytes of the client in hex, including the length before each message;
 //! - `S>`: bytes of the server, in the same form;
@@ -32,7 +33,8 @@ pub(crate) struct Sent {
     pub(crate) bytes: Vec<u8>,
     /// The comments since the previous line of bytes.
     pub(crate) comments: Vec<String>,
-    /// The index of the connection in the exchange, from 0. A new connection follows each end of file.
+    /// The index of the connection in the exchange, from 0. A new connection follows each end of
+    /// file.
     pub(crate) connection: usize,
     /// The file and line, for the message of a failed test.
     pub(crate) place: String,
@@ -53,7 +55,8 @@ impl Sent {
 
 /// All recordings, in the order of their file names.
 ///
-/// Panics when the folder cannot be read, or when a line does not have the form that the head of this file describes.
+/// Panics when the folder cannot be read, or when a line does not have the form that the head of
+/// this file describes.
 pub(crate) fn all() -> Vec<Recording> {
     some(|_| true)
 }
@@ -127,9 +130,11 @@ macro_rules! in_place {
     };
 }
 
-/// The only recordings that are used under miri: miri cannot read files, and all recordings would take an hour.
+/// The only recordings that are used under miri: miri cannot read files, and all recordings would
+/// take an hour.
 ///
-/// They contain, for each server, requests and replies of as many shapes as possible, and some malformed messages.
+/// They contain, for each server, requests and replies of as many shapes as possible, and some
+/// malformed messages.
 const UNDER_MIRI: &[(&str, &str)] = &[
     in_place!("4lw_srvr.3.9.3.hex"),
     in_place!("addWatch_recursive.3.9.3.hex"),

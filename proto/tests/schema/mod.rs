@@ -1,4 +1,5 @@
-//! An independent description of the layout of every message: the schema as text, and a walk over the bytes of a message.
+//! An independent description of the layout of every message: the schema as text, and a walk over
+//! the bytes of a message.
 //!
 //! Invariant: nothing here uses the crate's records or its reader.
 //! Source of the schema: `zookeeper.jute`, `ZooDefs.OpCode` and `MultiOperationRecord`.
@@ -58,7 +59,8 @@ const RECORDS: &str = "
     -                            {}
 ";
 
-/// Opcode, request record, reply record. The walk also finds the parts of a multi here, by the opcode in their header.
+/// Opcode, request record, reply record. The walk also finds the parts of a multi here, by the
+/// opcode in their header.
 const OPERATIONS: &str = "
       1 CreateRequest               CreateResponse
       2 DeleteRequest               -
@@ -110,7 +112,8 @@ pub(crate) enum Holds {
     Count,
 }
 
-/// The places of all primitive values of a message, in order. Panics when the bytes do not follow the schema.
+/// The places of all primitive values of a message, in order. Panics when the bytes do not follow
+/// the schema.
 pub(crate) fn places(kind: Kind, bytes: &[u8]) -> Vec<Place> {
     let mut walk = Walk {
         bytes,
@@ -198,7 +201,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Steps over a value of `width` bytes. Returns the value if it has four bytes, and 0 otherwise.
+    /// Steps over a value of `width` bytes. Returns the value if it has four bytes, and 0
+    /// otherwise.
     fn take(&mut self, holds: Holds, width: usize) -> i32 {
         let offset = self.offset;
         self.places.push(Place { offset, holds });

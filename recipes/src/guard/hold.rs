@@ -1,5 +1,5 @@
-//! An attempt to get a lock and, when it succeeds, the hold: how long each took, and how the hold ended. Both are one span in the
-//! log (`docs/logging.md`).
+//! An attempt to get a lock and, when it succeeds, the hold: how long each took, and how the hold
+//! ended. Both are one span in the log (`docs/logging.md`).
 //!
 //! Not here: the lock node (`node`).
 
@@ -134,19 +134,23 @@ impl Drop for Hold {
 pub(crate) enum Stage {
     /// The lock is held.
     Held {
-        /// Whether a reader's node has taken the place of the writer's, whose deletion then means nothing.
+        /// Whether a reader's node has taken the place of the writer's, whose deletion then means
+        /// nothing.
         as_reader: bool,
     },
     /// The holder gives it up: its node is the guard's to delete.
     Released,
-    /// It is lost for good: the guard must not delete its node. Another contender, or the limit of the hold, does or has.
+    /// It is lost for good: the guard must not delete its node. Another contender, or the limit of
+    /// the hold, does or has.
     Lost(Loss),
 }
 
-/// How a hold ends. The futures of [`Guard::lost`](crate::Guard::lost) share it, and outlive the hold.
+/// How a hold ends. The futures of [`Guard::lost`](crate::Guard::lost) share it, and outlive the
+/// hold.
 ///
-/// Whoever ends it tells the users first, and alone may delete the node after that. All holders of a plain lock use one name, so a
-/// second delete, or a transaction after the delete, could hit the node of the next holder.
+/// Whoever ends it tells the users first, and alone may delete the node after that. All holders of
+/// a plain lock use one name, so a second delete, or a transaction after the delete, could hit the
+/// node of the next holder.
 #[derive(Debug)]
 pub(crate) struct HoldEnd {
     stage: Mutex<Stage>,
@@ -211,7 +215,8 @@ impl HoldEnd {
         self.enter(writer, Stage::Held { as_reader: true })
     }
 
-    /// The holder gives the lock up. False if it is lost: then the node is not the holder's to delete.
+    /// The holder gives the lock up. False if it is lost: then the node is not the holder's to
+    /// delete.
     pub(crate) fn release(&self) -> bool {
         self.enter(self.stage(), Stage::Released);
         self.stage() == Stage::Released

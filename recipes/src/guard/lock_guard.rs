@@ -1,6 +1,7 @@
 //! The guard of a held lock: its fencing token, its lease, and how to release it.
 //!
-//! Not here: writes that happen only while the lock is held (`transaction`), waiting for its loss (`lost`).
+//! Not here: writes that happen only while the lock is held (`transaction`), waiting for its loss
+//! (`lost`).
 
 use std::{
     fmt,
@@ -31,11 +32,11 @@ const SCARCE: u32 = 0x7fff_ffff / 10;
 /// A held lock. Dropping the guard releases the lock in the background.
 ///
 /// # Safety of the lock
-/// [`is_valid`](Self::is_valid) is local and costs nothing. It turns false *before* any other client can be granted the lock,
-/// as long as the clocks of this machine and of the servers run at the same rate, and nobody deletes lock nodes by hand. No
-/// lock service can see that a process is paused between this check and its next step. So give the
-/// [`fencing_token`](Self::fencing_token) to the resource that the lock protects, or write through
-/// [`transaction`](Self::transaction).
+/// [`is_valid`](Self::is_valid) is local and costs nothing. It turns false *before* any other
+/// client can be granted the lock, as long as the clocks of this machine and of the servers run at
+/// the same rate, and nobody deletes lock nodes by hand. No lock service can see that a process is
+/// paused between this check and its next step. So give the [`fencing_token`](Self::fencing_token)
+/// to the resource that the lock protects, or write through [`transaction`](Self::transaction).
 #[must_use = "dropping the guard releases the lock"]
 pub struct Guard {
     hold: Hold,
@@ -90,8 +91,8 @@ impl Guard {
 
     /// How sure the lock is. Local: asks no server.
     ///
-    /// The guard learns that another client has deleted the lock node only when a server reports it. It does so after a wait
-    /// for the lock, and while [`lost`](Self::lost) is polled.
+    /// The guard learns that another client has deleted the lock node only when a server reports
+    /// it. It does so after a wait for the lock, and while [`lost`](Self::lost) is polled.
     #[must_use]
     pub fn state(&self) -> LockState {
         if let Some(loss) = self.node.session_loss().or_else(|| self.known_loss()) {
@@ -112,13 +113,14 @@ impl Guard {
         matches!(self.state(), LockState::Held | LockState::Suspended { .. })
     }
 
-    /// Waits until the lease of the session is valid, or the session is over. Returns whether it is valid.
+    /// Waits until the lease of the session is valid, or the session is over. Returns whether it is
+    /// valid.
     pub(crate) async fn lease_renewed(&self) -> bool {
         self.node.lease_renewed(self.session_id).await
     }
 
-    /// The instant until which no other client can get the lock, even if no server is heard of any more; `None` when the lock
-    /// is lost. It moves forward while the client is connected.
+    /// The instant until which no other client can get the lock, even if no server is heard of any
+    /// more; `None` when the lock is lost. It moves forward while the client is connected.
     #[must_use]
     pub fn valid_until(&self) -> Option<Instant> {
         match self.state() {
@@ -127,13 +129,15 @@ impl Guard {
         }
     }
 
-    /// Asks the servers whether the lock is held: `Ok` says that it was, at some instant during this call. One round trip of a
-    /// write that changes nothing; two for a [`PlainMutex`](crate::PlainMutex).
+    /// Asks the servers whether the lock is held: `Ok` says that it was, at some instant during
+    /// this call. One round trip of a write that changes nothing; two for a
+    /// [`PlainMutex`](crate::PlainMutex).
     ///
     /// Unlike [`is_valid`](Self::is_valid) it needs no clock.
     ///
     /// # Errors
-    /// [`LockError::Lost`] when the lock is lost. [`LockError::Session`] when no server answers: it is not known then.
+    /// [`LockError::Lost`] when the lock is lost. [`LockError::Session`] when no server answers: it
+    /// is not known then.
     ///
     /// # Cancel safety
     /// The future may be dropped, and the method called again.
@@ -162,11 +166,11 @@ impl Guard {
         Err(self.named(loss.map_or(error, LockError::lost)))
     }
 
-    /// Waits until the lock can no longer be relied on, and returns why. [`Loss::Elapsed`] comes before any other client can
-    /// get the lock.
+    /// Waits until the lock can no longer be relied on, and returns why. [`Loss::Elapsed`] comes
+    /// before any other client can get the lock.
     ///
-    /// The future does not borrow the guard. It ends with [`Loss::Deleted`] when the guard is released or becomes a reader. While
-    /// the future is polled, the client watches the lock node.
+    /// The future does not borrow the guard. It ends with [`Loss::Deleted`] when the guard is
+    /// released or becomes a reader. While the future is polled, the client watches the lock node.
     ///
     /// # Cancel safety
     /// The future may be dropped, and the method called again.
@@ -178,7 +182,8 @@ impl Guard {
         let stage = end.stage();
         async move {
             let left = pin!(end.left(stage));
-            // What this process has given up is told first: the servers tell of it when it is too late.
+            // What this process has given up is told first: the servers tell of it when it is too
+            // late.
             match select(left, pin!(lost(&client, &path, session_id))).await {
                 // A lease that has ended may be renewed.
                 Either::Right((Loss::Elapsed, _)) => {
@@ -194,12 +199,12 @@ impl Guard {
         }
     }
 
-    /// Gives the lock up if it is still held after `limit`, counted from now: the client deletes the node, the holder is told
-    /// [`Loss::Overdue`], and its transactions under the lock fail. Use it for work that may get stuck. A second call
-    /// replaces the first.
+    /// Gives the lock up if it is still held after `limit`, counted from now: the client deletes
+    /// the node, the holder is told [`Loss::Overdue`], and its transactions under the lock fail.
+    /// Use it for work that may get stuck. A second call replaces the first.
     ///
-    /// From then on others may get the lock, whatever the holder does. As after any loss, only the fencing token and
-    /// [`transaction`](Self::transaction) stop its late writes.
+    /// From then on others may get the lock, whatever the holder does. As after any loss, only the
+    /// fencing token and [`transaction`](Self::transaction) stop its late writes.
     pub fn limit_hold(&self, limit: Duration) {
         self.limit_from(self.client().now(), limit);
     }
@@ -217,7 +222,8 @@ impl Guard {
             if let Either::Left(_) = select(stopped, timer).await {
                 return;
             }
-            // The users are told before the delete is sent. If the guard deletes the node itself, nothing else does.
+            // The users are told before the delete is sent. If the guard deletes the node itself,
+            // nothing else does.
             let end = end.upgrade();
             if end.is_some_and(|end| end.lost_as(stage, Loss::Overdue)) {
                 tracing::debug!(path, ?limit, "held for too long, deleting the node");
@@ -233,7 +239,8 @@ impl Guard {
     }
 
     /// How many more contenders the lock's directory can number. After that they are refused with
-    /// [`LockError::SequenceExhausted`]. With less than a tenth of all numbers left, each grant is a warning in the log.
+    /// [`LockError::SequenceExhausted`]. With less than a tenth of all numbers left, each grant is
+    /// a warning in the log.
     #[must_use]
     pub fn headroom(&self) -> u32 {
         let used = name::number(self.node.name()).unwrap_or(0);
@@ -242,19 +249,21 @@ impl Guard {
 
     /// Releases the lock, and waits until the servers have deleted its node.
     ///
-    /// `Ok` says that the lock was held until now: it covered everything that was done under it. An error says that it did
-    /// not, or that it is unknown.
+    /// `Ok` says that the lock was held until now: it covered everything that was done under it. An
+    /// error says that it did not, or that it is unknown.
     ///
     /// # Errors
-    /// - [`LockError::Lost`] when the lock was lost: the client was told so before, the session has ended, or the first delete
-    ///   found no node.
-    /// - [`LockError::Session`] with an [unknown effect](LockError::effect) when the reply to the delete was lost, and no node was found
-    ///   after that. The lock is free. Either this client has released it, or another client has deleted the node before
-    ///   ([`break_lock`](crate::break_lock)), and a third one may have held the lock meanwhile. If a repeated delete finds the
-    ///   node, the result is `Ok`.
-    /// - [`LockError::Session`] with a refusal when a server refused the delete, for example because the client may not delete the
-    ///   node, which the error names. The client repeats the delete in the background, with pauses, while the session lives.
-    ///   Until then the node blocks the others ([`LockMetrics::not_deleted`](crate::LockMetrics::not_deleted)).
+    /// - [`LockError::Lost`] when the lock was lost: the client was told so before, the session has
+    ///   ended, or the first delete found no node.
+    /// - [`LockError::Session`] with an [unknown effect](LockError::effect) when the reply to the
+    ///   delete was lost, and no node was found after that. The lock is free. Either this client
+    ///   has released it, or another client has deleted the node before
+    ///   ([`break_lock`](crate::break_lock)), and a third one may have held the lock meanwhile. If
+    ///   a repeated delete finds the node, the result is `Ok`.
+    /// - [`LockError::Session`] with a refusal when a server refused the delete, for example
+    ///   because the client may not delete the node, which the error names. The client repeats the
+    ///   delete in the background, with pauses, while the session lives. Until then the node blocks
+    ///   the others ([`LockMetrics::not_deleted`](crate::LockMetrics::not_deleted)).
     ///
     /// A delete that a server has throttled is repeated after a pause.
     ///
@@ -326,7 +335,8 @@ impl Guard {
         end.loss()
     }
 
-    /// Notes that an operation under the lock has failed, perhaps because the lock is lost. Returns how it was lost.
+    /// Notes that an operation under the lock has failed, perhaps because the lock is lost. Returns
+    /// how it was lost.
     pub(crate) fn failed(&self, error: &LockError) -> Option<Loss> {
         error.loss().map(|loss| self.hold.end().lost(loss))
     }

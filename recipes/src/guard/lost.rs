@@ -14,7 +14,8 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(500);
 /// Waits for the deletion of a node, the end of its session, or the end of the session's lease.
 pub(super) async fn lost(client: &Client, path: &str, session_id: SessionId) -> Loss {
     let mut watcher = None;
-    // Not earlier: somebody may change the data of the node all the time, or the server may set no watch.
+    // Not earlier: somebody may change the data of the node all the time, or the server may set no
+    // watch.
     let (mut rounds, mut watch_at) = (Rounds::default(), client.now());
     loop {
         let raw = client.raw();

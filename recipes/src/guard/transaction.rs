@@ -13,7 +13,8 @@ use crate::{
     guard::{Guard, hold::HoldEnd},
 };
 
-/// A transaction under one lock or several: all its operations happen while the locks are held, or none does.
+/// A transaction under one lock or several: all its operations happen while the locks are held, or
+/// none does.
 ///
 /// Made by [`Guard::transaction`] and [`MultiGuard::transaction`](crate::MultiGuard::transaction).
 #[derive(Debug)]
@@ -27,7 +28,8 @@ pub struct GuardedTransaction<'a> {
 }
 
 impl<'a> GuardedTransaction<'a> {
-    /// A transaction that begins with a check of each lock node. It is sent only in the session that holds the locks.
+    /// A transaction that begins with a check of each lock node. It is sent only in the session
+    /// that holds the locks.
     pub(crate) fn under(guards: &'a [Guard]) -> Self {
         let start = |first: &Guard| first.client().transaction().within(first.session_id());
         let inner = holder(guards).map(|first| {
@@ -69,17 +71,20 @@ impl<'a> GuardedTransaction<'a> {
         }
     }
 
-    /// Sends the transaction. Returns the result of each operation, in the order in which they were added.
+    /// Sends the transaction. Returns the result of each operation, in the order in which they were
+    /// added.
     ///
     /// # Errors
-    /// - [`LockError::Lost`] when a lock was lost. Nothing was written, unless the loss is [`Loss::Closed`]: the
-    ///   transaction may have been applied before the client was closed.
-    /// - [`LockError::Session`] with [`TransactionRefused`](lockkeeper_session::Error::TransactionRefused) when an
-    ///   operation failed. It has the index of the operation, counted from 0. Nothing was written.
-    /// - [`LockError::Session`] with another error when the request failed. [`lockkeeper_session::Error::effect`] says
-    ///   whether the transaction may have been applied.
-    /// - [`LockError::SeveralSessions`] when the locks of a [`MultiGuard`](crate::MultiGuard) do not all belong to one
-    ///   session, or there are none. Nothing was sent.
+    /// - [`LockError::Lost`] when a lock was lost. Nothing was written, unless the loss
+    ///   is [`Loss::Closed`]: the transaction may have been applied before the client was
+    ///   closed.
+    /// - [`LockError::Session`] with
+    ///   [`TransactionRefused`](lockkeeper_session::Error::TransactionRefused) when an operation
+    ///   failed. It has the index of the operation, counted from 0. Nothing was written.
+    /// - [`LockError::Session`] with another error when the request failed.
+    ///   [`lockkeeper_session::Error::effect`] says whether the transaction may have been applied.
+    /// - [`LockError::SeveralSessions`] when the locks of a [`MultiGuard`](crate::MultiGuard) do
+    ///   not all belong to one session, or there are none. Nothing was sent.
     ///
     /// # Cancel safety
     /// Once polled, the transaction may be applied, whether the future is awaited or dropped.
@@ -87,7 +92,8 @@ impl<'a> GuardedTransaction<'a> {
         self.send(HoldEnd::is_held).await
     }
 
-    /// As [`commit`](Self::commit), if `may_send` says so of each hold when the transaction is queued.
+    /// As [`commit`](Self::commit), if `may_send` says so of each hold when the transaction is
+    /// queued.
     async fn send(self, may_send: impl Fn(&HoldEnd) -> bool) -> Result<Vec<OpResult>, LockError> {
         let Some(inner) = self.inner else {
             return Err(LockError::SeveralSessions);
@@ -113,7 +119,8 @@ impl<'a> GuardedTransaction<'a> {
                         let Some(guard) = self.guards.get(index) else {
                             return Err(deleted);
                         };
-                        // The limit of the hold may have deleted the node. Then the loss is `Overdue`.
+                        // The limit of the hold may have deleted the node. Then the loss is
+                        // `Overdue`.
                         guard.failed(&deleted);
                         ended(guard)
                     }
@@ -137,13 +144,15 @@ impl<'a> GuardedTransaction<'a> {
 }
 
 impl Guard {
-    /// Starts a transaction that happens only if the lock is still held: its first operation checks the lock node.
+    /// Starts a transaction that happens only if the lock is still held: its first operation checks
+    /// the lock node.
     pub fn transaction(&self) -> GuardedTransaction<'_> {
         GuardedTransaction::under(slice::from_ref(self))
     }
 
-    /// Writes what `build` adds, and releases the lock, in one transaction. Either all of it happens while the lock is
-    /// held, or nothing does. The results are those of the added operations.
+    /// Writes what `build` adds, and releases the lock, in one transaction. Either all of it
+    /// happens while the lock is held, or nothing does. The results are those of the added
+    /// operations.
     ///
     /// # Errors
     /// As [`GuardedTransaction::commit`]. The lock is released in the background then.
@@ -158,8 +167,8 @@ impl Guard {
     }
 }
 
-/// The first guard, if all the guards belong to one client. They belong to one session then: several locks are granted only together,
-/// in the present session.
+/// The first guard, if all the guards belong to one client. They belong to one session then:
+/// several locks are granted only together, in the present session.
 fn holder(guards: &[Guard]) -> Option<&Guard> {
     let first = guards.first()?;
     let is_same = |guard: &Guard| guard.client().raw().is_same(first.client());

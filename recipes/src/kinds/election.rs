@@ -20,8 +20,8 @@ use crate::{
     queue::lock_queue::LockQueue,
 };
 
-/// How long a latch waits after an error before it enters the election again. If a server refuses it (because of an
-/// ACL, for instance), an immediate retry would be refused, too.
+/// How long a latch waits after an error before it enters the election again. If a server refuses
+/// it (because of an ACL, for instance), an immediate retry would be refused, too.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// An election: one of its contenders at a time is the leader.
@@ -31,8 +31,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// - [`elect`](Self::elect) returns a guard, as a lock does.
 /// - [`latch`](Self::latch) takes part in the background.
 ///
-/// Cheap to clone. Compatible with Curator's `LeaderLatch` on the same path. (Curator's `LeaderSelector` is a mutex:
-/// use [`Mutex`](crate::Mutex) with it.)
+/// Cheap to clone. Compatible with Curator's `LeaderLatch` on the same path. (Curator's
+/// `LeaderSelector` is a mutex: use [`Mutex`](crate::Mutex) with it.)
 #[derive(Clone, Debug)]
 pub struct Election {
     queue: LockQueue,
@@ -78,12 +78,12 @@ impl Election {
 
     /// Waits until this contender is the leader, runs `work`, and resigns when the work is done.
     ///
-    /// If the leadership can no longer be relied on, `work` is dropped at its current await. This happens before
-    /// another contender can be the leader.
+    /// If the leadership can no longer be relied on, `work` is dropped at its current await. This
+    /// happens before another contender can be the leader.
     ///
     /// # Errors
-    /// Until this contender is the leader, as [`Mutex::lock`](crate::Mutex::lock). After that there is no error: the
-    /// [`LeadOutcome`] says how the leadership ended.
+    /// Until this contender is the leader, as [`Mutex::lock`](crate::Mutex::lock). After that there
+    /// is no error: the [`LeadOutcome`] says how the leadership ended.
     ///
     /// # Cancel safety
     /// Dropping the future drops the work, and leaves the election.
@@ -95,12 +95,13 @@ impl Election {
         Ok(lead_under(guard, work).await)
     }
 
-    /// As [`lead`](Self::lead), for a program that is to shut down: leaves the election when `shutdown` completes while
-    /// this contender waits. The result is `None` then, and `work` was not called.
+    /// As [`lead`](Self::lead), for a program that is to shut down: leaves the election when
+    /// `shutdown` completes while this contender waits. The result is `None` then, and `work` was
+    /// not called.
     ///
-    /// A leader finishes its work: `shutdown` is dropped when it is elected, and only a loss drops the work. Work that does not
-    /// end by itself needs a handle of its own to hear of the shutdown, as in the example. A `shutdown` that is complete
-    /// from the beginning sends nothing.
+    /// A leader finishes its work: `shutdown` is dropped when it is elected, and only a loss drops
+    /// the work. Work that does not end by itself needs a handle of its own to hear of the
+    /// shutdown, as in the example. A `shutdown` that is complete from the beginning sends nothing.
     ///
     /// # Errors
     /// As [`lead`](Self::lead).
@@ -148,10 +149,11 @@ impl Election {
         Ok(Some(lead_under(guard, work).await))
     }
 
-    /// Waits until this contender is the leader, and returns a guard, as [`Mutex::lock`](crate::Mutex::lock) does. To
-    /// release or drop the guard is to resign.
+    /// Waits until this contender is the leader, and returns a guard, as
+    /// [`Mutex::lock`](crate::Mutex::lock) does. To release or drop the guard is to resign.
     ///
-    /// The caller watches for the loss by itself, with [`Guard::lost`]. [`lead`](Self::lead) does that for its work.
+    /// The caller watches for the loss by itself, with [`Guard::lost`]. [`lead`](Self::lead) does
+    /// that for its work.
     ///
     /// # Errors
     /// As [`Mutex::lock`](crate::Mutex::lock).
@@ -186,9 +188,9 @@ impl Election {
         self.queue.lock_timeout(wait).await
     }
 
-    /// Takes part in the election in the background until the latch is dropped. After a loss of the leadership, the
-    /// latch enters the election again. While another kind of lock is used at the path ([`LockError::OtherKind`]), the latch
-    /// stays a follower and writes warnings to the log.
+    /// Takes part in the election in the background until the latch is dropped. After a loss of the
+    /// leadership, the latch enters the election again. While another kind of lock is used at the
+    /// path ([`LockError::OtherKind`]), the latch stays a follower and writes warnings to the log.
     ///
     /// The work runs in the client's own task, so the method may be called outside a runtime.
     pub fn latch(&self) -> Latch {
@@ -207,7 +209,8 @@ impl Election {
         }
     }
 
-    /// The contenders in the order of the queue: first the leader, then those that wait. Their data are their ids.
+    /// The contenders in the order of the queue: first the leader, then those that wait. Their data
+    /// are their ids.
     ///
     /// # Errors
     /// [`LockError::Session`] when a request fails.
@@ -222,9 +225,11 @@ impl Election {
 pub struct LeadOutcome<T> {
     /// The output of the work; `None` when the work was dropped because the leadership was lost.
     pub output: Option<T>,
-    /// How the leadership was lost; `None` when it was held from the beginning of the work to its end.
+    /// How the leadership was lost; `None` when it was held from the beginning of the work to its
+    /// end.
     ///
-    /// It is [`Loss::Elapsed`] when the work is done, and it is unknown whether the leadership was held until its end.
+    /// It is [`Loss::Elapsed`] when the work is done, and it is unknown whether the leadership was
+    /// held until its end.
     pub loss: Option<Loss>,
 }
 
@@ -249,18 +254,20 @@ pub struct Latch {
 }
 
 impl Latch {
-    /// Whether this latch is the leader. Local: asks no server. It turns false before another contender can be the
-    /// leader.
+    /// Whether this latch is the leader. Local: asks no server. It turns false before another
+    /// contender can be the leader.
     #[must_use]
     pub fn is_leader(&self) -> bool {
         self.token().is_some()
     }
 
-    /// The fencing token of the leadership; `None` while this latch is not the leader. Local: asks no server.
+    /// The fencing token of the leadership; `None` while this latch is not the leader. Local: asks
+    /// no server.
     #[must_use]
     pub fn token(&self) -> Option<FencingToken> {
         match *self.leadership.borrow() {
-            // The task that updates `leadership` may not have run yet, so the lease is checked here, too.
+            // The task that updates `leadership` may not have run yet, so the lease is checked
+            // here, too.
             Leadership::Leader(token) if self.client.lease().is_valid => Some(token),
             _ => None,
         }
@@ -278,7 +285,8 @@ impl Latch {
     /// [`LockError::Lost`] when the client is closed.
     ///
     /// # Cancel safety
-    /// The future may be dropped, and the method called again. The latch stays in the election meanwhile.
+    /// The future may be dropped, and the method called again. The latch stays in the election
+    /// meanwhile.
     pub async fn elected(&self) -> Result<FencingToken, LockError> {
         let mut changes = self.changes();
         let leads = |now: &Leadership| matches!(now, Leadership::Leader(_));

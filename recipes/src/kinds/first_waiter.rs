@@ -1,4 +1,5 @@
-//! What the first waiter of a semaphore does: it creates its leases, and waits until they are within the limit.
+//! What the first waiter of a semaphore does: it creates its leases, and waits until they are
+//! within the limit.
 //!
 //! Not here: what it does next (`lease_turn`), the limit (`limit`), waiting in the queue (`queue`).
 
@@ -23,8 +24,9 @@ use crate::{
 };
 
 impl Semaphore {
-    /// Creates leases, as the first waiter of the queue, and waits until they are within the limit. Then it leaves the
-    /// queue. One that does not wait gets none if the limit was lowered meanwhile.
+    /// Creates leases, as the first waiter of the queue, and waits until they are within the limit.
+    /// Then it leaves the queue. One that does not wait gets none if the limit was lowered
+    /// meanwhile.
     pub(super) async fn lease(
         &self,
         place: Guard,
@@ -36,7 +38,8 @@ impl Semaphore {
         self.look_above(first.as_ref()).await?;
         let mut known = nodes.iter().filter_map(LockNode::node);
         if !known.all(|node| node.tag.session_id == place.session_id()) {
-            // The place in the queue has gone with its session, and another waiter may be the first one by now.
+            // The place in the queue has gone with its session, and another waiter may be the first
+            // one by now.
             return Err(LockError::lost(Loss::Expired));
         }
         let (mut turn, mut leases, mut changed) = (LeaseTurn::default(), Vec::new(), None);
@@ -113,8 +116,8 @@ impl Semaphore {
             .collect()
     }
 
-    /// Creates leases, all of them before it waits for the first reply. Returns them with the listing behind the last
-    /// create, if it shows all of them. That listing sets no watch.
+    /// Creates leases, all of them before it waits for the first reply. Returns them with the
+    /// listing behind the last create, if it shows all of them. That listing sets no watch.
     async fn create_leases(
         &self,
         count: usize,
@@ -144,8 +147,9 @@ impl Semaphore {
         }
     }
 
-    /// Refuses if another kind of lock is used at the path: see `other_kinds`. One look is enough while the directory of the
-    /// leases is the same. Contenders of another kind see it, and are refused.
+    /// Refuses if another kind of lock is used at the path: see `other_kinds`. One look is enough
+    /// while the directory of the leases is the same. Contenders of another kind see it, and are
+    /// refused.
     async fn look_above(&self, leases: Option<&GetChildren2Response>) -> Result<(), LockError> {
         let directory = leases.map_or(0, |leases| leases.stat.czxid.0);
         if directory != 0 && self.looked_at.load(Ordering::Relaxed) == directory {
@@ -175,8 +179,9 @@ impl Semaphore {
     }
 }
 
-/// Waits for a reason to count the leases again. Any result of a watch is a reason, also its end: the next listing
-/// shows what is wrong. The end of the session's lease is none: nothing can be granted until it is renewed.
+/// Waits for a reason to count the leases again. Any result of a watch is a reason, also its end:
+/// the next listing shows what is wrong. The end of the session's lease is none: nothing can be
+/// granted until it is renewed.
 async fn wait_for_change(
     place: &Guard,
     leases: Watcher,
@@ -204,8 +209,8 @@ async fn wait_for_change(
     }
 }
 
-/// Forgets the first lease whose session is over or whose node this listing does not show. Returns the error for the
-/// caller. The other leases are deleted when they are dropped.
+/// Forgets the first lease whose session is over or whose node this listing does not show. Returns
+/// the error for the caller. The other leases are deleted when they are dropped.
 fn gone(nodes: &mut [LockNode], listed: &[String]) -> Option<LockError> {
     let gone = missing(nodes, listed)?;
     nodes.get_mut(gone).map(LockNode::gone)

@@ -1,9 +1,11 @@
 //! What the first waiter of a semaphore does next, as a pure state machine.
 //!
-//! Only the first waiter of the queue creates leases and counts them. It holds its place in the queue until it has what it wants.
-//! So nobody who waits for several leases is overtaken, or blocked by another waiter that holds some of its own.
+//! Only the first waiter of the queue creates leases and counts them. It holds its place in the
+//! queue until it has what it wants. So nobody who waits for several leases is overtaken, or
+//! blocked by another waiter that holds some of its own.
 //!
-//! Not here: creating the leases (`node`), waiting in the queue (`queue`), sending and waiting (`first_waiter`).
+//! Not here: creating the leases (`node`), waiting in the queue (`queue`), sending and waiting
+//! (`first_waiter`).
 
 #![allow(
     clippy::exhaustive_enums,
@@ -33,7 +35,8 @@ pub enum Next {
 pub enum Out {
     /// One of its leases was deleted, or the session is over.
     Lost(Loss),
-    /// It asks for more leases than the limit. As the first waiter, it would block everybody behind it.
+    /// It asks for more leases than the limit. As the first waiter, it would block everybody behind
+    /// it.
     OverLimit,
 }
 
@@ -43,9 +46,9 @@ pub enum LeaseTurn {
     /// The leases are to be listed.
     #[default]
     Unknown,
-    /// The leases were listed; the limit is to be read. The order matters: leases can only become fewer meanwhile, since only
-    /// the first waiter adds some. So there was room when the limit was this. The other way round, the limit could have been
-    /// lowered in between.
+    /// The leases were listed; the limit is to be read. The order matters: leases can only become
+    /// fewer meanwhile, since only the first waiter adds some. So there was room when the limit was
+    /// this. The other way round, the limit could have been lowered in between.
     Listed {
         /// Whether the listing set a watch.
         is_watched: bool,

@@ -10,20 +10,22 @@ use lockkeeper_session::{Client, Watcher};
 
 use crate::{backoff::Backoff, error::LockError, metrics::Counters, node::directory::Directory};
 
-/// How often a shared limit is set, and its node made. More than once is needed only while others make or delete the node, too.
+/// How often a shared limit is set, and its node made. More than once is needed only while others
+/// make or delete the node, too.
 const ATTEMPTS: u32 = 10;
 
 /// The limit of a semaphore.
 #[derive(Clone, Debug)]
 pub(super) enum Limit {
     Fixed(usize),
-    /// The path of a node whose data are the limit, as Curator's `SharedCount` writes it: four bytes, big-endian.
+    /// The path of a node whose data are the limit, as Curator's `SharedCount` writes it: four
+    /// bytes, big-endian.
     Shared(String),
 }
 
 impl Limit {
-    /// Refuses more leases than the limit: they would never be granted. A shared limit is read for several leases only. For one
-    /// lease the first waiter reads it anyway.
+    /// Refuses more leases than the limit: they would never be granted. A shared limit is read for
+    /// several leases only. For one lease the first waiter reads it anyway.
     pub(super) async fn allow(
         &self,
         client: &Client,

@@ -24,11 +24,12 @@ use crate::{
     timeout::{timed_out, timeout},
 };
 
-/// How long a multi-lock waits for its next lock before it watches those that it holds: longer than the round trips to a free lock.
+/// How long a multi-lock waits for its next lock before it watches those that it holds: longer than
+/// the round trips to a free lock.
 const SHORT_WAIT: Duration = Duration::from_millis(100);
 
-/// One of the locks of a [`MultiLock`]. Made from a lock with `From`, or with [`read`](Self::read) and
-/// [`write`](Self::write).
+/// One of the locks of a [`MultiLock`]. Made from a lock with `From`, or with [`read`](Self::read)
+/// and [`write`](Self::write).
 #[derive(Clone)]
 pub struct Member(Arc<dyn Lockable>);
 
@@ -113,9 +114,9 @@ impl fmt::Debug for Member {
 
 /// Several locks that are acquired together: all of them, or none.
 ///
-/// It acquires the locks one after the other, in the order of their paths, chroots included. So two multi-locks with common locks
-/// cannot deadlock. It releases them in reverse order. When one lock cannot be acquired, it releases those that it
-/// has, and does not try the rest.
+/// It acquires the locks one after the other, in the order of their paths, chroots included. So two
+/// multi-locks with common locks cannot deadlock. It releases them in reverse order. When one lock
+/// cannot be acquired, it releases those that it has, and does not try the rest.
 #[derive(Clone, Debug)]
 pub struct MultiLock {
     members: Vec<Member>,
@@ -125,9 +126,9 @@ impl MultiLock {
     /// A multi-lock of these locks. Sends nothing.
     ///
     /// # Errors
-    /// [`LockError::SelfDeadlock`] when two members have the same path. The second one would wait for the first. This is
-    /// so even for locks that can be shared: a writer may enter the queue between two readers, and two clients may
-    /// each hold one of two leases.
+    /// [`LockError::SelfDeadlock`] when two members have the same path. The second one would wait
+    /// for the first. This is so even for locks that can be shared: a writer may enter the queue
+    /// between two readers, and two clients may each hold one of two leases.
     pub fn new(members: impl IntoIterator<Item = Member>) -> Result<Self, LockError> {
         let mut members: Vec<_> = members.into_iter().collect();
         members.sort_by_cached_key(Member::server_path);
@@ -147,11 +148,13 @@ impl MultiLock {
     ///
     /// # Errors
     /// - The error of the first lock that could not be acquired. The locks before it are released.
-    /// - [`LockError::Lost`] when a lock was lost before the last one was acquired. All of them are released. If another client
-    ///   deletes a node of ours right before that, [`MultiGuard::lost`] reports it.
+    /// - [`LockError::Lost`] when a lock was lost before the last one was acquired. All of them are
+    ///   released. If another client deletes a node of ours right before that, [`MultiGuard::lost`]
+    ///   reports it.
     ///
     /// # Cancel safety
-    /// The future may be dropped at any time. The client then deletes its nodes, so that they block no other contender.
+    /// The future may be dropped at any time. The client then deletes its nodes, so that they block
+    /// no other contender.
     pub async fn lock(&self) -> Result<MultiGuard, LockError> {
         self.lock_reporting(&mut 0).await
     }
@@ -219,7 +222,8 @@ impl MultiLock {
     }
 }
 
-/// The guard of a [`MultiLock`]. Dropping it releases the locks in the background, the last one first.
+/// The guard of a [`MultiLock`]. Dropping it releases the locks in the background, the last one
+/// first.
 #[derive(Debug)]
 #[must_use = "dropping the guard releases the locks"]
 pub struct MultiGuard {
@@ -255,15 +259,16 @@ impl MultiGuard {
             .unwrap_or(LockState::Held)
     }
 
-    /// The earliest instant at which another client can get one of the locks; `None` when one is lost. See
-    /// [`Guard::valid_until`].
+    /// The earliest instant at which another client can get one of the locks; `None` when one is
+    /// lost. See [`Guard::valid_until`].
     #[must_use]
     pub fn valid_until(&self) -> Option<Instant> {
         let all: Option<Vec<_>> = self.guards.iter().map(Guard::valid_until).collect();
         all?.into_iter().min()
     }
 
-    /// Waits until one of the locks can no longer be relied on, and returns why: see [`Guard::lost`].
+    /// Waits until one of the locks can no longer be relied on, and returns why: see
+    /// [`Guard::lost`].
     ///
     /// # Cancel safety
     /// The future may be dropped, and the method called again.
@@ -282,14 +287,14 @@ impl MultiGuard {
         }
     }
 
-    /// Starts a transaction that happens only if all the locks are still held: it begins with a check of each lock
-    /// node. All the locks must belong to one session of one client.
+    /// Starts a transaction that happens only if all the locks are still held: it begins with a
+    /// check of each lock node. All the locks must belong to one session of one client.
     pub fn transaction(&self) -> GuardedTransaction<'_> {
         GuardedTransaction::under(&self.guards)
     }
 
-    /// Writes what `build` adds, and releases all the locks, in one transaction. Either all of it happens while the
-    /// locks are held, or nothing does.
+    /// Writes what `build` adds, and releases all the locks, in one transaction. Either all of it
+    /// happens while the locks are held, or nothing does.
     ///
     /// # Errors
     /// As [`GuardedTransaction::commit`]. The locks are released in the background then.
@@ -303,10 +308,12 @@ impl MultiGuard {
         release_with(&mut self.guards, build).await
     }
 
-    /// Releases all the locks, the last one first, and waits until the servers have deleted their nodes.
+    /// Releases all the locks, the last one first, and waits until the servers have deleted their
+    /// nodes.
     ///
     /// # Errors
-    /// The error of the first release that fails, as [`Guard::release`]. The other locks are released nevertheless.
+    /// The error of the first release that fails, as [`Guard::release`]. The other locks are
+    /// released nevertheless.
     ///
     /// # Cancel safety
     /// All the locks are released whether the future is awaited or dropped.
@@ -319,8 +326,8 @@ impl MultiGuard {
         outcome
     }
 
-    /// Waits for the next lock. Fails when a lock that is already held is lost meanwhile. The end of a lease is no reason: the
-    /// lease may be renewed before the next lock is there.
+    /// Waits for the next lock. Fails when a lock that is already held is lost meanwhile. The end
+    /// of a lease is no reason: the lease may be renewed before the next lock is there.
     async fn and(&self, next: BoxFuture<'_, Result<Guard, LockError>>) -> Result<Guard, LockError> {
         let Some(first) = self.guards.first() else {
             return next.await;
@@ -340,8 +347,8 @@ impl MultiGuard {
         }
     }
 
-    /// The guard itself if all the locks are held. The session of the first ones may have ended while the last one was
-    /// acquired.
+    /// The guard itself if all the locks are held. The session of the first ones may have ended
+    /// while the last one was acquired.
     async fn if_valid(self) -> Result<Self, LockError> {
         let loss = match self.state() {
             LockState::Held | LockState::Suspended { .. } => return Ok(self),

@@ -17,10 +17,11 @@ use crate::{
     queue::{lock_queue::LockQueue, ticket::Ticket},
 };
 
-/// A fair lock: one contender holds it at a time, in the order in which the contenders arrived. Not reentrant.
+/// A fair lock: one contender holds it at a time, in the order in which the contenders arrived. Not
+/// reentrant.
 ///
-/// Cheap to clone. Each call of `lock` is a contender of its own, also among the tasks of one client. Any task may
-/// release the guard.
+/// Cheap to clone. Each call of `lock` is a contender of its own, also among the tasks of one
+/// client. Any task may release the guard.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -41,24 +42,25 @@ use crate::{
 /// ```
 ///
 /// # Compatibility
-/// Curator's `InterProcessMutex` and go-zk's `Lock` on the same path exclude this mutex, and this mutex excludes them.
+/// Curator's `InterProcessMutex` and go-zk's `Lock` on the same path exclude this mutex, and this
+/// mutex excludes them.
 ///
 /// kazoo's `Lock` may share the path only as a subclass with `_NODE_NAME = "-lock-"` and
-/// `_EXCLUDE_NAMES = ["-lock-"]`. With its default names it does not see this mutex, and takes the lock while the mutex
-/// is held. (The mutex does wait for kazoo's `Lock`.)
+/// `_EXCLUDE_NAMES = ["-lock-"]`. With its default names it does not see this mutex, and takes the
+/// lock while the mutex is held. (The mutex does wait for kazoo's `Lock`.)
 ///
 /// # Cost
-/// Uncontended, a lock takes one round trip: one write creates the node and lists the queue. A waiter sends one more
-/// request, which sets its watches. It is granted the lock by the event that its predecessor's node was deleted,
-/// without another request. A release is one delete.
+/// Uncontended, a lock takes one round trip: one write creates the node and lists the queue. A
+/// waiter sends one more request, which sets its watches. It is granted the lock by the event that
+/// its predecessor's node was deleted, without another request. A release is one delete.
 #[derive(Clone, Debug)]
 pub struct Mutex {
     pub(super) queue: LockQueue,
 }
 
 impl Mutex {
-    /// The mutex at this path. Sends nothing. The client makes the path when it first needs it, as containers, which
-    /// the server removes when they stay empty.
+    /// The mutex at this path. Sends nothing. The client makes the path when it first needs it, as
+    /// containers, which the server removes when they stay empty.
     ///
     /// # Errors
     /// [`PathError`] for an invalid path.
@@ -66,7 +68,8 @@ impl Mutex {
         LockQueue::new(client, path, Kind::Mutex).map(|queue| Self { queue })
     }
 
-    /// The same mutex. Its nodes have `data`, so that people who look at a node see who the contender is.
+    /// The same mutex. Its nodes have `data`, so that people who look at a node see who the
+    /// contender is.
     #[must_use]
     pub fn with_data(self, data: impl Into<Bytes>) -> Self {
         Self {
@@ -100,21 +103,24 @@ impl Mutex {
 
     /// Waits for the lock.
     ///
-    /// A lost connection costs only time: the waiter keeps its place in the queue as long as its session lives.
+    /// A lost connection costs only time: the waiter keeps its place in the queue as long as its
+    /// session lives.
     ///
     /// # Errors
-    /// - [`LockError::Lost`] when the session of the waiter expires, another client deletes its node, or the client is
-    ///   closed.
+    /// - [`LockError::Lost`] when the session of the waiter expires, another client deletes its
+    ///   node, or the client is closed.
     /// - [`LockError::Session`] when no server is reached in time, or a server refuses a request.
     /// - [`LockError::SequenceExhausted`] when the sequence numbers of the path are used up.
     ///
     /// # Cancel safety
-    /// The future may be dropped at any time. The client then deletes the node, so that it blocks no other contender.
+    /// The future may be dropped at any time. The client then deletes the node, so that it blocks
+    /// no other contender.
     pub async fn lock(&self) -> Result<Guard, LockError> {
         self.queue.lock().await
     }
 
-    /// As [`lock`](Self::lock), for at most `wait`: one deadline for everything, from the first request to the grant.
+    /// As [`lock`](Self::lock), for at most `wait`: one deadline for everything, from the first
+    /// request to the grant.
     ///
     /// # Errors
     /// As [`lock`](Self::lock), and [`LockError::TimedOut`].
@@ -127,7 +133,8 @@ impl Mutex {
 
     /// Takes the lock if no contender holds it or waits for it; otherwise returns `None`.
     ///
-    /// It reads before it creates anything: a try that finds the lock taken costs one read and no write.
+    /// It reads before it creates anything: a try that finds the lock taken costs one read and no
+    /// write.
     ///
     /// # Errors
     /// As [`lock`](Self::lock).
@@ -149,8 +156,8 @@ impl Mutex {
         self.queue.enqueue().await
     }
 
-    /// The contenders in the order of the queue: first the holder, then the waiters. Includes those of Curator, go-zk
-    /// and kazoo.
+    /// The contenders in the order of the queue: first the holder, then the waiters. Includes those
+    /// of Curator, go-zk and kazoo.
     ///
     /// # Errors
     /// [`LockError::Session`] when a request fails.

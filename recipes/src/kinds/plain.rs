@@ -24,30 +24,36 @@ use crate::{
     timeout::{timed_out, timeout},
 };
 
-/// A lock without a queue: the client that creates the ephemeral node `lock` under its path holds it. Not fair, not reentrant.
+/// A lock without a queue: the client that creates the ephemeral node `lock` under its path holds
+/// it. Not fair, not reentrant.
 ///
-/// [`Mutex`](crate::Mutex) is better wherever several clients wait. The plain lock excludes every client that locks by
-/// creating that node, whatever library it uses. Cheap to clone.
+/// [`Mutex`](crate::Mutex) is better wherever several clients wait. The plain lock excludes every
+/// client that locks by creating that node, whatever library it uses. Cheap to clone.
 ///
 /// # Cost
-/// Uncontended it is the cheapest lock: one request, which is one write for the servers, and the same for the release.
-/// Contended it is the most expensive one. All `n` waiters watch the node. Each release wakes all of them, each sends a create,
-/// and all but one fail, after a round of agreement among the servers each. Serving `n` waiters takes about `n²/2` creates, and
-/// a waiter may be overtaken any number of times.
+/// Uncontended it is the cheapest lock: one request, which is one write for the servers, and the
+/// same for the release. Contended it is the most expensive one. All `n` waiters watch the node.
+/// Each release wakes all of them, each sends a create, and all but one fail, after a round of
+/// agreement among the servers each. Serving `n` waiters takes about `n²/2` creates, and a waiter
+/// may be overtaken any number of times.
 ///
 /// # Deleting the node by hand
-/// All contenders use the same name, and ZooKeeper deletes by name. A delete of this client never hits the node of a later
-/// holder by itself. The client sends it only within the session that created our node, and looks whose node is there before
-/// it repeats the delete. But suppose that an operator deletes the node, and the holder does not notice (it notices while [`Guard::lost`] is
-/// polled). Then a second client takes the lock, and the release of the first one ends the hold of the second. Transactions of
-/// the first one succeed, too. [`Mutex`](crate::Mutex) has no such weakness: each of its nodes has a name of its own.
+/// All contenders use the same name, and ZooKeeper deletes by name. A delete of this client never
+/// hits the node of a later holder by itself. The client sends it only within the session that
+/// created our node, and looks whose node is there before it repeats the delete. But suppose that
+/// an operator deletes the node, and the holder does not notice (it notices while [`Guard::lost`]
+/// is polled). Then a second client takes the lock, and the release of the first one ends the hold
+/// of the second. Transactions of the first one succeed, too. [`Mutex`](crate::Mutex) has no such
+/// weakness: each of its nodes has a name of its own.
 ///
-/// For the same reason, do not [`revoke`](crate::revoke) a node whose holder may not know yet that it has it.
+/// For the same reason, do not [`revoke`](crate::revoke) a node whose holder may not know yet that
+/// it has it.
 ///
 /// # Other kinds of lock on the path
-/// [`lock`](Self::lock) creates its node and lists nothing, so it does not see another kind of lock on the same path. Every
-/// other kind sees the node of a plain lock and is refused ([`LockError::OtherKind`]), and [`try_lock`](Self::try_lock) sees all of
-/// them. But a plain lock that is taken while another kind is held is granted.
+/// [`lock`](Self::lock) creates its node and lists nothing, so it does not see another kind of lock
+/// on the same path. Every other kind sees the node of a plain lock and is refused
+/// ([`LockError::OtherKind`]), and [`try_lock`](Self::try_lock) sees all of them. But a plain lock
+/// that is taken while another kind is held is granted.
 #[derive(Clone, Debug)]
 pub struct PlainMutex {
     client: Client,
@@ -56,8 +62,8 @@ pub struct PlainMutex {
 }
 
 impl PlainMutex {
-    /// The lock at this path. Sends nothing. The client makes the path when it first needs it, as containers, which the
-    /// server removes when they stay empty.
+    /// The lock at this path. Sends nothing. The client makes the path when it first needs it, as
+    /// containers, which the server removes when they stay empty.
     ///
     /// # Errors
     /// [`PathError`] for an invalid path.
@@ -78,8 +84,8 @@ impl PlainMutex {
         })
     }
 
-    /// The same lock. Its node has `data`, behind 40 bytes that identify the attempt. People who look at the node see who
-    /// holds the lock.
+    /// The same lock. Its node has `data`, behind 40 bytes that identify the attempt. People who
+    /// look at the node see who holds the lock.
     #[must_use]
     pub fn with_data(self, data: impl Into<Bytes>) -> Self {
         Self {
@@ -119,8 +125,8 @@ impl PlainMutex {
     /// Lost connections and expired sessions cost only time: there is no place in a queue to lose.
     ///
     /// # Errors
-    /// [`LockError::Lost`] when the node was created, and the session expired before the client knew. [`LockError::Session`] when no
-    /// server is reached or one refuses.
+    /// [`LockError::Lost`] when the node was created, and the session expired before the client
+    /// knew. [`LockError::Session`] when no server is reached or one refuses.
     ///
     /// # Cancel safety
     /// Dropped at any time, it leaves no node behind.
@@ -160,8 +166,8 @@ impl PlainMutex {
     /// As [`lock`](Self::lock), for at most `wait`: one deadline for everything.
     ///
     /// # Errors
-    /// As [`lock`](Self::lock), and [`LockError::TimedOut`]. There one contender is ahead, the holder: waiters of a plain lock have
-    /// no nodes.
+    /// As [`lock`](Self::lock), and [`LockError::TimedOut`]. There one contender is ahead, the
+    /// holder: waiters of a plain lock have no nodes.
     ///
     /// # Cancel safety
     /// As [`lock`](Self::lock).
@@ -173,7 +179,8 @@ impl PlainMutex {
         granted.unwrap_or_else(|| Err(timed_out(&self.client, self.path(), wait, ahead)))
     }
 
-    /// Takes the lock if no client has it. It reads before it creates anything: a refused try costs one read and no write.
+    /// Takes the lock if no client has it. It reads before it creates anything: a refused try costs
+    /// one read and no write.
     ///
     /// # Errors
     /// As [`lock`](Self::lock).

@@ -1,7 +1,8 @@
 //! What a contender for the plain lock does next, as a pure state machine.
 //!
-//! The plain lock has one node with a fixed name, and no queue. A contender tries to create the node. If another contender has
-//! it, it waits until something happens to that node, and tries again.
+//! The plain lock has one node with a fixed name, and no queue. A contender tries to create the
+//! node. If another contender has it, it waits until something happens to that node, and tries
+//! again.
 //!
 //! Not here: the node itself (`node`), sending and waiting (`plain`).
 

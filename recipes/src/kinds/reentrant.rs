@@ -1,7 +1,7 @@
 //! The reentrant mutex, counted for each owner.
 //!
-//! An async task has no identity that a lock could use: a task moves between threads, and shares them. So the caller
-//! names the owner.
+//! An async task has no identity that a lock could use: a task moves between threads, and shares
+//! them. So the caller names the owner.
 //!
 //! Not here: the mutex itself (`mutex`).
 
@@ -25,11 +25,12 @@ use crate::{
     timeout::{timed_out, timeout},
 };
 
-/// A [`Mutex`] that its owner may lock again while it holds it. The owner's last guard releases the lock.
+/// A [`Mutex`] that its owner may lock again while it holds it. The owner's last guard releases the
+/// lock.
 ///
-/// A key that the caller chooses names the owner: a request id, or the name of a job. The clones of a `ReentrantMutex`
-/// share their owners. Two values made by [`new`](Self::new) do not: an owner of one contends with the same key of the
-/// other.
+/// A key that the caller chooses names the owner: a request id, or the name of a job. The clones of
+/// a `ReentrantMutex` share their owners. Two values made by [`new`](Self::new) do not: an owner of
+/// one contends with the same key of the other.
 #[derive(Clone, Debug)]
 pub struct ReentrantMutex {
     mutex: Mutex,
@@ -41,7 +42,8 @@ pub struct ReentrantMutex {
 struct Owner {
     /// Locked by the call that acquires the lock for the owner.
     acquiring: AsyncMutex<()>,
-    /// The hold, if there is one. Locked while a call looks at the guard. So the look does not count as a guard of the owner.
+    /// The hold, if there is one. Locked while a call looks at the guard. So the look does not
+    /// count as a guard of the owner.
     hold: StdMutex<Weak<Guard>>,
 }
 
@@ -85,8 +87,8 @@ impl ReentrantMutex {
         })
     }
 
-    /// The same mutex, with owners of its own. Its nodes have `data`, so that people who look at a node see who the
-    /// contender is.
+    /// The same mutex, with owners of its own. Its nodes have `data`, so that people who look at a
+    /// node see who the contender is.
     #[must_use]
     pub fn with_data(self, data: impl Into<Bytes>) -> Self {
         Self {
@@ -95,7 +97,8 @@ impl ReentrantMutex {
         }
     }
 
-    /// The same mutex, with the same owners, but this meter counts: see [`LockMeter`](crate::LockMeter).
+    /// The same mutex, with the same owners, but this meter counts: see
+    /// [`LockMeter`](crate::LockMeter).
     #[must_use]
     pub fn with_meter(self, meter: &LockMeter) -> Self {
         Self {
@@ -114,8 +117,8 @@ impl ReentrantMutex {
     ///
     /// # Errors
     /// - As [`Mutex::lock`].
-    /// - [`LockError::Lost`] when the owner still has guards of a lock that is lost, or whose lease has ended. Drop these
-    ///   guards first.
+    /// - [`LockError::Lost`] when the owner still has guards of a lock that is lost, or whose lease
+    ///   has ended. Drop these guards first.
     ///
     /// # Cancel safety
     /// As [`Mutex::lock`].
@@ -145,7 +148,8 @@ impl ReentrantMutex {
         held.unwrap_or_else(|| Err(timed_out(client, self.mutex.path(), wait, None)))
     }
 
-    /// Takes the lock if the owner holds it, or if no contender holds it or waits for it; otherwise returns `None`.
+    /// Takes the lock if the owner holds it, or if no contender holds it or waits for it; otherwise
+    /// returns `None`.
     ///
     /// It also returns `None` in two other cases:
     ///
@@ -193,8 +197,8 @@ impl ReentrantGuard {
         Arc::strong_count(&self.guard)
     }
 
-    /// Gives up this guard. For the owner's last guard, it releases the lock and waits until the servers have deleted
-    /// the node.
+    /// Gives up this guard. For the owner's last guard, it releases the lock and waits until the
+    /// servers have deleted the node.
     ///
     /// # Errors
     /// For the last guard, as [`Guard::release`].
@@ -230,7 +234,8 @@ mod tests {
 
     use super::*;
 
-    /// The look of another call counted as a guard of the owner: the last guard of a lost lock was released with `Ok`.
+    /// The look of another call counted as a guard of the owner: the last guard of a lost lock was
+    /// released with `Ok`.
     #[tokio::test]
     async fn a_look_of_another_call_does_not_hide_that_the_lock_was_lost() {
         let server = Server::start().await.unwrap();

@@ -20,16 +20,18 @@ use crate::{
 
 /// A fair lock that many readers or one writer hold at a time, in the order in which they arrived.
 ///
-/// A reader waits for the last writer ahead of it, and for no other contender. A writer waits for all contenders ahead
-/// of it. A writer can become a reader, and no other contender gets the lock in between ([`WriteGuard::downgrade`]). A
-/// reader cannot become a writer: two readers that tried would wait for each other for ever.
+/// A reader waits for the last writer ahead of it, and for no other contender. A writer waits for
+/// all contenders ahead of it. A writer can become a reader, and no other contender gets the lock
+/// in between ([`WriteGuard::downgrade`]). A reader cannot become a writer: two readers that tried
+/// would wait for each other for ever.
 ///
 /// Cheap to clone. Each call is a contender of its own, also among the tasks of one client.
 ///
 /// # Compatibility
-/// It is compatible with Curator's `InterProcessReadWriteLock` on the same path, with one exception. Before Curator
-/// 5.5, a Curator writer that becomes a reader loses its place in the queue. A waiting writer, of Curator or of this
-/// crate, then gets the lock while that reader holds it.
+/// It is compatible with Curator's `InterProcessReadWriteLock` on the same path, with one
+/// exception. Before Curator 5.5, a Curator writer that becomes a reader loses its place in the
+/// queue. A waiting writer, of Curator or of this crate, then gets the lock while that reader holds
+/// it.
 #[derive(Clone, Debug)]
 pub struct RwLock {
     pub(super) readers: LockQueue,
@@ -47,7 +49,8 @@ impl RwLock {
         Ok(Self { readers, writers })
     }
 
-    /// The same lock. Its nodes have `data`, so that people who look at a node see who the contender is.
+    /// The same lock. Its nodes have `data`, so that people who look at a node see who the
+    /// contender is.
     #[must_use]
     pub fn with_data(self, data: impl Into<Bytes>) -> Self {
         let data = data.into();
@@ -119,7 +122,8 @@ impl RwLock {
         self.readers.try_lock().await
     }
 
-    /// Enters the queue as a reader, and returns a ticket as soon as the number of writers ahead is known.
+    /// Enters the queue as a reader, and returns a ticket as soon as the number of writers ahead is
+    /// known.
     ///
     /// # Errors
     /// As [`read`](Self::read).
@@ -152,7 +156,8 @@ impl RwLock {
         self.writers.lock_timeout(wait).await.map(WriteGuard)
     }
 
-    /// Takes the lock as the writer if no contender holds it or waits for it; otherwise returns `None`.
+    /// Takes the lock as the writer if no contender holds it or waits for it; otherwise returns
+    /// `None`.
     ///
     /// A try that finds another contender costs one read and no write.
     ///
@@ -165,7 +170,8 @@ impl RwLock {
         Ok(self.writers.try_lock().await?.map(WriteGuard))
     }
 
-    /// Enters the queue as a writer, and returns a ticket as soon as the place in the queue is known.
+    /// Enters the queue as a writer, and returns a ticket as soon as the place in the queue is
+    /// known.
     ///
     /// # Errors
     /// As [`write`](Self::write).
@@ -185,21 +191,24 @@ impl RwLock {
     }
 }
 
-/// The guard of a write lock: a [`Guard`] that can also become a reader. Dropping it releases the lock in the
-/// background.
+/// The guard of a write lock: a [`Guard`] that can also become a reader. Dropping it releases the
+/// lock in the background.
 #[derive(Debug)]
 #[must_use = "dropping the guard releases the lock"]
 pub struct WriteGuard(Guard);
 
 impl WriteGuard {
-    /// Becomes a reader. Waiting readers that have no other writer ahead get the lock, too. Waiting writers do not.
+    /// Becomes a reader. Waiting readers that have no other writer ahead get the lock, too. Waiting
+    /// writers do not.
     ///
-    /// One transaction creates the reader's node and deletes the writer's. The reader has the writer's place in the
-    /// queue. It keeps the writer's fencing token, which is lower than that of any later writer.
+    /// One transaction creates the reader's node and deletes the writer's. The reader has the
+    /// writer's place in the queue. It keeps the writer's fencing token, which is lower than that
+    /// of any later writer.
     ///
     /// # Errors
     /// - [`LockError::Lost`] when the lock was lost.
-    /// - [`LockError::Session`] when the request fails; the lock is released in the background then.
+    /// - [`LockError::Session`] when the request fails; the lock is released in the background
+    ///   then.
     ///
     /// # Cancel safety
     /// Dropping the future releases the lock, whether it is a write lock or already a read lock.

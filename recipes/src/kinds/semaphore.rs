@@ -1,7 +1,8 @@
 //! The semaphore: a limited number of leases.
 //!
-//! It has Curator's layout. The directory `locks` is the queue of a mutex: it orders the contenders. The first waiter
-//! of that queue creates its leases in the directory `leases`, and counts the nodes there.
+//! It has Curator's layout. The directory `locks` is the queue of a mutex: it orders the
+//! contenders. The first waiter of that queue creates its leases in the directory `leases`, and
+//! counts the nodes there.
 //!
 //! Not here: how the first waiter gets its leases (`first_waiter`), the limit (`limit`).
 
@@ -29,33 +30,36 @@ use crate::{
     timeout::{timed_out, timeout},
 };
 
-/// A fair lock with a limited number of leases. A holder has one lease or several. Leases are granted in the order of
-/// arrival.
+/// A fair lock with a limited number of leases. A holder has one lease or several. Leases are
+/// granted in the order of arrival.
 ///
 /// Cheap to clone. Compatible with Curator's `InterProcessSemaphoreV2` on the same path.
 ///
 /// # The limit
 /// All users of a path must agree on the limit, or share it through a node
-/// ([`with_shared_limit`](Self::with_shared_limit)). A shared limit can be changed while leases are held. A lower
-/// limit takes no lease away: it grants no further lease until enough leases were released.
+/// ([`with_shared_limit`](Self::with_shared_limit)). A shared limit can be changed while leases are
+/// held. A lower limit takes no lease away: it grants no further lease until enough leases were
+/// released.
 ///
 /// # Cost
-/// Two round trips when a lease is free: one to become the first waiter of the queue, one for the lease.
+/// Two round trips when a lease is free: one to become the first waiter of the queue, one for the
+/// lease.
 #[derive(Clone, Debug)]
 pub struct Semaphore {
     pub(super) client: Client,
     pub(super) path: String,
     pub(super) queue: LockQueue,
     pub(super) leases: Arc<Directory>,
-    /// The transaction that created the directory of the leases when this semaphore last looked above it; 0 before.
+    /// The transaction that created the directory of the leases when this semaphore last looked
+    /// above it; 0 before.
     pub(super) looked_at: Arc<AtomicI64>,
     pub(super) limit: Limit,
     pub(super) recorder: Arc<Recorder>,
 }
 
 impl Semaphore {
-    /// The semaphore at this path, with `limit` leases. Sends nothing. The client makes the nodes when it first needs
-    /// them.
+    /// The semaphore at this path, with `limit` leases. Sends nothing. The client makes the nodes
+    /// when it first needs them.
     ///
     /// # Errors
     /// [`PathError`] for an invalid path.
@@ -65,8 +69,8 @@ impl Semaphore {
 
     /// The semaphore at this path. The node `limit_path` has the limit.
     ///
-    /// Call [`set_limit`](Self::set_limit) before the first use, in any client: it makes the node. Without the node,
-    /// an attempt to get a lease fails with "no node".
+    /// Call [`set_limit`](Self::set_limit) before the first use, in any client: it makes the node.
+    /// Without the node, an attempt to get a lease fails with "no node".
     ///
     /// # Errors
     /// [`PathError`] for an invalid path.
@@ -99,7 +103,8 @@ impl Semaphore {
         })
     }
 
-    /// The same semaphore. Its nodes have `data`, so that people who look at a node see who the contender is.
+    /// The same semaphore. Its nodes have `data`, so that people who look at a node see who the
+    /// contender is.
     #[must_use]
     pub fn with_data(self, data: impl Into<Bytes>) -> Self {
         let data = data.into();
@@ -144,17 +149,19 @@ impl Semaphore {
     /// - [`LockError::OverLimit`] when the limit is 0.
     ///
     /// # Cancel safety
-    /// The future may be dropped at any time. The client then deletes its nodes, so that they block no other contender.
+    /// The future may be dropped at any time. The client then deletes its nodes, so that they block
+    /// no other contender.
     pub async fn acquire(&self) -> Result<Guard, LockError> {
         one(self.acquire_many(1).await?)
     }
 
-    /// Waits for several leases, and returns all of them together. With a `count` of 0 it returns at once.
+    /// Waits for several leases, and returns all of them together. With a `count` of 0 it returns
+    /// at once.
     ///
     /// # Errors
     /// - As [`acquire`](Self::acquire).
-    /// - [`LockError::OverLimit`] when `count` is higher than the limit: at once, or when a shared limit is lowered while this
-    ///   contender waits. Others behind it go on.
+    /// - [`LockError::OverLimit`] when `count` is higher than the limit: at once, or when a shared
+    ///   limit is lowered while this contender waits. Others behind it go on.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -206,8 +213,8 @@ impl Semaphore {
         leases.unwrap_or_else(|| Err(timed_out(&self.client, self.path(), wait, None)))
     }
 
-    /// Takes a lease if one is free and no contender waits; otherwise returns `None`. A try that finds no free lease
-    /// writes nothing.
+    /// Takes a lease if one is free and no contender waits; otherwise returns `None`. A try that
+    /// finds no free lease writes nothing.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).
@@ -218,8 +225,8 @@ impl Semaphore {
         self.try_acquire_many(1).await?.map(one).transpose()
     }
 
-    /// Takes several leases if all of them are free and no contender waits; otherwise returns `None`. A try that finds
-    /// too few free leases writes nothing.
+    /// Takes several leases if all of them are free and no contender waits; otherwise returns
+    /// `None`. A try that finds too few free leases writes nothing.
     ///
     /// # Errors
     /// As [`acquire_many`](Self::acquire_many).
@@ -248,8 +255,8 @@ impl Semaphore {
             attempt.refused();
             return Ok(None);
         };
-        // We are the first waiter, so no other contender can take a lease now. Some may have been taken since the
-        // first look.
+        // We are the first waiter, so no other contender can take a lease now. Some may have been
+        // taken since the first look.
         if self.available().await? < count {
             attempt.refused();
             return Ok(None);

@@ -1,4 +1,5 @@
-//! The directory of a lock, whose children are the nodes of its contenders, and the requests about it and its children.
+//! The directory of a lock, whose children are the nodes of its contenders, and the requests about
+//! it and its children.
 //!
 //! Each method that makes a request also counts it for [`LockMetrics`](crate::LockMetrics).
 //!
@@ -88,8 +89,8 @@ impl Directory {
         })
     }
 
-    /// The requests that make the directory: one for each level of the path, the highest first. A request for a level
-    /// that exists fails, which does no harm.
+    /// The requests that make the directory: one for each level of the path, the highest first. A
+    /// request for a level that exists fails, which does no harm.
     pub(crate) fn make_requests(&self) -> Vec<Request> {
         let mut levels: Vec<_> = path::levels(&self.server_path).collect();
         levels.reverse();

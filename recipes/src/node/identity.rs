@@ -105,7 +105,8 @@ impl NodeIdentity {
         }
     }
 
-    /// The name of the reader's node that takes the place of this writer's: the same number, so the same place in the queue.
+    /// The name of the reader's node that takes the place of this writer's: the same number, so the
+    /// same place in the queue.
     fn reader_name(&self, writer: &str) -> String {
         let number = name::parse(writer, &[name::WRITE]).map_or(0, |(_, number)| number);
         format!("{}{number:010}", self.protection.name(name::READ))
@@ -127,7 +128,8 @@ impl NodeIdentity {
         Request::Multi(MultiRequest { ops })
     }
 
-    /// The barrier, see `life`: it deletes a name that never exists, since the server would have appended a number to it.
+    /// The barrier, see `life`: it deletes a name that never exists, since the server would have
+    /// appended a number to it.
     pub(crate) fn barrier_request(&self) -> Request {
         self.directory.delete_request(&self.protection.name(""))
     }
@@ -177,8 +179,9 @@ impl NodeIdentity {
         }
     }
 
-    /// What a read says of a node that may be ours, or that is this known one. `None` if its `czxid`, which may become a
-    /// fencing token, is of no transaction, or of a newer one than any that the servers have named.
+    /// What a read says of a node that may be ours, or that is this known one. `None` if its
+    /// `czxid`, which may become a fencing token, is of no transaction, or of a newer one than any
+    /// that the servers have named.
     pub(crate) fn seen(
         &self,
         read: &GetDataResponse,
@@ -215,8 +218,8 @@ impl NodeIdentity {
     }
 }
 
-/// What a node's metadata tell the client. The token of a lock is the transaction that *created* its node: its data may have
-/// been changed since.
+/// What a node's metadata tell the client. The token of a lock is the transaction that *created*
+/// its node: its data may have been changed since.
 fn tag(stat: &Stat) -> Tag {
     Tag {
         czxid: stat.czxid,

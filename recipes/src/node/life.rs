@@ -1,8 +1,10 @@
-//! The life of one lock node, as a pure state machine: created once and for certain, deleted for certain.
+//! The life of one lock node, as a pure state machine: created once and for certain, deleted for
+//! certain.
 //!
-//! It says which request comes next ([`NodeLife::next`]), and takes the replies ([`NodeLife::answered`]). It reads no clock and
-//! sends nothing, so that `tests/model` explores exactly this code. Names are an `N`, and what else the client knows of a node
-//! is a `T`: the model has small ones.
+//! It says which request comes next ([`NodeLife::next`]), and takes the replies
+//! ([`NodeLife::answered`]). It reads no clock and sends nothing, so that `tests/model` explores
+//! exactly this code. Names are an `N`, and what else the client knows of a node is a `T`: the
+//! model has small ones.
 //!
 //! ```text
 //!   Create ── reply lost ──► Find ── found ──► Check ── ours ──► Live ── release ──► Delete ──► Settled
@@ -11,14 +13,17 @@
 //!     └──────────────────────── created ─────────────────────────┘                not sent, or reply lost
 //! ```
 //!
-//! A create whose reply is lost is looked for behind a *barrier*: a delete of a name that never exists. It fails, but like
-//! every write of a session it is ordered behind all earlier writes of the session, also those of former connections. A
-//! listing behind it shows what they left. A plain listing from a server that lags could miss the node, and the node would
-//! block everybody until the session ends.
+//! A create whose reply is lost is looked for behind a *barrier*: a delete of a name that never
+//! exists. It fails, but like every write of a session it is ordered behind all earlier writes of
+//! the session, also those of former connections. A listing behind it shows what they left. A plain
+//! listing from a server that lags could miss the node, and the node would block everybody until
+//! the session ends.
 //!
-//! A caller may go away at any point ([`NodeLife::abandon`]): the life goes on until nothing is left behind.
+//! A caller may go away at any point ([`NodeLife::abandon`]): the life goes on until nothing is
+//! left behind.
 //!
-//! Not here: the requests themselves (`identity`), sending them (`task`), whose turn it is (`queue`).
+//! Not here: the requests themselves (`identity`), sending them (`task`), whose turn it is
+//! (`queue`).
 
 #![allow(
     clippy::exhaustive_enums,
@@ -28,8 +33,8 @@
 
 use crate::error::Loss;
 
-/// How often a directory that vanishes between two requests is made again. The servers may remove an empty container at any
-/// time.
+/// How often a directory that vanishes between two requests is made again. The servers may remove
+/// an empty container at any time.
 const DIRECTORY_ATTEMPTS: u8 = 8;
 
 /// A lock node that exists.
@@ -50,7 +55,8 @@ pub enum Failure {
     NodeExists,
     /// No server has applied the request, and the same request may succeed later.
     NotApplied,
-    /// A server that has too much to do has not applied the request. The same request may succeed after a pause.
+    /// A server that has too much to do has not applied the request. The same request may succeed
+    /// after a pause.
     Throttled,
     /// The reply was lost. The request may have been applied, or may still be.
     Unknown,
@@ -95,7 +101,8 @@ pub enum Ask<N, T> {
     Replace(Node<N, T>),
     /// Send the barrier, and a listing behind it.
     Find,
-    /// Name the next node in that listing that may be ours. The one before it was not. Nothing is sent.
+    /// Name the next node in that listing that may be ours. The one before it was not. Nothing is
+    /// sent.
     FindNext,
     /// Read this node, which may be ours.
     Check(N),
@@ -121,7 +128,8 @@ pub enum Answer<N, T> {
 pub struct Seen<T> {
     /// Whether it belongs to the present session of the client.
     pub is_of_session: bool,
-    /// Whether its data carry the mark of this attempt. If the node is known: whether it is still the same one.
+    /// Whether its data carry the mark of this attempt. If the node is known: whether it is still
+    /// the same one.
     pub is_marked: bool,
     /// What else the client knows of it.
     pub tag: T,
@@ -148,8 +156,8 @@ impl Facts {
 
     /// Whether a contender whose turn has come may take the lock.
     ///
-    /// `Ok(false)` says that the lease must be renewed first. What it heard may be long over: the process may have slept, and
-    /// the listing or event may have been there since before.
+    /// `Ok(false)` says that the lease must be renewed first. What it heard may be long over: the
+    /// process may have slept, and the listing or event may have been there since before.
     ///
     /// # Errors
     /// The session is over.
@@ -167,8 +175,8 @@ pub enum End {
     Taken,
     /// This client has deleted it.
     Deleted,
-    /// It is gone, and nobody knows who has deleted it. The reply to the delete of this client was lost, and a later look did not
-    /// find the node.
+    /// It is gone, and nobody knows who has deleted it. The reply to the delete of this client was
+    /// lost, and a later look did not find the node.
     DeletedOrGone,
     /// Another client has deleted it.
     Gone,
@@ -288,8 +296,8 @@ impl<N: Clone, T: Clone> NodeLife<N, T> {
         }
     }
 
-    /// The known node that a look is about: the reply to its delete, or to its replacement, was lost. The look must be made
-    /// within the session of this node: in a later one it says nothing.
+    /// The known node that a look is about: the reply to its delete, or to its replacement, was
+    /// lost. The look must be made within the session of this node: in a later one it says nothing.
     pub fn bound(&self) -> Option<&Node<N, T>> {
         match &self.goal {
             Goal::Create => None,
@@ -361,7 +369,8 @@ impl<N: Clone, T: Clone> NodeLife<N, T> {
     /// The reply to the request that was sent last.
     ///
     /// # Errors
-    /// A failure that the caller must hear of. What may be left of the node is still known, and deleted when the caller goes.
+    /// A failure that the caller must hear of. What may be left of the node is still known, and
+    /// deleted when the caller goes.
     pub fn answered(&mut self, answer: Answer<N, T>) -> Result<(), Failure> {
         self.is_sent = false;
         match answer {
@@ -427,7 +436,8 @@ impl<N: Clone, T: Clone> NodeLife<N, T> {
 
     /// A node that may be ours was read.
     fn checked(&mut self, seen: Seen<T>) {
-        // A node of another session is not ours. A node of a former session of this client goes with that session.
+        // A node of another session is not ours. A node of a former session of this client goes
+        // with that session.
         let is_ours = seen.is_of_session && (seen.is_marked || !self.is_fixed);
         let Stage::Check(name) = &self.stage else {
             return;
@@ -474,7 +484,8 @@ impl<N: Clone, T: Clone> NodeLife<N, T> {
     fn deleted(&mut self, result: Result<(), Failure>) -> Result<(), Failure> {
         match result {
             Ok(()) => self.settle(End::Deleted),
-            // After a lost reply, this client has deleted a missing node, or another one has before.
+            // After a lost reply, this client has deleted a missing node, or another one has
+            // before.
             Err(Failure::NoNode) => self.settle(match self.stage {
                 Stage::Delete {
                     is_repeated: true, ..
@@ -510,7 +521,8 @@ impl<N: Clone, T: Clone> NodeLife<N, T> {
         }
     }
 
-    /// The session is over. An attempt whose node was not known yet starts again in the next session.
+    /// The session is over. An attempt whose node was not known yet starts again in the next
+    /// session.
     fn session_over(&mut self, closed: bool) -> Result<(), Failure> {
         let starts_again = matches!(self.goal, Goal::Create) && !self.is_abandoned && !closed;
         if starts_again {

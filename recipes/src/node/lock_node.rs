@@ -1,7 +1,7 @@
 //! A node of ours: its watches, and what happens when its owner goes.
 //!
-//! The owner may be dropped at any await: no node stays behind while the session lives. Clean-up runs in the client's own task,
-//! without the caller's deadline, and outlives the caller.
+//! The owner may be dropped at any await: no node stays behind while the session lives. Clean-up
+//! runs in the client's own task, without the caller's deadline, and outlives the caller.
 //!
 //! Not here: what to send (`life`), sending it (`task`), whose turn it is (`queue`).
 
@@ -28,7 +28,8 @@ use crate::{
     },
 };
 
-/// How often the data of a plain lock's node are set again because somebody else has changed them meanwhile.
+/// How often the data of a plain lock's node are set again because somebody else has changed them
+/// meanwhile.
 const CONFLICTS: u32 = 8;
 
 /// A node of ours, or one that may be created.
@@ -36,8 +37,8 @@ const CONFLICTS: u32 = 8;
 pub(crate) struct LockNode {
     /// In a box: the node moves from the waiter to the guard.
     task: Box<NodeTask>,
-    /// The watch on this node and, in a queue, on the nodes ahead. The own watch is kept until the node is gone: to give it up
-    /// earlier would cost a request that removes it from the server.
+    /// The watch on this node and, in a queue, on the nodes ahead. The own watch is kept until the
+    /// node is gone: to give it up earlier would cost a request that removes it from the server.
     watches: Option<WatchGroup>,
     /// Keeps the lease of the session valid, once the lock is held or is granted next.
     keeper: Option<LeaseKeeper>,
@@ -55,7 +56,8 @@ impl LockNode {
         }
     }
 
-    /// Joins the other contenders of this client in the queue. Only some of them make a listing behind their create.
+    /// Joins the other contenders of this client in the queue. Only some of them make a listing
+    /// behind their create.
     pub(crate) fn join(&mut self, crowd: &Arc<Crowd>) {
         let (member, lists) = crowd.join();
         self.task.identity.lists = lists;
@@ -68,7 +70,8 @@ impl LockNode {
         task.member.as_mut()?.entered(&task.life.node()?.name)
     }
 
-    /// Creates the node, and waits until it is there. For a fixed name: returns false when another contender has it.
+    /// Creates the node, and waits until it is there. For a fixed name: returns false when another
+    /// contender has it.
     ///
     /// # Cancel safety
     /// Dropping the future keeps what is known. Dropping the node cleans up.
@@ -181,8 +184,9 @@ impl LockNode {
         self.keeper.get_or_insert_with(|| client.raw().keep_lease());
     }
 
-    /// For a contender whose turn has come while its lease is not valid. Asks the servers whether the node is there, until they
-    /// answer. Then waits until the lease is valid or the session is over.
+    /// For a contender whose turn has come while its lease is not valid. Asks the servers whether
+    /// the node is there, until they answer. Then waits until the lease is valid or the session is
+    /// over.
     pub(crate) async fn renew_lease(&mut self) -> Result<(), LockError> {
         let Some(session_id) = self.node().map(|node| node.tag.session_id) else {
             return Err(self.gone());
@@ -203,7 +207,8 @@ impl LockNode {
         Ok(())
     }
 
-    /// Waits until the lease that this contender keeps is valid, or the session is over. Returns whether it is valid.
+    /// Waits until the lease that this contender keeps is valid, or the session is over. Returns
+    /// whether it is valid.
     pub(crate) async fn lease_renewed(&self, session_id: SessionId) -> bool {
         match &self.keeper {
             Some(keeper) => keeper.renewed(session_id).await,
@@ -211,7 +216,8 @@ impl LockNode {
         }
     }
 
-    /// Asks the servers whether the node is there. The question is a write: the answer comes from a majority of them.
+    /// Asks the servers whether the node is there. The question is a write: the answer comes from a
+    /// majority of them.
     pub(crate) async fn confirm(&self) -> Result<bool, SessionError> {
         let Some(node) = self.node() else {
             return Ok(false);
@@ -258,7 +264,8 @@ impl LockNode {
         }
     }
 
-    /// Sets the data of the node. `None` when it is gone, or is no longer held when the request is queued: others may use its name.
+    /// Sets the data of the node. `None` when it is gone, or is no longer held when the request is
+    /// queued: others may use its name.
     pub(crate) async fn set_data(
         &self,
         data: Bytes,
@@ -321,7 +328,8 @@ impl LockNode {
     pub(crate) fn may_be_deleted(&mut self) {
         self.task.life.release();
         self.task.life.sent();
-        // A delete with an unknown result is no error: the life looks for the node, or repeats the delete.
+        // A delete with an unknown result is no error: the life looks for the node, or repeats the
+        // delete.
         let _ = self
             .task
             .life
@@ -335,7 +343,8 @@ impl LockNode {
 
     /// Deletes the node, and waits until it is gone for certain.
     ///
-    /// `Ok` says that the node existed until now. After an error of a server the client goes on deleting it.
+    /// `Ok` says that the node existed until now. After an error of a server the client goes on
+    /// deleting it.
     ///
     /// # Cancel safety
     /// The delete goes on when the future is dropped.
@@ -375,8 +384,8 @@ impl LockNode {
         Err(LockError::lost(loss.unwrap_or(Loss::Deleted)))
     }
 
-    /// Deletes the node on behalf of the limit of its hold, and goes on until it is gone. The caller has made sure that nobody
-    /// else deletes it.
+    /// Deletes the node on behalf of the limit of its hold, and goes on until it is gone. The
+    /// caller has made sure that nobody else deletes it.
     pub(crate) fn delete_for_limit(&self) -> Option<impl Future<Output = ()> + Send + use<>> {
         let node = self.node()?.clone();
         let mut life = NodeLife::live(node, self.task.identity.is_fixed());
@@ -386,8 +395,8 @@ impl LockNode {
     }
 }
 
-/// Sends the delete at once, in the order of the session: a create after it finds the queue free. The rest goes on in the
-/// client's task.
+/// Sends the delete at once, in the order of the session: a create after it finds the queue free.
+/// The rest goes on in the client's task.
 impl Drop for LockNode {
     fn drop(&mut self) {
         let was_known = self.task.life.is_live();

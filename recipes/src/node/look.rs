@@ -1,10 +1,12 @@
 //! The look for a node whose create may have been applied: the barrier, and the listing behind it.
 //!
-//! When a connection is lost, the replies to many creates of one client may be lost with it. Its attempts share one look for each
-//! directory and connection, because every look receives the whole queue.
+//! When a connection is lost, the replies to many creates of one client may be lost with it. Its
+//! attempts share one look for each directory and connection, because every look receives the whole
+//! queue.
 //!
-//! Invariant: an attempt uses only a look whose barrier leaves on a later connection than its create did. The barrier of an earlier
-//! connection may have been ahead of the create, and then the listing proves nothing.
+//! Invariant: an attempt uses only a look whose barrier leaves on a later connection than its
+//! create did. The barrier of an earlier connection may have been ahead of the create, and then the
+//! listing proves nothing.
 //!
 //! Not here: what the barrier is (`identity`), what is done with a node that is found (`life`).
 
@@ -19,14 +21,16 @@ use tokio::sync::Notify;
 
 use super::identity::NodeIdentity;
 
-/// The names in the directory, in order; or the error of the barrier or of the listing, if the reply was one.
+/// The names in the directory, in order; or the error of the barrier or of the listing, if the
+/// reply was one.
 type Found = Result<Arc<[String]>, Option<SessionError>>;
 
 /// The looks of a client that its attempts use, by the paths of the directories.
 #[derive(Debug, Default)]
 struct Looks(Mutex<HashMap<String, Weak<Look>>>);
 
-/// A look for nodes in one directory. The client's task makes it: each attempt that waits for it may be given up.
+/// A look for nodes in one directory. The client's task makes it: each attempt that waits for it
+/// may be given up.
 #[derive(Debug)]
 pub(super) struct Look {
     /// The barrier leaves on this connection, or on a later one.
@@ -44,7 +48,8 @@ impl Look {
         let mut looks = looks.0.lock().unwrap_or_else(PoisonError::into_inner);
         let look = Self::next(&identity.client);
         let path = &identity.directory.server_path;
-        // The connection of the create has ended, so it is an earlier one than that of the new look.
+        // The connection of the create has ended, so it is an earlier one than that of the new
+        // look.
         if let Some(shared) = looks.get(path).and_then(Weak::upgrade)
             && shared.connection >= look.connection
             && !shared.has_failed()

@@ -1,4 +1,5 @@
-//! Sends the requests that a node's life needs, hands it the replies, and goes on without a caller if it must.
+//! Sends the requests that a node's life needs, hands it the replies, and goes on without a caller
+//! if it must.
 //!
 //! Not here: what to send (`life`), who owns the node (`lock_node`).
 
@@ -126,7 +127,8 @@ impl NodeTask {
                 Pending::Replace(reply)
             }
             Ask::Find => {
-                // A reply that is too long to be read ends no connection: the present one may be that of the create.
+                // A reply that is too long to be read ends no connection: the present one may be
+                // that of the create.
                 let error = self.trouble.as_ref().and_then(|it| it.error.as_ref());
                 let is_open = matches!(error, Some(SessionError::ReplyTooLarge { .. }));
                 Pending::Look(match self.life.bound() {
@@ -156,7 +158,8 @@ impl NodeTask {
         self.life.sent();
     }
 
-    /// Sends the delete at once. It takes from the reserve of request capacity, since a `Drop` cannot wait.
+    /// Sends the delete at once. It takes from the reserve of request capacity, since a `Drop`
+    /// cannot wait.
     pub(super) fn send_delete_now(&mut self) {
         let trouble = self.trouble.as_ref();
         if trouble.is_some_and(|trouble| trouble.backoff.is_due()) {
@@ -181,7 +184,8 @@ impl NodeTask {
                     Err(error) => Err(self.failed(error)),
                 };
                 if result.is_err() {
-                    // It may have been sent on a later connection than the create, and not show the node.
+                    // It may have been sent on a later connection than the create, and not show the
+                    // node.
                     self.listing = None;
                 }
                 Answer::Created(result)
@@ -259,7 +263,8 @@ impl NodeTask {
         failure
     }
 
-    /// A server refused to delete the node, or to say where it is. The client repeats the request while the session lives.
+    /// A server refused to delete the node, or to say where it is. The client repeats the request
+    /// while the session lives.
     pub(super) fn note_stuck(&mut self, error: &LockError) {
         if mem::replace(&mut self.trouble().is_stuck, true) {
             return;
@@ -307,7 +312,8 @@ impl NodeTask {
         }
     }
 
-    /// Goes on without a caller, until nothing is left of the node. `was_known` says that the caller knew of the node.
+    /// Goes on without a caller, until nothing is left of the node. `was_known` says that the
+    /// caller knew of the node.
     pub(super) async fn clean_up(mut self, was_known: bool) {
         self.counts_clean_up = !was_known;
         while let Err(error) = self.settle().await {
@@ -316,15 +322,17 @@ impl NodeTask {
     }
 }
 
-/// Sends the create, and for a queue a listing behind it in the same write: the listing shows the new node. A missing
-/// directory is made in the same write, too: all its levels, the highest first. Levels that exist fail, which does no harm.
+/// Sends the create, and for a queue a listing behind it in the same write: the listing shows the
+/// new node. A missing directory is made in the same write, too: all its levels, the highest first.
+/// Levels that exist fail, which does no harm.
 async fn send_create(
     identity: &NodeIdentity,
     makes_directory: bool,
 ) -> (Option<PendingReply>, Option<PendingReply>) {
     let raw = identity.client.raw();
     if makes_directory {
-        // Not together with the create: a long list is sent in parts, and this future may be dropped between two of them.
+        // Not together with the create: a long list is sent in parts, and this future may be
+        // dropped between two of them.
         let requests = identity.directory.make_requests();
         drop(raw.submit_all_with_backpressure(requests).await);
     }
@@ -340,8 +348,8 @@ async fn send_create(
     }
 }
 
-/// Deletes go out within the session that created the node. In a later session the node is gone already, and a fixed name
-/// may belong to another contender by then.
+/// Deletes go out within the session that created the node. In a later session the node is gone
+/// already, and a fixed name may belong to another contender by then.
 fn delete<'a>(identity: &'a NodeIdentity, node: &OwnNode) -> (Raw<'a>, Request) {
     let raw = identity.client.raw().within(node.tag.session_id);
     (raw, identity.directory.delete_request(&node.name))
@@ -409,7 +417,8 @@ mod tests {
         NodeTask::new(identity.clone(), life)
     }
 
-    /// A listing that was asked for on the connection of the create may be older than the node, which would then block everybody.
+    /// A listing that was asked for on the connection of the create may be older than the node,
+    /// which would then block everybody.
     #[tokio::test]
     async fn a_look_of_the_connection_of_the_create_is_not_used() {
         let server = Server::start().await.unwrap();
@@ -441,8 +450,9 @@ mod tests {
         assert!(!Arc::ptr_eq(&shared, &looks(&other)));
     }
 
-    /// Another contender sees our protection in a listing, and may create nodes under it. Each of 256 cost a barrier and a
-    /// listing, and beyond that the client asked for ever: 22,000 requests in three seconds.
+    /// Another contender sees our protection in a listing, and may create nodes under it. Each of
+    /// 256 cost a barrier and a listing, and beyond that the client asked for ever: 22,000 requests
+    /// in three seconds.
     #[tokio::test]
     async fn nodes_of_others_under_our_protection_cost_one_read_each() {
         const PLANTED: u64 = 300;
@@ -497,14 +507,16 @@ mod tests {
         let mine = ours.create(&path, "", mode).await.unwrap();
         let found = find(&identity).await;
         assert_eq!(found, Some(created_node(&mine)), "behind the other one");
-        // The fencing token is the transaction that created the node, whatever has happened to the node since.
+        // The fencing token is the transaction that created the node, whatever has happened to the
+        // node since.
         let changed = ours.set_data(&mine.path, "", Version::ANY).await;
         assert!(changed.unwrap().mzxid > mine.stat.czxid);
         assert_eq!(find(&identity).await, Some(created_node(&mine)));
         assert_eq!(find(&of_other).await, Some(created_node(&node)));
     }
 
-    /// Only a delete that fails for the missing node has gone through all earlier writes of the session.
+    /// Only a delete that fails for the missing node has gone through all earlier writes of the
+    /// session.
     #[tokio::test]
     async fn a_barrier_that_was_refused_is_repeated() {
         let server = Server::start().await.unwrap();

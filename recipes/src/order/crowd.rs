@@ -1,9 +1,12 @@
-//! What the contenders of one client in one queue know together, so that a crowd of them does not list the queue for each.
+//! What the contenders of one client in one queue know together, so that a crowd of them does not
+//! list the queue for each.
 //!
-//! A contender of a crowd needs no listing when it enters: it waits for a contender of the same client ahead of it. When that
-//! one has left, the newest listing of any of them may prove that nobody is ahead.
+//! A contender of a crowd needs no listing when it enters: it waits for a contender of the same
+//! client ahead of it. When that one has left, the newest listing of any of them may prove that
+//! nobody is ahead.
 //!
-//! Not here: what a listing proves (`listing`), when it may be used (`queue::turn`), sending requests (`queue::waiter`).
+//! Not here: what a listing proves (`listing`), when it may be used (`queue::turn`), sending
+//! requests (`queue::waiter`).
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -19,7 +22,8 @@ use super::{
     rank::{Kind, SEQUENCE_LIMIT},
 };
 
-/// One of this many arrivals makes a listing, as a part of the crowd: the listings grow with the crowd, and become fewer.
+/// One of this many arrivals makes a listing, as a part of the crowd: the listings grow with the
+/// crowd, and become fewer.
 const PART: usize = 4;
 
 /// The crowds of a client, by the paths of their queues and the markers of their nodes.
@@ -48,7 +52,8 @@ impl Crowds {
 pub(crate) struct Crowd {
     /// How many contenders have entered or are entering.
     size: AtomicUsize,
-    /// Whether one of them entered when there was no other. Its node is not noted: that would cost every lock some time.
+    /// Whether one of them entered when there was no other. Its node is not noted: that would cost
+    /// every lock some time.
     has_lone: AtomicBool,
     state: Mutex<State>,
 }
@@ -125,8 +130,9 @@ enum Place {
 }
 
 impl Member {
-    /// The contender has entered. Returns the node of the last one ahead that is known, and how many are ahead. Those are the
-    /// contenders of this client, or those in the newest listing if there are more.
+    /// The contender has entered. Returns the node of the last one ahead that is known, and how
+    /// many are ahead. Those are the contenders of this client, or those in the newest listing if
+    /// there are more.
     pub(crate) fn entered(&mut self, own: &Arc<str>) -> Option<(Arc<str>, usize)> {
         if !self.crowd.is_above(1) {
             self.place = Place::Lone;
@@ -142,10 +148,11 @@ impl Member {
         self.ahead(&state, index.checked_sub(1)?, number)
     }
 
-    /// The nodes just ahead have left, from the lowest of these numbers to the highest. Returns the same as `entered`, for
-    /// another node.
+    /// The nodes just ahead have left, from the lowest of these numbers to the highest. Returns the
+    /// same as `entered`, for another node.
     ///
-    /// It is behind or ahead of all of them: one that is noted here, but gone, is not waited for twice.
+    /// It is behind or ahead of all of them: one that is noted here, but gone, is not waited for
+    /// twice.
     pub(crate) fn left(&self, (lowest, highest): (i32, i32)) -> Option<(Arc<str>, usize)> {
         // A few list the queue: then the next deletion may be the grant.
         let Place::Noted(own) = self.place else {
@@ -192,8 +199,8 @@ impl Member {
         }
     }
 
-    /// Whether the newest listing proves that nobody is ahead of this contender, if it may use a listing that was asked for on
-    /// that connection.
+    /// Whether the newest listing proves that nobody is ahead of this contender, if it may use a
+    /// listing that was asked for on that connection.
     pub(crate) fn is_first(&self, own: &str, may_use: impl Fn(u64) -> bool) -> bool {
         let listed = &self.crowd.lock().listed;
         may_use(listed.connection()) && listed.is_first(own)

@@ -1,10 +1,12 @@
 //! What a listing proves to other contenders of the same client, as a pure value.
 //!
-//! A listing that shows our node was made after our create, so it shows everybody who was ahead of us then. Later nodes have
-//! higher numbers. So if the deletion of each node ahead in that listing was reported since, nobody is ahead.
+//! A listing that shows our node was made after our create, so it shows everybody who was ahead of
+//! us then. Later nodes have higher numbers. So if the deletion of each node ahead in that listing
+//! was reported since, nobody is ahead.
 //!
-//! Only for contenders that wait for everybody ahead. A listing that shows a writer proves nothing: the writer may become a
-//! reader, which has the same number. Neither does a listing that shows another kind of lock.
+//! Only for contenders that wait for everybody ahead. A listing that shows a writer proves nothing:
+//! the writer may become a reader, which has the same number. Neither does a listing that shows
+//! another kind of lock.
 //!
 //! Not here: who keeps the listing (`crowd`), when it may be used (`queue::turn`).
 
@@ -16,7 +18,8 @@ use super::{
     recipe::may_be_ahead,
 };
 
-/// The contenders in a listing of the queue, by their numbers, without those whose deletion was reported.
+/// The contenders in a listing of the queue, by their numbers, without those whose deletion was
+/// reported.
 #[derive(Debug)]
 pub struct Listing<N> {
     contenders: VecDeque<(i32, N)>,
@@ -35,7 +38,8 @@ impl<N> Default for Listing<N> {
 }
 
 impl<N: AsRef<str>> Listing<N> {
-    /// The queue of a contender of this kind was listed. The listing was asked for on this connection.
+    /// The queue of a contender of this kind was listed. The listing was asked for on this
+    /// connection.
     pub fn new(kind: Kind, connection: u64, children: impl IntoIterator<Item = N>) -> Self {
         in_order(kind, children).map_or_else(Self::default, |contenders| Self {
             contenders: contenders.into(),

@@ -1,7 +1,8 @@
 //! Node names: written as Curator writes them, and read as Curator, go-zk and kazoo write them.
 //!
-//! The name of a contender ends with a marker of its recipe and the ten digits that the server appended. The text
-//! before the marker does not matter: each implementation has its own. A node with another ending is not a contender.
+//! The name of a contender ends with a marker of its recipe and the ten digits that the server
+//! appended. The text before the marker does not matter: each implementation has its own. A node
+//! with another ending is not a contender.
 //!
 //! Not here: which contender is ahead (`rank`).
 
@@ -39,10 +40,12 @@ pub(crate) const KAZOO_LOCK: &str = "__lock__";
 /// kazoo's marker of a reader.
 pub(crate) const KAZOO_READ: &str = "__rlock__";
 
-/// Reads a node's name: which of the markers stands before its number, and the number that the server gave to it. The
-/// number is negative after the directory's counter has overflowed. `None` for a name without a marker or number.
+/// Reads a node's name: which of the markers stands before its number, and the number that the
+/// server gave to it. The number is negative after the directory's counter has overflowed. `None`
+/// for a name without a marker or number.
 pub(crate) fn parse<'m>(name: &str, markers: &[&'m str]) -> Option<(&'m str, i32)> {
-    // The digits are counted first, because the marker ends where they begin. No marker is the end of another one.
+    // The digits are counted first, because the marker ends where they begin. No marker is the end
+    // of another one.
     let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
     let before = name.get(..name.len() - digits)?;
     let marker_of = |text: &str| {
@@ -51,8 +54,8 @@ pub(crate) fn parse<'m>(name: &str, markers: &[&'m str]) -> Option<(&'m str, i32
             .copied()
             .find(|marker| text.ends_with(marker))
     };
-    // The server formats the number with `%010d`: a minus sign takes one of the ten places, unless the number has ten
-    // digits.
+    // The server formats the number with `%010d`: a minus sign takes one of the ten places, unless
+    // the number has ten digits.
     let (marker, start, shortest) = if let Some(marker) = marker_of(before) {
         (marker, before, SEQUENCE_DIGITS)
     } else {
@@ -66,7 +69,8 @@ pub(crate) fn parse<'m>(name: &str, markers: &[&'m str]) -> Option<(&'m str, i32
     Some((marker, number))
 }
 
-/// Whether kazoo names a lease of a semaphore like this: a UUID in hexadecimal digits, and nothing else.
+/// Whether kazoo names a lease of a semaphore like this: a UUID in hexadecimal digits, and nothing
+/// else.
 pub(crate) fn is_kazoo_lease(name: &str) -> bool {
     name.len() == 32 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
@@ -82,7 +86,8 @@ pub(crate) fn number(name: &str) -> Option<i32> {
 pub(crate) struct Protection([u64; 2]);
 
 impl Protection {
-    /// A new protection. Each attempt has its own, so that a late request of one cannot touch the node of another.
+    /// A new protection. Each attempt has its own, so that a late request of one cannot touch the
+    /// node of another.
     pub(crate) fn random(client: &Client) -> Self {
         Self::of(client.raw().random_u64(), client.raw().random_u64())
     }
@@ -115,7 +120,8 @@ impl Protection {
         text
     }
 
-    /// Puts this protection in front of data, for a node with a fixed name: there the data identify the attempt.
+    /// Puts this protection in front of data, for a node with a fixed name: there the data identify
+    /// the attempt.
     pub(crate) fn mark(self, data: &Bytes) -> Bytes {
         [self.name("").as_bytes(), data].concat().into()
     }
@@ -125,7 +131,8 @@ impl Protection {
         data.starts_with(self.name("").as_bytes())
     }
 
-    /// Removes the protection from the start of data, of any attempt. Data without a protection stay as they are.
+    /// Removes the protection from the start of data, of any attempt. Data without a protection
+    /// stay as they are.
     pub(crate) fn unmarked(data: &Bytes) -> Bytes {
         let marked = data.starts_with(PROTECTED_PREFIX.as_bytes())
             && data.get(PROTECTION_LEN - 1) == Some(&b'-');

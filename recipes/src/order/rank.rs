@@ -1,15 +1,15 @@
 //! Who holds what: one pure function of the listing of a lock's directory.
 //!
-//! [`rank`] sorts the contenders by the numbers that the server gave them, never by their text, and tells one of them where it
-//! stands.
+//! [`rank`] sorts the contenders by the numbers that the server gave them, never by their text, and
+//! tells one of them where it stands.
 
 use super::{name, recipe::Recipe};
 
-/// Higher numbers are refused: 65,536 before the counter of the directory stops at 2^31-1. From there on the server would give
-/// the same number several times.
+/// Higher numbers are refused: 65,536 before the counter of the directory stops at 2^31-1. From
+/// there on the server would give the same number several times.
 ///
-/// The directory counts all children that it ever had. When it is empty, the server removes the container, and the next one
-/// starts at 0.
+/// The directory counts all children that it ever had. When it is empty, the server removes the
+/// container, and the next one starts at 0.
 pub const SEQUENCE_LIMIT: i32 = i32::MAX - 0xffff;
 
 /// Where a contender stands.
@@ -80,7 +80,8 @@ impl Kind {
     /// All markers in the names of contenders in the same queue.
     pub(crate) fn markers(self) -> &'static [&'static str] {
         match self {
-            // One queue for all of them: a mutex and a read/write lock on one path exclude each other.
+            // One queue for all of them: a mutex and a read/write lock on one path exclude each
+            // other.
             Self::Mutex | Self::Read | Self::Write => &[
                 name::LOCK,
                 name::WRITE,
@@ -102,7 +103,8 @@ impl Kind {
         }
     }
 
-    /// Whether it waits for every contender ahead, and no contender ahead can become another one with the same number.
+    /// Whether it waits for every contender ahead, and no contender ahead can become another one
+    /// with the same number.
     pub(crate) fn is_plain_queue(self) -> bool {
         matches!(self, Self::Mutex | Self::Latch)
     }
@@ -115,7 +117,8 @@ impl Kind {
         }
     }
 
-    /// The number and the role of another contender, from its name; `None` for a child that is not in this queue.
+    /// The number and the role of another contender, from its name; `None` for a child that is not
+    /// in this queue.
     pub(crate) fn contender(self, child: &str) -> Option<(i32, Role)> {
         let (marker, number) = name::parse(child, self.markers())?;
         let role = match marker {
@@ -128,7 +131,8 @@ impl Kind {
 
 /// Where `mine` stands among `children`. Children that are not in the queue do not count.
 ///
-/// The order is that of the numbers. A reader that was a writer keeps the writer's number, and stands just behind it.
+/// The order is that of the numbers. A reader that was a writer keeps the writer's number, and
+/// stands just behind it.
 ///
 /// ```
 /// # mod lockkeeper { pub mod locks { pub use lockkeeper_recipes::rank; } }
@@ -146,7 +150,8 @@ pub fn rank<'a>(kind: Kind, children: impl IntoIterator<Item = &'a str>, mine: &
     rank_and_note(kind, children, mine, |_, _| {})
 }
 
-/// As [`rank`]. Calls `stranger` with each child that is not in the queue, and the number of `mine`.
+/// As [`rank`]. Calls `stranger` with each child that is not in the queue, and the number of
+/// `mine`.
 pub(crate) fn rank_and_note<'a>(
     kind: Kind,
     children: impl IntoIterator<Item = &'a str>,
@@ -188,8 +193,8 @@ pub(crate) fn rank_and_note<'a>(
         _ if exhausted || own.0 < 0 => Rank::Exhausted,
         None => Rank::First,
         Some((_, nearest)) => {
-            // A writer may become a reader with the same number. For a contender that waits for the reader too, that is a
-            // new node ahead.
+            // A writer may become a reader with the same number. For a contender that waits for the
+            // reader too, that is a new node ahead.
             let is_writer = nearest.contains(name::WRITE);
             let may_turn_reader = is_writer && kind.role() == Role::Exclusive;
             let second = second.map(|(_, name)| name);
@@ -212,8 +217,9 @@ pub fn is_contended<'a>(kind: Kind, children: impl IntoIterator<Item = &'a str>)
         .any(is_ahead)
 }
 
-/// Whether the leases in a directory with these children are within the limit of their semaphore. A contender that has
-/// created its own lease before it looks, and sees it among these children, has been granted it.
+/// Whether the leases in a directory with these children are within the limit of their semaphore. A
+/// contender that has created its own lease before it looks, and sees it among these children, has
+/// been granted it.
 ///
 /// ```
 /// # mod lockkeeper { pub mod locks { pub use lockkeeper_recipes::rank; } }
@@ -244,7 +250,8 @@ pub(crate) fn in_order(kind: Kind, children: Vec<String>) -> Vec<String> {
     contenders.into_iter().map(|(_, child)| child).collect()
 }
 
-/// For each of these contenders of one queue, in the order of their numbers: how many contenders ahead conflict with it.
+/// For each of these contenders of one queue, in the order of their numbers: how many contenders
+/// ahead conflict with it.
 pub(crate) fn ahead<'a>(
     kind: Kind,
     ordered: impl IntoIterator<Item = &'a str>,
@@ -307,8 +314,8 @@ mod tests {
         assert_eq!(rank_of(&children, &node(2)), expected);
     }
 
-    /// Two nodes have one number only when the server's counter sticks. A waiter orders them in one way, however they are
-    /// listed. Otherwise each look could leave other watches.
+    /// Two nodes have one number only when the server's counter sticks. A waiter orders them in one
+    /// way, however they are listed. Otherwise each look could leave other watches.
     #[test]
     fn the_order_of_the_listing_makes_no_difference() {
         let mut children = [
@@ -403,7 +410,8 @@ mod tests {
         assert_eq!(of(Kind::Read, 2), behind(1, 1, None, true));
         assert_eq!(of(Kind::Write, 3), behind(3, 2, Some(1), false));
         assert_eq!(of(Kind::Read, 4), behind(2, 3, Some(1), false));
-        // A mutex on the same path stands in the same line, as a writer that never becomes a reader.
+        // A mutex on the same path stands in the same line, as a writer that never becomes a
+        // reader.
         let mixed = [names[0], "m-lock-0000000002", "w__WRIT__0000000003"];
         let expected = Rank::Waiting {
             ahead: 2,

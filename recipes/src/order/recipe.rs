@@ -10,7 +10,8 @@ use super::name;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Recipe {
-    /// A mutex of this crate, of Curator, of go-zk or of kazoo. kazoo's writers have the same names as its mutexes.
+    /// A mutex of this crate, of Curator, of go-zk or of kazoo. kazoo's writers have the same names
+    /// as its mutexes.
     Mutex,
     /// A read/write lock, as a reader.
     Read,
@@ -38,7 +39,8 @@ impl fmt::Display for Recipe {
 }
 
 impl Recipe {
-    /// The kind of lock to which a child with this name may belong, and its number in the queue, if it has one.
+    /// The kind of lock to which a child with this name may belong, and its number in the queue, if
+    /// it has one.
     pub(crate) fn of(child: &str) -> Option<(Self, Option<i32>)> {
         const MARKERS: [&str; 7] = [
             name::LOCK,
@@ -73,8 +75,8 @@ impl Recipe {
     }
 }
 
-/// Whether a child that is not in the queue may belong to another kind of lock, and came before the contender with this number.
-/// Whoever comes later is refused itself.
+/// Whether a child that is not in the queue may belong to another kind of lock, and came before the
+/// contender with this number. Whoever comes later is refused itself.
 pub(crate) fn may_be_ahead(child: &str, own: i32) -> bool {
     Recipe::of(child).is_some_and(|(_, number)| number.is_none_or(|number| number < own))
 }

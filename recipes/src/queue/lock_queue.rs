@@ -1,4 +1,5 @@
-//! What all kinds of lock share: a queue at a path, and the ways into it. The public kinds are thin types around it.
+//! What all kinds of lock share: a queue at a path, and the ways into it. The public kinds are thin
+//! types around it.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -94,7 +95,8 @@ impl LockQueue {
         &self.directory.path
     }
 
-    /// In a box, so that the whole of it stands once in a program, and not in each future that waits for a lock.
+    /// In a box, so that the whole of it stands once in a program, and not in each future that
+    /// waits for a lock.
     pub(crate) fn lock(&self) -> BoxFuture<'_, Result<Guard, LockError>> {
         Box::pin(async { self.granted(&mut None).await })
     }
@@ -112,7 +114,8 @@ impl LockQueue {
             attempt.refused();
             return Ok(None);
         }
-        // Only a listing says whether somebody is ahead: members of the crowd may have lost their nodes.
+        // Only a listing says whether somebody is ahead: members of the crowd may have lost their
+        // nodes.
         let waiter = self.waiter(None).await?;
         if waiter.ahead() > 0 {
             attempt.refused();
@@ -122,8 +125,8 @@ impl LockQueue {
         ticket.granted(&mut None).await.map(Some)
     }
 
-    /// Enters the queue for a caller that may wait later. If it is its turn already, a deletion of its node must be
-    /// reported, too.
+    /// Enters the queue for a caller that may wait later. If it is its turn already, a deletion of
+    /// its node must be reported, too.
     pub(crate) async fn enqueue<G>(&self) -> Result<Ticket<G>, LockError> {
         let mut ticket = self.enter().await?;
         ticket.watch_own();

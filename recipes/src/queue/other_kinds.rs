@@ -1,11 +1,12 @@
-//! Nodes of another kind of lock in the directory of a lock: the two kinds do not exclude each other, so one of them is refused.
+//! Nodes of another kind of lock in the directory of a lock: the two kinds do not exclude each
+//! other, so one of them is refused.
 //!
-//! A contender sees such nodes in a listing that it makes anyway. Names alone prove nothing: applications choose names, too. So
-//! the contender looks at the suspects, and at nothing if there are none. A node of a contender is ephemeral. A semaphore shows
-//! in its directory `leases`.
+//! A contender sees such nodes in a listing that it makes anyway. Names alone prove nothing:
+//! applications choose names, too. So the contender looks at the suspects, and at nothing if there
+//! are none. A node of a contender is ephemeral. A semaphore shows in its directory `leases`.
 //!
-//! Invariant: of two contenders of different kinds, the second one is refused. Each creates its node before it lists, and a
-//! semaphore creates a lease before it looks at the directory above.
+//! Invariant: of two contenders of different kinds, the second one is refused. Each creates its
+//! node before it lists, and a semaphore creates a lease before it looks at the directory above.
 //!
 //! Not here: a plain lock that is not free creates its node without a listing (`kinds::plain`).
 

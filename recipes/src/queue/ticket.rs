@@ -30,8 +30,8 @@ impl<G> Ticket<G> {
         self.waiter.watch_own();
     }
 
-    /// How many contenders were ahead when this client last looked: at a listing of the queue, or at its own contenders. 0 when
-    /// it is our turn.
+    /// How many contenders were ahead when this client last looked: at a listing of the queue, or
+    /// at its own contenders. 0 when it is our turn.
     #[must_use]
     pub fn position(&self) -> usize {
         self.waiter.ahead()

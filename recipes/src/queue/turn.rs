@@ -1,25 +1,32 @@
-//! Whose turn it is, as a pure state machine: what a waiter in a queue does with listings and events.
+//! Whose turn it is, as a pure state machine: what a waiter in a queue does with listings and
+//! events.
 //!
-//! A waiter watches the node just ahead of it, the one ahead of that, and its own, all with one request. The second one is
-//! watched so that a deep queue is listed while its last holder still holds. When the last listing showed only one node ahead,
-//! the deletion of that node *is* the grant, without another request. Why that is sound: while our node exists its directory
-//! cannot be deleted, so every later node gets a higher number, and the nodes ahead can only become fewer. It needs all of the
-//! following. Without one of them the queue is listed again.
+//! A waiter watches the node just ahead of it, the one ahead of that, and its own, all with one
+//! request. The second one is watched so that a deep queue is listed while its last holder still
+//! holds. When the last listing showed only one node ahead, the deletion of that node *is* the
+//! grant, without another request. Why that is sound: while our node exists its directory cannot be
+//! deleted, so every later node gets a higher number, and the nodes ahead can only become fewer. It
+//! needs all of the following. Without one of them the queue is listed again.
 //!
 //! - The event is the deletion of that node.
-//! - Our own node still exists: its watch, which the server set no later than the other one, has not fired. Events of one
-//!   connection come in the order of their transactions, so its event would have come first. Another task of this client may
-//!   watch the other node already; so the client hands over no event before both watches are set.
-//! - The connection is the one on which the queue was listed, and so the watches were set on it. Events that make up for an
-//!   outage come in any order. When it ends, so does the wait for watches to be set.
+//! - Our own node still exists: its watch, which the server set no later than the other one, has
+//!   not fired. Events of one connection come in the order of their transactions, so its event
+//!   would have come first. Another task of this client may watch the other node already; so the
+//!   client hands over no event before both watches are set.
+//! - The connection is the one on which the queue was listed, and so the watches were set on it.
+//!   Events that make up for an outage come in any order. When it ends, so does the wait for
+//!   watches to be set.
 //! - The lease is valid. A process that slept may see an old event after its session has expired.
 //!
-//! A contender may use a listing that another contender of the same client has made: when the nearest node was deleted, under
-//! the same conditions. What such a listing proves is in `listing`. If the client asked for it on the present connection, it
-//! replaces the contender's own. The requests that make up for an outage went before it, and so did the one that set our watch
-//! again. Or the contender may wait for another contender of the same client ahead. That needs none of the conditions.
+//! A contender may use a listing that another contender of the same client has made: when the
+//! nearest node was deleted, under the same conditions. What such a listing proves is in `listing`.
+//! If the client asked for it on the present connection, it replaces the contender's own. The
+//! requests that make up for an outage went before it, and so did the one that set our watch again.
+//! Or the contender may wait for another contender of the same client ahead. That needs none of the
+//! conditions.
 //!
-//! Not here: who is ahead of whom (`rank`), the node itself (`node`), sending and waiting (`waiter`).
+//! Not here: who is ahead of whom (`rank`), the node itself (`node`), sending and waiting
+//! (`waiter`).
 
 #![allow(
     clippy::exhaustive_enums,
@@ -127,8 +134,8 @@ impl<N: Clone + AsRef<str>> Turn<N> {
         self.connection = connection;
     }
 
-    /// Whether it is this contender's turn, or will be when one other contender leaves. Many readers are next at a time:
-    /// they do not count.
+    /// Whether it is this contender's turn, or will be when one other contender leaves. Many
+    /// readers are next at a time: they do not count.
     pub fn is_next(&self) -> bool {
         match self.place {
             Place::Unknown | Place::Left => false,
@@ -147,7 +154,8 @@ impl<N: Clone + AsRef<str>> Turn<N> {
         self.connection == connection
     }
 
-    /// Changes the names of the nodes ahead. The model counts states that differ only in names once.
+    /// Changes the names of the nodes ahead. The model counts states that differ only in names
+    /// once.
     #[doc(hidden)]
     pub fn rename(&mut self, mut change: impl FnMut(&mut N)) {
         let ahead = [&mut self.nearest, &mut self.second];
@@ -217,7 +225,8 @@ impl<N: Clone + AsRef<str>> Turn<N> {
         })
     }
 
-    /// Waits for this node, without a listing: others may be ahead, too. Returns the nodes to watch now, all with one request.
+    /// Waits for this node, without a listing: others may be ahead, too. Returns the nodes to watch
+    /// now, all with one request.
     pub fn follow(&mut self, own: &N, nearest: N) -> Vec<N> {
         self.place = Place::Behind { is_last: false };
         self.watch(own, nearest, None)
@@ -228,8 +237,9 @@ impl<N: Clone + AsRef<str>> Turn<N> {
         self.place == Place::Left
     }
 
-    /// Whether a listing that another contender of the same client asked for on the connection `listed_on` may prove that it is
-    /// this contender's turn. `connection` is the present one, if there is one.
+    /// Whether a listing that another contender of the same client asked for on the connection
+    /// `listed_on` may prove that it is this contender's turn. `connection` is the present one, if
+    /// there is one.
     pub fn may_be_first(&self, connection: Option<u64>, listed_on: u64) -> bool {
         let is_present = |now| self.is_on(now) || listed_on == now;
         self.has_left() && connection.is_some_and(is_present)
@@ -256,7 +266,8 @@ impl<N: Clone + AsRef<str>> Turn<N> {
         missing
     }
 
-    /// Notes that our own node is to be watched, if it is not. Returns whether its watch must be set now.
+    /// Notes that our own node is to be watched, if it is not. Returns whether its watch must be
+    /// set now.
     pub fn watch_own(&mut self) -> bool {
         !std::mem::replace(&mut self.is_own_watched, true)
     }
@@ -271,8 +282,8 @@ impl<N: Clone + AsRef<str>> Turn<N> {
         ahead.any(|watched| watched.as_ref() == node)
     }
 
-    /// A watch has fired: the node was deleted, or its data were changed. `connection` is the present one, if there is one.
-    /// Returns whether our own node must be watched again now.
+    /// A watch has fired: the node was deleted, or its data were changed. `connection` is the
+    /// present one, if there is one. Returns whether our own node must be watched again now.
     ///
     /// # Errors
     /// Our own node was deleted.
@@ -288,9 +299,9 @@ impl<N: Clone + AsRef<str>> Turn<N> {
             if is_deleted {
                 return Err(Out::Lost(Loss::Deleted));
             }
-            // A change of the data means nothing here. But until our node is watched again, nobody reports its deletion. So
-            // the watch comes first, and the listing behind it: if a node is still ahead there, its deletion is reported
-            // after that of ours.
+            // A change of the data means nothing here. But until our node is watched again, nobody
+            // reports its deletion. So the watch comes first, and the listing behind it: if a node
+            // is still ahead there, its deletion is reported after that of ours.
             self.place = Place::Unknown;
             return Ok(self.watch_own());
         }

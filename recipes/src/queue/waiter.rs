@@ -35,7 +35,8 @@ pub(crate) struct Waiter {
 }
 
 impl Waiter {
-    /// Enters the queue, and lists it once. In a crowd, most contenders wait for another one of the same client instead.
+    /// Enters the queue, and lists it once. In a crowd, most contenders wait for another one of the
+    /// same client instead.
     pub(crate) async fn enter(
         client: &Client,
         directory: Arc<Directory>,
@@ -64,7 +65,8 @@ impl Waiter {
         Ok(waiter)
     }
 
-    /// Waits for the last contender of the same client ahead, without a listing. Returns whether there is one.
+    /// Waits for the last contender of the same client ahead, without a listing. Returns whether
+    /// there is one.
     fn follow(&mut self, last: Option<(Arc<str>, usize)>) -> bool {
         let own = self.node.node().map(|node| node.name.clone());
         let (Some((nearest, ahead)), Some(own)) = (last, own) else {
@@ -207,7 +209,8 @@ impl Waiter {
         Ok(())
     }
 
-    /// The node just ahead was deleted. Returns whether other contenders of this client know that nobody is ahead, or who is.
+    /// The node just ahead was deleted. Returns whether other contenders of this client know that
+    /// nobody is ahead, or who is.
     fn asks_the_crowd(&mut self) -> bool {
         let Some(member) = self.node.member() else {
             return false;
@@ -261,7 +264,8 @@ mod tests {
 
     use super::*;
 
-    /// Lets the replies to all that was sent arrive, and then ends the connection. Returns when the client has the next one.
+    /// Lets the replies to all that was sent arrive, and then ends the connection. Returns when the
+    /// client has the next one.
     async fn reconnect(server: &Server, client: &Client) {
         client.exists("/").await.unwrap();
         let before = client.snapshot().connections;
@@ -271,7 +275,8 @@ mod tests {
         }
     }
 
-    /// Otherwise events that make up for an outage, which come in any order, could be taken for a grant.
+    /// Otherwise events that make up for an outage, which come in any order, could be taken for a
+    /// grant.
     #[tokio::test]
     async fn a_listing_belongs_to_the_connection_on_which_it_was_asked_for() {
         let server = Server::start().await.unwrap();
@@ -311,7 +316,8 @@ mod tests {
         assert!(!third.turn.is_on(client.snapshot().connections));
     }
 
-    /// The end of a connection releases events that came before the watch on our own node was set. They are no grant.
+    /// The end of a connection releases events that came before the watch on our own node was set.
+    /// They are no grant.
     #[tokio::test]
     async fn an_event_of_a_lost_connection_is_no_grant() {
         let server = Server::start().await.unwrap();

@@ -8,7 +8,8 @@ use lockkeeper_proto::{Acl, ErrorCode, Id, Perms};
 
 use super::{auth, sasl, tree::AclList};
 
-/// Whether a connection with these ids has at least one of the permissions in `need`. The user `super` has all.
+/// Whether a connection with these ids has at least one of the permissions in `need`. The user
+/// `super` has all.
 ///
 /// Source: `ZooKeeperServer.checkACL`.
 pub(crate) fn allows(acl: &[Acl], need: Perms, ids: &[Id]) -> bool {
@@ -29,11 +30,11 @@ pub(crate) fn check(acl: &[Acl], need: Perms, ids: &[Id]) -> Result<(), ErrorCod
     }
 }
 
-/// The list to store for the list that a client sent: duplicates are dropped, then the ids of the connection replace
-/// `auth`.
+/// The list to store for the list that a client sent: duplicates are dropped, then the ids of the
+/// connection replace `auth`.
 ///
-/// Duplicates that the replacement makes stay. Ids of the scheme `sasl` are valid only on a server that knows SASL.
-/// Source: `PrepRequestProcessor.fixupACL`. The limit of 256 entries is ours.
+/// Duplicates that the replacement makes stay. Ids of the scheme `sasl` are valid only on a server
+/// that knows SASL. Source: `PrepRequestProcessor.fixupACL`. The limit of 256 entries is ours.
 pub(crate) fn normalise(
     sent: Option<&[Acl]>,
     ids: &[Id],
@@ -91,7 +92,8 @@ pub(crate) fn redacted(acl: &[Acl]) -> Vec<Acl> {
     acl.iter().map(redact).collect()
 }
 
-/// The maximum number of entries. Storing a list compares each entry with all before it, and each check reads the list.
+/// The maximum number of entries. Storing a list compares each entry with all before it, and each
+/// check reads the list.
 const MOST_ENTRIES: usize = 256;
 
 fn is_anyone(id: &Id) -> bool {
@@ -114,15 +116,16 @@ fn is_valid(id: &Id) -> bool {
     }
 }
 
-/// Whether the id has two parts, as Java's `split(":")` counts them: it ignores empty parts at the end.
+/// Whether the id has two parts, as Java's `split(":")` counts them: it ignores empty parts at the
+/// end.
 ///
 /// Source: `DigestAuthenticationProvider.isValid`.
 fn is_valid_digest(id: &str) -> bool {
     id.trim_end_matches(':').matches(':').count() == 1
 }
 
-/// Whether the id has the form of a Kerberos name: `user`, or `user/host@REALM` with or without the host. Java's server
-/// requires that form from every SASL user.
+/// Whether the id has the form of a Kerberos name: `user`, or `user/host@REALM` with or without the
+/// host. Java's server requires that form from every SASL user.
 ///
 /// Source: `SASLAuthenticationProvider.isValid`, `KerberosName`.
 fn is_valid_name(id: &str) -> bool {
@@ -144,7 +147,8 @@ fn matches(own: &Id, wanted: &Id) -> bool {
         }
 }
 
-/// An IPv4 network: an address and a mask. Source: `IPAuthenticationProvider`; IPv6 comes only with 3.10.
+/// An IPv4 network: an address and a mask. Source: `IPAuthenticationProvider`; IPv6 comes only with
+/// 3.10.
 struct Network {
     address: u32,
     mask: u32,
@@ -171,7 +175,8 @@ impl Network {
     }
 }
 
-/// Four numbers. Unlike in Rust, leading zeros are allowed. Source: `IPAuthenticationProvider.v4addr2Bytes`.
+/// Four numbers. Unlike in Rust, leading zeros are allowed. Source:
+/// `IPAuthenticationProvider.v4addr2Bytes`.
 fn parse_address(text: &str) -> Option<Ipv4Addr> {
     let bytes: Result<Vec<u8>, _> = text.split('.').map(str::parse).collect();
     <[u8; 4]>::try_from(bytes.ok()?).ok().map(Ipv4Addr::from)

@@ -56,8 +56,8 @@ pub(crate) fn address_id(remote: IpAddr) -> Id {
 
 /// The ids plus a new one; an id that is already there is not added again.
 ///
-/// `None` if there would be too many: each id is compared with each entry of an ACL, and an `auth` entry stores all
-/// ids.
+/// `None` if there would be too many: each id is compared with each entry of an ACL, and an `auth`
+/// entry stores all ids.
 pub(crate) fn with(ids: &Arc<[Id]>, new: Id) -> Option<Arc<[Id]>> {
     if ids.contains(&new) {
         return Some(Arc::clone(ids));

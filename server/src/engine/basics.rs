@@ -1,4 +1,5 @@
-//! What the caller of an engine says and hears: ids, times, settings, and what to do with connections.
+//! What the caller of an engine says and hears: ids, times, settings, and what to do with
+//! connections.
 
 use std::{
     sync::Arc,
@@ -22,7 +23,8 @@ pub struct Config {
     pub max_session_timeout: Duration,
     /// How long a connection may take for its handshake.
     pub handshake_timeout: Duration,
-    /// `znode.container.checkIntervalMs`: how often the server looks for containers and TTL nodes to delete.
+    /// `znode.container.checkIntervalMs`: how often the server looks for containers and TTL nodes
+    /// to delete.
     pub container_check_interval: Duration,
     /// `jute.maxbuffer`: the longest message that the server accepts, in bytes.
     pub frame_limit: usize,
@@ -64,7 +66,8 @@ impl Default for Config {
 
 #[cfg(feature = "sasl-digest-md5")]
 impl Config {
-    /// With a user who may log in. Whether others are served: see `Builder::require_sasl`. For `fuzz/`; not for users.
+    /// With a user who may log in. Whether others are served: see `Builder::require_sasl`. For
+    /// `fuzz/`; not for users.
     #[doc(hidden)]
     #[must_use]
     pub fn with_user(mut self, name: &str, password: &str, is_required: bool) -> Self {
@@ -104,8 +107,8 @@ pub struct Now {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnId(pub u64);
 
-/// One server of an ensemble. One engine plays all servers of it. They differ in how far they lag behind, and in which
-/// connections are cut when one of them fails.
+/// One server of an ensemble. One engine plays all servers of it. They differ in how far they lag
+/// behind, and in which connections are cut when one of them fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServerId(pub u32);
 

@@ -26,7 +26,8 @@ pub(crate) struct Change {
     pub(crate) path: Arc<str>,
     /// The node's ACL: a connection that may not read the node gets no event.
     pub(crate) acl: AclList,
-    /// The parent's ACL, for the event about its children; the node's own ACL when only the data changed.
+    /// The parent's ACL, for the event about its children; the node's own ACL when only the data
+    /// changed.
     pub(crate) parent_acl: AclList,
 }
 

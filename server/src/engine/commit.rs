@@ -36,9 +36,11 @@ pub(super) enum Deed {
     Refuse(ErrorCode),
     /// What this request asks for, with the identities of its client.
     Request(Arc<Request>, Arc<[Id]>),
-    /// Deletes nodes without a check. If the transaction ends a session, it carries the timeout of that session.
+    /// Deletes nodes without a check. If the transaction ends a session, it carries the timeout of
+    /// that session.
     Remove(Vec<Arc<str>>, Option<Duration>),
-    /// Starts a session: the connection, its timeout, and whether the client knows read-only servers.
+    /// Starts a session: the connection, its timeout, and whether the client knows read-only
+    /// servers.
     Start(ConnId, Duration, bool),
 }
 
@@ -83,8 +85,8 @@ impl Commit {
     }
 }
 
-/// The reply to a request for which this answer to a transaction is taken. If the transaction belongs to another kind of
-/// request, the reply contains as much of it as fits.
+/// The reply to a request for which this answer to a transaction is taken. If the transaction
+/// belongs to another kind of request, the reply contains as much of it as fits.
 pub(super) fn answer_to(
     request: &Request,
     answer: Result<Response, ErrorCode>,

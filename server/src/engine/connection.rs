@@ -1,7 +1,8 @@
-//! One connection inside the engine: its identities, its input that is not yet a whole frame, its pending output.
+//! One connection inside the engine: its identities, its input that is not yet a whole frame, its
+//! pending output.
 //!
-//! Invariant: frames leave in the order in which they were appended, even if some of them are held back.
-//! Not here: sockets (`net`), all connections (`connections`), watches (`watches`).
+//! Invariant: frames leave in the order in which they were appended, even if some of them are held
+//! back. Not here: sockets (`net`), all connections (`connections`), watches (`watches`).
 
 use std::{
     collections::VecDeque,
@@ -169,7 +170,8 @@ impl Connection {
         self.reply(Xid::NOTIFICATION, zxid, Ok(&event));
     }
 
-    /// Holds back what is appended from now on, until `now + delay`. Frames that are held back already leave first.
+    /// Holds back what is appended from now on, until `now + delay`. Frames that are held back
+    /// already leave first.
     pub(super) fn hold(&mut self, now: Instant, delay: Duration) {
         let due = after(now, delay);
         let due = self.held.back().map_or(due, |(last, _)| due.max(*last));

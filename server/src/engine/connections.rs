@@ -1,4 +1,5 @@
-//! All connections: who has something to send, who takes too long for the handshake, and whose frames are held back.
+//! All connections: who has something to send, who takes too long for the handshake, and whose
+//! frames are held back.
 //!
 //! Invariant: a connection in `dirty`, `handshakes` or `held` is in `all`.
 //! Not here: what belongs to a connection elsewhere, its session and its watches (`Engine::leave`).
@@ -119,7 +120,8 @@ impl Connections {
         self.with(id, |connection| connection.notify(Zxid(-1), what, path));
     }
 
-    /// Sends an event to a connection, if the connection may read the node; otherwise sends nothing.
+    /// Sends an event to a connection, if the connection may read the node; otherwise sends
+    /// nothing.
     pub(super) fn deliver(&mut self, zxid: Zxid, event: &Event<'_>) {
         if let Some(to) = self.all.get_mut(&event.to)
             && acl::allows(event.acl, Perms::READ, &to.ids)

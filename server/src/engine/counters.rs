@@ -14,7 +14,8 @@ pub struct Counters {
     pub sessions: u64,
     /// Sessions expired. Closed sessions do not count.
     pub expired: u64,
-    /// Requests by operation, including those that failed. Handshakes count as [`OpCode::CREATE_SESSION`].
+    /// Requests by operation, including those that failed. Handshakes count as
+    /// [`OpCode::CREATE_SESSION`].
     pub requests: BTreeMap<OpCode, u64>,
     /// Replies sent, including those to handshakes.
     pub replies: u64,

@@ -1,15 +1,18 @@
-//! The server's side of SASL DIGEST-MD5, as ZooKeeper's servers speak it with JAAS's `DigestLoginModule`.
+//! The server's side of SASL DIGEST-MD5, as ZooKeeper's servers speak it with JAAS's
+//! `DigestLoginModule`.
 //!
-//! The client's side is in the session's crate (`digest_md5`). The two sides share no code on purpose: each checks the
-//! other, so a mistake would have to be made twice to stay hidden. Both are tested with the examples of RFC 2831,
-//! section 4.
+//! The client's side is in the session's crate (`digest_md5`). The two sides share no code on
+//! purpose: each checks the other, so a mistake would have to be made twice to stay hidden. Both
+//! are tested with the examples of RFC 2831, section 4.
 //!
-//! The server does not keep passwords, but the hash that the RFC permits. That hash also opens other servers with this
-//! realm.
+//! The server does not keep passwords, but the hash that the RFC permits. That hash also opens
+//! other servers with this realm.
 //!
-//! Not here: layers of integrity and privacy, subsequent authentication, names with a realm (`user@REALM`).
+//! Not here: layers of integrity and privacy, subsequent authentication, names with a realm
+//! (`user@REALM`).
 //!
-//! Source: RFC 2831, 2.1. Where the RFC leaves a choice: `DigestMD5Server.java`, observed on a 3.8.0 server.
+//! Source: RFC 2831, 2.1. Where the RFC leaves a choice: `DigestMD5Server.java`, observed on a
+//! 3.8.0 server.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -125,7 +128,8 @@ impl Conversation {
         let cnonce = said("cnonce")?;
 
         let mut key = vec![&secret[..], b":", self.nonce.as_bytes(), b":", cnonce];
-        // The name goes into the hash, but has no other effect: every user acts under their own name.
+        // The name goes into the hash, but has no other effect: every user acts under their own
+        // name.
         key.extend(said("authzid").into_iter().flat_map(|whom| [b":", whom]));
         let key = hash(&key);
         let key = hex(&key);
@@ -215,8 +219,8 @@ fn secret(user: &str, realm: &str, password: &str) -> Secret {
     hash(&[&user, b":", &realm, b":", &in_one_byte_each(password)])
 }
 
-/// Text that fits ISO 8859-1 is hashed in that encoding, even if the client sends UTF-8. Other text is hashed in UTF-8.
-/// Source: RFC 2831, 2.1.2.1.
+/// Text that fits ISO 8859-1 is hashed in that encoding, even if the client sends UTF-8. Other text
+/// is hashed in UTF-8. Source: RFC 2831, 2.1.2.1.
 fn in_one_byte_each(text: &str) -> Vec<u8> {
     let bytes: Result<_, _> = text.chars().map(u8::try_from).collect();
     bytes.unwrap_or_else(|_| text.as_bytes().to_vec())
@@ -343,7 +347,8 @@ mod tests {
             proptest::prop_assert!(imap.answer(response.as_bytes()).is_none());
         }
 
-        /// A good response with one byte changed proves nothing, unless the server ignores that byte.
+        /// A good response with one byte changed proves nothing, unless the server ignores that
+        /// byte.
         #[test]
         fn a_changed_response_proves_nothing(at in 0_usize..OF_RFC.len(), byte in proptest::num::u8::ANY) {
             let mut response = OF_RFC.as_bytes().to_vec();
@@ -352,7 +357,8 @@ mod tests {
             imap.answer(b"").unwrap();
             let is_let_in = imap.answer(&response).is_some();
             let same = response.eq_ignore_ascii_case(OF_RFC.as_bytes());
-            // Changing the name of an optional directive makes it an ignored one, and blanks are as good as commas.
+            // Changing the name of an optional directive makes it an ignored one, and blanks are as
+            // good as commas.
             let needed = OF_RFC.find("username").unwrap()..OF_RFC.find(",qop").unwrap();
             let count = OF_RFC.find("nc=").unwrap()..OF_RFC.find(",cnonce").unwrap();
             if needed.contains(&at) && !count.contains(&at) && !same && OF_RFC.as_bytes()[at] != b',' {

@@ -1,6 +1,8 @@
-//! What the members of an ensemble do when they are stopped, cut off from each other, or without a leader.
+//! What the members of an ensemble do when they are stopped, cut off from each other, or without a
+//! leader.
 //!
-//! Not here: who is elected, and when members give up (`ensemble`); what reaches a leader (`replication`).
+//! Not here: who is elected, and when members give up (`ensemble`); what reaches a leader
+//! (`replication`).
 
 use std::time::Duration;
 
@@ -14,10 +16,11 @@ use super::{
 };
 
 impl Engine {
-    /// From now on, there are `servers` members with links between each two of them, and they elect their leaders.
-    /// A transaction travels for no time. Call this before the first connection.
+    /// From now on, there are `servers` members with links between each two of them, and they elect
+    /// their leaders. A transaction travels for no time. Call this before the first connection.
     ///
-    /// Each member reports its sessions every half tick. It gives up its role after `sync_limit` without what the role needs.
+    /// Each member reports its sessions every half tick. It gives up its role after `sync_limit`
+    /// without what the role needs.
     pub fn set_ensemble(&mut self, servers: u32, sync_limit: Duration, now: Now) {
         let followers = Followers::new(servers, Duration::ZERO, self.state.live());
         let ensemble = Ensemble::new(servers, sync_limit);
@@ -45,7 +48,8 @@ impl Engine {
         self.review(now);
     }
 
-    /// Starts a stopped member again. It has lost nothing, and follows the leader if its links let it.
+    /// Starts a stopped member again. It has lost nothing, and follows the leader if its links let
+    /// it.
     pub fn start_server(&mut self, server: ServerId, now: Now) {
         self.members(|ensemble| ensemble.start(server));
         self.review(now);
@@ -66,8 +70,9 @@ impl Engine {
         self.review(now);
     }
 
-    /// The members elect a new leader now. The present one takes part, and may not win. If it is cut off from the winner, it
-    /// goes on until it gives up. Returns the new leader; `None` if no other member has whole links to a majority.
+    /// The members elect a new leader now. The present one takes part, and may not win. If it is
+    /// cut off from the winner, it goes on until it gives up. Returns the new leader; `None` if no
+    /// other member has whole links to a majority.
     pub fn elect_another(&mut self, now: Now) -> Option<ServerId> {
         let ensemble = self.state.ensemble()?;
         let former = ensemble.leader()?;

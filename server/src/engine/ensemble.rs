@@ -1,7 +1,9 @@
-//! The members of an ensemble: which one leads, which links between them are cut, when they give up, and whom they elect.
+//! The members of an ensemble: which one leads, which links between them are cut, when they give
+//! up, and whom they elect.
 //!
-//! `followers` and `link` know one leader, and one link of each server to it. This module says who the leader is, and what
-//! cuts between any two members mean for those links. `elections` carries it out.
+//! `followers` and `link` know one leader, and one link of each server to it. This module says who
+//! the leader is, and what cuts between any two members mean for those links. `elections` carries
+//! it out.
 //!
 //! | what happens | what follows |
 //! |---|---|
@@ -11,12 +13,15 @@
 //! | a majority has no leader, and has whole links to one of its members | they elect that member |
 //! | a member without a leader has whole links to the leader | it follows the leader, and knows all transactions |
 //!
-//! Of several members that could be elected, the one that knows most transactions is; of those, the one with the highest id.
-//! A member that has given up serves nobody. Without a leader no session expires.
+//! Of several members that could be elected, the one that knows most transactions is; of those, the
+//! one with the highest id. A member that has given up serves nobody. Without a leader no session
+//! expires.
 //!
-//! Differences from a real ensemble: an election takes no time, and members give up after exactly the sync limit.
+//! Differences from a real ensemble: an election takes no time, and members give up after exactly
+//! the sync limit.
 //!
-//! Source: `QuorumPeer`, `Leader.lead`, `Learner.followLeader`, `FastLeaderElection.totalOrderPredicate`.
+//! Source: `QuorumPeer`, `Leader.lead`, `Learner.followLeader`,
+//! `FastLeaderElection.totalOrderPredicate`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -33,7 +38,8 @@ use super::{
 /// All members.
 #[derive(Debug)]
 pub(super) struct Ensemble {
-    /// After this time without a whole link, a follower gives up its leader, and a leader without a majority gives up.
+    /// After this time without a whole link, a follower gives up its leader, and a leader without a
+    /// majority gives up.
     sync_limit: Duration,
     members: BTreeMap<ServerId, Member>,
     /// Directions that are cut: from this member to that one.
@@ -219,7 +225,8 @@ impl Ensemble {
             .next()
     }
 
-    /// Starts the time of those that will give up, and ends the time of those whose links are whole again.
+    /// Starts the time of those that will give up, and ends the time of those whose links are whole
+    /// again.
     pub(super) fn set_timers(&mut self, now: Instant) {
         let (in_sync, cuts, leader) = (self.is_in_sync(), &self.cuts, self.leader);
         for (server, member) in &mut self.members {

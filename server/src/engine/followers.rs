@@ -1,20 +1,22 @@
 //! Followers: servers that get every transaction from their leader, each with its own delay.
 //!
-//! The leader orders and checks writes immediately; its state is the live one. Each transaction then travels to each
-//! follower for a while, in order. Clients are connected to followers:
+//! The leader orders and checks writes immediately; its state is the live one. Each transaction
+//! then travels to each follower for a while, in order. Clients are connected to followers:
 //!
 //! - A follower answers reads from its own state.
 //! - It answers a write when the transaction of the write has arrived.
 //! - Later requests of the same session wait behind that write, on any connection.
 //!
-//! As in ZooKeeper, a follower recognises the transaction of its oldest waiting write by session id and xid. If the
-//! same session has sent a write with the same xid through another follower, that transaction is mistaken for the
-//! waiting one.
+//! As in ZooKeeper, a follower recognises the transaction of its oldest waiting write by session id
+//! and xid. If the same session has sent a write with the same xid through another follower, that
+//! transaction is mistaken for the waiting one.
 //!
 //! Differences from a real ensemble:
 //!
-//! - A client's write, and a resumed session, reach the leader immediately, unless the link is cut. Only the way back takes time.
-//! - A follower refuses a write by itself if a rule says so. Otherwise rules take effect when the request is answered.
+//! - A client's write, and a resumed session, reach the leader immediately, unless the link is cut.
+//!   Only the way back takes time.
+//! - A follower refuses a write by itself if a rule says so. Otherwise rules take effect when the
+//!   request is answered.
 //!
 //! Not here: links that are cut (`link`), sessions and connections (`replication`).
 //!
@@ -127,7 +129,8 @@ impl Followers {
         }
     }
 
-    /// A follower fails: it forgets the requests of its clients. Transactions on their way still arrive.
+    /// A follower fails: it forgets the requests of its clients. Transactions on their way still
+    /// arrive.
     pub(super) fn fail(&mut self, server: ServerId) {
         if let Some(follower) = self.all.get_mut(&server) {
             follower.forget_clients();
@@ -182,8 +185,8 @@ impl Followers {
         Some((*server, commit))
     }
 
-    /// The followers whose links are whole elect a leader, which knows what any follower has learned, and `kept`. `None` if
-    /// the links of all are cut.
+    /// The followers whose links are whole elect a leader, which knows what any follower has
+    /// learned, and `kept`. `None` if the links of all are cut.
     pub(super) fn elect(&mut self, live: &mut View, kept: Zxid, now: Now) -> Option<Election> {
         if self.all.values().all(|follower| follower.link.is_cut()) {
             return None;
@@ -194,7 +197,8 @@ impl Followers {
         let coming = any.into_iter().flat_map(|follower| &follower.coming);
         let coming = coming.map(|(_, commit)| Arc::clone(commit));
         let unknown = coming.filter(|commit| commit.zxid > last).collect();
-        // The upper half of a zxid is the epoch of the leader, the lower half counts its transactions.
+        // The upper half of a zxid is the epoch of the leader, the lower half counts its
+        // transactions.
         live.zxid = Zxid((last.0 >> 32).saturating_add(1) << 32);
         let mut voters = Vec::new();
         for (server, follower) in &mut self.all {

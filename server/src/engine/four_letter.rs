@@ -1,8 +1,9 @@
-//! Four-letter words: four bytes in place of a handshake. The server answers with text and closes the connection.
+//! Four-letter words: four bytes in place of a handshake. The server answers with text and closes
+//! the connection.
 //!
-//! Served: `ruok`, `isro`, `srvr`, `stat`, `mntr`, `cons`, `dump`, `wchs`, `conf`, `envi`. For the real server's other
-//! words the answer says that they are not in the whitelist, and on request for those that name sessions or paths, too. Any
-//! other four bytes are the length of a frame.
+//! Served: `ruok`, `isro`, `srvr`, `stat`, `mntr`, `cons`, `dump`, `wchs`, `conf`, `envi`. For the
+//! real server's other words the answer says that they are not in the whitelist, and on request for
+//! those that name sessions or paths, too. Any other four bytes are the length of a frame.
 //!
 //! The server does not measure latencies and prints 0.
 //!

@@ -1,11 +1,13 @@
 //! The first frame of a connection: it starts a session or resumes one.
 //!
-//! The engine closes the connection without a reply if the frame is too short, or if the client has seen later
-//! transactions than the server. Otherwise it starts a new session, or attaches the old one to this connection. If the
-//! old session does not exist or the password is wrong, it answers with zeros.
+//! The engine closes the connection without a reply if the frame is too short, or if the client has
+//! seen later transactions than the server. Otherwise it starts a new session, or attaches the old
+//! one to this connection. If the old session does not exist or the password is wrong, it answers
+//! with zeros.
 //!
-//! One deliberate difference: the real server closes the session's present connection before it checks the password. So
-//! every client that knows a session id can disconnect the owner. Here a wrong password has no effect on the session.
+//! One deliberate difference: the real server closes the session's present connection before it
+//! checks the password. So every client that knows a session id can disconnect the owner. Here a
+//! wrong password has no effect on the session.
 //!
 //! Source: `ZooKeeperServer.processConnectRequest`, `reopenSession`.
 
@@ -74,7 +76,8 @@ impl Engine {
         let is_told_later = !resumes && self.state.followers().is_some();
         if let Some(connection) = self.connections.get_mut(id) {
             connection.muted = fate.lose_reply;
-            // A follower applies the start of the session before it answers, so a new session does not lag behind.
+            // A follower applies the start of the session before it answers, so a new session does
+            // not lag behind.
             connection.lagging = lagging && resumes;
             connection.awaits_session = is_told_later;
         }
@@ -157,7 +160,8 @@ impl Engine {
         }
     }
 
-    /// Attaches a session to a connection; `None` if there is no such session or the password is wrong.
+    /// Attaches a session to a connection; `None` if there is no such session or the password is
+    /// wrong.
     fn resume_session(
         &mut self,
         id: ConnId,

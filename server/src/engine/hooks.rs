@@ -1,6 +1,7 @@
 //! Faults that tests switch on while clients run. No client can cause them over the network.
 //!
-//! Not here: which requests a rule means (`rules`), failures of servers and links (`replication`, `elections`).
+//! Not here: which requests a rule means (`rules`), failures of servers and links (`replication`,
+//! `elections`).
 
 use std::{sync::Arc, time::Duration};
 
@@ -69,16 +70,17 @@ impl Engine {
         }
     }
 
-    /// Freezes the present state: connections go on reading it, despite later changes, until [`thaw`](Self::thaw).
+    /// Freezes the present state: connections go on reading it, despite later changes, until
+    /// [`thaw`](Self::thaw).
     ///
-    /// It ends earlier for a connection that writes or syncs, except on a follower: that one gets no transaction, so it
-    /// answers no write.
+    /// It ends earlier for a connection that writes or syncs, except on a follower: that one gets
+    /// no transaction, so it answers no write.
     pub fn freeze_reads(&mut self) {
         self.state.freeze(None, false, &mut self.connections);
     }
 
-    /// Like [`freeze_reads`](Self::freeze_reads), for the connections of one server of an ensemble. The server refuses
-    /// clients that have seen a later zxid.
+    /// Like [`freeze_reads`](Self::freeze_reads), for the connections of one server of an ensemble.
+    /// The server refuses clients that have seen a later zxid.
     pub fn freeze_server(&mut self, server: ServerId) {
         self.state.freeze(Some(server), true, &mut self.connections);
     }
@@ -102,7 +104,8 @@ impl Engine {
         lives
     }
 
-    /// Deletes a node as another client would. Returns whether the node existed and had no children.
+    /// Deletes a node as another client would. Returns whether the node existed and had no
+    /// children.
     pub fn delete_node(&mut self, path: &str, now: Now) -> bool {
         let node = self.state.live().tree.get(path);
         let is_leaf = node.is_some_and(|node| node.children.is_empty()) && path != path::ROOT;
@@ -114,8 +117,8 @@ impl Engine {
 
     /// Starts or ends a stall: the server reads nothing from any client and sends nothing.
     ///
-    /// At the end of a stall, some input of a connection may be left. Call [`received`](Self::received) without bytes
-    /// for it.
+    /// At the end of a stall, some input of a connection may be left. Call
+    /// [`received`](Self::received) without bytes for it.
     pub fn set_stalled(&mut self, stalled: bool, now: Now) {
         self.rules.all_stalled = stalled;
         self.resume_input(now);
@@ -148,7 +151,8 @@ impl Engine {
                 let received = self.read_input(id, 0, now);
                 // It may have something to send that was held back by the stall.
                 self.connections.with(id, |_| ());
-                // If much output is left to send, the caller of the engine must ask for the rest of the input.
+                // If much output is left to send, the caller of the engine must ask for the rest of
+                // the input.
                 let is_full = (self.connections.get(id))
                     .is_none_or(|connection| connection.ready_len() > BATCH_LIMIT);
                 if received == Received::Wholly || is_full {

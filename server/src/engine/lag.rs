@@ -1,17 +1,21 @@
 //! Reads from an older state, as a follower that lags behind its leader answers them.
 //!
-//! A test can freeze the reads of a server. Then each connection that is open, or that resumes a session, reads the old
-//! tree with the old zxid, and gets no events. When its session writes or syncs, the connection catches up, as a follower
-//! does before it answers. It gets the events that it missed first, and then the reply.
+//! A test can freeze the reads of a server. Then each connection that is open, or that resumes a
+//! session, reads the old tree with the old zxid, and gets no events. When its session writes or
+//! syncs, the connection catches up, as a follower does before it answers. It gets the events that
+//! it missed first, and then the reply.
 //!
-//! A new session does not lag, because its start is a transaction itself. A client that has seen a later zxid than the
-//! frozen one is refused, as a follower does. With only one server ([`Engine::freeze_reads`](super::Engine::freeze_reads)) the
-//! client is accepted instead, as if it had found another server that is up to date.
+//! A new session does not lag, because its start is a transaction itself. A client that has seen a
+//! later zxid than the frozen one is refused, as a follower does. With only one server
+//! ([`Engine::freeze_reads`](super::Engine::freeze_reads)) the client is accepted instead, as if it
+//! had found another server that is up to date.
 //!
-//! A server without a majority is frozen, too. It accepts only clients that say that they know read-only servers, and gives
-//! them sessions that no other server knows. Its clients can read and watch; nothing changes there.
+//! A server without a majority is frozen, too. It accepts only clients that say that they know
+//! read-only servers, and gives them sessions that no other server knows. Its clients can read and
+//! watch; nothing changes there.
 //!
-//! Not here: when a request makes its connection catch up, and what a read-only server refuses (`requests`, `handshake`).
+//! Not here: when a request makes its connection catch up, and what a read-only server refuses
+//! (`requests`, `handshake`).
 //!
 //! Source: `ReadOnlyZooKeeperServer`, `ReadOnlyRequestProcessor`.
 
@@ -135,7 +139,8 @@ impl Lag {
         }
     }
 
-    /// Whether a client that has seen the transaction `seen` lags on this server; `None` if the server refuses it.
+    /// Whether a client that has seen the transaction `seen` lags on this server; `None` if the
+    /// server refuses it.
     pub(super) fn lags(&self, server: ServerId, seen: Zxid) -> Option<bool> {
         match self.frozen.get(&server) {
             Some(frozen) if seen <= frozen.view.zxid => Some(true),

@@ -1,7 +1,8 @@
 //! The link between a follower and its leader.
 //!
-//! What travels in one direction of it arrives in order. A cut is silent: nothing arrives, and neither end is told. The
-//! follower goes on answering pings and reads from its own state. What waits:
+//! What travels in one direction of it arrives in order. A cut is silent: nothing arrives, and
+//! neither end is told. The follower goes on answering pings and reads from its own state. What
+//! waits:
 //!
 //! | cut | what waits |
 //! |---|---|
@@ -9,8 +10,8 @@
 //! | [`Direction::FromLeader`] | transactions, and pings: a follower tells of its sessions only when it is pinged |
 //! | any | handshakes |
 //!
-//! It arrives when the link is mended, unless the follower gives up before. Not here: who carries out what arrives
-//! (`replication`).
+//! It arrives when the link is mended, unless the follower gives up before. Not here: who carries
+//! out what arrives (`replication`).
 
 use std::collections::VecDeque;
 

@@ -1,17 +1,20 @@
 //! The server without sockets, tasks and clocks: bytes and the time go in, bytes come out.
 //!
-//! One serial loop handles one request at a time. It checks the request against the present tree, applies it, sends the
-//! watch events, and replies. All ordering promises of ZooKeeper follow from that.
+//! One serial loop handles one request at a time. It checks the request against the present tree,
+//! applies it, sends the watch events, and replies. All ordering promises of ZooKeeper follow from
+//! that.
 //!
 //! The caller of an [`Engine`]
 //!
 //! - reports what happens: [`connected`](Engine::connected), [`received`](Engine::received),
-//!   [`disconnected`](Engine::disconnected), and [`tick`](Engine::tick) at [`next_deadline`](Engine::next_deadline);
+//!   [`disconnected`](Engine::disconnected), and [`tick`](Engine::tick) at
+//!   [`next_deadline`](Engine::next_deadline);
 //! - calls [`poll_output`](Engine::poll_output) after each of these calls, until it returns `None`.
 //!
 //! The same calls with the same times and the same seed give the same bytes.
 //!
-//! The parts of an engine know nothing of it, nor of each other beyond what this table shows above them:
+//! The parts of an engine know nothing of it, nor of each other beyond what this table shows above
+//! them:
 //!
 //! | module | what it does |
 //! |---|---|
@@ -145,8 +148,8 @@ impl Engine {
 
     /// Bytes came from a connection, split anywhere.
     ///
-    /// After [`Received::Partly`] there is too much to do or to send in one call. First let other connections have
-    /// their turn and send the output. Then call again, without bytes.
+    /// After [`Received::Partly`] there is too much to do or to send in one call. First let other
+    /// connections have their turn and send the output. Then call again, without bytes.
     pub fn received(&mut self, id: ConnId, bytes: BytesMut, now: Now) -> Received {
         let connection = self.connections.get_mut(id);
         let Some(connection) = connection.filter(|own| own.phase != Phase::Closing) else {
@@ -167,7 +170,8 @@ impl Engine {
         self.connections.forget(id);
     }
 
-    /// Time has passed: sessions expire, containers are deleted, and frames that were held back leave.
+    /// Time has passed: sessions expire, containers are deleted, and frames that were held back
+    /// leave.
     pub fn tick(&mut self, now: Now) {
         self.give_up(now);
         self.report_in_time(now);
@@ -298,8 +302,8 @@ impl Engine {
         }
     }
 
-    /// The transaction that ends a session, with the xid of the close request, or 0. All its ephemeral nodes are deleted
-    /// under one zxid, whether the session is closed or expires.
+    /// The transaction that ends a session, with the xid of the close request, or 0. All its
+    /// ephemeral nodes are deleted under one zxid, whether the session is closed or expires.
     fn end_session(&mut self, session: SessionId, xid: Xid, now: Now) {
         let timeout = self.sessions.get(session).map(|own| own.timeout);
         self.sessions.remove(session);
@@ -326,7 +330,8 @@ impl Engine {
         }
     }
 
-    /// Deletes a node that has no children, without a check of permissions, in a transaction of its own.
+    /// Deletes a node that has no children, without a check of permissions, in a transaction of its
+    /// own.
     fn remove(&mut self, path: Arc<str>, now: Now) {
         let nobody = (SessionId::NONE, Xid(0));
         let _ = self.transact(nobody, Deed::Remove(vec![path], None), now);
@@ -379,7 +384,8 @@ fn takes_long(message: &[u8]) -> bool {
     op.is_some_and(|op| i32::from_be_bytes(*op) == OpCode::GET_ALL_CHILDREN_NUMBER.0)
 }
 
-/// Bytes of output above which a connection's further requests wait. Requests are small, replies are not.
+/// Bytes of output above which a connection's further requests wait. Requests are small, replies
+/// are not.
 const BATCH_LIMIT: usize = 1 << 20;
 
 /// The number of messages of one connection after which other connections have their turn.

@@ -1,7 +1,7 @@
 //! Requests that do not change the tree: reading it, and setting, checking and removing watches.
 //!
-//! The order of the checks decides the error of the reply, and whether a watch is set. It is the order of 3.9. Paths
-//! are not validated: a malformed path is treated as a path without a node.
+//! The order of the checks decides the error of the reply, and whether a watch is set. It is the
+//! order of 3.9. Paths are not validated: a malformed path is treated as a path without a node.
 //!
 //! Source: `FinalRequestProcessor`.
 
@@ -116,7 +116,8 @@ impl Reader<'_> {
         Ok(children)
     }
 
-    /// A short request can name a large node many times. If the reply would be too long, the whole request fails.
+    /// A short request can name a large node many times. If the reply would be too long, the whole
+    /// request fails.
     fn multi_read(&self, request: &MultiReadRequest) -> Result<MultiResponse, ErrorCode> {
         let one = |op: &MultiReadOp| match op {
             MultiReadOp::GetData(it) => {
@@ -148,7 +149,8 @@ impl Reader<'_> {
         Ok(MultiResponse { results })
     }
 
-    /// The prefix is compared as plain text, not as a path. No prefix, a blank one and `/` mean all nodes.
+    /// The prefix is compared as plain text, not as a path. No prefix, a blank one and `/` mean all
+    /// nodes.
     fn ephemerals(&self, prefix: Option<&str>) -> Vec<String> {
         let prefix = prefix.filter(|prefix| !prefix.trim().is_empty() && *prefix != "/");
         let own = self.view.tree.ephemerals_of(self.session);
@@ -168,8 +170,8 @@ impl Reader<'_> {
     }
 }
 
-/// The maximum number of bytes of data and names in the reply to one `multiRead`, counted as they are stored. It is the
-/// default frame limit of lockkeeper's client.
+/// The maximum number of bytes of data and names in the reply to one `multiRead`, counted as they
+/// are stored. It is the default frame limit of lockkeeper's client.
 const MULTI_READ_LIMIT: usize = 8 << 20;
 
 fn data_of(node: &Node) -> GetDataResponse {

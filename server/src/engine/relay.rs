@@ -1,10 +1,11 @@
 //! Activity of sessions that the leader learns late.
 //!
-//! The leader keeps the sessions. Its followers report at intervals which sessions were active. When a follower fails
-//! between two reports, its last reports are lost: those sessions expire up to one interval earlier than their clients
-//! expect.
+//! The leader keeps the sessions. Its followers report at intervals which sessions were active.
+//! When a follower fails between two reports, its last reports are lost: those sessions expire up
+//! to one interval earlier than their clients expect.
 //!
-//! Source: `Learner.ping`, `Leader.lead` (half a tick), `LearnerSessionTracker`, `SessionTrackerImpl`.
+//! Source: `Learner.ping`, `Leader.lead` (half a tick), `LearnerSessionTracker`,
+//! `SessionTrackerImpl`.
 
 use std::{
     collections::BTreeSet,

@@ -1,17 +1,18 @@
-//! What happens between a leader and its followers: writes and news of sessions go up, transactions come down, leaders and
-//! servers fail.
+//! What happens between a leader and its followers: writes and news of sessions go up, transactions
+//! come down, leaders and servers fail.
 //!
-//! The leader keeps the sessions and ends them by its own clock. When all servers restart, or a leader is deposed, every
-//! session gets its whole timeout again.
+//! The leader keeps the sessions and ends them by its own clock. When all servers restart, or a
+//! leader is deposed, every session gets its whole timeout again.
 //!
-//! A server whose link is cut takes no part in the election of a new leader ([`Engine::depose`]). If that server was the leader
-//! itself ([`Engine::lead_alone`]), it goes on until it gives up: it resumes sessions by itself and answers `sync`. Its
-//! writes are never committed.
+//! A server whose link is cut takes no part in the election of a new leader ([`Engine::depose`]).
+//! If that server was the leader itself ([`Engine::lead_alone`]), it goes on until it gives up: it
+//! resumes sessions by itself and answers `sync`. Its writes are never committed.
 //!
-//! Source: `Learner`, `LearnerHandler`, `Leader.lead`, `Leader.processSync`, `PrepRequestProcessor` (`SESSION_MOVED`),
-//! `FinalRequestProcessor` (it closes the connection then).
+//! Source: `Learner`, `LearnerHandler`, `Leader.lead`, `Leader.processSync`, `PrepRequestProcessor`
+//! (`SESSION_MOVED`), `FinalRequestProcessor` (it closes the connection then).
 //!
-//! Not here: the queues of a follower (`followers`, `link`), who leads, and when servers give up by themselves (`elections`).
+//! Not here: the queues of a follower (`followers`, `link`), who leads, and when servers give up by
+//! themselves (`elections`).
 
 use std::time::{Duration, Instant};
 
@@ -29,14 +30,16 @@ use super::{
 };
 
 impl Engine {
-    /// From now on, the first `count` servers are followers, and clients are connected to them. A transaction travels
-    /// to each follower for at most `longest`. Call this before the first connection.
+    /// From now on, the first `count` servers are followers, and clients are connected to them. A
+    /// transaction travels to each follower for at most `longest`. Call this before the first
+    /// connection.
     pub fn set_followers(&mut self, count: u32, longest: Duration) {
         let followers = Followers::new(count, longest, self.state.live());
         self.state.set_followers(followers, None);
     }
 
-    /// From now on, the activity of a session counts only at the end of each interval; with `None` it counts at once.
+    /// From now on, the activity of a session counts only at the end of each interval; with `None`
+    /// it counts at once.
     pub fn set_relay(&mut self, interval: Option<Duration>, now: Now) {
         self.report_heard(None, now);
         self.relay = interval.map(|interval| Relay::new(interval, now.instant));
@@ -57,8 +60,8 @@ impl Engine {
         self.state.fail(server);
     }
 
-    /// A server has lost its majority, or has one again. Its connections are cut, and the activity that it had not
-    /// reported is lost. Not for followers.
+    /// A server has lost its majority, or has one again. Its connections are cut, and the activity
+    /// that it had not reported is lost. Not for followers.
     pub fn set_read_only(&mut self, server: ServerId, is_read_only: bool) {
         self.fail_server(server);
         if is_read_only {
@@ -67,7 +70,8 @@ impl Engine {
         }
     }
 
-    /// All servers were down until now: all connections are cut, and every live session gets its whole timeout again.
+    /// All servers were down until now: all connections are cut, and every live session gets its
+    /// whole timeout again.
     pub fn restart(&mut self, now: Now) {
         self.cut_all();
         self.state.restart();
@@ -90,7 +94,8 @@ impl Engine {
         }
     }
 
-    /// Mends it: what waits arrives. A server whose leader was deposed meanwhile gives up, and follows the new one.
+    /// Mends it: what waits arrives. A server whose leader was deposed meanwhile gives up, and
+    /// follows the new one.
     pub fn mend_link(&mut self, server: ServerId, direction: Direction, now: Now) {
         if self.state.link(server).is_some_and(Link::is_deposed) {
             self.fail_server(server);
@@ -119,11 +124,12 @@ impl Engine {
         }
     }
 
-    /// The leader is deposed. Transactions that no follower has learned are lost, except those up to `kept`.
+    /// The leader is deposed. Transactions that no follower has learned are lost, except those up
+    /// to `kept`.
     ///
-    /// The connections of the servers that elect the next leader are cut, as real followers do then. The next leader gives
-    /// every session its whole timeout again. A server whose link is cut goes on as it is until its link is mended. If all are
-    /// cut, there is no election.
+    /// The connections of the servers that elect the next leader are cut, as real followers do
+    /// then. The next leader gives every session its whole timeout again. A server whose link is
+    /// cut goes on as it is until its link is mended. If all are cut, there is no election.
     ///
     /// Returns how many transactions were lost.
     pub fn depose(&mut self, kept: Zxid, now: Now) -> usize {
@@ -175,7 +181,8 @@ impl Engine {
         }
     }
 
-    /// The leader pings its servers, or only this one. Each answers with the sessions that it has heard of.
+    /// The leader pings its servers, or only this one. Each answers with the sessions that it has
+    /// heard of.
     fn report_heard(&mut self, only: Option<ServerId>, now: Now) {
         let link = |server| self.state.link(server);
         let is_pinged = |server| {
@@ -195,7 +202,8 @@ impl Engine {
         }
     }
 
-    /// Something arrives that has waited at a cut link. Its session may have moved to another server meanwhile.
+    /// Something arrives that has waited at a cut link. Its session may have moved to another
+    /// server meanwhile.
     fn arrives_late(&mut self, server: ServerId, upward: Upward, now: Now) {
         if let Upward::Write(asked) = &upward {
             let owner = self.sessions.get(asked.session).map(|own| own.owner);

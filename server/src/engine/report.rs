@@ -119,7 +119,8 @@ impl Engine {
         Some((node.stat(), node.data.clone()))
     }
 
-    /// The watches of a session's connection: paths and types, in order. `None` if the session has no connection.
+    /// The watches of a session's connection: paths and types, in order. `None` if the session has
+    /// no connection.
     #[must_use]
     pub fn watches_of_session(&self, session: SessionId) -> Option<Vec<(String, WatcherType)>> {
         Some(self.watches_of(self.sessions.get(session)?.connection?))

@@ -1,9 +1,11 @@
-//! Handling a request: note the activity of its session, apply the rules of tests, execute it, reply.
+//! Handling a request: note the activity of its session, apply the rules of tests, execute it,
+//! reply.
 //!
-//! Invariants: replies leave in the order of the requests; the events of a write are appended before its reply.
+//! Invariants: replies leave in the order of the requests; the events of a write are appended
+//! before its reply.
 //!
-//! Source: `ZooKeeperServer.processPacket`, `processSasl`, `AuthenticationHelper.enforceAuthentication`,
-//! `PrepRequestProcessor`, `FinalRequestProcessor`.
+//! Source: `ZooKeeperServer.processPacket`, `processSasl`,
+//! `AuthenticationHelper.enforceAuthentication`, `PrepRequestProcessor`, `FinalRequestProcessor`.
 
 use std::sync::Arc;
 
@@ -42,7 +44,8 @@ fn makes_ephemeral(request: &Request) -> bool {
     }
 }
 
-/// Whether the request proves who the client is. Servers answer it in their I/O thread, even before a login.
+/// Whether the request proves who the client is. Servers answer it in their I/O thread, even before
+/// a login.
 fn proves(op: OpCode) -> bool {
     matches!(op, OpCode::AUTH | OpCode::SASL)
 }
@@ -63,15 +66,17 @@ impl Engine {
         let refusal = if !proves(op) && self.is_nobody(id) {
             Some((Zxid::ZERO, self.refusal()))
         } else {
-            // Two internal operations end the connection, too, although the real server accepts them from every client:
-            // `deleteContainer`, which checks no permission, and `createSession`.
+            // Two internal operations end the connection, too, although the real server accepts
+            // them from every client: `deleteContainer`, which checks no permission, and
+            // `createSession`.
             (!op.is_request()).then_some((Zxid(-1), ErrorCode::UNIMPLEMENTED))
         };
         if let Some((zxid, code)) = refusal {
             self.connections.reply(id, xid, zxid, &Err(code));
             return self.close(id);
         }
-        // The real server answers these two packets in its I/O thread, where they do not keep a session alive.
+        // The real server answers these two packets in its I/O thread, where they do not keep a
+        // session alive.
         if !proves(op) {
             self.heard(id, session, now);
         }
@@ -121,7 +126,8 @@ impl Engine {
         }
     }
 
-    /// Whether the server must refuse the requests of this connection, because it has not logged in.
+    /// Whether the server must refuse the requests of this connection, because it has not logged
+    /// in.
     fn is_nobody(&self, id: ConnId) -> bool {
         self.config.sasl_required
             && !(self.connections.get(id))
@@ -155,7 +161,8 @@ impl Engine {
         } else {
             self.state.view_of(id, &self.connections).zxid
         };
-        // The reply to a ping has the xid of pings, not the xid of the request. The protocol demands it.
+        // The reply to a ping has the xid of pings, not the xid of the request. The protocol
+        // demands it.
         let xid = if op == OpCode::PING {
             Xid::PING
         } else {
@@ -176,8 +183,8 @@ impl Engine {
         (needs_leader && self.is_read_only(id)).then_some(ErrorCode::NOT_READ_ONLY)
     }
 
-    /// Answers a body that cannot be decoded. From 3.9 on, a malformed multi takes a zxid; other malformed writes do
-    /// not.
+    /// Answers a body that cannot be decoded. From 3.9 on, a malformed multi takes a zxid; other
+    /// malformed writes do not.
     fn malformed(&mut self, id: ConnId, xid: Xid, op: OpCode) {
         if proves(op) {
             return self.close(id);

@@ -1,9 +1,11 @@
 //! Faults that tests ask for: a rule says which request it means, and what happens to that request.
 //!
-//! Each rule is used once. For each request, the rules are tried in the order in which they were added. Every rule that
-//! fits counts the request, and every rule whose count is reached takes effect.
+//! Each rule is used once. For each request, the rules are tried in the order in which they were
+//! added. Every rule that fits counts the request, and every rule whose count is reached takes
+//! effect.
 //!
-//! Not here: carrying out the effects (`requests`, `handshake`), faults without a request (`hooks`).
+//! Not here: carrying out the effects (`requests`, `handshake`), faults without a request
+//! (`hooks`).
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -45,8 +47,8 @@ impl When {
         Self::of(Ops::Creates)
     }
 
-    /// Any request that takes a transaction: creates, `delete`, `setData`, `setACL`, `multi`, `reconfig`,
-    /// `closeSession`.
+    /// Any request that takes a transaction: creates, `delete`, `setData`, `setACL`, `multi`,
+    /// `reconfig`, `closeSession`.
     pub fn write() -> Self {
         Self::of(Ops::Writes)
     }
@@ -97,8 +99,8 @@ impl When {
 pub enum Effect {
     /// The server closes the connection and does not execute the request.
     CutBefore,
-    /// The server executes the request and then closes the connection. The client gets neither the reply nor the events
-    /// that the request causes. Requests behind it are not executed.
+    /// The server executes the request and then closes the connection. The client gets neither the
+    /// reply nor the events that the request causes. Requests behind it are not executed.
     LoseReply,
     /// The reply, and everything that follows it on the connection, is delayed by this time.
     Delay(Duration),

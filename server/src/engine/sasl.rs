@@ -1,9 +1,11 @@
-//! SASL: a client proves its identity in an exchange of tokens, before the server answers anything else.
+//! SASL: a client proves its identity in an exchange of tokens, before the server answers anything
+//! else.
 //!
-//! The engine passes tokens on and knows no mechanism. Without a mechanism it answers every token with null, and the
-//! client continues without an identity.
+//! The engine passes tokens on and knows no mechanism. Without a mechanism it answers every token
+//! with null, and the client continues without an identity.
 //!
-//! Not here: mechanisms (`digest_md5`), what an identity may do (`acl`), who must log in (`requests`).
+//! Not here: mechanisms (`digest_md5`), what an identity may do (`acl`), who must log in
+//! (`requests`).
 //!
 //! Source: `ZooKeeperServer.processSasl`, `AuthenticationHelper.enforceAuthentication`.
 

@@ -1,7 +1,8 @@
 //! Sessions: ids, passwords, negotiated timeouts, and expiry in buckets of one tick.
 //!
-//! Invariant: a live session is in exactly one bucket. The bucket follows from its last activity at `now`:
-//! `(floor((now + timeout) / tick) + 1) * tick`. So it expires between `timeout` and `timeout + tick` after that.
+//! Invariant: a live session is in exactly one bucket. The bucket follows from its last activity at
+//! `now`: `(floor((now + timeout) / tick) + 1) * tick`. So it expires between `timeout` and
+//! `timeout + tick` after that.
 //!
 //! Not here: the deletion of its nodes (`Engine::end_session`).
 //!

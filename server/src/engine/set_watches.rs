@@ -1,4 +1,5 @@
-//! `setWatches` and `setWatches2`: setting watches again, mostly after a reconnect, and sending the missed events.
+//! `setWatches` and `setWatches2`: setting watches again, mostly after a reconnect, and sending the
+//! missed events.
 //!
 //! | list | node missing | node present and changed | else |
 //! |---|---|---|---|
@@ -15,7 +16,8 @@ use lockkeeper_proto::{EventType, Request, Zxid};
 
 use super::{basics::ConnId, view::View, watches::Modes};
 
-/// The lists of such a request: data, exist, child, persistent, recursive; `None` for any other request.
+/// The lists of such a request: data, exist, child, persistent, recursive; `None` for any other
+/// request.
 pub(super) fn lists(request: &Request) -> Option<[&[String]; 5]> {
     Some(match request {
         Request::SetWatches(it) => [
@@ -36,7 +38,8 @@ pub(super) fn lists(request: &Request) -> Option<[&[String]; 5]> {
     })
 }
 
-/// Sets the watches of the five lists, in the order of the table, and returns the events that the connection has missed.
+/// Sets the watches of the five lists, in the order of the table, and returns the events that the
+/// connection has missed.
 pub(super) fn apply<'a>(
     view: &mut View,
     connection: ConnId,

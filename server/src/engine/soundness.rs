@@ -1,7 +1,8 @@
-//! A check that the tables of the engine agree between any two calls. The fuzz target and tests run it.
+//! A check that the tables of the engine agree between any two calls. The fuzz target and tests run
+//! it.
 //!
-//! It takes time in proportion to the whole state, so that only builds with debug assertions have it. Not here: whether answers
-//! are right.
+//! It takes time in proportion to the whole state, so that only builds with debug assertions have
+//! it. Not here: whether answers are right.
 
 use super::{
     Engine,

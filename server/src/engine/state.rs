@@ -29,7 +29,8 @@ pub(super) struct State {
 enum Servers {
     /// All show it, except those whose reads are frozen.
     Alike(Lag),
-    /// Each has a state of its own, and learns transactions from a leader. In an ensemble they elect it.
+    /// Each has a state of its own, and learns transactions from a leader. In an ensemble they
+    /// elect it.
     Followers(Followers, Option<Ensemble>),
 }
 
@@ -173,7 +174,8 @@ impl State {
         }
     }
 
-    /// Freezes the reads of a server, or of all. With `strict`, the server refuses clients that have seen more.
+    /// Freezes the reads of a server, or of all. With `strict`, the server refuses clients that
+    /// have seen more.
     pub(super) fn freeze(
         &mut self,
         server: Option<ServerId>,
@@ -204,7 +206,8 @@ impl State {
         }
     }
 
-    /// Whether a client that has seen the transaction `seen` lags on this server; `None` if the server refuses it.
+    /// Whether a client that has seen the transaction `seen` lags on this server; `None` if the
+    /// server refuses it.
     pub(super) fn lags(&self, server: ServerId, seen: Zxid) -> Option<bool> {
         match &self.servers {
             Servers::Alike(lag) => lag.lags(server, seen),

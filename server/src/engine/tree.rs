@@ -1,7 +1,7 @@
 //! The nodes of the tree: their contents, and three indexes of them.
 //!
-//! Invariants: every node but the root is in its parent's `children`. `ephemerals` and `reapable` contain exactly the
-//! nodes with such an owner.
+//! Invariants: every node but the root is in its parent's `children`. `ephemerals` and `reapable`
+//! contain exactly the nodes with such an owner.
 //!
 //! Not here: counting children, versions and zxids (`txn`). Only `txn` changes a live tree.
 
@@ -56,7 +56,8 @@ pub(crate) struct Node {
     pub(crate) mtime: i64,
     pub(crate) version: Version,
     pub(crate) aversion: Version,
-    /// The number of children that were ever created. It is the number of the next sequential child.
+    /// The number of children that were ever created. It is the number of the next sequential
+    /// child.
     pub(crate) created: i32,
     pub(crate) owner: Owner,
     pub(crate) children: Set<Box<str>>,
@@ -73,7 +74,8 @@ impl Node {
             ctime: self.ctime,
             mtime: self.mtime,
             version: self.version,
-            // Creates plus deletes. The number of deletes is the number of creates less the present children.
+            // Creates plus deletes. The number of deletes is the number of creates less the present
+            // children.
             cversion: Version(self.created.wrapping_mul(2).wrapping_sub(num_children)),
             aversion: self.aversion,
             ephemeral_owner: match self.owner {

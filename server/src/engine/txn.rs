@@ -1,8 +1,9 @@
-//! One transaction on the tree. Each operation makes all its checks first and then changes the tree.
+//! One transaction on the tree. Each operation makes all its checks first and then changes the
+//! tree.
 //!
-//! Later operations of a multi see the changes of earlier ones, because those are already applied. If one operation
-//! fails, the transaction takes back all steps, the last one first. The order of the checks decides the error of the reply;
-//! it is ZooKeeper's order.
+//! Later operations of a multi see the changes of earlier ones, because those are already applied.
+//! If one operation fails, the transaction takes back all steps, the last one first. The order of
+//! the checks decides the error of the reply; it is ZooKeeper's order.
 //!
 //! Source: `PrepRequestProcessor.pRequest2Txn`, `DataTree.processTxn`.
 //! Not here: the zxids of failed transactions, watches (`changes`), reads.
@@ -230,7 +231,8 @@ impl<'a> Txn<'a> {
     }
 }
 
-/// The text before the last slash, unchecked and possibly empty; `None` for a path without a slash or with a NUL.
+/// The text before the last slash, unchecked and possibly empty; `None` for a path without a slash
+/// or with a NUL.
 ///
 /// Source: `PrepRequestProcessor.validatePathForCreate`.
 fn parent_of(path: &str) -> Option<&str> {

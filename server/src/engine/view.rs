@@ -35,7 +35,8 @@ impl View {
         }
     }
 
-    /// Applies a transaction and tells the connections that watch. Returns its changes, and the reply.
+    /// Applies a transaction and tells the connections that watch. Returns its changes, and the
+    /// reply.
     pub(super) fn apply(
         &mut self,
         commit: &Commit,

@@ -1,8 +1,8 @@
 //! Watches: which connections get an event when something happens to a path.
 //!
-//! The real server keeps two tables, data and child. Their entries carry the modes standard, persistent and recursive.
-//! Here one table holds a small set of modes for each path and connection. Modes are independent of each other, as from
-//! 3.9 on.
+//! The real server keeps two tables, data and child. Their entries carry the modes standard,
+//! persistent and recursive. Here one table holds a small set of modes for each path and
+//! connection. Modes are independent of each other, as from 3.9 on.
 //!
 //! Invariant: `paths_of` names exactly the paths at which a connection has an entry.
 //! Not here: which changes trigger what (`changes`), ACL filtering, and sending.
@@ -33,7 +33,8 @@ impl Modes {
     /// Persistent and recursive, in the data table.
     pub(crate) const RECURSIVE: Self = Self(8);
 
-    /// The modes that `checkWatches` and `removeWatches` mean by a type; `None` for an unknown type.
+    /// The modes that `checkWatches` and `removeWatches` mean by a type; `None` for an unknown
+    /// type.
     ///
     /// Source: `WatchManagerOptimized`/`WatchManager` of 3.9, by experiment.
     pub(crate) fn of_type(watcher_type: WatcherType) -> Option<Self> {
@@ -174,7 +175,8 @@ impl Watches {
         self.paths_of.keys().copied()
     }
 
-    /// The connections that get an event at `path`. Their one-shot watches in that table are removed.
+    /// The connections that get an event at `path`. Their one-shot watches in that table are
+    /// removed.
     ///
     /// With `only`, looks at the watches of that connection only.
     pub(crate) fn trigger(

@@ -1,6 +1,7 @@
 //! Requests that change the tree, multi included, and the kind of node that a create makes.
 //!
-//! A create inside a multi accepts other flags than the same create alone: see [`alone`] and [`in_multi`].
+//! A create inside a multi accepts other flags than the same create alone: see [`alone`] and
+//! [`in_multi`].
 //!
 //! Source: `PrepRequestProcessor`, `MultiOperationRecord`, `Op`, `EphemeralType.validateTTL`.
 
@@ -95,7 +96,8 @@ fn apply_multi(
     session: SessionId,
     request: &MultiRequest,
 ) -> (Vec<Change>, Result<Response, ErrorCode>) {
-    // Since 3.9, the real server checks flags while it decodes the request, before it applies anything.
+    // Since 3.9, the real server checks flags while it decodes the request, before it applies
+    // anything.
     let kinds = request.ops.iter().map(|op| in_multi(op, session));
     let Ok(kinds) = kinds.collect::<Result<Vec<_>, _>>() else {
         return (Vec::new(), Err(ErrorCode::MARSHALLING_ERROR));
@@ -193,8 +195,8 @@ enum Unreadable {
     NoAcl,
 }
 
-/// Whether a multi cannot be decoded because of a null ACL. Such a multi takes no transaction. A `createTTL` with a null ACL
-/// fails by itself.
+/// Whether a multi cannot be decoded because of a null ACL. Such a multi takes no transaction. A
+/// `createTTL` with a null ACL fails by itself.
 ///
 /// Source: 3.9.3, by experiment.
 pub(super) fn lacks_acl(request: &MultiRequest, session: SessionId) -> bool {
@@ -222,7 +224,8 @@ fn alone(request: &Request, flags: i32, session: SessionId) -> Result<Kind, Erro
     Ok(Kind { owner, sequential })
 }
 
-/// What an operation of a multi makes, if it is a create. Here the flags decide, and hardly the operation.
+/// What an operation of a multi makes, if it is a create. Here the flags decide, and hardly the
+/// operation.
 ///
 /// The inner error is the error of this operation. The outer one fails the whole request.
 fn in_multi(

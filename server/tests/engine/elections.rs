@@ -1,4 +1,5 @@
-//! Members that elect their leaders: who is elected, when members give up, and what cuts between any two of them mean.
+//! Members that elect their leaders: who is elected, when members give up, and what cuts between
+//! any two of them mean.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Random cuts, stops, elections and lags, while clients write. No answered write is lost, and in the end all members agree.
+//! Random cuts, stops, elections and lags, while clients write. No answered write is lost, and in
+//! the end all members agree.
 
 use std::collections::BTreeMap;
 

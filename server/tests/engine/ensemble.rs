@@ -1,4 +1,5 @@
-//! One engine that plays several servers: some of them lag, and some fail before they have reported their sessions.
+//! One engine that plays several servers: some of them lag, and some fail before they have reported
+//! their sessions.
 
 use std::time::Duration;
 
@@ -114,8 +115,8 @@ fn activity_that_a_server_has_not_reported_is_lost_when_it_fails() {
     };
     let (by_leader, one) = join(&mut world, LEADER);
     let (by_follower, other) = join(&mut world, FOLLOWER);
-    // Both sessions would expire at 2500 ms. Servers report the activity of 600 ms at 750 ms, if they have not failed
-    // by then.
+    // Both sessions would expire at 2500 ms. Servers report the activity of 600 ms at 750 ms, if
+    // they have not failed by then.
     world.pass(600 * MS);
     for id in [by_leader, by_follower] {
         let missing = world.call(id, &get("/n", false));

@@ -1,5 +1,5 @@
-//! Followers that learn of transactions late: when they answer, which write a transaction answers, and what a new leader
-//! keeps.
+//! Followers that learn of transactions late: when they answer, which write a transaction answers,
+//! and what a new leader keeps.
 
 use std::time::Duration;
 

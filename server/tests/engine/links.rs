@@ -1,4 +1,5 @@
-//! Links between servers that are cut: what waits, what is lost, and a leader that goes on without the others.
+//! Links between servers that are cut: what waits, what is lost, and a leader that goes on without
+//! the others.
 
 use lockkeeper_proto::{
     CreateMode, ErrorCode, OpCode, Request, Response, SessionId, Xid, Zxid,
@@ -109,7 +110,8 @@ fn what_waited_arrives_in_order_when_the_link_is_mended() {
     assert_eq!(path_of(reply(&mut world, id, OpCode::CREATE).1), "/a/b");
     assert_eq!(world.engine.paths(), ["/a", "/a/b", "/theirs"]);
     assert!(!is_silent(&mut world, fresh));
-    // The two writes were activity, of which the leader has now heard: the session lives for another timeout.
+    // The two writes were activity, of which the leader has now heard: the session lives for
+    // another timeout.
     world.pass(3500 * MS);
     assert!(lives(&world, &session));
     world.engine.assert_sound();

@@ -69,7 +69,8 @@ fn a_time_to_live_counts_from_the_last_set_and_waits_for_children() {
         .unwrap();
     world.pass(50_000 * MS);
     world.call(id, &set_data("/set")).unwrap();
-    // There are scans at 60 s and 120 s. Only at the second one the 90 s are over, and only for one node.
+    // There are scans at 60 s and 120 s. Only at the second one the 90 s are over, and only for one
+    // node.
     world.pass(50_000 * MS);
     world.call(id, &Request::WhoAmI(Empty {})).unwrap();
     assert_eq!(world.engine.report().nodes, 4);
@@ -253,7 +254,8 @@ proptest! {
     }
 }
 
-/// Requests are small and replies are not. The engine does not build all replies of a batch at once.
+/// Requests are small and replies are not. The engine does not build all replies of a batch at
+/// once.
 #[test]
 fn a_batch_with_large_replies_is_handled_in_parts() {
     let mut world = World::new(500);

@@ -19,8 +19,8 @@ const HANDSHAKE: Duration = Duration::from_secs(3);
 /// The maximum memory of a silent connection in bytes, both of its ends together.
 const SILENT: u64 = 6 << 10;
 
-/// The maximum memory of a connection with a session and a node in bytes, both of its ends and the client's buffer
-/// together.
+/// The maximum memory of a connection with a session and a node in bytes, both of its ends and the
+/// client's buffer together.
 const SESSION: u64 = 10 << 10;
 
 /// The maximum memory of the server itself and its runtime in bytes.

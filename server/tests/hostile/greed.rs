@@ -19,8 +19,8 @@ use super::{
 
 const MIB: u64 = 1 << 20;
 
-/// The number of unread bytes at which the server cuts a connection. The buffer with these bytes may just be growing to
-/// twice its length.
+/// The number of unread bytes at which the server cuts a connection. The buffer with these bytes
+/// may just be growing to twice its length.
 const UNREAD: u64 = 16 * MIB;
 
 #[test]
@@ -40,8 +40,8 @@ fn a_client_that_asks_and_never_reads_takes_little_memory_and_is_closed() {
         let mut peer = Peer::join_for(&server, 300).await;
         let request = request_frame(Xid(1), &get_data("/n", false));
         peer.raw.send(&request.repeat(500)).await;
-        // The session expires, because the server does not read from it. Then the server ends the connection with its
-        // unread output.
+        // The session expires, because the server does not read from it. Then the server ends the
+        // connection with its unread output.
         until(&server, |report| report.sessions.len() == 1).await;
         is_served(&mut other).await;
         let begin = now();
@@ -169,7 +169,8 @@ fn nodes_and_watches_take_memory_in_proportion_to_the_requests() {
     assert!(taken.bytes_max < 40 * sent, "{} bytes", taken.bytes_max);
 }
 
-/// Each `auth` entry of an ACL is replaced by all identities of the client, so the numbers multiply.
+/// Each `auth` entry of an ACL is replaced by all identities of the client, so the numbers
+/// multiply.
 #[tokio::test]
 async fn identities_times_acl_entries_are_limited() {
     let server = Server::start().await.unwrap();
@@ -210,8 +211,8 @@ async fn identities_times_acl_entries_are_limited() {
     peer.raw.assert_ended().await;
 }
 
-/// Counting all nodes takes time in proportion to their number. A client that asks for it many times must not delay
-/// others.
+/// Counting all nodes takes time in proportion to their number. A client that asks for it many
+/// times must not delay others.
 #[tokio::test]
 async fn long_requests_are_handled_in_turns() {
     let server = Server::start().await.unwrap();

@@ -1,5 +1,5 @@
-//! Clients that break the rules, over real TCP. The tests check the replies, that the server still serves others, and
-//! the memory and time that such clients can cost.
+//! Clients that break the rules, over real TCP. The tests check the replies, that the server still
+//! serves others, and the memory and time that such clients can cost.
 //!
 //! | file | what the client does |
 //! |---|---|
@@ -9,8 +9,8 @@
 //! | `sasl` | sends tokens that prove nothing |
 //! | `words` | abuses four-letter words |
 //!
-//! This program's allocator counts memory by thread. Server and clients share one thread, so the clients' memory is
-//! included.
+//! This program's allocator counts memory by thread. Server and clients share one thread, so the
+//! clients' memory is included.
 
 mod crowds;
 mod greed;
@@ -28,7 +28,8 @@ use allocation_counter::AllocationInfo;
 use common::{PATIENCE, Peer, exists, now};
 use lockkeeper_server::{Report, Server};
 
-/// Runs a story on a runtime of its own. Returns the memory that it took, including server and sockets.
+/// Runs a story on a runtime of its own. Returns the memory that it took, including server and
+/// sockets.
 fn measured<F: Future<Output = ()>>(story: impl FnOnce() -> F) -> AllocationInfo {
     allocation_counter::measure(|| {
         let runtime = tokio::runtime::Builder::new_current_thread()

@@ -1,4 +1,5 @@
-//! SASL tokens that are malformed, too many, too long, or out of turn. The server refuses them and still serves others.
+//! SASL tokens that are malformed, too many, too long, or out of turn. The server refuses them and
+//! still serves others.
 
 use lockkeeper_proto::{
     ErrorCode, OpCode, Request, Response, Xid,
@@ -29,8 +30,8 @@ fn token(bytes: &[u8]) -> Vec<u8> {
     request_frame(Xid(1), &Request::Sasl(SaslRequest { token }))
 }
 
-/// The answer to a token: the server's token, or the error. After an error the token is null and the server closes the
-/// connection.
+/// The answer to a token: the server's token, or the error. After an error the token is null and
+/// the server closes the connection.
 async fn answer(raw: &mut Raw) -> Result<Vec<u8>, ErrorCode> {
     let mut reader = Reader::new(raw.frame().await);
     let header = ReplyHeader::decode(&mut reader).unwrap();

@@ -59,7 +59,8 @@ impl Builder {
         }
     }
 
-    /// Sets the session timeout that the client asks for; the server may grant another one. Default: 10 seconds.
+    /// Sets the session timeout that the client asks for; the server may grant another one.
+    /// Default: 10 seconds.
     pub fn session_timeout(mut self, timeout: Duration) -> Self {
         self.config.session_timeout = timeout;
         self
@@ -74,10 +75,12 @@ impl Builder {
         self
     }
 
-    /// Sets how long one server may take to accept the connection, and again to complete the handshake.
+    /// Sets how long one server may take to accept the connection, and again to complete the
+    /// handshake.
     ///
-    /// Default: the session timeout divided by the number of servers, but at least a quarter and at most a half of it. For a
-    /// DNS SRV record it is a quarter; the lookup is part of the first of both times.
+    /// Default: the session timeout divided by the number of servers, but at least a quarter and at
+    /// most a half of it. For a DNS SRV record it is a quarter; the lookup is part of the first of
+    /// both times.
     pub fn server_timeout(mut self, timeout: Duration) -> Self {
         self.config.server_timeout = Some(timeout);
         self
@@ -89,8 +92,9 @@ impl Builder {
         self
     }
 
-    /// Sets how long the server may answer no request, while one waits, before the client closes the connection and reconnects.
-    /// A request behind others has its whole time from when the one ahead of it was answered.
+    /// Sets how long the server may answer no request, while one waits, before the client closes
+    /// the connection and reconnects. A request behind others has its whole time from when the one
+    /// ahead of it was answered.
     ///
     /// Default: the negotiated session timeout.
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
@@ -104,7 +108,8 @@ impl Builder {
         self
     }
 
-    /// Sets whether the client accepts a read-only server, which answers reads and refuses writes. Default: no.
+    /// Sets whether the client accepts a read-only server, which answers reads and refuses writes.
+    /// Default: no.
     pub fn read_only(mut self, read_only: bool) -> Self {
         self.config.read_only = read_only;
         self
@@ -112,7 +117,8 @@ impl Builder {
 
     /// Adds an identity that the client presents on every connection.
     ///
-    /// For instance scheme `digest` with credentials `user:password`. Call the method again for more identities.
+    /// For instance scheme `digest` with credentials `user:password`. Call the method again for
+    /// more identities.
     pub fn auth(mut self, scheme: impl Into<String>, credentials: impl Into<Bytes>) -> Self {
         let auth = Auth {
             scheme: scheme.into(),
@@ -122,7 +128,8 @@ impl Builder {
         self
     }
 
-    /// Sets how the client authenticates with SASL, on every connection and before any request. Default: no SASL.
+    /// Sets how the client authenticates with SASL, on every connection and before any request.
+    /// Default: no SASL.
     pub fn sasl(mut self, authenticator: impl Authenticator + 'static) -> Self {
         self.config.sasl = Some(Arc::new(authenticator));
         self
@@ -130,8 +137,8 @@ impl Builder {
 
     /// Sets the longest frame that the client accepts, in bytes. Default: 8 MiB.
     ///
-    /// A longer reply fails its request with [`Error::ReplyTooLarge`]. A frame more than eight times as long also
-    /// ends the connection.
+    /// A longer reply fails its request with [`Error::ReplyTooLarge`]. A frame more than eight
+    /// times as long also ends the connection.
     pub fn frame_limit(mut self, limit: usize) -> Self {
         self.frame_limit = limit;
         self
@@ -145,16 +152,18 @@ impl Builder {
         self
     }
 
-    /// Sets how many requests may be pending before callers wait for request capacity. Default: 65,536.
+    /// Sets how many requests may be pending before callers wait for request capacity. Default:
+    /// 65,536.
     ///
-    /// Callers wait in the order of their calls. Only [`Raw::submit`](crate::Raw::submit) does not wait: it takes from a reserve of
-    /// the same size.
+    /// Callers wait in the order of their calls. Only [`Raw::submit`](crate::Raw::submit) does not
+    /// wait: it takes from a reserve of the same size.
     pub fn max_outstanding(mut self, requests: usize) -> Self {
         self.config.max_outstanding = requests.max(1);
         self
     }
 
-    /// Sets how many bytes of requests may wait to be sent before callers wait for request capacity. Default: 16 MiB.
+    /// Sets how many bytes of requests may wait to be sent before callers wait for request
+    /// capacity. Default: 16 MiB.
     pub fn max_queued_bytes(mut self, bytes: usize) -> Self {
         self.config.max_queued_bytes = bytes;
         self
@@ -162,8 +171,8 @@ impl Builder {
 
     /// Sets how long a caller waits for the reply to a request, in total. Default: no deadline.
     ///
-    /// Without a deadline a request waits at most twice the session timeout: once for a connection and once for its
-    /// reply. [`Client::with_deadline`] sets a deadline for single requests.
+    /// Without a deadline a request waits at most twice the session timeout: once for a connection
+    /// and once for its reply. [`Client::with_deadline`] sets a deadline for single requests.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
         self
@@ -181,8 +190,8 @@ impl Builder {
     ///
     /// Default: the system's randomness.
     ///
-    /// Clients that run at the same time should have different seeds. Otherwise they connect and retry at the same
-    /// moments.
+    /// Clients that run at the same time should have different seeds. Otherwise they connect and
+    /// retry at the same moments.
     pub fn seed(mut self, seed: u64) -> Self {
         self.config.seed = seed;
         self.random = Random::seeded(seed);
@@ -195,11 +204,12 @@ impl Builder {
         self
     }
 
-    /// Runs the client on a thread of its own. Default: on the present tokio runtime, and on a thread of its own where there
-    /// is none.
+    /// Runs the client on a thread of its own. Default: on the present tokio runtime, and on a
+    /// thread of its own where there is none.
     ///
-    /// A runtime whose tasks block, or that has one thread and much to do, polls the client too late, and its session expires.
-    /// Take this for locks that must not be lost in this way. It costs a thread, and wakes it for each operation.
+    /// A runtime whose tasks block, or that has one thread and much to do, polls the client too
+    /// late, and its session expires. Take this for locks that must not be lost in this way. It
+    /// costs a thread, and wakes it for each operation.
     pub fn own_thread(mut self) -> Self {
         self.own_thread = true;
         self
@@ -213,16 +223,18 @@ impl Builder {
     /// - a name that does not resolve costs the time of the resolver;
     /// - a silent server costs up to [`server_timeout`](Self::server_timeout).
     ///
-    /// With the default settings the client still reaches a good server after three silent ones, however long the
-    /// list is.
+    /// With the default settings the client still reaches a good server after three silent ones,
+    /// however long the list is.
     ///
     /// # Errors
-    /// [`Error::Unreachable`] when no server accepted the client in time. It says why each server failed; for a long
-    /// list it has the newest sixteen failures. The error comes before the timeout when every server failed for a
-    /// reason that lasts: its certificate or the client's certificate is wrong.
+    /// [`Error::Unreachable`] when no server accepted the client in time. It says why each server
+    /// failed; for a long list it has the newest sixteen failures. The error comes before the
+    /// timeout when every server failed for a reason that lasts: its certificate or the client's
+    /// certificate is wrong.
     ///
-    /// [`Error::AuthFailed`] when a server refused the identities. [`Error::Closed`] when the runtime has no I/O, which
-    /// TCP needs, or no time; [`Error::NoThread`] when the system cannot start the client's thread.
+    /// [`Error::AuthFailed`] when a server refused the identities. [`Error::Closed`] when the
+    /// runtime has no I/O, which TCP needs, or no time; [`Error::NoThread`] when the system cannot
+    /// start the client's thread.
     ///
     /// # Cancel safety
     /// Dropping the future closes the client.
@@ -232,15 +244,18 @@ impl Builder {
         self.connected(|task| driver::spawn(task, own_thread)).await
     }
 
-    /// Returns a client at once, and connects in the background: for a program that starts although no server is up.
+    /// Returns a client at once, and connects in the background: for a program that starts although
+    /// no server is up.
     ///
-    /// Requests wait for the connection, as they do after a lost connection: at most for the session timeout, or for
-    /// their [deadline](Self::deadline), then they fail with [`Error::Unreachable`]. The client goes on trying.
-    /// [`Client::snapshots`] tells when it is connected.
+    /// Requests wait for the connection, as they do after a lost connection: at most for the
+    /// session timeout, or for their [deadline](Self::deadline), then they fail with
+    /// [`Error::Unreachable`]. The client goes on trying. [`Client::snapshots`] tells when it is
+    /// connected.
     ///
-    /// What [`connect`](Self::connect) would report is reported by the requests: [`Error::AuthFailed`] when a server
-    /// refuses the identities, [`Error::Unreachable`] at once when every server fails for a reason that lasts. The client
-    /// has ended then ([`Client::is_closed`]). [`connect_timeout`](Self::connect_timeout) is not used.
+    /// What [`connect`](Self::connect) would report is reported by the requests:
+    /// [`Error::AuthFailed`] when a server refuses the identities, [`Error::Unreachable`] at once
+    /// when every server fails for a reason that lasts. The client has ended then
+    /// ([`Client::is_closed`]). [`connect_timeout`](Self::connect_timeout) is not used.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -280,8 +295,8 @@ impl Builder {
         (Client::start(shared, thread, self.deadline), error)
     }
 
-    /// Like [`connect`](Self::connect), but `spawn` starts the client's task. For simulations, which stop and start
-    /// the task.
+    /// Like [`connect`](Self::connect), but `spawn` starts the client's task. For simulations,
+    /// which stop and start the task.
     ///
     /// # Errors
     /// Same as [`connect`](Self::connect).

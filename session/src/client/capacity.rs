@@ -17,7 +17,8 @@ use super::{
 };
 use crate::machine::RequestOptions;
 
-/// What `act` has returned; or it waits for capacity, in a box, so that the futures of callers stay small.
+/// What `act` has returned; or it waits for capacity, in a box, so that the futures of callers stay
+/// small.
 pub(crate) enum WhenCapacity<'a, R, F> {
     Done(Ready<R>),
     Waiting(Pin<Box<Attempt<'a, F>>>),
@@ -65,7 +66,8 @@ pub(crate) fn options(deadline: Option<Duration>, now: Instant) -> RequestOption
 }
 
 impl<F> Attempt<'_, F> {
-    /// What `act` returns, if there is capacity now. Otherwise the waker waits for it, if there is one.
+    /// What `act` returns, if there is capacity now. Otherwise the waker waits for it, if there is
+    /// one.
     fn run<R>(&mut self, waker: Option<&Waker>) -> Option<R>
     where
         F: FnOnce(&mut Core, Instant, RequestOptions) -> R,
@@ -123,11 +125,13 @@ impl<F> Drop for Attempt<'_, F> {
 impl Client {
     /// Returns a handle on the same session whose requests have a deadline.
     ///
-    /// A request that takes longer fails with [`Error::DeadlineExceeded`](crate::Error::DeadlineExceeded).
+    /// A request that takes longer fails with
+    /// [`Error::DeadlineExceeded`](crate::Error::DeadlineExceeded).
     ///
-    /// The time starts with the first poll of a method, or with the call of [`Raw::submit`](crate::Raw::submit). It includes all
-    /// waiting: for request capacity, for a connection and for the reply. A request that was not sent by its deadline
-    /// is never sent. For a request that was sent, it is unknown whether the server applies it. The connection stays
+    /// The time starts with the first poll of a method, or with the call of
+    /// [`Raw::submit`](crate::Raw::submit). It includes all waiting: for request capacity, for a
+    /// connection and for the reply. A request that was not sent by its deadline is never sent. For
+    /// a request that was sent, it is unknown whether the server applies it. The connection stays
     /// open: the client leaves a server that does not answer at all after
     /// [`Builder::request_timeout`](super::Builder::request_timeout).
     ///
@@ -157,8 +161,8 @@ impl Client {
 
     /// Returns a handle on the same session without a deadline.
     ///
-    /// Use it for work that must be completed however long it takes. Locks always make their requests in this way,
-    /// whatever handle they were made from.
+    /// Use it for work that must be completed however long it takes. Locks always make their
+    /// requests in this way, whatever handle they were made from.
     #[must_use]
     pub fn without_deadline(&self) -> Self {
         Self {
@@ -175,7 +179,8 @@ impl Client {
         self.when_capacity_since(None, bytes, act)
     }
 
-    /// As `when_capacity`, with the options of an earlier request of the same caller: its deadline counts for both.
+    /// As `when_capacity`, with the options of an earlier request of the same caller: its deadline
+    /// counts for both.
     pub(crate) fn when_capacity_since<R, F>(
         &self,
         options: Option<RequestOptions>,

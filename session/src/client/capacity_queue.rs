@@ -1,7 +1,8 @@
 //! The queue of callers that wait for request capacity: first come, first served.
 //!
-//! Invariant: a new caller goes behind all waiting callers. When a caller stops waiting, the next one may go.
-//! Not here: how much capacity there is (`Machine::has_capacity`), and the futures that wait (`capacity`).
+//! Invariant: a new caller goes behind all waiting callers. When a caller stops waiting, the next
+//! one may go. Not here: how much capacity there is (`Machine::has_capacity`), and the futures that
+//! wait (`capacity`).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -64,8 +65,8 @@ impl CapacityQueue {
         first.is_none_or(|(first, _)| ticket == Some(*first))
     }
 
-    /// The callers that should check again: the first in the queue when there is capacity, and every caller that need
-    /// not wait any longer.
+    /// The callers that should check again: the first in the queue when there is capacity, and
+    /// every caller that need not wait any longer.
     ///
     /// A caller that gets capacity calls this again and so wakes the next one.
     pub(crate) fn woken<T>(&mut self, now: Instant, machine: &Machine<T>) -> Vec<Waker> {

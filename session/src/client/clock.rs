@@ -1,13 +1,13 @@
 //! The client's clock: it is monotonic and also counts the time for which the computer slept.
 //!
-//! A laptop that was closed, or a virtual machine that was paused, must not treat its old lease as valid when it
-//! wakes up. On Linux the clock of `Instant` stops during sleep. So every reading compares it with the wall clock. If
-//! the wall clock ran ahead or fell behind, the computer slept, or the wall clock was set, or both. Then the time since
-//! boot decides, because it includes sleep. Without a time since boot a jump ahead counts as sleep. That can only end a
-//! lease too early.
+//! A laptop that was closed, or a virtual machine that was paused, must not treat its old lease as
+//! valid when it wakes up. On Linux the clock of `Instant` stops during sleep. So every reading
+//! compares it with the wall clock. If the wall clock ran ahead or fell behind, the computer slept,
+//! or the wall clock was set, or both. Then the time since boot decides, because it includes sleep.
+//! Without a time since boot a jump ahead counts as sleep. That can only end a lease too early.
 //!
-//! This is the only place that reads a clock. All other code gets the time as an argument or asks the [`Clock`] of
-//! its client.
+//! This is the only place that reads a clock. All other code gets the time as an argument or asks
+//! the [`Clock`] of its client.
 
 use std::{
     fmt,
@@ -17,9 +17,9 @@ use std::{
 
 /// The clock of a client: the system's, or one of a simulation.
 ///
-/// Leases, timeouts, back-off and the limits of waits for a lock use this clock. It decides how long a timer runs; tokio
-/// decides when the timer fires. In a test with tokio's paused time, give the client tokio's clock:
-/// `Clock::new(|| tokio::time::Instant::now().into_std())`.
+/// Leases, timeouts, back-off and the limits of waits for a lock use this clock. It decides how
+/// long a timer runs; tokio decides when the timer fires. In a test with tokio's paused time, give
+/// the client tokio's clock: `Clock::new(|| tokio::time::Instant::now().into_std())`.
 #[derive(Clone)]
 pub struct Clock(Source);
 
@@ -36,8 +36,8 @@ impl Clock {
         Self(Source::System)
     }
 
-    /// A clock that calls `now`, which must never go back. For simulations, and for tests with clocks that run too
-    /// fast.
+    /// A clock that calls `now`, which must never go back. For simulations, and for tests with
+    /// clocks that run too fast.
     pub fn new(now: impl Fn() -> Instant + Send + Sync + 'static) -> Self {
         Self(Source::Given(Arc::new(now)))
     }
@@ -50,7 +50,8 @@ impl Clock {
         }
     }
 
-    /// The current time without the time slept, like [`Instant::now`]: the clock that callers compare with.
+    /// The current time without the time slept, like [`Instant::now`]: the clock that callers
+    /// compare with.
     #[must_use]
     pub fn running(&self) -> Instant {
         match &self.0 {
@@ -146,13 +147,13 @@ fn slept(running: Instant, wall: SystemTime) -> Duration {
         detector.compare(running, wall);
         return detector.slept;
     }
-    // A busy computer may have delayed this thread between the two readings. A real jump is still there at the second
-    // reading.
+    // A busy computer may have delayed this thread between the two readings. A real jump is still
+    // there at the second reading.
     detector.look(read_instant(), read_wall(), uptime)
 }
 
-/// The time since boot, including sleep. `None` on systems where reading it would need a foreign function. Source:
-/// proc(5).
+/// The time since boot, including sleep. `None` on systems where reading it would need a foreign
+/// function. Source: proc(5).
 fn uptime() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/uptime").ok()?;
     Duration::try_from_secs_f64(text.split_whitespace().next()?.parse().ok()?).ok()
@@ -165,7 +166,8 @@ struct Detector {
     start_uptime: Option<Duration>,
     /// The readings of the running clock and the wall clock at the last comparison.
     compared: (Instant, SystemTime),
-    /// The same, a jump later: every request reads the clock, and comparing is cheaper than subtracting.
+    /// The same, a jump later: every request reads the clock, and comparing is cheaper than
+    /// subtracting.
     recent: (Instant, SystemTime),
     slept: Duration,
 }
@@ -181,7 +183,8 @@ impl Detector {
         }
     }
 
-    /// Whether both clocks have run for less than a jump since the last comparison. Then it need not be repeated: the usual case.
+    /// Whether both clocks have run for less than a jump since the last comparison. Then it need
+    /// not be repeated: the usual case.
     fn compared_recently(&self, running: Instant, wall: SystemTime) -> bool {
         let (recent_running, recent_wall) = self.recent;
         running < recent_running && wall < recent_wall && wall >= self.compared.1
@@ -192,7 +195,8 @@ impl Detector {
         self.recent = (running + JUMP, wall.checked_add(JUMP).unwrap_or(wall));
     }
 
-    /// By how much the wall clock ran ahead of the running clock since the last comparison, and by how much it fell behind.
+    /// By how much the wall clock ran ahead of the running clock since the last comparison, and by
+    /// how much it fell behind.
     fn jump(&self, running: Instant, wall: SystemTime) -> (Duration, Duration) {
         let (last_running, last_wall) = self.compared;
         let ran = running.saturating_duration_since(last_running);
@@ -255,7 +259,8 @@ mod tests {
         assert_eq!(later, slept);
     }
 
-    /// Callers compare the end of a lease with `Instant::now()`, which does not see that the computer slept.
+    /// Callers compare the end of a lease with `Instant::now()`, which does not see that the
+    /// computer slept.
     #[test]
     fn a_deadline_comes_earlier_by_the_time_slept() {
         let running = Instant::now();

@@ -5,8 +5,9 @@
 //! 2. takes the machine's outputs and delivers replies and events,
 //! 3. writes all bytes that are ready to be sent, in one piece.
 //!
-//! The work of one turn is limited, so a flood on one client does not starve the other tasks of the thread. When the
-//! runtime drops the task, the session is closed without waiting, and every pending request and every watcher gets an error.
+//! The work of one turn is limited, so a flood on one client does not starve the other tasks of the
+//! thread. When the runtime drops the task, the session is closed without waiting, and every
+//! pending request and every watcher gets an error.
 //!
 //! Not here: decisions about the session (`machine`), opening connections (`net`).
 
@@ -40,7 +41,8 @@ use crate::{Cause, Error, machine::Input};
 const READ_BYTES: usize = 16 * 1024;
 /// The most frames of one turn. It limits the latency of requests under a flood of replies.
 const FRAMES_PER_TURN: usize = 256;
-/// A turn ends after this many bytes of frames, too. Otherwise 256 of the longest frames would be in memory at the same time.
+/// A turn ends after this many bytes of frames, too. Otherwise 256 of the longest frames would be
+/// in memory at the same time.
 const BYTES_PER_TURN: usize = 256 * 1024;
 /// The most turns of one poll; then other tasks of the thread run.
 const TURNS_PER_POLL: usize = 8;
@@ -53,16 +55,16 @@ pub(crate) struct Driver {
     connector: Connector,
     frame_limit: usize,
     link: Link,
-    /// Whether this turn replaced the link: then the new link was not polled yet, or the machine was not told of the
-    /// end of the old one.
+    /// Whether this turn replaced the link: then the new link was not polled yet, or the machine
+    /// was not told of the end of the old one.
     other_link: bool,
     inputs: Vec<Input>,
     out: BytesMut,
     deliveries: Vec<Delivery>,
     /// `None` until it is needed: the task is made outside the runtime in which it runs.
     timer: Option<Pin<Box<Sleep>>>,
-    /// When the timer fires. It may fire too early: the task resets it only for an earlier deadline, because nearly
-    /// every request moves the next deadline a little later.
+    /// When the timer fires. It may fire too early: the task resets it only for an earlier
+    /// deadline, because nearly every request moves the next deadline a little later.
     armed: Option<Instant>,
     /// The next deadline at the end of the last turn.
     deadline: Option<Instant>,
@@ -163,7 +165,8 @@ impl Driver {
         for input in self.inputs.drain(..) {
             core.machine.handle(now, input);
         }
-        // A deadline that is new since the last turn, and due already, is seen at the end of this one.
+        // A deadline that is new since the last turn, and due already, is seen at the end of this
+        // one.
         if self.deadline.is_some_and(|deadline| deadline <= now) {
             core.machine.handle(now, Input::Tick);
         }
@@ -267,8 +270,9 @@ impl Driver {
         }
     }
 
-    /// The runtime ends: sends what waits and the end of the session, as far as the socket takes it at once. Otherwise the
-    /// servers would keep the locks of the program until its session expires.
+    /// The runtime ends: sends what waits and the end of the session, as far as the socket takes it
+    /// at once. Otherwise the servers would keep the locks of the program until its session
+    /// expires.
     fn say_goodbye(&mut self) {
         if !matches!(self.link, Link::Up(_)) {
             return;
@@ -288,13 +292,15 @@ impl Driver {
         self.write(&mut Context::from_waker(Waker::noop()));
     }
 
-    /// Polls the futures of [`Client::run_in_background`](super::Client::run_in_background) and the probes.
+    /// Polls the futures of [`Client::run_in_background`](super::Client::run_in_background) and the
+    /// probes.
     fn run_background(&mut self, cx: &mut Context<'_>) {
         while let Poll::Ready(Some(())) = Pin::new(&mut self.background).poll_next(cx) {}
     }
 }
 
-/// Starts a client's task on the current runtime, or on a thread of its own if that is wanted or if there is no runtime.
+/// Starts a client's task on the current runtime, or on a thread of its own if that is wanted or if
+/// there is no runtime.
 pub(crate) fn spawn(
     task: BoxFuture<'static, ()>,
     own_thread: bool,
@@ -333,7 +339,8 @@ impl Future for Driver {
     }
 }
 
-/// The runtime has dropped the task, or the machine has ended: every caller that still waits gets an error.
+/// The runtime has dropped the task, or the machine has ended: every caller that still waits gets
+/// an error.
 impl Drop for Driver {
     fn drop(&mut self) {
         self.say_goodbye();

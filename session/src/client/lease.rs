@@ -23,8 +23,9 @@ pub struct Lease {
     pub state: State,
     /// The end of the lease: before this instant no server can have ended the session.
     ///
-    /// `None` without a session, and once the client is being closed. The instant is on the clock of [`Instant::now`], or on the clock that
-    /// [`Builder::clock`](super::Builder::clock) set, see [`Client::now`].
+    /// `None` without a session, and once the client is being closed. The instant is on the clock
+    /// of [`Instant::now`], or on the clock that [`Builder::clock`](super::Builder::clock) set, see
+    /// [`Client::now`].
     ///
     /// [`LeasePolicy`](crate::LeasePolicy) has the assumptions.
     pub valid_until: Option<Instant>,
@@ -37,8 +38,9 @@ pub struct Lease {
 impl Client {
     /// Returns the lease of the session: until when no server can have ended it.
     ///
-    /// It is a local computation and asks no server. Under [`LeasePolicy::Proved`](crate::LeasePolicy::Proved) the lease ends
-    /// when the client has written nothing for a while, unless it holds a lock or is the next to get one.
+    /// It is a local computation and asks no server. Under
+    /// [`LeasePolicy::Proved`](crate::LeasePolicy::Proved) the lease ends when the client has
+    /// written nothing for a while, unless it holds a lock or is the next to get one.
     #[must_use]
     pub fn lease(&self) -> Lease {
         self.shared.lock().lease()
@@ -61,14 +63,16 @@ impl Core {
 }
 
 impl Raw<'_> {
-    /// Keeps the lease of the session valid for as long as the returned value exists and servers answer.
+    /// Keeps the lease of the session valid for as long as the returned value exists and servers
+    /// answer.
     ///
-    /// Under [`LeasePolicy::Proved`](crate::LeasePolicy::Proved) the client writes a transaction that changes nothing whenever
-    /// it has written nothing for an eighth of the session timeout.
+    /// Under [`LeasePolicy::Proved`](crate::LeasePolicy::Proved) the client writes a transaction
+    /// that changes nothing whenever it has written nothing for an eighth of the session timeout.
     #[must_use]
     pub fn keep_lease(self) -> LeaseKeeper {
         let shared = self.client().shared.clone();
-        // It does not wake the client's task: that is awake before its next ping, and the first write is not more urgent.
+        // It does not wake the client's task: that is awake before its next ping, and the first
+        // write is not more urgent.
         let token = shared.lock().machine.keep_lease();
         LeaseKeeper {
             shared,
@@ -85,7 +89,8 @@ pub struct LeaseKeeper {
 }
 
 impl LeaseKeeper {
-    /// Waits until the lease of this session is valid, or the session is over. Returns whether the lease is valid.
+    /// Waits until the lease of this session is valid, or the session is over. Returns whether the
+    /// lease is valid.
     ///
     /// # Cancel safety
     /// The future may be dropped, and the method called again.

@@ -16,7 +16,8 @@
 //! | `timers`, `sleep` | timers that fire in the client's task; the future that waits for one |
 //! | `random` | the only place that draws random numbers |
 //!
-//! Not here: decisions about the session (`machine`), errors (`error`), the list of servers (`connect_string`).
+//! Not here: decisions about the session (`machine`), errors (`error`), the list of servers
+//! (`connect_string`).
 
 mod builder;
 mod capacity;
@@ -72,44 +73,49 @@ use shared::Shared;
 
 /// A ZooKeeper client: sends requests and watches nodes in one session.
 ///
-/// A clone is cheap. All clones share one session, and the client sends their requests in the order in which they
-/// were made. When the last clone is dropped, the client closes the session, and the servers delete the session's
-/// ephemeral nodes.
+/// A clone is cheap. All clones share one session, and the client sends their requests in the order
+/// in which they were made. When the last clone is dropped, the client closes the session, and the
+/// servers delete the session's ephemeral nodes.
 ///
 /// # Connection loss
-/// The client reconnects by itself, to another server if there are several. It keeps its session and its watches.
-/// Requests that were sent and not answered fail with [`Error::ConnectionLost`]; [`Error::effect`] says whether such
-/// a request may have been applied. The client never repeats a request on its own. Requests made while there is no
-/// connection wait for one, at most for the session timeout.
+/// The client reconnects by itself, to another server if there are several. It keeps its session
+/// and its watches. Requests that were sent and not answered fail with [`Error::ConnectionLost`];
+/// [`Error::effect`] says whether such a request may have been applied. The client never repeats a
+/// request on its own. Requests made while there is no connection wait for one, at most for the
+/// session timeout.
 ///
 /// # The runtime
-/// The client is one task. It runs on the present tokio runtime, and on a thread of its own where there is none, or where
-/// [`Builder::own_thread`] asks for it: a runtime that is blocked for longer than the session timeout then costs no lock.
-/// All futures, those of locks included, may be polled anywhere: on another executor, or by a thread that has no runtime
-/// ([`Wait`]). Their timers run in the client's task.
+/// The client is one task. It runs on the present tokio runtime, and on a thread of its own where
+/// there is none, or where [`Builder::own_thread`] asks for it: a runtime that is blocked for
+/// longer than the session timeout then costs no lock. All futures, those of locks included, may be
+/// polled anywhere: on another executor, or by a thread that has no runtime ([`Wait`]). Their
+/// timers run in the client's task.
 ///
-/// When the last handle of a client on a thread is dropped, the drop waits until the session is closed, at most a second, so that
-/// `main` may return. When a runtime ends, its client sends what waits and closes its session, without waiting: as far as the socket takes it. So
-/// the locks of a program that returns or panics are free at once. After a `SIGKILL`, or `std::process::exit`, the servers keep
-/// them for the session timeout.
+/// When the last handle of a client on a thread is dropped, the drop waits until the session is
+/// closed, at most a second, so that `main` may return. When a runtime ends, its client sends what
+/// waits and closes its session, without waiting: as far as the socket takes it. So the locks of a
+/// program that returns or panics are free at once. After a `SIGKILL`, or `std::process::exit`, the
+/// servers keep them for the session timeout.
 ///
 /// # Limits
-/// A method waits for request capacity while too many requests are pending, see [`Builder::max_outstanding`] and
-/// [`Builder::max_queued_bytes`]. Callers get capacity in the order of their calls.
-/// [`with_deadline`](Self::with_deadline) limits the whole time that a request waits.
+/// A method waits for request capacity while too many requests are pending, see
+/// [`Builder::max_outstanding`] and [`Builder::max_queued_bytes`]. Callers get capacity in the
+/// order of their calls. [`with_deadline`](Self::with_deadline) limits the whole time that a
+/// request waits.
 ///
 /// # Errors
 /// Every request may fail with these errors, besides those that its method lists:
 /// - [`Error::ConnectionLost`], [`Error::Unreachable`]: the connection was lost, or there was none;
 /// - [`Error::DeadlineExceeded`]: the caller's deadline has passed;
-/// - [`Error::SessionExpired`], [`Error::AuthFailed`], [`Error::Closed`]: the session or the client has ended;
+/// - [`Error::SessionExpired`], [`Error::AuthFailed`], [`Error::Closed`]: the session or the client
+///   has ended;
 /// - [`Error::BadPath`], [`Error::TooLarge`]: the client refused the request before it was sent;
 /// - [`Error::ReplyTooLarge`], [`Error::Malformed`]: the client could not read the reply;
 /// - [`Error::Unsupported`]: the server does not support the operation.
 ///
 /// # Cancel safety
-/// The client sends nothing before the future of a method is first polled. Dropping the future after that gives up
-/// the reply, not the request.
+/// The client sends nothing before the future of a method is first polled. Dropping the future
+/// after that gives up the reply, not the request.
 #[derive(Clone)]
 pub struct Client {
     shared: Arc<Shared>,
@@ -137,10 +143,12 @@ impl Drop for Handle {
 impl Client {
     /// Connects to a ZooKeeper ensemble with the default settings.
     ///
-    /// `servers` lists the servers as `host:port,host:port/chroot`. [`builder`](Self::builder) sets anything else.
+    /// `servers` lists the servers as `host:port,host:port/chroot`. [`builder`](Self::builder) sets
+    /// anything else.
     ///
     /// # Errors
-    /// See [`Builder::connect`]. [`Error::BadConnectString`] when the list of servers cannot be parsed.
+    /// See [`Builder::connect`]. [`Error::BadConnectString`] when the list of servers cannot be
+    /// parsed.
     pub async fn connect(servers: &str) -> Result<Self, Error> {
         Self::builder(servers)?.connect().await
     }
@@ -173,8 +181,8 @@ impl Client {
 
     /// Follows the state of the session.
     ///
-    /// A slow receiver sees the newest snapshot, not every one. Compare `session_id` to notice an expiry, and
-    /// `connections` to notice a reconnect.
+    /// A slow receiver sees the newest snapshot, not every one. Compare `session_id` to notice an
+    /// expiry, and `connections` to notice a reconnect.
     #[must_use]
     pub fn snapshots(&self) -> watch::Receiver<Snapshot> {
         self.shared.snapshot.subscribe()
@@ -196,7 +204,8 @@ impl Client {
         self.shared.lock().is_closing()
     }
 
-    /// Returns what the client has done so far and what is pending now. It copies some numbers and asks no server.
+    /// Returns what the client has done so far and what is pending now. It copies some numbers and
+    /// asks no server.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         let core = self.shared.lock();
@@ -207,11 +216,12 @@ impl Client {
 
     /// Closes the session. All clones of the client end with it.
     ///
-    /// Holders of locks are told first: before anything is sent, the [`lease`](Self::lease) is not valid any more.
+    /// Holders of locks are told first: before anything is sent, the [`lease`](Self::lease) is not
+    /// valid any more.
     ///
-    /// The client first sends the requests that are pending, then asks the server to close the session. The future
-    /// waits until the server has confirmed this or the connection is lost. The server deletes the session's
-    /// ephemeral nodes immediately.
+    /// The client first sends the requests that are pending, then asks the server to close the
+    /// session. The future waits until the server has confirmed this or the connection is lost. The
+    /// server deletes the session's ephemeral nodes immediately.
     ///
     /// # Cancel safety
     /// Once the future was polled, the session ends even if the future is dropped.
@@ -224,14 +234,16 @@ impl Client {
 
     /// Moves to the next server of the list, and keeps the session and all watches.
     ///
-    /// Use it before you take the present server down for maintenance, or to spread clients again after maintenance.
+    /// Use it before you take the present server down for maintenance, or to spread clients again
+    /// after maintenance.
     ///
-    /// Requests that were already sent are answered before the client leaves the server. Later requests wait for the
-    /// new connection. So no request fails because of the move.
+    /// Requests that were already sent are answered before the client leaves the server. Later
+    /// requests wait for the new connection. So no request fails because of the move.
     ///
-    /// The method returns immediately. The move is done when [`Snapshot::connections`] has grown. If the list has one
-    /// server, the client reconnects to it and begins with the next of its addresses. Without a connection the method
-    /// does nothing, because the client is already looking for the next server.
+    /// The method returns immediately. The move is done when [`Snapshot::connections`] has grown.
+    /// If the list has one server, the client reconnects to it and begins with the next of its
+    /// addresses. Without a connection the method does nothing, because the client is already
+    /// looking for the next server.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -1,6 +1,7 @@
 //! A thread for the client's task: a runtime that runs this task and nothing else.
 //!
-//! A blocked or busy runtime of the program does not stop it, so the session lives on. Not here: what the task does (`driver`).
+//! A blocked or busy runtime of the program does not stop it, so the session lives on. Not here:
+//! what the task does (`driver`).
 
 use std::{
     io,
@@ -31,7 +32,8 @@ enum Stage {
     Ended,
 }
 
-/// Where the thread says how far it is. A condition, since the channels of `std` would add 30 kB to a program.
+/// Where the thread says how far it is. A condition, since the channels of `std` would add 30 kB to
+/// a program.
 struct Progress {
     stage: Mutex<Stage>,
     changed: Condvar,
@@ -80,8 +82,8 @@ impl OwnThread {
         Ok(Self { thread, progress })
     }
 
-    /// Waits until the client has ended, for a limited time: a program ends all its threads when its
-    /// `main` returns, and the session has to be closed before that.
+    /// Waits until the client has ended, for a limited time: a program ends all its threads when
+    /// its `main` returns, and the session has to be closed before that.
     pub(crate) fn wait_for_end(self) {
         // The last handle was dropped by a future that runs in the client's task.
         if self.thread.thread().id() == thread::current().id() {

@@ -45,7 +45,8 @@ impl Clone for Random {
 
 /// A number that differs from process to process and from call to call.
 ///
-/// The standard library offers no random numbers, but it keys its hash maps from the system's randomness.
+/// The standard library offers no random numbers, but it keys its hash maps from the system's
+/// randomness.
 pub(crate) fn random_u64() -> u64 {
     RandomState::new().build_hasher().finish()
 }

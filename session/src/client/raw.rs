@@ -1,4 +1,5 @@
-//! What recipes need beyond the methods of a client: single requests, watches in order, work in the client's task.
+//! What recipes need beyond the methods of a client: single requests, watches in order, work in the
+//! client's task.
 //!
 //! Not here: capacity (`capacity`), the machine behind its lock (`shared`).
 
@@ -32,15 +33,17 @@ use crate::{
 ///
 /// - The paths are those of the server, see [`server_path`](Self::server_path).
 /// - A request must not leave a watch: its event would reach no watcher.
-/// - Requests that only the client itself may send (pings, authentication, session control) break the session.
+/// - Requests that only the client itself may send (pings, authentication, session control) break
+///   the session.
 #[derive(Clone, Copy, Debug)]
 pub struct Raw<'a> {
     client: &'a Client,
     within: Option<SessionId>,
 }
 
-/// The replies to requests, or requests that wait for capacity. These are behind a pointer to code, and so the futures of
-/// callers know nothing of requests: how to drop one is not repeated in each program that uses them.
+/// The replies to requests, or requests that wait for capacity. These are behind a pointer to code,
+/// and so the futures of callers know nothing of requests: how to drop one is not repeated in each
+/// program that uses them.
 enum Submitted<'a, R> {
     Done(Ready<R>),
     Waiting(Pin<Box<dyn Future<Output = R> + Send + 'a>>),
@@ -88,8 +91,8 @@ impl Raw<'_> {
     ///
     /// Once that session has ended, the client never sends them: the replies are
     /// [`Error::SessionExpired`](Error::SessionExpired) with
-    /// [`Effect::NotApplied`](crate::Effect::NotApplied). Use it for requests that do harm in another session, for instance
-    /// to delete an ephemeral node whose name another client may use.
+    /// [`Effect::NotApplied`](crate::Effect::NotApplied). Use it for requests that do harm in
+    /// another session, for instance to delete an ephemeral node whose name another client may use.
     #[must_use]
     pub fn within(self, session: SessionId) -> Self {
         Self {
@@ -98,11 +101,12 @@ impl Raw<'_> {
         }
     }
 
-    /// Submits several requests together, immediately and in this order. The replies come in the same order.
+    /// Submits several requests together, immediately and in this order. The replies come in the
+    /// same order.
     ///
-    /// It does not wait for request capacity, so that it works in a `Drop`. When the capacity is used up, it takes from a
-    /// reserve of the same size. When the reserve is used up too, the request fails with
-    /// [`Error::TooManyRequests`](Error::TooManyRequests). If you can wait, call
+    /// It does not wait for request capacity, so that it works in a `Drop`. When the capacity is
+    /// used up, it takes from a reserve of the same size. When the reserve is used up too, the
+    /// request fails with [`Error::TooManyRequests`](Error::TooManyRequests). If you can wait, call
     /// [`submit_with_backpressure`](Self::submit_with_backpressure).
     pub fn submit<const N: usize>(self, requests: [Request; N]) -> [PendingReply; N] {
         self.client.shared.act(|core| {
@@ -112,8 +116,8 @@ impl Raw<'_> {
         })
     }
 
-    /// Waits for request capacity, then submits the requests like [`submit`](Self::submit). All methods of the client work
-    /// in this way.
+    /// Waits for request capacity, then submits the requests like [`submit`](Self::submit). All
+    /// methods of the client work in this way.
     ///
     /// [`Builder::max_outstanding`](super::Builder::max_outstanding) and
     /// [`Builder::max_queued_bytes`](super::Builder::max_queued_bytes) set the capacity.
@@ -121,11 +125,12 @@ impl Raw<'_> {
     /// The method submits the requests if there is capacity; the future waits for it otherwise.
     ///
     /// # Cancel safety
-    /// If the future is dropped before there was capacity, nothing is sent, and the caller loses its place in the queue.
+    /// If the future is dropped before there was capacity, nothing is sent, and the caller loses
+    /// its place in the queue.
     ///
     /// # Ordering
-    /// Callers get capacity in the order in which they started to wait. Requests of `submit` go ahead of all waiting
-    /// callers.
+    /// Callers get capacity in the order in which they started to wait. Requests of `submit` go
+    /// ahead of all waiting callers.
     pub fn submit_with_backpressure(
         self,
         request: Request,
@@ -136,7 +141,8 @@ impl Raw<'_> {
             })
     }
 
-    /// As [`submit_with_backpressure`](Self::submit_with_backpressure), for two requests, between which no other comes.
+    /// As [`submit_with_backpressure`](Self::submit_with_backpressure), for two requests, between
+    /// which no other comes.
     pub fn submit_both_with_backpressure(
         self,
         first: Request,
@@ -148,10 +154,12 @@ impl Raw<'_> {
         })
     }
 
-    /// As [`submit_with_backpressure`](Self::submit_with_backpressure), if `is_allowed` says so when there is capacity.
+    /// As [`submit_with_backpressure`](Self::submit_with_backpressure), if `is_allowed` says so
+    /// when there is capacity.
     ///
-    /// It is asked right before the requests are queued, under the lock of the client, so it must not use the client. A request
-    /// that another thread queues after it has changed the answer is behind these requests, or these are not sent.
+    /// It is asked right before the requests are queued, under the lock of the client, so it must
+    /// not use the client. A request that another thread queues after it has changed the answer is
+    /// behind these requests, or these are not sent.
     ///
     /// # Cancel safety
     /// As [`submit_with_backpressure`](Self::submit_with_backpressure).
@@ -169,14 +177,16 @@ impl Raw<'_> {
         self.client.when_capacity(bytes, submit).await
     }
 
-    /// As [`submit_with_backpressure`](Self::submit_with_backpressure), for a list of requests. A list that is too long for the
-    /// capacity is sent in parts: each part as soon as there is capacity for its first request.
+    /// As [`submit_with_backpressure`](Self::submit_with_backpressure), for a list of requests. A
+    /// list that is too long for the capacity is sent in parts: each part as soon as there is
+    /// capacity for its first request.
     ///
     /// # Cancel safety
     /// If the future is dropped, the requests for which there was no capacity yet are not sent.
     ///
     /// # Ordering
-    /// The servers handle the requests in the order of the list. Between two parts there may be requests of other callers.
+    /// The servers handle the requests in the order of the list. Between two parts there may be
+    /// requests of other callers.
     #[must_use = "the replies say whether the requests succeeded"]
     pub fn submit_all_with_backpressure<'a>(
         self,
@@ -214,15 +224,16 @@ impl Raw<'_> {
         replies
     }
 
-    /// What the caller keeps for this client: the value of this type. It is made at the first call, and lives as long as the
-    /// client. All handles of the client share it.
+    /// What the caller keeps for this client: the value of this type. It is made at the first call,
+    /// and lives as long as the client. All handles of the client share it.
     #[must_use]
     pub fn extension<T: Any + Default + Send + Sync>(self) -> Arc<T> {
         self.client.shared.extension()
     }
 
-    /// The number of the connection on which a request goes out that is submitted now: the present one or, without a connection,
-    /// the next one. A request of the caller that was lost with its connection went out on an earlier one.
+    /// The number of the connection on which a request goes out that is submitted now: the present
+    /// one or, without a connection, the next one. A request of the caller that was lost with its
+    /// connection went out on an earlier one.
     #[must_use]
     pub fn next_connection(self) -> u64 {
         let core = self.client.shared.lock();
@@ -236,7 +247,8 @@ impl Raw<'_> {
         self.client.shared.lock().machine.newest_zxid()
     }
 
-    /// Returns a future that ends at the next change of the session's [`Snapshot`](crate::Snapshot), counted from this call.
+    /// Returns a future that ends at the next change of the session's
+    /// [`Snapshot`](crate::Snapshot), counted from this call.
     ///
     /// These futures end in the order in which they were first polled. tokio wakes the receivers of
     /// [`Client::snapshots`] in a random order.
@@ -245,8 +257,8 @@ impl Raw<'_> {
         self.client.shared.snapshot_changed.notified()
     }
 
-    /// Returns a clone of the client that does not keep the session open. Use it for work that must not outlive the other
-    /// handles.
+    /// Returns a clone of the client that does not keep the session open. Use it for work that must
+    /// not outlive the other handles.
     #[must_use]
     pub fn downgrade(self) -> Client {
         Client {
@@ -266,28 +278,32 @@ impl Raw<'_> {
     ///
     /// The client sends the request immediately. For very many nodes it sends several requests.
     ///
-    /// The guarantee holds for each node by itself. Let the *mark* be the newest zxid that a reply of this session
-    /// contained when this method was called. The watcher's event is the first of these that is true when the server
-    /// handles the request, or becomes true later:
+    /// The guarantee holds for each node by itself. Let the *mark* be the newest zxid that a reply
+    /// of this session contained when this method was called. The watcher's event is the first of
+    /// these that is true when the server handles the request, or becomes true later:
     ///
-    /// - "node deleted": the node does not exist. It may have been deleted just before, or may never have existed.
-    /// - "node data changed": the data were set, or the node was created, in a transaction newer than the mark, and
-    ///   the watcher was not yet told.
-    /// - "node data changed" or "node deleted": the next change of the data, or the deletion of the node.
+    /// - "node deleted": the node does not exist. It may have been deleted just before, or may
+    ///   never have existed.
+    /// - "node data changed": the data were set, or the node was created, in a transaction newer
+    ///   than the mark, and the watcher was not yet told.
+    /// - "node data changed" or "node deleted": the next change of the data, or the deletion of the
+    ///   node.
     ///
-    /// So the watcher misses no change of a node that the caller read in this session before the call: every later
-    /// change is newer than the mark. If you know the node from elsewhere, or from a reply that came after the call,
-    /// a change before the mark is not reported: read the node then. The watcher may report a change between the mark
-    /// and the request that the caller has already seen.
+    /// So the watcher misses no change of a node that the caller read in this session before the
+    /// call: every later change is newer than the mark. If you know the node from elsewhere, or
+    /// from a reply that came after the call, a change before the mark is not reported: read the
+    /// node then. The watcher may report a change between the mark and the request that the caller
+    /// has already seen.
     ///
-    /// The request is the one with which clients restore their watches (`setWatches`). The caller needs no reply: the server
-    /// handles all later requests after this one. No watcher gets its event before the server has set all of them. Without a connection, the client
-    /// sets the watches on the next connection, with the same guarantee. The watches outlive reconnects and end with
-    /// the session.
+    /// The request is the one with which clients restore their watches (`setWatches`). The caller
+    /// needs no reply: the server handles all later requests after this one. No watcher gets its
+    /// event before the server has set all of them. Without a connection, the client sets the
+    /// watches on the next connection, with the same guarantee. The watches outlive reconnects and
+    /// end with the session.
     ///
     /// # Errors
-    /// [`Error::BadPath`] for the first invalid path; nothing is watched then. If the client has ended, the watchers
-    /// return that error.
+    /// [`Error::BadPath`] for the first invalid path; nothing is watched then. If the client has
+    /// ended, the watchers return that error.
     ///
     /// # Cancel safety
     /// The method does not wait. Dropping a watcher ends its watch.
@@ -343,9 +359,9 @@ impl Raw<'_> {
 
     /// Runs a future in the client's own task, until the future or the client ends.
     ///
-    /// It is for short clean-up work that must continue after its caller is gone. It also works outside a runtime, for
-    /// instance in `Drop`. The future should hold a client made by [`downgrade`](Self::downgrade); otherwise the session never ends
-    /// by itself.
+    /// It is for short clean-up work that must continue after its caller is gone. It also works
+    /// outside a runtime, for instance in `Drop`. The future should hold a client made by
+    /// [`downgrade`](Self::downgrade); otherwise the session never ends by itself.
     pub fn run_in_background(self, future: impl Future<Output = ()> + Send + 'static) {
         let mut future: Option<Pin<Box<dyn Future<Output = ()> + Send>>> = Some(Box::pin(future));
         self.client.shared.act(|core| {
@@ -356,7 +372,8 @@ impl Raw<'_> {
         // The machine has ended: the future is dropped here, after the lock was released.
     }
 
-    /// Waits in the client's own task, by the client's clock. So the future needs no runtime where it is polled.
+    /// Waits in the client's own task, by the client's clock. So the future needs no runtime where
+    /// it is polled.
     ///
     /// It ends at once when the client has ended.
     pub fn sleep(self, duration: Duration) -> Sleep {
@@ -371,7 +388,8 @@ impl Raw<'_> {
 
     /// Draws a random number.
     ///
-    /// [`Builder::seed`](super::Builder::seed) makes the numbers repeatable; otherwise they differ from process to process.
+    /// [`Builder::seed`](super::Builder::seed) makes the numbers repeatable; otherwise they differ
+    /// from process to process.
     #[must_use]
     pub fn random_u64(self) -> u64 {
         self.client.shared.random.next()

@@ -1,12 +1,13 @@
 //! The state that handles, watchers and the driver share: the machine behind a lock.
 //!
-//! The lock is a `std` mutex. It is held only for a short time, and never across an await: guards and watchers also
-//! take it in their `Drop`, outside any runtime. A caller takes the lock, submits its requests and wakes the driver.
-//! Requests submitted under one lock go out in one write. The driver delivers replies after it has released the lock,
-//! so that the tasks that it wakes do not block on the lock.
+//! The lock is a `std` mutex. It is held only for a short time, and never across an await: guards
+//! and watchers also take it in their `Drop`, outside any runtime. A caller takes the lock, submits
+//! its requests and wakes the driver. Requests submitted under one lock go out in one write. The
+//! driver delivers replies after it has released the lock, so that the tasks that it wakes do not
+//! block on the lock.
 //!
-//! Not here: which caller gets request capacity first (`capacity_queue`), the events of a persistent watch
-//! (`watches::event_queue`).
+//! Not here: which caller gets request capacity first (`capacity_queue`), the events of a
+//! persistent watch (`watches::event_queue`).
 
 use std::{
     any::Any,
@@ -73,8 +74,9 @@ pub(crate) struct Shared {
     pub(crate) driver: AtomicWaker,
     /// The newest state of the session. The driver sends it.
     pub(crate) snapshot: watch::Sender<Snapshot>,
-    /// Notifies locks and other parts of this project of a new snapshot, in the order in which they began to wait. The receivers
-    /// of `snapshot` hear of it in a random order, which no simulation could repeat.
+    /// Notifies locks and other parts of this project of a new snapshot, in the order in which they
+    /// began to wait. The receivers of `snapshot` hear of it in a random order, which no simulation
+    /// could repeat.
     pub(crate) snapshot_changed: Notify,
     /// Notifies those who wait for the lease to be valid.
     pub(crate) lease_renewed: Notify,
@@ -87,7 +89,8 @@ pub(crate) struct Shared {
 pub(crate) struct Core {
     pub(crate) machine: Machine<ReplySender>,
     pub(crate) clock: Clock,
-    /// Whether the session is being given up. The machine may not know it yet, see [`Shared::announce_close`].
+    /// Whether the session is being given up. The machine may not know it yet, see
+    /// [`Shared::announce_close`].
     is_closing: bool,
     listeners: HashMap<WatchId, Listener>,
     /// Futures that the driver runs in its task. The driver takes them from here.
@@ -114,7 +117,8 @@ pub(crate) enum LinkCommand {
     Disconnect,
 }
 
-/// A message to a caller. It is delivered after the lock is released, in the order in which the frames arrived.
+/// A message to a caller. It is delivered after the lock is released, in the order in which the
+/// frames arrived.
 pub(crate) enum Delivery {
     Reply(ReplySender, Result<Response, Error>),
     Event(EventSender, Result<Event, Error>),
@@ -174,8 +178,8 @@ impl Shared {
         extension
     }
 
-    /// Lets `act` change the machine, and wakes the driver. When the machine has ended there is no driver, and this
-    /// method delivers the replies itself.
+    /// Lets `act` change the machine, and wakes the driver. When the machine has ended there is no
+    /// driver, and this method delivers the replies itself.
     pub(crate) fn act<R>(&self, act: impl FnOnce(&mut Core) -> R) -> R {
         let mut core = self.lock();
         let result = act(&mut core);
@@ -183,7 +187,8 @@ impl Shared {
         result
     }
 
-    /// What follows each `act`. It is not generic, so that it is compiled once and not for each caller.
+    /// What follows each `act`. It is not generic, so that it is compiled once and not for each
+    /// caller.
     fn acted(&self, mut core: MutexGuard<'_, Core>) {
         if core.machine.is_ended() {
             let mut deliveries = Vec::new();
@@ -205,8 +210,9 @@ impl Shared {
         self.act(|core| core.machine.close(core.clock.now()));
     }
 
-    /// Tells whoever holds a lock in this session. It comes before the machine queues the request: the driver may run on another
-    /// thread and send it at once, and then other contenders get the locks.
+    /// Tells whoever holds a lock in this session. It comes before the machine queues the request:
+    /// the driver may run on another thread and send it at once, and then other contenders get the
+    /// locks.
     pub(crate) fn announce_close(&self) {
         self.lock().is_closing = true;
         self.snapshot_changed.notify_waiters();
@@ -214,7 +220,8 @@ impl Shared {
 
     pub(crate) fn deliver(&self, deliveries: impl Iterator<Item = Delivery>) {
         for delivery in deliveries {
-            // A send fails only when the caller has dropped the receiver; the result is not needed then.
+            // A send fails only when the caller has dropped the receiver; the result is not needed
+            // then.
             match delivery {
                 Delivery::Reply(sender, result) => drop(sender.send(result)),
                 Delivery::Event(sender, result) => drop(sender.send(result)),
@@ -246,8 +253,8 @@ impl Shared {
         }
     }
 
-    /// As `server_path`, for a node to create. To the path of a sequential node the server appends a number, so the root keeps
-    /// its slash.
+    /// As `server_path`, for a node to create. To the path of a sequential node the server appends
+    /// a number, so the root keeps its slash.
     pub(crate) fn path_to_create(&self, path: &str, mode: CreateMode) -> String {
         match self.chroot.as_deref() {
             Some(chroot) if mode.is_sequential() => format!("{chroot}{path}"),
@@ -255,7 +262,8 @@ impl Shared {
         }
     }
 
-    /// Converts a server's path to a path of this client. A path outside the chroot does not change.
+    /// Converts a server's path to a path of this client. A path outside the chroot does not
+    /// change.
     pub(crate) fn client_path(&self, path: String) -> String {
         match self.chroot.as_deref() {
             Some(chroot) if path == chroot => path::ROOT.to_owned(),
@@ -270,8 +278,8 @@ impl Shared {
 impl Core {
     /// Submits a request, also beyond the request capacity.
     ///
-    /// `within` names the only session in which it may be sent. The machine never sends a request that was queued in an
-    /// earlier session.
+    /// `within` names the only session in which it may be sent. The machine never sends a request
+    /// that was queued in an earlier session.
     pub(crate) fn submit(
         &mut self,
         within: Option<SessionId>,
@@ -294,7 +302,8 @@ impl Core {
         PendingReply { op, receiver }
     }
 
-    /// Like `submit`, for a request that leaves a watch. `None` when the machine refused the request.
+    /// Like `submit`, for a request that leaves a watch. `None` when the machine refused the
+    /// request.
     pub(crate) fn reply_and_watch(
         &mut self,
         now: Instant,
@@ -371,7 +380,8 @@ impl Core {
         self.machine.cancel(id);
     }
 
-    /// The callers that should check again whether there is request capacity for them, and those whose time has come.
+    /// The callers that should check again whether there is request capacity for them, and those
+    /// whose time has come.
     pub(crate) fn woken(&mut self, now: Instant) -> Vec<Waker> {
         let mut woken = self.capacity_queue.woken(now, &self.machine);
         if !self.timers.is_empty() {

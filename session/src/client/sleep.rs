@@ -41,8 +41,9 @@ impl Future for Sleep {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
         let mut core = this.shared.lock();
-        // At each poll: if the process was paused, this future may be polled before the client's task, which fires the timers.
-        // What a `select` polls next, for instance the work of a leader, must not go on then.
+        // At each poll: if the process was paused, this future may be polled before the client's
+        // task, which fires the timers. What a `select` polls next, for instance the work of a
+        // leader, must not go on then.
         if core.machine.is_ended() || this.until <= core.clock.now() {
             return Poll::Ready(());
         }
@@ -65,7 +66,8 @@ impl Future for Sleep {
         if !waker.will_wake(cx.waker()) {
             let former = mem::replace(waker, cx.waker().clone());
             drop(core);
-            // Dropped after the lock was released: it may be the last handle of a task, whose futures take the lock.
+            // Dropped after the lock was released: it may be the last handle of a task, whose
+            // futures take the lock.
             drop(former);
         }
         Poll::Pending

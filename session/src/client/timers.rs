@@ -1,6 +1,7 @@
 //! Timers that fire in the client's task.
 //!
-//! Not here: the future that waits for one (`sleep`), the deadlines of the session (`machine::timers`).
+//! Not here: the future that waits for one (`sleep`), the deadlines of the session
+//! (`machine::timers`).
 
 use std::{collections::BTreeMap, task::Waker, time::Instant};
 

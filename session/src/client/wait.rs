@@ -1,6 +1,8 @@
-//! Waiting for a future on the caller's thread, for code without async: the thread parks, and the future's waker unparks it.
+//! Waiting for a future on the caller's thread, for code without async: the thread parks, and the
+//! future's waker unparks it.
 //!
-//! The futures of clients and locks need no runtime where they are polled. Not here: where the client's task runs (`own_thread`).
+//! The futures of clients and locks need no runtime where they are polled. Not here: where the
+//! client's task runs (`own_thread`).
 
 use std::{
     pin::pin,
@@ -33,8 +35,8 @@ use crate::Error;
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// The wait ends with the future: to limit it, take [`wait_for`](Self::wait_for), or a method with a
-/// timeout. Give a `&mut` of a future to wait for it again later.
+/// The wait ends with the future: to limit it, take [`wait_for`](Self::wait_for), or a method with
+/// a timeout. Give a `&mut` of a future to wait for it again later.
 pub trait Wait: Future<Output: Outcome> + Sized {
     /// Waits for the future.
     ///

@@ -43,8 +43,8 @@ impl fmt::Display for Lost {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cause {
-    /// The operating system's reason: connection refused, connection reset, host unreachable, a name that does not
-    /// resolve, ..
+    /// The operating system's reason: connection refused, connection reset, host unreachable, a
+    /// name that does not resolve, ..
     Io {
         /// The kind of the I/O error.
         kind: io::ErrorKind,
@@ -53,30 +53,34 @@ pub enum Cause {
     },
     /// The server closed the connection.
     ClosedByServer,
-    /// The server closed or reset the connection while it had to answer this operation, which it may not support.
+    /// The server closed or reset the connection while it had to answer this operation, which it
+    /// may not support.
     ///
-    /// No server has answered the operation yet, and some servers close the connection on an operation that they do
-    /// not support. When a caller asks for it again, the client sends it alone. If the connection ends in the same
-    /// way again, the caller gets [`Error::Unsupported`](crate::Error::Unsupported).
+    /// No server has answered the operation yet, and some servers close the connection on an
+    /// operation that they do not support. When a caller asks for it again, the client sends it
+    /// alone. If the connection ends in the same way again, the caller gets
+    /// [`Error::Unsupported`](crate::Error::Unsupported).
     ClosedOn(OpCode),
-    /// The server closed the connection during the handshake: it is not serving, or its data are older than what this
-    /// client has seen.
+    /// The server closed the connection during the handshake: it is not serving, or its data are
+    /// older than what this client has seen.
     ClosedInHandshake,
-    /// The server did not accept the connection in time: its machine is down, or packets to it are lost.
+    /// The server did not accept the connection in time: its machine is down, or packets to it are
+    /// lost.
     ConnectTimeout(Duration),
     /// The server did not complete the handshake in time.
     HandshakeTimeout(Duration),
     /// The server refused a new session.
     SessionRefused,
-    /// The server grants a session timeout that leaves no time for a lease, by the [`LeasePolicy`](crate::LeasePolicy).
+    /// The server grants a session timeout that leaves no time for a lease, by the
+    /// [`LeasePolicy`](crate::LeasePolicy).
     ShortSession {
         /// The session timeout that the server grants.
         granted: Duration,
         /// The session timeout must be longer than this.
         margin: Duration,
     },
-    /// The server is not ZooKeeper: it answered the handshake with text. This is the first line, with everything escaped that is
-    /// not printable ASCII.
+    /// The server is not ZooKeeper: it answered the handshake with text. This is the first line,
+    /// with everything escaped that is not printable ASCII.
     NotZooKeeper(Arc<str>),
     /// The server's reply to the handshake could not be decoded, or its values are invalid.
     BadHandshake(Option<DecodeError>),
@@ -104,12 +108,14 @@ pub enum Cause {
     },
     /// Encryption failed.
     Tls(TlsFailure),
-    /// The client closed the connection itself, because it was closed or asked to move to another server.
+    /// The client closed the connection itself, because it was closed or asked to move to another
+    /// server.
     ByClient,
 }
 
 impl Cause {
-    /// Whether the same server will fail in the same way until somebody changes a setting or a certificate.
+    /// Whether the same server will fail in the same way until somebody changes a setting or a
+    /// certificate.
     #[must_use]
     pub fn is_permanent(&self) -> bool {
         match self {
@@ -120,7 +126,8 @@ impl Cause {
     }
 }
 
-/// A connector may put a cause into its [`io::Error`]. The client then reports this cause unchanged.
+/// A connector may put a cause into its [`io::Error`]. The client then reports this cause
+/// unchanged.
 impl std::error::Error for Cause {}
 
 impl From<&io::Error> for Cause {

@@ -2,7 +2,8 @@
 
 use std::{fmt, time::Duration};
 
-/// A duration as messages name it: `250 ms`, `1.5 s`. To the millisecond; a shorter one to the microsecond.
+/// A duration as messages name it: `250 ms`, `1.5 s`. To the millisecond; a shorter one to the
+/// microsecond.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 #[allow(

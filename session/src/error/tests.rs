@@ -1,4 +1,5 @@
-//! Tests of the messages of errors: each error that concerns a server names the server and the session, in one line.
+//! Tests of the messages of errors: each error that concerns a server names the server and the
+//! session, in one line.
 
 use lockkeeper_proto::jute::DecodeErrorKind;
 
@@ -29,8 +30,8 @@ fn lost() -> Lost {
     }
 }
 
-/// One error of each kind, with its message, and whether it concerns a server. A missing kind fails to compile or
-/// changes the count.
+/// One error of each kind, with its message, and whether it concerns a server. A missing kind fails
+/// to compile or changes the count.
 #[allow(clippy::too_many_lines, reason = "a table")]
 fn all() -> Vec<(bool, Error, &'static str)> {
     let op = OpCode::CREATE_TTL;

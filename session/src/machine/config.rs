@@ -29,30 +29,33 @@ pub struct Config {
     pub session_timeout: Duration,
     /// How the client knows until when its session lives.
     pub lease: LeasePolicy,
-    /// How long one server may take to accept the connection, and again to complete the handshake; `None` for a share of the
-    /// session timeout.
+    /// How long one server may take to accept the connection, and again to complete the handshake;
+    /// `None` for a share of the session timeout.
     pub server_timeout: Option<Duration>,
-    /// How long the server may answer no request, while one waits, before the client gives up the connection; `None` for the
-    /// negotiated timeout.
+    /// How long the server may answer no request, while one waits, before the client gives up the
+    /// connection; `None` for the negotiated timeout.
     pub request_timeout: Option<Duration>,
     /// Whether to accept a read-only server.
     pub read_only: bool,
-    /// Whether the requests of the first connection wait until the server has accepted the identities. Otherwise they do not
-    /// wait, and those under way when it refuses an identity fail with a lost connection.
+    /// Whether the requests of the first connection wait until the server has accepted the
+    /// identities. Otherwise they do not wait, and those under way when it refuses an identity fail
+    /// with a lost connection.
     pub requests_wait_for_identities: bool,
     /// What the client does when its session expires.
     pub on_expiry: OnExpiry,
-    /// The longest request, in bytes: `jute.maxbuffer` of the servers. Default [`frame::SERVER_LIMIT`].
+    /// The longest request, in bytes: `jute.maxbuffer` of the servers. Default
+    /// [`frame::SERVER_LIMIT`].
     pub max_request: usize,
-    /// How many requests may wait to be sent or answered; twice as many for callers that cannot wait for capacity. A thousand of
-    /// them are under way at once. Default 65,536.
+    /// How many requests may wait to be sent or answered; twice as many for callers that cannot
+    /// wait for capacity. A thousand of them are under way at once. Default 65,536.
     pub max_outstanding: usize,
-    /// How many bytes of requests may wait to be sent; twice as many for callers that cannot wait for capacity. Default
-    /// 16 MiB.
+    /// How many bytes of requests may wait to be sent; twice as many for callers that cannot wait
+    /// for capacity. Default 16 MiB.
     pub max_queued_bytes: usize,
     /// Identities for every connection: scheme and credentials.
     pub auth: Vec<Auth>,
-    /// How to authenticate with SASL, on every connection and before anything else. Default: no SASL.
+    /// How to authenticate with SASL, on every connection and before anything else. Default: no
+    /// SASL.
     pub sasl: Option<Arc<dyn Authenticator>>,
     /// The seed of the machine's random choices: order of the servers, back-off.
     pub seed: u64,
@@ -102,7 +105,8 @@ impl Config {
         }
     }
 
-    /// The same settings, with durations that can be added to an instant. A caller may mean "for ever" by a very long one.
+    /// The same settings, with durations that can be added to an instant. A caller may mean "for
+    /// ever" by a very long one.
     pub(crate) fn bounded(mut self) -> Self {
         self.session_timeout = self.session_timeout.min(LONGEST_TIMEOUT);
         for timeout in [&mut self.server_timeout, &mut self.request_timeout] {
@@ -120,10 +124,11 @@ impl Config {
 
     /// How long one server may take to accept the connection, and again to complete the handshake.
     ///
-    /// It is a share of the session timeout, so that a few dead servers do not cost the session. Source: `ClientCnxn.java`
-    /// divides by the number of servers. Here each server gets at least a quarter: with a long list it would have too little
-    /// time to answer. An SRV record counts as a long list. A single server gets a half: when it has just opened its port, it
-    /// may accept a connection that it never serves (ZOOKEEPER-5051).
+    /// It is a share of the session timeout, so that a few dead servers do not cost the session.
+    /// Source: `ClientCnxn.java` divides by the number of servers. Here each server gets at least a
+    /// quarter: with a long list it would have too little time to answer. An SRV record counts as a
+    /// long list. A single server gets a half: when it has just opened its port, it may accept a
+    /// connection that it never serves (ZOOKEEPER-5051).
     pub(crate) fn server_timeout(&self, session_timeout: Duration) -> Duration {
         let shares = if self.endpoints.iter().any(Endpoint::is_srv) {
             4
@@ -137,18 +142,20 @@ impl Config {
 
 /// The longest duration: the longest session timeout on the wire, about 25 days.
 const LONGEST_TIMEOUT: Duration = Duration::from_millis(i32::MAX as u64);
-/// The shortest session timeout that a server may grant. Timers run at most as fast as for this one, whatever was asked for.
+/// The shortest session timeout that a server may grant. Timers run at most as fast as for this
+/// one, whatever was asked for.
 pub(crate) const SHORTEST_TIMEOUT: Duration = Duration::from_millis(60);
 
-/// Timers run at least as fast as for this session timeout, or for the requested one if that is longer. A server that grants
-/// 25 days would otherwise be trusted for days after it fell silent.
+/// Timers run at least as fast as for this session timeout, or for the requested one if that is
+/// longer. A server that grants 25 days would otherwise be trusted for days after it fell silent.
 const LONGEST_TIMERS: Duration = Duration::from_secs(60);
 /// The longest time between pings of a quiet connection: a firewall on the way may forget it.
 ///
 /// Source: `ClientCnxn.java`, `MAX_SEND_PING_INTERVAL`.
 const LONGEST_PING: Duration = Duration::from_secs(10);
 
-/// How the client knows until when its session lives. A lock is granted, and counts as held, only while that is known.
+/// How the client knows until when its session lives. A lock is granted, and counts as held, only
+/// while that is known.
 ///
 /// `T` is the negotiated session timeout.
 ///
@@ -157,18 +164,20 @@ const LONGEST_PING: Duration = Duration::from_secs(10);
 /// | `Proved` | clocks run at nearly the same rate | a small write every `T / 8` in a session that holds a lock, or is next, and writes nothing else | at least `T` / 6 after the last contact |
 /// | `Assumed` | the same, and a server that answers clients is heard by its leader | nothing | `T` less the margin |
 ///
-/// No policy is needed for fencing tokens and for transactions under a lock: they do not depend on time.
+/// No policy is needed for fencing tokens and for transactions under a lock: they do not depend on
+/// time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LeasePolicy {
-    /// Two writes in a row prove that the leader has heard of the session. Whatever the servers and the links between them do,
-    /// the lease ends before the session.
+    /// Two writes in a row prove that the leader has heard of the session. Whatever the servers and
+    /// the links between them do, the lease ends before the session.
     #[default]
     Proved,
-    /// A server that answers a client is heard by its leader. That is true while servers crash and pause, but not while a link
-    /// between two of them is cut.
+    /// A server that answers a client is heard by its leader. That is true while servers crash and
+    /// pause, but not while a link between two of them is cut.
     Assumed {
-        /// How much earlier than the session the lease ends; `None` for a third of the negotiated session timeout.
+        /// How much earlier than the session the lease ends; `None` for a third of the negotiated
+        /// session timeout.
         margin: Option<Duration>,
     },
 }
@@ -187,24 +196,29 @@ impl LeasePolicy {
 /// The durations that follow from the negotiated session timeout.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timing {
-    /// Between two pings, whatever else is sent: a sixth; at most [`LONGEST_PING`]. The lease counts from pings and writes.
+    /// Between two pings, whatever else is sent: a sixth; at most [`LONGEST_PING`]. The lease
+    /// counts from pings and writes.
     ///
     /// Java's client pings when it has sent nothing for a third.
     pub(crate) ping: Duration,
-    /// Between two writes of a session that keeps its lease proved. With the wait of a third between a touch and its first
-    /// write, a proof is half a timeout old when the next one replaces it. It may then come late by a fifth.
+    /// Between two writes of a session that keeps its lease proved. With the wait of a third
+    /// between a touch and its first write, a proof is half a timeout old when the next one
+    /// replaces it. It may then come late by a fifth.
     pub(crate) proof: Duration,
-    /// How long the server may be silent before the client gives up the connection: two thirds, so that a third is left to
-    /// find another server. Source: `ClientCnxn.java`, `readTimeout`.
+    /// How long the server may be silent before the client gives up the connection: two thirds, so
+    /// that a third is left to find another server. Source: `ClientCnxn.java`, `readTimeout`.
     pub(crate) read: Duration,
-    /// How long a request may stay unanswered, from when it was sent or the one ahead of it was answered.
+    /// How long a request may stay unanswered, from when it was sent or the one ahead of it was
+    /// answered.
     pub(crate) request: Duration,
     /// How long a request waits for a connection.
     pub(crate) queue_wait: Duration,
-    /// How long all servers may be silent before the session counts as expired, although no server has said so.
+    /// How long all servers may be silent before the session counts as expired, although no server
+    /// has said so.
     ///
-    /// Source: `ClientCnxn.java` from 3.9.3, 4/3 of the timeout. A client needs it whose servers came back without their
-    /// data: they close every connection of a client that has seen more transactions than they have.
+    /// Source: `ClientCnxn.java` from 3.9.3, 4/3 of the timeout. A client needs it whose servers
+    /// came back without their data: they close every connection of a client that has seen more
+    /// transactions than they have.
     pub(crate) session_end: Duration,
     /// From the instant of which the leader has heard to the end of the lease.
     pub(crate) lease: Duration,

@@ -22,15 +22,16 @@ use super::{
 pub struct LeaseToken(#[allow(dead_code, reason = "the machine counts its clones")] Arc<()>);
 
 impl<T> Machine<T> {
-    /// The instant until which no server can have ended the session: see [`LeasePolicy`]. `None` without a session, or with
-    /// one that only a read-only server knows.
+    /// The instant until which no server can have ended the session: see [`LeasePolicy`]. `None`
+    /// without a session, or with one that only a read-only server knows.
     #[must_use]
     pub fn lease_deadline(&self) -> Option<Instant> {
         let from = self.session.lease_from(self.config.lease)?;
         Some(from + self.timing.lease)
     }
 
-    /// Returns a token; while any token lives, the client writes often enough to keep the lease proved.
+    /// Returns a token; while any token lives, the client writes often enough to keep the lease
+    /// proved.
     #[must_use]
     pub fn keep_lease(&self) -> LeaseToken {
         LeaseToken(self.lease_keepers.clone())
@@ -67,7 +68,8 @@ impl<T> Machine<T> {
         }
     }
 
-    /// A request of the client was sent and answered at these instants. Returns the proof; `None` on a read-only server.
+    /// A request of the client was sent and answered at these instants. Returns the proof; `None`
+    /// on a read-only server.
     fn touched(&mut self, now: Instant, sent: Instant) -> Option<&mut Proof> {
         let connection = self.connection.as_mut()?;
         let proof = connection.proof.as_mut()?;
@@ -113,7 +115,8 @@ impl<T> Machine<T> {
         }
     }
 
-    /// When the next write is due that is to prove something. A client that writes for its users needs none.
+    /// When the next write is due that is to prove something. A client that writes for its users
+    /// needs none.
     pub(crate) fn proof_due(&self, open: &Connection<T>) -> Option<Instant> {
         if Arc::strong_count(&self.lease_keepers) == 1 || self.config.lease != LeasePolicy::Proved {
             return None;

@@ -1,13 +1,15 @@
 //! Counters of what a client has done.
 //!
-//! They are plain numbers behind the machine's lock: counting costs an addition, and a snapshot shows one moment.
-//! Not here: exporting them. The application takes a snapshot as often as it needs one: `examples/prometheus.rs`.
+//! They are plain numbers behind the machine's lock: counting costs an addition, and a snapshot
+//! shows one moment. Not here: exporting them. The application takes a snapshot as often as it
+//! needs one: `examples/prometheus.rs`.
 
 use crate::{DurationHistogram, Error};
 
 /// What a client has done since it was made, and what it does now.
 ///
-/// Requests are those of callers. Pings, and requests with which the client keeps its watches, are not counted.
+/// Requests are those of callers. Pings, and requests with which the client keeps its watches, are
+/// not counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metrics {
@@ -15,11 +17,14 @@ pub struct Metrics {
     pub succeeded: u64,
     /// Requests that a server refused: "no node", "bad version", ..
     pub refused: u64,
-    /// Requests that were sent and not answered. Whether they were applied is unknown, except for reads.
+    /// Requests that were sent and not answered. Whether they were applied is unknown, except for
+    /// reads.
     pub unknown: u64,
-    /// Requests that failed before they were sent: no server in time, request too long, client closed, ..
+    /// Requests that failed before they were sent: no server in time, request too long, client
+    /// closed, ..
     pub not_sent: u64,
-    /// The time from handing a request to the transport to its reply, for every request that was answered.
+    /// The time from handing a request to the transport to its reply, for every request that was
+    /// answered.
     pub round_trips: DurationHistogram,
     /// Bytes handed to the transport, frame lengths included.
     pub bytes_sent: u64,

@@ -2,13 +2,14 @@
 //!
 //! Time, bytes and randomness are arguments. There are four kinds of methods:
 //!
-//! - getters: [`state`](Machine::state), [`session_id`](Machine::session_id), [`lease_deadline`](Machine::lease_deadline), ..
+//! - getters: [`state`](Machine::state), [`session_id`](Machine::session_id),
+//!   [`lease_deadline`](Machine::lease_deadline), ..
 //! - the world to the machine: [`handle`](Machine::handle);
 //! - the user to the machine: [`submit`](Machine::submit), [`watch_nodes`](Machine::watch_nodes),
 //!   [`cancel`](Machine::cancel), [`close`](Machine::close);
 //! - the machine to the world. Call these after any of the above, in this order:
-//!   [`poll_output`](Machine::poll_output) until it returns `None`, [`transmit`](Machine::transmit),
-//!   [`next_deadline`](Machine::next_deadline).
+//!   [`poll_output`](Machine::poll_output) until it returns `None`,
+//!   [`transmit`](Machine::transmit), [`next_deadline`](Machine::next_deadline).
 //!
 //! ```text
 //!             retry time                             answer to the handshake,
@@ -19,7 +20,8 @@
 //!   any of them ── close, refused authentication, expiry with OnExpiry::End ──► ended
 //! ```
 //!
-//! The machine is a session and, while there is one, a `Connection`. What belongs to a connection is dropped with it.
+//! The machine is a session and, while there is one, a `Connection`. What belongs to a connection
+//! is dropped with it.
 //!
 //! | folder or file | what |
 //! |---|---|
@@ -212,7 +214,8 @@ impl<T> Machine<T> {
         self.session.id
     }
 
-    /// The shortest timeout that a server has granted to the session, or the requested one while there is no session.
+    /// The shortest timeout that a server has granted to the session, or the requested one while
+    /// there is no session.
     #[must_use]
     pub fn session_timeout(&self) -> Duration {
         self.session.timeout
@@ -238,7 +241,8 @@ impl<T> Machine<T> {
         }
     }
 
-    /// The last failure of each server since one last worked, oldest first; at most the newest sixteen.
+    /// The last failure of each server since one last worked, oldest first; at most the newest
+    /// sixteen.
     #[must_use]
     pub fn failures(&self) -> Arc<[Lost]> {
         self.endpoints.failures()
@@ -289,7 +293,8 @@ impl<T> Machine<T> {
         self.watches.wanted()
     }
 
-    /// Ends the session and the machine. With a connection, the machine first sends what was submitted, then `closeSession`.
+    /// Ends the session and the machine. With a connection, the machine first sends what was
+    /// submitted, then `closeSession`.
     pub fn close(&mut self, now: Instant) {
         if self.is_closing() {
             return;
@@ -331,7 +336,8 @@ impl<T> Machine<T> {
             .filter(|open| open.is_established())
     }
 
-    /// Queues a request of the machine itself, and returns its number. It does not outlive the connection, so it needs no deadline.
+    /// Queues a request of the machine itself, and returns its number. It does not outlive the
+    /// connection, so it needs no deadline.
     fn enqueue_own(&mut self, request: Request, reply_to: ReplyTo<T>) -> u64 {
         self.queue
             .push(request, 0, reply_to, RequestOptions::at(self.began))

@@ -39,8 +39,8 @@ pub enum Input {
     Tick,
 }
 
-/// What the world must know or do, in the order in which it happened: the event of a watch comes before the reply that shows
-/// the new data.
+/// What the world must know or do, in the order in which it happened: the event of a watch comes
+/// before the reply that shows the new data.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Output<T> {
@@ -48,8 +48,8 @@ pub enum Output<T> {
     Connect(Arc<Endpoint>),
     /// Drop the connection, or the attempt to make one. Report nothing.
     Disconnect,
-    /// Ask this server over another connection, with the word `isro`, whether it accepts writes. Then report
-    /// [`Input::Probed`].
+    /// Ask this server over another connection, with the word `isro`, whether it accepts writes.
+    /// Then report [`Input::Probed`].
     Probe(Arc<Endpoint>),
     /// A request is settled.
     Completed(T, Result<Response, Error>),
@@ -71,7 +71,8 @@ pub struct Snapshot {
     pub state: State,
     /// The id of the session; [`SessionId::NONE`] before the first one and between two.
     pub session_id: SessionId,
-    /// The shortest timeout that a server has granted to the session, or the requested one while there is no session.
+    /// The shortest timeout that a server has granted to the session, or the requested one while
+    /// there is no session.
     pub session_timeout: Duration,
     /// How many connections were established so far: another number means another connection.
     pub connections: u64,
@@ -117,10 +118,11 @@ pub enum State {
     Connected,
     /// The client is connected to a server that accepts no writes.
     ReadOnly,
-    /// The connection is lost. The session lives until the servers expire it. Watches report nothing, and locks are in doubt.
+    /// The connection is lost. The session lives until the servers expire it. Watches report
+    /// nothing, and locks are in doubt.
     Suspended,
-    /// The session has expired, and its ephemeral nodes are gone. `Connecting` follows, or `Closed` if the client ends with
-    /// its session: see [`OnExpiry`](crate::OnExpiry).
+    /// The session has expired, and its ephemeral nodes are gone. `Connecting` follows, or `Closed`
+    /// if the client ends with its session: see [`OnExpiry`](crate::OnExpiry).
     Expired,
     /// Authentication failed. The client has ended.
     AuthFailed,

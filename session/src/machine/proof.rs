@@ -1,8 +1,8 @@
 //! What the answers on one connection prove of the session.
 //!
-//! A server that answers a client need not be heard by its leader, and the leader alone ends sessions. When the link between the
-//! two is cut in silence, the server goes on answering for `syncLimit` ticks. So an answer alone proves little. Two writes in a
-//! row prove it:
+//! A server that answers a client need not be heard by its leader, and the leader alone ends
+//! sessions. When the link between the two is cut in silence, the server goes on answering for
+//! `syncLimit` ticks. So an answer alone proves little. Two writes in a row prove it:
 //!
 //! ```text
 //!   client     touch ──► answer ── at least the wait ──► W1 ──► answer   W2 ──► answer: the session lives until touch + timeout
@@ -10,11 +10,13 @@
 //!   leader                                    ○ handles W1             ○ handles W2: it has read that answer
 //! ```
 //!
-//! The leader pings its servers every half tick, and a server answers with the sessions that it has heard of. `W1` is so late that
-//! a ping is ahead of its answer, on one connection. `W2` goes behind the server's answer to that ping, on the same connection. A
-//! server that changes its leader closes its clients' connections. A new leader begins after the last write of the former one,
-//! and gives every session its whole timeout. Sources: `LearnerSessionTracker.java`, `Learner.java` (`ping`, `shutdown`),
-//! `LearnerHandler.java`, `Leader.java` (`lead`), `SessionTrackerImpl.java`.
+//! The leader pings its servers every half tick, and a server answers with the sessions that it has
+//! heard of. `W1` is so late that a ping is ahead of its answer, on one connection. `W2` goes
+//! behind the server's answer to that ping, on the same connection. A server that changes its
+//! leader closes its clients' connections. A new leader begins after the last write of the former
+//! one, and gives every session its whole timeout. Sources: `LearnerSessionTracker.java`,
+//! `Learner.java` (`ping`, `shutdown`), `LearnerHandler.java`, `Leader.java` (`lead`),
+//! `SessionTrackerImpl.java`.
 //!
 //! Not here: when to write (`lease`).
 
@@ -28,7 +30,8 @@ use lockkeeper_proto::{ErrorCode, Xid};
 /// What the answers on one connection prove.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Proof {
-    /// Between a touch and the first write behind it: longer than the time between two pings of the leader.
+    /// Between a touch and the first write behind it: longer than the time between two pings of the
+    /// leader.
     wait: Duration,
     /// Requests of which the server has heard, oldest first: when they were sent, and answered.
     touches: VecDeque<(Instant, Instant)>,
@@ -36,7 +39,8 @@ pub struct Proof {
     first: Option<Instant>,
     /// The write under way. The others meanwhile prove nothing more.
     write: Option<Write>,
-    /// When the last write was sent; `None` while nothing is known to the leader by this connection.
+    /// When the last write was sent; `None` while nothing is known to the leader by this
+    /// connection.
     last_write: Option<Instant>,
 }
 
@@ -50,21 +54,24 @@ struct Write {
 }
 
 impl Proof {
-    /// A connection whose handshake was sent and answered at these instants. `is_resumed` says that the session existed.
+    /// A connection whose handshake was sent and answered at these instants. `is_resumed` says that
+    /// the session existed.
     #[must_use]
     pub fn new(sent: Instant, answered: Instant, timeout: Duration, is_resumed: bool) -> Self {
         Self {
             // Half a tick is at most a quarter: servers grant two ticks or more.
             wait: timeout / 3,
             touches: VecDeque::from([(sent, answered)]),
-            // To resume a session, the server asks its leader. Any write behind that shows that it still was the leader.
+            // To resume a session, the server asks its leader. Any write behind that shows that it
+            // still was the leader.
             first: is_resumed.then_some(sent),
             write: None,
             last_write: (!is_resumed).then_some(sent),
         }
     }
 
-    /// The server has heard of the session: a request of the client itself, sent and answered at these instants.
+    /// The server has heard of the session: a request of the client itself, sent and answered at
+    /// these instants.
     pub fn touched(&mut self, sent: Instant, answered: Instant) {
         let spacing = self.wait / 10;
         if let Some((newest, _)) = self.touches.back()
@@ -101,8 +108,8 @@ impl Proof {
         });
     }
 
-    /// A write is answered. `is_transaction` says that the leader has handled it. Returns the touch from which the session
-    /// certainly counts, if that is known now.
+    /// A write is answered. `is_transaction` says that the leader has handled it. Returns the touch
+    /// from which the session certainly counts, if that is known now.
     pub fn answered(&mut self, xid: Xid, is_transaction: bool) -> Option<Instant> {
         let write = self.write.take_if(|write| write.xid == xid)?;
         if !is_transaction {
@@ -115,7 +122,8 @@ impl Proof {
         write.proves
     }
 
-    /// When a write would prove more than `proved`, at the earliest; `None` while a write is under way.
+    /// When a write would prove more than `proved`, at the earliest; `None` while a write is under
+    /// way.
     pub(crate) fn next_write(&self, proved: Option<Instant>) -> Option<Instant> {
         let is_newer = |touched: Instant| proved.is_none_or(|proved| proved < touched);
         if self.write.is_some() {
@@ -135,8 +143,8 @@ impl Proof {
     }
 }
 
-/// Whether a write with this result is a transaction. A write that fails for what is in the tree is one; a write that the
-/// server refuses before it asks the leader is none.
+/// Whether a write with this result is a transaction. A write that fails for what is in the tree is
+/// one; a write that the server refuses before it asks the leader is none.
 pub(crate) fn is_transaction(code: ErrorCode) -> bool {
     matches!(
         code,

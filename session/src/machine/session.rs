@@ -16,15 +16,18 @@ pub(crate) struct Session {
     pub(crate) timeout: Duration,
     /// The newest transaction that a reply of this session has reported.
     pub(crate) last_zxid: Zxid,
-    /// The oldest point from which a server was asked to report to watches, and did not confirm it; `None` for `last_zxid`.
+    /// The oldest point from which a server was asked to report to watches, and did not confirm it;
+    /// `None` for `last_zxid`.
     unconfirmed: Option<Zxid>,
     /// When the client last heard of a server in this session; `None` before the first connection.
     pub(crate) heard: Option<Instant>,
-    /// When the newest ping or write that was answered had been sent. A server has heard of the session since.
+    /// When the newest ping or write that was answered had been sent. A server has heard of the
+    /// session since.
     pub(crate) confirmed: Option<Instant>,
     /// The proof shows that the leader counts from this instant, or from a later one.
     pub(crate) proved: Option<Instant>,
-    /// Whether a read-only server has made it, and alone knows it. No other server can resume it, and it owns no node.
+    /// Whether a read-only server has made it, and alone knows it. No other server can resume it,
+    /// and it owns no node.
     pub(crate) is_local: bool,
 }
 
@@ -44,7 +47,8 @@ impl Session {
         }
     }
 
-    /// A server was to report all changes since this point to some watches, and has not confirmed it.
+    /// A server was to report all changes since this point to some watches, and has not confirmed
+    /// it.
     pub(crate) fn not_watched(&mut self, since: Zxid) {
         self.unconfirmed = Some(self.unconfirmed.map_or(since, |older| older.min(since)));
     }
@@ -67,7 +71,8 @@ impl Session {
         self.proved = self.proved.max(Some(touched));
     }
 
-    /// From when the lease counts; `None` without a session that all servers know: nothing confirms or proves a local one.
+    /// From when the lease counts; `None` without a session that all servers know: nothing confirms
+    /// or proves a local one.
     pub(crate) fn lease_from(&self, policy: LeasePolicy) -> Option<Instant> {
         match policy {
             LeasePolicy::Proved => self.proved,

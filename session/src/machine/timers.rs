@@ -1,7 +1,7 @@
 //! Every deadline of the machine, in one table.
 //!
-//! `each_timer` says when each is due, and `handle_timer` what happens then. Nothing is stored here: a deadline follows from the
-//! state, so it cannot be stale.
+//! `each_timer` says when each is due, and `handle_timer` what happens then. Nothing is stored
+//! here: a deadline follows from the state, so it cannot be stale.
 
 use std::time::Instant;
 
@@ -40,7 +40,8 @@ pub(crate) enum Timer {
 }
 
 impl<T> Machine<T> {
-    /// When [`Input::Tick`](super::Input::Tick) is due; `None` when the machine waits for the world alone.
+    /// When [`Input::Tick`](super::Input::Tick) is due; `None` when the machine waits for the world
+    /// alone.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
         let mut next: Option<Instant> = None;
@@ -119,8 +120,8 @@ impl<T> Machine<T> {
             .map(|open| open.last_received + self.timing.read)
     }
 
-    /// When the oldest queued request will have waited for a connection for too long. While there was one, it waited for the
-    /// requests ahead of it.
+    /// When the oldest queued request will have waited for a connection for too long. While there
+    /// was one, it waited for the requests ahead of it.
     fn queue_deadline(&self) -> Option<Instant> {
         let oldest = self.queue.oldest().filter(|_| !self.is_connected())?;
         let since = self
@@ -171,7 +172,8 @@ impl<T> Machine<T> {
             }
             Timer::Silence => self.give_up(now, Cause::Silent(self.timing.read)),
             Timer::Request => self.give_up(now, Cause::RequestTimeout(self.timing.request)),
-            // No other ping is sent meanwhile, so the session is in danger, even if the server sends other frames.
+            // No other ping is sent meanwhile, so the session is in danger, even if the server
+            // sends other frames.
             Timer::Pong => self.give_up(now, Cause::RequestTimeout(self.timing.read)),
             Timer::Probe => self.probe_next_server(now),
             Timer::Ping => self.send_ping(now),

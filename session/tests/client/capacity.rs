@@ -1,4 +1,5 @@
-//! The wait for request capacity, in the order in which callers came. Deadlines, a close and a lost connection end it.
+//! The wait for request capacity, in the order in which callers came. Deadlines, a close and a lost
+//! connection end it.
 
 use std::{
     future::Future,
@@ -67,7 +68,8 @@ async fn callers_wait_for_capacity_and_are_served_in_order() {
     assert_eq!((metrics.waiting, metrics.not_sent), (0, 0));
 }
 
-/// Free capacity belongs to the first waiting caller, even if that caller has not been polled since.
+/// Free capacity belongs to the first waiting caller, even if that caller has not been polled
+/// since.
 #[tokio::test]
 async fn free_capacity_goes_to_the_first_waiting_caller() {
     let server = server().await;
@@ -144,8 +146,8 @@ async fn a_deadline_also_ends_the_wait_for_capacity() {
     soon(hasty.sync("/")).await.unwrap();
 }
 
-/// Once, the list was admitted as one request, and those that did not fit into the reserve failed. With room for one
-/// request, no path of three levels could be made.
+/// Once, the list was admitted as one request, and those that did not fit into the reserve failed.
+/// With room for one request, no path of three levels could be made.
 #[tokio::test]
 async fn a_list_longer_than_the_capacity_is_sent_in_parts() {
     let server = server().await;

@@ -1,4 +1,5 @@
-//! The client takes the time from the clock, and its random numbers from the seed, that the builder is given.
+//! The client takes the time from the clock, and its random numbers from the seed, that the builder
+//! is given.
 
 use std::{
     sync::{

@@ -101,8 +101,8 @@ async fn closing_on_a_silent_server_ends_within_the_session_timeout() {
     assert!(begin.elapsed() < Duration::from_secs(10));
 }
 
-/// Regression: the client's task had taken `Suspended` from the machine, and delivered it after the task that closes had
-/// delivered `Closed`. `close` waited for ever.
+/// Regression: the client's task had taken `Suspended` from the machine, and delivered it after the
+/// task that closes had delivered `Closed`. `close` waited for ever.
 #[tokio::test]
 async fn closing_while_the_clients_task_delivers_a_state_ends() {
     let server = server().await;
@@ -128,7 +128,8 @@ async fn closing_while_the_clients_task_delivers_a_state_ends() {
     assert_eq!(client.snapshot().state, State::Closed);
 }
 
-/// The server and the client's driver each have their own runtime. The users of the client are plain threads.
+/// The server and the client's driver each have their own runtime. The users of the client are
+/// plain threads.
 struct Apart {
     server: Server,
     client: Client,

@@ -1,6 +1,6 @@
-//! The client's memory does not grow: after many rounds of reconnects, watches, dropped futures or expiries it holds as
-//! much as before. The allocator of this program counts by thread. The server runs on other threads, so only the client
-//! is counted.
+//! The client's memory does not grow: after many rounds of reconnects, watches, dropped futures or
+//! expiries it holds as much as before. The allocator of this program counts by thread. The server
+//! runs on other threads, so only the client is counted.
 
 use std::{
     future::Future,
@@ -68,8 +68,8 @@ impl Apart {
         });
     }
 
-    /// Cuts the connection and waits for the next one. The client counts short connections as failures and waits longer
-    /// after each. Therefore this happens only in a few of the rounds.
+    /// Cuts the connection and waits for the next one. The client counts short connections as
+    /// failures and waits longer after each. Therefore this happens only in a few of the rounds.
     async fn reconnect(&self, client: &Client, number: usize) {
         if !number.is_multiple_of(40) {
             return;
@@ -225,7 +225,8 @@ fn expired_sessions_leave_nothing_behind() {
         let mode = AddWatchMode::PERSISTENT_RECURSIVE;
         let mut persistent = soon(client.add_watch(&path, mode)).await.unwrap();
         let armed = client.raw().watch_nodes(&[&path]).unwrap();
-        // Only in a few rounds: a client whose connections are closed at once, again and again, waits longer each time.
+        // Only in a few rounds: a client whose connections are closed at once, again and again,
+        // waits longer each time.
         if number.is_multiple_of(20) {
             apart.expire(session);
             glance(client.get_children_and_watch("/"));
@@ -233,7 +234,8 @@ fn expired_sessions_leave_nothing_behind() {
                 now.session_id != session && now.state.is_connected()
             })
             .await;
-            // The watchers get the error of the expiry, or the event of the deletion that came with it.
+            // The watchers get the error of the expiry, or the event of the deletion that came with
+            // it.
             let _ = soon(fires).await;
             while let Some(Ok(_)) = soon(persistent.next()).await {}
         } else {

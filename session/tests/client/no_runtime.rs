@@ -1,4 +1,5 @@
-//! The futures of a client on a thread that has no runtime. The client's own task gets one where there is none.
+//! The futures of a client on a thread that has no runtime. The client's own task gets one where
+//! there is none.
 //!
 //! Not here: the futures of the locks (`recipes/tests/no_runtime.rs`).
 

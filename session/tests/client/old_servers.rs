@@ -1,9 +1,9 @@
-//! Servers of older releases: their operations work, and the client reports missing ones without asking for them each
-//! time.
+//! Servers of older releases: their operations work, and the client reports missing ones without
+//! asking for them each time.
 //!
-//! An old server is the embedded one behind a relay that knows the operations of one release. The relay answers later
-//! operations with "unimplemented" and closes the connection, as servers do. Another kind of relay closes the
-//! connection without an answer, as `ClickHouse` Keeper does.
+//! An old server is the embedded one behind a relay that knows the operations of one release. The
+//! relay answers later operations with "unimplemented" and closes the connection, as servers do.
+//! Another kind of relay closes the connection without an answer, as `ClickHouse` Keeper does.
 
 use std::{
     sync::{
@@ -32,7 +32,8 @@ use super::{servers::server, waiting::soon};
 struct Old {
     servers: String,
     asked: Arc<AtomicUsize>,
-    /// The release whose operations it knows, as an index into [`RELEASES`]; [`upgrade`](Self::upgrade) changes it.
+    /// The release whose operations it knows, as an index into [`RELEASES`];
+    /// [`upgrade`](Self::upgrade) changes it.
     release: Arc<AtomicUsize>,
     server: Server,
 }
@@ -278,8 +279,9 @@ async fn moving_to_an_older_server_ends_persistent_watches_and_keeps_the_others(
     );
 }
 
-/// `ClickHouse` Keeper closes the connection without an answer. In an earlier version each such request failed with a
-/// lost connection, and all other requests on that connection failed with it, each time.
+/// `ClickHouse` Keeper closes the connection without an answer. In an earlier version each such
+/// request failed with a lost connection, and all other requests on that connection failed with it,
+/// each time.
 #[tokio::test]
 async fn an_operation_that_closes_the_connection_is_reported_as_unsupported_after_two_tries() {
     let old = Old::new("3.5.0", false).await;
@@ -315,7 +317,8 @@ async fn an_operation_that_closes_the_connection_is_reported_as_unsupported_afte
     // Other requests succeed: the client no longer sends the unknown operation.
     let made = soon(client.create("/a", "", CreateMode::Ephemeral)).await;
     assert_eq!(made.unwrap().stat.ephemeral_owner, session);
-    // The first two requests are sent, so their effect is unknown. The third one is not sent, so it has no effect.
+    // The first two requests are sent, so their effect is unknown. The third one is not sent, so it
+    // has no effect.
     let passing = CreateMode::PersistentWithTtl(Duration::from_secs(1));
     let ask = || client.create("/c", "", passing);
     let sent = [soon(ask()).await, soon(ask()).await];
@@ -331,8 +334,8 @@ async fn an_operation_that_closes_the_connection_is_reported_as_unsupported_afte
     assert_eq!(soon(client.exists("/c")).await.unwrap(), None);
 }
 
-/// In an earlier version the client restored its watches on each connection, and the server closed each connection for
-/// that. The client reconnected without end.
+/// In an earlier version the client restored its watches on each connection, and the server closed
+/// each connection for that. The client reconnected without end.
 #[tokio::test]
 async fn persistent_watches_end_on_a_server_that_closes_the_connection_on_them() {
     let old = Old::new("3.7.0", false).await;
@@ -360,8 +363,8 @@ async fn persistent_watches_end_on_a_server_that_closes_the_connection_on_them()
         ),
         "{error:?}"
     );
-    // Locks rely on the operation that restores watches. The client gives it up only after more than two closed
-    // connections.
+    // Locks rely on the operation that restores watches. The client gives it up only after more
+    // than two closed connections.
     assert_eq!(old.asked(), 9);
     answered(async || {
         client

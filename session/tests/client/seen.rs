@@ -54,9 +54,9 @@ impl Log {
 
 /// Keeps the log lines that this thread writes from now on.
 ///
-/// `tracing` decides once for each line of code whether a subscriber wants it. If there is only one subscriber, the
-/// thread that reaches the line first decides for all threads. So that no other test decides, all threads have a
-/// subscriber that keeps nothing.
+/// `tracing` decides once for each line of code whether a subscriber wants it. If there is only one
+/// subscriber, the thread that reaches the line first decides for all threads. So that no other
+/// test decides, all threads have a subscriber that keeps nothing.
 fn log() -> (Log, DefaultGuard) {
     static ALL_THREADS: Once = Once::new();
     ALL_THREADS.call_once(|| {
@@ -118,7 +118,8 @@ impl Visit for Line {
     }
 }
 
-/// In an earlier version 40 attempts to reconnect wrote 40 lines, which told an operator nothing new.
+/// In an earlier version 40 attempts to reconnect wrote 40 lines, which told an operator nothing
+/// new.
 #[tokio::test]
 async fn a_reconnect_is_one_log_line_for_any_number_of_attempts() {
     let (log, _guard) = log();

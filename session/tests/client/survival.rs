@@ -114,8 +114,8 @@ async fn a_lost_reply_has_an_unknown_effect_and_the_next_request_is_sent_later()
     let Error::ConnectionLost(why, _) = &error else {
         panic!("{error:?}");
     };
-    // The server has not answered this operation before, so the client does not know yet whether the server supports
-    // it.
+    // The server has not answered this operation before, so the client does not know yet whether
+    // the server supports it.
     assert_eq!(why.cause, Cause::ClosedOn(OpCode::CREATE2));
     assert_eq!(why.endpoint.port, server.local_addr().port());
     let again = soon(client.create("/a", "", CreateMode::Persistent)).await;
@@ -143,8 +143,8 @@ async fn an_expired_session_is_reported_and_replaced() {
         },
         effect: Effect::NotApplied,
     };
-    // The expiry deletes the node. Its event may arrive before the connection ends. Otherwise the client learns of the
-    // expiry when it has reconnected.
+    // The expiry deletes the node. Its event may arrive before the connection ends. Otherwise the
+    // client learns of the expiry when it has reconnected.
     match soon(watcher).await {
         Ok(event) => assert_eq!(event.event_type, EventType::NODE_DELETED),
         Err(error) => assert_eq!(error, over),
@@ -161,7 +161,8 @@ async fn an_expired_session_is_reported_and_replaced() {
     assert_eq!(again.stat.ephemeral_owner, after.session_id);
 }
 
-/// Other clients send their credentials only once, so requests that worked before are not authorized after a reconnect.
+/// Other clients send their credentials only once, so requests that worked before are not
+/// authorized after a reconnect.
 #[tokio::test]
 async fn credentials_are_sent_again_on_the_next_connection() {
     let server = server().await;

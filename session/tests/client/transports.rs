@@ -173,8 +173,9 @@ fn sync(length: usize) -> Request {
     Request::Sync(SyncRequest { path })
 }
 
-/// In an earlier version such requests stayed in the client after the socket had taken the data before them, until
-/// another event woke the driver. A server that answers several requests together never answered.
+/// In an earlier version such requests stayed in the client after the socket had taken the data
+/// before them, until another event woke the driver. A server that answers several requests
+/// together never answered.
 #[tokio::test]
 async fn requests_made_during_a_long_write_follow_without_delay() {
     let (client, mut pipe, _pipes) = piped(600_000).await;
@@ -211,8 +212,9 @@ async fn a_transport_with_a_buffer_of_one_byte_works() {
     }
 }
 
-/// The server or the client ends the connection while much is still to be written. Requests that were not written yet
-/// are sent on the next connection. That connection begins with a handshake, and not with the rest of a frame.
+/// The server or the client ends the connection while much is still to be written. Requests that
+/// were not written yet are sent on the next connection. That connection begins with a handshake,
+/// and not with the rest of a frame.
 #[tokio::test]
 async fn a_connection_lost_while_writing_leaves_nothing_for_the_next_one() {
     for by_the_server in [true, false] {

@@ -35,8 +35,8 @@ async fn two_requests_submitted_together_are_one_write() {
     }
 }
 
-/// The driver may run on another thread between the two requests. Both enter the queue under one lock, so they share a
-/// write.
+/// The driver may run on another thread between the two requests. Both enter the queue under one
+/// lock, so they share a write.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_requests_submitted_together_are_one_write_on_several_threads() {
     let server = server().await;

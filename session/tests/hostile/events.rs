@@ -65,7 +65,8 @@ async fn an_unreadable_event_ends_the_connection_and_keeps_the_watches() {
             let (xid, request) = peer.request().await.unwrap();
             peer.answer(xid, &sound(&request)).await;
             if number == 0 {
-                // The event is sent instead of the reply to the next request. That request is lost with the connection.
+                // The event is sent instead of the reply to the next request. That request is lost
+                // with the connection.
                 peer.request().await;
                 peer.send(&event).await;
             } else {

@@ -46,8 +46,8 @@ async fn greeting(bad: usize, greeting: Bytes) -> Server {
     .await
 }
 
-/// The cause that a caller gets from a server that always answers like this, after a few attempts with pauses. Also
-/// checks that a single such answer does no harm.
+/// The cause that a caller gets from a server that always answers like this, after a few attempts
+/// with pauses. Also checks that a single such answer does no harm.
 async fn learnt(answer: Bytes) -> Cause {
     let server = greeting(usize::MAX, answer.clone()).await;
     let begin = Instant::now();

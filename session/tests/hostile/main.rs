@@ -1,4 +1,5 @@
-//! Servers that break the rules, over real TCP: which error the caller gets, and that the next connection works again.
+//! Servers that break the rules, over real TCP: which error the caller gets, and that the next
+//! connection works again.
 //!
 //! | file | what the server does |
 //! |---|---|
@@ -13,8 +14,9 @@
 //! | `memory` | makes the client allocate memory, which the tests measure |
 //! | `slowly` | the same bad bytes again: all at once, and one byte at a time |
 //!
-//! Each kind of bad server is tested twice. First only its first connection is bad: the client must then work again
-//! with the same session. Then every connection is bad: the client must neither reconnect in a loop nor hang.
+//! Each kind of bad server is tested twice. First only its first connection is bad: the client must
+//! then work again with the same session. Then every connection is bad: the client must neither
+//! reconnect in a loop nor hang.
 //!
 //! `server` is the scripted server.
 

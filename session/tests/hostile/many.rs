@@ -1,5 +1,5 @@
-//! Very many servers, names that do not resolve, and silent servers. The client connects within a bounded time, or its
-//! error says which servers it has tried.
+//! Very many servers, names that do not resolve, and silent servers. The client connects within a
+//! bounded time, or its error says which servers it has tried.
 
 use std::time::Duration;
 
@@ -18,7 +18,8 @@ fn dead(count: usize) -> Vec<String> {
         .collect()
 }
 
-/// In an earlier version each refusal cost up to 50 ms, so the one good server among a thousand was reached after 25 s.
+/// In an earlier version each refusal cost up to 50 ms, so the one good server among a thousand was
+/// reached after 25 s.
 #[tokio::test]
 async fn one_good_server_among_a_thousand_is_found_in_time() {
     let good = Server::bad(0, Peer::close).await;
@@ -32,7 +33,8 @@ async fn one_good_server_among_a_thousand_is_found_in_time() {
         let builder = Client::builder(&servers.join(",")).unwrap().seed(seed);
         let begin = Instant::now();
         let client = soon(builder.connect()).await.unwrap();
-        // The silent server costs at most a quarter of the session timeout. The rest of the time is for a busy machine.
+        // The silent server costs at most a quarter of the session timeout. The rest of the time is
+        // for a busy machine.
         let took = begin.elapsed();
         assert!(took < Duration::from_secs(15), "{took:?}");
         assert_well(&client).await;

@@ -1,5 +1,5 @@
-//! How much memory a server can make a client allocate. The allocator of this program counts by thread. Client and
-//! server run on the same thread, so the numbers include the server's memory.
+//! How much memory a server can make a client allocate. The allocator of this program counts by
+//! thread. Client and server run on the same thread, so the numbers include the server's memory.
 
 use std::{
     future::Future,
@@ -62,8 +62,8 @@ fn an_announced_frame_that_does_not_come_takes_no_memory() {
     assert!(taken.bytes_max < MIB, "{} bytes", taken.bytes_max);
 }
 
-/// An empty name takes four bytes in the reply and 24 in memory, in a list that may have doubled its capacity just
-/// before.
+/// An empty name takes four bytes in the reply and 24 in memory, in a list that may have doubled
+/// its capacity just before.
 #[test]
 fn the_densest_reply_takes_memory_in_proportion_to_its_length() {
     const NAMES: usize = (1 << 20) + 1;
@@ -122,7 +122,8 @@ fn events_with_long_paths_are_not_kept_without_end() {
     }
 }
 
-/// Once, up to 256 frames were read before the first one was handled, if a server sent them fast enough.
+/// Once, up to 256 frames were read before the first one was handled, if a server sent them fast
+/// enough.
 #[test]
 fn long_frames_are_not_read_all_at_once() {
     const FRAMES: usize = 64;

@@ -76,7 +76,8 @@ async fn serve(mut stream: TcpStream, takes_writes: Arc<AtomicBool>, asked: Arc<
             let out = if session.is_none() {
                 let request = ConnectRequest::decode(&mut reader).unwrap();
                 assert_eq!(request.read_only, Some(true));
-                // No other server knows the session of a read-only server, so the client asks for a new one.
+                // No other server knows the session of a read-only server, so the client asks for a
+                // new one.
                 assert_eq!(request.session_id, SessionId::NONE);
                 session = Some(SessionId(if takes_writes { 2 } else { 1 }));
                 accepted(session.unwrap(), request.timeout_ms, !takes_writes)

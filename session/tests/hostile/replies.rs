@@ -37,8 +37,9 @@ async fn answering(
     .await
 }
 
-/// The error that a caller gets when the first connection answers like this. Also checks that the second connection
-/// works, and that the client does not reconnect in a loop when all connections answer like this.
+/// The error that a caller gets when the first connection answers like this. Also checks that the
+/// second connection works, and that the client does not reconnect in a loop when all connections
+/// answer like this.
 async fn learnt<T: std::fmt::Debug>(
     answer: impl Fn(Xid) -> Bytes + Clone + Send + Sync + 'static,
     ask: impl AsyncFn(&Client) -> Result<T, Error>,
@@ -128,8 +129,8 @@ async fn a_string_of_impossible_length_is_an_error() {
     assert_eq!(long, (OpCode::SYNC, field, kind));
 }
 
-/// All other clients reserved memory for the announced number of children before they read the first one. The process
-/// was aborted.
+/// All other clients reserved memory for the announced number of children before they read the
+/// first one. The process was aborted.
 #[tokio::test]
 async fn a_list_of_impossible_length_is_an_error() {
     let list = |count: i32| move |xid| raw_reply(xid, &count.to_be_bytes());
@@ -229,7 +230,8 @@ async fn an_unknown_error_code_is_returned_and_the_connection_stays() {
     assert_eq!(server.connections(), 1);
 }
 
-/// Another client took the last 68 bytes for the metadata, and returned the bytes before them as data.
+/// Another client took the last 68 bytes for the metadata, and returned the bytes before them as
+/// data.
 #[tokio::test]
 async fn bytes_behind_a_reply_are_ignored() {
     let server = Server::bad(1, |mut peer| async move {

@@ -192,8 +192,8 @@ impl Peer {
         }
     }
 
-    /// Sends chunks until the client takes no further ones, at most `most` bytes. Returns the number of bytes that it
-    /// took.
+    /// Sends chunks until the client takes no further ones, at most `most` bytes. Returns the
+    /// number of bytes that it took.
     pub(crate) async fn flood(&mut self, chunk: &[u8], most: usize) -> usize {
         let mut sent = 0;
         while sent < most {

@@ -14,7 +14,8 @@ use super::{
     waiting::soon,
 };
 
-/// A session timeout that tests wait out. The client pings after 500 ms, and 1 s of silence ends the connection.
+/// A session timeout that tests wait out. The client pings after 500 ms, and 1 s of silence ends
+/// the connection.
 const SHORT: Duration = Duration::from_millis(1500);
 /// How long such an end may take on a slow machine.
 const IN_TIME: Duration = Duration::from_secs(10);
@@ -222,7 +223,8 @@ async fn silence_after_half_a_reply_ends_the_connection() {
     assert_eq!(server.connections(), 2);
 }
 
-/// The server answers every ping, but only the first request. The later requests still time out soon.
+/// The server answers every ping, but only the first request. The later requests still time out
+/// soon.
 #[tokio::test]
 async fn requests_behind_an_answered_one_time_out_although_pings_are_answered() {
     let server = Server::bad(1, |mut peer| async move {

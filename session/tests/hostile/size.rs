@@ -35,8 +35,8 @@ async fn a_frame_above_the_limit_is_not_read() {
         soon(async { tokio::join!(first, second) }).await
     };
     let (error, other) = (error.unwrap_err(), other.unwrap_err());
-    // The request whose reply is too long gets that error and is not repeated. The connection ends, so the other
-    // request is lost.
+    // The request whose reply is too long gets that error and is not repeated. The connection ends,
+    // so the other request is lost.
     assert_eq!(too_large(&error), (ANNOUNCED, 8 << 20));
     assert!(!error.is_transient());
     let (length, limit) = (ANNOUNCED, 8 << 20);
@@ -61,8 +61,8 @@ fn too_large(error: &Error) -> (usize, usize) {
     }
 }
 
-/// In an earlier version, listing a lock directory that was too large ended the connection of all users of the client,
-/// each time.
+/// In an earlier version, listing a lock directory that was too large ended the connection of all
+/// users of the client, each time.
 #[tokio::test]
 async fn a_reply_that_is_too_long_fails_only_its_own_request() {
     let server = Server::start(|_, mut peer| async move {
@@ -151,7 +151,8 @@ async fn a_flood_of_events_without_a_watch_leaves_nothing_behind() {
     assert_eq!(server.connections(), 1);
 }
 
-/// The client keeps events back while it restores its watches. It must not keep an unlimited number.
+/// The client keeps events back while it restores its watches. It must not keep an unlimited
+/// number.
 #[tokio::test]
 async fn a_flood_of_events_while_watches_are_restored_ends_the_connection() {
     let server = Server::start(|number, mut peer| async move {

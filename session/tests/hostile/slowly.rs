@@ -1,5 +1,5 @@
-//! Every broken rule twice: all bytes at once, and one byte at a time. The caller must get the same error, and the
-//! client must recover in the same way.
+//! Every broken rule twice: all bytes at once, and one byte at a time. The caller must get the same
+//! error, and the client must recover in the same way.
 
 use std::time::Duration;
 
@@ -29,10 +29,11 @@ enum Pace {
 }
 
 impl Pace {
-    /// The session timeout of a client that meets only bad servers, and how many connections it may make in that time.
+    /// The session timeout of a client that meets only bad servers, and how many connections it may
+    /// make in that time.
     ///
-    /// A slow answer must be complete before the client's share of the time for one server is over, also on a busy
-    /// machine.
+    /// A slow answer must be complete before the client's share of the time for one server is over,
+    /// also on a busy machine.
     fn bounds(self) -> (Duration, usize) {
         match self {
             Self::AtOnce => (SHORT, 6),
@@ -205,7 +206,8 @@ async fn a_bad_reply_has_the_same_result_at_once_and_byte_by_byte() {
     join_all(learnt).await;
 }
 
-/// Waits until the client works again, with the session that it had. Returns the number of connections.
+/// Waits until the client works again, with the session that it had. Returns the number of
+/// connections.
 async fn after(client: &Client, server: &Server) -> usize {
     let well = async {
         while client.get_data("/well").await.is_err() {

@@ -1,5 +1,5 @@
-//! Encrypted and authenticated connections, without Java. The embedded server knows users; a TLS proxy in front of it,
-//! the gate, encrypts.
+//! Encrypted and authenticated connections, without Java. The embedded server knows users; a TLS
+//! proxy in front of it, the gate, encrypts.
 //!
 //! | file | content |
 //! |---|---|

@@ -103,8 +103,8 @@ async fn a_server_without_sasl_is_not_trusted() {
     assert!(text.ends_with("the server does not support SASL"), "{text}");
 }
 
-/// The password is changed while the client is connected. The client ends at the next connection, and its callers get
-/// that error.
+/// The password is changed while the client is connected. The client ends at the next connection,
+/// and its callers get that error.
 #[tokio::test]
 async fn a_client_whose_password_was_changed_ends() {
     let server = with_alice().await;
@@ -120,8 +120,8 @@ async fn a_client_whose_password_was_changed_ends() {
     };
     let error = loop {
         match client.get_data("/").await.unwrap_err() {
-            // The lost connection fails requests that were under way. The new server does not know the session, so the
-            // client reports it as expired.
+            // The lost connection fails requests that were under way. The new server does not know
+            // the session, so the client reports it as expired.
             Error::ConnectionLost(..) | Error::SessionExpired { .. } => {}
             error => break error,
         }

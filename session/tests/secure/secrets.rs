@@ -71,8 +71,9 @@ impl Subscriber for Log {
 #[tokio::test]
 async fn no_secret_is_printed_or_logged() {
     let log = Log::default();
-    // For all threads: the log lines of other tests must contain no secret either. With a subscriber for this thread
-    // only, another thread that reaches a log line first could switch that line off.
+    // For all threads: the log lines of other tests must contain no secret either. With a
+    // subscriber for this thread only, another thread that reaches a log line first could switch
+    // that line off.
     tracing::subscriber::set_global_default(log.clone()).unwrap();
     let authority = Authority::new("ours");
     let identity = authority.issue(&["localhost"]);

@@ -1,5 +1,5 @@
-//! Correct certificates, and each kind of wrong certificate. Each kind has its own error, which the client reports at
-//! once.
+//! Correct certificates, and each kind of wrong certificate. Each kind has its own error, which the
+//! client reports at once.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,12 +19,13 @@ use super::{
     gate::{Demands, Gate, server_tls, server_tls_of},
 };
 
-/// How long a client tries to connect. A wrong certificate must be reported in less than half of this.
+/// How long a client tries to connect. A wrong certificate must be reported in less than half of
+/// this.
 pub(crate) const PROBE_TIMEOUT: Duration = Duration::from_secs(30);
 const NAMES: &[&str] = &["localhost", "127.0.0.1"];
 
-/// A server behind a gate with this certificate. With `clients`, the gate requires a client certificate of that
-/// authority.
+/// A server behind a gate with this certificate. With `clients`, the gate requires a client
+/// certificate of that authority.
 async fn gate(identity: &Identity, clients: Option<&Authority>) -> (Server, Gate) {
     let server = Server::builder().start().await.unwrap();
     let tls = Some(Arc::new(server_tls(identity, clients)));
@@ -72,7 +73,8 @@ async fn failure(builder: Builder) -> (TlsFailure, String) {
 }
 
 async fn assert_works(client: &Client) {
-    // More data than all buffers on the way hold, so a buffer that is not flushed makes the test hang.
+    // More data than all buffers on the way hold, so a buffer that is not flushed makes the test
+    // hang.
     let data = vec![7; 900_000];
     client
         .create("/big", data.clone(), CreateMode::Persistent)

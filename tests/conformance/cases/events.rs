@@ -1,8 +1,8 @@
 //! Watch events: one case for each kind of change, with every kind of watch.
 //!
 //! Each watch has a connection of its own:
-//! - On `$/n`: `d` getData, `e` exists on an existing node, `m` exists on a missing node, `c` getChildren, `p`
-//!   persistent, `r` recursive.
+//! - On `$/n`: `d` getData, `e` exists on an existing node, `m` exists on a missing node, `c`
+//!   getChildren, `p` persistent, `r` recursive.
 //! - On the parent of `$/n`: `R` recursive, `C` getChildren, `P` persistent.
 //!
 //! Where a change can be repeated, the case repeats it; this shows which watches fire only once.
@@ -11,7 +11,8 @@
 
 use crate::conformance;
 
-/// Makes a case of what happens before the watches are set, and what happens then. The watches are all but `m`.
+/// Makes a case of what happens before the watches are set, and what happens then. The watches are
+/// all but `m`.
 macro_rules! watched {
     ($($name:ident: $before:literal, $then:literal;)*) => {
         conformance! {$(

@@ -1,4 +1,5 @@
-//! The kinds of node: which operation and flags create them, their sequence numbers, and when the server deletes them.
+//! The kinds of node: which operation and flags create them, their sequence numbers, and when the
+//! server deletes them.
 
 use crate::conformance;
 
@@ -118,7 +119,8 @@ conformance! {
         a< ok stat z2 len=1
     "#;
 
-    /// A plain create with flag 4 makes a permanent node. Lock recipes with this mistake leave their directories behind.
+    /// A plain create with flag 4 makes a permanent node. Lock recipes with this mistake leave
+    /// their directories behind.
     flags_need_their_operation: r#"
         a> create $/a mode=container
         a< z1 ok $/a
@@ -195,7 +197,8 @@ conformance! {
         a< z7 ok $/c stat z7
     "#;
 
-    /// The same run of the reaper keeps a container that never had a child, and a container that still has one.
+    /// The same run of the reaper keeps a container that never had a child, and a container that
+    /// still has one.
     an_emptied_container_is_deleted: r#"
         a> connect timeout=60000
         a< session a timeout=60000

@@ -157,7 +157,8 @@ conformance! {
         + bad version
     "#;
 
-    /// The server numbers the nodes of a failed transaction, too. The next create gets the same number again.
+    /// The server numbers the nodes of a failed transaction, too. The next create gets the same
+    /// number again.
     a_failed_transaction_takes_no_number: r#"
         a> multi
         + create $/s- mode=sequential
@@ -310,8 +311,8 @@ conformance! {
         a< ok [x]
     "#;
 
-    /// In a transaction, any create with flag 4 makes a container. `createTTL` with a flag that has no TTL makes a node of
-    /// that kind, without a TTL.
+    /// In a transaction, any create with flag 4 makes a container. `createTTL` with a flag that has
+    /// no TTL makes a node of that kind, without a TTL.
     flags_decide_the_kind_of_node_in_a_transaction: r#"
         a> connect timeout=60000
         a< session a timeout=60000

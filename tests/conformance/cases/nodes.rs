@@ -196,7 +196,8 @@ conformance! {
         a< ok 0
     "#;
 
-    /// The reply lists only the caller's own nodes. The prefix is one of the text, not of whole path names.
+    /// The reply lists only the caller's own nodes. The prefix is one of the text, not of whole
+    /// path names.
     ephemerals_are_listed: r#"
         a> create $/e1 mode=ephemeral
         a< z1 ok $/e1

@@ -1,7 +1,7 @@
 //! Which paths each operation accepts.
 //!
-//! Reads accept any path; for an invalid path they answer that there is no such node. Writes check the whole path, except
-//! `delete`, which checks only a part.
+//! Reads accept any path; for an invalid path they answer that there is no such node. Writes check
+//! the whole path, except `delete`, which checks only a part.
 
 use crate::conformance;
 

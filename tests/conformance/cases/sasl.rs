@@ -1,7 +1,7 @@
 //! SASL logins: which tokens the server accepts, and what a login permits.
 //!
-//! Each arm has two servers of its own. One serves clients without a login, too; the other serves only clients that have
-//! logged in. The user `super` may do everything.
+//! Each arm has two servers of its own. One serves clients without a login, too; the other serves
+//! only clients that have logged in. The user `super` may do everything.
 
 use crate::{
     runner::check_as,
@@ -18,7 +18,8 @@ const USERS: &[(&str, &str)] = &[
 
 const LOGIN: &str = r#"super x"#;
 
-/// Makes two tests of all these scripts, `name::embedded` and `name::needs_java`. Each test uses one server.
+/// Makes two tests of all these scripts, `name::embedded` and `name::needs_java`. Each test uses
+/// one server.
 macro_rules! with_users {
     ($name:ident, login_is_optional: $is_optional:literal; $($script_name:ident: $script:literal;)*) => {
         mod $name {

@@ -30,8 +30,8 @@ conformance! {
         a< z1 ok $/x
     "#;
 
-    /// Both arms are started with these bounds. Each handshake replaces the connection before it, because sessions this
-    /// short may end at any time.
+    /// Both arms are started with these bounds. Each handshake replaces the connection before it,
+    /// because sessions this short may end at any time.
     timeouts_are_kept_within_bounds: r#"
         a> connect timeout=1234
         a< session a timeout=1234
@@ -204,8 +204,8 @@ conformance! {
         a< closed
     "#;
 
-    /// Requests behind the close are not done. Whether the server answers them depends on how fast it closes the
-    /// connection, so this case has none.
+    /// Requests behind the close are not done. Whether the server answers them depends on how fast
+    /// it closes the connection, so this case has none.
     a_close_is_done_after_the_requests_before_it: r#"
         a> create $/e mode=ephemeral
         a< z1 ok $/e

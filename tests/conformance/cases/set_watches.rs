@@ -1,6 +1,7 @@
 //! Restored watches: `setWatches` and `setWatches2`.
 //!
-//! If a node has changed in the meantime, the server sends an event before the reply. Otherwise it sets the watch again.
+//! If a node has changed in the meantime, the server sends an event before the reply. Otherwise it
+//! sets the watch again.
 
 use crate::conformance;
 
@@ -267,7 +268,8 @@ conformance! {
         a< event changed $/x
     "#;
 
-    /// Java reads a count of -1 as null, which the server refuses, and other negative counts as empty lists.
+    /// Java reads a count of -1 as null, which the server refuses, and other negative counts as
+    /// empty lists.
     counts_are_read_as_java_reads_them: r#"
         a> raw setWatches i64:0 i32:-3 i32:0 i32:-2
         a< ok

@@ -1,11 +1,11 @@
 //! Setting, checking and removing watches, and the events of several watches on one node.
 //!
 //! The cases avoid three differences of servers before 3.9:
-//! - These keep one watch mode for each path of a connection. No case sets a persistent watch and another watch on the
-//!   same path of one connection.
+//! - These keep one watch mode for each path of a connection. No case sets a persistent watch and
+//!   another watch on the same path of one connection.
 //! - They do not know the types 4 and 5 when a client removes watches. No case uses these types.
-//! - When they check watches, they also find those of other connections. No case checks a path that another connection
-//!   watches.
+//! - When they check watches, they also find those of other connections. No case checks a path that
+//!   another connection watches.
 //!
 //! Not here: the events of each kind of change (`events`).
 
@@ -329,7 +329,8 @@ conformance! {
         a< ok
     "#;
 
-    /// Apache's releases check this from 3.8.4 and 3.9.2, Debian's 3.8.0 too. The change uses up the watch all the same.
+    /// Apache's releases check this from 3.8.4 and 3.9.2, Debian's 3.8.0 too. The change uses up
+    /// the watch all the same.
     an_event_needs_read_permission: r#"
         a> auth digest user:pass
         a< ok

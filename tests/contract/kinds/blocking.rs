@@ -1,4 +1,5 @@
-//! The kinds for code without async: each call waits on a thread of its own, and the rule waits for the thread.
+//! The kinds for code without async: each call waits on a thread of its own, and the rule waits for
+//! the thread.
 //!
 //! A call that a rule drops goes on in its thread. So the rules about dropped futures do not apply.
 

@@ -1,4 +1,5 @@
-//! The two ways to take part in an election, as kinds of lock: to be elected is to acquire, to resign is to release.
+//! The two ways to take part in an election, as kinds of lock: to be elected is to acquire, to
+//! resign is to release.
 
 use std::{future::Future, pin::Pin, time::Duration};
 

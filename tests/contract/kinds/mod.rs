@@ -1,8 +1,9 @@
-//! The interface of a kind of lock for the rules, and its implementations for the kinds that return guards.
+//! The interface of a kind of lock for the rules, and its implementations for the kinds that return
+//! guards.
 //!
-//! A value of a `Kind` is one contender. [`Kind::lock`] acquires it in the same way as the users of that kind do.
-//! Nothing here checks a promise.
-//! Not here: the elections, which return no guards (`election`), and the locks for code without async (`blocking`).
+//! A value of a `Kind` is one contender. [`Kind::lock`] acquires it in the same way as the users of
+//! that kind do. Nothing here checks a promise. Not here: the elections, which return no guards
+//! (`election`), and the locks for code without async (`blocking`).
 
 mod blocking;
 mod election;

@@ -41,7 +41,8 @@ pub(crate) enum Action {
     /// A server closes the connection of a client whose session is over.
     Close(usize),
     Connect(usize),
-    /// The client connects, but its tasks are not polled before. What they submit, they submit in the new session.
+    /// The client connects, but its tasks are not polled before. What they submit, they submit in
+    /// the new session.
     ConnectLate(usize),
     /// A client hears of no server until its lease has ended.
     Pause(usize),
@@ -59,7 +60,8 @@ pub(crate) enum Action {
 }
 
 impl Action {
-    /// Whether the step is taken sooner or later. The others are faults, or what users may do or not.
+    /// Whether the step is taken sooner or later. The others are faults, or what users may do or
+    /// not.
     pub(crate) fn is_progress(self) -> bool {
         match self {
             Self::Start(_)

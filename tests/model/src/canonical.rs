@@ -1,4 +1,5 @@
-//! Which states are one and the same: what cannot matter any more is forgotten, and the rest is renamed.
+//! Which states are one and the same: what cannot matter any more is forgotten, and the rest is
+//! renamed.
 
 use std::cmp::Reverse;
 
@@ -50,7 +51,8 @@ impl Contender {
         self.watches[1..].sort_by_key(|watch| Reverse((watch.name(), *watch)));
     }
 
-    /// Whether it matters how much its session has seen. Otherwise a write comes first, which shows it everything.
+    /// Whether it matters how much its session has seen. Otherwise a write comes first, which shows
+    /// it everything.
     fn reads(&self, is_try: bool) -> bool {
         match self.phase {
             Phase::Trying | Phase::Deciding => true,

@@ -1,5 +1,6 @@
-//! What contenders and their users do: they send what the life of a node needs, hand over the replies, release, and give up.
-//! What to send is decided by [`NodeLife`]. The code around it is that of `lock_node` in the recipes, await by await.
+//! What contenders and their users do: they send what the life of a node needs, hand over the
+//! replies, release, and give up. What to send is decided by [`NodeLife`]. The code around it is
+//! that of `lock_node` in the recipes, await by await.
 //!
 //! Not here: waiting for the turn (`decide`).
 
@@ -303,8 +304,8 @@ pub(crate) fn gone(after: &mut State, i: usize) {
     done(after, i);
 }
 
-/// The client learns that its session is over. If `is_late`, tasks have requests that they have not submitted yet. They submit
-/// them in the next session.
+/// The client learns that its session is over. If `is_late`, tasks have requests that they have not
+/// submitted yet. They submit them in the next session.
 pub(crate) fn lost_session(after: &mut State, scenario: &Scenario, i: usize, is_late: bool) {
     let contender = &mut after.contenders[i];
     contender.place = None;

@@ -1,8 +1,9 @@
-//! The contenders of one client in one queue: a crowd from two of them on. What a listing proves is the shipped [`Listing`].
-//! The code around it is that of `crowd` and `waiter` in the recipes.
+//! The contenders of one client in one queue: a crowd from two of them on. What a listing proves is
+//! the shipped [`Listing`]. The code around it is that of `crowd` and `waiter` in the recipes.
 //!
-//! Not modelled: how a client chooses who lists the queue, and how large a crowd must be. Each contender may list, or follow any
-//! task of its client ahead: when it has entered, and when the one that it waited for has left.
+//! Not modelled: how a client chooses who lists the queue, and how large a crowd must be. Each
+//! contender may list, or follow any task of its client ahead: when it has entered, and when the
+//! one that it waited for has left.
 
 use lockkeeper_recipes::{decisions::listing::Listing, rank::Kind};
 
@@ -68,7 +69,8 @@ pub(crate) fn follow(after: &mut State, scenario: &Scenario, i: usize, nearest: 
     contender.is_mute = !after.sessions[scenario.clients[i]].lives();
 }
 
-/// It has listed the queue, as it was at this point of the history. It had asked on this connection.
+/// It has listed the queue, as it was at this point of the history. It had asked on this
+/// connection.
 pub(crate) fn listed(
     after: &mut State,
     scenario: &Scenario,
@@ -91,7 +93,8 @@ pub(crate) fn told(after: &mut State, scenario: &Scenario, i: usize, event: Even
     }
 }
 
-/// Whether the newest listing of its client proves that nobody is ahead, if it may use a listing of that connection.
+/// Whether the newest listing of its client proves that nobody is ahead, if it may use a listing of
+/// that connection.
 pub(crate) fn is_first(
     state: &State,
     scenario: &Scenario,
@@ -119,7 +122,8 @@ fn keep(after: &mut State, scenario: &Scenario, i: usize, listing: &Listing<Name
 }
 
 impl State {
-    /// Drops the end of the newest listing, which proves nothing to anybody: it shows no waiter of this client.
+    /// Drops the end of the newest listing, which proves nothing to anybody: it shows no waiter of
+    /// this client.
     pub(crate) fn forget_listing(&mut self, scenario: &Scenario, client: usize) {
         let waits = |contender: &Contender| {
             let is_waiting = matches!(contender.phase, Phase::Entering | Phase::Deciding);

@@ -1,5 +1,6 @@
-//! How a contender waits for its turn. What to do next is decided by [`Turn`], [`PlainTurn`] and [`LeaseTurn`]. The code around
-//! them is that of `waiter`, `plain`, `semaphore` and the tries of `lock_queue` in the recipes, await by await.
+//! How a contender waits for its turn. What to do next is decided by [`Turn`], [`PlainTurn`] and
+//! [`LeaseTurn`]. The code around them is that of `waiter`, `plain`, `semaphore` and the tries of
+//! `lock_queue` in the recipes, await by await.
 //!
 //! Not here: the life of the node (`client`).
 
@@ -60,9 +61,9 @@ pub(crate) fn connection(state: &State, scenario: &Scenario, i: usize) -> u64 {
     u64::from(state.sessions[scenario.clients[i]].connection)
 }
 
-/// Whether its place in the queue of the semaphore is the first one, or gone. Who is first at some point of the history is so
-/// from then on, and the create that follows shows the session everything. So it is the same whether a server lags here, or
-/// the turn comes later.
+/// Whether its place in the queue of the semaphore is the first one, or gone. Who is first at some
+/// point of the history is so from then on, and the create that follows shows the session
+/// everything. So it is the same whether a server lags here, or the turn comes later.
 pub(crate) fn has_turn(state: &State, scenario: &Scenario, i: usize) -> bool {
     let session = &state.sessions[scenario.clients[i]];
     let has_session = session.is_up && session.lives() && session.has_lease;
@@ -79,7 +80,8 @@ fn rank_of_place(state: &State, i: usize) -> Rank<'_> {
     rank(Kind::Mutex, names, place.as_ref())
 }
 
-/// Polls its future. If the node just ahead was deleted, it may wait for `another` one of its client instead of listing the queue.
+/// Polls its future. If the node just ahead was deleted, it may wait for `another` one of its
+/// client instead of listing the queue.
 pub(crate) fn poll(after: &mut State, scenario: &Scenario, i: usize, another: Option<Name>) {
     let contender = &after.contenders[i];
     match (contender.phase, contender.turn) {
@@ -347,7 +349,8 @@ fn count(
     turn.counted(names, [own.as_ref()], limit)
 }
 
-/// The lease was listed, there was room at some point since, and nobody who came before still waits.
+/// The lease was listed, there was room at some point since, and nobody who came before still
+/// waits.
 fn check_grant(after: &mut State, scenario: &Scenario, i: usize, own: Name) {
     let contender = after.contenders[i];
     if after.node_at(own, contender.leases_at).is_none() {

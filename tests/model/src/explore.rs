@@ -1,7 +1,8 @@
 //! Every reachable state, breadth first, so that the first violation found has a shortest history.
 //!
-//! A state that was reached is kept as a fingerprint of 128 bits, not in full: 30 bytes instead of 500. Two different states
-//! with one fingerprint would be taken for one. Among 100 million states that happens with a probability below 10^-22.
+//! A state that was reached is kept as a fingerprint of 128 bits, not in full: 30 bytes instead
+//! of 500. Two different states with one fingerprint would be taken for one. Among 100 million
+//! states that happens with a probability below 10^-22.
 
 use std::{
     collections::VecDeque,
@@ -108,7 +109,8 @@ impl Scenario {
         server::each_step(state, self, visit);
     }
 
-    /// The steps on the path to a state. Each contender keeps its letter in it, in whatever order the states were sorted.
+    /// The steps on the path to a state. Each contender keeps its letter in it, in whatever order
+    /// the states were sorted.
     fn history(&self, reached: &Reached, at: usize) -> Vec<String> {
         let mut state = State::initial(self);
         let path = reached.path(at);
@@ -135,7 +137,8 @@ struct Reached {
     states: Vec<u128>,
     /// From which one each was reached first.
     from: Vec<u32>,
-    /// Where each goes without further faults, when all requests are answered from the end of the history.
+    /// Where each goes without further faults, when all requests are answered from the end of the
+    /// history.
     progress: Vec<u32>,
     /// Where a state with some fingerprint is, or the next free place. At least half of it is free.
     table: Vec<u32>,
@@ -229,7 +232,8 @@ pub(crate) fn fingerprint(state: &impl Hash) -> u128 {
     u128::from(mix(one)) << 64 | u128::from(other)
 }
 
-/// Two hashes of 64 bits, independent of each other. A state is many small fields: eight of them are one word.
+/// Two hashes of 64 bits, independent of each other. A state is many small fields: eight of them
+/// are one word.
 struct Fingerprint {
     hashes: [u64; 2],
     word: u64,

@@ -1,4 +1,5 @@
-//! Time, as the servers have it: how many transactions there were. A server that lags shows an earlier point of it.
+//! Time, as the servers have it: how many transactions there were. A server that lags shows an
+//! earlier point of it.
 
 /// A point of the history: how many transactions came before.
 pub(crate) type Time = u8;
@@ -16,8 +17,8 @@ pub(crate) trait Times {
         self.each_time(visit);
     }
 
-    /// Counts only the times at which something happened, from the earliest on that anybody can still be shown. Between two
-    /// of them nothing changes that could be seen.
+    /// Counts only the times at which something happened, from the earliest on that anybody can
+    /// still be shown. Between two of them nothing changes that could be seen.
     fn rename_times(&mut self, earliest: Time) {
         self.each_time(|time| {
             if *time != NEVER {

@@ -1,14 +1,17 @@
 //! Every reachable state of three contenders for one lock.
 //!
-//! What the contenders decide is the product's own code: the state machines of `lockkeeper_recipes::decisions`, which the
-//! recipes drive, too. The servers are a model: they lag, lose connections with all requests and replies on them, and end
-//! sessions. Callers drop their futures at any await, and operators delete nodes. [`Scenario::explore`] makes every step that is
-//! possible in every state that is reachable, and checks each state:
+//! What the contenders decide is the product's own code: the state machines of
+//! `lockkeeper_recipes::decisions`, which the recipes drive, too. The servers are a model: they
+//! lag, lose connections with all requests and replies on them, and end sessions. Callers drop
+//! their futures at any await, and operators delete nodes. [`Scenario::explore`] makes every step
+//! that is possible in every state that is reachable, and checks each state:
 //!
-//! - a holder has no contender ahead with which it must not share the lock: there are no two holders, and nobody is overtaken;
+//! - a holder has no contender ahead with which it must not share the lock: there are no two
+//!   holders, and nobody is overtaken;
 //! - a contender that is granted the lock still has its node, and its session;
 //! - each node of a live session has a contender that will delete it;
-//! - something can happen, and when no more faults happen, every contender ends: no event is missed.
+//! - something can happen, and when no more faults happen, every contender ends: no event is
+//!   missed.
 //!
 //! | module | what |
 //! |---|---|

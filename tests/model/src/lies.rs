@@ -1,9 +1,10 @@
-//! Servers that lie: what a reply to a create says that is not true. Whether the client believes it is decided by the session's
-//! own check ([`Asked`]), which looks at the reply alone.
+//! Servers that lie: what a reply to a create says that is not true. Whether the client believes it
+//! is decided by the session's own check ([`Asked`]), which looks at the reply alone.
 //!
 //! Not here:
-//! - lies that no client can tell from the truth: a node of the client's own name with another number, a listing without some of
-//!   its nodes, a deletion that never was. Against a server that tells these, no lock holds;
+//! - lies that no client can tell from the truth: a node of the client's own name with another
+//!   number, a listing without some of its nodes, a deletion that never was. Against a server that
+//!   tells these, no lock holds;
 //! - lies about what only the session knows, as the zxid of a handshake (`session/tests/hostile`).
 
 use lockkeeper_session::{

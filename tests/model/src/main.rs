@@ -46,7 +46,8 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Prints the rows whose names contain this text. The weak rules must be refuted, and the other one must not.
+/// Prints the rows whose names contain this text. The weak rules must be refuted, and the other one
+/// must not.
 fn explore_leases(name: &str) -> ExitCode {
     println!("| rule | states | steps | seconds |");
     println!("|---|--:|--:|--:|");

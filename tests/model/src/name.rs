@@ -14,7 +14,8 @@ pub(crate) enum Marker {
     Plain,
 }
 
-/// The name of a node. The protection in front of it is the same for all: who owns a node is in the state.
+/// The name of a node. The protection in front of it is the same for all: who owns a node is in the
+/// state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Name {
     pub(crate) number: u8,

@@ -84,7 +84,8 @@ pub fn named(name: &str, faults: Faults) -> Option<(String, Scenario)> {
     Some((title(name, faults), scenario.with_faults(faults)))
 }
 
-/// What the plain lock does not survive, and says so: its node, whose name all contenders use, is deleted by hand.
+/// What the plain lock does not survive, and says so: its node, whose name all contenders use, is
+/// deleted by hand.
 #[must_use]
 pub fn plain_by_hand() -> Scenario {
     Scenario::new([Role::Plain; CONTENDERS]).with_faults(faults(0, 0, 0, 1, 0))

@@ -17,13 +17,15 @@ pub enum Role {
     Lease,
 }
 
-/// How often each thing may go wrong in one run, over all contenders. Everything else may happen at any time: servers lag,
-/// writes of a lost connection arrive or do not, events wait, a holder releases.
+/// How often each thing may go wrong in one run, over all contenders. Everything else may happen at
+/// any time: servers lag, writes of a lost connection arrive or do not, events wait, a holder
+/// releases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Faults {
     /// A connection is lost, with all requests and replies on it.
     pub cuts: u8,
-    /// A client is paused, or cut off, until its lease has ended. Its session may expire from then on.
+    /// A client is paused, or cut off, until its lease has ended. Its session may expire from then
+    /// on.
     pub pauses: u8,
     /// A caller drops its attempt, or its release.
     pub cancels: u8,
@@ -31,7 +33,8 @@ pub struct Faults {
     pub by_hand: u8,
     /// A contender that is done starts again.
     pub again: u8,
-    /// A reply to a create names another node, or another transaction than the one that has created the node.
+    /// A reply to a create names another node, or another transaction than the one that has created
+    /// the node.
     pub lies: u8,
     /// A server dies of a request, and with it the connections of all clients.
     pub deaths: u8,

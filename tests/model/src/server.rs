@@ -1,5 +1,5 @@
-//! What the servers, the network and operators do. A client receives at once what a server sends: a reply under way is one
-//! that a lagging server has yet to send.
+//! What the servers, the network and operators do. A client receives at once what a server sends: a
+//! reply under way is one that a lagging server has yet to send.
 
 use lockkeeper_recipes::decisions::life::Failure;
 
@@ -111,7 +111,8 @@ fn write_steps(state: &State, scenario: &Scenario, i: usize, next: &mut Next<'_>
     }
 }
 
-/// The client does not believe the reply: it gives the connection up, and the effect of the create is unknown to it. Or it does.
+/// The client does not believe the reply: it gives the connection up, and the effect of the create
+/// is unknown to it. Or it does.
 fn lie_to(after: &mut State, scenario: &Scenario, i: usize, lie: Lie) {
     after.faults.lies -= 1;
     let view = after.contenders[i].committed;
@@ -146,8 +147,8 @@ fn read_steps(state: &State, scenario: &Scenario, i: usize, next: &mut Next<'_>)
     }
 }
 
-/// Whether the first requests of a new connection are not answered, which set the watches of all tasks of this client again. All
-/// other replies come after theirs.
+/// Whether the first requests of a new connection are not answered, which set the watches of all
+/// tasks of this client again. All other replies come after theirs.
 fn is_restoring(state: &State, scenario: &Scenario, i: usize) -> bool {
     let mut tasks = scenario.tasks(scenario.clients[i]);
     tasks.any(|task| {
@@ -214,7 +215,8 @@ fn reply_to_request(after: &mut State, scenario: &Scenario, i: usize, view: Time
     client::answered(after, scenario, i, answer);
 }
 
-/// The session has seen this. The reply to what was sent after the lease ended says that the session lives.
+/// The session has seen this. The reply to what was sent after the lease ended says that the
+/// session lives.
 fn show(after: &mut State, scenario: &Scenario, i: usize, view: Time) {
     let is_stale = after.contenders[i].is_stale;
     let session = &mut after.sessions[scenario.clients[i]];
@@ -222,8 +224,9 @@ fn show(after: &mut State, scenario: &Scenario, i: usize, view: Time) {
     session.has_lease |= !is_stale && session.lives();
 }
 
-/// The server sets the watches. It tells at once of nodes that were deleted or changed since the session had last seen them: in
-/// the order of the request. For the watches of an earlier connection the order is any.
+/// The server sets the watches. It tells at once of nodes that were deleted or changed since the
+/// session had last seen them: in the order of the request. For the watches of an earlier
+/// connection the order is any.
 fn set_watches(after: &mut State, i: usize, view: Time, seen: Time) {
     for at in 0..3 {
         let watch = after.contenders[i].watches[at];
@@ -248,7 +251,8 @@ fn set_watches(after: &mut State, i: usize, view: Time, seen: Time) {
     }
 }
 
-/// The events that can come next. The earliest transaction comes first, but for those that make up for an outage.
+/// The events that can come next. The earliest transaction comes first, but for those that make up
+/// for an outage.
 fn event_steps(state: &State, scenario: &Scenario, i: usize, next: &mut Next<'_>) {
     let contender = &state.contenders[i];
     let session = &state.sessions[scenario.clients[i]];
@@ -281,8 +285,8 @@ fn event_steps(state: &State, scenario: &Scenario, i: usize, next: &mut Next<'_>
     }
 }
 
-/// The event of a watch arrives. Tasks of one client have one watch on a node, as the server sees it. A task whose request is
-/// under way hears of it with the reply (`set_watches`).
+/// The event of a watch arrives. Tasks of one client have one watch on a node, as the server sees
+/// it. A task whose request is under way hears of it with the reply (`set_watches`).
 fn tell(after: &mut State, scenario: &Scenario, i: usize, fired: Watch, event: Event) {
     for task in scenario.tasks(scenario.clients[i]) {
         let contender = &mut after.contenders[task];
@@ -293,7 +297,8 @@ fn tell(after: &mut State, scenario: &Scenario, i: usize, fired: Watch, event: E
     }
 }
 
-/// The first change of what a waiter for a lease waits for: the leases, the limit, its place in the queue.
+/// The first change of what a waiter for a lease waits for: the leases, the limit, its place in the
+/// queue.
 fn change_of_leases(state: &State, scenario: &Scenario, i: usize) -> Option<Time> {
     let contender = &state.contenders[i];
     let is_waiting = contender.phase == Phase::Deciding && contender.read.is_none();
@@ -406,7 +411,8 @@ fn session_steps(state: &State, scenario: &Scenario, client: usize, next: &mut N
     }
 }
 
-/// The connection is lost, with what was under way on it. A write may still happen until the next connection is made.
+/// The connection is lost, with what was under way on it. A write may still happen until the next
+/// connection is made.
 fn cut(after: &mut State, scenario: &Scenario, client: usize) {
     let lives = after.sessions[client].lives();
     after.sessions[client].is_up = false;
@@ -520,8 +526,8 @@ fn by_operators(state: &State, scenario: &Scenario, next: &mut Next<'_>) {
     }
 }
 
-/// The data of a watched node are changed. Nobody but the watch sees it. So it may just as well have been done right after what
-/// the session has seen last: no older event is left to come.
+/// The data of a watched node are changed. Nobody but the watch sees it. So it may just as well
+/// have been done right after what the session has seen last: no older event is left to come.
 fn touch(i: usize, at: usize, watch: Watch, next: &mut Next<'_>) {
     let (Watch::Armed(name, _) | Watch::Restored(name)) = watch else {
         return;

@@ -1,11 +1,13 @@
-//! One state of the world: the history of the nodes, and what each contender and its session know of it.
+//! One state of the world: the history of the nodes, and what each contender and its session know
+//! of it.
 //!
-//! The servers' history is one sequence of transactions. A server that lags shows an earlier point of it. So a node has two
-//! times, of its creation and of its deletion, and a session has a time up to which it has seen the history. Nothing else of
-//! the servers is kept: a reply that is under way is one that a lagging server has yet to give. Only a write is told apart from
-//! its reply.
+//! The servers' history is one sequence of transactions. A server that lags shows an earlier point
+//! of it. So a node has two times, of its creation and of its deletion, and a session has a time up
+//! to which it has seen the history. Nothing else of the servers is kept: a reply that is under way
+//! is one that a lagging server has yet to give. Only a write is told apart from its reply.
 //!
-//! What a contender decides is in the machines of the recipes: [`NodeLife`], [`Turn`], [`PlainTurn`], [`LeaseTurn`].
+//! What a contender decides is in the machines of the recipes: [`NodeLife`], [`Turn`],
+//! [`PlainTurn`], [`LeaseTurn`].
 
 use lockkeeper_recipes::{
     decisions::{
@@ -74,7 +76,8 @@ pub(crate) enum Watch {
     Restored(Name),
     /// Set on the node with this name that was created at this time.
     Armed(Name, Time),
-    /// The server found that the node was deleted, or changed, when it set the watch again. Such events come in any order.
+    /// The server found that the node was deleted, or changed, when it set the watch again. Such
+    /// events come in any order.
     Due(Event),
 }
 
@@ -346,7 +349,8 @@ pub(crate) struct Session {
     pub(crate) has_lease: bool,
     /// When the servers ended it, unknown to the client.
     pub(crate) expired: Time,
-    /// What the newest listing of the client's tasks shows in the queue, without the nodes whose deletion was reported.
+    /// What the newest listing of the client's tasks shows in the queue, without the nodes whose
+    /// deletion was reported.
     pub(crate) listed: [Option<Name>; CONTENDERS],
     /// The connection on which that listing was asked for.
     pub(crate) listed_on: u64,

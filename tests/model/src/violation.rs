@@ -4,11 +4,11 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Violation {
-    /// Somebody holds the lock while another, ahead in the queue, is there with whom it must not be shared: there are two
-    /// holders, or one was overtaken.
+    /// Somebody holds the lock while another, ahead in the queue, is there with whom it must not be
+    /// shared: there are two holders, or one was overtaken.
     NotAlone,
-    /// There are more holders than leases. Or a lease was granted although the limit was exceeded at all times since the
-    /// listing.
+    /// There are more holders than leases. Or a lease was granted although the limit was exceeded
+    /// at all times since the listing.
     TooMany,
     /// A lease was granted to a contender although another one, who came earlier, waits.
     Overtaken,
@@ -18,7 +18,8 @@ pub enum Violation {
     GrantedWithoutNode,
     /// The lock was granted in a session that was over.
     GrantedAfterExpiry,
-    /// A contender has taken the node for one that another transaction has created: its fencing token would be a false one.
+    /// A contender has taken the node for one that another transaction has created: its fencing
+    /// token would be a false one.
     FalseToken,
     /// A node of a live session that nobody will delete.
     Orphan,

@@ -1,7 +1,7 @@
 //! Every state of the smaller scenarios.
 //!
-//! Not here: the larger ones (`cargo run --release -p lockkeeper-model`); whether the model finds faults
-//! (`cargo run -p lockkeeper-mutations`).
+//! Not here: the larger ones (`cargo run --release -p lockkeeper-model`); whether the model finds
+//! faults (`cargo run -p lockkeeper-mutations`).
 
 use lockkeeper_model::{Violation, runs};
 
@@ -27,8 +27,8 @@ fn nothing_that_can_happen_breaks_a_rule() {
     });
 }
 
-/// What `PlainMutex` says of itself. Somebody deletes its node, the holder does not notice, and another contender takes the
-/// lock. Then the release of the first one ends the hold of the other.
+/// What `PlainMutex` says of itself. Somebody deletes its node, the holder does not notice, and
+/// another contender takes the lock. Then the release of the first one ends the hold of the other.
 #[test]
 fn the_plain_lock_does_not_survive_a_deletion_by_hand() {
     let found = runs::plain_by_hand().explore(MOST).found;

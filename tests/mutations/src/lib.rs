@@ -1,4 +1,5 @@
-//! Reads `mutations.txt`: faults in the product, and the checks that must find them. `gate.txt` names some of them.
+//! Reads `mutations.txt`: faults in the product, and the checks that must find them. `gate.txt`
+//! names some of them.
 //!
 //! Not here: building and running the sources with a fault (`main`).
 
@@ -33,7 +34,8 @@ pub enum Check {
     Model {
         /// The name of the scenario.
         scenario: String,
-        /// The numbers of cuts, pauses, cancels, changes by hand, new attempts, lies, deaths of servers.
+        /// The numbers of cuts, pauses, cancels, changes by hand, new attempts, lies, deaths of
+        /// servers.
         faults: String,
         /// The violation.
         violation: String,
@@ -84,7 +86,8 @@ pub fn read() -> Result<Vec<Mutation>, String> {
     parse(include_str!("../mutations.txt"))
 }
 
-/// The names of the faults that the gate tries: each is found quickly, and together they touch most of the mechanisms.
+/// The names of the faults that the gate tries: each is found quickly, and together they touch most
+/// of the mechanisms.
 pub fn gate() -> impl Iterator<Item = &'static str> {
     include_str!("../gate.txt").lines()
 }

@@ -1,8 +1,8 @@
 //! Applies each fault in `mutations.txt` to a copy of the sources, and checks that it is found.
 //!
-//! `cargo run -p lockkeeper-mutations [--gate | PARTS OF NAMES]`. The exit status is 1 when a check misses a fault, or cannot
-//! tell. With `--gate` it tries only the faults that `gate.txt` names. The copy and its build are in `target/mutations`, and the
-//! next run uses both again.
+//! `cargo run -p lockkeeper-mutations [--gate | PARTS OF NAMES]`. The exit status is 1 when a check
+//! misses a fault, or cannot tell. With `--gate` it tries only the faults that `gate.txt` names.
+//! The copy and its build are in `target/mutations`, and the next run uses both again.
 //!
 //! Not here: reading the list (the library).
 
@@ -44,8 +44,8 @@ fn main() -> ExitCode {
     };
     let chosen: Vec<_> = all.iter().filter(is_chosen).collect();
     let (begin, mut failed) = (Instant::now(), 0);
-    // A check that fails without the fault says nothing about it. All of them come first: each fault, and each end of a fault,
-    // costs a build.
+    // A check that fails without the fault says nothing about it. All of them come first: each
+    // fault, and each end of a fault, costs a build.
     let mut clean = HashMap::new();
     for check in chosen.iter().flat_map(|mutation| &mutation.checks) {
         clean.entry(check).or_insert_with(|| sources.run(check));
@@ -104,8 +104,8 @@ struct Sources {
 }
 
 impl Sources {
-    /// Copies the files that git lists, and removes those that it no longer lists. Writes only changed files, so that cargo
-    /// rebuilds only what depends on them.
+    /// Copies the files that git lists, and removes those that it no longer lists. Writes only
+    /// changed files, so that cargo rebuilds only what depends on them.
     fn refresh(&self, root: &Path) {
         let listed = Command::new("git")
             .args(["ls-files", "-z"])
@@ -239,7 +239,8 @@ impl Sources {
         let mut test = self.cargo("test", "dev", package);
         let run = output(test.args(&program).args(["--", "--exact", name]))?;
         let told = String::from_utf8_lossy(&run.stdout);
-        // The status of a test program some of whose tests failed. A program that found no such test succeeds.
+        // The status of a test program some of whose tests failed. A program that found no such
+        // test succeeds.
         match run.status.code() {
             Some(101) if told.contains("1 failed") => Ok(Told::Found(format!("{name} fails"))),
             Some(0) if told.contains("1 passed") => {

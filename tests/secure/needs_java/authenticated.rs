@@ -76,7 +76,8 @@ async fn the_right_password_opens_a_server_that_requires_one() {
 #[ignore = "needs Java and a ZooKeeper: tests/run.sh"]
 async fn the_error_tells_a_refused_login_from_a_missing_one() {
     let server = server().await;
-    // No case for bob with alice's password: ZooKeeper 3.8.0 compares it with the previous user's, and lets bob in.
+    // No case for bob with alice's password: ZooKeeper 3.8.0 compares it with the previous user's,
+    // and lets bob in.
     for (user, password) in [("alice", "hunter2"), ("bob", "hunter2")] {
         let text = refusal(server.plain().sasl(DigestMd5::new(user, password))).await;
         let wanted = format!("user {user} was refused: wrong password, or no such user");

@@ -79,7 +79,8 @@ async fn both_sides_check_certificates(more: &str) {
         "{text}"
     );
 
-    // Without TLS at the secure port, with TLS at the plain port. Both clients retry, as the server may change.
+    // Without TLS at the secure port, with TLS at the plain port. Both clients retry, as the server
+    // may change.
     let connect_timeout = std::time::Duration::from_secs(5);
     let plain = server.secure().connect_timeout(connect_timeout);
     let encrypted = server.plain().connector(Connector::tls(right()));

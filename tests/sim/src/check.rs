@@ -1,4 +1,5 @@
-//! The rules that every history must keep, whether a simulation or a test on real servers recorded it.
+//! The rules that every history must keep, whether a simulation or a test on real servers recorded
+//! it.
 //!
 //! | rule | in |
 //! |---|---|
@@ -31,17 +32,19 @@ use holds::Holds;
 /// What the recorder knows about the run, and the time limits that the run must keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// When the last disturbance ended. An attempt must end at most [`max_wait`](Self::max_wait) after this time, or after
-    /// it was asked for, if that is later.
+    /// When the last disturbance ended. An attempt must end at most [`max_wait`](Self::max_wait)
+    /// after this time, or after it was asked for, if that is later.
     pub calm: Duration,
     /// How long an attempt may last without disturbances; `None` for any time.
     pub max_wait: Option<Duration>,
-    /// How long it may take until a client knows what a third party did to its node. The checker ignores a grant to that
-    /// client within this time. It checks a later grant like any other.
+    /// How long it may take until a client knows what a third party did to its node. The checker
+    /// ignores a grant to that client within this time. It checks a later grant like any other.
     pub news: Duration,
-    /// From when on, and in which time, a lock is handed over to the next waiter; `None` if nothing is known of the network.
+    /// From when on, and in which time, a lock is handed over to the next waiter; `None` if nothing
+    /// is known of the network.
     pub hand_over: Option<(Duration, Duration)>,
-    /// Whether the history has every end of a session ([`What::SessionOver`](crate::history::What::SessionOver)).
+    /// Whether the history has every end of a session
+    /// ([`What::SessionOver`](crate::history::What::SessionOver)).
     pub knows_sessions: bool,
 }
 
@@ -79,7 +82,8 @@ pub enum Rule {
     Left,
     /// The servers have the watches that their clients want, and no others.
     Strayed,
-    /// When all is over, one latch of an election leads, unless messages are so slow that sessions end all the time.
+    /// When all is over, one latch of an election leads, unless messages are so slow that sessions
+    /// end all the time.
     Leader,
     /// No server is sent for more than it has memory for.
     Storm,

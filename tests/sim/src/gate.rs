@@ -1,4 +1,5 @@
-//! Stops, resumes and kills all tasks of one simulated process. Also delays polls at random, like an unfair scheduler.
+//! Stops, resumes and kills all tasks of one simulated process. Also delays polls at random, like
+//! an unfair scheduler.
 
 use std::{
     future::Future,
@@ -20,7 +21,8 @@ use crate::{
 /// How many polls of one process within one virtual millisecond count as an endless loop.
 const ENDLESS_POLLS: u64 = 200_000;
 
-/// How often one poll may look at the clock. Whatever a client does, it looks at its clock: more is an endless loop.
+/// How often one poll may look at the clock. Whatever a client does, it looks at its clock: more is
+/// an endless loop.
 const ENDLESS_LOOKS: u64 = 100_000;
 
 /// The gate of one process. Its tasks run only while the process is neither paused nor dead.

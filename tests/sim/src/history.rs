@@ -2,19 +2,23 @@
 //!
 //! The recorder of a history is a simulation or a test on real servers. It does three things:
 //!
-//! - It records each event when it happens, in order of time. Events of one instant are in the order in which they happened.
-//! - It gives *true* time: the time of one clock for all parties. If all run on one machine, that machine's clock will do.
-//! - It numbers attempts; each number is unique over all clients. An attempt is one call of `lock`, `try_lock`, `acquire`
-//!   and so on, together with the hold that may follow.
+//! - It records each event when it happens, in order of time. Events of one instant are in the
+//!   order in which they happened.
+//! - It gives *true* time: the time of one clock for all parties. If all run on one machine, that
+//!   machine's clock will do.
+//! - It numbers attempts; each number is unique over all clients. An attempt is one call of `lock`,
+//!   `try_lock`, `acquire` and so on, together with the hold that may follow.
 //!
 //! The events of one attempt come in this order:
 //!
 //! 1. [`Asked`](What::Asked), then perhaps [`Placed`](What::Placed) and [`Waiting`](What::Waiting).
-//! 2. If the lock is granted: [`Granted`](What::Granted), any number of [`Valid`](What::Valid) and [`Stored`](What::Stored),
-//!    perhaps [`Downgrading`](What::Downgrading) and [`Downgraded`](What::Downgraded), then [`LetGo`](What::LetGo).
+//! 2. If the lock is granted: [`Granted`](What::Granted), any number of [`Valid`](What::Valid) and
+//!    [`Stored`](What::Stored), perhaps [`Downgrading`](What::Downgrading) and
+//!    [`Downgraded`](What::Downgraded), then [`LetGo`](What::LetGo).
 //! 3. [`Ended`](What::Ended).
 //!
-//! A lost lock may end without `LetGo`, and a `Stored` may come after `Ended`: a write can arrive late.
+//! A lost lock may end without `LetGo`, and a `Stored` may come after `Ended`: a write can arrive
+//! late.
 //!
 //! Not here: the rules that a history must keep (`check`).
 
@@ -74,7 +78,8 @@ pub enum What {
         /// The mode that the caller asks for.
         mode: Mode,
     },
-    /// The attempt has its place in the queue. A recorder writes this where it knows the node, for instance after `enqueue`.
+    /// The attempt has its place in the queue. A recorder writes this where it knows the node, for
+    /// instance after `enqueue`.
     Placed {
         /// The attempt.
         attempt: Attempt,
@@ -83,8 +88,8 @@ pub enum What {
         /// The session that owns the node.
         session: i64,
     },
-    /// From here on, the caller of the attempt waits for its turn and for nothing else. The checker looks at the time of a
-    /// hand-over only for such attempts.
+    /// From here on, the caller of the attempt waits for its turn and for nothing else. The checker
+    /// looks at the time of a hand-over only for such attempts.
     Waiting {
         /// The attempt.
         attempt: Attempt,
@@ -100,15 +105,16 @@ pub enum What {
         /// The session that owns the node.
         session: i64,
     },
-    /// The guard says that no other client can hold the lock before `until`. The recorder writes this right after the grant,
-    /// and again as often as it wants. The latest `until` counts.
+    /// The guard says that no other client can hold the lock before `until`. The recorder writes
+    /// this right after the grant, and again as often as it wants. The latest `until` counts.
     Valid {
         /// The attempt.
         attempt: Attempt,
         /// The end of the lease on the holder's clock, as true time.
         until: Duration,
     },
-    /// The hold has a limit. If the holder still has the lock at `until`, the guard releases it by force.
+    /// The hold has a limit. If the holder still has the lock at `until`, the guard releases it by
+    /// force.
     Limited {
         /// The attempt.
         attempt: Attempt,
@@ -130,7 +136,8 @@ pub enum What {
         /// The node.
         node: String,
     },
-    /// A client has asked the owner of this node to release the lock: the request is in the node's data.
+    /// A client has asked the owner of this node to release the lock: the request is in the node's
+    /// data.
     AskedToLetGo {
         /// The node.
         node: String,
@@ -147,7 +154,8 @@ pub enum What {
         /// The reader's node.
         node: String,
     },
-    /// A write of this holder has reached a store. A store accepts no token lower than the highest that it has seen.
+    /// A write of this holder has reached a store. A store accepts no token lower than the highest
+    /// that it has seen.
     Stored {
         /// The attempt.
         attempt: Attempt,
@@ -175,13 +183,15 @@ pub enum What {
         /// The node.
         node: String,
     },
-    /// A third party ended this session by force, before it expired. This is like `Deleted` for all its nodes.
+    /// A third party ended this session by force, before it expired. This is like `Deleted` for all
+    /// its nodes.
     Killed {
         /// The session.
         session: i64,
     },
-    /// The servers have ended this session: it expired or was closed. Only a recorder that sees the servers' side can know
-    /// this; see [`Bounds::knows_sessions`](crate::check::Bounds::knows_sessions).
+    /// The servers have ended this session: it expired or was closed. Only a recorder that sees the
+    /// servers' side can know this; see
+    /// [`Bounds::knows_sessions`](crate::check::Bounds::knows_sessions).
     SessionOver {
         /// The session.
         session: i64,
@@ -200,7 +210,8 @@ pub enum What {
         /// The number of the watch.
         watch: u64,
     },
-    /// The client has read a node again. The recorder writes all watches that have fired before this event.
+    /// The client has read a node again. The recorder writes all watches that have fired before
+    /// this event.
     Read {
         /// The node.
         path: Arc<str>,
@@ -259,7 +270,8 @@ pub enum What {
         /// How many.
         connections: u64,
     },
-    /// At the end of the run: the server of a client has a watch that the client does not want, or the other way round.
+    /// At the end of the run: the server of a client has a watch that the client does not want, or
+    /// the other way round.
     Strayed {
         /// The path, and the type of the watch.
         watch: String,

@@ -1,4 +1,5 @@
-//! Locks under failures: a simulation of clients, network and servers in one thread, and a checker of lock histories.
+//! Locks under failures: a simulation of clients, network and servers in one thread, and a checker
+//! of lock histories.
 //!
 //! | module | what |
 //! |---|---|

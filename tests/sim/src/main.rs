@@ -73,7 +73,8 @@ fn main() -> ExitCode {
     if options.verbose {
         return print_all(&options.plan(options.first));
     }
-    // A task that panics is a violation. The report names it with its seed, so the default message is not needed.
+    // A task that panics is a violation. The report names it with its seed, so the default message
+    // is not needed.
     std::panic::set_hook(Box::new(|_| {}));
     let begin = Instant::now();
     let next = AtomicU64::new(options.first);
@@ -152,7 +153,8 @@ fn set<T>(to: &Mutex<T>, value: T) {
     *to.lock().unwrap_or_else(PoisonError::into_inner) = value;
 }
 
-/// Ends the program if a seed takes far longer than any seed does: a task loops without looking at its clock.
+/// Ends the program if a seed takes far longer than any seed does: a task loops without looking at
+/// its clock.
 fn end_if_stuck(running: &[Mutex<Option<(u64, Instant)>>]) {
     for seed in running {
         let seed = *seed.lock().unwrap_or_else(PoisonError::into_inner);

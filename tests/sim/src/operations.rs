@@ -1,4 +1,5 @@
-//! A history as operations on objects, for checkers of linearizability, which know nothing of leases and queues.
+//! A history as operations on objects, for checkers of linearizability, which know nothing of
+//! leases and queues.
 //!
 //! Each lock is an object. Its state is the token of the last grant, at first 0:
 //!
@@ -7,9 +8,10 @@
 //! | grant of token `t` | `t` is greater than the state | `t` |
 //! | write with token `t`, in a transaction under the lock | `t` is the state | `t` |
 //!
-//! A grant lasts from the call of `lock` to its return, a write from its call to its answer. Each may take effect at any moment
-//! meanwhile. Only exclusive modes are in the list, and no write that was not applied. A grant to a client whose node a third
-//! party had deleted is left out: it promises nothing.
+//! A grant lasts from the call of `lock` to its return, a write from its call to its answer. Each
+//! may take effect at any moment meanwhile. Only exclusive modes are in the list, and no write that
+//! was not applied. A grant to a client whose node a third party had deleted is left out: it
+//! promises nothing.
 //!
 //! Not here: the rules of `check`, which also know sessions, leases, readers and semaphores.
 
@@ -32,7 +34,8 @@ pub struct Operation {
     pub token: u64,
     /// The index of the event with which it began.
     pub begin: usize,
-    /// The index of the event with which it ended; `None` if the caller does not know the result. It was applied then.
+    /// The index of the event with which it ended; `None` if the caller does not know the result.
+    /// It was applied then.
     pub end: Option<usize>,
 }
 
@@ -114,7 +117,8 @@ pub fn operations(history: &[Event]) -> Vec<Operation> {
     found
 }
 
-/// The operations as a history of Jepsen: a map in EDN on each line. Knossos and other checkers read it.
+/// The operations as a history of Jepsen: a map in EDN on each line. Knossos and other checkers
+/// read it.
 #[must_use]
 pub fn edn(history: &[Event]) -> String {
     let mut lines = Vec::new();

@@ -1,6 +1,7 @@
 //! The plan of a run, as data: clients, their steps, and the faults. A plan is drawn from a seed.
 //!
-//! Times are virtual milliseconds. Not here: carrying out a plan (`world`, `work`), reducing one that fails (`shrink`).
+//! Times are virtual milliseconds. Not here: carrying out a plan (`world`, `work`), reducing one
+//! that fails (`shrink`).
 
 mod aimed;
 mod burdens;
@@ -21,13 +22,15 @@ pub const AIMED: u64 = 8;
 /// Of the seeds modulo [`AIMED`], those with a plan about links between servers that are cut.
 pub const PARTITIONS: u64 = 6;
 
-/// Of this many plans, one is about servers that refuse requests, and about clients whose queues of requests are full.
+/// Of this many plans, one is about servers that refuse requests, and about clients whose queues of
+/// requests are full.
 pub const REFUSALS: u64 = 16;
 
 /// Of the seeds modulo [`REFUSALS`], those with such a plan.
 const REFUSING: u64 = 9;
 
-/// Of the seeds modulo 32, those with a latch in each process: some cut links between servers, some are random.
+/// Of the seeds modulo 32, those with a latch in each process: some cut links between servers, some
+/// are random.
 const LATCHES: [u64; 2] = [1, 14];
 
 /// Of the seeds modulo 64, the one with a plan about clients that give their locks up.
@@ -50,9 +53,11 @@ pub struct Plan {
     pub reap_ms: u64,
     /// Whether followers tell their leader of sessions only every half tick.
     pub relay: bool,
-    /// How long a transaction takes at most from the leader to a follower; 0 for a plan without followers.
+    /// How long a transaction takes at most from the leader to a follower; 0 for a plan without
+    /// followers.
     pub commit_ms: u64,
-    /// After how many ticks in silence a server and its leader give each other up; 0 for a plan that cuts no links between them.
+    /// After how many ticks in silence a server and its leader give each other up; 0 for a plan
+    /// that cuts no links between them.
     pub sync_limit: u64,
     /// How clients know until when their sessions live.
     pub lease: LeasePolicy,
@@ -60,24 +65,28 @@ pub struct Plan {
     pub read_only: bool,
     /// How many requests of a client may wait to be sent or answered; 0 for the client's default.
     pub max_outstanding: usize,
-    /// How long each request on a connection takes a server; 0 for no time. The requests behind it wait, pings too.
+    /// How long each request on a connection takes a server; 0 for no time. The requests behind it
+    /// wait, pings too.
     pub service_us: u64,
-    /// How many bytes of replies may be on their way from a server; 0 for any number. A real server has them in memory.
+    /// How many bytes of replies may be on their way from a server; 0 for any number. A real server
+    /// has them in memory.
     pub most_bytes: usize,
-    /// Of a thousand replies to creates of lock nodes, how many name another node or another transaction.
+    /// Of a thousand replies to creates of lock nodes, how many name another node or another
+    /// transaction.
     pub lies_per_mille: u64,
     /// Whether sockets often take only a part of what a client writes.
     pub short_writes: bool,
     /// Whether each process stands in one more election, with a latch, for as long as it lives.
     pub latches: bool,
-    /// Whether holders know neither the limits of their holds nor that their client is closed: they believe that they hold until
-    /// they are told.
+    /// Whether holders know neither the limits of their holds nor that their client is closed: they
+    /// believe that they hold until they are told.
     pub told: bool,
     /// How long a message usually takes at most; a few take up to five times as long.
     pub delay_ms: u64,
     /// Of a thousand polls of a task, how many the scheduler delays.
     pub yield_per_mille: u64,
-    /// Of a thousand times that a task wakes another one of its process, how often that one runs at once, as in a second thread.
+    /// Of a thousand times that a task wakes another one of its process, how often that one runs at
+    /// once, as in a second thread.
     pub prompt_per_mille: u64,
     /// The clients.
     pub clients: Vec<ClientPlan>,
@@ -153,7 +162,8 @@ pub enum Target {
     All,
     /// Leadership in an election.
     Lead,
-    /// Leadership in the same election, through a latch that is kept for as long as a lock would be held.
+    /// Leadership in the same election, through a latch that is kept for as long as a lock would be
+    /// held.
     Latch,
     /// The plain lock.
     Plain,
@@ -288,26 +298,29 @@ pub enum FaultKind {
     Fail(u32, u64),
     /// All servers restart, which takes this long.
     Restart(u64),
-    /// The leader is deposed, and the transactions that no follower has are lost. The next leader is there this much later.
+    /// The leader is deposed, and the transactions that no follower has are lost. The next leader
+    /// is there this much later.
     Depose(u64),
     /// A server lags behind for this long.
     Lag(u32, u64),
     /// The link between this client's server and its leader is cut for this long.
     CutOff(u32, Side, u64),
-    /// This client's server is the leader, and all links to it are cut. The first time is that until the others have a new
-    /// leader, the second one how long the links stay cut.
+    /// This client's server is the leader, and all links to it are cut. The first time is that
+    /// until the others have a new leader, the second one how long the links stay cut.
     Isolate(u32, u64, u64),
     /// A server has no majority for this long: it answers reads only.
     ReadOnly(u32, u64),
     /// No server has a majority for this long.
     NoMajority(u64),
-    /// The servers refuse so many requests as throttled: one in how many. The rest of them is over after this long.
+    /// The servers refuse so many requests as throttled: one in how many. The rest of them is over
+    /// after this long.
     Throttle(u32, u32, u64),
     /// A third party ends a client's session by force.
     Expire(u32),
     /// A third party deletes a contender's node by hand.
     Delete(u64),
-    /// A third party deletes the node of the next waiter by hand, just before this client next releases a lock.
+    /// A third party deletes the node of the next waiter by hand, just before this client next
+    /// releases a lock.
     DeleteBehind(u32),
     /// A client vanishes with a matching write.
     Vanish(u32, Trigger, Vanish),
@@ -336,14 +349,15 @@ impl Plan {
         }
     }
 
-    /// Draws a plan in which a healthy server is slow, and has many requests to do. No seed of [`of`](Self::of) has it: it takes
-    /// as long as many others.
+    /// Draws a plan in which a healthy server is slow, and has many requests to do. No seed of
+    /// [`of`](Self::of) has it: it takes as long as many others.
     #[must_use]
     pub fn of_slow_server(seed: u64) -> Self {
         burdens::slow_server(seed)
     }
 
-    /// Draws a plan in which many creates are under way when their connection is lost, and the servers have little memory.
+    /// Draws a plan in which many creates are under way when their connection is lost, and the
+    /// servers have little memory.
     #[must_use]
     pub fn of_small_server(seed: u64) -> Self {
         burdens::small_server(seed)
@@ -367,7 +381,8 @@ impl Plan {
 
     /// How long it may take until a client knows what happened at the servers.
     ///
-    /// That is the time that a session lives in silence, and the length of everything that can delay messages.
+    /// That is the time that a session lives in silence, and the length of everything that can
+    /// delay messages.
     #[must_use]
     pub fn detection_ms(&self) -> u64 {
         let faults: u64 = self.faults.iter().map(|fault| fault.kind.lasts_ms()).sum();
@@ -375,10 +390,12 @@ impl Plan {
         faults + 2 * sessions.unwrap_or(0) + 20 * (self.delay_ms + self.commit_ms)
     }
 
-    /// How long a hand-over may take when nothing goes wrong: the delete, the event, two questions and a proof of the lease.
+    /// How long a hand-over may take when nothing goes wrong: the delete, the event, two questions
+    /// and a proof of the lease.
     ///
-    /// Each message takes as long as the slowest one. `None` if a commit may take longer than a quarter of a session timeout.
-    /// Then a lease may end before it is proved, and a grant waits for a quick commit.
+    /// Each message takes as long as the slowest one. `None` if a commit may take longer than a
+    /// quarter of a session timeout. Then a lease may end before it is proved, and a grant waits
+    /// for a quick commit.
     #[must_use]
     pub fn hand_over_ms(&self) -> Option<u64> {
         let sessions = self.clients.iter().map(|client| client.timeout_ms).min();
@@ -388,15 +405,16 @@ impl Plan {
         (is_quick && 4 * self.commit_ms <= sessions?).then_some(within)
     }
 
-    /// Whether sessions live on when nothing goes wrong. A client gives a server a quarter of the session timeout to answer a
-    /// handshake.
+    /// Whether sessions live on when nothing goes wrong. A client gives a server a quarter of the
+    /// session timeout to answer a handshake.
     #[must_use]
     pub fn keeps_sessions(&self) -> bool {
         let shortest = self.clients.iter().map(|client| client.timeout_ms).min();
         shortest.is_none_or(|shortest| 4 * (2 * self.delay_ms + self.commit_ms) <= shortest)
     }
 
-    /// How long an attempt may take after the last fault: all holds one after the other, and sessions that expire.
+    /// How long an attempt may take after the last fault: all holds one after the other, and
+    /// sessions that expire.
     #[must_use]
     pub fn max_wait_ms(&self) -> u64 {
         let steps = self.clients.iter().flat_map(|client| &client.tasks);

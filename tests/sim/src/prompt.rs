@@ -1,7 +1,9 @@
-//! Runs a task in the middle of another task of its process: as soon as that one wakes it, as a second thread may.
+//! Runs a task in the middle of another task of its process: as soon as that one wakes it, as a
+//! second thread may.
 //!
-//! A client's task wakes callers one after the other while it hands over replies and events, and a caller wakes the client's
-//! task with each request. Here the woken task sometimes runs before the waking one goes on. Both must be right in any case.
+//! A client's task wakes callers one after the other while it hands over replies and events, and a
+//! caller wakes the client's task with each request. Here the woken task sometimes runs before the
+//! waking one goes on. Both must be right in any case.
 
 use std::{
     cell::Cell,

@@ -1,7 +1,8 @@
 //! Random choices that depend only on the seed.
 //!
-//! Each user of random numbers has its own generator, made from the seed and the user's purpose. So when a part of a plan
-//! is removed, the other parts draw the same numbers as before, as far as possible.
+//! Each user of random numbers has its own generator, made from the seed and the user's purpose. So
+//! when a part of a plan is removed, the other parts draw the same numbers as before, as far as
+//! possible.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 

@@ -120,7 +120,8 @@ async fn run_in(plan: &Arc<Plan>, verbose: bool) -> Outcome {
     }
 }
 
-/// Runs all steps of all clients, and then waits long enough for their clean-up. The clients stay connected.
+/// Runs all steps of all clients, and then waits long enough for their clean-up. The clients stay
+/// connected.
 async fn run_clients(
     sim: &Sim,
     plan: &Arc<Plan>,
@@ -182,7 +183,8 @@ fn leaders(survivors: &[Survivor]) -> Vec<bool> {
     survivors.iter().filter_map(Survivor::leads).collect()
 }
 
-/// Records the state at the end of the run: nodes and watches of live sessions, and how often each write was applied.
+/// Records the state at the end of the run: nodes and watches of live sessions, and how often each
+/// write was applied.
 fn look_back(sim: &Sim, plan: &Plan, survivors: &[Survivor]) {
     let mut world = sim.lock();
     let live: Vec<_> = survivors

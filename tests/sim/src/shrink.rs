@@ -1,7 +1,7 @@
 //! Reduces a plan that fails to a smaller plan that still fails.
 //!
-//! It removes each part without which the run still breaks one of the same rules. The smaller plan may break that rule in
-//! a different way than before. That is a finding, too.
+//! It removes each part without which the run still breaks one of the same rules. The smaller plan
+//! may break that rule in a different way than before. That is a finding, too.
 //!
 //! Not here: running a plan (`run`).
 
@@ -13,7 +13,8 @@ use crate::{
     run::run,
 };
 
-/// Returns the smallest plan found that still breaks one of the broken rules. Tries at most `runs` runs.
+/// Returns the smallest plan found that still breaks one of the broken rules. Tries at most `runs`
+/// runs.
 #[must_use]
 pub fn shrink(plan: &Plan, violations: &[Violation], runs: u32) -> Plan {
     let rules = violations.iter().map(|violation| violation.rule).collect();

@@ -1,7 +1,7 @@
 //! The clients: each carries out the steps of its plan.
 //!
-//! A client is a process with one `Client`, which its tasks share. When the process crashes, a new process goes on with the
-//! steps that the old one had not begun.
+//! A client is a process with one `Client`, which its tasks share. When the process crashes, a new
+//! process goes on with the steps that the old one had not begun.
 //!
 //! | module | what |
 //! |---|---|
@@ -75,7 +75,8 @@ struct Locks {
     watches: Mutex<Watches>,
 }
 
-/// What is left of a process when its tasks are done: the client is open, and has the watches that nobody has given up.
+/// What is left of a process when its tasks are done: the client is open, and has the watches that
+/// nobody has given up.
 pub(crate) struct Survivor {
     pub(crate) client: Client,
     locks: Arc<Locks>,
@@ -83,7 +84,8 @@ pub(crate) struct Survivor {
 }
 
 impl Survivor {
-    /// Whether the process leads the election in which each process stands; `None` if there is none.
+    /// Whether the process leads the election in which each process stands; `None` if there is
+    /// none.
     pub(crate) fn leads(&self) -> Option<bool> {
         let latch = self.latch.as_ref().filter(|_| self.is_open())?;
         Some(latch.token().is_some())
@@ -137,7 +139,8 @@ impl Career {
         }
     }
 
-    /// Runs the processes of the client, one after the other, until all steps are done. Returns what is left of the last one.
+    /// Runs the processes of the client, one after the other, until all steps are done. Returns
+    /// what is left of the last one.
     pub(crate) async fn run(mut self) -> Survivor {
         loop {
             self.lives += 1;

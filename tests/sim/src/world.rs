@@ -1,7 +1,8 @@
-//! Everything except the clients: time, the network, the servers, the faults, and the record of the run.
+//! Everything except the clients: time, the network, the servers, the faults, and the record of the
+//! run.
 //!
-//! One queue of events in order of time drives the world; one task takes events from it. Messages on one connection keep
-//! their order, as in TCP. Other events may overtake each other.
+//! One queue of events in order of time drives the world; one task takes events from it. Messages
+//! on one connection keep their order, as in TCP. Other events may overtake each other.
 //!
 //! | module | what |
 //! |---|---|
@@ -56,7 +57,8 @@ const BIRTH_MS: i64 = 1_767_225_600_000;
 #[derive(Clone)]
 pub(crate) struct Sim(Arc<Mutex<World>>, Arc<Notify>);
 
-/// The world. Its times are microseconds since the start of the run; tokio's clock moves in whole milliseconds.
+/// The world. Its times are microseconds since the start of the run; tokio's clock moves in whole
+/// milliseconds.
 pub(crate) struct World {
     pub(crate) plan: Arc<Plan>,
     start: Instant,
@@ -377,7 +379,8 @@ impl World {
         if let Some(link) = what.link() {
             let silent = self.silent_until(link);
             if silent > now {
-                // The client is silent: the event waits until that ends. With its old number it keeps its place.
+                // The client is silent: the event waits until that ends. With its old number it
+                // keeps its place.
                 let at = silent;
                 self.queue.push(Reverse(Entry { at, number, what }));
                 return;
@@ -434,7 +437,8 @@ impl World {
         self.next_number
     }
 
-    /// Sends a write to an external store. It arrives up to 20 ms later, and one write in ten up to 5 s later.
+    /// Sends a write to an external store. It arrives up to 20 ms later, and one write in ten up to
+    /// 5 s later.
     pub(crate) fn send_to_store(
         &mut self,
         attempt: Attempt,

@@ -1,4 +1,5 @@
-//! One seed always gives the same history, the first two hundred seeds break no rule, and leases that are only assumed do.
+//! One seed always gives the same history, the first two hundred seeds break no rule, and leases
+//! that are only assumed do.
 
 use std::process::Command;
 
@@ -82,7 +83,8 @@ fn sessions_that_cannot_live_need_no_leader() {
     assert!(run(&plan, false).violations.is_empty());
 }
 
-/// The figures show that each kind of fault happened, and had an effect, in no less than about half of what is usual.
+/// The figures show that each kind of fault happened, and had an effect, in no less than about half
+/// of what is usual.
 #[test]
 fn two_hundred_seeds_break_no_rule_and_meet_every_fault() {
     let mut figures = Figures::default();
@@ -156,14 +158,16 @@ fn broken(plans: impl Iterator<Item = Plan>) -> (Vec<String>, Figures) {
     (found, figures)
 }
 
-/// A ping waits behind the requests in the queue of its server. An earlier version took that for silence.
+/// A ping waits behind the requests in the queue of its server. An earlier version took that for
+/// silence.
 #[test]
 fn no_client_leaves_a_slow_server_that_answers() {
     let (found, _) = broken((1..3).map(Plan::of_slow_server));
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
-/// An earlier version held a lock under the node of another contender, and with a token that a server had invented.
+/// An earlier version held a lock under the node of another contender, and with a token that a
+/// server had invented.
 #[test]
 fn no_client_believes_a_reply_that_names_another_node_or_transaction() {
     let (found, figures) = broken((1..11).map(Plan::of_liar));
@@ -178,7 +182,8 @@ fn no_server_drowns_in_the_replies_to_a_crowd_that_has_lost_its_connection() {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
-/// The seeds of the first 30 plans about links between servers that have two holders, under this policy.
+/// The seeds of the first 30 plans about links between servers that have two holders, under this
+/// policy.
 fn with_two_holders(lease: impl Fn(&mut Plan) -> LeasePolicy) -> Vec<u64> {
     let seeds = (0..30).map(|number| number * AIMED + PARTITIONS);
     let fails = seeds.filter(|seed| {
@@ -190,8 +195,8 @@ fn with_two_holders(lease: impl Fn(&mut Plan) -> LeasePolicy) -> Vec<u64> {
     fails.collect()
 }
 
-/// A server that is cut off from its leader goes on answering. So an answer does not prove that the leader has heard of the
-/// session: with leases that take it for a proof, there are two holders.
+/// A server that is cut off from its leader goes on answering. So an answer does not prove that the
+/// leader has heard of the session: with leases that take it for a proof, there are two holders.
 #[test]
 fn leases_that_are_assumed_overlap_when_servers_are_cut_off_and_leases_that_are_proved_do_not() {
     let assumed = with_two_holders(|_| LeasePolicy::Assumed { margin: None });

@@ -1,8 +1,8 @@
 //! The number of cases for each property test.
 //!
-//! Normally this is proptest's own setting (`PROPTEST_CASES`). Under miri it is small: miri is a thousand times slower,
-//! and looks for another kind of error. Under miri the tests also read no files, so miri's isolation can stay on.
-//! Not here: properties.
+//! Normally this is proptest's own setting (`PROPTEST_CASES`). Under miri it is small: miri is a
+//! thousand times slower, and looks for another kind of error. Under miri the tests also read no
+//! files, so miri's isolation can stay on. Not here: properties.
 
 use proptest::test_runner::Config;
 

@@ -1,8 +1,10 @@
-//! A dozen clients that contend for one lock, write to two fenced stores while they hold it, and record a history.
+//! A dozen clients that contend for one lock, write to two fenced stores while they hold it, and
+//! record a history.
 //!
-//! The lock is a mutex or a read/write lock. The first store is in memory and compares tokens. The second store consists
-//! of nodes: each write is a transaction under the guard and creates a numbered node, or nothing if the lock is lost. The
-//! numbers show the order in which the servers applied the writes.
+//! The lock is a mutex or a read/write lock. The first store is in memory and compares tokens. The
+//! second store consists of nodes: each write is a transaction under the guard and creates a
+//! numbered node, or nothing if the lock is lost. The numbers show the order in which the servers
+//! applied the writes.
 //!
 //! Not here: the failures that happen meanwhile (`main`).
 
@@ -45,8 +47,8 @@ pub const CLIENTS: u32 = 12;
 /// The session timeout of the clients.
 pub const SESSION_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How long an attempt may take when nothing is broken. Each contender waits for eleven others, and each of these holds
-/// for milliseconds.
+/// How long an attempt may take when nothing is broken. Each contender waits for eleven others, and
+/// each of these holds for milliseconds.
 const MAX_WAIT: Duration = Duration::from_secs(15);
 
 /// The longest time that a contender holds the lock, unless a test asks it to hold on.
@@ -71,7 +73,8 @@ pub struct Contention {
 #[derive(Debug, Default)]
 struct Wishes {
     stop: AtomicBool,
-    /// The next contender that gets the lock holds it until [`Contention::let_go`], or until it loses it.
+    /// The next contender that gets the lock holds it until [`Contention::let_go`], or until it
+    /// loses it.
     hold_on: AtomicBool,
 }
 
@@ -181,8 +184,9 @@ impl Contention {
             .position(|of_server| *of_server == port)
     }
 
-    /// Waits until a client holds the lock that is connected to such a server, asks it to hold on, and returns the server. The
-    /// connections of other holders are reset: their clients go on to the next server.
+    /// Waits until a client holds the lock that is connected to such a server, asks it to hold on,
+    /// and returns the server. The connections of other holders are reset: their clients go on to
+    /// the next server.
     pub async fn hold_on_at(
         &mut self,
         servers: &Servers,
@@ -272,7 +276,8 @@ impl Contention {
         figures
     }
 
-    /// Records how often each write was applied and which nodes are left in the queue, as the leader has them.
+    /// Records how often each write was applied and which nodes are left in the queue, as the
+    /// leader has them.
     async fn look_at_nodes(&self, servers: &Servers) {
         let leader = servers.leader();
         let at_leader = client(&servers.address(leader).to_string(), SESSION_TIMEOUT).await;
@@ -293,7 +298,8 @@ impl Contention {
         for (write, times) in (0..).zip(times) {
             self.recorder.note(CLIENTS, What::Applied { write, times });
         }
-        // All contenders have released, and their sessions still live: the checker reports each node that is left.
+        // All contenders have released, and their sessions still live: the checker reports each
+        // node that is left.
         let lock = format!("{}/lock", self.path);
         for node in left(&at_leader, &lock).await {
             let node = format!("{lock}/{node}");
@@ -302,8 +308,8 @@ impl Contention {
             self.recorder.note(CLIENTS, What::Left { node, session });
         }
         at_leader.close().await;
-        // The other servers must have the same nodes. Only a restarted server may differ. That is a fault of the server
-        // and not of the client (ZOOKEEPER-4785).
+        // The other servers must have the same nodes. Only a restarted server may differ. That is a
+        // fault of the server and not of the client (ZOOKEEPER-4785).
         for number in (0..COUNT).filter(|number| *number != leader) {
             let client = client(&servers.address(number).to_string(), SESSION_TIMEOUT).await;
             let left = left(&client, &lock).await;
@@ -319,7 +325,8 @@ impl Contention {
     }
 }
 
-/// The nodes that stay in a queue for longer than a session lives: none, if all contenders have released.
+/// The nodes that stay in a queue for longer than a session lives: none, if all contenders have
+/// released.
 async fn left(client: &Client, lock: &str) -> Vec<String> {
     let deadline = Instant::now() + 2 * SESSION_TIMEOUT;
     loop {
@@ -357,7 +364,8 @@ impl Contender {
         }
     }
 
-    /// Works under the lock and releases it. If the lock is lost, does what a holder that had not noticed would do.
+    /// Works under the lock and releases it. If the lock is lost, does what a holder that had not
+    /// noticed would do.
     async fn hold(&mut self, attempt: Attempt, mode: Mode, guard: Guard) -> End {
         let lost = {
             let mut told = pin!(guard.lost());
@@ -471,7 +479,8 @@ impl Drop for Unanswered<'_> {
     }
 }
 
-/// A write that was applied. The order of these values is the one in which the servers applied the writes.
+/// A write that was applied. The order of these values is the one in which the servers applied the
+/// writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Applied {
     sequence: u64,

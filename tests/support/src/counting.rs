@@ -1,6 +1,7 @@
 //! A transport that records which requests each write to the socket carries.
 //!
-//! Not here: the limits that the counts must keep (`writes`, and the facade's tests `wire_counts` and `known_bugs`).
+//! Not here: the limits that the counts must keep (`writes`, and the facade's tests `wire_counts`
+//! and `known_bugs`).
 
 use std::{
     io,
@@ -23,7 +24,8 @@ use tokio::{
 
 /// The requests of each write on all connections, without handshakes and pings.
 ///
-/// A write that ends within a frame counts, too: as one with the requests that it completes, or with none.
+/// A write that ends within a frame counts, too: as one with the requests that it completes, or
+/// with none.
 #[derive(Clone, Debug, Default)]
 pub struct Tally(Arc<Mutex<Vec<Vec<RequestHeader>>>>);
 

@@ -1,10 +1,13 @@
-//! The servers of the end-to-end tests. Each test runs on the embedded server, on an embedded cluster, and on a real ZooKeeper.
+//! The servers of the end-to-end tests. Each test runs on the embedded server, on an embedded
+//! cluster, and on a real ZooKeeper.
 //!
 //! Invariants:
 //! - A test that uses only its [`Ensemble`] cannot see which arm it runs on.
-//! - A test that uses only nodes below [`Ensemble::unique_path`] does not disturb other tests on a shared server.
+//! - A test that uses only nodes below [`Ensemble::unique_path`] does not disturb other tests on a
+//!   shared server.
 //!
-//! Not here: bytes on the wire (`conformance`), clients that are not ours (`foreign_clients`, `curator`).
+//! Not here: bytes on the wire (`conformance`), clients that are not ours (`foreign_clients`,
+//! `curator`).
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -23,9 +26,11 @@ use lockkeeper_server::{Cluster, Server};
 pub enum Arm {
     /// A new embedded server, for this test alone.
     Embedded,
-    /// A new cluster of three embedded servers, for this test alone. Each client connects to any of them.
+    /// A new cluster of three embedded servers, for this test alone. Each client connects to any of
+    /// them.
     Cluster,
-    /// The ZooKeeper that `tests/run.sh` names in `LOCKKEEPER_TEST_ZOOKEEPER`. Other tests use it at the same time.
+    /// The ZooKeeper that `tests/run.sh` names in `LOCKKEEPER_TEST_ZOOKEEPER`. Other tests use it
+    /// at the same time.
     Real,
 }
 
@@ -77,7 +82,8 @@ impl Own {
     }
 }
 
-/// The settings of an embedded server: the same as those of the real server in `tests/lib/zookeeper.sh`.
+/// The settings of an embedded server: the same as those of the real server in
+/// `tests/lib/zookeeper.sh`.
 ///
 /// Only the interval of the reaper is shorter, because tests wait for it.
 pub fn builder() -> lockkeeper_server::Builder {
@@ -101,7 +107,8 @@ pub struct Ensemble {
 impl Ensemble {
     /// An ensemble of servers that the test has started itself.
     ///
-    /// Creates `/lockkeeper-tests`, the parent of all nodes of tests, with `client`, and closes this client.
+    /// Creates `/lockkeeper-tests`, the parent of all nodes of tests, with `client`, and closes
+    /// this client.
     pub async fn of(servers: String, server: Option<Server>, client: Client) -> Self {
         let created = client.create(ROOT, "", CreateMode::Persistent).await;
         created.unwrap_or_else(|error| panic!("{ROOT} cannot be created: {error}"));
@@ -125,7 +132,8 @@ impl Ensemble {
         first.unwrap_or_default().to_owned()
     }
 
-    /// Says that one of several parts of a test is done. The time limit of the test then starts again.
+    /// Says that one of several parts of a test is done. The time limit of the test then starts
+    /// again.
     pub fn part_done(&self) {
         self.parts.fetch_add(1, Ordering::Relaxed);
     }
@@ -147,7 +155,8 @@ impl Ensemble {
 
     /// A path that nobody else uses, now or in another run.
     ///
-    /// Its parent exists, the node does not. After the test, the node and everything below it are deleted.
+    /// Its parent exists, the node does not. After the test, the node and everything below it are
+    /// deleted.
     pub fn unique_path(&self, name: &str) -> String {
         let random = RandomState::new().hash_one(name);
         let path = format!("{ROOT}/{name}-{random:016x}");
@@ -178,7 +187,8 @@ impl Ensemble {
     }
 }
 
-/// Deletes a node and everything below it. Errors are ignored, for example when a live session has created new nodes.
+/// Deletes a node and everything below it. Errors are ignored, for example when a live session has
+/// created new nodes.
 async fn delete_tree(client: &Client, root: &str) {
     let mut found = vec![root.to_owned()];
     let mut next = 0;
@@ -217,7 +227,8 @@ pub async fn run(arm: Arm, test: impl AsyncFnOnce(&Ensemble)) {
     ensemble.clean_up().await;
 }
 
-/// Makes three tests of each function: on the embedded arm `name::embedded` and `name::cluster`, on the other `name::real`.
+/// Makes three tests of each function: on the embedded arm `name::embedded` and `name::cluster`, on
+/// the other `name::real`.
 ///
 /// ```ignore
 /// on_both_arms! {
@@ -254,10 +265,12 @@ macro_rules! on_both_arms {
     )*};
 }
 
-/// The session timeout of [`Ensemble::client`]: short enough to wait for an expiry, long enough for a busy machine.
+/// The session timeout of [`Ensemble::client`]: short enough to wait for an expiry, long enough for
+/// a busy machine.
 pub const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The time limit of a test, or of each part of it. It is far longer than any test takes, so only a hang reaches it.
+/// The time limit of a test, or of each part of it. It is far longer than any test takes, so only a
+/// hang reaches it.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The parent of all nodes that tests create.

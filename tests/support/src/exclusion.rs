@@ -1,11 +1,13 @@
 //! Contenders of two implementations on one mutex, and the checks on what they report.
 //!
-//! - Each round takes the lock, reads a counter, holds the lock for a moment, and writes the counter plus one, without a
-//!   version check. The final value is right only if no two contenders ever held the lock at once.
+//! - Each round takes the lock, reads a counter, holds the lock for a moment, and writes the
+//!   counter plus one, without a version check. The final value is right only if no two contenders
+//!   ever held the lock at once.
 //! - The values show the order of the holds, and so whether both sides took turns.
 //! - All times come from this machine's clock, because both sides run on it.
 //!
-//! Not here: locks that several clients share (`interop_recipes`), the foreign programs (tests/interop/README.md).
+//! Not here: locks that several clients share (`interop_recipes`), the foreign programs
+//! (tests/interop/README.md).
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -45,7 +47,8 @@ pub struct Held {
 
 /// Lets our contenders and those of `program` contend for one mutex, and checks the result.
 ///
-/// The program is one of the contenders in tests/interop. `more` are its arguments after the usual ones.
+/// The program is one of the contenders in tests/interop. `more` are its arguments after the usual
+/// ones.
 pub async fn they_and_we_exclude_each_other(ensemble: &Ensemble, program: Command, more: &[&str]) {
     let lock = ensemble.unique_path("lock");
     let (first, counter) = counter(ensemble).await;
@@ -122,8 +125,8 @@ pub async fn round(guard: Guard, counter: &str) -> Held {
     held
 }
 
-/// Increments the counter, not atomically. Between the read and the write its value is not a number, so another
-/// contender that reads it at that time fails.
+/// Increments the counter, not atomically. Between the read and the write its value is not a
+/// number, so another contender that reads it at that time fails.
 pub async fn write(guard: &Guard, counter: &str) -> Held {
     let client = guard.client();
     let start = now();
@@ -155,7 +158,8 @@ pub fn their_round(line: &str) -> Held {
     }
 }
 
-/// Checks that no two rounds overlap, no increment is lost, the tokens grow, and the sides took turns.
+/// Checks that no two rounds overlap, no increment is lost, the tokens grow, and the sides took
+/// turns.
 pub fn assert_exclusive(mut all: Vec<Held>, counter: &str) {
     all.sort_by_key(|held| held.value);
     let values: Vec<_> = all.iter().map(|held| held.value).collect();
@@ -212,7 +216,8 @@ pub async fn until_line_has(client: &Client, lock: &str, length: usize) {
 /// Waits until the names of the nodes in the queue satisfy a condition.
 pub async fn until_line(client: &Client, lock: &str, is_so: impl Fn(&[String]) -> bool) {
     loop {
-        // The directory may not exist yet, or the server's reaper may have deleted it while it was empty.
+        // The directory may not exist yet, or the server's reaper may have deleted it while it was
+        // empty.
         let (stat, made) = client.exists_and_watch(lock).await.unwrap();
         if stat.is_none() {
             made.await.unwrap();

@@ -32,7 +32,8 @@ use crate::certificates::{Authority, Identity};
 #[derive(Clone, Default)]
 pub struct Demands {
     pub tls: Option<Arc<ServerConfig>>,
-    /// It pretends to be a SASL server: it accepts any response, and it cannot prove that it knows the password.
+    /// It pretends to be a SASL server: it accepts any response, and it cannot prove that it knows
+    /// the password.
     pub is_impostor: bool,
 }
 
@@ -161,8 +162,8 @@ async fn send(stream: &mut (impl AsyncWrite + Unpin), message: &[u8]) -> std::io
     stream.flush().await
 }
 
-/// The TLS configuration of a server with this certificate. With `clients`, it requires a client certificate of that
-/// authority.
+/// The TLS configuration of a server with this certificate. With `clients`, it requires a client
+/// certificate of that authority.
 pub fn server_tls(identity: &Identity, clients: Option<&Authority>) -> ServerConfig {
     server_tls_of(identity, clients, &[&TLS12, &TLS13])
 }

@@ -1,4 +1,5 @@
-//! What the tests of several crates share. Each crate enables the features that it needs, so that its tests build little.
+//! What the tests of several crates share. Each crate enables the features that it needs, so that
+//! its tests build little.
 //!
 //! | module | feature | content |
 //! |---|---|---|

@@ -1,4 +1,5 @@
-//! Two clients for tests. [`Raw`] sends bytes and receives frames. [`Peer`] has a session and makes one call at a time.
+//! Two clients for tests. [`Raw`] sends bytes and receives frames. [`Peer`] has a session and makes
+//! one call at a time.
 //!
 //! Every wait ends with a panic after [`PATIENCE`], so no test hangs.
 
@@ -58,7 +59,8 @@ impl Raw {
         self.stream.write_all(bytes).await.is_ok()
     }
 
-    /// Reads until the end, or until a reset: the server resets the connection if it has not read everything.
+    /// Reads until the end, or until a reset: the server resets the connection if it has not read
+    /// everything.
     pub async fn assert_ended(&mut self) {
         let end = async {
             while self

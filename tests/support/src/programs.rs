@@ -119,7 +119,8 @@ fn assert_succeeded(name: &str, output: &Output) {
     );
 }
 
-/// A running program that a test talks to through stdin and stdout. Dropping this value kills the program.
+/// A running program that a test talks to through stdin and stdout. Dropping this value kills the
+/// program.
 #[derive(Debug)]
 pub struct Running {
     child: Child,

@@ -1,5 +1,5 @@
-//! A proxy between one client and the servers, or one server and another. A test can cut its connections: silently, in one
-//! direction or both, or with a reset.
+//! A proxy between one client and the servers, or one server and another. A test can cut its
+//! connections: silently, in one direction or both, or with a reset.
 //!
 //! Not here: the content of the bytes.
 
@@ -16,7 +16,8 @@ use tokio::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Pass,
-    /// Existing connections, and those made while this lasts, stay open but never again carry a byte in either direction.
+    /// Existing connections, and those made while this lasts, stay open but never again carry a
+    /// byte in either direction.
     Swallow,
     /// The same, in one direction only. New connections carry nothing.
     SwallowOne(Direction),
@@ -102,7 +103,8 @@ impl Proxy {
         self.mode.send_replace(Mode::Pass);
     }
 
-    /// New connections work again, and those whose bytes were swallowed are reset: both sides notice.
+    /// New connections work again, and those whose bytes were swallowed are reset: both sides
+    /// notice.
     pub fn mend(&self) {
         if *self.mode.borrow() != Mode::Pass {
             self.pass();
@@ -132,7 +134,8 @@ async fn wire(
         let _ = (client.set_nodelay(true), upstream.set_nodelay(true));
         let (mut up, mut down) = (vec![0; 1 << 16], vec![0; 1 << 16]);
         let passes = loop {
-            // Read only as much as can be passed on at once. Bytes that are on the way when the test cuts are lost.
+            // Read only as much as can be passed on at once. Bytes that are on the way when the
+            // test cuts are lost.
             tokio::select! {
                 biased;
                 _ = modes.changed() => match *modes.borrow_and_update() {
@@ -161,8 +164,8 @@ async fn wire(
     }
 }
 
-/// Keeps a connection open and reads everything that comes, until the client closes it. In the direction `passes`, it passes the
-/// bytes on.
+/// Keeps a connection open and reads everything that comes, until the client closes it. In the
+/// direction `passes`, it passes the bytes on.
 async fn swallow(
     client: &mut TcpStream,
     mut upstream: Option<&mut TcpStream>,

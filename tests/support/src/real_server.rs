@@ -1,7 +1,7 @@
 //! The process of one real server. It runs as long as a test wants, and never longer than the test.
 //!
-//! A shell is its parent. When the test process ends, for any reason, the shell kills the server and deletes its files.
-//! Not here: configurations, and questions to a running server.
+//! A shell is its parent. When the test process ends, for any reason, the shell kills the server
+//! and deletes its files. Not here: configurations, and questions to a running server.
 
 use std::{
     collections::BTreeSet,
@@ -16,10 +16,12 @@ use std::{
 
 use crate::from_environment;
 
-/// The script of the shell: starts the server, prints its pid, and waits for a line or the end of stdin.
+/// The script of the shell: starts the server, prints its pid, and waits for a line or the end of
+/// stdin.
 ///
-/// Then it kills the server. Without a line it also deletes the directory. Only the server keeps the pipe open on which
-/// the pid was printed, so the test sees the server's end as the end of that pipe.
+/// Then it kills the server. Without a line it also deletes the directory. Only the server keeps
+/// the pipe open on which the pid was printed, so the test sees the server's end as the end of that
+/// pipe.
 const SHELL: &str = r#"
 trap : INT TERM HUP
 dir=$1; shift
@@ -41,14 +43,16 @@ pub struct RealServer {
     shell: Child,
     /// The stdin of the shell. The server lives as long as it is open.
     word: ChildStdin,
-    /// The pid of the server. No other process can get it while the shell waits, because only the shell reaps the server.
+    /// The pid of the server. No other process can get it while the shell waits, because only the
+    /// shell reaps the server.
     pid: String,
     /// Reads the server's pipe. The thread ends when the server ends.
     life: JoinHandle<io::Result<u64>>,
 }
 
 impl RealServer {
-    /// Starts `class` with the class path of `tests/run.sh` and little memory. Its output goes to `log` in its directory.
+    /// Starts `class` with the class path of `tests/run.sh` and little memory. Its output goes to
+    /// `log` in its directory.
     pub fn start(dir: &Path, options: &[String], class: &str, configuration: &Path) -> Self {
         let mut shell = Command::new("sh")
             .args(["-c", SHELL, "sh"])

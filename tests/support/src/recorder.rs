@@ -1,6 +1,8 @@
-//! Records the history of a run: one order over the events of all contenders. Also the store in memory.
+//! Records the history of a run: one order over the events of all contenders. Also the store in
+//! memory.
 //!
-//! Not here: the rules that a history must keep (`lockkeeper_sim::check`), the store of nodes (`contention`).
+//! Not here: the rules that a history must keep (`lockkeeper_sim::check`), the store of nodes
+//! (`contention`).
 
 use std::{
     collections::BTreeMap,

@@ -23,19 +23,21 @@ use crate::{
     real_server::{RealServer, free_ports},
 };
 
-/// How long a server may take to start, and a client to connect or to fail. Both need far less, but several Java virtual
-/// machines start at the same time.
+/// How long a server may take to start, and a client to connect or to fail. Both need far less, but
+/// several Java virtual machines start at the same time.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(120);
-/// Sessions must survive a restart of their server, even on a busy machine. This is the longest timeout that the servers
-/// grant.
+/// Sessions must survive a restart of their server, even on a busy machine. This is the longest
+/// timeout that the servers grant.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(60);
-/// A server that has just opened its port may never serve a connection that it accepts (ZOOKEEPER-5051).
+/// A server that has just opened its port may never serve a connection that it accepts
+/// (ZOOKEEPER-5051).
 const SERVER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What a server requires of its clients.
 #[derive(Default)]
 pub struct Demands<'a> {
-    /// The server's identity, and the authority of its clients. Every client must have a certificate.
+    /// The server's identity, and the authority of its clients. Every client must have a
+    /// certificate.
     pub tls: Option<(&'a Identity, &'a Authority)>,
     /// SASL users and their passwords. Every client must log in.
     pub users: &'a [(&'a str, &'a str)],
@@ -106,7 +108,8 @@ impl Server {
         builder(&format!("localhost:{}", self.secure_port))
     }
 
-    /// Waits until the server answers `srvr`: its port opens earlier than that. Returns false when the process has ended.
+    /// Waits until the server answers `srvr`: its port opens earlier than that. Returns false when
+    /// the process has ended.
     async fn serves(&self) -> bool {
         let end = Instant::now() + CONNECT_TIMEOUT;
         while Instant::now() < end {
@@ -214,7 +217,8 @@ fn launch(dir: &Path, has_users: bool) -> RealServer {
     RealServer::start(dir, &options, class, &dir.join("zoo.cfg"))
 }
 
-/// Connects, expects an error and returns its text. The error must come well before the connect timeout.
+/// Connects, expects an error and returns its text. The error must come well before the connect
+/// timeout.
 pub async fn refusal(builder: Builder) -> String {
     let begin = Instant::now();
     let error = builder.connect().await.expect_err("a refusal");

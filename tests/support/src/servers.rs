@@ -29,20 +29,23 @@ pub const COUNT: usize = 3;
 /// The servers' unit of time. Elections and timeouts are multiples of it.
 pub const TICK_MS: u32 = 200;
 
-/// Ticks that a follower and a new leader have to agree on their state before they vote again: three seconds.
+/// Ticks that a follower and a new leader have to agree on their state before they vote again:
+/// three seconds.
 const INIT_TICKS: u32 = 15;
 
 /// Ticks that a follower may lag, or a leader be silent, before they part: one second.
 const SYNC_TICKS: u32 = 5;
 
-/// The same where servers are only ended, which the others notice at once: no pause of a slow machine parts them.
+/// The same where servers are only ended, which the others notice at once: no pause of a slow
+/// machine parts them.
 const LONG_SYNC_TICKS: u32 = 50;
 
-/// Limits the time after which a server sends a lost vote again. By default that time grows to a minute: of fifty
-/// elections, one took 24 s and one 54 s.
+/// Limits the time after which a server sends a lost vote again. By default that time grows to a
+/// minute: of fifty elections, one took 24 s and one 54 s.
 const VOTE_AGAIN: &str = "-Dzookeeper.fastleader.maxNotificationInterval=500";
 
-/// Makes the servers log each vote with its time, so that an election without an end can be understood afterwards.
+/// Makes the servers log each vote with its time, so that an election without an end can be
+/// understood afterwards.
 const ELECTIONS_IN_LOG: [&str; 3] = [
     "-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.server.quorum=info",
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
@@ -66,9 +69,11 @@ pub enum Role {
 pub enum Members {
     /// Always the same three.
     Fixed,
-    /// All three at first, later those that a `reconfig` names. Only the user with this digest may reconfigure.
+    /// All three at first, later those that a `reconfig` names. Only the user with this digest may
+    /// reconfigure.
     Dynamic { super_digest: String },
-    /// Always the same three. Each reaches the others through ports of a test: `[from][to]`, for followers and for votes.
+    /// Always the same three. Each reaches the others through ports of a test: `[from][to]`, for
+    /// followers and for votes.
     Relayed([[[u16; 2]; COUNT]; COUNT]),
 }
 
@@ -90,7 +95,8 @@ struct Server {
     came_back: bool,
 }
 
-/// The ensemble, locked for one test, with all three servers serving. The first call in a binary decides on the members.
+/// The ensemble, locked for one test, with all three servers serving. The first call in a binary
+/// decides on the members.
 pub fn ensemble(members: Members) -> MutexGuard<'static, Option<Servers>> {
     static ENSEMBLE: Mutex<Option<Servers>> = Mutex::new(None);
     let mut ensemble = ENSEMBLE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -271,9 +277,9 @@ impl Servers {
         if server.process.is_some() {
             return;
         }
-        // Not `forceSync=no`: a follower that writes its log too fast acknowledges the old leader's last write before it
-        // acknowledges the new leader. The new leader then waits in vain for as long as `initLimit`, in every new try,
-        // too (ZOOKEEPER-4685).
+        // Not `forceSync=no`: a follower that writes its log too fast acknowledges the old leader's
+        // last write before it acknowledges the new leader. The new leader then waits in vain for
+        // as long as `initLimit`, in every new try, too (ZOOKEEPER-4685).
         let mut options = vec!["-Dzookeeper.extendedTypesEnabled=true".to_owned()];
         options.push(VOTE_AGAIN.to_owned());
         options.extend(ELECTIONS_IN_LOG.map(str::to_owned));

@@ -29,8 +29,8 @@ pub async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     }
 }
 
-/// Waits until a client has had no request under way for a while. A future that is still pending then waits for another
-/// client.
+/// Waits until a client has had no request under way for a while. A future that is still pending
+/// then waits for another client.
 pub async fn idle(client: &Client) {
     const LOOKS: u32 = 10;
     let mut quiet = 0;
@@ -44,7 +44,8 @@ pub async fn idle(client: &Client) {
     }
 }
 
-/// Drives a future until it ends or its client is idle. Returns the output, or `None` if it waits for another client.
+/// Drives a future until it ends or its client is idle. Returns the output, or `None` if it waits
+/// for another client.
 pub async fn driven<F: Future>(client: &Client, mut future: Pin<&mut F>) -> Option<F::Output> {
     tokio::select! {
         biased;

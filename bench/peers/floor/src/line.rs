@@ -1,6 +1,7 @@
 //! Contenders for one lock, each with its own thread and connection.
 //!
-//! They use the ordinary recipe: create and list, watch the predecessor, and list again when the predecessor is deleted.
+//! They use the ordinary recipe: create and list, watch the predecessor, and list again when the
+//! predecessor is deleted.
 
 use std::{io::Error, sync::Arc, thread};
 

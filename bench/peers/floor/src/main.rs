@@ -1,7 +1,7 @@
 //! The lower bound of what a client can cost. It is a measure for clients, and not a client itself.
 //!
-//! It uses blocking sockets, requests that are encoded in advance, and one write and one read per batch. It has no
-//! reconnect, no retries, no session state and no watches.
+//! It uses blocking sockets, requests that are encoded in advance, and one write and one read per
+//! batch. It has no reconnect, no retries, no session state and no watches.
 //!
 //! | file | content |
 //! |---|---|
@@ -10,8 +10,8 @@
 //! | `pipeline` | many requests in flight on one connection |
 //! | `line` | contenders for one lock, each with its own thread and connection |
 //!
-//! With `FLOOR_RELEASE=background`, `lock_uncontended` does not wait for the release. It sends the next cycle together
-//! with the release.
+//! With `FLOOR_RELEASE=background`, `lock_uncontended` does not wait for the release. It sends the
+//! next cycle together with the release.
 
 mod connection;
 mod line;

@@ -1,6 +1,7 @@
 //! Many requests in flight on one connection, in one thread.
 //!
-//! Each task is a state machine. One write sends the requests of all tasks that follow from one read.
+//! Each task is a state machine. One write sends the requests of all tasks that follow from one
+//! read.
 
 use std::{collections::VecDeque, io::Error, time::Instant};
 
@@ -60,7 +61,8 @@ pub fn run(name: &str, args: &Args, background: bool) -> Result<String, Failure>
 struct Task {
     /// The requests that start a round.
     first: Vec<Vec<u8>>,
-    /// The operations of `first`, in the order of their replies. The reply to a create contains the path to delete.
+    /// The operations of `first`, in the order of their replies. The reply to a create contains the
+    /// path to delete.
     steps: &'static [Step],
     /// The step that ends a round. The time of later steps belongs to the next round.
     last: Step,

@@ -1,7 +1,8 @@
 //! The workloads with zookeeper-async.
 //!
-//! Dropping the guard releases its lock: the delete runs in the background. With three or more contenders for one lock,
-//! the client panics, because it sorts the contenders by number and then searches them by name.
+//! Dropping the guard releases its lock: the delete runs in the background. With three or more
+//! contenders for one lock, the client panics, because it sorts the contenders by number and then
+//! searches them by name.
 
 use std::{process::ExitCode, sync::Arc};
 

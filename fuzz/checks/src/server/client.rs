@@ -138,8 +138,8 @@ impl Client {
         };
         if xid == Xid::NOTIFICATION {
             if self.unanswered.iter().any(|(asked, _)| *asked == xid) {
-                // The client has used the xid of notifications for a request, so it cannot tell reply and event
-                // apart. That is its own fault.
+                // The client has used the xid of notifications for a request, so it cannot tell
+                // reply and event apart. That is its own fault.
                 let _ = reader.take_rest();
                 self.unanswered.clear();
                 self.opening = Opening::Confused;

@@ -4,8 +4,8 @@ mod client;
 mod script;
 mod story;
 
-/// Runs the engine under clients that send anything, in any pieces, and connect, pause and leave at any time. It checks
-/// that
+/// Runs the engine under clients that send anything, in any pieces, and connect, pause and leave at
+/// any time. It checks that
 ///
 /// - all output of the engine can be decoded, and replies come in the order of the requests;
 /// - the output is the same, however the input was split;

@@ -17,7 +17,8 @@ use lockkeeper_proto::{
     },
 };
 
-/// The bytes of the choices that are still to be made. When they have run out, every choice is the first one.
+/// The bytes of the choices that are still to be made. When they have run out, every choice is the
+/// first one.
 pub(super) struct Script<'a>(pub(super) &'a [u8]);
 
 impl Script<'_> {
@@ -48,7 +49,8 @@ impl Script<'_> {
         Bytes::copy_from_slice(taken)
     }
 
-    /// A path. There are few different ones, so that requests meet. Some are long, malformed, or the server's own.
+    /// A path. There are few different ones, so that requests meet. Some are long, malformed, or
+    /// the server's own.
     pub(super) fn path(&mut self) -> String {
         match self.byte() {
             choice @ 0..0x80 => {

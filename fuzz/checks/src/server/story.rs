@@ -1,4 +1,5 @@
-//! Turns bytes into the story of a server: clients that connect, send and leave, time that passes, and faults.
+//! Turns bytes into the story of a server: clients that connect, send and leave, time that passes,
+//! and faults.
 
 use std::{
     collections::BTreeMap,
@@ -20,7 +21,8 @@ const LONGEST_BURST: usize = 200_000;
 const MOST_PIECES: usize = 300;
 /// The maximum number of connections at a time.
 const CONNECTIONS: usize = 6;
-/// The tables are checked once in so many steps, because a check takes time in proportion to their size.
+/// The tables are checked once in so many steps, because a check takes time in proportion to their
+/// size.
 const LOOK_EVERY: u32 = 8;
 
 /// The result of a story. It must not depend on how the input was split.

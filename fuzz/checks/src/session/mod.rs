@@ -1,4 +1,5 @@
-//! The targets `hosts` and `machine`: any bytes as a list of servers, and as the story of a session.
+//! The targets `hosts` and `machine`: any bytes as a list of servers, and as the story of a
+//! session.
 
 mod script;
 mod story;

@@ -1,8 +1,9 @@
-//! Turns bytes into the story of a session: the steps of the network, the server, the clock and the user, one after
-//! the other.
+//! Turns bytes into the story of a session: the steps of the network, the server, the clock and the
+//! user, one after the other.
 //!
-//! The story keeps its own records, to find a broken guarantee: which requests were really sent, which have a result,
-//! whether there is a connection. It uses only the machine's public methods and outputs.
+//! The story keeps its own records, to find a broken guarantee: which requests were really sent,
+//! which have a result, whether there is a connection. It uses only the machine's public methods
+//! and outputs.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -92,7 +93,8 @@ impl Story {
             };
             self.step(step, script);
             self.check_outputs();
-            // Sometimes the socket takes no bytes. But a handshake is always sent before the server answers it.
+            // Sometimes the socket takes no bytes. But a handshake is always sent before the server
+            // answers it.
             if step < 0xe0 || self.handshake_due {
                 self.transmit();
                 self.check_outputs();
@@ -174,7 +176,8 @@ impl Story {
 
     // Steps of the story.
 
-    /// Time passes, and the machine gets only one tick at its end: a late timer, or a paused process.
+    /// Time passes, and the machine gets only one tick at its end: a late timer, or a paused
+    /// process.
     fn pass(&mut self, time: Duration) {
         self.now += time;
         self.machine.handle(self.now, Input::Tick);
@@ -307,7 +310,8 @@ impl Story {
             }
         }
         assert_eq!(self.state, self.machine.state());
-        // One request sets a watch, and one removes it. Both may wait for the server, and for neither is there a queue of callers.
+        // One request sets a watch, and one removes it. Both may wait for the server, and for
+        // neither is there a queue of callers.
         let of_watches = self.watches.len() + 2 * self.given_up;
         assert!(self.machine.outstanding() <= 2 * OUTSTANDING + of_watches + 20);
         let ended = self.machine.is_ended();
@@ -330,7 +334,8 @@ impl Story {
             && (before_id, before_timeout) == (id, timeout)
             && self.machine.state() != State::Expired
         {
-            // A session with the same id after an expiry has a new lease, which never ends earlier than the old one.
+            // A session with the same id after an expiry has a new lease, which never ends earlier
+            // than the old one.
             assert!(before <= deadline, "the lease moved back");
         }
         self.lease = Some((id, timeout, deadline));

@@ -1,6 +1,8 @@
-//! Opens TCP connections. Each attempt resolves the name again and tries its addresses side by side.
+//! Opens TCP connections. Each attempt resolves the name again and tries its addresses side by
+//! side.
 //!
-//! Not here: how long an attempt may take and which server is next. The machine drops an attempt that takes too long.
+//! Not here: how long an attempt may take and which server is next. The machine drops an attempt
+//! that takes too long.
 
 use std::{
     collections::HashMap,
@@ -37,9 +39,9 @@ pub(crate) enum Purpose {
 
 /// Which address is first in an attempt.
 ///
-/// Each attempt begins with the next one, so that an address that accepts connections and does not serve cannot hide
-/// the other addresses. Only a session that follows a probe begins as the probe did: with the server that may just
-/// have said that it accepts writes.
+/// Each attempt begins with the next one, so that an address that accepts connections and does not
+/// serve cannot hide the other addresses. Only a session that follows a probe begins as the probe
+/// did: with the server that may just have said that it accepts writes.
 #[derive(Debug)]
 pub(super) struct Turn {
     next: usize,
@@ -69,8 +71,8 @@ impl Turn {
     }
 }
 
-/// The turn of each server. The servers of a list are tried in a fixed order. A common turn would always come to the same
-/// address of each of them.
+/// The turn of each server. The servers of a list are tried in a fixed order. A common turn would
+/// always come to the same address of each of them.
 #[derive(Debug)]
 struct Turns {
     first: usize,
@@ -141,8 +143,8 @@ pub(super) fn begin_with<A>(addresses: &mut Vec<A>, turn: usize) {
     addresses.truncate(MOST_ADDRESSES);
 }
 
-/// Returns the first connection that is accepted. An address is tried when the address before it has failed or has
-/// not answered for [`STAGGER`]. Earlier attempts continue.
+/// Returns the first connection that is accepted. An address is tried when the address before it
+/// has failed or has not answered for [`STAGGER`]. Earlier attempts continue.
 pub(super) async fn first_of<A, T, F>(addresses: Vec<A>, connect: impl Fn(A) -> F) -> io::Result<T>
 where
     A: Clone + fmt::Display,
@@ -192,8 +194,8 @@ mod tests {
         io::ErrorKind::ConnectionRefused.into()
     }
 
-    /// Regression: a first address that did not answer used up the whole attempt, and the next attempt began with the
-    /// same address.
+    /// Regression: a first address that did not answer used up the whole attempt, and the next
+    /// attempt began with the same address.
     #[tokio::test(start_paused = true)]
     async fn a_silent_address_does_not_hide_the_others() {
         let begin = Instant::now();
@@ -245,8 +247,8 @@ mod tests {
         assert_eq!(nowhere.await.unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 
-    /// Regression: of a name with two addresses, a client that had left a read-only server for the other one came back to
-    /// the read-only server, over and over.
+    /// Regression: of a name with two addresses, a client that had left a read-only server for the
+    /// other one came back to the read-only server, over and over.
     #[test]
     fn a_session_after_a_probe_begins_with_the_address_of_the_probe() {
         let mut turn = Turn::new(5);
@@ -263,8 +265,8 @@ mod tests {
         }
     }
 
-    /// Regression: one turn counted for all servers. A client of two servers with two addresses each tried them alternately, and
-    /// began with the same address of a server every time.
+    /// Regression: one turn counted for all servers. A client of two servers with two addresses
+    /// each tried them alternately, and began with the same address of a server every time.
     #[test]
     fn every_server_has_its_own_turn() {
         let server = |number: usize| Endpoint {

@@ -1,5 +1,5 @@
-//! Asks a server whether it accepts writes. It sends the word `isro` on a separate connection; the server answers
-//! `rw` or `ro`.
+//! Asks a server whether it accepts writes. It sends the word `isro` on a separate connection; the
+//! server answers `rw` or `ro`.
 //!
 //! Not here: when the client asks, and what it does with the answer (`machine`).
 
@@ -17,8 +17,8 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 /// A limit for the answer; a real answer to `isro` is shorter.
 const LONGEST_ANSWER: usize = 256;
 
-/// Asks the server and tells the machine the answer. A server that does not answer or refuses the connection counts
-/// as one that does not accept writes.
+/// Asks the server and tells the machine the answer. A server that does not answer or refuses the
+/// connection counts as one that does not accept writes.
 pub(crate) async fn probe(shared: Arc<Shared>, endpoint: Arc<Endpoint>, connecting: Connecting) {
     let answer = tokio::time::timeout(PROBE_TIMEOUT, ask(connecting)).await;
     let takes_writes = matches!(answer, Ok(Ok(answer)) if answer.starts_with(b"rw"));
@@ -32,7 +32,8 @@ pub(crate) async fn probe(shared: Arc<Shared>, endpoint: Arc<Endpoint>, connecti
     });
 }
 
-/// Sends the question and reads until the server closes the connection, as it does after its answer.
+/// Sends the question and reads until the server closes the connection, as it does after its
+/// answer.
 async fn ask(connecting: Connecting) -> io::Result<BytesMut> {
     let mut stream = connecting.await?;
     let mut question = &b"isro"[..];

@@ -1,7 +1,9 @@
-//! DNS SRV records (feature `srv`): a connector that looks up the servers behind the name of a record.
+//! DNS SRV records (feature `srv`): a connector that looks up the servers behind the name of a
+//! record.
 //!
-//! It asks the DNS at each attempt and keeps nothing of the answer. So a changed record counts from the next attempt.
-//! Not here: the addresses of a server (`dial`), and how the name stands in the connect string (`connect_string`).
+//! It asks the DNS at each attempt and keeps nothing of the answer. So a changed record counts from
+//! the next attempt. Not here: the addresses of a server (`dial`), and how the name stands in the
+//! connect string (`connect_string`).
 //!
 //! Source: RFC 2782.
 
@@ -36,16 +38,18 @@ use crate::{
     machine::rng::Rng,
 };
 
-/// An attempt that comes later than this after the one before begins with the first target again. Until then each
-/// attempt begins with the next target, since the connection of the one before did not last.
+/// An attempt that comes later than this after the one before begins with the first target again.
+/// Until then each attempt begins with the next target, since the connection of the one before did
+/// not last.
 const LASTED: Duration = Duration::from_secs(60);
 
-/// How long a name server may take to answer; a lookup asks twice. So the error of a lookup comes before the end of an
-/// attempt with the default settings, and one lost packet does not cost the attempt.
+/// How long a name server may take to answer; a lookup asks twice. So the error of a lookup comes
+/// before the end of an attempt with the default settings, and one lost packet does not cost the
+/// attempt.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Looks up the names of records, with the name servers of the system or with these. The connector below connects to
-/// the servers that they name, and to all other servers.
+/// Looks up the names of records, with the name servers of the system or with these. The connector
+/// below connects to the servers that they name, and to all other servers.
 pub(in crate::client) fn over(
     below: Connector,
     resolver: Option<ResolverConfig>,
@@ -77,8 +81,8 @@ pub(in crate::client) fn over(
     })
 }
 
-/// Asks for the record. An error says what is wrong. It does not name the record, because every message about it
-/// begins with the name of the server, which is the record.
+/// Asks for the record. An error says what is wrong. It does not name the record, because every
+/// message about it begins with the name of the server, which is the record.
 async fn look_up(name: &str, resolver: Option<ResolverConfig>) -> io::Result<Vec<SRV>> {
     let failed = |error: NetError| {
         if error.is_no_records_found() {
@@ -153,8 +157,8 @@ fn endpoint(server: &SRV) -> Endpoint {
     }
 }
 
-/// The order of the targets stays the same for attempts that follow each other, so that each of them can begin with
-/// the next target.
+/// The order of the targets stays the same for attempts that follow each other, so that each of
+/// them can begin with the next target.
 #[derive(Debug)]
 struct Order {
     random: Random,
@@ -176,7 +180,8 @@ impl Order {
     /// The seed of the order in this attempt, and which target is first.
     fn next(&mut self, now: Instant, purpose: Purpose) -> (u64, usize) {
         let has_lasted = self.last.is_some_and(|last| now - last > LASTED);
-        // A probe looks for another server than that of the connection, however long this one has lasted.
+        // A probe looks for another server than that of the connection, however long this one has
+        // lasted.
         if has_lasted && purpose == Purpose::Session {
             self.seed = self.random.next();
             self.turn = Turn::new(0);

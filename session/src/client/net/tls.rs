@@ -31,9 +31,9 @@ use crate::{Cause, Endpoint, TlsFailure};
 /// A server's certificate must be for the host name or address of the connect string, unless
 /// [`server_name`](Self::server_name) sets another name.
 ///
-/// Servers offer TLS on a separate port (`secureClientPort`). Their certificates usually come from an authority of
-/// the operator. Most servers also require a certificate from the client. All certificates and keys are in PEM
-/// format.
+/// Servers offer TLS on a separate port (`secureClientPort`). Their certificates usually come from
+/// an authority of the operator. Most servers also require a certificate from the client. All
+/// certificates and keys are in PEM format.
 ///
 /// ```no_run
 /// # mod lockkeeper {
@@ -51,8 +51,8 @@ use crate::{Cause, Endpoint, TlsFailure};
 /// # Ok(()) }
 /// ```
 ///
-/// There is no setting to skip the check of a certificate or of its name. If you need that, build it with rustls and
-/// [`TlsConfig::from_rustls`].
+/// There is no setting to skip the check of a certificate or of its name. If you need that, build
+/// it with rustls and [`TlsConfig::from_rustls`].
 #[derive(Clone)]
 pub struct TlsConfig {
     rustls: ClientConfig,
@@ -104,12 +104,12 @@ impl TlsConfig {
 
     /// Sets the certificate of this client and its private key.
     ///
-    /// The PEM has the client's certificate first, then the certificates between it and its authority. The key is in
-    /// PKCS#8, PKCS#1 or SEC1 format and not encrypted.
+    /// The PEM has the client's certificate first, then the certificates between it and its
+    /// authority. The key is in PKCS#8, PKCS#1 or SEC1 format and not encrypted.
     ///
     /// # Errors
-    /// [`TlsConfigError`] when the certificate or the key is missing or broken, or when the key belongs to another
-    /// certificate.
+    /// [`TlsConfigError`] when the certificate or the key is missing or broken, or when the key
+    /// belongs to another certificate.
     pub fn identity_pem(self, certificate: &[u8], key: &[u8]) -> Result<Self, TlsConfigError> {
         self.identity(certificate, MEMORY, key, MEMORY)
     }
@@ -283,8 +283,8 @@ impl AsyncRead for Encrypted {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         match Pin::new(&mut self.stream).poll_read(cx, buf) {
-            // The server closed the connection without the closing message of TLS. This is safe: an incomplete frame
-            // is useless, so an attacker cannot cut off data unnoticed.
+            // The server closed the connection without the closing message of TLS. This is safe: an
+            // incomplete frame is useless, so an attacker cannot cut off data unnoticed.
             Poll::Ready(Err(error)) if error.kind() == ErrorKind::UnexpectedEof => {
                 Poll::Ready(Ok(()))
             }
@@ -354,7 +354,8 @@ fn of_certificate(problem: &CertificateError) -> TlsFailure {
     }
 }
 
-/// The failure that a server's alert reports. An alert about a certificate can only mean the client's.
+/// The failure that a server's alert reports. An alert about a certificate can only mean the
+/// client's.
 fn of_alert(alert: AlertDescription, has_identity: bool) -> TlsFailure {
     let text = format!("alert: {alert:?}").into();
     match alert {

@@ -1,6 +1,7 @@
 //! Byte streams to a server, and how they are cut into frames.
 //!
-//! Not here: what is in a frame (`lockkeeper-proto`), and the task that reads and writes (`driver`).
+//! Not here: what is in a frame (`lockkeeper-proto`), and the task that reads and writes
+//! (`driver`).
 
 use std::{fmt, io, sync::Arc};
 
@@ -18,7 +19,8 @@ pub trait Transport: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Transport for T {}
 
-/// Opens byte streams to servers: over TCP by default, over something else in tests or with encryption.
+/// Opens byte streams to servers: over TCP by default, over something else in tests or with
+/// encryption.
 ///
 /// The client drops the future of an attempt that takes too long.
 #[derive(Clone)]
@@ -49,9 +51,9 @@ impl Connector {
 
     /// Makes a connector for plain TCP without Nagle's delay.
     ///
-    /// Each attempt resolves the name again. If the name has several addresses, each attempt begins with a different
-    /// one. When an address has not accepted within 250 ms, the next one is tried as well. The first connection that
-    /// is accepted is used.
+    /// Each attempt resolves the name again. If the name has several addresses, each attempt begins
+    /// with a different one. When an address has not accepted within 250 ms, the next one is tried
+    /// as well. The first connection that is accepted is used.
     #[must_use]
     pub fn tcp() -> Self {
         let dialer = Dialer::new();
@@ -72,14 +74,15 @@ impl fmt::Debug for Connector {
     }
 }
 
-/// A frame may be this many times as long as the limit and is still skipped. A longer frame also ends the connection.
+/// A frame may be this many times as long as the limit and is still skipped. A longer frame also
+/// ends the connection.
 const MOST_SKIPPED: usize = 8;
 
 /// The most bytes that are reported of a server that is not ZooKeeper.
 const LONGEST_GREETING: usize = 80;
 
-/// Cuts a stream into frames. Each frame is a slice of the buffer into which it was read. A frame that is too long is
-/// skipped, so that the frames after it can be read.
+/// Cuts a stream into frames. Each frame is a slice of the buffer into which it was read. A frame
+/// that is too long is skipped, so that the frames after it can be read.
 #[derive(Debug)]
 pub(crate) struct FrameDecoder {
     limit: usize,
@@ -118,8 +121,8 @@ impl FrameDecoder {
     }
 }
 
-/// Whether the server has begun a line of text in place of its first frame. The complete line is the error. No first frame looks like
-/// text: as a length, four letters are half a GiB or more.
+/// Whether the server has begun a line of text in place of its first frame. The complete line is
+/// the error. No first frame looks like text: as a length, four letters are half a GiB or more.
 #[cold]
 fn begins_with_text(stream: &[u8], is_end: bool) -> Result<bool, ReadError> {
     let is_text = |start: &[u8; PREFIX_LEN]| start.iter().all(|byte| (b' '..=b'~').contains(byte));
@@ -173,7 +176,8 @@ impl Decoder for FrameDecoder {
         }
     }
 
-    /// The end of the stream inside a frame needs no special handling: the incomplete frame is useless.
+    /// The end of the stream inside a frame needs no special handling: the incomplete frame is
+    /// useless.
     fn decode_eof(&mut self, stream: &mut BytesMut) -> Result<Option<Incoming>, ReadError> {
         if !self.has_begun {
             begins_with_text(stream, true)?;

@@ -15,8 +15,8 @@ impl Client {
     /// Without ADMIN the client sees `x` in place of the part after the user in a digest.
     ///
     /// # Errors
-    /// [`Error::Refused`] with "no node", "not authorized" (from 3.5.5: needs READ or ADMIN). Also the errors of
-    /// every request, see [`Client`].
+    /// [`Error::Refused`] with "no node", "not authorized" (from 3.5.5: needs READ or ADMIN). Also
+    /// the errors of every request, see [`Client`].
     ///
     /// # Cancel safety
     /// Safe: the method changes nothing.
@@ -42,14 +42,15 @@ impl Client {
         record_of!(self.ask(path, Request::GetAcl(request)).await?, GetAcl)
     }
 
-    /// Sets a node's access control list, if the list has this version, and returns the node's new metadata.
+    /// Sets a node's access control list, if the list has this version, and returns the node's new
+    /// metadata.
     ///
-    /// The version is the node's `aversion`; [`Version::ANY`] matches every version. The data, their version and
-    /// their time do not change.
+    /// The version is the node's `aversion`; [`Version::ANY`] matches every version. The data,
+    /// their version and their time do not change.
     ///
     /// # Errors
-    /// [`Error::Refused`] with "no node", "bad version", "invalid ACL", "not authorized" (needs ADMIN). Also the
-    /// errors of every request, see [`Client`].
+    /// [`Error::Refused`] with "no node", "bad version", "invalid ACL", "not authorized" (needs
+    /// ADMIN). Also the errors of every request, see [`Client`].
     ///
     /// # Cancel safety
     /// Once the future was polled, the list may be set even if the future is dropped.
@@ -85,18 +86,19 @@ impl Client {
         record_of!(self.ask(path, Request::SetAcl(request)).await?, SetAcl).map(|set| set.stat)
     }
 
-    /// Adds an identity to this client: it presents the identity on the present connection and on every later one.
+    /// Adds an identity to this client: it presents the identity on the present connection and on
+    /// every later one.
     ///
-    /// It does the same as [`Builder::auth`](crate::Builder::auth), on a running client. The credentials of the
-    /// scheme `digest` are `user:password` in clear text; the server hashes them. A client may have several
-    /// identities, and cannot remove one. The client keeps the credentials in memory. They appear in no error, log
-    /// line or `Debug` output.
+    /// It does the same as [`Builder::auth`](crate::Builder::auth), on a running client. The
+    /// credentials of the scheme `digest` are `user:password` in clear text; the server hashes
+    /// them. A client may have several identities, and cannot remove one. The client keeps the
+    /// credentials in memory. They appear in no error, log line or `Debug` output.
     ///
     /// # Errors
-    /// [`Error::AuthFailed`] when the server does not know the scheme or refuses the credentials. The client has
-    /// ended then, because every connection would fail in the same way. Also the errors of every request, see
-    /// [`Client`]. After the loss of a connection the client keeps the identity and presents it on the next
-    /// connection.
+    /// [`Error::AuthFailed`] when the server does not know the scheme or refuses the credentials.
+    /// The client has ended then, because every connection would fail in the same way. Also the
+    /// errors of every request, see [`Client`]. After the loss of a connection the client keeps the
+    /// identity and presents it on the next connection.
     ///
     /// # Cancel safety
     /// Once the future was polled, the client keeps the identity even if the future is dropped.
@@ -131,7 +133,8 @@ impl Client {
         record_of!(PendingReply { op, receiver }.await?, Auth).map(|_| ())
     }
 
-    /// Lists the identities that the server has accepted for the present connection: scheme and user, in no order.
+    /// Lists the identities that the server has accepted for the present connection: scheme and
+    /// user, in no order.
     ///
     /// The client's address is always one of them, under the scheme `ip`. Servers from 3.7.0.
     ///

@@ -18,9 +18,9 @@ impl Client {
     /// The result has names, not paths: see [`join`](lockkeeper_proto::path::join).
     ///
     /// # Errors
-    /// [`Error::Refused`] with "no node", "not authorized" (needs READ). [`Error::ReplyTooLarge`] when the listing is
-    /// longer than [`Builder::frame_limit`](crate::Builder::frame_limit). Also the errors of every request, see
-    /// [`Client`].
+    /// [`Error::Refused`] with "no node", "not authorized" (needs READ). [`Error::ReplyTooLarge`]
+    /// when the listing is longer than [`Builder::frame_limit`](crate::Builder::frame_limit). Also
+    /// the errors of every request, see [`Client`].
     ///
     /// # Cancel safety
     /// Safe: the method changes nothing.
@@ -83,11 +83,12 @@ impl Client {
 
     /// Counts the nodes below a node, at any depth. Servers from 3.6.0.
     ///
-    /// For `/` the count includes ZooKeeper's own nodes. The server walks its whole tree for this request.
+    /// For `/` the count includes ZooKeeper's own nodes. The server walks its whole tree for this
+    /// request.
     ///
     /// # Errors
-    /// [`Error::Refused`] with "no node", "not authorized" (needs READ, on this node only). [`Error::Unsupported`]
-    /// from older servers. Also the errors of every request, see [`Client`].
+    /// [`Error::Refused`] with "no node", "not authorized" (needs READ, on this node only).
+    /// [`Error::Unsupported`] from older servers. Also the errors of every request, see [`Client`].
     ///
     /// # Cancel safety
     /// Safe: the method changes nothing.
@@ -119,12 +120,12 @@ impl Client {
     ///
     /// Servers from 3.6.0.
     ///
-    /// The prefix is compared as text: `/jobs/a` finds `/jobs/a` and `/jobs/ab`. `/` finds all of them; with a
-    /// chroot, all inside the chroot.
+    /// The prefix is compared as text: `/jobs/a` finds `/jobs/a` and `/jobs/ab`. `/` finds all of
+    /// them; with a chroot, all inside the chroot.
     ///
     /// # Errors
-    /// [`Error::BadPath`] for a prefix with which no path can start. [`Error::Unsupported`] from older servers. Also
-    /// the errors of every request, see [`Client`].
+    /// [`Error::BadPath`] for a prefix with which no path can start. [`Error::Unsupported`] from
+    /// older servers. Also the errors of every request, see [`Client`].
     ///
     /// # Cancel safety
     /// Safe: the method changes nothing.

@@ -14,30 +14,34 @@ use crate::{
     },
 };
 
-/// How often the missing parents are created. More than one attempt is needed only if another client deletes parents at
-/// the same time.
+/// How often the missing parents are created. More than one attempt is needed only if another
+/// client deletes parents at the same time.
 const ATTEMPTS: usize = 10;
 
 impl Client {
-    /// Like [`create`](Self::create). It also creates the nodes above the new one that are missing, those of the chroot
-    /// included.
+    /// Like [`create`](Self::create). It also creates the nodes above the new one that are missing,
+    /// those of the chroot included.
     ///
-    /// The new parents are persistent, have empty data, and every client may change them. For other access rights, create
-    /// them with [`create_with_acl`](Self::create_with_acl) first. Parents that exist stay as they are.
+    /// The new parents are persistent, have empty data, and every client may change them. For other
+    /// access rights, create them with [`create_with_acl`](Self::create_with_acl) first. Parents
+    /// that exist stay as they are.
     ///
-    /// If the parent exists, this is one request. Otherwise one more round trip follows, with the creation of all parents
-    /// and of the node, however many levels are missing. Each is a write for the servers, also for a level that exists. It
-    /// does not matter if other clients create the same parents meanwhile. If another client deletes one in between, the
-    /// method tries again, at most ten times.
+    /// If the parent exists, this is one request. Otherwise one more round trip follows, with the
+    /// creation of all parents and of the node, however many levels are missing. Each is a write
+    /// for the servers, also for a level that exists. It does not matter if other clients create
+    /// the same parents meanwhile. If another client deletes one in between, the method tries
+    /// again, at most ten times.
     ///
     /// # Errors
-    /// Same as [`create`](Self::create): "node exists" when the node itself exists. When a parent cannot be created, the
-    /// error is about the parent and has its path. The parents above it stay.
+    /// Same as [`create`](Self::create): "node exists" when the node itself exists. When a parent
+    /// cannot be created, the error is about the parent and has its path. The parents above it
+    /// stay.
     ///
     /// A [deadline](Self::with_deadline) counts for each round trip.
     ///
     /// # Cancel safety
-    /// Once the future was polled, parents and the node may be created even if the future is dropped.
+    /// Once the future was polled, parents and the node may be created even if the future is
+    /// dropped.
     ///
     /// # Ordering
     /// Same as [`create`](Self::create), from the last round trip on.
@@ -78,8 +82,8 @@ impl Client {
         self.created(created?)
     }
 
-    /// Creates all parents and the node, with one write to the socket. Fails when a parent cannot be created. The result is
-    /// that of the node.
+    /// Creates all parents and the node, with one write to the socket. Fails when a parent cannot
+    /// be created. The result is that of the node.
     async fn create_below(
         &self,
         server_path: &str,

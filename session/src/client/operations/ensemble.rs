@@ -1,4 +1,5 @@
-//! Operations on the ensemble: bringing a server up to date, reading and changing the configuration.
+//! Operations on the ensemble: bringing a server up to date, reading and changing the
+//! configuration.
 //!
 //! The configuration is an ordinary node, but its path is outside every chroot.
 
@@ -10,23 +11,27 @@ use lockkeeper_proto::{
 use crate::Error;
 use crate::client::{Client, Watcher, operations::reply::record_of};
 
-/// The node in which the servers keep the configuration of the ensemble. Source: `ZooDefs.CONFIG_NODE`.
+/// The node in which the servers keep the configuration of the ensemble. Source:
+/// `ZooDefs.CONFIG_NODE`.
 const CONFIG_NODE: &str = "/zookeeper/config";
 
 impl Client {
     /// Brings this client's server up to date with its leader.
     ///
-    /// Reads that follow see all writes that were made before the call. The node need not exist. A server that runs
-    /// alone is always up to date.
+    /// Reads that follow see all writes that were made before the call. The node need not exist. A
+    /// server that runs alone is always up to date.
     ///
     /// # Errors
-    /// [`Error::Refused`] with "server is read-only". Also the errors of every request, see [`Client`].
+    /// [`Error::Refused`] with "server is read-only". Also the errors of every request, see
+    /// [`Client`].
     ///
     /// # Cancel safety
-    /// Safe: the method changes nothing. Later requests are handled after it, even if the future is dropped.
+    /// Safe: the method changes nothing. Later requests are handled after it, even if the future is
+    /// dropped.
     ///
     /// # Ordering
-    /// A later read of this client sees every write whose client got the reply before `sync` was called.
+    /// A later read of this client sees every write whose client got the reply before `sync` was
+    /// called.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -46,10 +51,12 @@ impl Client {
     /// Reads the configuration of the ensemble. Servers from 3.5.0.
     ///
     /// It has a line `server.ID=...` for each server, and `version=` with a hexadecimal number.
-    /// [`EnsembleConfig`](lockkeeper_proto::EnsembleConfig) parses it. It is empty on a server that runs alone.
+    /// [`EnsembleConfig`](lockkeeper_proto::EnsembleConfig) parses it. It is empty on a server that
+    /// runs alone.
     ///
     /// # Errors
-    /// [`Error::Refused`] with "no node" from older servers. Also the errors of every request, see [`Client`].
+    /// [`Error::Refused`] with "no node" from older servers. Also the errors of every request, see
+    /// [`Client`].
     ///
     /// # Cancel safety
     /// Safe: the method changes nothing.
@@ -108,20 +115,24 @@ impl Client {
     ///
     /// Servers from 3.5.0, if the ensemble allows it (`reconfigEnabled`).
     ///
-    /// - `joining`: the servers to add, as in the configuration, separated by commas: `server.5=host:2888:3888;2181`.
-    ///   It may be empty.
+    /// - `joining`: the servers to add, as in the configuration, separated by commas:
+    ///   `server.5=host:2888:3888;2181`. It may be empty.
     /// - `leaving`: the ids of the servers to remove, separated by commas. It may be empty.
     /// - `from_config`: the version of the configuration to replace, see
-    ///   [`EnsembleConfig::version`](lockkeeper_proto::EnsembleConfig::version). `None` replaces any version.
+    ///   [`EnsembleConfig::version`](lockkeeper_proto::EnsembleConfig::version). `None` replaces
+    ///   any version.
     ///
-    /// A removed server continues to serve its clients, as a follower without a vote, until an operator stops it.
+    /// A removed server continues to serve its clients, as a follower without a vote, until an
+    /// operator stops it.
     ///
     /// # Errors
     /// [`Error::Refused`] with
     /// - "reconfiguration is disabled";
     /// - "unimplemented" from a server that runs alone;
-    /// - "reconfiguration in progress", "no quorum of the new configuration", "bad version", "bad arguments";
-    /// - "not authorized": the client needs WRITE on the configuration, which by default only a super user has.
+    /// - "reconfiguration in progress", "no quorum of the new configuration", "bad version", "bad
+    ///   arguments";
+    /// - "not authorized": the client needs WRITE on the configuration, which by default only a
+    ///   super user has.
     ///
     /// Also the errors of every request, see [`Client`].
     ///

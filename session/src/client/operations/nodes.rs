@@ -2,8 +2,8 @@
 //!
 //! Each method checks its path, sends one request and waits for the reply.
 //!
-//! Not here: children (`children`), access control lists (`acl`), several operations in one request (`transaction`,
-//! `read_transaction`), watches (`watches`).
+//! Not here: children (`children`), access control lists (`acl`), several operations in one request
+//! (`transaction`, `read_transaction`), watches (`watches`).
 
 use bytes::Bytes;
 use lockkeeper_proto::{
@@ -23,15 +23,15 @@ use crate::client::{
 impl Client {
     /// Creates a node that every client may change, and returns its path and metadata.
     ///
-    /// The mode decides the operation: `create2` (servers from 3.5.0), `createContainer` (3.5.1) or `createTTL`
-    /// (3.5.3, if extended types are enabled on the servers).
+    /// The mode decides the operation: `create2` (servers from 3.5.0), `createContainer` (3.5.1) or
+    /// `createTTL` (3.5.3, if extended types are enabled on the servers).
     ///
-    /// The server appends ten or more digits to the path of a sequential node: the number of children that the parent
-    /// has had so far. Read the path from the result.
+    /// The server appends ten or more digits to the path of a sequential node: the number of
+    /// children that the parent has had so far. Read the path from the result.
     ///
-    /// A time to live is in milliseconds, from 1 to 2^40-1, and counts from the last change of the data. The servers
-    /// delete nodes whose time to live is over, and containers whose last child is gone. They look for such nodes
-    /// once a minute by default.
+    /// A time to live is in milliseconds, from 1 to 2^40-1, and counts from the last change of the
+    /// data. The servers delete nodes whose time to live is over, and containers whose last child
+    /// is gone. They look for such nodes once a minute by default.
     ///
     /// # Errors
     /// [`Error::Refused`] with
@@ -43,18 +43,18 @@ impl Client {
     /// - "bad arguments" for a time to live out of range;
     /// - "unimplemented" when extended types are not enabled.
     ///
-    /// [`Error::Unsupported`] when the server does not support the operation. Also the errors of every request, see
-    /// [`Client`].
+    /// [`Error::Unsupported`] when the server does not support the operation. Also the errors of
+    /// every request, see [`Client`].
     ///
-    /// After an error whose [`effect`](Error::effect) is unknown the node may exist: check before you create another
-    /// one.
+    /// After an error whose [`effect`](Error::effect) is unknown the node may exist: check before
+    /// you create another one.
     ///
     /// # Cancel safety
     /// Once the future was polled, the node may be created even if the future is dropped.
     ///
     /// # Ordering
-    /// The server handles the request in order with this client's other requests. Before the client returns the
-    /// reply, it reports the events of the watches that the creation fires.
+    /// The server handles the request in order with this client's other requests. Before the client
+    /// returns the reply, it reports the events of the watches that the creation fires.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -83,8 +83,8 @@ impl Client {
     /// Like [`create`](Self::create), with an access control list.
     ///
     /// # Errors
-    /// Same as [`create`](Self::create). Also "invalid ACL" when the list is empty, names a scheme that the server
-    /// does not know, or names `auth` on a connection without an identity.
+    /// Same as [`create`](Self::create). Also "invalid ACL" when the list is empty, names a scheme
+    /// that the server does not know, or names `auth` on a connection without an identity.
     ///
     /// # Cancel safety
     /// Same as [`create`](Self::create).
@@ -128,9 +128,9 @@ impl Client {
 
     /// Creates a node that every client may change, and returns only its path.
     ///
-    /// It uses the operation `create`, which every server supports: also servers before 3.5.0, and servers that only
-    /// resemble ZooKeeper. Use it for the persistent and the ephemeral modes. For a mode with an operation of its own
-    /// it sends the same request as [`create`](Self::create).
+    /// It uses the operation `create`, which every server supports: also servers before 3.5.0, and
+    /// servers that only resemble ZooKeeper. Use it for the persistent and the ephemeral modes. For
+    /// a mode with an operation of its own it sends the same request as [`create`](Self::create).
     ///
     /// # Errors
     /// Same as [`create`](Self::create).
@@ -184,13 +184,14 @@ impl Client {
     /// # Errors
     /// [`Error::Refused`] with
     /// - "no node", "bad version", "not empty";
-    /// - "not authorized": the client needs DELETE on the *parent*, and the node's own list does not matter;
+    /// - "not authorized": the client needs DELETE on the *parent*, and the node's own list does
+    ///   not matter;
     /// - "bad arguments" for the nodes that every server has.
     ///
     /// Also the errors of every request, see [`Client`].
     ///
-    /// After an error whose [`effect`](Error::effect) is unknown, a second attempt may fail with "no node" because
-    /// the first attempt deleted the node.
+    /// After an error whose [`effect`](Error::effect) is unknown, a second attempt may fail with
+    /// "no node" because the first attempt deleted the node.
     ///
     /// # Cancel safety
     /// Once the future was polled, the node may be deleted even if the future is dropped.
@@ -224,15 +225,15 @@ impl Client {
     /// Reads a node's metadata. Returns `None` when the node does not exist.
     ///
     /// # Errors
-    /// [`Error::Refused`] with "not authorized": servers from 3.8.4 and 3.9.2 on require READ on the node. Also the
-    /// errors of every request, see [`Client`].
+    /// [`Error::Refused`] with "not authorized": servers from 3.8.4 and 3.9.2 on require READ on
+    /// the node. Also the errors of every request, see [`Client`].
     ///
     /// # Cancel safety
     /// Safe: the method changes nothing.
     ///
     /// # Ordering
-    /// The read sees all earlier writes of this client. It may miss recent writes of other clients while the server
-    /// lags behind its leader. Call [`sync`](Self::sync) first if that matters.
+    /// The read sees all earlier writes of this client. It may miss recent writes of other clients
+    /// while the server lags behind its leader. Call [`sync`](Self::sync) first if that matters.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -253,12 +254,12 @@ impl Client {
 
     /// Reads a node's data and metadata.
     ///
-    /// The data are a slice of the frame in which they arrived, and keep that frame in memory. Data that were never
-    /// set are `None`, which differs from empty data.
+    /// The data are a slice of the frame in which they arrived, and keep that frame in memory. Data
+    /// that were never set are `None`, which differs from empty data.
     ///
     /// # Errors
-    /// [`Error::Refused`] with "no node", "not authorized" (needs READ). Also the errors of every request, see
-    /// [`Client`].
+    /// [`Error::Refused`] with "no node", "not authorized" (needs READ). Also the errors of every
+    /// request, see [`Client`].
     ///
     /// # Cancel safety
     /// Safe: the method changes nothing.
@@ -288,13 +289,14 @@ impl Client {
 
     /// Sets a node's data, if they have this version, and returns the node's new metadata.
     ///
-    /// [`Version::ANY`] matches every version. A new node has version 0. Each successful call adds one to the
-    /// version, also when the bytes stay the same. The request, with path and header, must not be longer than
-    /// [`Builder::max_request`](crate::Builder::max_request).
+    /// [`Version::ANY`] matches every version. A new node has version 0. Each successful call adds
+    /// one to the version, also when the bytes stay the same. The request, with path and header,
+    /// must not be longer than [`Builder::max_request`](crate::Builder::max_request).
     ///
     /// # Errors
-    /// [`Error::Refused`] with "no node", "bad version", "not authorized" (needs WRITE), "quota exceeded".
-    /// [`Error::TooLarge`] before anything is sent. Also the errors of every request, see [`Client`].
+    /// [`Error::Refused`] with "no node", "bad version", "not authorized" (needs WRITE), "quota
+    /// exceeded". [`Error::TooLarge`] before anything is sent. Also the errors of every request,
+    /// see [`Client`].
     ///
     /// # Cancel safety
     /// Once the future was polled, the data may be set even if the future is dropped.

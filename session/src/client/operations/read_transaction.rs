@@ -37,8 +37,8 @@ pub enum ReadResult {
 impl Client {
     /// Starts a list of reads that the client sends as one request. Servers from 3.6.0.
     ///
-    /// The reads take one round trip. A server that runs alone reads all nodes at one moment; ZooKeeper does not
-    /// guarantee this.
+    /// The reads take one round trip. A server that runs alone reads all nodes at one moment;
+    /// ZooKeeper does not guarantee this.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -86,9 +86,10 @@ impl ReadTransaction {
     /// Sends the reads and waits for their results: one result for each read, in order.
     ///
     /// # Errors
-    /// For each read: [`Error::Refused`] with "no node" or "not authorized" (needs READ). For the whole request:
-    /// [`Error::BadPath`] with the first invalid path, before anything is sent; [`Error::Unsupported`] from servers
-    /// before 3.6.0; and the errors of every request, see [`Client`].
+    /// For each read: [`Error::Refused`] with "no node" or "not authorized" (needs READ). For the
+    /// whole request: [`Error::BadPath`] with the first invalid path, before anything is sent;
+    /// [`Error::Unsupported`] from servers before 3.6.0; and the errors of every request, see
+    /// [`Client`].
     ///
     /// # Cancel safety
     /// Safe: the method changes nothing.

@@ -1,7 +1,7 @@
 //! Converts the reply to a request into the result of its method.
 //!
-//! The machine decodes each reply by its request, so a reply of another kind cannot come. If one came, it would be an
-//! error and not a panic.
+//! The machine decodes each reply by its request, so a reply of another kind cannot come. If one
+//! came, it would be an error and not a panic.
 
 use lockkeeper_proto::{
     OpCode, Response, Stat,

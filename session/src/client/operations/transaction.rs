@@ -15,9 +15,11 @@ use crate::client::{
     operations::reply::{record_of, unexpected},
 };
 
-/// Several operations that the server applies all together, or not at all. Made by [`Client::transaction`].
+/// Several operations that the server applies all together, or not at all. Made by
+/// [`Client::transaction`].
 ///
-/// An operation sees the effects of the operations before it. The results are in the order of the operations.
+/// An operation sees the effects of the operations before it. The results are in the order of the
+/// operations.
 #[derive(Clone, Debug)]
 #[must_use = "a transaction does nothing until `commit`"]
 pub struct Transaction {
@@ -36,8 +38,8 @@ pub enum OpResult {
     Created {
         /// The path; for a sequential node, with its number.
         path: String,
-        /// The metadata. Servers before 3.7.2, 3.8.2 and 3.9.0 send them only for containers and nodes with a time to
-        /// live.
+        /// The metadata. Servers before 3.7.2, 3.8.2 and 3.9.0 send them only for containers and
+        /// nodes with a time to live.
         stat: Option<Stat>,
     },
     /// A node was deleted.
@@ -49,7 +51,8 @@ pub enum OpResult {
 }
 
 impl Client {
-    /// Starts a transaction: operations that the server applies all together, or not at all. Servers from 3.4.0.
+    /// Starts a transaction: operations that the server applies all together, or not at all.
+    /// Servers from 3.4.0.
     ///
     /// All operations of a transaction have the same zxid.
     ///
@@ -86,13 +89,15 @@ impl Client {
 }
 
 impl Transaction {
-    /// Limits the transaction to this session, see [`crate::Raw::within`]. In another session it is never applied.
+    /// Limits the transaction to this session, see [`crate::Raw::within`]. In another session it is
+    /// never applied.
     pub fn within(mut self, session: SessionId) -> Self {
         self.within = Some(session);
         self
     }
 
-    /// Requires that the node exists and that its data have this version. [`Version::ANY`] matches every version.
+    /// Requires that the node exists and that its data have this version. [`Version::ANY`] matches
+    /// every version.
     pub fn check(mut self, path: &str, version: Version) -> Self {
         let path = self.resolve(path);
         self.push(MultiOp::Check(CheckVersionRequest { path, version }))
@@ -131,7 +136,8 @@ impl Transaction {
         }))
     }
 
-    /// Deletes a node that has no children, if its data have this version. [`Version::ANY`] matches every version.
+    /// Deletes a node that has no children, if its data have this version. [`Version::ANY`] matches
+    /// every version.
     pub fn delete(mut self, path: &str, version: Version) -> Self {
         let path = self.resolve(path);
         self.push(MultiOp::Delete(DeleteRequest { path, version }))
@@ -141,15 +147,15 @@ impl Transaction {
     ///
     /// # Errors
     /// [`Error::TransactionRefused`] with the first operation that failed; the server applied none.
-    /// [`Error::BadPath`] with the first invalid path; the client sent nothing. Also the errors of every request, see
-    /// [`Client`].
+    /// [`Error::BadPath`] with the first invalid path; the client sent nothing. Also the errors of
+    /// every request, see [`Client`].
     ///
     /// # Cancel safety
     /// Once the future was polled, the operations may be applied even if the future is dropped.
     ///
     /// # Ordering
-    /// The server handles the request in order with this client's other requests. Watches fire in the order of the
-    /// operations, before the reply.
+    /// The server handles the request in order with this client's other requests. Watches fire in
+    /// the order of the operations, before the reply.
     pub async fn commit(self) -> Result<Vec<OpResult>, Error> {
         self.commit_if(|| true).await.map(Option::unwrap_or_default)
     }

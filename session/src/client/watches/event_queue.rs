@@ -1,8 +1,9 @@
 //! The bounded queue of events between a persistent watch and its listener.
 //!
-//! Rule for a slow listener: the queue keeps the oldest events, up to its capacity. When it is full, it only counts
-//! further events. The count stands in the queue where the events would have been. So the listener learns of every
-//! loss. The queue is also full when the paths of its events are very long.
+//! Rule for a slow listener: the queue keeps the oldest events, up to its capacity. When it is
+//! full, it only counts further events. The count stands in the queue where the events would have
+//! been. So the listener learns of every loss. The queue is also full when the paths of its events
+//! are very long.
 
 use std::{
     collections::VecDeque,
@@ -43,8 +44,8 @@ pub enum WatchNotice {
 pub struct Missed {
     /// How many events came while the queue was full, because the listener was too slow.
     pub dropped: u64,
-    /// Whether the client has reconnected. Servers do not report to a persistent watch what happened between two
-    /// connections: there may have been many changes or none.
+    /// Whether the client has reconnected. Servers do not report to a persistent watch what
+    /// happened between two connections: there may have been many changes or none.
     pub reconnected: bool,
 }
 
@@ -55,8 +56,8 @@ pub(crate) struct EventQueue {
     waiting: Mutex<Waiting>,
 }
 
-/// The bytes of paths that a queue keeps for each event of its capacity: longer than nearly all paths, so that a server
-/// cannot fill the memory.
+/// The bytes of paths that a queue keeps for each event of its capacity: longer than nearly all
+/// paths, so that a server cannot fill the memory.
 const PATH_BYTES: usize = 1024;
 
 #[derive(Debug, Default)]

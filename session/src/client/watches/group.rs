@@ -1,7 +1,7 @@
 //! Watches of several nodes, whose events come in the order in which the server sent them.
 //!
-//! Single watchers are polled one by one, so that their order is lost: an event may arrive between two polls. A group has one
-//! queue for all.
+//! Single watchers are polled one by one, so that their order is lost: an event may arrive between
+//! two polls. A group has one queue for all.
 
 use std::{
     fmt,
@@ -16,11 +16,13 @@ use lockkeeper_proto::path;
 use super::group_events::{GroupEvent, GroupEvents};
 use crate::{Error, client::shared::Shared, machine::WatchId};
 
-/// One-shot watches of several nodes with one queue of events. Made by [`Raw::watch_group`](crate::Raw::watch_group).
+/// One-shot watches of several nodes with one queue of events. Made by
+/// [`Raw::watch_group`](crate::Raw::watch_group).
 ///
 /// # Ordering
-/// The events come in the order in which the server sent them. They come before the reply of any request that shows the change, but
-/// not before all watches of the same call are set. Events of different watches that make up for an outage come in any order.
+/// The events come in the order in which the server sent them. They come before the reply of any
+/// request that shows the change, but not before all watches of the same call are set. Events of
+/// different watches that make up for an outage come in any order.
 ///
 /// # Cancel safety
 /// Dropping the group ends all its watches.
@@ -37,8 +39,9 @@ impl WatchGroup {
         }
     }
 
-    /// Watches existing nodes of a directory with one request, as [`Raw::watch_nodes`](crate::Raw::watch_nodes) does.
-    /// `directory` is the path with which the server names it.
+    /// Watches existing nodes of a directory with one request, as
+    /// [`Raw::watch_nodes`](crate::Raw::watch_nodes) does. `directory` is the path with which the
+    /// server names it.
     pub fn watch(&self, directory: &str, names: Vec<Arc<str>>) {
         self.shared.act(|core| {
             let paths = names.iter().map(|name| path::join(directory, name));

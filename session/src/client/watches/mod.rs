@@ -1,4 +1,5 @@
-//! Watches of a client: reads that leave a watch, persistent watches, and the watchers that receive their events.
+//! Watches of a client: reads that leave a watch, persistent watches, and the watchers that receive
+//! their events.
 //!
 //! | file | what |
 //! |---|---|

@@ -17,18 +17,19 @@ use crate::{Error, machine::request_bytes};
 impl Client {
     /// Like [`exists`](Self::exists), and watches the node.
     ///
-    /// The event is the creation of the node if it is missing. Otherwise it is the deletion of the node or the next
-    /// change of its data.
+    /// The event is the creation of the node if it is missing. Otherwise it is the deletion of the
+    /// node or the next change of its data.
     ///
     /// # Errors
     /// Same as [`exists`](Self::exists). After an error there is no watch.
     ///
     /// # Cancel safety
-    /// If the future is dropped after it was polled, the client removes the watch when the reply comes.
+    /// If the future is dropped after it was polled, the client removes the watch when the reply
+    /// comes.
     ///
     /// # Ordering
-    /// The watcher gets the event after the reply to this request, and before the reply to any request that shows the
-    /// change.
+    /// The watcher gets the event after the reply to this request, and before the reply to any
+    /// request that shows the change.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -57,7 +58,8 @@ impl Client {
         Ok((stat, watcher?))
     }
 
-    /// Like [`get_data`](Self::get_data), and watches for the next change of the node's data or its deletion.
+    /// Like [`get_data`](Self::get_data), and watches for the next change of the node's data or its
+    /// deletion.
     ///
     /// # Errors
     /// Same as [`get_data`](Self::get_data). After an error there is no watch.
@@ -98,8 +100,8 @@ impl Client {
 
     /// Like [`get_children`](Self::get_children), and watches the list of children.
     ///
-    /// The event is the next creation or deletion of a child, or the deletion of the node. Changes of the children's
-    /// data and of their own children are no events.
+    /// The event is the next creation or deletion of a child, or the deletion of the node. Changes
+    /// of the children's data and of their own children are no events.
     ///
     /// # Errors
     /// Same as [`get_children`](Self::get_children). After an error there is no watch.
@@ -139,8 +141,8 @@ impl Client {
         Ok((list.children, watcher?))
     }
 
-    /// Sends a request that leaves a watch. The watcher is an error only when the request was refused before it was
-    /// sent.
+    /// Sends a request that leaves a watch. The watcher is an error only when the request was
+    /// refused before it was sent.
     pub(crate) async fn submit_watching(
         &self,
         request: Request,

@@ -18,28 +18,30 @@ impl Client {
     /// Watches a node until the watcher is dropped. Servers from 3.6.0.
     ///
     /// The mode decides which events come:
-    /// - [`AddWatchMode::PERSISTENT`]: the creation of the node, each change of its data, each creation or deletion
-    ///   of a child, and the node's deletion.
-    /// - [`AddWatchMode::PERSISTENT_RECURSIVE`]: creations, changes of data and deletions of the node and of all
-    ///   nodes below it. There is no separate event for a changed list of children.
+    /// - [`AddWatchMode::PERSISTENT`]: the creation of the node, each change of its data, each
+    ///   creation or deletion of a child, and the node's deletion.
+    /// - [`AddWatchMode::PERSISTENT_RECURSIVE`]: creations, changes of data and deletions of the
+    ///   node and of all nodes below it. There is no separate event for a changed list of children.
     ///
     /// The node need not exist.
     ///
-    /// All watchers of this client on a node share one watch of each mode on the server. A client may watch a node in
-    /// both modes. Then each watcher is told once of each child that is created or deleted, also by servers before
-    /// 3.9, which keep only one of the two watches. There is one exception: while both watches exist, those servers
-    /// do not tell the persistent watcher of children that the session may not read.
+    /// All watchers of this client on a node share one watch of each mode on the server. A client
+    /// may watch a node in both modes. Then each watcher is told once of each child that is created
+    /// or deleted, also by servers before 3.9, which keep only one of the two watches. There is one
+    /// exception: while both watches exist, those servers do not tell the persistent watcher of
+    /// children that the session may not read.
     ///
     /// # Errors
     /// [`Error::Unsupported`] from older servers. Also the errors of every request, see [`Client`].
     ///
     /// # Cancel safety
-    /// If the future is dropped after it was polled, the client removes the watch when the reply comes.
+    /// If the future is dropped after it was polled, the client removes the watch when the reply
+    /// comes.
     ///
     /// # Ordering
-    /// The watcher is told of every change after the reply to this request. It is told before the client returns the
-    /// reply to any request that shows the change. Data that you read before this call may have changed before the
-    /// reply came: first watch, then read.
+    /// The watcher is told of every change after the reply to this request. It is told before the
+    /// client returns the reply to any request that shows the change. Data that you read before
+    /// this call may have changed before the reply came: first watch, then read.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -130,20 +132,21 @@ impl Client {
     ///
     /// Servers from 3.5.0; servers from 3.9.0 distinguish the two persistent kinds.
     ///
-    /// The server answers for its own watches. It does not know a one-shot watch whose event the client takes from a
-    /// persistent watch. Servers before 3.9 count any watch on data as a data watch, and any watch on children as a
-    /// child watch.
+    /// The server answers for its own watches. It does not know a one-shot watch whose event the
+    /// client takes from a persistent watch. Servers before 3.9 count any watch on data as a data
+    /// watch, and any watch on children as a child watch.
     ///
     /// # Errors
-    /// [`Error::Refused`] with "marshalling error" for a kind that the server does not know. [`Error::Unsupported`]
-    /// from servers before 3.5. Also the errors of every request, see [`Client`].
+    /// [`Error::Refused`] with "marshalling error" for a kind that the server does not know.
+    /// [`Error::Unsupported`] from servers before 3.5. Also the errors of every request, see
+    /// [`Client`].
     ///
     /// # Cancel safety
     /// Safe: the method changes nothing.
     ///
     /// # Ordering
-    /// The server handles the request in order with this client's other requests, including those that leave and
-    /// remove watches.
+    /// The server handles the request in order with this client's other requests, including those
+    /// that leave and remove watches.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -177,9 +180,10 @@ impl Client {
 
     /// Ends all watches of a kind that this client has on a node, and returns how many there were.
     ///
-    /// Each of their watchers gets [`Error::WatchRemoved`]. A watch whose request has no reply yet is not removed.
-    /// The client also removes the watch from the server, without waiting for the reply. A server that has no such
-    /// watch, or is too old to remove watches, causes no error. To end a single watch, drop its watcher.
+    /// Each of their watchers gets [`Error::WatchRemoved`]. A watch whose request has no reply yet
+    /// is not removed. The client also removes the watch from the server, without waiting for the
+    /// reply. A server that has no such watch, or is too old to remove watches, causes no error. To
+    /// end a single watch, drop its watcher.
     ///
     /// # Errors
     /// [`Error::BadPath`] for an invalid path.

@@ -18,10 +18,12 @@ use crate::client::{
 };
 use crate::{Error, machine::WatchId};
 
-/// Receives the events of a persistent watch. Made by [`Client::add_watch`](crate::client::Client::add_watch).
+/// Receives the events of a persistent watch. Made by
+/// [`Client::add_watch`](crate::client::Client::add_watch).
 ///
-/// It is a stream of [`WatchNotice`]s, in the order of the changes. It outlives reconnects, and reports each one as
-/// [`WatchNotice::Missed`]. When the watch ends, the stream returns one error and then `None`:
+/// It is a stream of [`WatchNotice`]s, in the order of the changes. It outlives reconnects, and
+/// reports each one as [`WatchNotice::Missed`]. When the watch ends, the stream returns one error
+/// and then `None`:
 /// - [`Error::SessionExpired`] when the session expires;
 /// - [`Error::Closed`] when the client is closed;
 /// - [`Error::WatchRemoved`] when the watch is removed;
@@ -29,22 +31,24 @@ use crate::{Error, machine::WatchId};
 ///
 /// # Slow listeners
 /// The queue holds the oldest [`QUEUED_EVENTS`](Self::QUEUED_EVENTS) events, or the number given to
-/// [`add_watch_with_queue`](crate::client::Client::add_watch_with_queue). While the queue is full, the client only
-/// counts later events. The stream returns the count in their place, as [`WatchNotice::Missed`]. The queue is also full when
-/// the paths of its events have 1 KiB for each event of its capacity.
+/// [`add_watch_with_queue`](crate::client::Client::add_watch_with_queue). While the queue is full,
+/// the client only counts later events. The stream returns the count in their place, as
+/// [`WatchNotice::Missed`]. The queue is also full when the paths of its events have 1 KiB for each
+/// event of its capacity.
 ///
 /// # Ordering
-/// An event is in the queue before the client returns the reply to any request that shows the change. The stream
-/// normally returns each change once. It may return a change twice if the change happens at the moment when this
-/// client
+/// An event is in the queue before the client returns the reply to any request that shows the
+/// change. The stream normally returns each change once. It may return a change twice if the change
+/// happens at the moment when this client
 /// - calls [`Raw::watch_nodes`](crate::Raw::watch_nodes) for the node, or
 /// - drops a persistent watch on the node while one-shot watches on it remain.
 ///
-/// In both cases the server may repeat an event because it cannot know that the client already has it.
+/// In both cases the server may repeat an event because it cannot know that the client already has
+/// it.
 ///
 /// # Cancel safety
-/// Dropping the stream ends the watch. With the last watch of its mode on a node, the client also removes the watch
-/// from the server.
+/// Dropping the stream ends the watch. With the last watch of its mode on a node, the client also
+/// removes the watch from the server.
 #[must_use = "dropping it ends the watch"]
 pub struct PersistentWatcher {
     shared: Arc<Shared>,

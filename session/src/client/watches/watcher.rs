@@ -17,21 +17,22 @@ use crate::{
 
 /// Waits for the one event of a one-shot watch.
 ///
-/// The watch outlives reconnects: a change that happened without a connection is its event. It ends with an error
-/// when
+/// The watch outlives reconnects: a change that happened without a connection is its event. It ends
+/// with an error when
 /// - the session expires: [`Error::SessionExpired`];
 /// - the client is closed: [`Error::Closed`];
 /// - the watch is removed: [`Error::WatchRemoved`];
 /// - its path is too long for the request that restores watches: [`Error::TooLarge`].
 ///
-/// Changes between the event and a new watch are not reported. So read the node again, and act on what you read.
+/// Changes between the event and a new watch are not reported. So read the node again, and act on
+/// what you read.
 ///
 /// # Ordering
 /// The event is delivered before the reply of any request that shows the change.
 ///
 /// # Cancel safety
-/// Dropping the watcher ends the watch. With the last watch on a node, the client also removes the watch from the
-/// server.
+/// Dropping the watcher ends the watch. With the last watch on a node, the client also removes the
+/// watch from the server.
 #[must_use = "dropping it gives up the watch"]
 pub struct Watcher {
     shared: Arc<Shared>,

@@ -1,8 +1,8 @@
-//! The identities of a client: given at the start, or added later. Each connection sends them first, because they
-//! belong to the connection and not to the session.
+//! The identities of a client: given at the start, or added later. Each connection sends them
+//! first, because they belong to the connection and not to the session.
 //!
-//! A server answers identities in the order in which they were sent, but ahead of requests that it has not processed
-//! yet.
+//! A server answers identities in the order in which they were sent, but ahead of requests that it
+//! has not processed yet.
 //!
 //! Not here: SASL, which comes before them (`sasl`).
 
@@ -26,8 +26,8 @@ use crate::{
 impl<T> Machine<T> {
     /// Adds an identity, on this connection and on every later one.
     ///
-    /// The machine keeps the identity at once, without waiting for the server's answer. It does not keep it if the
-    /// request is too long or the machine has ended.
+    /// The machine keeps the identity at once, without waiting for the server's answer. It does not
+    /// keep it if the request is too long or the machine has ended.
     pub fn add_auth(&mut self, now: Instant, token: T, auth: Auth) {
         let (request, options) = (packet(&auth), RequestOptions::at(now));
         let bytes = request_bytes(&request);
@@ -47,7 +47,8 @@ impl<T> Machine<T> {
             return;
         };
         for auth in &self.config.auth {
-            // The length of an added identity was checked; the first ones come from the caller's settings.
+            // The length of an added identity was checked; the first ones come from the caller's
+            // settings.
             let _ = append(
                 &mut connection.control,
                 Xid::AUTH,

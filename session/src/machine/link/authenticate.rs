@@ -52,7 +52,8 @@ impl<T> Machine<T> {
             Ok(_) => return self.give_up(now, Cause::BadHandshake(None)),
             Err(error) => return self.give_up(now, Cause::Decode(error)),
         };
-        // A server without SASL, or one that ignores a failure, answers null and accepts the client.
+        // A server without SASL, or one that ignores a failure, answers null and accepts the
+        // client.
         let Some(token) = token else {
             return self.refuse(AuthFailure::SaslNotOffered);
         };

@@ -1,4 +1,5 @@
-//! Everything that exists only as long as one connection, so that it is dropped with the connection.
+//! Everything that exists only as long as one connection, so that it is dropped with the
+//! connection.
 //!
 //! Not here: what outlives a connection (`session`, `requests::backlog`, `watches::table`).
 
@@ -38,7 +39,8 @@ pub(crate) struct Connection<T> {
     pub(crate) last_received: Instant,
     /// When the last request was answered, or else when the attempt began.
     last_answered: Instant,
-    /// What the answers on this connection prove of the session; `None` before the handshake, and on a read-only server.
+    /// What the answers on this connection prove of the session; `None` before the handshake, and
+    /// on a read-only server.
     pub(crate) proof: Option<Proof>,
     /// Whether a write of the machine's own is queued or under way, which is to prove something.
     pub(crate) is_proving: bool,
@@ -66,7 +68,8 @@ pub(crate) struct PendingIdentity<T> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ping {
     pub(crate) sent: Instant,
-    /// When the last request ahead of it was answered, or else `sent`: since when it could have been answered.
+    /// When the last request ahead of it was answered, or else `sent`: since when it could have
+    /// been answered.
     pub(crate) since: Instant,
 }
 
@@ -116,7 +119,8 @@ impl<T> Connection<T> {
         matches!(self.stage, Stage::Established { .. })
     }
 
-    /// Whether the server has yet to answer an identity that was sent at the start of the connection.
+    /// Whether the server has yet to answer an identity that was sent at the start of the
+    /// connection.
     pub(crate) fn is_authenticating(&self) -> bool {
         self.pending_auth
             .iter()
@@ -128,8 +132,8 @@ impl<T> Connection<T> {
         self.in_flight.is_empty() && self.pending_auth.is_empty()
     }
 
-    /// Takes out the oldest request, which is answered. The time of those behind it, and of a ping, counts from here: replies
-    /// come in order, so the server could not have answered them earlier.
+    /// Takes out the oldest request, which is answered. The time of those behind it, and of a ping,
+    /// counts from here: replies come in order, so the server could not have answered them earlier.
     pub(crate) fn pop_answered(&mut self, now: Instant) -> Option<InFlight<T>> {
         let request = self.in_flight.pop_front()?;
         self.last_answered = now;
@@ -139,7 +143,8 @@ impl<T> Connection<T> {
         Some(request)
     }
 
-    /// Since when the server could have answered the oldest request, or the oldest identity, which waits for no request.
+    /// Since when the server could have answered the oldest request, or the oldest identity, which
+    /// waits for no request.
     pub(crate) fn waits_since(&self) -> Option<Instant> {
         let request = self.in_flight.front();
         let request = request.map(|request| request.sent.max(self.last_answered));

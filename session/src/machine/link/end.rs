@@ -37,8 +37,8 @@ impl<T> Machine<T> {
 
     /// The connection is gone. The machine pauses, and then tries the next server.
     ///
-    /// A client that was never connected ends when every server has failed permanently. A client that was connected goes on:
-    /// somebody may replace a certificate.
+    /// A client that was never connected ends when every server has failed permanently. A client
+    /// that was connected goes on: somebody may replace a certificate.
     fn lose(&mut self, now: Instant, cause: Cause) {
         if self.connection.is_some() && self.closing.is_some() {
             return self.end(State::Closed, cause);
@@ -95,8 +95,8 @@ impl<T> Machine<T> {
         }
     }
 
-    /// Settles the requests of a connection that is gone. Requests that were not sent stay in the queue, except for those of
-    /// the machine itself, whose errors nobody sees.
+    /// Settles the requests of a connection that is gone. Requests that were not sent stay in the
+    /// queue, except for those of the machine itself, whose errors nobody sees.
     fn settle_connection(&mut self, mut connection: Connection<T>, error: &Error) {
         self.watches.disconnected();
         for (id, event) in connection.early.take() {
@@ -115,8 +115,8 @@ impl<T> Machine<T> {
         }
     }
 
-    /// The session is over. `server` has said so, or the client's clock if there is no server. The machine goes on with a
-    /// new session, or ends.
+    /// The session is over. `server` has said so, or the client's clock if there is no server. The
+    /// machine goes on with a new session, or ends.
     pub(crate) fn expire(&mut self, now: Instant, server: Option<Arc<Endpoint>>) {
         let session = self.session.id;
         match self.outage.take() {
@@ -138,8 +138,8 @@ impl<T> Machine<T> {
         let connection = self.connection.take();
         self.set_state(State::Expired);
         if let Some(connection) = connection {
-            // Only an attempt is cut short. A pause that has begun goes on: a server that grants sessions and closes every
-            // connection would otherwise be asked in a loop.
+            // Only an attempt is cut short. A pause that has begun goes on: a server that grants
+            // sessions and closes every connection would otherwise be asked in a loop.
             self.retry_at = now;
             self.settle_connection(connection, &expired(Effect::Unknown));
         }

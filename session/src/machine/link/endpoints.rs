@@ -1,8 +1,9 @@
 //! Which server to try next, and when.
 //!
-//! Servers are tried round-robin, in an order that is shuffled once. Within one round the client waits only a small random
-//! delay. After a whole round without success the pause doubles, up to [`LONGEST_PAUSE`]. A connection counts as a success only
-//! when it lasted: a server that accepts connections and closes them must not be asked in a loop.
+//! Servers are tried round-robin, in an order that is shuffled once. Within one round the client
+//! waits only a small random delay. After a whole round without success the pause doubles, up to
+//! [`LONGEST_PAUSE`]. A connection counts as a success only when it lasted: a server that accepts
+//! connections and closes them must not be asked in a loop.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -14,8 +15,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// A connection that lasted this long resets the pauses.
 const LASTED: Duration = Duration::from_secs(1);
-/// The longest random delay before an attempt of the first round. It keeps the clients of a dead server from reconnecting
-/// all at once. With more than four servers each gets a part of it, so that a thousand that refuse do not cost half a minute.
+/// The longest random delay before an attempt of the first round. It keeps the clients of a dead
+/// server from reconnecting all at once. With more than four servers each gets a part of it, so
+/// that a thousand that refuse do not cost half a minute.
 const SCATTER: Duration = Duration::from_millis(50);
 
 /// How many servers the client remembers a failure of. It bounds the length of error messages.
@@ -103,7 +105,8 @@ impl Endpoints {
         }
     }
 
-    /// Whether every server has been tried, and each failed permanently. Never true with more than [`REMEMBERED`] servers.
+    /// Whether every server has been tried, and each failed permanently. Never true with more than
+    /// [`REMEMBERED`] servers.
     pub(crate) fn all_failed_permanently(&self) -> bool {
         let failure =
             |endpoint: &Arc<Endpoint>| self.failures.iter().find(|lost| lost.endpoint == *endpoint);

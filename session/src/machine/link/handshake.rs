@@ -112,13 +112,15 @@ impl<T> Machine<T> {
         }
         let password = response.password.unwrap_or_default();
         let timeout = Duration::from_millis(u64::try_from(response.timeout_ms).unwrap_or(0));
-        // No server grants so short a session: its ticks are longer. The client would do nothing but keep it alive.
+        // No server grants so short a session: its ticks are longer. The client would do nothing
+        // but keep it alive.
         let is_absurd = timeout < SHORTEST_TIMEOUT;
         if is_absurd || password.is_empty() || password.len() > LONGEST_PASSWORD {
             return self.give_up(now, Cause::BadHandshake(None));
         }
         if resumed && is_new {
-            // Some servers create a new session in place of the one that is gone. The connection goes on with it.
+            // Some servers create a new session in place of the one that is gone. The connection
+            // goes on with it.
             let connection = self.connection.take();
             self.expire(now, Some(endpoint));
             if self.is_ended() {
@@ -136,8 +138,9 @@ impl<T> Machine<T> {
         }
         self.session.id = response.session_id;
         self.session.password = Bytes::copy_from_slice(&password);
-        // A longer one counts only as long as the leader lives: the next leader gives the session the timeout with which it
-        // was made. Source: `SessionTrackerImpl.java`, `sessionsWithTimeout`.
+        // A longer one counts only as long as the leader lives: the next leader gives the session
+        // the timeout with which it was made. Source: `SessionTrackerImpl.java`,
+        // `sessionsWithTimeout`.
         let timeout = if is_new {
             timeout
         } else {
@@ -203,7 +206,8 @@ impl<T> Machine<T> {
         }
     }
 
-    /// The failures of all servers, and that of the attempt that still lasts, if it is the first one at its server.
+    /// The failures of all servers, and that of the attempt that still lasts, if it is the first
+    /// one at its server.
     pub(crate) fn failures_until(&self, now: Instant) -> Arc<[crate::Lost]> {
         let failures = self.failures();
         let Some(connection) = &self.connection else {

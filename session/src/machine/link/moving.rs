@@ -1,7 +1,8 @@
-//! Leaving a healthy connection for another server: on request, or from a read-only server to one that accepts writes.
+//! Leaving a healthy connection for another server: on request, or from a read-only server to one
+//! that accepts writes.
 //!
-//! No request fails by a move. The machine sends nothing new, and leaves the connection when every request is answered.
-//! Not here: which server is next when a connection is lost (`endpoints`).
+//! No request fails by a move. The machine sends nothing new, and leaves the connection when every
+//! request is answered. Not here: which server is next when a connection is lost (`endpoints`).
 
 use std::{sync::Arc, time::Instant};
 
@@ -12,8 +13,8 @@ use crate::{
 };
 
 impl<T> Machine<T> {
-    /// Goes on with the next server of the list, in the same session. Without a connection it does nothing: the machine
-    /// looks for the next server already.
+    /// Goes on with the next server of the list, in the same session. Without a connection it does
+    /// nothing: the machine looks for the next server already.
     pub fn move_to_next_server(&mut self, now: Instant) {
         if self.closing.is_some() {
             return;

@@ -1,7 +1,8 @@
 //! SASL: the client authenticates on each new connection before it sends anything else.
 //!
-//! The exchange comes after the answer to the handshake, and before identities, watches and requests. The machine carries the
-//! tokens and knows no mechanism. The session exists already, but the machine reports nothing before the exchange is done.
+//! The exchange comes after the answer to the handshake, and before identities, watches and
+//! requests. The machine carries the tokens and knows no mechanism. The session exists already, but
+//! the machine reports nothing before the exchange is done.
 //!
 //! Not here: what the machine sends (`authenticate`), mechanisms (`crate::digest_md5`).
 
@@ -14,8 +15,8 @@ use crate::{AuthFailure, machine::State};
 
 /// A SASL mechanism together with its credentials.
 ///
-/// It must draw the randomness that it needs when it is made: what it does for a connection must follow from its own state
-/// alone. Its `Debug` must not print the credentials.
+/// It must draw the randomness that it needs when it is made: what it does for a connection must
+/// follow from its own state alone. Its `Debug` must not print the credentials.
 pub trait Authenticator: fmt::Debug + Send + Sync {
     /// The user's name, for error messages.
     fn user(&self) -> &str;
@@ -32,7 +33,8 @@ pub trait Exchange: Send {
     /// The answer to a token of the server.
     ///
     /// # Errors
-    /// [`AuthFailure`] when the server breaks the mechanism's rules, or fails to prove its own identity.
+    /// [`AuthFailure`] when the server breaks the mechanism's rules, or fails to prove its own
+    /// identity.
     fn answer(&mut self, token: &[u8]) -> Result<Step, AuthFailure>;
 }
 

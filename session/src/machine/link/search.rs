@@ -1,4 +1,5 @@
-//! The search of a client on a read-only server for one that accepts writes: when to ask the next one.
+//! The search of a client on a read-only server for one that accepts writes: when to ask the next
+//! one.
 //!
 //! Not here: the move (`moving`).
 

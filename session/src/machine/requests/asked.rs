@@ -1,7 +1,9 @@
-//! What the replies to creates must say: the node that was asked for, created by the transaction that the reply names.
+//! What the replies to creates must say: the node that was asked for, created by the transaction
+//! that the reply names.
 //!
-//! A caller takes the node of such a reply for its own, deletes it, and may fence others with its `czxid`. So a reply that names
-//! another node, or another transaction, counts as one that cannot be read: its effect is unknown, and the connection ends.
+//! A caller takes the node of such a reply for its own, deletes it, and may fence others with its
+//! `czxid`. So a reply that names another node, or another transaction, counts as one that cannot
+//! be read: its effect is unknown, and the connection ends.
 
 use lockkeeper_proto::{
     CreateMode, Request, Response, Stat, Zxid,
@@ -113,10 +115,11 @@ impl NewNode {
         }
     }
 
-    /// Whether the server may give this path to the node: the one that was asked for, and the number of a sequential node.
+    /// Whether the server may give this path to the node: the one that was asked for, and the
+    /// number of a sequential node.
     ///
-    /// Source: `PrepRequestProcessor.java`, `%010d` of a number of any sign. It has ten digits, one of which may be a minus
-    /// sign instead, or more.
+    /// Source: `PrepRequestProcessor.java`, `%010d` of a number of any sign. It has ten digits, one
+    /// of which may be a minus sign instead, or more.
     fn is(&self, path: &str) -> bool {
         let Some(number) = path.strip_prefix(self.path.as_str()) else {
             return false;

@@ -1,7 +1,8 @@
 //! Requests that were not handed to the transport yet: their order, their bytes, their options.
 //!
-//! Invariant: the numbers of the requests grow from front to back, so a request is found by its number.
-//! Not here: requests that were sent (`in_flight`), callers that wait for capacity (`client::capacity`).
+//! Invariant: the numbers of the requests grow from front to back, so a request is found by its
+//! number. Not here: requests that were sent (`in_flight`), callers that wait for capacity
+//! (`client::capacity`).
 
 use std::{collections::VecDeque, time::Instant};
 
@@ -80,7 +81,8 @@ impl<T> Backlog<T> {
         self.queue.front().map(|queued| &queued.options)
     }
 
-    /// Puts a request at the end, and returns its number. `bytes` is its length, or 0 for a request of the machine itself.
+    /// Puts a request at the end, and returns its number. `bytes` is its length, or 0 for a request
+    /// of the machine itself.
     pub(crate) fn push(
         &mut self,
         request: Request,

@@ -1,7 +1,7 @@
 //! Requests that were sent: what each reply is for, and which watch the request leaves.
 //!
-//! Invariant: replies come in the order of the requests. A reply whose xid is not that of the oldest request ends the
-//! connection.
+//! Invariant: replies come in the order of the requests. A reply whose xid is not that of the
+//! oldest request ends the connection.
 
 use std::time::Instant;
 
@@ -44,7 +44,8 @@ pub(crate) enum ReplyTo<T> {
     Nobody { watch: Option<PendingWatch> },
     /// A caller that has added an identity.
     Auth { token: T },
-    /// The machine: it restores watches, or sets new ones on existing nodes. The server reports changes newer than `since`.
+    /// The machine: it restores watches, or sets new ones on existing nodes. The server reports
+    /// changes newer than `since`.
     SetWatches { since: Zxid, restore: bool },
     /// The machine: it removes a watch without listeners.
     RemoveWatches,
@@ -55,7 +56,8 @@ pub(crate) enum ReplyTo<T> {
 }
 
 impl<T> ReplyTo<T> {
-    /// Whether a caller waits for the reply. Requests of the machine itself are not sent again on another connection.
+    /// Whether a caller waits for the reply. Requests of the machine itself are not sent again on
+    /// another connection.
     pub(crate) fn is_caller(&self) -> bool {
         matches!(self, Self::Caller { .. } | Self::Auth { .. })
     }
@@ -121,8 +123,9 @@ impl PendingWatch {
         })
     }
 
-    /// Changes the request, before it is sent, so that it ends no other watch of the path. `since` is the newest transaction
-    /// that the client has seen. Returns the path of a child watch that must be set right behind the request.
+    /// Changes the request, before it is sent, so that it ends no other watch of the path. `since`
+    /// is the newest transaction that the client has seen. Returns the path of a child watch that
+    /// must be set right behind the request.
     pub(crate) fn prepare_to_send(
         &mut self,
         request: &mut Request,

@@ -1,14 +1,16 @@
-//! Servers that close the connection on an operation that they do not know, instead of answering: `ClickHouse` Keeper,
-//! and servers like it.
+//! Servers that close the connection on an operation that they do not know, instead of answering:
+//! `ClickHouse` Keeper, and servers like it.
 //!
-//! A connection that ends while an operation is unanswered proves nothing. So the operation becomes a suspect, if no
-//! server has answered it yet. The next time it is sent alone: the server has answered something on that connection, a
-//! ping if nothing else, and has nothing else to answer. If the server closes the connection again, [`limit`] times,
-//! the operation counts as unknown, as if the server had said so (`unsupported`). The machine repeats no request for
-//! this: the next time is when a caller submits the operation again, or when watches are restored.
+//! A connection that ends while an operation is unanswered proves nothing. So the operation becomes
+//! a suspect, if no server has answered it yet. The next time it is sent alone: the server has
+//! answered something on that connection, a ping if nothing else, and has nothing else to answer.
+//! If the server closes the connection again, [`limit`] times, the operation counts as unknown, as
+//! if the server had said so (`unsupported`). The machine repeats no request for this: the next
+//! time is when a caller submits the operation again, or when watches are restored.
 //!
-//! A server may close the connection on every operation, or know fewer than the one before. So after several
-//! connections in a row that ended without any answer, the machine forgets what it knew of operations.
+//! A server may close the connection on every operation, or know fewer than the one before. So
+//! after several connections in a row that ended without any answer, the machine forgets what it
+//! knew of operations.
 
 use std::collections::HashMap;
 
@@ -16,7 +18,8 @@ use lockkeeper_proto::OpCode;
 
 use crate::{Cause, Effect, Error, Peer, UnsupportedReason};
 
-/// After so many connections in a row that ended without an answer, it is not known what servers know.
+/// After so many connections in a row that ended without an answer, it is not known what servers
+/// know.
 const UNANSWERED_LIMIT: u8 = 3;
 
 /// Operations, one bit for each.
@@ -133,8 +136,8 @@ impl Probation {
         self.answered != Ops::default()
     }
 
-    /// An established connection is lost. Returns the operation that counts as unknown now, and the only operation on
-    /// which the server may have closed it.
+    /// An established connection is lost. Returns the operation that counts as unknown now, and the
+    /// only operation on which the server may have closed it.
     pub(crate) fn lost(
         &mut self,
         unanswered: impl Iterator<Item = OpCode>,
@@ -197,16 +200,18 @@ impl Probation {
     }
 }
 
-/// Whether some servers do not know the operation: releases before 3.5, and for `setWatches` `ClickHouse` Keeper.
+/// Whether some servers do not know the operation: releases before 3.5, and for `setWatches`
+/// `ClickHouse` Keeper.
 fn is_optional(op: OpCode) -> bool {
     op == OpCode::SET_WATCHES || op.since().is_some_and(|since| since >= "3.5")
 }
 
-/// How often an operation must have been alone when a connection was closed, before it counts as unknown.
+/// How often an operation must have been alone when a connection was closed, before it counts as
+/// unknown.
 ///
-/// For operations that locks need, the count is high: a network that fails again and again must not end a wait that
-/// could go on. Nobody waits for the reply to `removeWatches`, so it is often under way when a connection happens to
-/// end.
+/// For operations that locks need, the count is high: a network that fails again and again must not
+/// end a wait that could go on. Nobody waits for the reply to `removeWatches`, so it is often under
+/// way when a connection happens to end.
 fn limit(op: OpCode) -> u8 {
     match op {
         OpCode::CREATE2
@@ -261,7 +266,8 @@ mod tests {
             assert_eq!(probation.ended(&[op]), (None, None));
             assert!(!probation.suspects(op));
         }
-        // The third connection in a row without any answer: it is not known any more what these servers know.
+        // The third connection in a row without any answer: it is not known any more what these
+        // servers know.
         assert_eq!(probation.ended(&[op]), (None, Some(op)));
         assert!(probation.suspects(op));
         // The operation was alone, but nothing was answered: the server may close every connection.
@@ -270,8 +276,8 @@ mod tests {
         assert_eq!(probation.ended(&[op]), (Some(op), Some(op)));
     }
 
-    /// Once, two watchers were dropped, each right before a connection was cut. From then on the client removed no
-    /// watch from the server.
+    /// Once, two watchers were dropped, each right before a connection was cut. From then on the
+    /// client removed no watch from the server.
     #[test]
     fn an_operation_that_locks_need_counts_as_unknown_only_after_many_connections() {
         for op in [OpCode::REMOVE_WATCHES, OpCode::CREATE2, OpCode::SET_WATCHES] {

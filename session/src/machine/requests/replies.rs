@@ -42,8 +42,9 @@ impl<T> Machine<T> {
             // The handshake, or a frame of a connection that was given up already.
             return self.handshake_frame(now, frame);
         }
-        // A process that slept finds frames that came meanwhile, on a connection whose server may not know yet that the
-        // session is over. They prove nothing. Source: `ClientCnxn.SendThread.run`, which looks at the clock first.
+        // A process that slept finds frames that came meanwhile, on a connection whose server may
+        // not know yet that the session is over. They prove nothing. Source:
+        // `ClientCnxn.SendThread.run`, which looks at the clock first.
         if self
             .silence_deadline()
             .is_some_and(|deadline| deadline <= now)
@@ -103,13 +104,15 @@ impl<T> Machine<T> {
         }
     }
 
-    /// A reply that nobody asked for. Whatever it says costs the connection, and no more: it must not end the client.
+    /// A reply that nobody asked for. Whatever it says costs the connection, and no more: it must
+    /// not end the client.
     pub(crate) fn unasked(&mut self, now: Instant, got: Xid) {
         let expected = None;
         self.give_up(now, Cause::UnexpectedReply { expected, got });
     }
 
-    /// Takes out the oldest request, which is answered, if it has this number. Otherwise returns its number.
+    /// Takes out the oldest request, which is answered, if it has this number. Otherwise returns
+    /// its number.
     fn take_oldest(&mut self, now: Instant, xid: Xid) -> Result<InFlight<T>, Option<Xid>> {
         let connection = self.connection.as_mut().ok_or(None)?;
         let oldest = connection.in_flight.front().map(|oldest| oldest.xid);
@@ -119,8 +122,8 @@ impl<T> Machine<T> {
         connection.pop_answered(now).ok_or(None)
     }
 
-    /// A message has come that is too long to be read. Only the reply to a request can be that long, and since errors are
-    /// short it is a success. The connection is kept.
+    /// A message has come that is too long to be read. Only the reply to a request can be that
+    /// long, and since errors are short it is a success. The connection is kept.
     fn oversized(&mut self, now: Instant, length: usize, limit: usize) {
         let open = self.established_mut();
         let Some(request) = open.and_then(|open| open.pop_answered(now)) else {
@@ -213,7 +216,8 @@ impl<T> Machine<T> {
                 return self.give_up(now, Cause::WatchesRefused(header.err));
             }
             ReplyTo::SetWatches { restore: true, .. } => self.restored(),
-            // It does not matter whether the server had such a watch. Identities are answered under a number of their own.
+            // It does not matter whether the server had such a watch. Identities are answered under
+            // a number of their own.
             ReplyTo::SetWatches { restore: false, .. } => return self.watches_set(request.number),
             ReplyTo::RemoveWatches | ReplyTo::Auth { .. } => return,
             ReplyTo::Close => return self.end(State::Closed, Cause::ByClient),

@@ -16,8 +16,8 @@ use crate::{
 };
 
 impl<T> Machine<T> {
-    /// Submits a request. Requests are sent in the order in which they are submitted. A request that waits for a connection
-    /// fails when there is none within the session timeout.
+    /// Submits a request. Requests are sent in the order in which they are submitted. A request
+    /// that waits for a connection fails when there is none within the session timeout.
     ///
     /// A request that leaves a watch (its `watch` is true) returns an id: the event comes with it.
     pub fn submit(&mut self, now: Instant, token: T, request: Request) -> Option<WatchId> {
@@ -49,8 +49,9 @@ impl<T> Machine<T> {
 
     /// Whether a caller that can wait may submit a request now, or would get an error at once.
     ///
-    /// [`submit`](Self::submit) accepts twice as many requests and bytes. That reserve is for callers that cannot wait: the
-    /// release of a lock in a `Drop` must not fail because other callers submit much.
+    /// [`submit`](Self::submit) accepts twice as many requests and bytes. That reserve is for
+    /// callers that cannot wait: the release of a lock in a `Drop` must not fail because other
+    /// callers submit much.
     #[must_use]
     pub fn has_capacity(
         &self,
@@ -73,7 +74,8 @@ impl<T> Machine<T> {
                 || queued.saturating_add(request_bytes) <= most.saturating_mul(times))
     }
 
-    /// Why a caller's request of this length is not accepted now. A request that is too long must not take space in the queue.
+    /// Why a caller's request of this length is not accepted now. A request that is too long must
+    /// not take space in the queue.
     pub(crate) fn refusal(
         &self,
         now: Instant,
@@ -117,7 +119,8 @@ impl<T> Machine<T> {
         }
     }
 
-    /// Fails the requests whose deadlines have come. A request that was sent goes on, and its reply is ignored.
+    /// Fails the requests whose deadlines have come. A request that was sent goes on, and its reply
+    /// is ignored.
     pub(crate) fn fail_overdue(&mut self, now: Instant) {
         while let Some((deadline, number)) = self.deadlines.first().copied()
             && deadline <= now

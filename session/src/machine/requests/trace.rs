@@ -1,6 +1,7 @@
 //! Single requests in the log, at the level `trace`. `docs/logging.md` lists the lines.
 //!
-//! Without a subscriber at that level a line costs one comparison. Data and credentials are never logged.
+//! Without a subscriber at that level a line costs one comparison. Data and credentials are never
+//! logged.
 
 use std::time::Instant;
 

@@ -1,7 +1,7 @@
 //! From queued requests to bytes.
 //!
-//! Requests are encoded only when the transport asks. All requests that were submitted meanwhile go out in one write,
-//! and a request that was never asked for was never sent.
+//! Requests are encoded only when the transport asks. All requests that were submitted meanwhile go
+//! out in one write, and a request that was never asked for was never sent.
 
 use std::time::Instant;
 
@@ -28,20 +28,21 @@ use crate::{
     },
 };
 
-/// About how many bytes are encoded at a time. A request that is not encoded yet can still be given up, and is in
-/// memory only once.
+/// About how many bytes are encoded at a time. A request that is not encoded yet can still be given
+/// up, and is in memory only once.
 const BURST: usize = 256 * 1024;
 
-/// How many requests are under way at once; the others wait in the machine's queue, so that a lost connection leaves few
-/// unknown outcomes, and a ping, which does not wait here, soon gets its turn in the server's queue.
+/// How many requests are under way at once; the others wait in the machine's queue, so that a lost
+/// connection leaves few unknown outcomes, and a ping, which does not wait here, soon gets its turn
+/// in the server's queue.
 ///
 /// More would not be faster: a server that has so many requests in work stops reading. Source:
 /// `ZooKeeperServer.java`, `globalOutstandingLimit`.
 pub(crate) const WINDOW: usize = 1000;
 
 impl<T> Machine<T> {
-    /// Appends what is to be sent now, and counts it as sent. With very much to send this is a part of it: call it
-    /// again when these bytes have left.
+    /// Appends what is to be sent now, and counts it as sent. With very much to send this is a part
+    /// of it: call it again when these bytes have left.
     pub fn transmit(&mut self, now: Instant, out: &mut BytesMut) {
         let before = out.len();
         self.flush_control(out);
@@ -69,8 +70,9 @@ impl<T> Machine<T> {
         !connection.control.is_empty() || (has_requests && !self.must_wait())
     }
 
-    /// Whether the window leaves room for one more request. A client that is being closed has none to respect: its program
-    /// may end before a reply could make room, and the end of the session must not stay in the queue.
+    /// Whether the window leaves room for one more request. A client that is being closed has none
+    /// to respect: its program may end before a reply could make room, and the end of the session
+    /// must not stay in the queue.
     fn has_window(&self) -> bool {
         self.in_flight() < WINDOW || self.closing.is_some()
     }
@@ -90,8 +92,8 @@ impl<T> Machine<T> {
         }
     }
 
-    /// Whether the next queued request may be sent now. A suspect is sent alone, behind a ping if the server has
-    /// answered nothing yet; this sends that ping.
+    /// Whether the next queued request may be sent now. A suspect is sent alone, behind a ping if
+    /// the server has answered nothing yet; this sends that ping.
     pub(crate) fn may_send_next(&mut self, now: Instant, out: &mut BytesMut) -> bool {
         if !self.probation.has_suspects() {
             return true;
@@ -196,8 +198,9 @@ impl<T> Machine<T> {
         }
     }
 
-    /// The number of the next request. It is unique in a session, over all its connections. Otherwise a follower that
-    /// still waits for a write of the former connection would answer the new request with the result of the old one.
+    /// The number of the next request. It is unique in a session, over all its connections.
+    /// Otherwise a follower that still waits for a write of the former connection would answer the
+    /// new request with the result of the old one.
     pub(crate) fn take_xid(&mut self) -> Xid {
         let xid = self.next_xid;
         self.next_xid = xid.checked_add(1).unwrap_or(1);

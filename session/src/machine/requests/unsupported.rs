@@ -1,8 +1,9 @@
 //! Operations that the servers do not know, so that the machine does not send them again.
 //!
-//! A server that does not know an operation says so and closes the connection, with everything else that is under way on it.
-//! Other servers close it without an answer. The machine believes it for the next connection, which follows at
-//! once, and forgets it with the one after: servers are restarted to be upgraded.
+//! A server that does not know an operation says so and closes the connection, with everything else
+//! that is under way on it. Other servers close it without an answer. The machine believes it for
+//! the next connection, which follows at once, and forgets it with the one after: servers are
+//! restarted to be upgraded.
 //!
 //! Not here: what is known of operations (`probation`).
 
@@ -16,20 +17,22 @@ use crate::{
     machine::{Machine, State, link::connection::Connection},
 };
 
-/// The zxid in the header of such an answer. Source: `FinalRequestProcessor`, `ZooKeeperServer.processPacket`.
+/// The zxid in the header of such an answer. Source: `FinalRequestProcessor`,
+/// `ZooKeeperServer.processPacket`.
 const NO_TRANSACTION: Zxid = Zxid(-1);
 
 /// Whether a reply says that the server does not know the operation.
 ///
-/// Servers that know `createTTL` and `reconfig` and do not have them enabled answer with the same code.
+/// Servers that know `createTTL` and `reconfig` and do not have them enabled answer with the same
+/// code.
 pub(crate) fn is_unknown(op: OpCode, header: &ReplyHeader) -> bool {
     header.err == ErrorCode::UNIMPLEMENTED
         && (header.zxid == NO_TRANSACTION || !matches!(op, OpCode::CREATE_TTL | OpCode::RECONFIG))
 }
 
 impl<T> Machine<T> {
-    /// Whether a reply says that the operation of any request under way is unknown. The server says so before it has
-    /// answered the requests ahead of it.
+    /// Whether a reply says that the operation of any request under way is unknown. The server says
+    /// so before it has answered the requests ahead of it.
     pub(crate) fn says_unknown(&self, header: &ReplyHeader) -> bool {
         header.zxid == NO_TRANSACTION
             && header.err == ErrorCode::UNIMPLEMENTED
@@ -81,7 +84,8 @@ impl<T> Machine<T> {
         }
     }
 
-    /// The server has closed the connection on the only request that was not answered: its operation counts as unknown.
+    /// The server has closed the connection on the only request that was not answered: its
+    /// operation counts as unknown.
     pub(crate) fn settle_unanswered(&mut self, connection: &mut Connection<T>, lost: &Lost) {
         let Some(InFlight {
             op,

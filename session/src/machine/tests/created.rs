@@ -40,7 +40,8 @@ fn created(path: &str, czxid: i64) -> Create2Response {
     Create2Response { path, stat }
 }
 
-/// What the caller gets when the server answers a request with this reply; `None` for the reply itself.
+/// What the caller gets when the server answers a request with this reply; `None` for the reply
+/// itself.
 fn learnt(request: Request, zxid: i64, reply: &Response) -> Option<&'static str> {
     let mut pair = Pair::connected(|_| {});
     let op = request.op();
@@ -77,7 +78,8 @@ fn of_path(request: Request, path: &str) -> Option<&'static str> {
     learnt(request, ZXID, &reply)
 }
 
-/// A lock took the node of somebody else for its own, granted it to all tasks of the process at once, and deleted it.
+/// A lock took the node of somebody else for its own, granted it to all tasks of the process at
+/// once, and deleted it.
 #[test]
 fn a_reply_that_names_another_node_is_not_believed() {
     let wrong = Some("CreateResponse.path");
@@ -127,7 +129,8 @@ fn a_reply_that_names_another_node_is_not_believed() {
     }
 }
 
-/// The fencing token of a lock is the `czxid`. The highest possible one would lock the resource for ever.
+/// The fencing token of a lock is the `czxid`. The highest possible one would lock the resource for
+/// ever.
 #[test]
 fn a_czxid_other_than_the_transaction_of_the_reply_is_not_believed() {
     let wrong = Some("Stat.czxid");

@@ -1,4 +1,5 @@
-//! The end of a client: closing, and refused authentication. Every caller and listener is told once.
+//! The end of a client: closing, and refused authentication. Every caller and listener is told
+//! once.
 
 use bytes::Bytes;
 use lockkeeper_proto::{
@@ -145,7 +146,8 @@ fn an_abort_settles_everything_and_sends_nothing() {
     assert_eq!(pair.machine.lease_deadline(), None);
 }
 
-/// Once, a late tick found a session without a sign of life, expired it, and so started the ended machine again.
+/// Once, a late tick found a session without a sign of life, expired it, and so started the ended
+/// machine again.
 #[test]
 fn a_late_tick_does_not_revive_an_ended_machine() {
     let mut pair = Pair::connected(|_| {});
@@ -225,7 +227,8 @@ fn a_server_that_requires_authentication_ends_the_client() {
     );
 }
 
-/// With `sessionRequireClientSASLAuth`, servers answer pings and restored watches with this error, too.
+/// With `sessionRequireClientSASLAuth`, servers answer pings and restored watches with this error,
+/// too.
 #[test]
 fn an_idle_client_learns_that_authentication_is_required() {
     let required = || Err(ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH);
@@ -242,7 +245,8 @@ fn an_idle_client_learns_that_authentication_is_required() {
     assert_eq!(watching.states(), [State::AuthFailed]);
 }
 
-/// The server refuses the second of three identities. The error names its scheme, not that of the first one.
+/// The server refuses the second of three identities. The error names its scheme, not that of the
+/// first one.
 #[test]
 fn the_error_names_the_refused_identity() {
     let mut pair = Pair::connected(|config| {
@@ -274,7 +278,8 @@ fn without_a_server_the_client_is_closed() {
     assert_eq!(pair.states(), [State::Closed]);
 }
 
-/// The debug output of a machine contains neither the password of the session, nor credentials, nor data.
+/// The debug output of a machine contains neither the password of the session, nor credentials, nor
+/// data.
 #[test]
 fn secrets_are_not_printed() {
     let mut pair = Pair::new(|config| config.auth = vec![digest("user:hunter2")]);

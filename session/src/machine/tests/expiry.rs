@@ -1,4 +1,5 @@
-//! Expiry: every request and watch of the session gets the error once, and the client requests a new session.
+//! Expiry: every request and watch of the session gets the error once, and the client requests a
+//! new session.
 
 use std::time::Duration;
 
@@ -44,7 +45,8 @@ fn a_refused_session_expires_and_a_new_one_is_requested_at_once() {
     assert_eq!(pair.states(), [State::Connected]);
 }
 
-/// The rule of the Java client and of the C client: a timeout of 0 or less, or another id, is a refusal.
+/// The rule of the Java client and of the C client: a timeout of 0 or less, or another id, is a
+/// refusal.
 #[test]
 fn a_timeout_of_zero_or_less_refuses_the_session() {
     for timeout_ms in [0, -1] {
@@ -117,7 +119,8 @@ fn a_session_that_no_server_resumes_expires_after_four_thirds_of_its_timeout() {
     assert_eq!(pair.reach().session_id, SessionId::NONE);
 }
 
-/// Once, the client connected without a pause to a server that granted very short sessions and closed every connection.
+/// Once, the client connected without a pause to a server that granted very short sessions and
+/// closed every connection.
 #[test]
 fn an_expiry_does_not_cut_a_pause_short() {
     let mut pair = Pair::new(|_| {});

@@ -80,7 +80,8 @@ fn the_negotiated_timeout_counts_and_the_configured_one_is_requested_again() {
     assert_eq!(pair.now - connected, 3 * SECOND / 6, "a ping");
 }
 
-/// A server that refuses the session closes the connection. If it has unread requests then, its refusal may be lost.
+/// A server that refuses the session closes the connection. If it has unread requests then, its
+/// refusal may be lost.
 #[test]
 fn no_request_is_sent_before_the_server_has_answered_the_handshake() {
     let mut pair = Pair::new(|config| {
@@ -178,8 +179,8 @@ fn a_server_that_does_not_accept_or_answer_in_time_is_given_up() {
     pair.connect();
 }
 
-/// ZOOKEEPER-5051: a server that has just started accepted a connection and never served it. The attempt lasted as long as the
-/// session.
+/// ZOOKEEPER-5051: a server that has just started accepted a connection and never served it. The
+/// attempt lasted as long as the session.
 #[test]
 fn one_silent_attempt_at_a_single_server_costs_no_session() {
     let mut pair = Pair::connected(|_| {});
@@ -208,7 +209,8 @@ fn each_server_gets_its_share_of_the_timeout() {
     }
 }
 
-/// The server may lag behind this client, or may not be serving. Another server may still have the session.
+/// The server may lag behind this client, or may not be serving. Another server may still have the
+/// session.
 #[test]
 fn a_server_that_closes_without_an_answer_does_not_end_the_session() {
     let servers: crate::ConnectString = "zk1,zk2".parse().unwrap();

@@ -1,4 +1,5 @@
-//! The lease under the policies that prove nothing: it counts from when an answered ping or write was *sent*.
+//! The lease under the policies that prove nothing: it counts from when an answered ping or write
+//! was *sent*.
 //!
 //! Not here: the policy that proves (`proof`).
 
@@ -117,8 +118,8 @@ fn a_late_answer_does_not_shorten_the_lease() {
     assert_eq!(lease(&pair), Some(sent + LEASE));
 }
 
-/// The server sends events by itself, so they do not show that it has heard of the client. Answers to identities do not
-/// count, either.
+/// The server sends events by itself, so they do not show that it has heard of the client. Answers
+/// to identities do not count, either.
 #[test]
 fn events_and_authentication_do_not_renew_the_lease() {
     let mut pair = Pair::connected(|config| {
@@ -202,7 +203,8 @@ fn the_lease_ends_with_the_session() {
     assert_eq!(lease(&pair), None);
 }
 
-/// Runs a client against a correct server, which counts the session timeout from each request that it receives.
+/// Runs a client against a correct server, which counts the session timeout from each request that
+/// it receives.
 fn a_holder_never_outlives_its_session(steps: Vec<(u8, u16)>) {
     let mut pair = Pair::connected(|config| config.lease = margin_of(Duration::ZERO));
     let mut expires = pair.now + TIMEOUT;

@@ -78,8 +78,9 @@ fn a_silent_server_is_given_up_after_two_thirds_of_the_timeout() {
     assert!(pair.outputs.iter().any(disconnected));
 }
 
-/// Once, a client slept for longer than its session lived. It took old events for signs of life. It also renewed its
-/// lease with the reply of a follower that did not know of the expiry yet, when another client already had the lock.
+/// Once, a client slept for longer than its session lived. It took old events for signs of life. It
+/// also renewed its lease with the reply of a follower that did not know of the expiry yet, when
+/// another client already had the lock.
 #[test]
 fn frames_that_arrived_during_a_long_sleep_prove_nothing() {
     let mut pair = Pair::connected(|_| {});
@@ -110,7 +111,8 @@ fn every_frame_is_a_sign_of_life() {
     assert_eq!(pair.states(), []);
 }
 
-/// Once, a client whose ping was lost sent nothing more as long as events arrived, and so lost its session.
+/// Once, a client whose ping was lost sent nothing more as long as events arrived, and so lost its
+/// session.
 #[test]
 fn a_server_that_sends_events_and_answers_no_ping_is_given_up() {
     let mut pair = Pair::connected(|_| {});
@@ -163,8 +165,8 @@ fn answer_one(pair: &mut Pair, received: &mut VecDeque<Xid>) {
     pair.reply(xid, 1, Ok(body));
 }
 
-/// Once, a burst of requests made the client leave the server that was answering them: the ping had to wait for its turn
-/// in the server's queue.
+/// Once, a burst of requests made the client leave the server that was answering them: the ping had
+/// to wait for its turn in the server's queue.
 #[test]
 fn a_ping_may_wait_as_long_as_the_requests_ahead_of_it_are_answered() {
     let mut pair = Pair::connected(|_| {});
@@ -175,7 +177,8 @@ fn a_ping_may_wait_as_long_as_the_requests_ahead_of_it_are_answered() {
         assert!(pair.machine.state().is_connected());
     }
     assert_eq!(pair.ops(), [OpCode::PING]);
-    // Nothing is ahead of the ping any more. It gets the time that it would have had alone, whatever else comes.
+    // Nothing is ahead of the ping any more. It gets the time that it would have had alone,
+    // whatever else comes.
     for _ in 0..5 {
         pair.wait(SECOND);
         pair.event(EventType::NODE_CREATED, "/of no interest");
@@ -185,8 +188,8 @@ fn a_ping_may_wait_as_long_as_the_requests_ahead_of_it_are_answered() {
     assert_eq!(pair.last_cause(), Cause::RequestTimeout(2 * THIRD));
 }
 
-/// Replies come in order, so an answer to a request behind the ping shows that the ping itself is lost. Some servers count
-/// only pings, and would end the session of a client that only reads.
+/// Replies come in order, so an answer to a request behind the ping shows that the ping itself is
+/// lost. Some servers count only pings, and would end the session of a client that only reads.
 #[test]
 fn replies_to_later_requests_do_not_excuse_a_lost_ping() {
     let mut pair = Pair::connected(|_| {});
@@ -259,8 +262,8 @@ enum ServerKind {
     OtherSession,
 }
 
-/// Ticks a machine 300 times, each time at its next deadline, while the server behaves as this kind. Ticks and
-/// connections must not follow each other too fast.
+/// Ticks a machine 300 times, each time at its next deadline, while the server behaves as this
+/// kind. Ticks and connections must not follow each other too fast.
 fn assert_does_not_spin(kind: ServerKind, timeout_ms: i32, asked: Duration) {
     let mut pair = Pair::new(|config| config.session_timeout = asked);
     let mut id = 0;

@@ -24,7 +24,8 @@
 //!
 //! They share the scripted server in `pair`, and the requests and replies in `requests`.
 //!
-//! Not here: the client with real sockets and tasks (`session/tests`), random inputs (`fuzz/checks`).
+//! Not here: the client with real sockets and tasks (`session/tests`), random inputs
+//! (`fuzz/checks`).
 
 mod auth;
 mod created;

@@ -95,8 +95,8 @@ fn a_move_loses_no_request_and_no_watch() {
     let _ = watch;
 }
 
-/// Regression: the new connection restored the watches from the newest transaction that a reply had reported. But the changes
-/// from the call on count, and the server was never asked for those.
+/// Regression: the new connection restored the watches from the newest transaction that a reply had
+/// reported. But the changes from the call on count, and the server was never asked for those.
 #[test]
 fn a_watch_that_was_not_set_before_a_move_misses_no_change() {
     let mut pair = Pair::connected(servers);
@@ -297,7 +297,8 @@ fn a_client_is_not_connected_before_the_server_accepts_its_identities() {
     assert_eq!(pair.states(), [State::Suspended]);
 }
 
-/// Once, each attempt to read a list that was too long cost the connection, and all other requests on it.
+/// Once, each attempt to read a list that was too long cost the connection, and all other requests
+/// on it.
 #[test]
 fn a_reply_that_is_too_long_fails_only_its_request() {
     let mut pair = Pair::connected(|_| {});

@@ -48,7 +48,8 @@ fn is_late(error: &Error, is_sent: bool) {
     assert!(error.is_transient());
 }
 
-/// Once, callers waited until the connection was given up when the server answered pings and nothing else.
+/// Once, callers waited until the connection was given up when the server answered pings and
+/// nothing else.
 #[test]
 fn a_deadline_ends_the_wait_on_a_server_that_answers_only_pings() {
     let mut pair = Pair::connected(|_| {});
@@ -195,7 +196,8 @@ fn capacity_counts_bytes_and_a_request_above_the_whole_capacity_goes_alone() {
     assert!(pair.machine.has_capacity(pair.now, 1 << 20, &options));
 }
 
-/// Once, a request of a gigabyte was encoded only to find that it was too long, and its memory was kept.
+/// Once, a request of a gigabyte was encoded only to find that it was too long, and its memory was
+/// kept.
 #[test]
 fn a_request_that_is_too_long_is_refused_before_it_is_queued() {
     for connected in [true, false] {
@@ -234,8 +236,8 @@ fn a_long_queue_is_sent_in_parts() {
     assert_eq!(pair.machine.metrics().in_flight, 40);
 }
 
-/// The wait for a connection counts from when the caller began to wait, not from when there was capacity for its
-/// request.
+/// The wait for a connection counts from when the caller began to wait, not from when there was
+/// capacity for its request.
 #[test]
 fn time_spent_waiting_for_capacity_counts() {
     let mut pair = Pair::new(|_| {});
@@ -263,7 +265,8 @@ fn xids_start_again_before_they_become_those_of_pings_and_events() {
     let numbers: Vec<_> = pair.requests().iter().map(|(xid, _)| xid.0).collect();
     let expected = [i32::MAX - 2, i32::MAX - 1, i32::MAX, 1, 2, 3, 4];
     assert_eq!(numbers, expected);
-    // The highest and the lowest numbers are pending at the same time. Each reply finds its request.
+    // The highest and the lowest numbers are pending at the same time. Each reply finds its
+    // request.
     for (xid, token) in numbers.into_iter().zip([first].into_iter().chain(tokens)) {
         let body = sound_reply(&sync("/"));
         pair.reply(Xid(xid), 1, Ok(body));

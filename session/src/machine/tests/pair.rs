@@ -1,6 +1,8 @@
-//! A machine and a scripted server. The test moves the bytes between them, and moves the time forward.
+//! A machine and a scripted server. The test moves the bytes between them, and moves the time
+//! forward.
 //!
-//! Invariant, checked after each call: every request is settled at most once, and every watch ends at most once.
+//! Invariant, checked after each call: every request is settled at most once, and every watch ends
+//! at most once.
 
 use std::{
     collections::HashSet,
@@ -84,7 +86,8 @@ impl Pair {
         pair
     }
 
-    /// Does what the driver task does after each call: takes the outputs, then the bytes, then the outputs again.
+    /// Does what the driver task does after each call: takes the outputs, then the bytes, then the
+    /// outputs again.
     pub(super) fn pump(&mut self) {
         self.drain();
         for round in 0.. {
@@ -147,7 +150,8 @@ impl Pair {
 
     // Connections.
 
-    /// Lets time pass until the machine wants a connection, and connects the transport. Returns the handshake.
+    /// Lets time pass until the machine wants a connection, and connects the transport. Returns the
+    /// handshake.
     pub(super) fn reach(&mut self) -> ConnectRequest {
         let attempts = self.attempts;
         let mut ticks = 0;

@@ -1,7 +1,8 @@
-//! Persistent watches: who receives an event, what the machine requests of the server, what a new connection restores.
+//! Persistent watches: who receives an event, what the machine requests of the server, what a new
+//! connection restores.
 //!
-//! Servers before 3.9 keep one kind of watch for a path and connection: the last one that was requested. The machine
-//! must behave the same on these servers and on later ones.
+//! Servers before 3.9 keep one kind of watch for a path and connection: the last one that was
+//! requested. The machine must behave the same on these servers and on later ones.
 
 use lockkeeper_proto::{
     AddWatchMode, ErrorCode, EventType, OpCode, Request, WatcherType, records::RemoveWatchesRequest,
@@ -123,8 +124,8 @@ fn a_persistent_watch_given_up_while_its_request_is_pending_is_removed_later() {
     assert_eq!(sent(&mut pair), [removal("/a", WatcherType::ANY)]);
 }
 
-/// Before 3.9, `getData` with a watch replaces the persistent watch of the node by a one-shot watch. The persistent
-/// watch would end with the next event, and no listener would learn of that.
+/// Before 3.9, `getData` with a watch replaces the persistent watch of the node by a one-shot
+/// watch. The persistent watch would end with the next event, and no listener would learn of that.
 #[test]
 fn a_read_with_a_watch_does_not_end_a_persistent_watch() {
     let mut pair = Pair::connected(|_| {});
@@ -160,7 +161,8 @@ fn a_recursive_watch_covers_data_watches_and_not_child_watches() {
     assert_eq!(sent(&mut pair), expected);
 }
 
-/// Before 3.9, a recursive watch replaces a child watch on the node, but does not report what the child watch would.
+/// Before 3.9, a recursive watch replaces a child watch on the node, but does not report what the
+/// child watch would.
 #[test]
 fn a_recursive_watch_does_not_end_a_child_watch() {
     let mut pair = Pair::connected(|_| {});
@@ -172,8 +174,8 @@ fn a_recursive_watch_does_not_end_a_child_watch() {
     assert_eq!(ids(&pair.fired()), [list]);
 }
 
-/// `setWatches` for a data watch replaces a persistent watch, as `getData` does. If the same request also sets the
-/// persistent watch again, both are there.
+/// `setWatches` for a data watch replaces a persistent watch, as `getData` does. If the same
+/// request also sets the persistent watch again, both are there.
 #[test]
 fn watching_a_known_node_does_not_end_a_persistent_watch() {
     let mut pair = Pair::connected(|_| {});
@@ -193,7 +195,8 @@ fn one_shot_watches_covered_by_a_persistent_one_are_set_when_it_is_removed() {
     let mut pair = Pair::connected(|_| {});
     let persistent = pair.watch(add_watch("/a", PERSISTENT), OK);
     let missing = pair.watch(exists("/a", true), ErrorCode::NO_NODE);
-    // In this order: if a change happens in between, the server reports it when it processes the second request.
+    // In this order: if a change happens in between, the server reports it when it processes the
+    // second request.
     let expected = [
         removal("/a", WatcherType::ANY),
         set_watches(1, &[], &["/a"], &[]),
@@ -224,7 +227,8 @@ fn a_persistent_watch_is_not_removed_while_a_pending_read_relies_on_it() {
     assert_eq!(ids(&pair.fired()), [list]);
 }
 
-/// A busy server refuses an `addWatch` that has waited too long. A read that was sent behind it relied on that watch.
+/// A busy server refuses an `addWatch` that has waited too long. A read that was sent behind it
+/// relied on that watch.
 #[test]
 fn a_read_that_relied_on_a_refused_watch_gets_a_watch_of_its_own() {
     let mut pair = Pair::connected(|_| {});
@@ -244,7 +248,8 @@ fn a_read_that_relied_on_a_refused_watch_gets_a_watch_of_its_own() {
     assert_eq!((ids(&pair.fired()), pair.told()), (vec![once], vec![]));
 }
 
-/// The watch of the listener before it is still there. A one-shot watch would replace it on servers before 3.9.
+/// The watch of the listener before it is still there. A one-shot watch would replace it on servers
+/// before 3.9.
 #[test]
 fn a_second_listener_that_is_refused_does_not_end_the_watch_of_the_first() {
     let mut pair = Pair::connected(|_| {});
@@ -272,7 +277,8 @@ fn a_listener_of_each_persistent_kind_learns_of_a_child_once() {
             expected.push(told(recursive, event, path));
             if event != CHANGED {
                 expected.push(told(persistent, CHILDREN, "/a"));
-                // 3.9 keeps both watches. Its next event reports the same change for the persistent watch.
+                // 3.9 keeps both watches. Its next event reports the same change for the persistent
+                // watch.
                 if echoes {
                     pair.event(CHILDREN, "/a");
                 }
@@ -320,8 +326,9 @@ fn the_recursive_watch_is_requested_last_and_then_replaced_by_the_persistent_one
     );
 }
 
-/// Once, a persistent watch reported a child that came through the recursive watch, just before that was replaced. The
-/// machine took the server's own event of the next child for an echo of the first one.
+/// Once, a persistent watch reported a child that came through the recursive watch, just before
+/// that was replaced. The machine took the server's own event of the next child for an echo of the
+/// first one.
 #[test]
 fn only_the_next_frame_can_be_an_echo() {
     let mut pair = Pair::connected(|_| {});

@@ -54,8 +54,8 @@ impl Pair {
     }
 }
 
-/// Keeper closes the connection without an answer. So every caller of the operation cost a connection, and got only
-/// `ConnectionLost`.
+/// Keeper closes the connection without an answer. So every caller of the operation cost a
+/// connection, and got only `ConnectionLost`.
 #[test]
 fn an_operation_on_which_a_server_closes_the_connection_twice_counts_as_unknown() {
     for (request, effect) in [
@@ -88,7 +88,8 @@ fn an_operation_on_which_a_server_closes_the_connection_twice_counts_as_unknown(
     }
 }
 
-/// What locks rely on counts as unknown later than other operations, and its effect is open: the server may have applied it.
+/// What locks rely on counts as unknown later than other operations, and its effect is open: the
+/// server may have applied it.
 #[test]
 fn a_create_on_which_a_server_closes_the_connection_may_have_been_applied() {
     let mut pair = Pair::connected(|_| {});
@@ -213,7 +214,8 @@ fn a_silent_server_makes_no_operation_unknown() {
     }
 }
 
-/// Once, every new connection restored the watches, and the server closed each of them because of that, without an end.
+/// Once, every new connection restored the watches, and the server closed each of them because of
+/// that, without an end.
 #[test]
 fn persistent_watches_on_which_a_server_closes_the_connection_end_and_others_go_on() {
     for was_restored in [false, true] {
@@ -295,7 +297,8 @@ fn one_shot_watches_end_if_the_server_closes_the_connection_on_set_watches() {
     let _ = third;
 }
 
-/// Keeper resumes no session: every connection has a new one. The machine must keep what it knows of operations.
+/// Keeper resumes no session: every connection has a new one. The machine must keep what it knows
+/// of operations.
 #[test]
 fn unknown_operations_outlive_the_session() {
     let mut pair = Pair::connected(|_| {});

@@ -48,7 +48,8 @@ fn answer(pair: &mut Pair, xid: Xid) {
     pair.reply(xid, 7, Ok(Response::Delete(Empty {})));
 }
 
-/// A connection that is not new, so that nothing is left of what its handshake proves. Returns when the last ping was sent.
+/// A connection that is not new, so that nothing is left of what its handshake proves. Returns when
+/// the last ping was sent.
 fn old_connection() -> (Pair, Instant) {
     let mut pair = Pair::connected(|_| {});
     let mut last = pair.now;
@@ -84,8 +85,8 @@ fn a_resumed_session_is_proved_by_one_write() {
     assert_eq!(lease(&pair), Some(sent + length()));
 }
 
-/// Regression: the old proof counted with the timeout of the new server. But a new leader gives the session the timeout with
-/// which it was made.
+/// Regression: the old proof counted with the timeout of the new server. But a new leader gives the
+/// session the timeout with which it was made.
 #[test]
 fn a_longer_timeout_makes_the_lease_no_longer() {
     let (mut pair, _) = old_connection();
@@ -160,8 +161,8 @@ fn a_second_write_before_the_answer_to_the_first_proves_nothing() {
     assert_eq!(lease(&pair), Some(touched + length()));
 }
 
-/// The second write of a proof counts only when it is answered itself: a write before it, which was sent before the first one was
-/// answered, is behind no ping of the leader.
+/// The second write of a proof counts only when it is answered itself: a write before it, which was
+/// sent before the first one was answered, is behind no ping of the leader.
 #[test]
 fn the_answer_to_another_write_completes_no_proof() {
     let (mut pair, touched) = old_connection();
@@ -192,7 +193,8 @@ fn a_touch_counts_from_when_it_was_sent() {
     assert_eq!(lease(&pair), Some(touched + length()));
 }
 
-/// The server may have heard of it as late as when it answered: a leader's ping before that says nothing of it.
+/// The server may have heard of it as late as when it answered: a leader's ping before that says
+/// nothing of it.
 #[test]
 fn a_first_write_is_late_enough_only_after_the_answer_to_the_touch() {
     let (mut pair, _) = old_connection();
@@ -323,8 +325,8 @@ fn a_lease_that_is_kept_never_ends_while_servers_answer() {
     assert!(lease(&pair).unwrap() < pair.now);
 }
 
-/// A server decides how long a session lives, and so how often the client pings. A session of a millisecond made 800 requests a
-/// second.
+/// A server decides how long a session lives, and so how often the client pings. A session of a
+/// millisecond made 800 requests a second.
 #[test]
 fn the_shortest_session_makes_a_bounded_number_of_requests() {
     let mut pair = Pair::new(|_| {});
@@ -375,8 +377,8 @@ fn a_lease_that_has_ended_is_renewed_at_once() {
     assert!(lease(&pair).unwrap() > pair.now + TIMEOUT / 6);
 }
 
-/// Without a pause, a server that refuses writes would be asked in a loop. The first of them may succeed: it is `W1`, and the next one
-/// is due at once.
+/// Without a pause, a server that refuses writes would be asked in a loop. The first of them may
+/// succeed: it is `W1`, and the next one is due at once.
 #[test]
 fn refused_writes_are_not_repeated_in_a_loop() {
     for succeed in [0, 1] {

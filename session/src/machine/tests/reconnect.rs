@@ -1,4 +1,5 @@
-//! What becomes of requests when a connection is lost, which server the client tries next, and when.
+//! What becomes of requests when a connection is lost, which server the client tries next, and
+//! when.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -107,8 +108,8 @@ fn a_request_waits_for_a_connection_for_the_session_timeout() {
     assert_eq!(pair.machine.outstanding(), 0);
 }
 
-/// Once, the only server accepted connections and was silent. The error was "no server reached in 10.0 s", without a
-/// reason.
+/// Once, the only server accepted connections and was silent. The error was "no server reached in
+/// 10.0 s", without a reason.
 #[test]
 fn an_error_names_a_pending_attempt_too() {
     for (stands, cause) in [
@@ -259,8 +260,9 @@ fn down(host: &str) -> Cause {
     Cause::from(&io::Error::other(format!("{host} is down")))
 }
 
-/// A hundred thousand tasks wait for each other for longer than the session timeout. When their connection was lost, all of them
-/// failed at once, as if they had waited for a server all the time.
+/// A hundred thousand tasks wait for each other for longer than the session timeout. When their
+/// connection was lost, all of them failed at once, as if they had waited for a server all the
+/// time.
 #[test]
 fn a_request_that_waited_for_others_still_waits_for_a_connection() {
     let mut pair = Pair::connected(|_| {});

@@ -1,4 +1,5 @@
-//! Which request a reply belongs to, the order of the outputs, and requests that go out in one write.
+//! Which request a reply belongs to, the order of the outputs, and requests that go out in one
+//! write.
 
 use bytes::Bytes;
 use lockkeeper_proto::{
@@ -59,8 +60,8 @@ fn replies_belong_to_requests_in_order() {
     assert_eq!(pair.machine.outstanding(), 0);
 }
 
-/// Two other clients match replies by their order of arrival only. They gave the data of one node to the reader of
-/// another.
+/// Two other clients match replies by their order of arrival only. They gave the data of one node
+/// to the reader of another.
 #[test]
 fn a_reply_out_of_order_ends_the_connection_and_reaches_no_caller() {
     let mut pair = Pair::connected(|_| {});
@@ -297,8 +298,8 @@ fn requests_above_the_limit_are_refused() {
     }
 }
 
-/// A follower that still waits for a write of the former connection would answer a request of the same number with its
-/// result.
+/// A follower that still waits for a write of the former connection would answer a request of the
+/// same number with its result.
 #[test]
 fn numbers_of_requests_are_not_used_again_on_the_next_connection() {
     let mut pair = Pair::connected(|_| {});
@@ -325,8 +326,8 @@ fn numbers_of_requests_stay_positive_when_they_wrap() {
     assert_eq!(xids, [i32::MAX - 1, i32::MAX, 1, 2]);
 }
 
-/// With a zxid that is too high, every server refuses the client. With one that is too low, it may connect to a server
-/// that lags behind what it has seen.
+/// With a zxid that is too high, every server refuses the client. With one that is too low, it may
+/// connect to a server that lags behind what it has seen.
 #[test]
 fn only_replies_advance_the_newest_zxid() {
     let mut pair = Pair::connected(|_| {});

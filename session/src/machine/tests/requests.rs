@@ -47,7 +47,8 @@ pub(super) fn peer() -> Peer {
     }
 }
 
-/// The error of a request that was not sent when the usual server says that the session [`ID`] has expired.
+/// The error of a request that was not sent when the usual server says that the session [`ID`] has
+/// expired.
 pub(super) fn expired() -> Error {
     Error::SessionExpired {
         peer: peer(),

@@ -112,9 +112,9 @@ fn many_watches_are_restored_in_requests_that_a_server_accepts() {
     assert_eq!(restored, 300);
 }
 
-/// The reply to the first of several `setWatches` has the newest zxid of the server. Suppose that the client loses the connection
-/// before the other replies, and restores its watches from that zxid. The next connection would then not report the missed
-/// changes of their nodes.
+/// The reply to the first of several `setWatches` has the newest zxid of the server. Suppose that
+/// the client loses the connection before the other replies, and restores its watches from that
+/// zxid. The next connection would then not report the missed changes of their nodes.
 #[test]
 fn a_connection_lost_while_watches_are_restored_costs_no_event() {
     let mut pair = Pair::connected(|_| {});
@@ -160,7 +160,8 @@ fn the_oldest_request_without_an_answer_says_from_where_to_restore() {
     assert_eq!(sent(&mut pair), [restored]);
 }
 
-/// Nodes so many, or so long, that watching them takes several requests. No listener may act on what the first one shows.
+/// Nodes so many, or so long, that watching them takes several requests. No listener may act on
+/// what the first one shows.
 #[test]
 fn events_are_kept_back_until_all_requests_of_new_watches_are_answered() {
     let mut pair = Pair::connected(|config| config.max_request = 100);
@@ -241,7 +242,8 @@ fn restore_requests_keep_to_the_request_limit() {
         pair.connect();
     }
     let mut paths = 0;
-    // Two connections were closed on `setWatches`, so it is a suspect: the first request is sent alone.
+    // Two connections were closed on `setWatches`, so it is a suspect: the first request is sent
+    // alone.
     pair.request_sign_of_life();
     while let Some((xid, request)) = pair.request() {
         let Request::SetWatches(batch) = &request else {
@@ -255,8 +257,8 @@ fn restore_requests_keep_to_the_request_limit() {
     assert_eq!(ids(&pair.fired()), [watches[7]]);
 }
 
-/// The request that left the watch was just short enough, and the request that restores it is too long. The listener
-/// gets an error, and the other watches go on.
+/// The request that left the watch was just short enough, and the request that restores it is too
+/// long. The listener gets an error, and the other watches go on.
 #[test]
 fn a_watch_too_long_to_be_restored_ends_and_does_not_block_the_others() {
     let mut pair = Pair::connected(|config| config.max_request = 100);
@@ -290,7 +292,8 @@ fn a_server_that_does_not_restore_watches_is_given_up() {
     assert_eq!(pair.machine.watch_count(), 1);
 }
 
-/// Once, the zxid of the refusal counted as read. So a change that came before the refusal was never reported.
+/// Once, the zxid of the refusal counted as read. So a change that came before the refusal was
+/// never reported.
 #[test]
 fn a_refused_restore_shows_nothing() {
     let mut pair = Pair::connected(|_| {});
@@ -322,7 +325,8 @@ fn events_kept_back_have_a_bound() {
     assert!(matches!(pair.last_cause(), Cause::TooManyEvents { .. }));
 }
 
-/// Of very many watches, each may report: the bound of the bytes that are kept follows the lengths of their paths.
+/// Of very many watches, each may report: the bound of the bytes that are kept follows the lengths
+/// of their paths.
 #[test]
 fn every_watch_may_report_while_the_others_are_restored() {
     let mut pair = Pair::connected(|_| {});
@@ -341,8 +345,8 @@ fn every_watch_may_report_while_the_others_are_restored() {
     assert_eq!(ids(&pair.fired()), watches);
 }
 
-/// Once, the bound followed the number of watches. It fell when watches were given up meanwhile, and a correct server
-/// then exceeded it.
+/// Once, the bound followed the number of watches. It fell when watches were given up meanwhile,
+/// and a correct server then exceeded it.
 #[test]
 fn giving_up_watches_while_they_are_restored_costs_no_connection() {
     let mut pair = Pair::connected(|_| {});

@@ -1,7 +1,7 @@
 //! The SASL exchange of a new connection, and its failures.
 //!
-//! The mechanism is a [`Parrot`], which expects the tokens `open` and `welcome`. The tests of real mechanisms are
-//! beside their code.
+//! The mechanism is a [`Parrot`], which expects the tokens `open` and `welcome`. The tests of real
+//! mechanisms are beside their code.
 
 use std::sync::Arc;
 
@@ -26,7 +26,8 @@ use crate::{
     },
 };
 
-/// A mechanism with fixed tokens: it sends `knock`, and answers `open` with `sesame`. It is done after `welcome`.
+/// A mechanism with fixed tokens: it sends `knock`, and answers `open` with `sesame`. It is done
+/// after `welcome`.
 #[derive(Debug)]
 struct Parrot;
 
@@ -160,8 +161,8 @@ fn a_refused_user_ends_the_client() {
     }
 }
 
-/// A server without SASL answers null, and so does a server that ignores a failed exchange. A client that is
-/// configured to authenticate does not go on without it.
+/// A server without SASL answers null, and so does a server that ignores a failed exchange. A
+/// client that is configured to authenticate does not go on without it.
 #[test]
 fn a_server_that_skips_the_exchange_is_not_trusted() {
     let null = || Ok(Response::Sasl(SaslResponse { token: None }));
@@ -206,7 +207,8 @@ fn an_answer_with_another_xid_ends_the_connection() {
     assert_eq!(pair.last_cause(), Cause::UnexpectedReply { expected, got });
 }
 
-/// Some servers give the client a new session if the old one is gone. The exchange goes on in the new one.
+/// Some servers give the client a new session if the old one is gone. The exchange goes on in the
+/// new one.
 #[test]
 fn a_new_session_in_place_of_the_old_one_is_authenticated_too() {
     let mut pair = pair();
@@ -267,14 +269,14 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// The server may send anything in any order. Before it has sent the tokens that the mechanism expects, it
-    /// receives nothing but tokens, and the machine does not report a connection.
+    /// The server may send anything in any order. Before it has sent the tokens that the mechanism
+    /// expects, it receives nothing but tokens, and the machine does not report a connection.
     #[test]
     fn no_sequence_of_inputs_bypasses_the_exchange(steps in prop::collection::vec(any_step(), 0..60)) {
         let mut pair = pair();
         let mut last_token = Xid(0);
-        // On the present connection: the server has received the handshake; it has received a token; it has sent
-        // `welcome`.
+        // On the present connection: the server has received the handshake; it has received a
+        // token; it has sent `welcome`.
         let (mut greeted, mut asked, mut proved) = (false, false, false);
         for step in steps {
             proved |= asked && matches!(step, World::Reply(b"welcome"));

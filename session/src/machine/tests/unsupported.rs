@@ -21,8 +21,9 @@ fn who_am_i() -> Request {
     Request::WhoAmI(Empty {})
 }
 
-/// A server answers an unknown operation ahead of earlier requests, and closes the connection. If the machine took
-/// this answer for a reply out of order, the caller would only learn of a lost connection.
+/// A server answers an unknown operation ahead of earlier requests, and closes the connection. If
+/// the machine took this answer for a reply out of order, the caller would only learn of a lost
+/// connection.
 #[test]
 fn an_unknown_operation_is_reported_although_its_answer_overtakes_others() {
     let mut pair = Pair::connected(|_| {});
@@ -46,7 +47,8 @@ fn an_unknown_operation_is_refused_until_the_connection_after_the_next() {
     let (xid, _) = pair.request().unwrap();
     pair.reply(xid, -1, Err(ErrorCode::UNIMPLEMENTED));
     assert_eq!(pair.error(first), who_am_i_unknown());
-    // The server closes the connection. The machine expects the next server to be the same, or of the same release.
+    // The server closes the connection. The machine expects the next server to be the same, or of
+    // the same release.
     for _ in 0..2 {
         let again = pair.submit(who_am_i());
         assert_eq!(pair.error(again), who_am_i_unknown());

@@ -75,7 +75,8 @@ fn known_nodes_are_watched_with_one_request() {
     assert_eq!(pair.requests(), []);
 }
 
-/// Otherwise a waiter could hear of the release of the node ahead before anybody watches its own node.
+/// Otherwise a waiter could hear of the release of the node ahead before anybody watches its own
+/// node.
 #[test]
 fn listeners_hear_of_nothing_before_their_watches_are_set() {
     let mut pair = Pair::connected(|_| {});

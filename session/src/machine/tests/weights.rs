@@ -152,8 +152,8 @@ fn samples(text: &str) -> Vec<Request> {
     ]
 }
 
-/// Once, operations that a list had forgotten counted as empty: with a limit of 64 KiB, 60 read transactions of 500 kB waited,
-/// and no caller did.
+/// Once, operations that a list had forgotten counted as empty: with a limit of 64 KiB, 60 read
+/// transactions of 500 kB waited, and no caller did.
 #[test]
 fn the_bound_in_bytes_holds_for_each_operation_of_the_table() {
     let sampled: BTreeSet<_> = samples("/").iter().map(Request::op).collect();

@@ -19,8 +19,9 @@ fn burst(pair: &mut Pair, requests: usize) -> Vec<u32> {
     tokens
 }
 
-/// Once, all 65,536 requests of a burst went to the server at once. A ping waited behind them for so long that the client
-/// left a healthy server, and took with it the outcome of everything that was under way.
+/// Once, all 65,536 requests of a burst went to the server at once. A ping waited behind them for
+/// so long that the client left a healthy server, and took with it the outcome of everything that
+/// was under way.
 #[test]
 fn a_burst_goes_out_as_replies_come() {
     let mut pair = Pair::connected(|_| {});
@@ -31,7 +32,8 @@ fn a_burst_goes_out_as_replies_come() {
     // A ping does not wait for the window.
     pair.wait(SIXTH);
     assert_eq!(pair.requests(), [(Xid::PING, Request::Ping(Empty {}))]);
-    // Each reply frees the place of one request, and the turn of the machine that took it in sends the next one.
+    // Each reply frees the place of one request, and the turn of the machine that took it in sends
+    // the next one.
     let mut answered = 0;
     while answered < received.len() {
         let (xid, request) = &received[answered];
@@ -45,8 +47,8 @@ fn a_burst_goes_out_as_replies_come() {
     assert!(tokens.iter().all(|token| pair.result(*token).is_ok()));
 }
 
-/// The transport asks again when the machine says that there is more. A machine that says so and sends nothing would keep
-/// its task busy until the next reply.
+/// The transport asks again when the machine says that there is more. A machine that says so and
+/// sends nothing would keep its task busy until the next reply.
 #[test]
 fn a_full_window_has_nothing_to_send() {
     let mut pair = Pair::connected(|_| {});

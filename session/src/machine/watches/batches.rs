@@ -1,6 +1,8 @@
-//! `setWatches` and `setWatches2` requests, cut by the length of their paths so that a server accepts them.
+//! `setWatches` and `setWatches2` requests, cut by the length of their paths so that a server
+//! accepts them.
 //!
-//! Servers before 3.6 do not know `setWatches2`. It is used only for requests with a persistent watch.
+//! Servers before 3.6 do not know `setWatches2`. It is used only for requests with a persistent
+//! watch.
 
 use lockkeeper_proto::{
     Request, Zxid,
@@ -9,9 +11,11 @@ use lockkeeper_proto::{
 
 use crate::machine::watches::kind::WatchKind;
 
-/// The most bytes of paths in one request, so that many watches do not make a frame that the server refuses.
+/// The most bytes of paths in one request, so that many watches do not make a frame that the server
+/// refuses.
 ///
-/// Source: `ClientCnxn.java`, `SET_WATCHES_MAX_LENGTH`, which does not count the lengths before the paths.
+/// Source: `ClientCnxn.java`, `SET_WATCHES_MAX_LENGTH`, which does not count the lengths before the
+/// paths.
 const LONGEST: usize = 128 * 1024;
 /// Bytes before a path: its length.
 const PREFIX: usize = 4;
@@ -29,7 +33,8 @@ pub(crate) struct Batches {
 }
 
 impl Batches {
-    /// Requests of at most `max_request` bytes. The server reports changes that are newer than `relative_zxid`.
+    /// Requests of at most `max_request` bytes. The server reports changes that are newer than
+    /// `relative_zxid`.
     pub(crate) fn new(relative_zxid: Zxid, max_request: usize) -> Self {
         Self {
             longest: max_request.saturating_sub(EMPTY).min(LONGEST),

@@ -1,8 +1,10 @@
-//! Events that wait: for the watches of a former connection, and for watches whose request is not answered yet.
+//! Events that wait: for the watches of a former connection, and for watches whose request is not
+//! answered yet.
 //!
-//! Another listener of this client may have a watch on the same node already. Then an event can come before the server has set the
-//! other watches of the request, and says nothing about their nodes. So the listeners of a request hear of events only when it
-//! is answered, in the order of its paths.
+//! Another listener of this client may have a watch on the same node already. Then an event can
+//! come before the server has set the other watches of the request, and says nothing about their
+//! nodes. So the listeners of a request hear of events only when it is answered, in the order of
+//! its paths.
 //!
 //! Not here: restoring watches (`restore`).
 
@@ -24,7 +26,8 @@ pub(crate) struct Restore {
     pub(super) bytes_left: usize,
 }
 
-/// The requests of one connection that set watches and are not answered, and the events that came for their listeners.
+/// The requests of one connection that set watches and are not answered, and the events that came
+/// for their listeners.
 #[derive(Debug, Default)]
 pub(crate) struct EarlyEvents {
     /// Oldest first.

@@ -1,4 +1,5 @@
-//! The five kinds of watch, and the id of a listener. Two kinds are persistent: they stay until they are removed.
+//! The five kinds of watch, and the id of a listener. Two kinds are persistent: they stay until
+//! they are removed.
 //!
 //! Not here: who listens to what (`table`), and what the server has (`server_watches`).
 

@@ -1,5 +1,5 @@
-//! The watches of one path: who listens, which requests are pending, what the server has. And what to ask of the server when
-//! a listener goes.
+//! The watches of one path: who listens, which requests are pending, what the server has. And what
+//! to ask of the server when a listener goes.
 //!
 //! Not here: all paths of a session, and who receives an event (`table`).
 
@@ -15,10 +15,11 @@ use crate::machine::{
 pub(crate) struct PathWatches {
     /// Who listens to which kind: mostly one or two. Those of one kind are in their order.
     listeners: Vec<(WatchKind, WatchId)>,
-    /// How many pending requests will leave a data (or exist), a child, and a persistent watch. While there are some, the
-    /// server's watch must not be removed.
+    /// How many pending requests will leave a data (or exist), a child, and a persistent watch.
+    /// While there are some, the server's watch must not be removed.
     pending: [u32; 3],
-    /// Kinds without listeners, whose server watch a pending request may still need; `None` for none, as mostly.
+    /// Kinds without listeners, whose server watch a pending request may still need; `None` for
+    /// none, as mostly.
     unused: Option<Box<[WatchKind]>>,
     pub(crate) server: ServerWatches,
 }
@@ -92,8 +93,9 @@ impl PathWatches {
         !self.has_pending() && self.listeners.is_empty()
     }
 
-    /// What to ask of the server when the listeners to the kinds `gone` have gone. Nothing while a request is pending that
-    /// leaves a watch or relies on a persistent one: this is called again when that request is answered.
+    /// What to ask of the server when the listeners to the kinds `gone` have gone. Nothing while a
+    /// request is pending that leaves a watch or relies on a persistent one: this is called again
+    /// when that request is answered.
     pub(crate) fn tidy(&mut self, path: &str, gone: &[WatchKind]) -> WatchRequests {
         let mut gone = gone.to_vec();
         gone.extend(self.unused.take().into_iter().flatten());
@@ -105,13 +107,14 @@ impl PathWatches {
     }
 }
 
-/// What to ask of the server about the watches of a path, in this order: remove all, set some, remove some.
+/// What to ask of the server about the watches of a path, in this order: remove all, set some,
+/// remove some.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct WatchRequests {
     pub(crate) first: Option<RemoveWatchesRequest>,
     pub(crate) set: Vec<(WatchKind, String)>,
-    /// The newest transaction that the client had seen when these watches began; `None` for the newest one that it has seen
-    /// now.
+    /// The newest transaction that the client had seen when these watches began; `None` for the
+    /// newest one that it has seen now.
     pub(crate) since: Option<Zxid>,
     pub(crate) remove: Vec<RemoveWatchesRequest>,
 }
@@ -174,7 +177,8 @@ fn tidy_persistent(path: &str, watches: &mut PathWatches, gone: &[WatchKind]) ->
                 .collect();
             requests.remove(path, WatcherType::ANY);
             if !left.is_empty() {
-                // The server reports what happens between the two requests when it sets the watches.
+                // The server reports what happens between the two requests when it sets the
+                // watches.
                 requests.first = requests.remove.pop();
                 for kind in left {
                     requests.set(path, kind);

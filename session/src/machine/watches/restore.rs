@@ -1,7 +1,8 @@
 //! Restoring the watches of a former connection on a new one.
 //!
-//! The machine sends `setWatches` requests before anything else. Until the last of them is answered it keeps events back, so
-//! that no listener acts on one of several changes that happened while there was no connection.
+//! The machine sends `setWatches` requests before anything else. Until the last of them is answered
+//! it keeps events back, so that no listener acts on one of several changes that happened while
+//! there was no connection.
 
 use std::time::Instant;
 
@@ -18,7 +19,8 @@ use crate::{
 
 /// How many events are kept back for persistent watches. More events are a flood.
 const MOST_FOR_PERSISTENT: usize = 1 << 16;
-/// How many bytes the paths of these events may have together: 64 for each, more than most paths have.
+/// How many bytes the paths of these events may have together: 64 for each, more than most paths
+/// have.
 const BYTES_FOR_PERSISTENT: usize = 64 * MOST_FOR_PERSISTENT;
 /// A server sends at most this many events for the one-shot watches of a path: one for each kind.
 const ONE_SHOT_EVENTS: usize = WatchKind::ONE_SHOT.len();
@@ -69,7 +71,8 @@ impl<T> Machine<T> {
         }
     }
 
-    /// One of the requests is answered. After the last one, the listeners are told what was kept back.
+    /// One of the requests is answered. After the last one, the listeners are told what was kept
+    /// back.
     pub(crate) fn restored(&mut self) {
         let Some(connection) = &mut self.connection else {
             return;
@@ -89,7 +92,8 @@ impl<T> Machine<T> {
         }
     }
 
-    /// The request with this number, which sets watches, is answered. Its listeners hear of the events that came before.
+    /// The request with this number, which sets watches, is answered. Its listeners hear of the
+    /// events that came before.
     pub(crate) fn watches_set(&mut self, request: u64) {
         if let Some(connection) = &mut self.connection {
             for (id, event) in connection.early.answered(request) {

@@ -1,7 +1,8 @@
-//! What the machine asks of the server about watches, beside restoring them: removing some, setting others.
+//! What the machine asks of the server about watches, beside restoring them: removing some, setting
+//! others.
 //!
-//! Servers before 3.9 keep one kind of watch for a path and connection. So a request that leaves a one-shot watch may be
-//! changed when it is sent, see `server_watches`.
+//! Servers before 3.9 keep one kind of watch for a path and connection. So a request that leaves a
+//! one-shot watch may be changed when it is sent, see `server_watches`.
 //!
 //! Not here: restoring watches on a new connection, and telling listeners (`restore`).
 
@@ -21,15 +22,18 @@ use crate::{
 };
 
 impl<T> Machine<T> {
-    /// Watches nodes that exist. All of them take one request, unless they are very many. Each id gets one event.
+    /// Watches nodes that exist. All of them take one request, unless they are very many. Each id
+    /// gets one event.
     ///
     /// The event is the first of these that the server finds when it processes the request:
     ///
     /// - the node does not exist (deleted);
-    /// - a transaction newer than all that the replies of this session have reported has set its data (changed).
+    /// - a transaction newer than all that the replies of this session have reported has set its
+    ///   data (changed).
     ///
-    /// Otherwise the event is the next change of the data, or the deletion. Without a connection, the next connection sets
-    /// the watches, by the same rule. No id gets its event before the server has answered: see `early`.
+    /// Otherwise the event is the next change of the data, or the deletion. Without a connection,
+    /// the next connection sets the watches, by the same rule. No id gets its event before the
+    /// server has answered: see `early`.
     pub fn watch_nodes(
         &mut self,
         paths: impl IntoIterator<Item = impl Into<String>>,
@@ -69,8 +73,8 @@ impl<T> Machine<T> {
         self.send_watch_requests(requests);
     }
 
-    /// Ends all watches of a type on a path, and returns how many there were. Their listeners get [`Error::WatchRemoved`].
-    /// A watch whose request is not answered yet goes on.
+    /// Ends all watches of a type on a path, and returns how many there were. Their listeners get
+    /// [`Error::WatchRemoved`]. A watch whose request is not answered yet goes on.
     pub fn remove_watches(&mut self, path: &str, watcher_type: WatcherType) -> usize {
         let kinds = WatchKind::of_type(watcher_type);
         let (ended, requests) = self.watches.take(path, kinds);
@@ -80,7 +84,8 @@ impl<T> Machine<T> {
         count
     }
 
-    /// Sends these requests. Without a connection the server has no watches, and there is nothing to send.
+    /// Sends these requests. Without a connection the server has no watches, and there is nothing
+    /// to send.
     pub(crate) fn send_watch_requests(&mut self, requests: WatchRequests) {
         if !self.is_connected() {
             return;
@@ -110,7 +115,8 @@ impl<T> Machine<T> {
         }
     }
 
-    /// Changes a request so that it ends no persistent watch. Returns the request that must be sent right behind it.
+    /// Changes a request so that it ends no persistent watch. Returns the request that must be sent
+    /// right behind it.
     pub(crate) fn prepare_to_send(&mut self, queued: &mut Queued<T>) -> Option<SetWatches> {
         let since = self.session.last_zxid;
         match (&mut queued.reply_to, &mut queued.request) {
@@ -139,7 +145,8 @@ impl<T> Machine<T> {
         }
     }
 
-    /// The same request, which also sets the persistent watches again on nodes that get data watches.
+    /// The same request, which also sets the persistent watches again on nodes that get data
+    /// watches.
     fn with_persistent(&mut self, batch: SetWatches) -> SetWatches2 {
         let mut paths_of = [Vec::new(), Vec::new()];
         for path in batch.data_watches.iter().chain(&batch.exist_watches) {

@@ -1,16 +1,18 @@
-//! The persistent watches that the server has on a path for this connection, and the watches that they replace.
+//! The persistent watches that the server has on a path for this connection, and the watches that
+//! they replace.
 //!
-//! Servers before 3.9 keep one kind of watch for a path and connection: the last one that was requested. A one-shot
-//! watch beside a persistent one would end the persistent one with its event. So a read on a node with a persistent
-//! watch leaves no watch, and its listener gets the event of the persistent watch. If both persistent kinds are
-//! wanted, the recursive one is requested last, and listeners to the other one hear of children through it.
+//! Servers before 3.9 keep one kind of watch for a path and connection: the last one that was
+//! requested. A one-shot watch beside a persistent one would end the persistent one with its event.
+//! So a read on a node with a persistent watch leaves no watch, and its listener gets the event of
+//! the persistent watch. If both persistent kinds are wanted, the recursive one is requested last,
+//! and listeners to the other one hear of children through it.
 //!
 //! Not here: who listens, and what removes the watches (`path_watches`).
 
 use crate::machine::watches::kind::PersistentKind;
 
-/// The persistent watches that the server has on a path, or will have when it has processed what was sent. `None`, as for most
-/// paths, if there was none on this connection.
+/// The persistent watches that the server has on a path, or will have when it has processed what
+/// was sent. `None`, as for most paths, if there was none on this connection.
 #[derive(Debug, Default)]
 pub(crate) struct ServerWatches(Option<Box<OfPath>>);
 
@@ -54,13 +56,15 @@ impl ServerWatches {
         self.has(PersistentKind::Persistent) || self.has(PersistentKind::Recursive)
     }
 
-    /// Whether a persistent watch reports changes of the list of children, on servers of any release.
+    /// Whether a persistent watch reports changes of the list of children, on servers of any
+    /// release.
     pub(crate) fn covers_children(&self) -> bool {
         self.has(PersistentKind::Persistent) && !self.has(PersistentKind::Recursive)
     }
 
-    /// Whether the server may report single children instead of a change of the list. It does so while it has a
-    /// recursive watch here, and until it has processed the request that replaces this watch.
+    /// Whether the server may report single children instead of a change of the list. It does so
+    /// while it has a recursive watch here, and until it has processed the request that replaces
+    /// this watch.
     pub(crate) fn may_tell_of_children(&self) -> bool {
         let of_path = self.0.as_ref();
         of_path.is_some_and(|of_path| of_path.was_recursive)

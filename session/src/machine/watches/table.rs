@@ -1,10 +1,12 @@
 //! Who listens to which watch, and who receives an event.
 //!
-//! A one-shot watch enters the table when its reply arrives, before the next frame is handled. It leaves the table with its
-//! event. A persistent watch (also a recursive one) enters in the same way, and stays. The server has at most one watch of
-//! each kind on a path, however many listen: see `path_watches`.
+//! A one-shot watch enters the table when its reply arrives, before the next frame is handled. It
+//! leaves the table with its event. A persistent watch (also a recursive one) enters in the same
+//! way, and stays. The server has at most one watch of each kind on a path, however many listen:
+//! see `path_watches`.
 //!
-//! Paths include the chroot. Iteration is in the order of the paths, so that one seed gives one history.
+//! Paths include the chroot. Iteration is in the order of the paths, so that one seed gives one
+//! history.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -50,8 +52,8 @@ pub(crate) struct WatchTable {
     /// How many listeners have persistent watches, and how many of these have recursive ones.
     persistent: usize,
     recursive: usize,
-    /// A node whose persistent listeners heard of a child through the recursive watch. A server of 3.9 will report the same
-    /// change for the persistent watch next; that event is an echo.
+    /// A node whose persistent listeners heard of a child through the recursive watch. A server of
+    /// 3.9 will report the same change for the persistent watch next; that event is an echo.
     echo: Option<Arc<str>>,
 }
 
@@ -130,8 +132,8 @@ impl WatchTable {
         id
     }
 
-    /// The reply has come to a request that was announced as of a kind. The server has set the watch (`kind`) or not (`None`).
-    /// Returns what to ask of the server.
+    /// The reply has come to a request that was announced as of a kind. The server has set the
+    /// watch (`kind`) or not (`None`). Returns what to ask of the server.
     pub(crate) fn settle(
         &mut self,
         id: WatchId,
@@ -247,8 +249,8 @@ impl WatchTable {
         told
     }
 
-    /// The listeners to recursive watches above. And, if a parent has both persistent kinds, the listeners that learn from
-    /// this event that the list of children has changed.
+    /// The listeners to recursive watches above. And, if a parent has both persistent kinds, the
+    /// listeners that learn from this event that the list of children has changed.
     fn fire_above(&mut self, path: &str, event: EventType, told: &mut Vec<Recipient>) {
         let mut above = Some(path).filter(|_| self.recursive > 0);
         while let Some(ancestor) = above {
@@ -273,7 +275,8 @@ impl WatchTable {
         }
     }
 
-    /// A reply has come. A server sends all events of one transaction without a reply in between, so no echo will follow.
+    /// A reply has come. A server sends all events of one transaction without a reply in between,
+    /// so no echo will follow.
     pub(crate) fn forget_echo(&mut self) {
         self.echo = None;
     }
@@ -306,7 +309,8 @@ impl WatchTable {
         all.collect()
     }
 
-    /// Takes out and returns all listeners, in the order of the paths: the session is over. Pending requests stay announced.
+    /// Takes out and returns all listeners, in the order of the paths: the session is over. Pending
+    /// requests stay announced.
     pub(crate) fn drain(&mut self) -> Vec<WatchId> {
         self.drain_kinds(&WatchKind::ALL)
     }
@@ -350,8 +354,9 @@ impl WatchTable {
 
     /// The requests that restore all watches on a new connection.
     ///
-    /// Servers before 3.9 keep one kind of watch for a path and connection, the last one. So a recursive watch comes after
-    /// the kinds that it covers, and before the child watch, which it does not cover.
+    /// Servers before 3.9 keep one kind of watch for a path and connection, the last one. So a
+    /// recursive watch comes after the kinds that it covers, and before the child watch, which it
+    /// does not cover.
     pub(crate) fn restore(&mut self, batches: &mut Batches) {
         for (path, watches) in &self.paths {
             for kind in WatchKind::ONE_SHOT {

@@ -1,16 +1,20 @@
-//! Whether a lease outlives its session: one client, the server that it is connected to, and a leader, in discrete time.
+//! Whether a lease outlives its session: one client, the server that it is connected to, and a
+//! leader, in discrete time.
 //!
 //! What the client concludes is the product's own code, `Proof`. The servers follow the facts that
-//! `session/src/machine/proof.rs` names. All messages take any time: a link that breaks in silence, in one direction or both, is
-//! a message that has not arrived yet. The leader may lose its majority and go on, while another one begins; the client comes back
-//! over another connection, to the same side or to the other. The leader ends the session as soon as it may: from then on another client may be granted the lock.
+//! `session/src/machine/proof.rs` names. All messages take any time: a link that breaks in silence,
+//! in one direction or both, is a message that has not arrived yet. The leader may lose its
+//! majority and go on, while another one begins; the client comes back over another connection, to
+//! the same side or to the other. The leader ends the session as soon as it may: from then on
+//! another client may be granted the lock.
 //!
 //! | file | what |
 //! |---|---|
 //! | `world` | one state, and the steps |
 //! | `search` | all states, breadth first, and the shortest history of what is wrong |
 //!
-//! Not here: who holds which lock (the rest of the model), clocks that run at different rates (the margin of the lease).
+//! Not here: who holds which lock (the rest of the model), clocks that run at different rates (the
+//! margin of the lease).
 
 mod search;
 mod world;

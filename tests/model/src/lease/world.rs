@@ -1,7 +1,7 @@
 //! One client, its server and the leader: the state, and what can happen next.
 //!
-//! A unit of time is half a tick, after which the leader pings. The session timeout is two ticks: the shortest that servers grant
-//! by default.
+//! A unit of time is half a tick, after which the leader pings. The session timeout is two ticks:
+//! the shortest that servers grant by default.
 //!
 //! Not here: in which order states are visited (`search`).
 
@@ -64,7 +64,8 @@ impl Rule {
         self == Self::Assumed
     }
 
-    /// For how long the lease counts. Clocks run at the same rate here, so nothing is left for drift.
+    /// For how long the lease counts. Clocks run at the same rate here, so nothing is left for
+    /// drift.
     fn lease(self) -> Duration {
         match self {
             Self::Assumed => timeout() * 2 / 3,
@@ -98,7 +99,8 @@ enum Request {
 /// From the server to the leader.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum ToLeader {
-    /// The answer to a ping: the server has heard of the session. An answer without that says nothing, and is left out.
+    /// The answer to a ping: the server has heard of the session. An answer without that says
+    /// nothing, and is left out.
     Touch,
     Request(Request),
 }
@@ -110,8 +112,9 @@ enum FromLeader {
     Answer(Request),
 }
 
-/// A link between the server and the leader. It is one connection: messages keep their order. They take any time, so a link that
-/// breaks in silence, in one direction or both, is a message that has not arrived yet.
+/// A link between the server and the leader. It is one connection: messages keep their order. They
+/// take any time, so a link that breaks in silence, in one direction or both, is a message that has
+/// not arrived yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Link {
     to_leader: VecDeque<ToLeader>,

@@ -17,7 +17,8 @@ pub(super) fn check(holds: &Holds<'_>, bounds: &Bounds, found: &mut Vec<Violatio
     }
 }
 
-/// A listening holder hears each request to release its node, and hears no request that was not made.
+/// A listening holder hears each request to release its node, and hears no request that was not
+/// made.
 fn hears(
     holds: &Holds<'_>,
     bounds: &Bounds,

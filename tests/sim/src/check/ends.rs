@@ -49,8 +49,8 @@ pub(super) fn check(holds: &Holds<'_>, bounds: &Bounds, found: &mut Vec<Violatio
 
 /// Whether a third party deleted the node of the attempt.
 ///
-/// If the history does not have that node: whether it deleted any node of the lock since the attempt began. An attempt at several
-/// locks fails as a whole, with the error of one of them.
+/// If the history does not have that node: whether it deleted any node of the lock since the
+/// attempt began. An attempt at several locks fails as a whole, with the error of one of them.
 fn was_deleted(holds: &Holds<'_>, hold: &Hold<'_>) -> bool {
     let own = hold.granted.map(|granted| granted.node);
     let own = own.or(hold.placed.map(|(_, node, _)| node));
@@ -70,8 +70,8 @@ fn was_deleted(holds: &Holds<'_>, hold: &Hold<'_>) -> bool {
     holds.deleted.contains_key(own) || holds.reader_deleted(hold).is_some()
 }
 
-/// Whether the session of the attempt is over. If the history does not have that session: whether the client may have learned
-/// since the attempt began that any session is over.
+/// Whether the session of the attempt is over. If the history does not have that session: whether
+/// the client may have learned since the attempt began that any session is over.
 fn session_ended(holds: &Holds<'_>, bounds: &Bounds, hold: &Hold<'_>) -> bool {
     let own = hold.granted.map(|granted| granted.session);
     let own = own.or(hold.placed.map(|(_, _, session)| session));

@@ -1,6 +1,7 @@
 //! When nothing goes wrong, a waiter has the lock soon after what it waited for is over.
 //!
-//! A waiter in a queue that learns by an event has it after a few messages. One that waits for a timer has not.
+//! A waiter in a queue that learns by an event has it after a few messages. One that waits for a
+//! timer has not.
 //!
 //! Not here: how long an attempt may take at all (`ends`).
 
@@ -34,7 +35,8 @@ pub(super) fn check(holds: &Holds<'_>, bounds: &Bounds, found: &mut Vec<Violatio
     }
 }
 
-/// The last moment before a grant at which another contender for the lock did something, or any session was over.
+/// The last moment before a grant at which another contender for the lock did something, or any
+/// session was over.
 ///
 /// If the others do nothing more, the waiter has nothing left to wait for.
 fn free_since(holds: &Holds<'_>, hold: &Hold<'_>, granted: Granted<'_>) -> Duration {

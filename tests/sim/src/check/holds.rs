@@ -236,7 +236,8 @@ impl<'a> Holds<'a> {
 
     /// The granted attempts by lock, in order of the grants.
     ///
-    /// Leaves out a grant shortly after a third party deleted its node or ended its session: the client could not know yet.
+    /// Leaves out a grant shortly after a third party deleted its node or ended its session: the
+    /// client could not know yet.
     pub(super) fn grants(&self, bounds: &Bounds) -> BTreeMap<&str, Vec<(&Hold<'a>, Granted<'a>)>> {
         let mut grants: BTreeMap<&str, Vec<_>> = BTreeMap::new();
         for hold in self.all.values() {
@@ -264,7 +265,8 @@ impl<'a> Holds<'a> {
         deleted.into_iter().chain(killed).min().copied()
     }
 
-    /// The holder that this attempt still had to wait for when its own node was deleted by hand; `None` if there is none.
+    /// The holder that this attempt still had to wait for when its own node was deleted by hand;
+    /// `None` if there is none.
     ///
     /// With such a holder ahead, the attempt heard of its deletion before it could be granted.
     pub(super) fn heard_too_late(
@@ -300,7 +302,8 @@ impl<'a> Holds<'a> {
 
     /// When a third party deleted the node of a writer that became a reader.
     ///
-    /// The reply that names the reader's node may be lost. That node has the number of the writer's node.
+    /// The reply that names the reader's node may be lost. That node has the number of the writer's
+    /// node.
     pub(super) fn reader_deleted(&self, hold: &Hold<'_>) -> Option<Duration> {
         let (since, known) = hold.downgraded?;
         let number = |node: &str| node.get(node.len().saturating_sub(10)..).map(str::to_owned);
@@ -310,8 +313,8 @@ impl<'a> Holds<'a> {
         deleted.map(|(_, at)| *at).min()
     }
 
-    /// Until when a hold excludes others: the end of its validity, its release, its end, or the action of a third party,
-    /// whichever comes first.
+    /// Until when a hold excludes others: the end of its validity, its release, its end, or the
+    /// action of a third party, whichever comes first.
     pub(super) fn reach(&self, hold: &Hold<'_>, granted: Granted<'_>) -> Duration {
         let mut ends = vec![hold.until];
         ends.extend(hold.let_go);

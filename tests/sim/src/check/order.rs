@@ -1,4 +1,5 @@
-//! Tokens grow in the order of the grants, no queued waiter is skipped, and stores agree with that order.
+//! Tokens grow in the order of the grants, no queued waiter is skipped, and stores agree with that
+//! order.
 //!
 //! Not here: holds that overlap (`overlap`).
 
@@ -105,7 +106,8 @@ fn number(node: &str) -> Option<u32> {
     node.get(node.len().checked_sub(10)?..)?.parse().ok()
 }
 
-/// A store accepts no token lower than the highest that it has seen, and refuses no holder with a valid lease.
+/// A store accepts no token lower than the highest that it has seen, and refuses no holder with a
+/// valid lease.
 fn stores(holds: &Holds<'_>, found: &mut Vec<Violation>) {
     let mut writes: Vec<_> = holds
         .all

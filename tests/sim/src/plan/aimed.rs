@@ -1,7 +1,7 @@
 //! Plans that are aimed at situations which random plans hardly ever reach.
 //!
-//! Not here: random plans, and the types of a plan (`plan`); plans about transactions in transit (`under_way`)
-//! and about links between servers (`partitions`).
+//! Not here: random plans, and the types of a plan (`plan`); plans about transactions in transit
+//! (`under_way`) and about links between servers (`partitions`).
 
 use super::{
     Cancel, ClientPlan, DRIFT_PPM, Entry, Fault, FaultKind, Leave, LockStep, Plan, RawStep, Step,
@@ -44,7 +44,8 @@ pub(super) fn blank(rng: &mut Rng, seed: u64) -> Plan {
 fn vanishes_with_late_reply(rng: &mut Rng, plan: &mut Plan) {
     let timeout_ms = rng.within(9, 20) * plan.tick_ms;
     holder_and_waiter(rng, plan, timeout_ms);
-    // A client closes a connection after two thirds of the timeout in silence; the reply comes before that.
+    // A client closes a connection after two thirds of the timeout in silence; the reply comes
+    // before that.
     let late_ms = rng.within(timeout_ms * 2 / 5, timeout_ms * 3 / 5);
     let vanish = Vanish {
         late_ms,
@@ -54,10 +55,11 @@ fn vanishes_with_late_reply(rng: &mut Rng, plan: &mut Plan) {
     vanishes(rng, plan, Trigger::Any, vanish);
 }
 
-/// A holder gets the reply to a ping and then nothing more, and its server may fail before the leader knows of the ping.
+/// A holder gets the reply to a ping and then nothing more, and its server may fail before the
+/// leader knows of the ping.
 ///
-/// Then the leader counts the session timeout from an earlier request. The margin of the lease must cover that time, and
-/// a slow clock as well.
+/// Then the leader counts the session timeout from an earlier request. The margin of the lease must
+/// cover that time, and a slow clock as well.
 fn vanishes_after_ping(rng: &mut Rng, plan: &mut Plan) {
     let timeout_ms = rng.within(6, 20) * plan.tick_ms;
     holder_and_waiter(rng, plan, timeout_ms);
@@ -76,7 +78,8 @@ fn vanishes_after_ping(rng: &mut Rng, plan: &mut Plan) {
     vanishes(rng, plan, Trigger::Ping, vanish);
 }
 
-/// Several clients wait in the queue, and the node of the next waiter is deleted just before the holder releases.
+/// Several clients wait in the queue, and the node of the next waiter is deleted just before the
+/// holder releases.
 fn deletes_next_waiter(rng: &mut Rng, plan: &mut Plan) {
     let timeout_ms = rng.within(4, 9) * plan.tick_ms;
     contenders(rng, plan, timeout_ms, 60, 0);
@@ -90,7 +93,8 @@ fn deletes_next_waiter(rng: &mut Rng, plan: &mut Plan) {
     plan.faults.sort_by_key(|fault| fault.at_ms);
 }
 
-/// Holders write under the lock, and contenders' nodes are deleted by hand, mostly those of the holders.
+/// Holders write under the lock, and contenders' nodes are deleted by hand, mostly those of the
+/// holders.
 fn deletes_nodes_under_holders(rng: &mut Rng, plan: &mut Plan) {
     let timeout_ms = rng.within(4, 9) * plan.tick_ms;
     contenders(rng, plan, timeout_ms, 300, 6);
@@ -144,7 +148,8 @@ fn changes_watched_nodes_while_cut_off(rng: &mut Rng, plan: &mut Plan) {
     plan.faults.sort_by_key(|fault| fault.at_ms);
 }
 
-/// A client takes several locks and vanishes with one of the creates. Another client takes the first lock again and again.
+/// A client takes several locks and vanishes with one of the creates. Another client takes the
+/// first lock again and again.
 fn vanishes_while_taking_several_locks(rng: &mut Rng, plan: &mut Plan) {
     let timeout_ms = rng.within(2, 5) * plan.tick_ms;
     let several = (0..4).map(|_| lock(rng, Target::All, 10, 0)).collect();

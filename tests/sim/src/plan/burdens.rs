@@ -1,4 +1,5 @@
-//! Plans with servers that no fault of the network explains: slow ones, ones with little memory, and ones that lie.
+//! Plans with servers that no fault of the network explains: slow ones, ones with little memory,
+//! and ones that lie.
 //!
 //! Not here: what such a server does (`world::burdens`).
 
@@ -11,7 +12,8 @@ use crate::rng::Rng;
 /// The bytes of replies for which a small server has room: a listing of 4,000 contenders.
 const MEMORY: usize = 256 * 1024;
 
-/// One client has so much to do at once that the last request waits for longer than the session timeout.
+/// One client has so much to do at once that the last request waits for longer than the session
+/// timeout.
 pub(super) fn slow_server(seed: u64) -> Plan {
     let rng = &mut Rng::of(seed, "slow server");
     let mut plan = blank(rng, seed);

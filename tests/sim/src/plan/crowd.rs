@@ -1,7 +1,7 @@
 //! Plans with a crowd: many tasks of one client contend for one mutex, and others between them.
 //!
-//! A crowd makes few listings, and its contenders use those of each other (`crowd` in the recipes). Four tasks of one client
-//! or fewer never do, and random plans have no more.
+//! A crowd makes few listings, and its contenders use those of each other (`crowd` in the recipes).
+//! Four tasks of one client or fewer never do, and random plans have no more.
 
 use super::{Cancel, Fault, FaultKind, Leave, Plan, Step, Target, aimed};
 use crate::rng::Rng;
@@ -42,7 +42,8 @@ pub(super) fn plan(seed: u64) -> Plan {
     plan
 }
 
-/// A task that takes the mutex a few times, and sometimes gives up. One outside the crowd may be a writer or a reader.
+/// A task that takes the mutex a few times, and sometimes gives up. One outside the crowd may be a
+/// writer or a reader.
 fn contender(rng: &mut Rng, is_other: bool) -> Vec<Step> {
     let mut steps = Vec::new();
     for _ in 0..rng.within(2, 4) {

@@ -1,6 +1,8 @@
-//! Plans about clients that give their locks up: by a limit, or because a task closes the client of all of them.
+//! Plans about clients that give their locks up: by a limit, or because a task closes the client of
+//! all of them.
 //!
-//! Their holders believe that they hold until they are told. Nothing goes wrong, but messages are slow.
+//! Their holders believe that they hold until they are told. Nothing goes wrong, but messages are
+//! slow.
 //!
 //! Not here: holders that know the limits of their holds (`under_way`).
 

@@ -1,4 +1,5 @@
-//! Plans that are aimed at links between servers that are cut, while clients on both sides want the same lock.
+//! Plans that are aimed at links between servers that are cut, while clients on both sides want the
+//! same lock.
 //!
 //! Not here: the other aimed plans (`aimed`, `under_way`), and the types of a plan (`plan`).
 
@@ -91,7 +92,8 @@ fn cuts_off_the_leader(rng: &mut Rng, plan: &mut Plan) {
     let who = rng.small(1, 2);
     let elected_ms = isolate(rng, plan, who, at_ms);
     if rng.chance(400) {
-        // The holder hears nothing of the election. Then it may come to the former leader, and hear nothing more again.
+        // The holder hears nothing of the election. Then it may come to the former leader, and hear
+        // nothing more again.
         let quiet_ms = rng.within(plan.tick_ms, plan.sync_limit * plan.tick_ms / 2);
         fault(plan, elected_ms - 10, FaultKind::Silence(1, quiet_ms));
         fault(plan, elected_ms - 5, FaultKind::Cut(1));
@@ -134,8 +136,8 @@ fn cuts_one_direction_and_then_the_other(rng: &mut Rng, plan: &mut Plan) {
     }
 }
 
-/// A holder that was idle writes a few times, and its server is cut off at once: perhaps before the leader hears of it. The
-/// holder cannot save its session on another server.
+/// A holder that was idle writes a few times, and its server is cut off at once: perhaps before the
+/// leader hears of it. The holder cannot save its session on another server.
 fn cuts_off_a_busy_holder(rng: &mut Rng, plan: &mut Plan) {
     plan.tick_ms = 500;
     (plan.delay_ms, plan.commit_ms) = (1, 1);
@@ -174,8 +176,8 @@ fn exclusive(rng: &mut Rng) -> Target {
     rng.weighted(Target::Mutex(0), &others, 4)
 }
 
-/// Holds a lock for long and often checks its lease. Most holders write nothing: a write that is not answered would hold up
-/// the pings behind it.
+/// Holds a lock for long and often checks its lease. Most holders write nothing: a write that is
+/// not answered would hold up the pings behind it.
 fn holds(rng: &mut Rng, target: Target, hold_ms: u64) -> Step {
     let target = match target {
         Target::Mutex(line) | Target::Write(line) if rng.chance(800) => Target::Read(line),
@@ -233,7 +235,8 @@ fn cut_off(rng: &mut Rng, plan: &mut Plan, who: u32, at_ms: u64) {
     fault(plan, at_ms, FaultKind::CutOff(who, side, ms));
 }
 
-/// Cuts all links of this client's server, which is the leader. Returns when the others have a new one.
+/// Cuts all links of this client's server, which is the leader. Returns when the others have a new
+/// one.
 fn isolate(rng: &mut Rng, plan: &mut Plan, who: u32, at_ms: u64) -> u64 {
     let limit_ms = plan.sync_limit * plan.tick_ms;
     let elect_ms = rng.within(plan.tick_ms, limit_ms);

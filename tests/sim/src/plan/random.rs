@@ -1,6 +1,7 @@
 //! Random plans: any steps, any faults, at any time.
 //!
-//! Not here: the types of a plan (`plan`), aimed plans (`aimed`, `under_way`, `partitions`, `servers`).
+//! Not here: the types of a plan (`plan`), aimed plans (`aimed`, `under_way`, `partitions`,
+//! `servers`).
 
 use super::{
     Cancel, ClientPlan, DRIFT_PPM, Entry, Fault, FaultKind, Leave, LockStep, Plan, RawStep, Step,
@@ -52,7 +53,8 @@ pub(super) fn plan(seed: u64) -> Plan {
     plan
 }
 
-/// Adds what only some plans have: short writes, plain locks, latches, hold limits, requests to release.
+/// Adds what only some plans have: short writes, plain locks, latches, hold limits, requests to
+/// release.
 fn vary(plan: &mut Plan, rng: &mut Rng) {
     plan.short_writes = rng.chance(200);
     let (has_plain, latch) = (rng.chance(250), rng.chance(250));

@@ -1,7 +1,9 @@
-//! Plans that are aimed at servers that refuse requests, and at clients whose queues of requests are full.
+//! Plans that are aimed at servers that refuse requests, and at clients whose queues of requests
+//! are full.
 //!
-//! A server refuses what needs a leader while it has no majority, and any request while it throttles.
-//! Not here: the other aimed plans (`aimed`, `under_way`, `partitions`), and the types of a plan (`plan`).
+//! A server refuses what needs a leader while it has no majority, and any request while it
+//! throttles. Not here: the other aimed plans (`aimed`, `under_way`, `partitions`), and the types
+//! of a plan (`plan`).
 
 use super::{
     Cancel, FaultKind, Leave, Plan, RawStep, Step, Target, Trigger,
@@ -59,7 +61,8 @@ fn throttles(rng: &mut Rng, plan: &mut Plan) {
     }
 }
 
-/// Clients with small queues of requests do much at the same time, cancel much of it, and lose their connections.
+/// Clients with small queues of requests do much at the same time, cancel much of it, and lose
+/// their connections.
 fn fills_queues(rng: &mut Rng, plan: &mut Plan) {
     plan.max_outstanding = rng.pick(&[1, 1, 2, 3]).unwrap_or(1);
     let timeout_ms = rng.within(3, 8) * plan.tick_ms;
@@ -115,7 +118,8 @@ fn has_no_majority(rng: &mut Rng, plan: &mut Plan) {
     }
 }
 
-/// Adds a time in which servers refuse requests, and often a client that has to come back meanwhile.
+/// Adds a time in which servers refuse requests, and often a client that has to come back
+/// meanwhile.
 fn refuses(rng: &mut Rng, plan: &mut Plan, within_ms: u64) {
     let session_ms = plan.clients.iter().map(|client| client.timeout_ms).max();
     let session_ms = session_ms.unwrap_or(0);

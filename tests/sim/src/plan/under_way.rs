@@ -1,4 +1,5 @@
-//! Plans that are aimed at transactions in transit between servers, and at locks and settings that other plans leave out.
+//! Plans that are aimed at transactions in transit between servers, and at locks and settings that
+//! other plans leave out.
 //!
 //! Not here: the other aimed plans (`aimed`), and the types of a plan (`plan`).
 
@@ -26,7 +27,8 @@ pub(super) fn plan(seed: u64) -> Plan {
     plan
 }
 
-/// A client writes without a pause, and loses its connection again and again while a write is pending.
+/// A client writes without a pause, and loses its connection again and again while a write is
+/// pending.
 fn reconnects_while_writes_are_pending(rng: &mut Rng, plan: &mut Plan) {
     plan.servers = 3;
     plan.delay_ms = 1;
@@ -212,7 +214,8 @@ fn writes_in_parts(rng: &mut Rng, plan: &mut Plan) {
 ///
 /// Its server fails before the leader knows of the ping.
 fn vanishes_after_ping_with_slow_clock(rng: &mut Rng, plan: &mut Plan) {
-    // The longest timeout that a server grants. The longer the timeout, the less the rounding to ticks hides the slow clock.
+    // The longest timeout that a server grants. The longer the timeout, the less the rounding to
+    // ticks hides the slow clock.
     let timeout_ms = 20 * plan.tick_ms;
     holder_and_waiter(rng, plan, timeout_ms);
     plan.relay = true;

@@ -23,7 +23,8 @@ impl Worker {
         let part = Duration::from_millis(step.hold_ms.max(100) / looks);
         for _ in 0..looks {
             sleep(part).await;
-            // A latch that was unsure for a while may lead again with the same token. Only another token is a new attempt.
+            // A latch that was unsure for a while may lead again with the same token. Only another
+            // token is a new attempt.
             let now = latch.token();
             if token.is_some() && now.is_some() && now != token {
                 self.let_go(&current);
@@ -47,7 +48,8 @@ impl Worker {
         self.ended(&current, &end);
     }
 
-    /// Records that this latch leads. Does nothing if its node is already gone: then the node's name is unknown.
+    /// Records that this latch leads. Does nothing if its node is already gone: then the node's
+    /// name is unknown.
     fn leads(&self, attempts: &[Attempt], token: u64) -> bool {
         let session = self.client.snapshot().session_id.0;
         let mut world = self.sim.lock();
@@ -76,7 +78,8 @@ impl Worker {
         }
     }
 
-    /// Returns a future that ends when the holder is asked to release. It never ends if the step does not listen.
+    /// Returns a future that ends when the holder is asked to release. It never ends if the step
+    /// does not listen.
     pub(super) fn listen(
         &self,
         step: LockStep,

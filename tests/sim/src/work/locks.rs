@@ -290,7 +290,8 @@ impl Worker {
         }
     }
 
-    /// Records until when the guard says that it is valid, but no longer than the hold limit, which the holder knows.
+    /// Records until when the guard says that it is valid, but no longer than the hold limit, which
+    /// the holder knows.
     fn claim(&self, attempt: Attempt, guard: &Guard, limit: Option<Duration>) {
         if !guard.is_valid() {
             return;
@@ -542,7 +543,8 @@ fn end_of_loss(loss: Loss) -> End {
     }
 }
 
-/// As [`end_of_release`]. With several guards the outcome is unknown, because the error may be about any of them.
+/// As [`end_of_release`]. With several guards the outcome is unknown, because the error may be
+/// about any of them.
 fn end_of_releases(attempts: &[Attempt], released: &Result<(), LockError>) -> End {
     if attempts.len() > 1 && released.is_err() {
         return End::Dropped;

@@ -23,7 +23,8 @@ use crate::{
 pub(super) struct Watches {
     /// Those that have not fired, with their numbers.
     open: Vec<(u64, Watcher)>,
-    /// Some of those that no task looks at any more. The servers have them until the end of the run.
+    /// Some of those that no task looks at any more. The servers have them until the end of the
+    /// run.
     kept: Vec<Watcher>,
 }
 
@@ -136,7 +137,8 @@ impl Worker {
         let before = self.sim.lock().newest_number();
         let seen = self.client.exists(&path).await;
         self.look_at_watches();
-        // That there is no node may have been answered before a watch that another task has set meanwhile.
+        // That there is no node may have been answered before a watch that another task has set
+        // meanwhile.
         let is_unclear = |stat: &Option<Stat>| {
             stat.is_none() && self.watches().open.iter().any(|(watch, _)| *watch > before)
         };
@@ -182,7 +184,8 @@ impl Worker {
         Some(format!("{lock}/{child}"))
     }
 
-    /// Reads all nodes once more after the last fault: by then, the watch of each changed node must have fired.
+    /// Reads all nodes once more after the last fault: by then, the watch of each changed node must
+    /// have fired.
     pub(super) async fn last_look(&mut self) {
         let storm = self.sim.lock().storm_left();
         sleep(storm + Duration::from_secs(3)).await;

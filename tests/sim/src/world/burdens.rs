@@ -1,4 +1,5 @@
-//! Servers that no fault of the network explains: slow ones, ones with little memory, and ones that lie.
+//! Servers that no fault of the network explains: slow ones, ones with little memory, and ones that
+//! lie.
 //!
 //! Not here: which servers do that (`plan::burdens`).
 

@@ -1,6 +1,7 @@
 //! Carries out the faults of the plan.
 //!
-//! Not here: which faults there are (`plan`), links between servers (`partitions`), what a fault does to the bytes of a connection (`net`).
+//! Not here: which faults there are (`plan`), links between servers (`partitions`), what a fault
+//! does to the bytes of a connection (`net`).
 
 use std::time::Duration;
 
@@ -215,7 +216,8 @@ impl World {
         self.after_engine();
     }
 
-    /// A client is about to release a lock. If a fault waits for that, it deletes the node of the next waiter first.
+    /// A client is about to release a lock. If a fault waits for that, it deletes the node of the
+    /// next waiter first.
     pub(crate) fn before_release(&mut self, client: u32, released: Attempt) {
         if !self.clients.get(&client).is_some_and(|own| own.betrayed) {
             return;
@@ -271,8 +273,8 @@ impl World {
         self.after_engine();
     }
 
-    /// The process ends. In every second case it is killed, and does not even end its session: the server learns that the connection
-    /// is closed, and nothing else.
+    /// The process ends. In every second case it is killed, and does not even end its session: the
+    /// server learns that the connection is closed, and nothing else.
     fn crash(&mut self, client: u32) {
         let Some(gate) = self.gate(client).filter(|gate| !gate.is_dead()) else {
             return;
@@ -304,7 +306,8 @@ impl World {
         }
     }
 
-    /// How long a crashed client stays away: the shortest time in the plan's crashes of this client.
+    /// How long a crashed client stays away: the shortest time in the plan's crashes of this
+    /// client.
     pub(crate) fn away(&self, client: u32) -> Duration {
         let crashes = self
             .plan

@@ -36,7 +36,8 @@ pub(super) struct Link {
     client_gone: bool,
     /// Whether the engine has this connection.
     pub(super) served: bool,
-    /// Set when the client has vanished: by how much later the server's bytes arrive. The client's later bytes never arrive.
+    /// Set when the client has vanished: by how much later the server's bytes arrive. The client's
+    /// later bytes never arrive.
     vanished: Option<u64>,
     /// Whether the bytes that the server sends from now on are lost.
     mute: bool,
@@ -250,7 +251,8 @@ impl World {
                 }
                 Some(Blow::LoseReply) => {
                     link.mute = true;
-                    // The client may learn of the loss before the server has the write, or long after that.
+                    // The client may learn of the loss before the server has the write, or long
+                    // after that.
                     let late = if link.rng.chance(500) {
                         0
                     } else {

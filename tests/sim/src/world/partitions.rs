@@ -1,6 +1,8 @@
-//! Links between servers that are cut, servers that give up their leader, and leaders that are deposed but go on.
+//! Links between servers that are cut, servers that give up their leader, and leaders that are
+//! deposed but go on.
 //!
-//! Not here: what waits meanwhile and what is lost (the engine: `server/src/engine/replication.rs`).
+//! Not here: what waits meanwhile and what is lost (the engine:
+//! `server/src/engine/replication.rs`).
 
 use lockkeeper_server::engine::{Direction, ServerId};
 
@@ -83,7 +85,8 @@ impl World {
         }
     }
 
-    /// A server gives up its leader if it has been cut off for so long. It serves nobody until its link is whole again.
+    /// A server gives up its leader if it has been cut off for so long. It serves nobody until its
+    /// link is whole again.
     pub(super) fn give_up(&mut self, server: u32) {
         let patience = self.plan.sync_limit * self.plan.tick_ms * 1000;
         let long_ago = self.now().saturating_sub(patience);

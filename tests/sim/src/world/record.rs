@@ -250,7 +250,8 @@ fn answer(response: &Response) -> String {
     shorten(&format!("{response:?}"))
 }
 
-/// Removes the open access control list and the words `Request` and `Response`, and cuts long texts.
+/// Removes the open access control list and the words `Request` and `Response`, and cuts long
+/// texts.
 fn shorten(text: &str) -> String {
     const LONGEST: usize = 220;
     let text = text.replace(

@@ -1,4 +1,5 @@
-//! The engine in the role of all servers: bytes in, bytes out, and what it reports about sessions and nodes.
+//! The engine in the role of all servers: bytes in, bytes out, and what it reports about sessions
+//! and nodes.
 //!
 //! Not here: delays and broken connections (`net`), failures of servers (`faults`).
 
@@ -71,7 +72,8 @@ impl World {
         }
     }
 
-    /// Carries out the engine's outputs. Records the sessions that ended, and the fenced writes that were applied.
+    /// Carries out the engine's outputs. Records the sessions that ended, and the fenced writes
+    /// that were applied.
     pub(super) fn after_engine(&mut self) {
         while let Some(output) = self.engine.poll_output() {
             match output {

@@ -273,7 +273,8 @@ async fn a_target_that_accepts_and_does_not_serve_does_not_hide_the_others() {
     soon(client.close()).await;
 }
 
-/// Otherwise a client could leave a read-only target for another one and come back to it, over and over.
+/// Otherwise a client could leave a read-only target for another one and come back to it, over and
+/// over.
 #[tokio::test]
 async fn a_session_after_a_probe_begins_with_the_target_of_the_probe() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
