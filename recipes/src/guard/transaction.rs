@@ -94,7 +94,10 @@ impl<'a> GuardedTransaction<'a> {
 
     /// As [`commit`](Self::commit), if `may_send` says so of each hold when the transaction is
     /// queued.
-    async fn send(self, may_send: impl Fn(&HoldEnd) -> bool) -> Result<Vec<OpResult>, LockError> {
+    async fn send(
+        self,
+        may_send: impl Fn(&HoldEnd) -> bool + Sync,
+    ) -> Result<Vec<OpResult>, LockError> {
         let Some(inner) = self.inner else {
             return Err(LockError::SeveralSessions);
         };

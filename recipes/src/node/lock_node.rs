@@ -269,7 +269,7 @@ impl LockNode {
     pub(crate) async fn set_data(
         &self,
         data: Bytes,
-        is_held: impl Fn() -> bool,
+        is_held: impl Fn() -> bool + Sync,
     ) -> Result<Option<()>, SessionError> {
         let Some(node) = self.node() else {
             return Ok(None);

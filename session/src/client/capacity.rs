@@ -4,11 +4,13 @@
 //! (`Machine::has_capacity`).
 
 use std::{
-    future::{Future, Ready, ready},
+    future::Future,
     pin::Pin,
     task::{Context, Poll, Waker},
     time::{Duration, Instant},
 };
+
+use futures::future::{BoxFuture, Either, Ready, ready};
 
 use super::{
     Client,
@@ -17,25 +19,10 @@ use super::{
 };
 use crate::machine::RequestOptions;
 
-/// What `act` has returned; or it waits for capacity, in a box, so that the futures of callers stay
-/// small.
-pub(crate) enum WhenCapacity<'a, R, F> {
-    Done(Ready<R>),
-    Waiting(Pin<Box<Attempt<'a, F>>>),
-}
-
-impl<R, F: FnOnce(&mut Core, Instant, RequestOptions) -> R + Unpin> Future
-    for WhenCapacity<'_, R, F>
-{
-    type Output = R;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<R> {
-        match &mut *self {
-            Self::Done(done) => Pin::new(done).poll(cx),
-            Self::Waiting(attempt) => attempt.as_mut().poll(cx),
-        }
-    }
-}
+/// What `act` has returned; or it waits for capacity. Waiting is in a box and behind a pointer to code,
+/// so the futures of callers stay small and know nothing of requests: how to drop one is not repeated
+/// in each program that uses them.
+pub(crate) type WhenCapacity<'a, R> = Either<Ready<R>, BoxFuture<'a, R>>;
 
 impl<R, F: FnOnce(&mut Core, Instant, RequestOptions) -> R + Unpin> Future for Attempt<'_, F> {
     type Output = R;
@@ -172,23 +159,23 @@ impl Client {
     }
 
     /// Runs `act` on the core: at once, or when there is capacity for this many bytes of requests.
-    pub(crate) fn when_capacity<R, F>(&self, bytes: usize, act: F) -> WhenCapacity<'_, R, F>
+    pub(crate) fn when_capacity<'a, R, F>(&'a self, bytes: usize, act: F) -> WhenCapacity<'a, R>
     where
-        F: FnOnce(&mut Core, Instant, RequestOptions) -> R,
+        F: FnOnce(&mut Core, Instant, RequestOptions) -> R + Send + Unpin + 'a,
     {
         self.when_capacity_since(None, bytes, act)
     }
 
     /// As `when_capacity`, with the options of an earlier request of the same caller: its deadline
     /// counts for both.
-    pub(crate) fn when_capacity_since<R, F>(
-        &self,
+    pub(crate) fn when_capacity_since<'a, R, F>(
+        &'a self,
         options: Option<RequestOptions>,
         bytes: usize,
         act: F,
-    ) -> WhenCapacity<'_, R, F>
+    ) -> WhenCapacity<'a, R>
     where
-        F: FnOnce(&mut Core, Instant, RequestOptions) -> R,
+        F: FnOnce(&mut Core, Instant, RequestOptions) -> R + Send + Unpin + 'a,
     {
         let mut attempt = Attempt {
             shared: &self.shared,
@@ -199,8 +186,8 @@ impl Client {
             ticket: None,
         };
         match attempt.run(None) {
-            Some(done) => WhenCapacity::Done(ready(done)),
-            None => WhenCapacity::Waiting(Box::pin(attempt)),
+            Some(done) => Either::Left(ready(done)),
+            None => Either::Right(Box::pin(attempt)),
         }
     }
 }

@@ -6,20 +6,16 @@
 use std::{
     any::Any,
     collections::VecDeque,
-    future::{Future, Ready},
+    future::Future,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
     time::{Duration, Instant},
 };
 
 use lockkeeper_proto::{Request, SessionId, WatcherType, Zxid};
 
 use super::{
-    Client, Clock, PendingReply, Watcher,
-    capacity::{WhenCapacity, options},
-    shared::Core,
-    sleep::Sleep,
+    Client, Clock, PendingReply, Watcher, capacity::options, shared::Core, sleep::Sleep,
     watches::group::WatchGroup,
 };
 use crate::{
@@ -41,25 +37,6 @@ pub struct Raw<'a> {
     within: Option<SessionId>,
 }
 
-/// The replies to requests, or requests that wait for capacity. These are behind a pointer to code,
-/// and so the futures of callers know nothing of requests: how to drop one is not repeated in each
-/// program that uses them.
-enum Submitted<'a, R> {
-    Done(Ready<R>),
-    Waiting(Pin<Box<dyn Future<Output = R> + Send + 'a>>),
-}
-
-impl<R: Unpin> Future for Submitted<'_, R> {
-    type Output = R;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<R> {
-        match &mut *self {
-            Self::Done(done) => Pin::new(done).poll(cx),
-            Self::Waiting(waiting) => waiting.as_mut().poll(cx),
-        }
-    }
-}
-
 impl Client {
     /// The layer below the methods of this client, for recipes.
     #[must_use]
@@ -67,17 +44,6 @@ impl Client {
         Raw {
             client: self,
             within: None,
-        }
-    }
-
-    fn submitted<'a, R, F>(&'a self, bytes: usize, submit: F) -> Submitted<'a, R>
-    where
-        F: FnOnce(&mut Core, Instant, RequestOptions) -> R + Send + Unpin + 'a,
-        R: 'a,
-    {
-        match self.when_capacity(bytes, submit) {
-            WhenCapacity::Done(done) => Submitted::Done(done),
-            WhenCapacity::Waiting(attempt) => Submitted::Waiting(attempt),
         }
     }
 }
@@ -136,7 +102,7 @@ impl Raw<'_> {
         request: Request,
     ) -> impl Future<Output = PendingReply> + Send {
         self.client
-            .submitted(request_bytes(&request), move |core, now, options| {
+            .when_capacity(request_bytes(&request), move |core, now, options| {
                 core.submit(self.within, now, request, options)
             })
     }
@@ -149,7 +115,7 @@ impl Raw<'_> {
         second: Request,
     ) -> impl Future<Output = [PendingReply; 2]> + Send {
         let bytes = request_bytes(&first) + request_bytes(&second);
-        self.client.submitted(bytes, move |core, now, options| {
+        self.client.when_capacity(bytes, move |core, now, options| {
             [first, second].map(|request| core.submit(self.within, now, request, options))
         })
     }
@@ -167,7 +133,7 @@ impl Raw<'_> {
     pub async fn submit_if<const N: usize>(
         self,
         requests: [Request; N],
-        is_allowed: impl FnOnce() -> bool + Unpin,
+        is_allowed: impl FnOnce() -> bool + Send + Unpin,
     ) -> Option<[PendingReply; N]> {
         let bytes = requests.iter().map(request_bytes).sum();
         let submit = move |core: &mut Core, now: Instant, options: RequestOptions| {

@@ -167,7 +167,7 @@ impl Transaction {
     #[doc(hidden)]
     pub async fn commit_if(
         self,
-        is_allowed: impl FnOnce() -> bool + Unpin,
+        is_allowed: impl FnOnce() -> bool + Send + Unpin,
     ) -> Result<Option<Vec<OpResult>>, Error> {
         if let Some(error) = self.bad_path {
             return Err(Error::BadPath(error));
