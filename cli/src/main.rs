@@ -58,7 +58,6 @@ fn main() -> ExitCode {
     let arguments: Vec<_> = env::args_os().collect();
     // What `run` starts needs no command line, and should start fast.
     match arguments.as_slice() {
-        [_, name, rest @ ..] if name == run::gate::NAME => return end(run::gate::pass(rest)),
         [_, name, rest @ ..] if name == run::watchdog::NAME => {
             return end(Ok(run::watchdog::watch(rest)));
         }

@@ -22,7 +22,7 @@ use crate::{
     duration::Human,
     exit::{self, Failure, Level},
     log::{self, Least},
-    run::child::{Child, Environment, exit_status},
+    run::child::{Child, Children, Environment, Event},
     run::place::Place,
     security, servers,
     signals::{PASSED_ON, Signals},
@@ -132,13 +132,15 @@ async fn beside(
 ) -> Result<u8, Failure> {
     let mut environment = Environment::default();
     environment.set(servers::VARIABLE, server.connect_string());
-    let child = Child::start(command, &environment, Place::of_this());
-    let mut child = child?;
-    child.begin(None)?;
+    let children = Children::receive()?;
+    let mut child = Child::start(command, &environment, Place::of_this(), children)?;
+    child.begin(None).await?;
     loop {
         tokio::select! {
             biased;
-            status = child.wait() => return Ok(exit_status(status?)),
+            event = child.next() => if let Event::Ended(status) = event? {
+                return Ok(status);
+            },
             signal = signals.next() => child.pass_on(signal),
         }
     }

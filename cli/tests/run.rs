@@ -11,10 +11,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lockkeeper::{client::SessionId, proto::OpCode};
+use lockkeeper::proto::OpCode;
 use lockkeeper_server::Server;
-use rustix::process::{Pid, Signal, kill_process};
-use support::{Arm, Running, ended, handles, is_alive, lockkeeper, pid_of, wait_for};
+use rustix::process::{Signal, kill_process};
+use support::{
+    Arm, Running, ended, handles, is_alive, lockkeeper, pid_of, session_of, wait_for, watchdog_of,
+};
 
 on_both_arms!(
     run_exits_with_the_status_of_the_command,
@@ -234,26 +236,11 @@ fn a_command_that_ignores_term_is_killed(arm: &Arm) {
     assert!(!is_alive(pid_of(pid)));
 }
 
-/// The watchdog that a `run` has started. For a moment, a new process has no arguments.
-fn watchdog_of(run: Pid) -> Pid {
-    let is_watchdog = |pid: &&str| {
-        let command = fs::read_to_string(format!("/proc/{pid}/cmdline"));
-        command.is_ok_and(|command| command.contains("--watchdog"))
-    };
-    let mut watchdog = None;
-    wait_for("the watchdog", || {
-        let children = fs::read_to_string(format!("/proc/{run}/task/{run}/children")).unwrap();
-        watchdog = children.split_whitespace().find(is_watchdog).map(pid_of);
-        watchdog.is_some()
-    });
-    watchdog.unwrap()
-}
-
 /// `run` is stopped, its lock is lost, its command ends with 0, and then `run` goes on. It must not pass on that 0. The watchdog,
 /// which would have ended the command, was killed before.
 fn a_command_that_ends_without_the_lock_gives_status_74(arm: &Arm) {
     let path = arm.path();
-    let script = "echo $$ $LOCKKEEPER_NODE; read x; exit 0";
+    let script = "read x; echo $$ $LOCKKEEPER_NODE; read x; exit 0";
     let mut run = arm.run(&["--session-timeout", "4s"], &path, &["sh", "-c", script]);
     let mut run = run
         .stdin(Stdio::piped())
@@ -261,33 +248,21 @@ fn a_command_that_ends_without_the_lock_gives_status_74(arm: &Arm) {
         .spawn()
         .unwrap();
     let mut line = String::new();
+    let mut stdin = run.stdin.take().unwrap();
+    stdin.write_all(b"\n").unwrap();
     let mut stdout = std::io::BufReader::new(run.stdout.take().unwrap());
     std::io::BufRead::read_line(&mut stdout, &mut line).unwrap();
     let (pid, _) = line.split_once(' ').unwrap();
     let me = pid_of(&run.id().to_string());
 
-    kill_process(watchdog_of(me), Signal::KILL).unwrap();
+    // The other order would give `run` the time to start another watchdog.
     kill_process(me, Signal::STOP).unwrap();
+    kill_process(watchdog_of(me), Signal::KILL).unwrap();
     wait_for("the end of the session", || arm.nodes(&path).is_empty());
-    run.stdin
-        .take()
-        .unwrap()
-        .write_all(
-            b"
-",
-        )
-        .unwrap();
+    stdin.write_all(b"\n").unwrap();
     wait_for("the end of the command", || !is_alive(pid_of(pid)));
     kill_process(me, Signal::CONT).unwrap();
     assert_eq!(run.wait().unwrap().code(), Some(74));
-}
-
-/// The session that holds the lock.
-fn session_of(server: &Server, path: &str) -> Option<SessionId> {
-    let holds = |node: &String| node.starts_with(path);
-    let mut sessions = server.report().sessions.into_iter();
-    let holder = sessions.find(|(_, session)| session.ephemerals.iter().any(holds));
-    holder.map(|(id, _)| id)
 }
 
 #[test]

@@ -167,7 +167,7 @@ fn in_a_terminal_a_script_and_its_children_end_with_the_lock() {
         |_, _, run| kill_process(pid_of(run), Signal::KILL).unwrap(),
     ];
     // A child, and one that ignores TERM and has a child of its own. None of them ends with the terminal.
-    let script = r#"trap '' HUP; sleep 600 & export RUN=$PPID CHILD=$!
+    let script = r#"trap '' HUP; sleep 600 & export RUN=$(ps -o ppid= -p $PPID) CHILD=$!
         sh -c 'trap "" TERM; sleep 600 & echo $LOCKKEEPER_NODE $RUN $CHILD $$ $!; wait; true'; true"#;
     for lose in losses {
         let arm = Arm::embedded();

@@ -43,6 +43,10 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) grace: Option<Duration>,
 
+    /// Release the lock when the command itself ends, although processes that it has started, such as a daemon, run on
+    #[arg(long)]
+    pub(crate) no_wait_children: bool,
+
     /// Run the command once in each period, by the clock of the servers: 15m begins at :00, :15, :30 and :45 UTC. A
     /// command that fails has run, too
     #[arg(long, value_name = "PERIOD", value_parser = duration::parse_positive, conflicts_with_all = ["shared", "holders"])]
@@ -143,30 +147,30 @@ Once in a period: --once-per 15m writes the time of each start, by the servers'
 clock, to the node PATH.once, while it holds the lock. The clocks of the machines
 do not matter. A start counts, also if the command fails.
 
-Signals: lockkeeper passes TERM, HUP, INT, QUIT, USR1, USR2 on to the command.
-  - Usually the command leads its own process group. USR1 and USR2 go to the
-    command alone. The other signals, and those after a lost lock, go to the
-    whole group, so a script ends together with the programs it has started.
+Signals: lockkeeper passes TERM, HUP, INT, QUIT, USR1, USR2 on.
+  - USR1 and USR2 go to the command alone. The other signals, and those after a
+    lost lock, go to the command and to all that it has started, also to daemons
+    and to what has a process group of its own (timeout, setsid).
   - In the foreground of a terminal, the command stays in the process group of
-    lockkeeper, and signals go to the command alone. INT and QUIT are not
-    passed on: the terminal itself sends them, so Ctrl-C arrives once. After a
-    lost lock, the signals also go to each process that the command has started
-    and whose parent still runs. Only Linux shows these processes: on other
-    systems, the signals still go to the command alone.
-
+    lockkeeper, and the terminal itself sends INT and QUIT to it, so Ctrl-C
+    arrives once.
   - TSTP outside a terminal stops the command and lockkeeper. After CONT the
     command goes on if the lock is still held; otherwise it is ended.
   - A signal that was ignored stays ignored, in the command, too. Only PIPE
     always has its default action there.
 
-A process that the command leaves behind, as a daemon does, runs on without the
-lock: the lock is released when the command itself ends. Start daemons in the
-foreground.
+The lock is held until the command and all that it has started have ended, as
+with flock(1). A message says what the lock waits for. --no-wait-children
+releases the lock when the command itself ends, and names what runs on.
 
-If lockkeeper itself is killed, its watchdog process kills the command. The lock
-becomes free when the session expires. If lockkeeper is stopped or hangs, the
-watchdog kills the command when the lease has ended, before the session can end;
-a --grace that is longer than its default comes on top.
+If lockkeeper itself is killed, its watchdog process kills the command and all
+that it has started. The lock becomes free when the session expires. If
+lockkeeper is stopped or hangs, the watchdog does so when the lease has ended,
+before the session can end; a --grace that is longer than its default comes on
+top. A watchdog that is killed is replaced.
+
+Only Linux shows what a command has started. On other systems all of this holds
+for the command and its process group.
 
 Example:
   lockkeeper run --wait 5m /locks/backup -- ./backup.sh";

@@ -1,39 +1,28 @@
-//! The command that runs under the lock, as a process.
+//! The command that runs under the lock, and all that it starts.
 //!
-//! - Outside the foreground of a terminal, the command leads its own process group, so that a signal reaches a whole
-//!   script. If only the shell ended, the program that it waits for would go on without the lock.
+//! - Outside the foreground of a terminal, the command leads its own process group.
 //! - In the foreground, the command stays in our process group. In another group it could not use the terminal, and it
-//!   would be apart from the rest of its pipeline. The terminal itself sends INT and QUIT to the command. After a lost lock, each
-//!   process that the command has started gets the signals, too (`descendants`).
+//!   would be apart from the rest of its pipeline. The terminal itself sends INT and QUIT to the group.
 //!
-//! Not here: when to end the command (`run`).
+//! Not here: when to end the command (`run`), what happens if this process is killed or stopped (`watchdog`).
 
-use std::{
-    ffi::OsString,
-    fmt, io,
-    os::unix::process::{CommandExt as _, ExitStatusExt as _},
-    process::ExitStatus,
-    time::Duration,
-};
+use std::{ffi::OsString, fmt, io, time::Duration};
 
-use rustix::process::{
-    Pid, Signal, getpid, kill_process, kill_process_group, test_kill_process_group,
-};
+use rustix::process::{Pid, Signal, getpid, kill_process};
 use tokio::{
-    process,
-    time::{Instant, sleep, sleep_until},
+    sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+    time::{Instant, sleep_until, timeout_at},
 };
 
 use super::{
-    descendants::{self, Descendants},
-    gate,
     place::Place,
-    watchdog::Watchdog,
+    tree::{self, Ends, Process},
+    watchdog::{self, Watchdog, Word},
 };
-use crate::{exit, signals::Signals};
+use crate::{exit::Failure, signals::Signals};
 
-/// How often to check whether all of its processes have ended. The system sends no event for that.
-const LOOK: Duration = Duration::from_millis(20);
+/// How soon to look again whether processes that were killed have ended.
+pub(super) const LOOK: Duration = Duration::from_millis(20);
 
 /// The variables in which the environment of a command differs from ours: new values, and variables to remove.
 #[derive(Clone, Debug, Default)]
@@ -58,186 +47,271 @@ impl Environment {
     }
 }
 
-/// A running command. Dropping this value kills the command.
+/// The children of this process that have ended, and their statuses. One task waits for all of them, also for strangers: the first
+/// process of a container inherits them.
+#[derive(Debug)]
+pub(crate) struct Children(UnboundedReceiver<(Pid, u8)>);
+
+impl Children {
+    pub(crate) fn receive() -> io::Result<Self> {
+        let (told, ended) = unbounded_channel();
+        tokio::spawn(wait_for_all(Ends::receive()?, told));
+        Ok(Self(ended))
+    }
+
+    pub(super) async fn next(&mut self) -> (Pid, u8) {
+        match self.0.recv().await {
+            Some(end) => end,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+async fn wait_for_all(mut ends: Ends, told: UnboundedSender<(Pid, u8)>) -> io::Result<()> {
+    loop {
+        match ends.next().await? {
+            // Nobody may want to know.
+            Some(end) => drop(told.send(end)),
+            None => ends.changed().await,
+        }
+    }
+}
+
+/// A moment in the life of a command.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Event {
+    /// The command itself has ended, with this status.
+    Ended(u8),
+    /// All that it has started has ended, too.
+    AllEnded,
+}
+
+/// A running command, and all that it starts. If this value is dropped, the watchdog kills them.
 #[derive(Debug)]
 pub(crate) struct Child {
-    process: process::Child,
-    pid: Pid,
-    place: Place,
     program: OsString,
-    /// Ends the command if this process is killed or stopped.
+    place: Place,
+    children: Children,
     watchdog: Watchdog,
+    /// The command's, since it has begun.
+    pid: Option<Pid>,
+    has_ended: bool,
+    /// Whether this process has inherited what is left, because the first watchdog was killed.
+    inherited: bool,
+    /// Until when the command may go on.
+    until: Option<Instant>,
+    was_killed: bool,
+    /// A child that is no part of the command: the script of `--on-loss`.
+    beside: Option<Pid>,
 }
 
 impl Child {
-    /// Starts the process of the command. The command itself waits for [`begin`](Self::begin). It inherits stdin, stdout and stderr.
+    /// Starts the watchdog. The command itself waits for [`begin`](Self::begin). It inherits stdin, stdout and stderr.
     pub(crate) fn start(
         command: &[OsString],
         environment: &Environment,
         place: Place,
+        children: Children,
     ) -> io::Result<Self> {
-        let mut start = gate::closed(command)?;
-        environment.apply(&mut start);
-        if place == Place::OwnGroup {
-            start.process_group(0);
-        }
-        let process = process::Command::from(start).kill_on_drop(true).spawn()?;
-        let pid = process
-            .id()
-            .and_then(|id| i32::try_from(id).ok())
-            .and_then(Pid::from_raw)
-            .ok_or_else(|| io::Error::other("the command has no process id"))?;
         Ok(Self {
-            process,
-            pid,
-            place,
             program: command.first().cloned().unwrap_or_default(),
-            watchdog: Watchdog::start(pid, place)?,
+            place,
+            children,
+            watchdog: Watchdog::start(command, environment, place)?,
+            pid: None,
+            has_ended: false,
+            inherited: false,
+            until: None,
+            was_killed: false,
+            beside: None,
         })
     }
 
-    /// Begins the command, which may go on for this time.
-    pub(crate) fn begin(&mut self, may_go_on_for: Option<Duration>) -> io::Result<()> {
-        // Before the command begins: this process may be stopped at any moment.
-        if let Some(time) = may_go_on_for {
-            self.may_go_on_for(time);
+    /// Begins the command, which may go on for this time, or for ever.
+    pub(crate) async fn begin(&mut self, time: Option<Duration>) -> Result<(), Failure> {
+        self.until = time.map(|time| Instant::now() + time);
+        self.watchdog.begin(time.unwrap_or(Duration::MAX))?;
+        let program = self.program.display().to_string();
+        match self.watchdog.hear().await {
+            Some(Word::Began(pid)) => {
+                self.pid = Some(watchdog::pid(pid)?);
+                Ok(())
+            }
+            Some(Word::Failed(error)) => {
+                let number = i32::try_from(error).unwrap_or(0);
+                let error = io::Error::from_raw_os_error(number);
+                Err(match error.kind() {
+                    io::ErrorKind::NotFound => failure!(NOT_FOUND, "{program}: command not found"),
+                    _ => failure!(CANNOT_EXECUTE, "{program}: cannot be executed: {error}"),
+                })
+            }
+            _ => {
+                // It may have begun a moment before.
+                self.replace_watchdog()?;
+                self.pid = self.left().first().map(|it| it.pid);
+                match self.pid {
+                    Some(_) => Ok(()),
+                    None => Err(failure!(SYSTEM, "{program}: its watchdog was killed")),
+                }
+            }
         }
-        gate::open(self.pid)
     }
 
-    /// Ends the process of a command that has not begun.
-    pub(super) async fn cancel(mut self) {
-        let _ = self.process.kill().await;
-    }
-
-    /// Waits for the end of the command.
+    /// Waits for the next event.
     ///
     /// # Cancel safety
     /// The future may be dropped, and the method called again.
-    pub(crate) async fn wait(&mut self) -> io::Result<ExitStatus> {
-        self.process.wait().await
+    pub(crate) async fn next(&mut self) -> io::Result<Event> {
+        loop {
+            if self.inherited && self.has_ended && self.left().is_empty() {
+                return Ok(Event::AllEnded);
+            }
+            tokio::select! {
+                biased;
+                word = self.watchdog.hear() => match word {
+                    Some(Word::Ended(status)) => {
+                        self.has_ended = true;
+                        return Ok(Event::Ended(u8::try_from(status).unwrap_or(u8::MAX)));
+                    }
+                    Some(Word::AllEnded) => return Ok(Event::AllEnded),
+                    Some(_) => {}
+                    None => self.replace_watchdog()?,
+                },
+                (pid, status) = self.children.next() => {
+                    self.note_end(pid);
+                    if Some(pid) == self.pid {
+                        self.has_ended = true;
+                        return Ok(Event::Ended(status));
+                    }
+                }
+            }
+        }
+    }
+
+    fn note_end(&mut self, pid: Pid) {
+        self.beside = self.beside.filter(|it| *it != pid);
+        self.watchdog.has_ended |= pid == self.watchdog.pid;
+    }
+
+    /// The watchdog was killed: this process has inherited all that was below.
+    fn replace_watchdog(&mut self) -> io::Result<()> {
+        say!("{self}: its watchdog was killed; starting another");
+        self.inherited = true;
+        self.watchdog = Watchdog::start(&[], &Environment::default(), self.place)?;
+        if let Some(until) = self.until {
+            self.watchdog
+                .tell(until.saturating_duration_since(Instant::now()));
+        }
+        Ok(())
+    }
+
+    /// What lives: the command, and all that it has started.
+    pub(super) fn left(&self) -> Vec<Process> {
+        let mut left = tree::below(&[getpid()], self.beside, self.pid);
+        left.retain(|it| it.pid != self.watchdog.pid);
+        left
     }
 
     /// Passes on a signal that this process has received.
     pub(crate) fn pass_on(&self, signal: Signal) {
-        match (self.place, signal) {
-            // The terminal has sent the signal to the command, too.
-            (Place::Foreground, Signal::INT | Signal::QUIT) => {}
-            // Only the command knows what the USR signals mean. They would end children that do not handle them.
-            (_, Signal::USR1 | Signal::USR2) => self.send(Place::Foreground, signal),
-            (place, signal) => self.send(place, signal),
+        let (mut left, own_group) = (self.left(), watchdog::own_group());
+        match signal {
+            // Only the command knows what these mean. They would end children that do not handle them.
+            Signal::USR1 | Signal::USR2 => {
+                if let Some(command) = left.iter().find(|it| Some(it.pid) == self.pid) {
+                    let _ = kill_process(command.pid, signal);
+                }
+                return;
+            }
+            // The terminal has sent the signal to our group.
+            Signal::INT | Signal::QUIT if self.place == Place::Foreground => {
+                left.retain(|it| it.group != own_group);
+            }
+            _ => {}
         }
+        tree::send(&left, signal, own_group);
     }
 
-    /// Stops the command and this process, until this process gets CONT. The command stays stopped.
-    pub(super) fn stop_both(&self) {
-        self.send(self.place, Signal::STOP);
+    /// Sends a signal to the command and all that it has started.
+    pub(super) fn send(&self, signal: Signal) {
+        tree::send(&self.left(), signal, watchdog::own_group());
+    }
+
+    /// Stops all and this process, until this process gets CONT. The others stay stopped.
+    pub(super) fn stop_all(&self) {
+        self.send(Signal::STOP);
         let _ = kill_process(getpid(), Signal::STOP);
     }
 
     /// Lets the command go on for this time. Then it is killed, even if this process is stopped, unless this is said again.
     pub(super) fn may_go_on_for(&mut self, time: Duration) {
+        self.until = Some(Instant::now() + time);
         self.watchdog.tell(time);
     }
 
-    /// Ends the watchdog: the command has ended.
-    pub(super) fn dismiss_watchdog(&mut self) {
-        self.watchdog.kill();
-    }
-
-    /// Lets the command go on after a stop.
-    pub(super) fn go_on(&self) {
-        self.send(self.place, Signal::CONT);
-    }
-
-    /// Kills the command, which had a grace time.
-    pub(super) fn kill(&self) {
-        say!("{self} did not end in the grace time; killing it");
-        match self.place {
-            Place::Foreground if self.process.id().is_some() => descendants::kill_all(self.pid),
-            place => self.send(place, Signal::KILL),
+    /// Kills all that is left. Done again until nothing is left: a process may start another one before it is killed.
+    pub(super) fn kill(&mut self) {
+        if !self.was_killed {
+            say!("{self} did not end in the grace time; killing it");
+            self.was_killed = true;
         }
+        self.send(Signal::KILL);
+        self.watchdog.wake();
     }
 
-    /// Ends the command with TERM, and after the grace time with KILL.
-    ///
-    /// Returns when the command has ended. If it leads a process group, the whole group has ended or was killed. In the foreground, the
-    /// same is true of what it had started.
-    pub(super) async fn end(mut self, grace: Duration, signals: &mut Signals) -> io::Result<()> {
-        let started = match self.place {
-            Place::Foreground => Descendants::of(self.pid),
-            Place::OwnGroup => Descendants::default(),
-        };
-        self.send(self.place, Signal::TERM);
-        started.send(Signal::TERM);
+    /// Ends all with TERM, and after the grace time with KILL. Returns when all have ended.
+    pub(super) async fn end(&mut self, grace: Duration, signals: &mut Signals) -> io::Result<()> {
+        self.send(Signal::TERM);
         // A stopped process handles TERM only after CONT.
-        self.go_on();
-        started.send(Signal::CONT);
-        let deadline = Instant::now() + grace;
-        let mut killed = false;
+        self.send(Signal::CONT);
+        let mut kill_at = Instant::now() + grace;
         loop {
             tokio::select! {
                 biased;
-                status = self.process.wait() => {
-                    status?;
-                    break;
-                }
-                () = sleep_until(deadline), if !killed => {
+                event = self.next() => if let Event::AllEnded = event? {
+                    return Ok(());
+                },
+                () = sleep_until(kill_at) => {
                     self.kill();
-                    killed = true;
+                    kill_at = Instant::now() + LOOK;
                 }
                 signal = signals.next() => self.pass_on(signal),
             }
         }
-        let leads_group = self.place == Place::OwnGroup;
-        while leads_group && test_kill_process_group(self.pid).is_ok() || started.are_left() {
-            if Instant::now() >= deadline {
-                if leads_group {
-                    let _ = kill_process_group(self.pid, Signal::KILL);
-                }
-                started.send(Signal::KILL);
-                break;
-            }
-            sleep(LOOK).await;
+    }
+
+    /// Ends the watchdog, and nothing else: this process inherits what is left.
+    pub(super) async fn dismiss_watchdog(&mut self) {
+        self.watchdog.kill();
+        while !self.watchdog.has_ended {
+            let (pid, _) = self.children.next().await;
+            self.note_end(pid);
         }
+    }
+
+    /// Starts a process that is no part of the command.
+    pub(super) fn start_beside(&mut self, command: &mut std::process::Command) -> io::Result<()> {
+        self.beside = Some(watchdog::pid(command.spawn()?.id())?);
         Ok(())
     }
 
-    /// Sends a signal, unless the command has been waited for. After that, another process may have its pid.
-    fn send(&self, place: Place, signal: Signal) {
-        if self.process.id().is_none() {
-            return;
+    /// Waits for the end of that process, and kills it after this time.
+    pub(super) async fn end_beside(&mut self, longest: Duration) -> bool {
+        let kill_at = Instant::now() + longest;
+        while let Some(pid) = self.beside {
+            let Ok((ended, _)) = timeout_at(kill_at, self.children.next()).await else {
+                let _ = kill_process(pid, Signal::KILL);
+                return false;
+            };
+            self.note_end(ended);
         }
-        // The only possible error is that the process has ended: it is our child, so we have the permission.
-        let _ = match place {
-            Place::Foreground => kill_process(self.pid, signal),
-            Place::OwnGroup => kill_process_group(self.pid, signal),
-        };
+        true
     }
 }
 
 impl fmt::Display for Child {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (pid {})", self.program.display(), self.pid)
-    }
-}
-
-/// The status that a shell would report for this end.
-pub(crate) fn exit_status(status: ExitStatus) -> u8 {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => u8::try_from(code).unwrap_or(u8::MAX),
-        (None, signal) => exit::of_signal(signal.unwrap_or(0)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn exit_statuses_are_the_ones_that_shells_report() {
-        assert_eq!(exit_status(ExitStatus::from_raw(0)), 0);
-        assert_eq!(exit_status(ExitStatus::from_raw(3 << 8)), 3);
-        assert_eq!(exit_status(ExitStatus::from_raw(9)), 137);
+        write!(f, "{}", self.program.display())?;
+        self.pid.map_or(Ok(()), |pid| write!(f, " (pid {pid})"))
     }
 }

@@ -11,13 +11,12 @@ mod access;
 mod acquire;
 mod args;
 pub(crate) mod child;
-mod descendants;
-pub(crate) mod gate;
 mod lock;
 mod notify;
 mod on_loss;
 mod once;
 pub(crate) mod place;
+mod tree;
 pub(crate) mod watchdog;
 
 use std::{env, ffi::OsString, path::Path, pin::pin, process, time::Duration};
@@ -34,12 +33,13 @@ use crate::{
 };
 use acquire::Wait;
 pub(crate) use args::RunArgs;
-use child::{Child, Environment};
+use child::{Child, Children, Environment, Event, LOOK};
 use lock::Lock;
 use notify::Notify;
 use on_loss::OnLoss;
 use once::Once;
 use place::Place;
+use tree::Process;
 
 /// How long closing the session may take. Without the close, the servers let the session expire later.
 const GOODBYE: Duration = Duration::from_secs(2);
@@ -54,6 +54,12 @@ const SLACK: u32 = 32;
 /// The longest default grace time.
 const LONGEST_GRACE: Duration = Duration::from_secs(5);
 
+/// After this time the user is told that the lock waits for what the command has left behind.
+const SILENCE: Duration = Duration::from_secs(1);
+
+/// How many processes a message names.
+const LISTED: usize = 8;
+
 /// The variables of the command. A run inside it reads them.
 const TOKEN: &str = "LOCKKEEPER_TOKEN";
 const PATH: &str = "LOCKKEEPER_PATH";
@@ -64,6 +70,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<u8, Failure> {
     let wait = Wait::new(&args);
     let settings = args.servers.settings()?;
     let mut signals = Signals::catch(&PASSED_ON)?;
+    let children = Children::receive()?;
     let notify = Notify::new(args.notify)?;
     let client = tokio::select! {
         biased;
@@ -75,7 +82,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<u8, Failure> {
         let (granted, asked) = (Long(granted), Long(args.session_timeout));
         say!("the servers grant a session timeout of {granted}, not {asked}");
     }
-    let status = under_lock(&client, &args, wait, &notify, &mut signals).await;
+    let status = under_lock(&client, &args, wait, &notify, &mut signals, children).await;
     notify.say("STOPPING=1");
     let _ = timeout(GOODBYE, client.close()).await;
     match status {
@@ -98,6 +105,7 @@ async fn under_lock(
     wait: Wait,
     notify: &Notify,
     signals: &mut Signals,
+    children: Children,
 ) -> Result<u8, Failure> {
     let path = args.path.as_str();
     let lock = Lock::new(client, args, who(&args.command))?;
@@ -111,8 +119,7 @@ async fn under_lock(
     };
     let (place, environment) = (Place::of_this(), environment(&guard, args));
     // Before the start is noted: if the system refuses a process, the period is not used up.
-    let child = Child::start(&args.command, &environment, place);
-    let mut child = child?;
+    let mut child = Child::start(&args.command, &environment, place, children)?;
     let noted = async {
         if let Some(once) = &once {
             wait.bound(path, once.begin(&guard)).await?;
@@ -134,14 +141,17 @@ async fn under_lock(
     // This process may have been stopped since the grant.
     let end = end.or_else(|| (!guard.is_valid()).then(lost));
     if let Some(end) = end {
-        child.cancel().await;
+        child.dismiss_watchdog().await;
         return end;
     }
     if place == Place::OwnGroup {
         signals.catch_also(Signal::TSTP)?;
     }
     let time = may_go_on_for(&guard, args);
-    child.begin(time)?;
+    if let Err(failure) = child.begin(time).await {
+        child.dismiss_watchdog().await;
+        return Err(failure);
+    }
     notify.say(&format!("READY=1\nSTATUS={path} is held"));
     let on_loss = OnLoss::new(args.on_loss.as_deref(), environment);
     hold(guard, child, signals, args, on_loss).await
@@ -270,7 +280,7 @@ async fn runs_out(guard: &Guard, left: Duration) {
     std::future::pending::<()>().await;
 }
 
-/// Waits until the command ends or its lock is lost.
+/// Waits until the command and all that it has started have ended, or its lock is lost.
 async fn hold(
     guard: Guard,
     mut child: Child,
@@ -284,7 +294,7 @@ async fn hold(
     let ended = {
         let mut loss = pin!(guard.lost());
         let mut runs_out = pin!(runs_out(&guard, grace.min(default_grace)));
-        let mut kill_at = None;
+        let (mut kill_at, mut say_at, mut status) = (None, None, exit::LOST);
         let session_timeout = guard.client().snapshot().session_timeout;
         let mut report = interval(session_timeout / REPORTS);
         report.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -298,16 +308,27 @@ async fn hold(
                 }
                 why = &mut loss => break Err(why.to_string()),
                 () = &mut runs_out => break Err("no server answers, and the lease runs out".to_owned()),
-                status = child.wait() => break Ok(status?),
+                event = child.next() => match event? {
+                    Event::AllEnded => break Ok(status),
+                    Event::Ended(its) if args.no_wait_children => break Ok(its),
+                    Event::Ended(its) => {
+                        status = its;
+                        say_at = Some(Instant::now() + SILENCE);
+                    }
+                },
+                () = at(say_at) => {
+                    say_at = None;
+                    say!("{path}: {child} has ended; the lock is held until the end of {}", list(&child.left()));
+                }
                 () = at(kill_at) => {
-                    kill_at = None;
                     child.kill();
+                    kill_at = Some(Instant::now() + LOOK);
                 }
                 signal = signals.next() => match signal {
                     Signal::TSTP => {
-                        child.stop_both();
+                        child.stop_all();
                         if guard.is_valid() {
-                            child.go_on();
+                            child.send(Signal::CONT);
                         }
                     }
                     signal => {
@@ -322,21 +343,37 @@ async fn hold(
     };
     match ended {
         Ok(status) => {
-            // Its process id may soon be that of another process: the watchdog must not kill it.
-            child.dismiss_watchdog();
-            release(guard, child::exit_status(status), args).await
+            child.dismiss_watchdog().await;
+            let left = child.left();
+            if !left.is_empty() {
+                say!("{path}: without the lock run on: {}", list(&left));
+            }
+            release(guard, status, args).await
         }
         Err(loss) => {
             say!(
                 "{path}: lock lost: {loss}; ending {child} within {}",
                 Human(grace)
             );
-            let script = on_loss.start(&loss);
+            on_loss.start(&loss, &mut child);
             child.end(grace, signals).await?;
-            script.end().await;
+            on_loss::end(&mut child).await;
+            child.dismiss_watchdog().await;
             Ok(exit::LOST)
         }
     }
+}
+
+/// The processes, for people: the first of many.
+fn list(processes: &[Process]) -> String {
+    let named: Vec<_> = processes
+        .iter()
+        .take(LISTED)
+        .map(Process::to_string)
+        .collect();
+    let more = processes.len().saturating_sub(LISTED);
+    let more = (more > 0).then(|| format!(", and {more} more"));
+    named.join(", ") + more.as_deref().unwrap_or_default()
 }
 
 /// Waits until this moment, or for ever.

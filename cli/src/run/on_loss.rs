@@ -1,13 +1,12 @@
 //! `--on-loss`: a script that runs when the lock is lost, beside the end of the command.
 
-use std::{ffi::OsStr, process::Stdio, time::Duration};
-
-use tokio::{
-    process::{Child, Command},
-    time::timeout,
+use std::{
+    ffi::OsStr,
+    process::{Command, Stdio},
+    time::Duration,
 };
 
-use super::child::Environment;
+use super::child::{Child, Environment};
 
 /// The variable of the script with the reason of the loss.
 const LOSS: &str = "LOCKKEEPER_LOSS";
@@ -22,10 +21,6 @@ pub(super) struct OnLoss<'a> {
     environment: Environment,
 }
 
-/// The script while it runs.
-#[derive(Debug)]
-pub(super) struct Script(Option<Child>);
-
 impl<'a> OnLoss<'a> {
     pub(super) fn new(script: Option<&'a OsStr>, environment: Environment) -> Self {
         Self {
@@ -34,29 +29,24 @@ impl<'a> OnLoss<'a> {
         }
     }
 
-    pub(super) fn start(self, loss: &str) -> Script {
-        let started = self.script.map(|script| {
-            let mut shell = Command::new("sh");
-            shell.arg("-c").arg(script).stdin(Stdio::null());
-            shell.env(LOSS, loss).kill_on_drop(true);
-            self.environment.apply(shell.as_std_mut());
-            shell.spawn()
-        });
-        Script(started.transpose().unwrap_or_else(|error| {
+    /// Starts the script beside the command.
+    pub(super) fn start(self, loss: &str, child: &mut Child) {
+        let Some(script) = self.script else {
+            return;
+        };
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(script).stdin(Stdio::null());
+        shell.env(LOSS, loss);
+        self.environment.apply(&mut shell);
+        if let Err(error) = child.start_beside(&mut shell) {
             say!("the script of --on-loss did not start: {error}");
-            None
-        }))
+        }
     }
 }
 
-impl Script {
-    /// Waits for the end of the script.
-    pub(super) async fn end(self) {
-        let Some(mut shell) = self.0 else {
-            return;
-        };
-        if timeout(LONGEST, shell.wait()).await.is_err() {
-            say!("the script of --on-loss did not end in 10 s; killing it");
-        }
+/// Waits for the end of the script, if there is one.
+pub(super) async fn end(child: &mut Child) {
+    if !child.end_beside(LONGEST).await {
+        say!("the script of --on-loss did not end in 10 s; killing it");
     }
 }

@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use lockkeeper::{Client, CreateMode, Guard, node::Acl};
+use lockkeeper::{Client, CreateMode, Guard, client::SessionId, node::Acl};
 use lockkeeper_server::Server;
 use rustix::process::{Pid, Signal};
 use tokio::runtime::Runtime;
@@ -306,6 +306,29 @@ pub(crate) fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
         );
         thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// The watchdog that a `run` has started. For a moment, a new process has no arguments.
+pub(crate) fn watchdog_of(run: Pid) -> Pid {
+    let is_watchdog = |pid: &&str| {
+        let command = std::fs::read_to_string(format!("/proc/{pid}/cmdline"));
+        command.is_ok_and(|command| command.contains("--watchdog"))
+    };
+    let mut watchdog = None;
+    wait_for("the watchdog", || {
+        let children = std::fs::read_to_string(format!("/proc/{run}/task/{run}/children")).unwrap();
+        watchdog = children.split_whitespace().find(is_watchdog).map(pid_of);
+        watchdog.is_some()
+    });
+    watchdog.unwrap()
+}
+
+/// The session that holds the lock.
+pub(crate) fn session_of(server: &Server, path: &str) -> Option<SessionId> {
+    let holds = |node: &String| node.starts_with(path);
+    let mut sessions = server.report().sessions.into_iter();
+    let holder = sessions.find(|(_, session)| session.ephemerals.iter().any(holds));
+    holder.map(|(id, _)| id)
 }
 
 /// Whether this process ignores the signal, as background jobs of scripts do. The commands that it starts inherit that.

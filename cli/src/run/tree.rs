@@ -1,0 +1,188 @@
+//! The processes below a process: its children, their children, and so on. Whatever they leave behind comes to the process itself
+//! (`Ends::receive`), so nothing gets out: no daemon, and no process with a session or a group of its own.
+//!
+//! Only Linux shows these processes, in `/proc`, and gives them to the process. Elsewhere the list has the command only, and its group.
+
+use std::{collections::BTreeSet, fmt, fs, io};
+
+use rustix::{
+    io::Errno,
+    process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, wait},
+};
+use tokio::signal::unix::{self, SignalKind};
+
+use crate::exit;
+
+/// A living process. The time of its start tells it from a later one with the same id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Process {
+    pub(super) pid: Pid,
+    /// Zero if it is outside of our namespace. The same goes for the group.
+    parent: i32,
+    pub(super) group: i32,
+    began: u64,
+    name: String,
+}
+
+impl Process {
+    pub(super) fn find(pid: Pid) -> Option<Self> {
+        let line = fs::read(format!("/proc/{pid}/stat")).ok()?;
+        Self::parse(pid, &String::from_utf8_lossy(&line))
+    }
+
+    /// Source: `proc_pid_stat(5)`. The second field is a name in parentheses, and may have spaces and parentheses itself.
+    fn parse(pid: Pid, line: &str) -> Option<Self> {
+        let (start, fields) = line.rsplit_once(") ")?;
+        let (_, name) = start.split_once('(')?;
+        let mut fields = fields.split(' ');
+        if matches!(fields.next()?, "Z" | "X") {
+            return None;
+        }
+        Some(Self {
+            pid,
+            parent: fields.next()?.parse().ok()?,
+            group: fields.next()?.parse().ok()?,
+            // The fields 6 to 21 lie between.
+            began: fields.nth(16)?.parse().ok()?,
+            name: name.to_owned(),
+        })
+    }
+
+    #[cfg(target_os = "linux")]
+    pub(super) fn is_left(&self) -> bool {
+        Self::find(self.pid).is_some_and(|now| now.began == self.began)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn is_left(&self) -> bool {
+        !below(&[], None, Some(self.pid)).is_empty()
+    }
+}
+
+impl fmt::Display for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (pid {})", self.name, self.pid)
+    }
+}
+
+/// The living processes below these, each after its parent, without this one and what is below it.
+#[cfg(target_os = "linux")]
+pub(super) fn below(roots: &[Pid], except: Option<Pid>, _command: Option<Pid>) -> Vec<Process> {
+    let names = fs::read_dir("/proc").into_iter().flatten();
+    let all = names.filter_map(|name| {
+        let pid = name.ok()?.file_name().to_str()?.parse().ok()?;
+        Process::find(Pid::from_raw(pid)?)
+    });
+    let mut others: Vec<_> = all.collect();
+    let mut inside: BTreeSet<_> = roots.iter().map(|it| it.as_raw_pid()).collect();
+    let mut found = Vec::new();
+    loop {
+        let children;
+        (children, others) = others
+            .into_iter()
+            .partition(|it| inside.contains(&it.parent) && Some(it.pid) != except);
+        if children.is_empty() {
+            return found;
+        }
+        inside.extend(children.iter().map(|it| it.pid.as_raw_pid()));
+        found.extend(children);
+    }
+}
+
+/// The command, or its group, if that lives.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn below(_roots: &[Pid], _except: Option<Pid>, command: Option<Pid>) -> Vec<Process> {
+    use rustix::process::{test_kill_process, test_kill_process_group};
+    let leads = |pid: &Pid| test_kill_process_group(*pid).is_ok();
+    let alive = command.filter(|pid| leads(pid) || test_kill_process(*pid).is_ok());
+    alive
+        .map(|pid| Process {
+            pid,
+            parent: 0,
+            group: if leads(&pid) { pid.as_raw_pid() } else { 0 },
+            began: 0,
+            name: "the command".to_owned(),
+        })
+        .into_iter()
+        .collect()
+}
+
+/// Sends a signal to each of the processes: to whole groups, so that a process gets it also if it has begun after the look. Only the
+/// group with this number has other processes, too.
+pub(super) fn send(processes: &[Process], signal: Signal, shared: i32) {
+    let (alone, grouped): (Vec<_>, Vec<_>) = processes
+        .iter()
+        .partition(|it| it.group == shared || it.group == 0);
+    let groups: BTreeSet<_> = grouped.iter().map(|it| it.group).collect();
+    // Each may have ended by now, or belong to another user.
+    for group in groups.into_iter().filter_map(Pid::from_raw) {
+        let _ = kill_process_group(group, signal);
+    }
+    for process in alone {
+        let _ = kill_process(process.pid, signal);
+    }
+}
+
+/// The ends of this process's children. Without a wait for them, they would stay as dead processes.
+#[derive(Debug)]
+pub(super) struct Ends(unix::Signal);
+
+impl Ends {
+    /// From now on, this process inherits what its descendants leave behind.
+    pub(super) fn receive() -> io::Result<Self> {
+        #[cfg(target_os = "linux")]
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+        Ok(Self(unix::signal(SignalKind::child())?))
+    }
+
+    /// The next child that has ended, and its status. `None` if there is no child.
+    ///
+    /// # Cancel safety
+    /// A dropped future loses nothing.
+    pub(super) async fn next(&mut self) -> io::Result<Option<(Pid, u8)>> {
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) => {
+                    let signal = || exit::of_signal(status.terminating_signal().unwrap_or(0));
+                    let code = status.exit_status();
+                    let code = code.map_or_else(signal, |it| u8::try_from(it).unwrap_or(u8::MAX));
+                    return Ok(Some((pid, code)));
+                }
+                Ok(None) => self.changed().await,
+                Err(Errno::CHILD) => return Ok(None),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Waits until a child has ended.
+    pub(super) async fn changed(&mut self) {
+        self.0.recv().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_has_a_parent_a_group_and_a_start_and_a_dead_one_is_none() {
+        let pid = Pid::from_raw(7).unwrap();
+        let stat =
+            |state| format!("7 (a) R 1 ) {state} 5 6 8 0 -1 1 2 3 4 5 6 7 8 9 20 0 1 0 1234 99 1");
+        let (parent, group, began, name) = (5, 6, 1234, "a) R 1 ".to_owned());
+        assert_eq!(
+            Process::parse(pid, &stat("S")),
+            Some(Process {
+                pid,
+                parent,
+                group,
+                began,
+                name
+            })
+        );
+        assert_eq!(Process::parse(pid, &stat("Z")), None);
+        assert_eq!(Process::parse(pid, ""), None);
+    }
+}
