@@ -138,7 +138,7 @@ async fn beside(
     loop {
         tokio::select! {
             biased;
-            event = child.next() => if let Event::Ended(status) = event? {
+            event = child.next() => if let Event::Ended(status) = event {
                 return Ok(status);
             },
             signal = signals.next() => child.pass_on(signal),

@@ -11,7 +11,7 @@ use std::{ffi::OsString, fmt, io, time::Duration};
 use rustix::process::{Pid, Signal, getpid, kill_process};
 use tokio::{
     sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
-    time::{Instant, sleep_until, timeout_at},
+    time::{Instant, sleep, sleep_until, timeout_at},
 };
 
 use super::{
@@ -19,10 +19,16 @@ use super::{
     tree::{self, Ends, Process},
     watchdog::{self, Watchdog, Word},
 };
-use crate::{exit::Failure, signals::Signals};
+use crate::{
+    exit::{self, Failure},
+    signals::Signals,
+};
 
 /// How soon to look again whether processes that were killed have ended.
 pub(super) const LOOK: Duration = Duration::from_millis(20);
+
+/// How long the end of a child may be on its way from the task that waits for all of them.
+const A_MOMENT: Duration = Duration::from_millis(1);
 
 /// The variables in which the environment of a command differs from ours: new values, and variables to remove.
 #[derive(Clone, Debug, Default)]
@@ -91,6 +97,8 @@ pub(crate) enum Event {
 pub(crate) struct Child {
     program: OsString,
     place: Place,
+    /// Our process group.
+    group: i32,
     children: Children,
     watchdog: Watchdog,
     /// The command's, since it has begun.
@@ -113,11 +121,13 @@ impl Child {
         place: Place,
         children: Children,
     ) -> io::Result<Self> {
+        let group = tree::own_group();
         Ok(Self {
             program: command.first().cloned().unwrap_or_default(),
             place,
+            group,
             children,
-            watchdog: Watchdog::start(command, environment, place)?,
+            watchdog: Watchdog::start(command, environment, place, group)?,
             pid: None,
             has_ended: false,
             inherited: false,
@@ -130,28 +140,37 @@ impl Child {
     /// Begins the command, which may go on for this time, or for ever.
     pub(crate) async fn begin(&mut self, time: Option<Duration>) -> Result<(), Failure> {
         self.until = time.map(|time| Instant::now() + time);
-        self.watchdog.begin(time.unwrap_or(Duration::MAX))?;
+        self.watchdog.begin(self.until)?;
         let program = self.program.display().to_string();
-        match self.watchdog.hear().await {
-            Some(Word::Began(pid)) => {
-                self.pid = Some(watchdog::pid(pid)?);
-                Ok(())
-            }
-            Some(Word::Failed(error)) => {
-                let number = i32::try_from(error).unwrap_or(0);
-                let error = io::Error::from_raw_os_error(number);
-                Err(match error.kind() {
-                    io::ErrorKind::NotFound => failure!(NOT_FOUND, "{program}: command not found"),
-                    _ => failure!(CANNOT_EXECUTE, "{program}: cannot be executed: {error}"),
-                })
-            }
-            _ => {
-                // It may have begun a moment before.
-                self.replace_watchdog()?;
-                self.pid = self.left().first().map(|it| it.pid);
-                match self.pid {
-                    Some(_) => Ok(()),
-                    None => Err(failure!(SYSTEM, "{program}: its watchdog was killed")),
+        loop {
+            tokio::select! {
+                biased;
+                word = self.watchdog.hear() => match word {
+                    Word::Began(pid) => {
+                        self.pid = Some(watchdog::pid(pid)?);
+                        return Ok(());
+                    }
+                    Word::Failed(error) => {
+                        let number = i32::try_from(error).unwrap_or(0);
+                        let error = io::Error::from_raw_os_error(number);
+                        return Err(match error.kind() {
+                            io::ErrorKind::NotFound => failure!(NOT_FOUND, "{program}: command not found"),
+                            _ => failure!(CANNOT_EXECUTE, "{program}: cannot be executed: {error}"),
+                        });
+                    }
+                    Word::Ended(_) | Word::AllEnded => {}
+                },
+                (pid, _) = self.children.next() => {
+                    self.note_end(pid);
+                    if self.watchdog.has_ended {
+                        // It may have begun the command a moment before, and nobody knows.
+                        self.inherited = true;
+                        while !self.left().is_empty() {
+                            self.send(Signal::KILL);
+                            sleep(LOOK).await;
+                        }
+                        return Err(failure!(SYSTEM, "{program}: its watchdog was killed before it said that the command began"));
+                    }
                 }
             }
         }
@@ -161,30 +180,53 @@ impl Child {
     ///
     /// # Cancel safety
     /// The future may be dropped, and the method called again.
-    pub(crate) async fn next(&mut self) -> io::Result<Event> {
+    pub(crate) async fn next(&mut self) -> Event {
         loop {
-            if self.inherited && self.has_ended && self.left().is_empty() {
-                return Ok(Event::AllEnded);
+            let are_gone = self.inherited && self.look().is_ok_and(|left| left.is_empty());
+            if are_gone && self.has_ended {
+                return Event::AllEnded;
             }
             tokio::select! {
                 biased;
-                word = self.watchdog.hear() => match word {
-                    Some(Word::Ended(status)) => {
-                        self.has_ended = true;
-                        return Ok(Event::Ended(u8::try_from(status).unwrap_or(u8::MAX)));
-                    }
-                    Some(Word::AllEnded) => return Ok(Event::AllEnded),
-                    Some(_) => {}
-                    None => self.replace_watchdog()?,
+                word = self.watchdog.hear() => if let Some(event) = self.event_of(word) {
+                    return event;
                 },
                 (pid, status) = self.children.next() => {
                     self.note_end(pid);
                     if Some(pid) == self.pid {
                         self.has_ended = true;
-                        return Ok(Event::Ended(status));
+                        return Event::Ended(status);
+                    }
+                    if pid == self.watchdog.pid {
+                        let words: Vec<_> = self.watchdog.last_words().collect();
+                        self.inherited = true;
+                        if !words.iter().any(|it| matches!(it, Word::AllEnded)) {
+                            say!("{self}: its watchdog was killed; starting another");
+                            self.replace_watchdog();
+                        }
+                        if let Some(event) = words.into_iter().find_map(|it| self.event_of(it)) {
+                            return event;
+                        }
                     }
                 }
+                // The watchdog had waited for the command, and did not say so. Otherwise the end of the command comes at once.
+                () = sleep(A_MOMENT), if are_gone => {
+                    self.has_ended = true;
+                    say!("{self}: its status is unknown, because its watchdog was killed");
+                    return Event::Ended(exit::SYSTEM);
+                }
             }
+        }
+    }
+
+    fn event_of(&mut self, word: Word) -> Option<Event> {
+        match word {
+            Word::Ended(status) => {
+                self.has_ended = true;
+                Some(Event::Ended(u8::try_from(status).unwrap_or(u8::MAX)))
+            }
+            Word::AllEnded => Some(Event::AllEnded),
+            Word::Began(_) | Word::Failed(_) => None,
         }
     }
 
@@ -193,28 +235,31 @@ impl Child {
         self.watchdog.has_ended |= pid == self.watchdog.pid;
     }
 
-    /// The watchdog was killed: this process has inherited all that was below.
-    fn replace_watchdog(&mut self) -> io::Result<()> {
-        say!("{self}: its watchdog was killed; starting another");
-        self.inherited = true;
-        self.watchdog = Watchdog::start(&[], &Environment::default(), self.place)?;
-        if let Some(until) = self.until {
-            self.watchdog
-                .tell(until.saturating_duration_since(Instant::now()));
+    /// The watchdog was killed: this process has inherited all that was below. If the system refuses a process, the command goes on all
+    /// the same: the lock is held, and another try comes with the next word for the watchdog.
+    fn replace_watchdog(&mut self) {
+        let another = Watchdog::start(&[], &Environment::default(), self.place, self.group);
+        if let Ok(another) = another {
+            another.tell(self.until);
+            self.watchdog = another;
         }
-        Ok(())
     }
 
-    /// What lives: the command, and all that it has started.
+    /// What lives: the command, and all that it has started. They may be below a watchdog that dies at this moment.
     pub(super) fn left(&self) -> Vec<Process> {
-        let mut left = tree::below(&[getpid()], self.beside, self.pid);
+        let left = self.look();
+        left.unwrap_or_else(|_| tree::of_command(self.pid.filter(|_| !self.has_ended)))
+    }
+
+    fn look(&self) -> io::Result<Vec<Process>> {
+        let mut left = tree::below(&[getpid()], self.beside, self.pid)?;
         left.retain(|it| it.pid != self.watchdog.pid);
-        left
+        Ok(left)
     }
 
     /// Passes on a signal that this process has received.
     pub(crate) fn pass_on(&self, signal: Signal) {
-        let (mut left, own_group) = (self.left(), watchdog::own_group());
+        let mut left = self.left();
         match signal {
             // Only the command knows what these mean. They would end children that do not handle them.
             Signal::USR1 | Signal::USR2 => {
@@ -225,28 +270,37 @@ impl Child {
             }
             // The terminal has sent the signal to our group.
             Signal::INT | Signal::QUIT if self.place == Place::Foreground => {
-                left.retain(|it| it.group != own_group);
+                left.retain(|it| it.group != self.group);
             }
             _ => {}
         }
-        tree::send(&left, signal, own_group);
+        tree::send(&left, signal, self.group);
     }
 
     /// Sends a signal to the command and all that it has started.
     pub(super) fn send(&self, signal: Signal) {
-        tree::send(&self.left(), signal, watchdog::own_group());
+        tree::send(&self.left(), signal, self.group);
     }
 
-    /// Stops all and this process, until this process gets CONT. The others stay stopped.
-    pub(super) fn stop_all(&self) {
-        self.send(Signal::STOP);
+    /// Stops the group of the command and this process, until this process gets CONT. The others stay stopped. Not stopped are the
+    /// watchdogs of runs inside the command: they end what those protect, as ours ends the command.
+    pub(super) fn stop_group(&self) {
+        let mut group = self.left();
+        group.retain(|it| {
+            self.pid
+                .is_some_and(|command| command.as_raw_pid() == it.group)
+        });
+        tree::send(&group, Signal::STOP, self.group);
         let _ = kill_process(getpid(), Signal::STOP);
     }
 
     /// Lets the command go on for this time. Then it is killed, even if this process is stopped, unless this is said again.
     pub(super) fn may_go_on_for(&mut self, time: Duration) {
         self.until = Some(Instant::now() + time);
-        self.watchdog.tell(time);
+        if self.watchdog.has_ended {
+            self.replace_watchdog();
+        }
+        self.watchdog.tell(self.until);
     }
 
     /// Kills all that is left. Done again until nothing is left: a process may start another one before it is killed.
@@ -260,7 +314,7 @@ impl Child {
     }
 
     /// Ends all with TERM, and after the grace time with KILL. Returns when all have ended.
-    pub(super) async fn end(&mut self, grace: Duration, signals: &mut Signals) -> io::Result<()> {
+    pub(super) async fn end(&mut self, grace: Duration, signals: &mut Signals) {
         self.send(Signal::TERM);
         // A stopped process handles TERM only after CONT.
         self.send(Signal::CONT);
@@ -268,8 +322,8 @@ impl Child {
         loop {
             tokio::select! {
                 biased;
-                event = self.next() => if let Event::AllEnded = event? {
-                    return Ok(());
+                event = self.next() => if let Event::AllEnded = event {
+                    return;
                 },
                 () = sleep_until(kill_at) => {
                     self.kill();

@@ -139,7 +139,8 @@ async fn under_lock(
         },
     };
     // This process may have been stopped since the grant.
-    let end = end.or_else(|| (!guard.is_valid()).then(lost));
+    let time = may_go_on_for(&guard, args).filter(|_| guard.is_valid());
+    let end = end.or_else(|| time.is_none().then(lost));
     if let Some(end) = end {
         child.dismiss_watchdog().await;
         return end;
@@ -147,7 +148,6 @@ async fn under_lock(
     if place == Place::OwnGroup {
         signals.catch_also(Signal::TSTP)?;
     }
-    let time = may_go_on_for(&guard, args);
     if let Err(failure) = child.begin(time).await {
         child.dismiss_watchdog().await;
         return Err(failure);
@@ -308,7 +308,7 @@ async fn hold(
                 }
                 why = &mut loss => break Err(why.to_string()),
                 () = &mut runs_out => break Err("no server answers, and the lease runs out".to_owned()),
-                event = child.next() => match event? {
+                event = child.next() => match event {
                     Event::AllEnded => break Ok(status),
                     Event::Ended(its) if args.no_wait_children => break Ok(its),
                     Event::Ended(its) => {
@@ -326,7 +326,7 @@ async fn hold(
                 }
                 signal = signals.next() => match signal {
                     Signal::TSTP => {
-                        child.stop_all();
+                        child.stop_group();
                         if guard.is_valid() {
                             child.send(Signal::CONT);
                         }
@@ -356,7 +356,7 @@ async fn hold(
                 Human(grace)
             );
             on_loss.start(&loss, &mut child);
-            child.end(grace, signals).await?;
+            child.end(grace, signals).await;
             on_loss::end(&mut child).await;
             child.dismiss_watchdog().await;
             Ok(exit::LOST)

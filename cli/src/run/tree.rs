@@ -7,7 +7,10 @@ use std::{collections::BTreeSet, fmt, fs, io};
 
 use rustix::{
     io::Errno,
-    process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, wait},
+    process::{
+        Pid, Signal, WaitOptions, getpid, kill_process, kill_process_group, test_kill_process,
+        test_kill_process_group, wait,
+    },
 };
 use tokio::signal::unix::{self, SignalKind};
 
@@ -25,9 +28,16 @@ pub(super) struct Process {
 }
 
 impl Process {
-    pub(super) fn find(pid: Pid) -> Option<Self> {
-        let line = fs::read(format!("/proc/{pid}/stat")).ok()?;
-        Self::parse(pid, &String::from_utf8_lossy(&line))
+    /// `None` if there is no such process, or if it has ended.
+    fn find(pid: Pid) -> io::Result<Option<Self>> {
+        match fs::read(format!("/proc/{pid}/stat")) {
+            Ok(line) => Ok(Self::parse(pid, &String::from_utf8_lossy(&line))),
+            Err(error) => match Errno::from_io_error(&error) {
+                // Those of other users may be hidden.
+                Some(Errno::NOENT | Errno::SRCH | Errno::ACCESS | Errno::PERM) => Ok(None),
+                _ => Err(error),
+            },
+        }
     }
 
     /// Source: `proc_pid_stat(5)`. The second field is a name in parentheses, and may have spaces and parentheses itself.
@@ -35,27 +45,37 @@ impl Process {
         let (start, fields) = line.rsplit_once(") ")?;
         let (_, name) = start.split_once('(')?;
         let mut fields = fields.split(' ');
-        if matches!(fields.next()?, "Z" | "X") {
+        let state = fields.next()?;
+        let (parent, group) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+        // The fields 6 to 19 lie between. Another thread may work when the first one has ended.
+        let threads: u32 = fields.nth(14)?.parse().ok()?;
+        if matches!(state, "Z" | "X") && threads < 2 {
             return None;
         }
         Some(Self {
             pid,
-            parent: fields.next()?.parse().ok()?,
-            group: fields.next()?.parse().ok()?,
-            // The fields 6 to 21 lie between.
-            began: fields.nth(16)?.parse().ok()?,
+            parent,
+            group,
+            began: fields.nth(1)?.parse().ok()?,
             name: name.to_owned(),
         })
     }
 
+    /// Looks again. False if it has ended.
     #[cfg(target_os = "linux")]
-    pub(super) fn is_left(&self) -> bool {
-        Self::find(self.pid).is_some_and(|now| now.began == self.began)
+    pub(super) fn renew(&mut self) -> bool {
+        match Self::find(self.pid) {
+            Ok(Some(now)) if now.began == self.began => *self = now,
+            Ok(_) => return false,
+            // Nobody knows.
+            Err(_) => {}
+        }
+        true
     }
 
     #[cfg(not(target_os = "linux"))]
-    pub(super) fn is_left(&self) -> bool {
-        !below(&[], None, Some(self.pid)).is_empty()
+    pub(super) fn renew(&mut self) -> bool {
+        !of_command(Some(self.pid)).is_empty()
     }
 }
 
@@ -66,14 +86,23 @@ impl fmt::Display for Process {
 }
 
 /// The living processes below these, each after its parent, without this one and what is below it.
+///
+/// # Errors
+/// A list that is not complete, because the system refuses a look, is none: that something is not in it would prove nothing.
 #[cfg(target_os = "linux")]
-pub(super) fn below(roots: &[Pid], except: Option<Pid>, _command: Option<Pid>) -> Vec<Process> {
-    let names = fs::read_dir("/proc").into_iter().flatten();
-    let all = names.filter_map(|name| {
-        let pid = name.ok()?.file_name().to_str()?.parse().ok()?;
-        Process::find(Pid::from_raw(pid)?)
-    });
-    let mut others: Vec<_> = all.collect();
+pub(super) fn below(
+    roots: &[Pid],
+    except: Option<Pid>,
+    _command: Option<Pid>,
+) -> io::Result<Vec<Process>> {
+    let mut others = Vec::new();
+    for name in fs::read_dir("/proc")? {
+        let name = name?.file_name();
+        let pid = name.to_str().and_then(|it| it.parse().ok());
+        if let Some(pid) = pid.and_then(Pid::from_raw) {
+            others.extend(Process::find(pid)?);
+        }
+    }
     let mut inside: BTreeSet<_> = roots.iter().map(|it| it.as_raw_pid()).collect();
     let mut found = Vec::new();
     loop {
@@ -82,17 +111,24 @@ pub(super) fn below(roots: &[Pid], except: Option<Pid>, _command: Option<Pid>) -
             .into_iter()
             .partition(|it| inside.contains(&it.parent) && Some(it.pid) != except);
         if children.is_empty() {
-            return found;
+            return Ok(found);
         }
         inside.extend(children.iter().map(|it| it.pid.as_raw_pid()));
         found.extend(children);
     }
 }
 
-/// The command, or its group, if that lives.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn below(_roots: &[Pid], _except: Option<Pid>, command: Option<Pid>) -> Vec<Process> {
-    use rustix::process::{test_kill_process, test_kill_process_group};
+pub(super) fn below(
+    _roots: &[Pid],
+    _except: Option<Pid>,
+    command: Option<Pid>,
+) -> io::Result<Vec<Process>> {
+    Ok(of_command(command))
+}
+
+/// The command, or its group, if that lives: what is known without a look.
+pub(super) fn of_command(command: Option<Pid>) -> Vec<Process> {
     let leads = |pid: &Pid| test_kill_process_group(*pid).is_ok();
     let alive = command.filter(|pid| leads(pid) || test_kill_process(*pid).is_ok());
     alive
@@ -105,6 +141,12 @@ pub(super) fn below(_roots: &[Pid], _except: Option<Pid>, command: Option<Pid>) 
         })
         .into_iter()
         .collect()
+}
+
+/// The group of this process. Zero if the group is outside of its namespace, as for the first process of a container.
+pub(super) fn own_group() -> i32 {
+    let this = Process::find(getpid());
+    this.ok().flatten().map_or(0, |it| it.group)
 }
 
 /// Sends a signal to each of the processes: to whole groups, so that a process gets it also if it has begun after the look. Only the
@@ -131,7 +173,7 @@ impl Ends {
     /// From now on, this process inherits what its descendants leave behind.
     pub(super) fn receive() -> io::Result<Self> {
         #[cfg(target_os = "linux")]
-        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+        rustix::process::set_child_subreaper(Some(getpid()))?;
         Ok(Self(unix::signal(SignalKind::child())?))
     }
 
@@ -169,20 +211,21 @@ mod tests {
     #[test]
     fn a_process_has_a_parent_a_group_and_a_start_and_a_dead_one_is_none() {
         let pid = Pid::from_raw(7).unwrap();
-        let stat =
-            |state| format!("7 (a) R 1 ) {state} 5 6 8 0 -1 1 2 3 4 5 6 7 8 9 20 0 1 0 1234 99 1");
+        let stat = |state, threads| {
+            format!("7 (a) R 1 ) {state} 5 6 8 0 -1 1 2 3 4 5 6 7 8 9 20 0 {threads} 0 1234 99 1")
+        };
         let (parent, group, began, name) = (5, 6, 1234, "a) R 1 ".to_owned());
-        assert_eq!(
-            Process::parse(pid, &stat("S")),
-            Some(Process {
-                pid,
-                parent,
-                group,
-                began,
-                name
-            })
-        );
-        assert_eq!(Process::parse(pid, &stat("Z")), None);
+        let process = Some(Process {
+            pid,
+            parent,
+            group,
+            began,
+            name,
+        });
+        assert_eq!(Process::parse(pid, &stat("S", 1)), process);
+        assert_eq!(Process::parse(pid, &stat("Z", 1)), None);
+        // Its first thread has ended, and another one works.
+        assert_eq!(Process::parse(pid, &stat("Z", 2)), process);
         assert_eq!(Process::parse(pid, ""), None);
     }
 }

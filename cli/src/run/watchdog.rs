@@ -15,7 +15,9 @@ use std::{
     env,
     ffi::OsString,
     fs,
+    future::pending,
     io::{self, IoSlice, IoSliceMut},
+    iter,
     mem::MaybeUninit,
     os::{
         fd::{AsFd as _, OwnedFd},
@@ -31,11 +33,13 @@ use rustix::{
     io::retry_on_intr,
     net::{
         RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-        SendAncillaryMessage, SendFlags, recvmsg, send, sendmsg,
+        SendAncillaryMessage, SendFlags, recv, recvmsg, send, sendmsg,
     },
-    process::{Pid, Signal, getpid, getppid, kill_process},
+    process::{Pid, Signal, getpid, getppid, kill_process, kill_process_group},
+    time::{ClockId, clock_gettime},
 };
 use tokio::{
+    io::Interest,
     net::UnixStream,
     runtime::Builder,
     time::{Instant, sleep},
@@ -60,6 +64,9 @@ const PROGRAM: &str = env!("CARGO_BIN_NAME");
 /// Where the watchdog starts the command: in a group of its own, or in that of `run`.
 const OWN: &str = "own";
 const SHARED: &str = "shared";
+
+/// The longest pause between two looks whether processes that were killed have ended.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// What the watchdog tells: a letter and a number.
 #[derive(Clone, Copy, Debug)]
@@ -99,20 +106,20 @@ impl Word {
     }
 }
 
-/// The next message, which the system keeps in one piece. `None` at the end of the connection.
+/// A message that has come, which the system keeps in one piece. `None` at the end of the connection.
+fn take<const LENGTH: usize>(stream: &UnixStream) -> io::Result<Option<[u8; LENGTH]>> {
+    let mut message = [0; LENGTH];
+    let (length, _) = retry_on_intr(|| recv(stream, &mut message, RecvFlags::DONTWAIT))?;
+    Ok((length == LENGTH).then_some(message))
+}
+
+/// The next message. `None` at the end of the connection.
 ///
 /// # Cancel safety
 /// A dropped future loses nothing.
 async fn receive<const LENGTH: usize>(stream: &UnixStream) -> Option<[u8; LENGTH]> {
-    loop {
-        stream.readable().await.ok()?;
-        let mut message = [0; LENGTH];
-        match stream.try_read(&mut message) {
-            Ok(length) if length == LENGTH => return Some(message),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            _ => return None,
-        }
-    }
+    let taken = stream.async_io(Interest::READABLE, || take(stream)).await;
+    taken.ok().flatten()
 }
 
 /// A running watchdog. Dropping this value makes it kill all.
@@ -130,6 +137,7 @@ impl Watchdog {
         command: &[OsString],
         environment: &Environment,
         place: Place,
+        group: i32,
     ) -> io::Result<Self> {
         let (ours, its) = net::UnixStream::pair()?;
         // On Linux this file is there also if the program was replaced or deleted meanwhile.
@@ -145,7 +153,7 @@ impl Watchdog {
         };
         let mut start = Command::new(file);
         start.arg0(PROGRAM);
-        start.args([NAME, task, &own_group().to_string()]);
+        start.args([NAME, task, &group.to_string()]);
         start.args(command);
         environment.apply(&mut start);
         // In a group of its own: no signal of the terminal reaches it.
@@ -159,27 +167,28 @@ impl Watchdog {
         })
     }
 
-    /// Lets the command begin, with our stdin.
-    pub(super) fn begin(&self, time: Duration) -> io::Result<()> {
+    /// Lets the command begin, with our stdin, and go on until this moment.
+    pub(super) fn begin(&self, until: Option<Instant>) -> io::Result<()> {
         let stdin = io::stdin();
         let rights = [stdin.as_fd()];
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
         let mut with = SendAncillaryBuffer::new(&mut space);
         with.push(SendAncillaryMessage::ScmRights(&rights));
-        let message = encode(time);
+        let message = encode(until);
         sendmsg(
             &self.stream,
             &[IoSlice::new(&message)],
             &mut with,
             SendFlags::empty(),
         )?;
+        self.wake();
         Ok(())
     }
 
-    /// Says how long the command may go on.
-    pub(super) fn tell(&self, time: Duration) {
-        // The end of the connection shows itself in `hear`.
-        let _ = send(&self.stream, &encode(time), SendFlags::DONTWAIT);
+    /// Says until when the command may go on.
+    pub(super) fn tell(&self, until: Option<Instant>) {
+        // The end of the watchdog shows itself as the end of a child.
+        let _ = send(&self.stream, &encode(until), SendFlags::DONTWAIT);
         self.wake();
     }
 
@@ -190,9 +199,18 @@ impl Watchdog {
         }
     }
 
-    /// What the watchdog tells next. `None` if it was killed. Cancel safe.
-    pub(super) async fn hear(&self) -> Option<Word> {
-        receive(&self.stream).await.map(Word::decode)
+    /// What the watchdog tells next. Waits for ever if it was killed. Cancel safe.
+    pub(super) async fn hear(&self) -> Word {
+        match receive(&self.stream).await {
+            Some(word) => Word::decode(word),
+            None => pending().await,
+        }
+    }
+
+    /// What the watchdog told before it was killed.
+    pub(super) fn last_words(&self) -> impl Iterator<Item = Word> {
+        let next = || take(&self.stream).ok().flatten();
+        iter::from_fn(next).map(Word::decode)
     }
 
     /// Ends the watchdog, and nothing else.
@@ -203,29 +221,31 @@ impl Watchdog {
     }
 }
 
-/// The length of a message to the watchdog: milliseconds.
+/// The length of a message to the watchdog: nanoseconds of the system's clock, which is the same in both processes. So a message that
+/// was read late, because the watchdog was stopped, does not let the command go on for longer.
 const MESSAGE: usize = 8;
 
-fn encode(time: Duration) -> [u8; MESSAGE] {
-    let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    ms.to_be_bytes()
+fn encode(until: Option<Instant>) -> [u8; MESSAGE] {
+    let at = until.map(|until| now() + until.saturating_duration_since(Instant::now()));
+    let ns = at.and_then(|at| u64::try_from(at.as_nanos()).ok());
+    ns.unwrap_or(u64::MAX).to_be_bytes()
 }
 
-/// The moment when all must end, by a message that has just come.
+/// The moment when all must end, if there is one.
 fn deadline(message: [u8; MESSAGE]) -> Option<Instant> {
-    let ms = u64::from_be_bytes(message);
-    let time = (ms < u64::MAX).then(|| Duration::from_millis(ms));
-    time.and_then(|time| Instant::now().checked_add(time))
+    let ns = u64::from_be_bytes(message);
+    let left = (ns < u64::MAX).then(|| Duration::from_nanos(ns).saturating_sub(now()));
+    left.and_then(|left| Instant::now().checked_add(left))
+}
+
+fn now() -> Duration {
+    let now = clock_gettime(ClockId::Monotonic);
+    Duration::try_from(now).unwrap_or_default()
 }
 
 pub(super) fn pid(id: u32) -> io::Result<Pid> {
     let pid = i32::try_from(id).ok().and_then(Pid::from_raw);
     pid.ok_or_else(|| io::Error::other("a process has no id"))
-}
-
-/// The group of this process. Zero if the group is outside of its namespace, as for the first process of a container.
-pub(super) fn own_group() -> i32 {
-    Process::find(getpid()).map_or(0, |it| it.group)
 }
 
 /// The watchdog itself. The arguments are its task, the group of `run`, and the command.
@@ -242,60 +262,58 @@ pub(crate) fn watch(arguments: &[OsString]) -> u8 {
 }
 
 async fn keep(task: &OsString, group: i32, command: &[OsString]) -> io::Result<()> {
-    let (me, run) = (getpid(), getppid());
     let mut ends = Ends::receive()?;
     // A service manager may send such signals to all processes of a unit, and they are for `run` and the command.
     let _caught = Signals::catch(&ENDING)?;
     let stream = net::UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-    let begun = match command {
-        [program, arguments @ ..] => {
-            let Some((message, stdin)) = receive_begin(&stream)? else {
-                return Ok(());
-            };
-            let group = if task == OWN { 0 } else { group };
-            let mut command = Command::new(program);
-            command.args(arguments).stdin(stdin).process_group(group);
-            Some((deadline(message), command.spawn()))
+    let mut charges = Charges::new(group);
+    let (mut until, mut begun) = (None, None);
+    if let [program, arguments @ ..] = command {
+        let Some((message, stdin)) = receive_begin(&stream)? else {
+            return Ok(());
+        };
+        until = deadline(message);
+        if until.is_some_and(|until| until <= Instant::now()) {
+            return Ok(());
         }
-        [] => None,
-    };
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(stdin);
+        command.process_group(if task == OWN { 0 } else { group });
+        begun = Some(command.spawn());
+    }
     stream.set_nonblocking(true)?;
     let stream = UnixStream::from_std(stream)?;
     // If it cannot be told, `run` is gone.
     let tell = |word: Word| {
         let _ = send(&stream, &word.encode(), SendFlags::DONTWAIT);
     };
-    let (mut until, mut started) = (None, None);
     match begun {
-        Some((deadline, Ok(process))) => {
-            (until, started) = (deadline, Some(pid(process.id())?));
+        Some(Ok(process)) => {
+            charges.begun(pid(process.id())?, task == OWN);
             tell(Word::Began(process.id()));
         }
-        Some((_, Err(error))) => {
+        Some(Err(error)) => {
             let number = error.raw_os_error().and_then(|it| u32::try_from(it).ok());
             tell(Word::Failed(number.unwrap_or(0)));
             return Ok(());
         }
-        None => {}
+        None => charges.note(),
     }
-    let is_second = started.is_none();
-    let root = if is_second { run.unwrap_or(me) } else { me };
-    let mut seen = Vec::new();
     loop {
         tokio::select! {
             biased;
             message = receive(&stream) => {
                 let Some(message) = message else { break };
                 until = deadline(message);
-                if is_second {
-                    seen = tree::below(&[root], Some(me), None);
+                if charges.are_of_run() {
+                    charges.note();
                 }
             }
             () = super::at(until) => break,
-            end = ends.next(), if !is_second => match end? {
-                Some((pid, status)) if Some(pid) == started => tell(Word::Ended(status.into())),
+            end = ends.next(), if !charges.are_of_run() => match end? {
+                Some((pid, status)) if charges.note_end(pid) => tell(Word::Ended(status.into())),
                 Some(_) => {}
-                None if tree::below(&[me], None, started).is_empty() => {
+                None if charges.have_ended() => {
                     tell(Word::AllEnded);
                     return Ok(());
                 }
@@ -303,22 +321,97 @@ async fn keep(task: &OsString, group: i32, command: &[OsString]) -> io::Result<(
             },
         }
     }
-    // Again and again: a process may start another one before it is killed.
-    loop {
-        seen.retain(Process::is_left);
-        let mut roots: Vec<_> = seen.iter().map(|it| it.pid).collect();
-        // A second watchdog stays the child of `run` as long as that lives.
-        if !is_second || getppid() == run {
-            roots.push(root);
+    charges.kill().await;
+    tell(Word::AllEnded);
+    Ok(())
+}
+
+/// The processes that a watchdog answers for.
+#[derive(Debug)]
+struct Charges {
+    me: Pid,
+    run: Option<Pid>,
+    /// The group of `run`, which has other processes, too.
+    shared: i32,
+    /// The command. `None` in a second watchdog: that has nothing below itself.
+    command: Option<Pid>,
+    /// The group of the command while the command itself lives, or has not been waited for: nobody else's group has this number.
+    own: Option<Pid>,
+    seen: Vec<Process>,
+}
+
+impl Charges {
+    fn new(shared: i32) -> Self {
+        Self {
+            me: getpid(),
+            run: getppid(),
+            shared,
+            command: None,
+            own: None,
+            seen: Vec::new(),
         }
-        seen.extend(tree::below(&roots, is_second.then_some(me), started));
-        seen.sort_by_key(|it| it.pid.as_raw_pid());
-        seen.dedup_by_key(|it| it.pid);
-        if seen.is_empty() {
-            return Ok(());
+    }
+
+    fn begun(&mut self, command: Pid, leads_group: bool) {
+        self.command = Some(command);
+        self.own = leads_group.then_some(command);
+    }
+
+    /// Whether they are below `run`, beside this watchdog.
+    fn are_of_run(&self) -> bool {
+        self.command.is_none()
+    }
+
+    /// Whether the command itself has ended.
+    fn note_end(&mut self, pid: Pid) -> bool {
+        self.own = self.own.filter(|own| *own != pid);
+        Some(pid) == self.command
+    }
+
+    fn have_ended(&self) -> bool {
+        let left = tree::below(&[self.me], None, self.command);
+        left.is_ok_and(|left| left.is_empty())
+    }
+
+    /// Looks for new ones below those that are known. What was seen once is not forgotten: when `run` has ended, nothing shows any more
+    /// to whom the rest belongs.
+    fn look(&mut self) -> io::Result<()> {
+        self.seen.retain_mut(Process::renew);
+        let mut roots: Vec<_> = self.seen.iter().map(|it| it.pid).collect();
+        let except = if self.are_of_run() {
+            roots.extend(self.run.filter(|run| getppid() == Some(*run)));
+            Some(self.me)
+        } else {
+            roots.push(self.me);
+            None
+        };
+        self.seen.extend(tree::below(&roots, except, self.command)?);
+        self.seen.sort_by_key(|it| it.pid.as_raw_pid());
+        self.seen.dedup_by_key(|it| it.pid);
+        Ok(())
+    }
+
+    /// Looks now. The next look comes soon, if this one fails.
+    fn note(&mut self) {
+        let _ = self.look();
+    }
+
+    /// Kills all, again and again: a process may start another one before it is killed.
+    async fn kill(&mut self) {
+        // At once, before a look at each process of the system.
+        if let Some(own) = self.own {
+            let _ = kill_process_group(own, Signal::KILL);
         }
-        tree::send(&seen, Signal::KILL, group);
-        sleep(LOOK).await;
+        let mut pause = Duration::ZERO;
+        loop {
+            tree::send(&self.seen, Signal::KILL, self.shared);
+            if self.look().is_ok() && self.seen.is_empty() {
+                return;
+            }
+            sleep(pause).await;
+            // Those of other users stay.
+            pause = (pause * 2).clamp(LOOK, LONGEST_PAUSE);
+        }
     }
 }
 

@@ -232,6 +232,7 @@ impl Sources {
     fn test(&self, package: &str, target: &str, name: &str) -> Result<Told, String> {
         let program = match target {
             "lib" => vec!["--lib"],
+            "bins" => vec!["--bins"],
             target => vec!["--test", target],
         };
         let mut build = self.cargo("test", "dev", package);
@@ -258,10 +259,12 @@ impl Sources {
         Ok(self.built.join("sim").join(package))
     }
 
-    /// The programs run much, the tests are built often.
+    /// The programs run much, the tests are built often. A fault that makes a test wait for ever is not found by it: the test
+    /// should have an end.
     fn cargo(&self, command: &str, profile: &str, package: &str) -> Command {
-        let mut cargo = Command::new(env!("CARGO"));
+        let mut cargo = Command::new("timeout");
         cargo
+            .args(["--kill-after=10s", "15m", env!("CARGO")])
             .args([command, "--quiet", "--locked"])
             .args(["--profile", profile, "-p", package])
             .current_dir(&self.copy)
