@@ -15,7 +15,8 @@ use lockkeeper::proto::OpCode;
 use lockkeeper_server::Server;
 use rustix::process::{Signal, kill_process};
 use support::{
-    Arm, Running, ended, handles, is_alive, lockkeeper, pid_of, session_of, wait_for, watchdog_of,
+    Arm, Manager, Running, ended, handles, is_alive, lockkeeper, pid_of, session_of, wait_for,
+    watchdog_of,
 };
 
 on_both_arms!(
@@ -241,7 +242,9 @@ fn a_command_that_ignores_term_is_killed(arm: &Arm) {
 fn a_command_that_ends_without_the_lock_gives_status_74(arm: &Arm) {
     let path = arm.path();
     let script = "read x; echo $$ $LOCKKEEPER_NODE; read x; exit 0";
-    let mut run = arm.run(&["--session-timeout", "4s"], &path, &["sh", "-c", script]);
+    let options = ["--session-timeout", "4s", "--notify"];
+    let mut run = arm.run(&options, &path, &["sh", "-c", script]);
+    let manager = Manager::of(arm, &mut run);
     let mut run = run
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -255,6 +258,7 @@ fn a_command_that_ends_without_the_lock_gives_status_74(arm: &Arm) {
     let (pid, _) = line.split_once(' ').unwrap();
     let me = pid_of(&run.id().to_string());
 
+    manager.until_begun();
     // The other order would give `run` the time to start another watchdog.
     kill_process(me, Signal::STOP).unwrap();
     kill_process(watchdog_of(me), Signal::KILL).unwrap();

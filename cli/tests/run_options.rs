@@ -21,7 +21,7 @@ use lockkeeper::{
 };
 use lockkeeper_server::When;
 use rustix::process::Signal;
-use support::{Arm, Running, ended, is_alive, lockkeeper, pid_of, wait_for};
+use support::{Arm, Manager, Running, ended, is_alive, lockkeeper, pid_of, wait_for};
 
 on_both_arms!(
     a_conflict_has_the_status_that_the_user_wants,
@@ -274,29 +274,20 @@ fn the_command_gets_no_secrets_unless_asked(arm: &Arm) {
 
 fn a_service_manager_is_told_when_the_lock_is_held(arm: &Arm) {
     let path = arm.path();
-    let file = TestFile::new(arm, "notify");
-    let manager = UnixDatagram::bind(&file.0).unwrap();
-    manager
-        .set_read_timeout(Some(support::CONNECT_TIMEOUT))
-        .unwrap();
-    let heard = || {
-        let mut text = [0; 500];
-        let length = manager.recv(&mut text).unwrap();
-        String::from_utf8(text[..length].to_vec()).unwrap()
-    };
     let guard = arm.hold(&path);
     let mut run = arm.run(
         &["--notify"],
         &path,
         &["sh", "-c", "echo ${NOTIFY_SOCKET:-none}"],
     );
-    let mut run = Running::start(run.env("NOTIFY_SOCKET", &file.0));
-    assert_eq!(heard(), format!("STATUS=waiting for {path}"));
+    let manager = Manager::of(arm, &mut run);
+    let mut run = Running::start(&mut run);
+    assert_eq!(manager.heard(), format!("STATUS=waiting for {path}"));
     arm.until_nodes(&path, 2);
     arm.release(guard);
-    assert_eq!(heard(), format!("READY=1\nSTATUS={path} is held"));
+    assert_eq!(manager.heard(), format!("READY=1\nSTATUS={path} is held"));
     assert_eq!(run.line(), "none");
-    assert_eq!(heard(), "STOPPING=1");
+    assert_eq!(manager.heard(), "STOPPING=1");
     assert_eq!(run.end().status, 0);
 }
 

@@ -9,7 +9,7 @@ mod support;
 use std::{env, fs, path::Path, thread, time::Duration};
 
 use rustix::process::{Pid, Signal, kill_process};
-use support::{Arm, Running, ended, is_alive, pid_of, session_of, wait_for, watchdog_of};
+use support::{Arm, Manager, Running, ended, is_alive, pid_of, session_of, wait_for, watchdog_of};
 
 /// Ways to start the worker, `$W`. To most of them, a signal to the command or its group does not come by itself.
 const TREES: [(&str, &str); 6] = [
@@ -45,14 +45,16 @@ fn try_one(name: &str, tree: &str, options: &[&str], end: impl Fn(&Arm, &Running
     let path = arm.path();
     let directory = env::temp_dir().join(path.replace('/', "_"));
     fs::create_dir(&directory).unwrap();
-    let options = [&["-q", "--session-timeout", "2s"], options].concat();
+    let options = [&["-q", "--session-timeout", "2s", "--notify"], options].concat();
     let mut run = arm.run(&options, &path, &["sh", "-c", tree]);
+    let manager = Manager::of(&arm, &mut run);
     let run = Running::start(run.env("W", WORKER).env("DIR", &directory));
     let worker = worker_in(&directory);
     let section = directory.join("section");
     let look = ["flock", "-n", section.to_str().unwrap(), "echo", "free"];
     let next = Running::start(&mut arm.run(&[], &path, &look));
     arm.until_nodes(&path, 2);
+    manager.until_begun();
     end(&arm, &run, &path, worker);
     let next = next.end();
     assert_eq!(
@@ -138,11 +140,14 @@ fn a_run_whose_watchdog_was_killed_goes_on() {
         run.signal(Signal::TERM);
     });
     let arm = Arm::embedded();
-    let mut run = Running::start(&mut arm.run(
-        &["-q"],
+    let mut run = arm.run(
+        &["-q", "--notify"],
         &arm.path(),
         &["sh", "-c", "echo $PPID; sleep 0.3 & sleep 0.2; exit 7"],
-    ));
+    );
+    let manager = Manager::of(&arm, &mut run);
+    let mut run = Running::start(&mut run);
+    manager.until_begun();
     kill_process(pid_of(&run.line()), Signal::KILL).unwrap();
     assert_eq!(run.end().status, 7);
 }

@@ -22,7 +22,7 @@ use rustix::{
     process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit},
     time::{ClockId, clock_gettime},
 };
-use support::{Arm, Running, ended, is_alive, pid_of, wait_for, watchdog_of};
+use support::{Arm, Manager, Running, ended, is_alive, pid_of, wait_for, watchdog_of};
 
 /// A shell that stands for a `run` whose first watchdog was killed: it has inherited a process, and started a second watchdog.
 struct Inherited {
@@ -160,9 +160,12 @@ fn a_run_that_cannot_start_another_watchdog_goes_on_and_tries_again() {
     let arm = Arm::embedded();
     let path = arm.path();
     let script = "echo ready; read word; exit 7";
-    let mut command = arm.run(&["--session-timeout", "2s"], &path, &["sh", "-c", script]);
+    let options = ["--session-timeout", "2s", "--notify"];
+    let mut command = arm.run(&options, &path, &["sh", "-c", script]);
+    let manager = Manager::of(&arm, &mut command);
     let (mut run, stdin) = Running::start_to_write(&mut command);
     run.line_that(|line| line == "ready");
+    manager.until_begun();
     let first = watchdog_of(run.pid());
     let allowed = getrlimit(Resource::Nofile);
     let none = Rlimit {

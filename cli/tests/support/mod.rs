@@ -8,6 +8,8 @@
 use std::{
     ffi::OsStr,
     io::{BufRead as _, BufReader, Read as _},
+    os::unix::net::UnixDatagram,
+    path::PathBuf,
     process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio},
     sync::atomic::{AtomicU32, Ordering},
     thread,
@@ -154,6 +156,41 @@ impl Arm {
         let mut run = lockkeeper(&["run", "--connect", &self.connect]);
         run.args(options).arg(path).arg("--").args(command);
         run
+    }
+}
+
+/// A service manager, to which a `run` with `--notify` tells how far it is.
+pub(crate) struct Manager {
+    socket: UnixDatagram,
+    path: PathBuf,
+}
+
+impl Manager {
+    pub(crate) fn of(arm: &Arm, run: &mut Command) -> Self {
+        let name = format!("{}-notify", arm.path().replace('/', "_"));
+        let path = std::env::temp_dir().join(name);
+        let socket = UnixDatagram::bind(&path).unwrap();
+        socket.set_read_timeout(Some(CONNECT_TIMEOUT)).unwrap();
+        run.env("NOTIFY_SOCKET", &path);
+        Self { socket, path }
+    }
+
+    pub(crate) fn heard(&self) -> String {
+        let mut text = [0; 500];
+        let length = self.socket.recv(&mut text).unwrap();
+        String::from_utf8(text[..length].to_vec()).unwrap()
+    }
+
+    /// Waits until the `run` knows that its command has begun. If its watchdog is killed before, it ends the command. The
+    /// command itself may have come far by then.
+    pub(crate) fn until_begun(&self) {
+        while !self.heard().starts_with("READY=1") {}
+    }
+}
+
+impl Drop for Manager {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
     }
 }
 
