@@ -129,6 +129,27 @@ async fn others_between_the_contenders_of_a_crowd_have_their_turn() {
     granted_in_order(&one, tickets).await;
 }
 
+/// Each waiter listed the queue when its predecessor of the same client had left, and once more.
+#[tokio::test]
+async fn contenders_of_several_clients_list_the_queue_rarely() {
+    const CLIENTS: usize = 5;
+    let server = server().await;
+    let mut clients = Vec::new();
+    for _ in 0..CLIENTS {
+        clients.push(client(&server).await);
+    }
+    let mut tickets = Vec::new();
+    for _ in 0..MANY {
+        for client in &clients {
+            tickets.extend(enter(client, 1).await);
+        }
+    }
+    let entering = listings(&server);
+    granted_in_order(&clients[0], tickets).await;
+    let more = listings(&server) - entering;
+    assert!(more <= 40, "{more}");
+}
+
 #[tokio::test]
 async fn who_gives_up_does_not_let_the_next_one_pass() {
     let (_server, one, _) = server_and_two().await;

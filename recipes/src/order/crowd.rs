@@ -205,6 +205,12 @@ impl Member {
         let listed = &self.crowd.lock().listed;
         may_use(listed.connection()) && listed.is_first(own)
     }
+
+    /// The few that may be ahead of this contender, if the newest listing tells.
+    pub(crate) fn few_ahead(&self, own: &str) -> Option<Vec<Arc<str>>> {
+        let is_kept = self.crowd.is_above(PART);
+        is_kept.then(|| self.crowd.lock().listed.few_ahead(own))?
+    }
 }
 
 impl Drop for Member {

@@ -1,8 +1,8 @@
 //! What a listing proves to other contenders of the same client, as a pure value.
 //!
 //! A listing that shows our node was made after our create, so it shows everybody who was ahead of
-//! us then. Later nodes have higher numbers. So if the deletion of each node ahead in that listing
-//! was reported since, nobody is ahead.
+//! us then. Later nodes have higher numbers. So only those may be ahead, and if the deletion of each
+//! of them was reported since, nobody is.
 //!
 //! Only for contenders that wait for everybody ahead. A listing that shows a writer proves nothing:
 //! the writer may become a reader, which has the same number. Neither does a listing that shows
@@ -17,6 +17,11 @@ use super::{
     rank::{Kind, SEQUENCE_LIMIT},
     recipe::may_be_ahead,
 };
+
+/// So many contenders ahead are few in any queue.
+const FEW: usize = 8;
+/// To look at a node takes as long as this many nodes in a listing.
+const LOOK: usize = 16;
 
 /// The contenders in a listing of the queue, by their numbers, without those whose deletion was
 /// reported.
@@ -78,6 +83,20 @@ impl<N: AsRef<str>> Listing<N> {
         first.is_some_and(|(_, name)| name.as_ref() == own)
     }
 
+    /// The contenders that may be ahead of this one, by their numbers. `None` if they are many, or if
+    /// it proves nothing to this one.
+    #[must_use]
+    pub fn few_ahead(&self, own: &str) -> Option<Vec<N>>
+    where
+        N: Clone,
+    {
+        let index = self.ahead(name::number(own)?);
+        let (_, shown) = self.contenders.get(index)?;
+        let is_few = index <= FEW.max(self.contenders.len() / LOOK);
+        let ahead = self.contenders.iter().take(index);
+        (is_few && shown.as_ref() == own).then(|| ahead.map(|(_, name)| name.clone()).collect())
+    }
+
     /// If it has this node, it uses this name of it: a name that is shared is in memory only once.
     pub(crate) fn share(&mut self, number: i32, node: &N)
     where
@@ -119,4 +138,44 @@ fn in_order<N: AsRef<str>>(
     contenders.sort_unstable_by_key(|(number, _)| *number);
     let is_unique = contenders.is_sorted_by(|(one, _), (next, _)| one < next);
     is_unique.then_some(contenders)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(count: usize) -> Listing<String> {
+        Listing::new(Kind::Mutex, 1, (0..count).map(node))
+    }
+
+    fn node(number: usize) -> String {
+        format!("_c_2ba87a01-6d8f-4a5c-9e7e-9f6f0c1d2e3f-lock-{number:010}")
+    }
+
+    #[test]
+    fn the_few_ahead_are_those_whose_deletion_was_not_reported() {
+        let mut listed = listed(6);
+        listed.event(&node(1), true);
+        listed.event(&node(2), false);
+        let ahead = listed.few_ahead(&node(4));
+        assert_eq!(ahead.unwrap(), [node(0), node(2), node(3)]);
+        assert_eq!(listed.few_ahead(&node(0)).unwrap(), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_few_grows_with_the_queue() {
+        assert!(listed(20).few_ahead(&node(FEW)).is_some());
+        assert!(listed(20).few_ahead(&node(FEW + 1)).is_none());
+        assert!(listed(20 * LOOK).few_ahead(&node(20)).is_some());
+        assert!(listed(20 * LOOK).few_ahead(&node(21)).is_none());
+    }
+
+    /// It was made before that contender came, or after it had lost its node.
+    #[test]
+    fn a_listing_without_a_contender_does_not_show_who_is_ahead_of_it() {
+        let mut listed = listed(6);
+        assert!(listed.few_ahead(&node(6)).is_none());
+        listed.event(&node(3), true);
+        assert!(listed.few_ahead(&node(3)).is_none());
+    }
 }

@@ -25,6 +25,12 @@
 //! Or the contender may wait for another contender of the same client ahead. That needs none of the
 //! conditions.
 //!
+//! Or such a listing shows that only a few may be ahead. Then the contender waits behind these, and
+//! lists nothing while the connection is the one of its own listing. When all but the nearest one
+//! are gone, which the contender may also learn by a look at each, the deletion of that one is the
+//! grant, as after a listing of its own. A node that is gone stays gone, and later nodes have higher
+//! numbers. So what a look proves does not depend on when it was made.
+//!
 //! Not here: who is ahead of whom (`rank`), the node itself (`node`), sending and waiting
 //! (`waiter`).
 
@@ -90,6 +96,8 @@ enum Place {
     },
     /// The nearest node was deleted, and others may be ahead.
     Left,
+    /// The second node was deleted, and others may be ahead of the nearest one.
+    Thinned,
 }
 
 /// A waiter's turn in a queue.
@@ -138,7 +146,7 @@ impl<N: Clone + AsRef<str>> Turn<N> {
     /// readers are next at a time: they do not count.
     pub fn is_next(&self) -> bool {
         match self.place {
-            Place::Unknown | Place::Left => false,
+            Place::Unknown | Place::Left | Place::Thinned => false,
             Place::First => true,
             Place::Behind { is_last } => is_last && self.kind != Kind::Read,
         }
@@ -177,7 +185,7 @@ impl<N: Clone + AsRef<str>> Turn<N> {
         Ok(match self.place {
             Place::First if may_hold => Next::Grant,
             Place::First => Next::Renew,
-            Place::Unknown | Place::Left => Next::List,
+            Place::Unknown | Place::Left | Place::Thinned => Next::List,
             Place::Behind { .. } => Next::Wait,
         })
     }
@@ -230,6 +238,25 @@ impl<N: Clone + AsRef<str>> Turn<N> {
     pub fn follow(&mut self, own: &N, nearest: N) -> Vec<N> {
         self.place = Place::Behind { is_last: false };
         self.watch(own, nearest, None)
+    }
+
+    /// Waits behind these nodes, without a listing: nobody else is ahead. Returns the nodes to watch
+    /// now, all with one request. `None` if the queue must be listed. `connection` is the present one,
+    /// if there is one.
+    pub fn narrow(&mut self, own: &N, ahead: &[N], connection: Option<u64>) -> Option<Vec<N>> {
+        let (nearest, others) = ahead.split_last()?;
+        let is_present = connection.is_some_and(|now| self.is_on(now));
+        let may_narrow = is_present && (self.has_left() || self.has_thinned());
+        may_narrow.then(|| {
+            let is_last = others.is_empty();
+            self.place = Place::Behind { is_last };
+            self.watch(own, nearest.clone(), others.last().cloned())
+        })
+    }
+
+    /// Whether the node ahead of the nearest one was deleted, and others may be ahead.
+    pub fn has_thinned(&self) -> bool {
+        self.place == Place::Thinned
     }
 
     /// Whether the node just ahead was deleted, and others may be ahead.
@@ -310,14 +337,17 @@ impl<N: Clone + AsRef<str>> Turn<N> {
             let is_proof = is_deleted && connection.is_some_and(|now| self.is_on(now));
             self.place = match self.place {
                 Place::Behind { is_last: true } if is_proof => Place::First,
-                Place::Behind { is_last: false } if is_deleted => Place::Left,
+                Place::Behind { is_last: false } | Place::Thinned if is_deleted => Place::Left,
                 _ => Place::Unknown,
             };
         } else if self.watches_ahead(node) {
             self.second = None;
-            if self.place != Place::First {
-                self.place = Place::Unknown;
-            }
+            self.place = match self.place {
+                Place::First => Place::First,
+                Place::Left if is_deleted => Place::Left,
+                Place::Behind { is_last: false } if is_deleted => Place::Thinned,
+                _ => Place::Unknown,
+            };
         }
         Ok(false)
     }

@@ -4,7 +4,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use lockkeeper_proto::{EventType, Response};
+use lockkeeper_proto::{EventType, Request, Response, path, records::ExistsRequest};
 use lockkeeper_session::{Client, Error as SessionError, GroupEvent, PendingReply};
 
 use super::{
@@ -159,7 +159,8 @@ impl Waiter {
     /// Lists the queue, or takes the listing that is under way, and watches the nodes ahead.
     async fn list(&mut self, mut listing: Option<PendingReply>) -> Result<(), LockError> {
         if listing.is_none() {
-            if self.turn.has_left() && self.asks_the_crowd() {
+            let is_told = self.turn.has_left() && self.asks_the_crowd();
+            if is_told || self.waits_behind_few().await {
                 return Ok(());
             }
             self.rounds.pause(self.node.client()).await;
@@ -225,6 +226,59 @@ impl Waiter {
         self.follow(last)
     }
 
+    /// Waits behind the few that may be ahead, if other contenders of this client know them. Returns
+    /// whether it does.
+    async fn waits_behind_few(&mut self) -> bool {
+        if self.turn.has_thinned() && !self.looks_ahead().await {
+            return false;
+        }
+        let few = self.node.member().zip(self.node.node());
+        let few = few.map(|(member, node)| (member.few_ahead(&node.name), node.name.clone()));
+        let Some((Some(ahead), own)) = few else {
+            return false;
+        };
+        let connection = self.connection();
+        let Some(missing) = self.turn.narrow(&own, &ahead, connection) else {
+            return false;
+        };
+        self.ahead = ahead.len();
+        let turn = &self.turn;
+        if turn.is_next() {
+            self.node.keep_lease();
+        }
+        self.node.watch(missing, |name| turn.watches(name, &own));
+        true
+    }
+
+    /// Looks which of the few that may be ahead of the nearest one are there. Returns whether the
+    /// servers have said it of each.
+    async fn looks_ahead(&self) -> bool {
+        let (client, directory) = (self.node.client(), self.node.directory());
+        let is_present = self.connection().is_some_and(|now| self.turn.is_on(now));
+        let member = self.node.member().filter(|_| is_present);
+        let few = member.and_then(|member| Some((member, member.few_ahead(self.node.name())?)));
+        let Some((member, mut far)) = few else {
+            return false;
+        };
+        // The last one is the nearest. Its deletion is reported.
+        far.pop();
+        let look = |node: &Arc<str>| {
+            directory.count();
+            let path = path::join(&directory.server_path, node);
+            Request::Exists(ExistsRequest { path, watch: false })
+        };
+        let requests = far.iter().map(look).collect();
+        let replies = client.raw().submit_all_with_backpressure(requests).await;
+        for (reply, node) in replies.into_iter().zip(&far) {
+            match reply.await {
+                Ok(Response::Exists(_)) => {}
+                Err(error) if error.is_no_node() => member.event(node, true),
+                _ => return false,
+            }
+        }
+        true
+    }
+
     /// The number of the present connection, if there is one.
     fn connection(&self) -> Option<u64> {
         let snapshot = self.node.client().snapshot();
@@ -260,7 +314,8 @@ mod tests {
     use std::{future::Future, pin::pin, time::Duration};
 
     use bytes::Bytes;
-    use lockkeeper_server::Server;
+    use lockkeeper_proto::{ErrorCode, OpCode};
+    use lockkeeper_server::{Server, When};
 
     use super::*;
 
@@ -314,6 +369,65 @@ mod tests {
         reconnect(&server, &client).await;
         let third = third.await.unwrap();
         assert!(!third.turn.is_on(client.snapshot().connections));
+    }
+
+    #[tokio::test]
+    async fn a_look_proves_only_what_a_server_has_said_of_the_present_connection() {
+        let server = Server::start().await.unwrap();
+        let client = Client::connect(&server.connect_string()).await.unwrap();
+        let other = Client::connect(&server.connect_string()).await.unwrap();
+        let mut waiters = Vec::new();
+        for (client, count) in [(&other, 4), (&client, 6)] {
+            let directory = Directory::new(client, "/lock", Bytes::new(), Arc::default());
+            let (directory, crowd) = (Arc::new(directory), Arc::default());
+            for _ in 0..count {
+                let entered = Waiter::enter(client, directory.clone(), Kind::Mutex, Some(&crowd));
+                waiters.push(entered.await.unwrap());
+            }
+        }
+        let mut waiters = waiters.into_iter();
+        let [first, second, third, _nearest, mut own] = [(); 5].map(|()| waiters.next().unwrap());
+        let _behind: Vec<_> = waiters.collect();
+        let few = |own: &Waiter| {
+            let member = own.node.member().unwrap();
+            member.few_ahead(own.node.name()).unwrap()
+        };
+        drop(third);
+        let event = own.node.event().await;
+        own.event(event).unwrap();
+        assert!(own.turn.has_thinned());
+        assert!(own.waits_behind_few().await);
+        assert_eq!(few(&own).len(), 3, "all of them are there");
+        assert!(!own.turn.is_next());
+        drop(second);
+        let event = own.node.event().await;
+        own.event(event).unwrap();
+        let thinned = own.turn.clone();
+        assert!(own.waits_behind_few().await);
+        assert!(!own.turn.is_next(), "the nearest one may end first");
+        own.turn = thinned;
+
+        let end = first.node.name().to_owned();
+        drop(first);
+        while client
+            .exists(&format!("/lock/{end}"))
+            .await
+            .unwrap()
+            .is_some()
+        {}
+        let refused = When::op(OpCode::EXISTS);
+        server.faults().refuse(refused, ErrorCode::NO_AUTH);
+        assert!(!own.looks_ahead().await);
+        assert_eq!(few(&own).len(), 2, "a refusal proves nothing");
+        assert!(own.looks_ahead().await);
+        assert_eq!(few(&own).len(), 1);
+
+        // Events of watches that were set again come in any order.
+        reconnect(&server, &client).await;
+        assert!(!own.looks_ahead().await);
+        assert!(!own.waits_behind_few().await);
+        let (name, present) = (own.node.node().unwrap().name.clone(), own.connection());
+        assert!(own.turn.narrow(&name, &few(&own), present).is_none());
     }
 
     /// The end of a connection releases events that came before the watch on our own node was set.

@@ -13,7 +13,8 @@ use lockkeeper_recipes::decisions::{
 
 use crate::{
     action::Action,
-    crowd, decide,
+    crowd::{self, Choice},
+    decide,
     history::{NEVER, Time},
     name::{Marker, Name},
     scenario::{Role, Scenario},
@@ -33,18 +34,15 @@ pub(crate) fn each_step(state: &State, scenario: &Scenario, visit: &mut impl FnM
                 next(Action::Start(i), &|after| start(after, scenario, i));
             }
             Phase::Trying | Phase::Deciding if decide::may_poll(contender) => {
-                next(Action::Poll(i), &|after| {
-                    decide::poll(after, scenario, i, None);
-                });
-                for ahead in crowd::ahead(state, scenario, i, contender.node()) {
+                for choice in crowd::choices(state, scenario, i) {
                     next(Action::Poll(i), &|after| {
-                        decide::poll(after, scenario, i, Some(ahead));
+                        decide::poll(after, scenario, i, choice);
                     });
                 }
             }
             Phase::Queueing if decide::has_turn(state, scenario, i) => {
                 next(Action::Poll(i), &|after| {
-                    decide::poll(after, scenario, i, None);
+                    decide::poll(after, scenario, i, Choice::List);
                 });
             }
             Phase::Holding => {

@@ -3,7 +3,8 @@
 //!
 //! Not modelled: how a client chooses who lists the queue, and how large a crowd must be. Each
 //! contender may list, or follow any task of its client ahead: when it has entered, and when the
-//! one that it waited for has left.
+//! one that it waited for has left. Nor the look of one that waits behind a few: of three contenders,
+//! nobody is ahead of the nearest one then.
 
 use lockkeeper_recipes::{decisions::listing::Listing, rank::Kind};
 
@@ -14,6 +15,28 @@ use crate::{
     scenario::{Role, Scenario},
     state::{Contender, Decider, Event, Phase, Request, State},
 };
+
+/// What a contender may do where it would list the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Choice {
+    List,
+    /// It waits for this one of its client.
+    Follow(Name),
+    /// It waits behind the few that may be ahead.
+    Narrow,
+}
+
+/// All that it may do.
+pub(crate) fn choices(
+    state: &State,
+    scenario: &Scenario,
+    i: usize,
+) -> impl Iterator<Item = Choice> {
+    let own = state.contenders[i].node();
+    let few = kind(scenario, i).and(own).map(|_| Choice::Narrow);
+    let ahead = ahead(state, scenario, i, own).map(Choice::Follow);
+    [Choice::List].into_iter().chain(ahead).chain(few)
+}
 
 /// Its kind, if its client has other contenders in the queue.
 fn kind(scenario: &Scenario, i: usize) -> Option<Kind> {
@@ -104,6 +127,16 @@ pub(crate) fn is_first(
 ) -> bool {
     listing(state, scenario, i)
         .is_some_and(|listing| may_use(listing.connection()) && listing.is_first(own.as_ref()))
+}
+
+/// The few that may be ahead, if the newest listing of its client tells.
+pub(crate) fn few_ahead(
+    state: &State,
+    scenario: &Scenario,
+    i: usize,
+    own: Name,
+) -> Option<Vec<Name>> {
+    listing(state, scenario, i)?.few_ahead(own.as_ref())
 }
 
 /// The newest listing.

@@ -17,7 +17,7 @@ use lockkeeper_recipes::{
 
 use crate::{
     client::{done, enter, give_up, gone, leave_queue},
-    crowd,
+    crowd::{self, Choice},
     history::{NEVER, Time},
     name::Name,
     scenario::{Role, Scenario},
@@ -80,15 +80,14 @@ fn rank_of_place(state: &State, i: usize) -> Rank<'_> {
     rank(Kind::Mutex, names, place.as_ref())
 }
 
-/// Polls its future. If the node just ahead was deleted, it may wait for `another` one of its
-/// client instead of listing the queue.
-pub(crate) fn poll(after: &mut State, scenario: &Scenario, i: usize, another: Option<Name>) {
+/// Polls its future.
+pub(crate) fn poll(after: &mut State, scenario: &Scenario, i: usize, choice: Choice) {
     let contender = &after.contenders[i];
     match (contender.phase, contender.turn) {
         (Phase::Queueing, _) if rank_of_place(after, i) == Rank::Gone => done(after, i),
         (Phase::Queueing, _) => enter(after, scenario, i),
         (Phase::Trying, _) => look_before(after, scenario, i),
-        (_, Decider::Queue(turn)) => queue(after, scenario, i, turn, another),
+        (_, Decider::Queue(turn)) => queue(after, scenario, i, turn, choice),
         (_, Decider::Plain(_)) => plain(after, scenario, i),
         (_, Decider::Lease(turn)) => lease(after, scenario, i, turn),
         (_, Decider::Nothing) => {}
@@ -128,13 +127,7 @@ pub(crate) fn is_in_the_way(state: &State, scenario: &Scenario, i: usize, view: 
 }
 
 /// A waiter in a queue.
-fn queue(
-    after: &mut State,
-    scenario: &Scenario,
-    i: usize,
-    mut turn: Turn<Name>,
-    another: Option<Name>,
-) {
+fn queue(after: &mut State, scenario: &Scenario, i: usize, mut turn: Turn<Name>, choice: Choice) {
     let own = after.contenders[i].node().expect("its node");
     let connection = connection(after, scenario, i);
     let is_up = after.sessions[scenario.clients[i]].is_up;
@@ -195,9 +188,17 @@ fn queue(
         turn.first();
         since = after.sessions[scenario.clients[i]].view;
         next = turn.next(&facts(after, scenario, i));
-    } else if let Some(another) = another.filter(|_| is_asking) {
+    } else if let Choice::Follow(another) = choice
+        && is_asking
+    {
         after.contenders[i].turn = Decider::Queue(turn);
         return crowd::follow(after, scenario, i, another);
+    } else if choice == Choice::Narrow && next == Ok(turn::Next::List) {
+        let ahead = crowd::few_ahead(after, scenario, i, own).unwrap_or_default();
+        if let Some(missing) = turn.narrow(&own, &ahead, connection) {
+            watch(&mut after.contenders[i], &turn, own, &missing);
+            next = turn.next(&facts(after, scenario, i));
+        }
     }
     after.contenders[i].turn = Decider::Queue(turn);
     match next {
