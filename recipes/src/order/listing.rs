@@ -20,8 +20,8 @@ use super::{
 
 /// So many contenders ahead are few in any queue.
 const FEW: usize = 8;
-/// To look at a node takes as long as this many nodes in a listing.
-const LOOK: usize = 16;
+/// To look at a node takes a server about as long as this many nodes in a listing (`docs/costs.md`).
+const LOOK: usize = 8;
 
 /// The contenders in a listing of the queue, by their numbers, without those whose deletion was
 /// reported.
