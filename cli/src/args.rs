@@ -144,26 +144,21 @@ pub(crate) struct ServeArgs {
     after_help = "The demo creates nodes below /lockkeeper-demo and deletes them at the end.\n\n\
         Exit status: 0 if the lock kept its promises; 1 if two clients held the lock at\n\
         once, or if the lock broke another promise.\n\n\
-        Example:\n  lockkeeper demo --clients 8 --seconds 10 --svg demo.svg\n  \
-        lockkeeper demo --partition"
+        Example:\n  lockkeeper demo --clients 8 --seconds 10 --svg demo.svg"
 )]
 pub(crate) struct DemoArgs {
     #[command(flatten)]
     pub(crate) servers: ServerArgs,
 
     /// How many clients contend; each client has its own session
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u8).range(2..=24))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u8).range(2..=8))]
     pub(crate) clients: u8,
 
     /// For how many seconds the clients contend, at least
     #[arg(long, value_name = "S", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub(crate) seconds: u32,
 
-    /// Do not pause a holder: cut the server of one holder from its leader, in an embedded cluster of three
-    #[arg(long, conflicts_with = "connect")]
-    pub(crate) partition: bool,
-
-    /// Also draw a picture: who waited for the lock, held it and was paused or cut off, and when
+    /// Also draw a picture: who waited for the lock, held it and was paused, and when
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
 }

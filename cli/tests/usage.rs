@@ -31,7 +31,7 @@ fn bad_usage_gives_status_64_and_an_error_that_helps() {
         (&["run", "--try", "--wait", "1", "/a", "--", "x"], "'--wait"),
         (&["run", "/a", "--", "x"], "give --connect HOST:PORT"),
         (&["serve", "--listen", "2181"], "looks like 127.0.0.1:2181"),
-        (&["demo", "--clients", "1"], "2..=24"),
+        (&["demo", "--clients", "1"], "2..=8"),
         (&["demo", "--auth-file", "x"], "need --connect"),
         (&["queue", "/"], "/locks/backup"),
         (&["queue", "--json", "--long", "/a"], "'--long'"),

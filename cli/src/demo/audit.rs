@@ -17,8 +17,8 @@ struct Hold {
     granted: Instant,
     /// When the hold ended: at the release, or at the end of the lease. `None` if the client did not report it.
     ended: Option<Instant>,
-    /// When the client was paused or cut off, if that was during this hold.
-    trouble: Option<Instant>,
+    /// When the client was paused, if that was during this hold.
+    paused: Option<Instant>,
 }
 
 /// What the events show.
@@ -31,7 +31,7 @@ pub(super) struct Audit {
     written: u64,
     in_doubt: u64,
     refused: u64,
-    /// The result of the late write of the client that was paused or cut off.
+    /// The result of the late write of the client that was paused.
     late: Option<Write>,
     /// Whether its guard said that the lock was lost.
     knew: bool,
@@ -64,13 +64,12 @@ impl Audit {
                 waited,
                 granted: at,
                 ended: None,
-                trouble: None,
+                paused: None,
             }),
             // A paused client cannot tell the end of its lease later.
-            (What::Trouble(lease_until), Some(hold)) => {
-                (hold.trouble, hold.ended) = (Some(at), *lease_until);
+            (What::Paused(lease_until), Some(hold)) => {
+                (hold.paused, hold.ended) = (Some(at), Some(*lease_until));
             }
-            (What::LeaseEnded, Some(hold)) => hold.ended = Some(at),
             (What::Released(ended, _), Some(hold)) => hold.ended = Some(*ended),
             (What::WroteLate(valid, _, write), _) => {
                 (self.knew, self.late) = (!valid, Some(write.clone()));
@@ -109,7 +108,7 @@ impl Audit {
             (is_accepted, "a write without the lock was accepted"),
             (
                 complete && self.late.is_none(),
-                "no client was paused or cut off, or no other client got its lock",
+                "no client was paused, or no other client got its lock",
             ),
             (
                 complete && is_unanswered,
@@ -140,7 +139,7 @@ impl Audit {
     /// The times from a release to the next grant. Counts only grants to clients that waited already.
     fn hand_overs(&self) -> Vec<Duration> {
         let hand_over = |pair: &[Hold]| match pair {
-            [one, next] if one.trouble.is_none() => {
+            [one, next] if one.paused.is_none() => {
                 let took = next.granted.saturating_duration_since(one.ended?);
                 (next.waited > took).then_some(took)
             }
@@ -149,11 +148,11 @@ impl Audit {
         self.holds.windows(2).filter_map(hand_over).collect()
     }
 
-    /// The client that was paused or cut off, the rest of its lease, and the time until the next grant, both from that start.
+    /// The client that was paused, the rest of its lease, and the time until the next grant, both from that start.
     fn expiry(&self) -> Option<(usize, Duration, Duration)> {
-        let at = self.holds.iter().position(|hold| hold.trouble.is_some())?;
+        let at = self.holds.iter().position(|hold| hold.paused.is_some())?;
         let (hold, next) = (self.holds.get(at)?, self.holds.get(at + 1)?);
-        let since = |at: Instant| Some(at.saturating_duration_since(hold.trouble?));
+        let since = |at: Instant| Some(at.saturating_duration_since(hold.paused?));
         Some((hold.client, since(hold.ended?)?, since(next.granted)?))
     }
 
@@ -270,7 +269,7 @@ mod tests {
         assert_eq!(kept.shares(), (0, 2));
         let lost = "the counter does not match the number of writes";
         assert_eq!(audit(&three, 2).broken(false), [lost]);
-        let never_late = "no client was paused or cut off, or no other client got its lock";
+        let never_late = "no client was paused, or no other client got its lock";
         assert_eq!(kept.broken(true), [never_late]);
     }
 
@@ -289,17 +288,15 @@ mod tests {
         assert_eq!(audit.broken(false), [broken]);
     }
 
-    /// A paused client cannot tell when its lease ends, so its first event says that. One that is cut off tells it itself, also
-    /// if that is after the next grant.
+    /// It cannot tell when its lease ends, so its first event says that.
     #[test]
-    fn a_client_in_trouble_holds_the_lock_until_its_lease_ends() {
-        let story = |is_cut: bool, lease: u64, next: u64, write: Write| {
+    fn a_paused_client_holds_the_lock_until_its_lease_ends() {
+        let story = |lease: u64, next: u64, write: Write| {
             let start = Instant::now();
-            let lease_until = (!is_cut).then_some(start + ms(lease));
             let granted = |token| What::Granted(token, ms(1));
             let mut events = [
                 (1, 0, granted(1)),
-                (2, 0, What::Trouble(lease_until)),
+                (2, 0, What::Paused(start + ms(lease))),
                 (lease, 0, What::LeaseEnded),
                 (next, 1, granted(2)),
                 (111, 0, What::WroteLate(false, 1, write)),
@@ -313,22 +310,15 @@ mod tests {
             Audit::new(&events, 2, Some(0))
         };
         let overlap = "two clients held the lock at once, 1 time";
-        for is_cut in [false, true] {
-            let kept = story(is_cut, 60, 100, Write::Refused);
-            assert_eq!(kept.broken(true), Vec::<String>::new());
-            assert!(kept.hand_overs().is_empty());
-            assert_eq!(kept.expiry(), Some((0, ms(58), ms(98))));
-            assert_eq!(
-                story(is_cut, 60, 59, Write::Refused).broken(true),
-                [overlap]
-            );
-        }
+        let kept = story(60, 100, Write::Refused);
+        assert_eq!(kept.broken(true), Vec::<String>::new());
+        assert!(kept.hand_overs().is_empty());
+        assert_eq!(kept.expiry(), Some((0, ms(58), ms(98))));
+        let early = story(60, 59, Write::Refused);
+        assert_eq!(early.broken(true), [overlap]);
         let lost = "the counter does not match the number of writes";
         let accepted = "a write without the lock was accepted";
-        assert_eq!(
-            story(false, 60, 100, Write::Done).broken(true),
-            [lost, accepted]
-        );
+        assert_eq!(story(60, 100, Write::Done).broken(true), [lost, accepted]);
     }
 
     #[test]

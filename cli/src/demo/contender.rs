@@ -41,10 +41,10 @@ const GLANCE: Duration = Duration::from_millis(5);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Contend,
-    /// The next client that gets the lock, of those that may have trouble, sets the next phase.
-    TroubleNext,
-    /// One client is paused or cut off; the others contend.
-    Trouble,
+    /// The next client that gets the lock sets the next phase.
+    PauseNext,
+    /// One client is paused; the others contend.
+    Paused,
     /// That client goes on; all contend.
     Woken,
     /// All clients end.
@@ -59,8 +59,6 @@ pub(super) struct Contender {
     pub(super) settings: Builder,
     pub(super) lock: String,
     pub(super) counter: String,
-    /// Whether trouble is a cut link at the first client, not a pause of any.
-    pub(super) is_cut: bool,
     pub(super) phase: Arc<watch::Sender<Phase>>,
     pub(super) events: mpsc::Sender<Event>,
 }
@@ -121,8 +119,8 @@ impl Contender {
         self.tell(What::Granted(token, waited)).await;
         let lease_until = guard.valid_until().unwrap_or(granted);
         let next = self.read(guard.client()).await;
-        if self.has_trouble() {
-            return self.trouble(guard, next.unwrap_or(0)).await;
+        if self.is_to_pause() {
+            return self.pause(guard, next.unwrap_or(0)).await;
         }
         sleep(random(HOLD_MS)).await;
         let write = match next {
@@ -141,30 +139,14 @@ impl Contender {
         }
     }
 
-    /// Is paused or cut off with the lock held until another client has it, and then writes as if nothing had happened.
-    async fn trouble(&self, guard: Guard, value: u64) {
-        let now = Instant::now();
-        let mut phase = self.phase.subscribe();
-        if self.is_cut {
-            // The link is cut when the event is seen.
-            self.tell(What::Trouble(None)).await;
-            let lost = async {
-                guard.lost().await;
-                let now = Instant::now();
-                let at = guard.valid_until().map_or(now, |until| until.min(now));
-                self.send(at, What::LeaseEnded).await;
-            };
-            self.unless_finished(lost).await;
-            // The sender is ours, too: there is no error.
-            let _ = phase.wait_for(|phase| *phase != Phase::Trouble).await;
-        } else {
-            let lease_until = guard.valid_until().or(Some(now));
-            self.tell(What::Trouble(lease_until)).await;
-            // This blocks the client's whole runtime. Its session sends and receives nothing, like a suspended process or one
-            // in a long garbage collection.
-            while *phase.borrow() == Phase::Trouble {
-                thread::sleep(GLANCE);
-            }
+    /// Is paused with the lock held until another client has it, and then writes as if nothing had happened.
+    async fn pause(&self, guard: Guard, value: u64) {
+        let lease_until = guard.valid_until().unwrap_or_else(Instant::now);
+        self.tell(What::Paused(lease_until)).await;
+        // This blocks the client's whole runtime. Its session sends and receives nothing, like a suspended process or one in a
+        // long garbage collection.
+        while *self.phase.borrow() == Phase::Paused {
+            thread::sleep(GLANCE);
         }
         if *self.phase.borrow() == Phase::Woken {
             let valid = guard.is_valid();
@@ -207,11 +189,11 @@ impl Contender {
         }
     }
 
-    /// Whether this client is the one that is paused or cut off.
-    fn has_trouble(&self) -> bool {
+    /// Whether this client is the one that is paused.
+    fn is_to_pause(&self) -> bool {
         self.phase.send_if_modified(|phase| {
-            let mine = *phase == Phase::TroubleNext && (!self.is_cut || self.number == 0);
-            mine.then(|| *phase = Phase::Trouble).is_some()
+            let is_next = *phase == Phase::PauseNext;
+            is_next.then(|| *phase = Phase::Paused).is_some()
         })
     }
 
@@ -226,11 +208,7 @@ impl Contender {
     }
 
     async fn tell(&self, what: What) {
-        self.send(Instant::now(), what).await;
-    }
-
-    async fn send(&self, at: Instant, what: What) {
-        let client = self.number;
+        let (at, client) = (Instant::now(), self.number);
         // At the end of the demo nobody receives events any more.
         let _ = self.events.send(Event { at, client, what }).await;
     }

@@ -9,8 +9,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lockkeeper_server::ServerId;
-
 /// A step of a client.
 #[derive(Clone, Debug)]
 pub(super) struct Event {
@@ -28,25 +26,15 @@ pub(super) enum What {
     Granted(u64, Duration),
     /// The client is about to release the lock. The time is in the past if the lock was lost before.
     Released(Instant, Write),
-    /// The client holds the lock and is paused, like a suspended process: its lease lasts until then. Or the link between its
-    /// server and the leader is cut: then it can tell itself when its lease ends.
-    Trouble(Option<Instant>),
-    /// The lease of the client in trouble has ended.
+    /// The client holds the lock and is paused, like a suspended process: its lease lasts until then.
+    Paused(Instant),
+    /// The lease of the paused client has ended.
     LeaseEnded,
-    /// The link is whole again.
-    Healed,
     /// The client went on with its old guard, whose `is_valid` said this, and wrote this value.
     WroteLate(bool, u64, Write),
     Failed(String),
     /// The client has closed its session.
     Left,
-}
-
-/// The link that is cut: between a server and the leader.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Link {
-    pub(super) server: ServerId,
-    pub(super) leader: ServerId,
 }
 
 /// The result of a write to the counter.

@@ -1,4 +1,4 @@
-//! `lockkeeper demo`: several clients contend for one lock, and one client is paused or cut off while it holds the lock.
+//! `lockkeeper demo`: several clients contend for one lock, and one client is paused while it holds the lock.
 //!
 //! ```text
 //! contenders ──► one list of timed events ──► screen, as they come; audit, summary and picture at the end
@@ -35,7 +35,6 @@ use crate::{
     args::DemoArgs,
     exit::{self, Failure},
     signals::{ENDING, Signals},
-    text,
 };
 use audit::Audit;
 use contender::{Contender, Phase};
@@ -72,12 +71,7 @@ async fn contend(args: &DemoArgs, setup: &Setup, signals: &mut Signals) -> Resul
     let mut log = Log {
         receiver,
         events: Vec::new(),
-        screen: Screen::new(
-            clients,
-            start,
-            (setup.first_zxid, setup.link),
-            text::width(),
-        ),
+        screen: Screen::new(clients, start, setup.first_zxid),
     };
     let unwritten = |error| Failure::output(&error);
     log.screen.head(args.seconds, setup).map_err(unwritten)?;
@@ -85,10 +79,9 @@ async fn contend(args: &DemoArgs, setup: &Setup, signals: &mut Signals) -> Resul
     for number in 0..clients {
         let contender = Contender {
             number,
-            settings: setup.settings_of(number),
+            settings: setup.settings.clone(),
             lock: setup.lock.clone(),
             counter: setup.counter.clone(),
-            is_cut: setup.link.is_some(),
             phase: phase.clone(),
             events: sender.clone(),
         };
@@ -100,7 +93,7 @@ async fn contend(args: &DemoArgs, setup: &Setup, signals: &mut Signals) -> Resul
     let (signal, mut output) = tokio::select! {
         biased;
         signal = signals.ending() => (Some(signal), Ok(())),
-        output = trouble_one(&mut log, setup, &phase, start, end) => (None, output),
+        output = pause_one(&mut log, setup, &phase, start, end) => (None, output),
     };
     phase.send_replace(Phase::Finished);
     // The clients must close their sessions even if nobody reads the output any more.
@@ -110,7 +103,7 @@ async fn contend(args: &DemoArgs, setup: &Setup, signals: &mut Signals) -> Resul
     }
     output.map_err(unwritten)?;
     if let Some(file) = &args.svg {
-        let picture = svg::picture(&log.events, clients, start, setup.link);
+        let picture = svg::picture(&log.events, clients, start);
         std::fs::write(file, picture).map_err(|error| Failure::file(file, &error))?;
     }
     let audit = Audit::new(&log.events, clients, setup.count().await);
@@ -124,10 +117,10 @@ async fn contend(args: &DemoArgs, setup: &Setup, signals: &mut Signals) -> Resul
     })
 }
 
-/// Pauses a client or cuts it off until another client has its lock, lets it go on, and waits for its write.
+/// Pauses a client until another client has its lock, lets it go on, and waits for its write.
 ///
 /// Returns at `end`, or a little after the late write if that is later, but does not wait for ever.
-async fn trouble_one(
+async fn pause_one(
     log: &mut Log,
     setup: &Setup,
     phase: &watch::Sender<Phase>,
@@ -136,46 +129,29 @@ async fn trouble_one(
 ) -> io::Result<()> {
     let limit = end + setup.session_timeout * 4 + SLACK;
     log.run_until(start + (end - start) * 2 / 5).await?;
-    phase.send_replace(Phase::TroubleNext);
-    let trouble = |event: &Event| match event.what {
-        What::Trouble(lease_until) => Some((event.client, lease_until)),
+    phase.send_replace(Phase::PauseNext);
+    let paused = |event: &Event| match event.what {
+        What::Paused(lease_until) => Some((event.client, lease_until)),
         _ => None,
     };
-    let Some((client, lease_until)) = log.find(limit, trouble).await? else {
+    let Some((client, at)) = log.find(limit, paused).await? else {
         return Ok(());
     };
-    setup.set_link(false);
     let granted = |event: &Event| {
         let granted = matches!(event.what, What::Granted(..));
         (granted && event.client != client).then_some(event.at)
     };
-    let mut next = None;
-    if let Some(at) = lease_until {
-        // A paused client cannot tell when its lease ends.
-        next = log.find(at, granted).await?;
-        if next.is_none() {
-            log.add(Event {
-                at,
-                client,
-                what: What::LeaseEnded,
-            })?;
-        }
-    }
+    // A paused client cannot tell when its lease ends.
+    let mut next = log.find(at, granted).await?;
     if next.is_none() {
+        let what = What::LeaseEnded;
+        log.add(Event { at, client, what })?;
         next = log.find(limit, granted).await?;
     }
     let Some(next) = next else {
         return Ok(());
     };
     log.run_until(next + LINGER).await?;
-    setup.set_link(true);
-    if setup.link.is_some() {
-        log.add(Event {
-            at: Instant::now(),
-            client,
-            what: What::Healed,
-        })?;
-    }
     phase.send_replace(Phase::Woken);
     let late = |event: &Event| matches!(event.what, What::WroteLate(..)).then_some(event.at);
     if let Some(late) = log.find(limit, late).await? {

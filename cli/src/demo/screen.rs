@@ -1,7 +1,7 @@
 //! The output of the demo: a column for each client, a line for each hold, and the summary.
 //!
 //! Invariants: lines are only added, never changed, so the output is the same on a terminal and in a file. They have at most 80
-//! columns, and on a narrow terminal at most its width, but at least 50. `anstream` removes the colours in files and pipes, and
+//! columns. `anstream` removes the colours in files and pipes, and
 //! when `NO_COLOR` is set.
 
 use std::{
@@ -17,7 +17,7 @@ use anstyle::{
 use super::{
     audit::Audit,
     contender::HOLD_MS,
-    events::{Event, Link, What, Write},
+    events::{Event, What, Write},
     setup::Setup,
 };
 use crate::duration::Human;
@@ -32,15 +32,14 @@ const COLOURS: [AnsiColor; 5] = [Cyan, Magenta, Green, BrightBlue, White];
 
 /// The most columns of a line. Every character that the demo prints is one column wide.
 const WIDTH: usize = 80;
-/// The fewest columns of a line, unless there are many clients.
-const NARROW: usize = 50;
 /// Columns of the time, `1234.567`; of a duration, with a space before it; of the longest bar; of the name of a number.
 const TIME: usize = 8;
 const DURATION: usize = 9;
 const BAR: usize = 24;
 const NAME: usize = 10;
-/// Up to this number of clients, each client has two columns and a gap.
-const WIDE: usize = 8;
+/// Columns of a client, and of the gap behind it.
+const LANE: usize = 2;
+const GAP: usize = 1;
 
 /// Prints the events.
 #[derive(Debug)]
@@ -48,41 +47,22 @@ pub(super) struct Screen {
     start: Instant,
     /// The sign of what each client does.
     lanes: Vec<char>,
-    /// The most columns of a line.
-    width: usize,
-    /// Columns of a client, and the gap behind it.
-    lane: (usize, &'static str),
     /// Columns of a token, with a space before it.
     token: usize,
-    link: Option<Link>,
-    /// The number of the client in trouble, counted from 1, and the start of that.
-    trouble: Option<(usize, Instant)>,
+    /// The number of the paused client, counted from 1, and the start of that.
+    paused: Option<(usize, Instant)>,
     /// The token of the present hold, the wait before it, and its start.
     hold: (u64, Duration, Instant),
 }
 
 impl Screen {
-    /// A screen on a terminal of this width, or in a file.
-    pub(super) fn new(
-        clients: usize,
-        start: Instant,
-        (first_token, link): (u64, Option<Link>),
-        terminal: Option<usize>,
-    ) -> Self {
-        // Two more columns, because tokens grow.
-        let token = (first_token.to_string().len() + 2).max(7);
-        let width = terminal.unwrap_or(WIDTH).clamp(NARROW, WIDTH);
-        let is_wide = width == WIDTH && clients <= WIDE;
-        // Neither the numbers of a hold nor words fit in less.
-        let fewest = TIME + 2 + clients + 1 + token + 2 * DURATION + 2;
+    pub(super) fn new(clients: usize, start: Instant, first_token: u64) -> Self {
         Self {
             start,
             lanes: vec!['·'; clients],
-            width: width.max(fewest),
-            lane: if is_wide { (2, " ") } else { (1, "") },
-            token,
-            link,
-            trouble: None,
+            // Two more columns, because tokens grow.
+            token: (first_token.to_string().len() + 2).max(7),
+            paused: None,
             hold: (0, Duration::ZERO, start),
         }
     }
@@ -90,32 +70,20 @@ impl Screen {
     /// Prints the heading: what the demo does, and what the signs mean.
     pub(super) fn head(&self, seconds: u32, setup: &Setup) -> io::Result<()> {
         let (clients, timeout) = (self.lanes.len(), Human(setup.session_timeout));
-        let (fate, trouble, sign) = match self.link {
-            None => ("one holder will be paused", "is paused", 'z'),
-            Some(_) => (
-                "the server of one holder will be cut from the leader",
-                "is cut off",
-                '╳',
-            ),
-        };
         print(&format!(
             "{BOLD}{clients} clients contend for one lock for {seconds} s{BOLD:#}"
         ))?;
-        for words in [
-            format!("on {}, session timeout {timeout}", setup.place),
-            format!("each holder adds 1 to a counter on the server; {fate}"),
-        ] {
-            print(&wrap(&words, self.width).join("\n"))?;
-        }
-        let between = if self.width < WIDTH { "\n" } else { "   " };
-        let [holds, waits, rests, sign] = ['█', '░', '·', sign].map(|sign| self.sign(sign, 0));
+        let place = format!("on {}, session timeout {timeout}", setup.place);
+        print(&wrap(&place, WIDTH).join("\n"))?;
+        print("each holder adds 1 to a counter on the server; one holder will be paused")?;
+        let [holds, waits, rests, paused] = ['█', '░', '·', 'z'].map(|sign| lane(sign, 0));
         print(&format!(
-            "\n{holds} holds the lock   {waits} waits for it{between}{rests} does something else   {sign} {trouble}\n"
+            "\n{holds} holds the lock   {waits} waits for it   {rests} does something else   {paused} is paused\n"
         ))?;
-        let ((width, gap), token) = (self.lane, self.token);
+        let token = self.token;
         let client = |client: usize| {
             let style = style_of(client).bold();
-            format!("{style}{:<width$}{style:#}{gap}", (client + 1) % 10)
+            format!("{style}{:<LANE$}{style:#}{:GAP$}", client + 1, "")
         };
         let columns: String = (0..clients).map(client).collect();
         let numbers = format!(
@@ -140,7 +108,7 @@ impl Screen {
                     let after = Human(at.saturating_duration_since(since));
                     format!("client {before}: session expired after {after}; next: client {number}")
                 };
-                let text = self.trouble.take().map(next);
+                let text = self.paused.take().map(next);
                 ('█', STORY, text.unwrap_or_default())
             }
             What::Released(ended, write) => {
@@ -151,34 +119,19 @@ impl Screen {
                 };
                 ('·', STORY, text)
             }
-            What::Trouble(_) => {
-                self.trouble = Some((number, at));
-                let is = format!("client {number}, token {}, is", self.hold.0);
-                if let Some(Link { server, .. }) = self.link {
-                    self.note(client, at, '╳', STORY, &format!("{is} cut off:"))?;
-                    let server = server.0 + 1;
-                    (
-                        '╳',
-                        STORY,
-                        format!("client {number} ── server {server} ──╳── leader"),
-                    )
-                } else {
-                    ('z', STORY, format!("{is} paused"))
-                }
+            What::Paused(_) => {
+                self.paused = Some((number, at));
+                let token = self.hold.0;
+                let text = format!("client {number}, token {token}, is paused");
+                ('z', STORY, text)
             }
-            What::Healed => (
-                self.lanes[client],
-                STORY,
-                "the link is whole again".to_owned(),
-            ),
             What::LeaseEnded => (
                 self.lanes[client],
                 STORY,
                 format!("lease of client {number} has ended"),
             ),
             What::WroteLate(valid, value, write) => {
-                let wakes = if self.link.is_none() { " wakes" } else { "" };
-                let text = format!("client {number}{wakes}: is_valid() = {valid}; it writes");
+                let text = format!("client {number} wakes: is_valid() = {valid}; it writes");
                 self.note(client, at, self.lanes[client], STORY, &text)?;
                 match write {
                     Write::Done => ('·', BAD, format!("server accepts counter = {value}")),
@@ -205,11 +158,11 @@ impl Screen {
         print("")?;
         for (name, text) in audit.numbers(self.start.elapsed()) {
             // The columns of the numbers stay, if the line fits.
-            let fits = NAME + text.chars().count() <= self.width;
+            let fits = NAME + text.chars().count() <= WIDTH;
             let lines = if fits {
                 vec![text]
             } else {
-                wrap(&text, self.width - NAME)
+                wrap(&text, WIDTH - NAME)
             };
             let text = lines.join(&format!("\n{:NAME$}", ""));
             print(&format!("{BOLD}{name:<NAME$}{BOLD:#}{text}"))?;
@@ -228,7 +181,7 @@ impl Screen {
         };
         let kept = wrap(
             &format!("OK: no two clients held the lock at once{late}"),
-            self.width,
+            WIDTH,
         );
         print(
             &kept
@@ -262,7 +215,7 @@ impl Screen {
         if text.is_empty() {
             return Ok(());
         }
-        let between = format!("\n{}", " ".repeat(self.width - self.room()));
+        let between = format!("\n{}", " ".repeat(WIDTH - self.room()));
         let text = wrap(text, self.room()).join(&between);
         print(&format!("{}{style}{text}{style:#}", self.row(at)))
     }
@@ -271,7 +224,7 @@ impl Screen {
     fn row(&self, at: Instant) -> String {
         let time = at.saturating_duration_since(self.start).as_secs_f64();
         let lanes = self.lanes.iter().enumerate();
-        let lanes = lanes.map(|(client, sign)| self.sign(*sign, client) + self.lane.1);
+        let lanes = lanes.map(|(client, sign)| lane(*sign, client) + &" ".repeat(GAP));
         format!(
             "{FAINT}{time:>TIME$.3}{FAINT:#}  {} ",
             lanes.collect::<String>()
@@ -280,18 +233,18 @@ impl Screen {
 
     /// How many columns the beginning of a line leaves.
     fn room(&self) -> usize {
-        let (width, gap) = self.lane;
-        self.width - (TIME + 2 + self.lanes.len() * (width + gap.len()) + 1)
+        WIDTH - (TIME + 2 + self.lanes.len() * (LANE + GAP) + 1)
     }
+}
 
-    fn sign(&self, sign: char, client: usize) -> String {
-        let style = match sign {
-            '█' => style_of(client),
-            '░' | '·' => FAINT,
-            _ => STORY.bold(),
-        };
-        format!("{style}{}{style:#}", sign.to_string().repeat(self.lane.0))
-    }
+/// What a client does.
+fn lane(sign: char, client: usize) -> String {
+    let style = match sign {
+        '█' => style_of(client),
+        '░' | '·' => FAINT,
+        _ => STORY.bold(),
+    };
+    format!("{style}{}{style:#}", sign.to_string().repeat(LANE))
 }
 
 fn style_of(client: usize) -> Style {
@@ -343,27 +296,14 @@ mod tests {
 
     #[test]
     fn rows_of_any_number_of_clients_leave_room_for_words() {
-        for (clients, terminal) in [2, 8, 9, 24]
-            .into_iter()
-            .flat_map(|it| [(it, None), (it, Some(50))])
-        {
-            let screen = Screen::new(clients, Instant::now(), (u64::MAX, None), terminal);
+        for clients in 2..=8 {
+            let screen = Screen::new(clients, Instant::now(), u64::MAX);
             let row = screen.row(Instant::now());
             let row = anstream::adapter::strip_str(&row).to_string();
-            assert_eq!(row.chars().count() + screen.room(), screen.width);
+            assert_eq!(row.chars().count() + screen.room(), WIDTH);
             let used = screen.token + 2 * DURATION + 2;
             assert!(screen.room() >= used, "{clients}: {used}");
         }
-        for clients in 2..=12 {
-            assert_eq!(
-                Screen::new(clients, Instant::now(), (1, None), Some(30)).width,
-                NARROW
-            );
-        }
-        assert_eq!(
-            Screen::new(24, Instant::now(), (1, None), Some(300)).width,
-            WIDTH
-        );
     }
 
     #[test]

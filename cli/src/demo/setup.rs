@@ -9,10 +9,9 @@ use std::{
 };
 
 use lockkeeper::{Client, CreateMode, Error, Version, client::Builder};
-use lockkeeper_server::{Cluster, Server};
+use lockkeeper_server::Server;
 use tokio::time::timeout;
 
-use super::events::Link;
 use crate::{
     args::DemoArgs,
     exit::{self, Failure},
@@ -33,67 +32,44 @@ const CLEAN_UP: Duration = Duration::from_secs(5);
 /// The servers and the nodes of one demo, and a client that creates and deletes these nodes.
 #[derive(Debug)]
 pub(super) struct Setup {
-    /// The embedded server, or all three, unless the command line names others.
+    /// The embedded server, unless the command line names others.
     server: Option<Server>,
-    cluster: Option<Cluster>,
     client: Client,
     directory: String,
     /// The servers, as the heading shows them.
     pub(super) place: String,
-    /// The settings of a client of each server.
-    settings: Vec<Builder>,
+    /// The settings of a client.
+    pub(super) settings: Builder,
     /// The session timeout that the servers grant to such a client.
     pub(super) session_timeout: Duration,
     pub(super) lock: String,
     pub(super) counter: String,
     /// The zxid of the demo's last node. All tokens are higher.
     pub(super) first_zxid: u64,
-    /// The link that is going to be cut.
-    pub(super) link: Option<Link>,
 }
 
 impl Setup {
-    /// Starts embedded servers if the command line names none, and creates the nodes.
+    /// Starts an embedded server if the command line names none, and creates the nodes.
     pub(super) async fn new(args: &DemoArgs) -> Result<Self, Failure> {
-        let builder = Server::builder().tick_time(TICK);
-        let (mut server, mut cluster, mut link) = (None::<Server>, None, None);
-        let (place, settings) = match args.servers.settings_if_named()? {
-            Some((servers, settings)) => (servers.to_string(), vec![settings]),
-            None if args.partition => {
-                let started = builder.start_cluster(3).await?;
-                let cut = started.followers().first().copied();
-                link = started.leader().zip(cut);
-                let others = started.servers().filter(|it| Some(*it) != cut);
-                let servers = cut.into_iter().chain(others);
-                let settings = servers.map(|it| Client::builder(&started.connect_string_of(it)));
-                let settings = settings.collect::<Result<_, _>>();
-                cluster = Some(started);
-                (
-                    "three embedded servers".to_owned(),
-                    settings.map_err(Failure::usage)?,
-                )
-            }
-            None => {
-                let address = server.insert(builder.start().await?).local_addr();
-                let settings = Builder::new(&address.into());
-                (format!("an embedded server at {address}"), vec![settings])
-            }
+        let mut server = None::<Server>;
+        let named = args.servers.settings_if_named()?;
+        let (place, settings) = if let Some((servers, settings)) = named {
+            (servers.to_string(), settings)
+        } else {
+            let started = Server::builder().tick_time(TICK).start().await?;
+            let address = server.insert(started).local_addr();
+            let settings = Builder::new(&address.into());
+            (format!("an embedded server at {address}"), settings)
         };
-        let link = link.map(|(leader, server)| Link { server, leader });
         let connect = |error| Failure::connect(&error);
-        let last = settings
-            .last()
-            .ok_or_else(|| Failure::usage("no servers"))?;
         // The counter belongs to a session that outlives a pause of this process.
-        let lasting = last.clone().connect_timeout(CONNECT_TIMEOUT);
+        let lasting = settings.clone().connect_timeout(CONNECT_TIMEOUT);
         let client = lasting.connect().await.map_err(connect)?;
-        let timed = |settings: Builder| {
-            let settings = settings.session_timeout(SESSION_TIMEOUT);
-            settings
-                .server_timeout(CONNECT_TIMEOUT / 4)
-                .connect_timeout(CONNECT_TIMEOUT)
-        };
-        let probe = timed(last.clone()).connect().await.map_err(connect)?;
+        let settings = settings
+            .session_timeout(SESSION_TIMEOUT)
+            .server_timeout(CONNECT_TIMEOUT / 4)
+            .connect_timeout(CONNECT_TIMEOUT);
+        let probe = settings.clone().connect().await.map_err(connect)?;
         let session_timeout = probe.snapshot().session_timeout;
         probe.close().await;
         let directory = format!("{BASE}/{:016x}", RandomState::new().hash_one(0));
@@ -110,39 +86,15 @@ impl Setup {
         })?;
         Ok(Self {
             server,
-            cluster,
             client,
             place,
-            settings: settings.into_iter().map(timed).collect(),
+            settings,
             session_timeout,
             lock: format!("{directory}/lock"),
             counter,
             directory,
             first_zxid,
-            link,
         })
-    }
-
-    /// The settings of a client. In a cluster, the first client is alone at the follower that is cut off.
-    pub(super) fn settings_of(&self, client: usize) -> Builder {
-        let others = self.settings.len() - 1;
-        let at = if client == 0 || others == 0 {
-            0
-        } else {
-            1 + client % others
-        };
-        self.settings[at].clone()
-    }
-
-    /// Cuts the link, or mends it.
-    pub(super) fn set_link(&self, whole: bool) {
-        if let (Some(cluster), Some(Link { server, leader })) = (&self.cluster, self.link) {
-            if whole {
-                cluster.heal_link(server, leader);
-            } else {
-                cluster.cut_link(server, leader);
-            }
-        }
     }
 
     /// The final value of the counter.
@@ -152,7 +104,7 @@ impl Setup {
         number_in(node.data.as_deref())
     }
 
-    /// Deletes the nodes, and stops the embedded servers.
+    /// Deletes the nodes, and stops the embedded server.
     pub(super) async fn clear(self) {
         let clear = async {
             for path in [&self.counter, &self.lock, &self.directory, BASE] {
@@ -165,9 +117,6 @@ impl Setup {
         let _ = timeout(CLEAN_UP, clear).await;
         if let Some(server) = self.server {
             server.shutdown().await;
-        }
-        if let Some(cluster) = self.cluster {
-            cluster.shutdown().await;
         }
     }
 }

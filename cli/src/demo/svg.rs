@@ -4,7 +4,7 @@
 
 use std::{fmt::Display, time::Instant};
 
-use super::events::{Event, Link, What, Write};
+use super::events::{Event, What, Write};
 
 /// The width of the picture, and where the lanes begin and end, in pixels.
 const WIDTH: f64 = 1000.0;
@@ -44,25 +44,20 @@ fn bar(class: &str, x: f64, y: f64, width: f64, words: &str) -> String {
     tag("rect", class, &at, format_args!("<title>{words}</title>"))
 }
 
-/// The middle of a lane. There are at most 25: the number is exact.
+/// The middle of a lane. There are at most 8: the number is exact.
 fn middle(lane: usize) -> f64 {
     TOP + LANE * f64::from(u8::try_from(lane).unwrap_or(u8::MAX)) + BAR / 2.0
 }
 
 /// The text of the picture.
-pub(super) fn picture(
-    events: &[Event],
-    clients: usize,
-    start: Instant,
-    link: Option<Link>,
-) -> String {
+pub(super) fn picture(events: &[Event], clients: usize, start: Instant) -> String {
     let since = |at: Instant| at.saturating_duration_since(start).as_secs_f64();
     let end = events
         .iter()
         .map(|event| since(event.at))
         .fold(0.001, f64::max);
     let x = |at: Instant| LEFT + since(at) / end * (RIGHT - LEFT);
-    let height = middle(clients + usize::from(link.is_some())) - BAR / 2.0 + BOTTOM;
+    let height = middle(clients) - BAR / 2.0 + BOTTOM;
     let mut lines = vec![
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\">"
@@ -76,11 +71,10 @@ pub(super) fn picture(
             format_args!("{clients} clients and one lock"),
         ),
     ];
-    let trouble = link.map_or(("paused", "is paused"), |_| ("cut", "is cut off"));
     let signs = [
         ("holds", "holds, with its token"),
         ("waits", "waits"),
-        trouble,
+        ("paused", "is paused"),
     ];
     for ((class, words), x) in signs.into_iter().zip([LEFT, LEFT + 190.0, LEFT + 380.0]) {
         lines.push(bar(class, x, 32.0, 16.0, words));
@@ -97,26 +91,6 @@ pub(super) fn picture(
         lines.push(line("lane", [LEFT, RIGHT], [y, y]));
     }
     lines.extend(drawn(events, clients, &x));
-    if let Some(Link { server, leader }) = link {
-        // A lane of its own: the link is a line, which is broken as long as it is cut.
-        let (mut from, mut to, y) = (RIGHT, RIGHT, middle(clients));
-        for event in events {
-            match event.what {
-                What::Trouble(_) => from = x(event.at),
-                What::Healed => to = x(event.at),
-                _ => {}
-            }
-        }
-        let [server, leader] = [server.0 + 1, leader.0 + 1];
-        let words = format!("server {server} is cut from its leader, server {leader}");
-        lines.extend([
-            text("", 16.0, y + 4.0, "link"),
-            line("link", [LEFT, from], [y, y]),
-            line("severed", [from, to], [y, y]),
-            line("link", [to, RIGHT], [y, y]),
-            text("bad middle", from.midpoint(to), y - 5.0, words),
-        ]);
-    }
     for part in [0.0, 0.25, 0.5, 0.75, 1.0] {
         let class = if part < 1.0 { "time" } else { "time end" };
         let words = format!("{:.2} s", end * part);
@@ -158,14 +132,12 @@ fn drawn(events: &[Event], clients: usize, x: &impl Fn(Instant) -> f64) -> Vec<S
         *did = match what {
             What::Waiting => ("waits", 0, Some(at)),
             &What::Granted(token, _) => ("holds", token, Some(at)),
-            What::Trouble(Some(_)) => ("paused", token, Some(at)),
-            What::Trouble(None) => ("cut", token, Some(at)),
+            What::Paused(_) => ("paused", token, Some(at)),
             What::Released(ended, _) => {
                 end = *ended;
                 ("", 0, None)
             }
             What::Failed(_) | What::Left => ("", 0, None),
-            What::Healed => continue,
             What::LeaseEnded => {
                 mark("lease", "the lease ends");
                 continue;
@@ -186,8 +158,7 @@ fn drawn(events: &[Event], clients: usize, x: &impl Fn(Instant) -> f64) -> Vec<S
         let words = match class {
             "waits" => "waits for the lock".to_owned(),
             "holds" => format!("holds the lock with token {token}"),
-            "paused" => format!("is paused with token {token}"),
-            _ => format!("is cut off with token {token}"),
+            _ => format!("is paused with token {token}"),
         };
         let words = format!("client {number} {words} for {seconds:.3} s");
         lines.push(bar(class, x(from), y - BAR / 2.0, width, &words));
@@ -207,12 +178,10 @@ text { font: 12px sans-serif; fill: #333 }
 .lane { stroke: #ddd }
 .holds { fill: #2a7ab0 }
 .waits { fill: #d5dde3 }
-.paused, .cut { fill: #f0b429 }
-.link { stroke: #1b7f3b; stroke-width: 2 }
-.severed { stroke: #c0231c; stroke-width: 2; stroke-dasharray: 4 6 }
+.paused { fill: #f0b429 }
 .token { fill: #fff; font-size: 11px }
 .time { fill: #777 }
-.end { text-anchor: end } .middle { text-anchor: middle }
+.end { text-anchor: end }
 line.lease, line.good, line.bad { stroke-width: 2 }
 line.lease { stroke: #b4690e } text.lease { fill: #b4690e; font-size: 11px }
 line.good { stroke: #1b7f3b } text.good { fill: #1b7f3b; font-size: 11px }
@@ -234,7 +203,7 @@ mod tests {
             (0, 0, What::Waiting),
             (1, 0, What::Granted(7, waited)),
             (2, 1, What::Waiting),
-            (40, 0, What::Trouble(Some(at(60)))),
+            (40, 0, What::Paused(at(60))),
             (60, 0, What::LeaseEnded),
             (90, 1, What::Granted(8, waited)),
             (95, 0, What::WroteLate(false, 2, Write::Refused)),
@@ -245,7 +214,7 @@ mod tests {
             client,
             what,
         });
-        let picture = picture(&events, 2, start, None);
+        let picture = picture(&events, 2, start);
         let count = |text: &str| picture.matches(text).count();
         assert_eq!([count("<title>client 1"), count("<title>client 2")], [3, 2]);
         assert_eq!([count(">7</text>"), count(">8</text>")], [2, 1]);
