@@ -68,15 +68,26 @@ impl Waiter {
     /// Waits for the last contender of the same client ahead, without a listing. Returns whether
     /// there is one.
     fn follow(&mut self, last: Option<(Arc<str>, usize)>) -> bool {
-        let own = self.node.node().map(|node| node.name.clone());
-        let (Some((nearest, ahead)), Some(own)) = (last, own) else {
+        let (Some((nearest, ahead)), Some(own)) = (last, self.own()) else {
             return false;
         };
         self.ahead = ahead;
         let missing = self.turn.follow(&own, nearest);
-        let turn = &self.turn;
-        self.node.watch(missing, |name| turn.watches(name, &own));
+        self.watch(missing, &own);
         true
+    }
+
+    fn own(&self) -> Option<Arc<str>> {
+        self.node.node().map(|node| node.name.clone())
+    }
+
+    /// Watches these nodes, and no longer those that are of no use.
+    fn watch(&mut self, missing: Vec<Arc<str>>, own: &Arc<str>) {
+        let turn = &self.turn;
+        if turn.is_next() {
+            self.node.keep_lease();
+        }
+        self.node.watch(missing, |name| turn.watches(name, own));
     }
 
     /// How many contenders were ahead in the last listing.
@@ -182,7 +193,7 @@ impl Waiter {
                 Err(error) => return Err(error.into()),
             }
         };
-        let Some(own) = self.node.node().map(|node| node.name.clone()) else {
+        let Some(own) = self.own() else {
             return Err(self.node.gone());
         };
         match self.turn.listed(children.iter().map(String::as_str), &own) {
@@ -195,12 +206,7 @@ impl Waiter {
                     Box::pin(other_kinds::refuse(client, directory, recipe, suspects)).await?;
                 }
                 self.ahead = listed.ahead;
-                let turn = &self.turn;
-                if turn.is_next() {
-                    self.node.keep_lease();
-                }
-                self.node
-                    .watch(listed.missing, |name| turn.watches(name, &own));
+                self.watch(listed.missing, &own);
             }
             Err(out) => return Err(self.out(out)),
         }
@@ -232,9 +238,10 @@ impl Waiter {
         if self.turn.has_thinned() && !self.looks_ahead().await {
             return false;
         }
-        let few = self.node.member().zip(self.node.node());
-        let few = few.map(|(member, node)| (member.few_ahead(&node.name), node.name.clone()));
-        let Some((Some(ahead), own)) = few else {
+        let (Some(member), Some(own)) = (self.node.member(), self.own()) else {
+            return false;
+        };
+        let Some(ahead) = member.few_ahead(&own) else {
             return false;
         };
         let connection = self.connection();
@@ -242,11 +249,7 @@ impl Waiter {
             return false;
         };
         self.ahead = ahead.len();
-        let turn = &self.turn;
-        if turn.is_next() {
-            self.node.keep_lease();
-        }
-        self.node.watch(missing, |name| turn.watches(name, &own));
+        self.watch(missing, &own);
         true
     }
 
@@ -294,8 +297,8 @@ impl Waiter {
     }
 
     fn watch_only_own(&mut self) {
-        let own = self.node.node().map(|node| node.name.clone());
-        self.node.watch(own.into_iter().collect(), |_| true);
+        let own = self.own().into_iter().collect();
+        self.node.watch(own, |_| true);
     }
 
     /// There will be no turn.
