@@ -22,8 +22,11 @@ use crate::{
     duration::Human,
     exit::{self, Failure, Level},
     log::{self, Least},
-    run::child::{Child, Children, Environment, Event},
-    run::place::Place,
+    run::{
+        child::{Child, Children, Event},
+        environment::Environment,
+        place::Place,
+    },
     security, servers,
     signals::{PASSED_ON, Signals},
 };

@@ -15,8 +15,9 @@ use tokio::{
 };
 
 use super::{
+    environment::Environment,
     place::Place,
-    tree::{self, Ends, Process},
+    tree::{self, Ends, LOOK, Process},
     watchdog::{self, Watchdog, Word},
 };
 use crate::{
@@ -24,34 +25,8 @@ use crate::{
     signals::Signals,
 };
 
-/// How soon to look again whether processes that were killed have ended.
-pub(super) const LOOK: Duration = Duration::from_millis(20);
-
 /// How long the end of a child may be on its way from the task that waits for all of them.
 const A_MOMENT: Duration = Duration::from_millis(1);
-
-/// The variables in which the environment of a command differs from ours: new values, and variables to remove.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Environment(Vec<(&'static str, Option<String>)>);
-
-impl Environment {
-    pub(crate) fn set(&mut self, name: &'static str, value: impl Into<String>) {
-        self.0.push((name, Some(value.into())));
-    }
-
-    pub(crate) fn remove(&mut self, name: &'static str) {
-        self.0.push((name, None));
-    }
-
-    pub(super) fn apply(&self, command: &mut std::process::Command) {
-        for (name, value) in &self.0 {
-            match value {
-                Some(value) => command.env(name, value),
-                None => command.env_remove(name),
-            };
-        }
-    }
-}
 
 /// The children of this process that have ended, and their statuses. One task waits for all of them, also for strangers: the first
 /// process of a container inherits them.

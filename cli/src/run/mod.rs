@@ -11,6 +11,7 @@ mod access;
 mod acquire;
 mod args;
 pub(crate) mod child;
+pub(crate) mod environment;
 mod lock;
 mod notify;
 mod on_loss;
@@ -33,13 +34,14 @@ use crate::{
 };
 use acquire::Wait;
 pub(crate) use args::RunArgs;
-use child::{Child, Children, Environment, Event, LOOK};
+use child::{Child, Children, Event};
+use environment::Environment;
 use lock::Lock;
 use notify::Notify;
 use on_loss::OnLoss;
 use once::Once;
 use place::Place;
-use tree::Process;
+use tree::{LOOK, Process};
 
 /// How long closing the session may take. Without the close, the servers let the session expire later.
 const GOODBYE: Duration = Duration::from_secs(2);

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::child::{Child, Environment};
+use super::{child::Child, environment::Environment};
 
 /// The variable of the script with the reason of the loss.
 const LOSS: &str = "LOCKKEEPER_LOSS";

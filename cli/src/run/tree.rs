@@ -3,7 +3,7 @@
 //!
 //! Only Linux shows these processes, in `/proc`, and gives them to the process. Elsewhere the list has the command only, and its group.
 
-use std::{collections::BTreeSet, fmt, fs, io};
+use std::{collections::BTreeSet, fmt, fs, io, time::Duration};
 
 use rustix::{
     io::Errno,
@@ -15,6 +15,9 @@ use rustix::{
 use tokio::signal::unix::{self, SignalKind};
 
 use crate::exit;
+
+/// How soon to look again whether processes that were killed have ended.
+pub(super) const LOOK: Duration = Duration::from_millis(20);
 
 /// A living process. The time of its start tells it from a later one with the same id.
 #[derive(Clone, Debug, PartialEq, Eq)]

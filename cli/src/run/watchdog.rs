@@ -46,9 +46,9 @@ use tokio::{
 };
 
 use super::{
-    child::{Environment, LOOK},
+    environment::Environment,
     place::Place,
-    tree::{self, Ends, Process},
+    tree::{self, Ends, LOOK, Process},
 };
 use crate::{
     exit,

@@ -20,7 +20,7 @@ use super::{
 
 /// So many contenders ahead are few in any queue.
 const FEW: usize = 8;
-/// To look at a node takes a server about as long as this many nodes in a listing (`docs/costs.md`).
+/// One of so many contenders is few, too: fewer looks would mean more bytes (`docs/costs.md`).
 const LOOK: usize = 8;
 
 /// The contenders in a listing of the queue, by their numbers, without those whose deletion was
